@@ -1,0 +1,121 @@
+//! Calls of tools and agents: the request, the outcome, and what may be repeated.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::{ErrorCode, WireError};
+use crate::id::{CallKey, Name, RunId, SessionId};
+
+/// What may be done again when it is not known whether a call took effect.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum EffectClass {
+    /// Changes nothing; may be repeated.
+    Read,
+    /// May be repeated with the same key.
+    Idempotent,
+    /// Never repeated.
+    #[default]
+    Once,
+}
+
+impl EffectClass {
+    /// Returns the word used in config, journal and traces.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Idempotent => "idempotent",
+            Self::Once => "once",
+        }
+    }
+}
+
+/// One tool call, as asked for on the tool's subject.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolRequest {
+    /// The key of the call, the same on every attempt.
+    pub call: CallKey,
+    /// The arguments, valid by the tool's schema.
+    pub arguments: Value,
+    /// The session that asks.
+    pub session: SessionId,
+    /// The run that asks.
+    pub run: RunId,
+    /// The agent that asks.
+    pub agent: Name,
+}
+
+/// What a tool says at once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub enum ToolReply {
+    /// The call is over.
+    Settled {
+        /// How it ended.
+        outcome: CallOutcome,
+    },
+    /// A person has to answer first; the outcome is given to the run later.
+    Suspended {
+        /// What the person is asked.
+        question: String,
+    },
+}
+
+/// How a call ended. Every call gets exactly one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum CallOutcome {
+    /// It did what was asked.
+    Ok {
+        /// The result; a plain text is a JSON string.
+        output: Value,
+    },
+    /// It did not, and says why.
+    Error {
+        /// Code and message.
+        error: WireError,
+    },
+    /// Whether it took effect is not known. It must not be repeated.
+    Unknown {
+        /// What is known.
+        note: String,
+    },
+}
+
+impl CallOutcome {
+    /// Makes the outcome of a call that returned a text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Ok { output: Value::String(text.into()) }
+    }
+
+    /// Makes the outcome of a call that failed.
+    pub fn error(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self::Error { error: WireError::new(code, message) }
+    }
+
+    /// Returns the word used in events and traces.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Ok { .. } => "ok",
+            Self::Error { .. } => "error",
+            Self::Unknown { .. } => "unknown",
+        }
+    }
+
+    /// Returns the text that a model reads.
+    pub fn to_text(&self) -> String {
+        match self {
+            Self::Ok { output: Value::String(text) } => text.clone(),
+            Self::Ok { output } => output.to_string(),
+            Self::Error { error } => {
+                serde_json::json!({"error": {"code": error.code, "message": error.message}})
+                    .to_string()
+            }
+            Self::Unknown { note } => {
+                serde_json::json!({"status": "unknown", "note": note}).to_string()
+            }
+        }
+    }
+}

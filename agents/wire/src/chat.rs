@@ -1,0 +1,234 @@
+//! What is said to models and what they say: messages, tool specifications, one turn.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::id::{Digest, Name, RunId, SessionId};
+
+/// Which part a model plays in a step of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelRole {
+    /// Reasons freely, without a schema.
+    Thinker,
+    /// Turns the thought into schema-valid calls or the answer.
+    Actor,
+}
+
+impl ModelRole {
+    /// Returns the word used in events and traces.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Thinker => "thinker",
+            Self::Actor => "actor",
+        }
+    }
+}
+
+/// One message of a conversation as a model sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "role", rename_all = "snake_case")]
+pub enum Message {
+    /// Instructions.
+    System {
+        /// The text.
+        content: String,
+    },
+    /// What the user, or the runtime on the user's side, says.
+    User {
+        /// The text.
+        content: String,
+    },
+    /// What the model said.
+    Assistant {
+        /// The text, empty where there is none.
+        content: String,
+        /// The calls it asked for, as it wrote them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        calls: Vec<ToolCall>,
+    },
+    /// The answer to one of the calls above.
+    Tool {
+        /// The id of the call that is answered.
+        call_id: String,
+        /// The tool's name.
+        name: String,
+        /// The result as text.
+        content: String,
+    },
+}
+
+impl Message {
+    /// Returns the text of the message.
+    pub fn content(&self) -> &str {
+        match self {
+            Self::System { content }
+            | Self::User { content }
+            | Self::Assistant { content, .. }
+            | Self::Tool { content, .. } => content,
+        }
+    }
+}
+
+/// A call as a model wrote it; `arguments` is kept byte for byte.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The provider's id, which may be empty or repeated; never used as a key.
+    pub id: String,
+    /// The tool's name as the model wrote it.
+    pub name: String,
+    /// The arguments as the model wrote them, usually JSON.
+    pub arguments: String,
+}
+
+/// What a model is told about a tool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    /// The name by which the model calls it.
+    pub name: Name,
+    /// What it does, for the model.
+    pub description: String,
+    /// JSON Schema (2020-12) of the arguments; an object at the root.
+    pub parameters: Value,
+}
+
+/// Tokens of one or several model turns, as the provider counts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens read, those from a cache included.
+    pub input_tokens: u64,
+    /// Tokens written, those of hidden reasoning included.
+    pub output_tokens: u64,
+}
+
+impl Usage {
+    /// Returns input and output together.
+    pub const fn total(self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+
+    /// Adds another count to this one.
+    pub const fn add(&mut self, other: Self) {
+        self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
+    }
+}
+
+/// What stays the same over the turns of one role in a run: the tools and the form of the reply.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Head {
+    /// Tools offered by the provider's own means; empty for dialects that do without.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ToolSpec>,
+    /// The schema that the reply has to obey, if the provider can constrain it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_schema: Option<ResponseSchema>,
+    /// Texts at which the reply ends.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<String>,
+}
+
+/// A schema for constrained decoding.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResponseSchema {
+    /// A short name, which some providers ask for.
+    pub name: Name,
+    /// JSON Schema of the whole reply.
+    pub schema: Value,
+}
+
+/// Where a model actor publishes the pieces of a reply while it is written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observed {
+    /// The session whose observers listen.
+    pub session: SessionId,
+    /// The run that is being worked on.
+    pub run: RunId,
+    /// The agent that speaks.
+    pub agent: Name,
+    /// The step of that run.
+    pub step: u32,
+}
+
+/// One model turn, as asked for on the model's subject.
+///
+/// The conversation is `base` (if any) followed by `messages`. A model actor that does not hold
+/// `base` answers `prefix_unknown` and is then sent everything, with `head` and without `base`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelRequest {
+    /// The part that the model plays.
+    pub role: ModelRole,
+    /// The digest of the head and the messages that the model actor already holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<Digest>,
+    /// Tools and reply form; present exactly when `base` is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<Arc<Head>>,
+    /// The messages after `base`.
+    pub messages: Vec<Arc<Message>>,
+    /// How many of `messages` will stand in later requests too and are worth keeping.
+    #[serde(default)]
+    pub keep: usize,
+    /// The most tokens that the reply may have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// Present if observers want the reply while it is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Observed>,
+}
+
+/// Why a model stopped writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishReason {
+    /// It came to an end or to a stop text.
+    Stop,
+    /// The token limit cut it: the reply is not whole.
+    Length,
+    /// It asked for calls.
+    ToolCalls,
+    /// The provider withheld the rest.
+    ContentFilter,
+    /// A reason that is not known here.
+    Other,
+}
+
+impl FinishReason {
+    /// Returns the word used in traces.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Length => "length",
+            Self::ToolCalls => "tool_calls",
+            Self::ContentFilter => "content_filter",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// What a model answered in one turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelReply {
+    /// The text, empty where there is none.
+    pub content: String,
+    /// The calls that the provider reported beside the text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<ToolCall>,
+    /// Why it ended.
+    pub finish: FinishReason,
+    /// What it used.
+    pub usage: Usage,
+    /// The provider's word for its kind, for traces: `openai`, `scripted`, ...
+    pub provider: String,
+    /// The model that answered, as the provider calls it.
+    pub model: String,
+    /// How often the provider was asked, retries included.
+    #[serde(default = "one")]
+    pub attempts: u32,
+}
+
+const fn one() -> u32 {
+    1
+}

@@ -1,0 +1,335 @@
+//! Journal entries: the inputs that a session accepted, in order.
+//!
+//! An entry is enough to decide again what follows from it, so the effects need no record of
+//! their own: they are durable because the entry that decided them is.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::call::CallOutcome;
+use crate::chat::{FinishReason, ModelRole, Usage};
+use crate::error::WireError;
+use crate::id::{CallKey, Digest, Name, RunId, SessionId};
+use crate::run::{Budget, Parent};
+use crate::time::Timestamp;
+use crate::trace::TraceContext;
+
+/// The version of the entry format that this code writes.
+pub const ENTRY_VERSION: u8 = 1;
+
+/// One entry of a session's journal. Its slot is its position, counted from 0.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Format version, [`ENTRY_VERSION`] when written.
+    pub v: u8,
+    /// When it was accepted.
+    pub at: Timestamp,
+    /// What was accepted.
+    pub body: Body,
+}
+
+impl Entry {
+    /// Makes an entry of the present format.
+    pub fn new(at: Timestamp, body: Body) -> Self {
+        Self { v: ENTRY_VERSION, at, body }
+    }
+}
+
+/// What an entry holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "of", rename_all = "snake_case")]
+pub enum Body {
+    /// An input of a session's machine.
+    Session(Input),
+    /// A change of the team's memory; its entries stand under the session [`memory_session`].
+    Memory(MemoryChange),
+}
+
+/// Returns the pseudo session under which the memory of a team is journaled.
+pub fn memory_session() -> SessionId {
+    #[expect(clippy::expect_used, reason = "the text is a constant and tested")]
+    SessionId::new("_memory").expect("a valid name")
+}
+
+/// All that can happen to a session, in the order in which it happens to a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "input", rename_all = "snake_case")]
+pub enum Input {
+    /// A user, or another agent, sent a message.
+    Submitted(Submitted),
+    /// A model answered, or finally did not.
+    ModelReplied(ModelReplied),
+    /// A tool waits for a person.
+    CallSuspended {
+        /// The call.
+        call: CallKey,
+        /// What the person is asked.
+        question: String,
+    },
+    /// A call ended.
+    CallSettled {
+        /// The call.
+        call: CallKey,
+        /// How.
+        outcome: CallOutcome,
+        /// Tokens that it used, if it was a run of another agent.
+        #[serde(default)]
+        usage: Usage,
+    },
+    /// Someone wants a run to end.
+    CancelRequested {
+        /// The run.
+        run: RunId,
+        /// Why, for people.
+        reason: String,
+    },
+    /// The time of a run is over.
+    DeadlinePassed {
+        /// The run.
+        run: RunId,
+    },
+    /// The reply of a run was handed to those who wait for it.
+    ReplyPublished {
+        /// The run.
+        run: RunId,
+    },
+    /// The session was taken up again after its actor or its process ended.
+    Resumed,
+}
+
+/// A message for an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Submitted {
+    /// The run that it begins.
+    pub run: RunId,
+    /// The agent.
+    pub agent: Name,
+    /// The plan by which the run is decided.
+    pub plan: Digest,
+    /// The message.
+    pub text: String,
+    /// Hash of what the client sent, to tell a repetition from a conflict.
+    pub body: Digest,
+    /// When the run must have ended.
+    pub deadline: Timestamp,
+    /// What it may use at most.
+    pub budget: Budget,
+    /// The span of this run in its trace.
+    pub trace: TraceContext,
+    /// The caller's span, if it sent one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller_span: Option<TraceContext>,
+    /// The run that asked for this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
+}
+
+/// The end of a model turn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelReplied {
+    /// The run.
+    pub run: RunId,
+    /// The number of the turn in the run, counted from 0; an answer to another turn is stale.
+    pub turn: u32,
+    /// What the model said.
+    pub outcome: ModelOutcome,
+}
+
+/// What a model turn came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ModelOutcome {
+    /// The model answered.
+    Read {
+        /// The reply, read by the dialect.
+        reading: Reading,
+        /// What was used, and by whom.
+        turn: TurnReport,
+    },
+    /// No usable answer came, retries included.
+    Failed {
+        /// Why.
+        error: WireError,
+    },
+}
+
+/// Facts of a model turn, for budgets and traces.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnReport {
+    /// The part that the model played.
+    pub role: ModelRole,
+    /// Tokens.
+    pub usage: Usage,
+    /// Why the model stopped.
+    pub finish: FinishReason,
+    /// The provider's kind.
+    pub provider: String,
+    /// The model, as the provider calls it.
+    pub model: String,
+    /// How often the provider was asked.
+    pub attempts: u32,
+}
+
+/// A model's reply as its dialect reads it: what is to be done, not how it was written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Reading {
+    /// A thought of the thinker.
+    Thought {
+        /// The text.
+        text: String,
+    },
+    /// Calls, at least one.
+    Calls {
+        /// Text beside the calls, empty where there is none.
+        text: String,
+        /// The calls, in order.
+        calls: Vec<ReadCall>,
+    },
+    /// The answer to the user.
+    Final {
+        /// The text.
+        text: String,
+    },
+    /// Nothing that can be acted on.
+    Fault {
+        /// What the model is told.
+        feedback: Feedback,
+        /// The reply as it came.
+        raw: String,
+    },
+}
+
+/// One call of a reply.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReadCall {
+    /// The provider's id, for the provider's own bookkeeping.
+    pub id: String,
+    /// The name as the model wrote it.
+    pub name: String,
+    /// The arguments: valid by the schema, unless there is a fault.
+    pub arguments: Value,
+    /// The arguments as the model wrote them.
+    pub raw: String,
+    /// Why the call must not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Feedback>,
+}
+
+/// What a model is told about a reply that cannot be used: all faults at once, and the way out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Feedback {
+    /// The kind of fault.
+    pub code: FeedbackCode,
+    /// What is wrong, in a sentence.
+    pub message: String,
+    /// Each fault by itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<String>,
+    /// The schema that the reply or the arguments have to obey.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
+    /// The names that would have been valid.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub valid_names: Vec<String>,
+}
+
+impl Feedback {
+    /// Returns the one JSON object that the model reads.
+    pub fn to_text(&self) -> String {
+        serde_json::json!({ "error": self }).to_string()
+    }
+}
+
+/// The kinds of fault in a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FeedbackCode {
+    /// The reply is not of the form that was asked for.
+    MalformedReply,
+    /// The token limit cut the reply.
+    TruncatedReply,
+    /// The reply is empty.
+    EmptyReply,
+    /// No tool of that name is offered.
+    UnknownTool,
+    /// The arguments do not obey the tool's schema.
+    InvalidArguments,
+}
+
+impl FeedbackCode {
+    /// Returns the word used on the wire and in traces.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::MalformedReply => "malformed_reply",
+            Self::TruncatedReply => "truncated_reply",
+            Self::EmptyReply => "empty_reply",
+            Self::UnknownTool => "unknown_tool",
+            Self::InvalidArguments => "invalid_arguments",
+        }
+    }
+}
+
+/// A change of a team's memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "change", rename_all = "snake_case")]
+pub enum MemoryChange {
+    /// A fact to keep.
+    Remembered(Fact),
+    /// Facts to drop.
+    Forgotten {
+        /// The facts.
+        facts: Vec<CallKey>,
+        /// The call that dropped them.
+        by: CallKey,
+    },
+}
+
+/// One fact of a team's memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fact {
+    /// Its id: the key of the call that remembered it.
+    pub id: CallKey,
+    /// What is to be known.
+    pub text: String,
+    /// When it was remembered.
+    pub at: Timestamp,
+    /// The agent that remembered it.
+    pub agent: Name,
+    /// The session in which it did.
+    pub session: SessionId,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_session_is_a_name() {
+        assert_eq!(memory_session().as_str(), "_memory");
+    }
+
+    #[test]
+    fn entries_survive_their_json_form() {
+        let entry = Entry::new(
+            Timestamp::from_micros(7),
+            Body::Session(Input::ModelReplied(ModelReplied {
+                run: RunId::new("r").unwrap(),
+                turn: 2,
+                outcome: ModelOutcome::Read {
+                    reading: Reading::Final { text: "x".into() },
+                    turn: TurnReport {
+                        role: ModelRole::Actor,
+                        usage: Usage::default(),
+                        finish: FinishReason::Stop,
+                        provider: "scripted".into(),
+                        model: "m".into(),
+                        attempts: 1,
+                    },
+                },
+            })),
+        );
+        let text = serde_json::to_string(&entry).unwrap();
+        assert_eq!(serde_json::from_str::<Entry>(&text).unwrap(), entry, "{text}");
+    }
+}

@@ -1,0 +1,124 @@
+//! What observers of a session see. Events drive nothing.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::chat::{ModelRole, Usage};
+use crate::entry::Feedback;
+use crate::error::WireError;
+use crate::id::{CallKey, Name, RunId, SessionId};
+use crate::run::RunStatus;
+use crate::time::Timestamp;
+
+/// One thing that happened, as published on the session's events subject.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// The position to re-attach after: `<slot>.<n>`; absent on deltas, which are not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// When.
+    pub at: Timestamp,
+    /// The trace of the run; the same for the runs that it asks for.
+    pub trace_id: String,
+    /// The session.
+    pub session: SessionId,
+    /// The run.
+    pub run: RunId,
+    /// The agent.
+    pub agent: Name,
+    /// How many runs stand above.
+    pub depth: u32,
+    /// What happened.
+    #[serde(flatten)]
+    pub kind: EventKind,
+}
+
+/// What can happen, in the order in which it happens.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum EventKind {
+    /// The run is durable.
+    RunAccepted {
+        /// The user's message.
+        input: String,
+    },
+    /// The run is in work.
+    RunStarted,
+    /// A model was asked.
+    ModelAsked {
+        /// The step, from 1.
+        step: u32,
+        /// The part that it plays.
+        role: ModelRole,
+        /// The model's name in the team.
+        model: Name,
+    },
+    /// A piece of a reply that is still being written; provisional.
+    Delta {
+        /// The step, from 1.
+        step: u32,
+        /// The part that the model plays.
+        role: ModelRole,
+        /// The piece.
+        text: String,
+    },
+    /// The thinker's thought.
+    Thought {
+        /// The step, from 1.
+        step: u32,
+        /// The text.
+        text: String,
+    },
+    /// A reply could not be used; the model is told why.
+    FeedbackGiven {
+        /// The step, from 1.
+        step: u32,
+        /// What it is told.
+        feedback: Feedback,
+    },
+    /// A call was decided.
+    CallStarted {
+        /// The call.
+        call: CallKey,
+        /// The tool or agent.
+        tool: Name,
+        /// With what.
+        arguments: Value,
+        /// Whether another agent is called.
+        is_agent: bool,
+    },
+    /// A call waits for a person.
+    CallSuspended {
+        /// The call.
+        call: CallKey,
+        /// What the person is asked.
+        question: String,
+    },
+    /// A call ended.
+    CallEnded {
+        /// The call.
+        call: CallKey,
+        /// The tool or agent.
+        tool: Name,
+        /// `ok`, `error` or `unknown`.
+        status: String,
+        /// The result as the model reads it.
+        output: String,
+        /// From decision to result, in microseconds.
+        duration_us: u64,
+    },
+    /// The run was taken up again after a restart.
+    RunResumed,
+    /// The run is over.
+    RunEnded {
+        /// How.
+        status: RunStatus,
+        /// The answer; empty unless completed.
+        output: String,
+        /// Tokens, those of the runs that it asked for included.
+        usage: Usage,
+        /// Why it did not complete.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<WireError>,
+    },
+}

@@ -1,0 +1,267 @@
+//! Names and ids. All are subject tokens: 1 to 64 characters of `[A-Za-z0-9_-]`.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// The longest name, in characters; it keeps a subject of six tokens under NATS' usual limits.
+pub const NAME_CHARS_MAX: usize = 64;
+
+/// Why a text is not a [`Name`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// The text is empty.
+    #[error("a name must have at least one character")]
+    Empty,
+    /// The text is longer than [`NAME_CHARS_MAX`].
+    #[error("a name has at most {NAME_CHARS_MAX} characters, this one has {0}")]
+    TooLong(usize),
+    /// A character outside `[A-Za-z0-9_-]`.
+    #[error("a name consists of A-Z, a-z, 0-9, '_' and '-', this one has {0:?}")]
+    Character(char),
+}
+
+fn check(text: &str) -> Result<(), NameError> {
+    if text.is_empty() {
+        return Err(NameError::Empty);
+    }
+    if let Some(bad) = text.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-')))
+    {
+        return Err(NameError::Character(bad));
+    }
+    if text.len() > NAME_CHARS_MAX {
+        return Err(NameError::TooLong(text.len()));
+    }
+    Ok(())
+}
+
+macro_rules! name_type {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Checks a text and takes it as a name.
+            pub fn new(text: &str) -> Result<Self, NameError> {
+                check(text)?;
+                Ok(Self(text.into()))
+            }
+
+            /// Returns the name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = NameError;
+            fn try_from(text: String) -> Result<Self, NameError> {
+                Self::new(&text)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = NameError;
+            fn from_str(text: &str) -> Result<Self, NameError> {
+                Self::new(text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.0.as_ref().to_owned()
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", &*self.0)
+            }
+        }
+    };
+}
+
+name_type! {
+    /// The name of a team, an agent, a model or a tool.
+    Name
+}
+name_type! {
+    /// One conversation with one agent.
+    SessionId
+}
+name_type! {
+    /// One user message until its one reply; the client's idempotency key.
+    RunId
+}
+name_type! {
+    /// One call of a tool or an agent; the same on every attempt and on every node.
+    CallKey
+}
+
+impl SessionId {
+    /// Makes a fresh id that sorts by its time of creation.
+    pub fn fresh() -> Self {
+        Self(format!("s-{}", uuid::Uuid::now_v7().simple()).into())
+    }
+
+    /// Returns the session that a call to an agent runs in: one of its own, named by the call.
+    pub fn of_call(call: &CallKey) -> Self {
+        Self(call.0.clone())
+    }
+}
+
+impl RunId {
+    /// Makes a fresh id that sorts by its time of creation.
+    pub fn fresh() -> Self {
+        Self(format!("r-{}", uuid::Uuid::now_v7().simple()).into())
+    }
+
+    /// Returns the run id of an agent called as a tool: the key of that call.
+    pub fn of_call(call: &CallKey) -> Self {
+        Self(call.0.clone())
+    }
+}
+
+impl CallKey {
+    /// Derives the key of call number `index` decided by the journal entry in `slot`.
+    pub fn derive(team: &Name, session: &SessionId, slot: u64, index: u32) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        for part in [team.as_str(), session.as_str()] {
+            hasher.update(&(part.len() as u64).to_be_bytes());
+            hasher.update(part.as_bytes());
+        }
+        hasher.update(&slot.to_be_bytes());
+        hasher.update(&index.to_be_bytes());
+        let hex = hasher.finalize().to_hex();
+        Self(hex.chars().take(32).collect::<String>().into())
+    }
+}
+
+/// A BLAKE3 content hash, written as 64 hex digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// Hashes some bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(*blake3::hash(bytes).as_bytes())
+    }
+
+    /// Hashes this digest followed by some bytes, so that a list has one digest per prefix.
+    #[must_use]
+    pub fn then(&self, bytes: &[u8]) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.0);
+        hasher.update(bytes);
+        Self(*hasher.finalize().as_bytes())
+    }
+
+    /// Takes raw bytes as a digest.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// Returns the raw bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&blake3::Hash::from_bytes(self.0).to_hex())
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> Self {
+        digest.to_string()
+    }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        match blake3::Hash::from_hex(&text) {
+            Ok(hash) => Ok(Self(*hash.as_bytes())),
+            Err(error) => Err(format!("not a digest of 64 hex digits: {error}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_subject_tokens() {
+        let long = "x".repeat(65);
+        let cases: [(&str, Result<(), NameError>); 7] = [
+            ("lead", Ok(())),
+            ("A-b_9", Ok(())),
+            ("", Err(NameError::Empty)),
+            ("a.b", Err(NameError::Character('.'))),
+            ("a b", Err(NameError::Character(' '))),
+            ("ä", Err(NameError::Character('ä'))),
+            (&long, Err(NameError::TooLong(65))),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(Name::new(text).map(|_| ()), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn call_keys_differ_in_every_part_and_never_change() {
+        let team = Name::new("t").unwrap();
+        let session = SessionId::new("s").unwrap();
+        let key = CallKey::derive(&team, &session, 3, 0);
+        assert_eq!(key, CallKey::derive(&team, &session, 3, 0));
+        assert_eq!(key.as_str().len(), 32);
+        assert_ne!(key, CallKey::derive(&team, &session, 3, 1));
+        assert_ne!(key, CallKey::derive(&team, &session, 4, 0));
+        let joined = (Name::new("ts").unwrap(), SessionId::new("x").unwrap());
+        let split = (Name::new("t").unwrap(), SessionId::new("sx").unwrap());
+        assert_ne!(
+            CallKey::derive(&joined.0, &joined.1, 0, 0),
+            CallKey::derive(&split.0, &split.1, 0, 0)
+        );
+    }
+
+    #[test]
+    fn a_digest_survives_its_text_form() {
+        let digest = Digest::of(b"x").then(b"y");
+        let text = serde_json::to_string(&digest).unwrap();
+        assert_eq!(serde_json::from_str::<Digest>(&text).unwrap(), digest);
+        assert!(serde_json::from_str::<Digest>("\"zz\"").is_err());
+    }
+}

@@ -1,0 +1,34 @@
+//! The vocabulary of Callboard: everything that crosses a process border or goes to disk.
+//!
+//! Ids, subjects, headers, chat messages, calls, runs, journal entries, observer events, trace
+//! records and error codes live here, and nothing that acts on them.
+
+#![warn(missing_docs)]
+
+pub mod call;
+pub mod chat;
+pub mod entry;
+pub mod error;
+pub mod event;
+pub mod header;
+pub mod id;
+pub mod plan;
+pub mod run;
+pub mod subject;
+pub mod time;
+pub mod trace;
+
+pub use call::{CallOutcome, EffectClass, ToolReply, ToolRequest};
+pub use chat::{
+    FinishReason, Message, ModelReply, ModelRequest, ModelRole, ToolCall, ToolSpec, Usage,
+};
+pub use entry::{Entry, Input, Reading};
+pub use error::{ErrorCode, WireError};
+pub use event::{Event, EventKind};
+pub use header::Headers;
+pub use id::{CallKey, Digest, Name, RunId, SessionId};
+pub use plan::Plan;
+pub use run::{RunReply, RunRequest, RunState, RunStatus};
+pub use subject::{Route, Subjects};
+pub use time::Timestamp;
+pub use trace::{SpanRecord, TraceContext};

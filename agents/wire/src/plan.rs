@@ -1,0 +1,116 @@
+//! What an agent may do and with what, fixed for as long as a run lasts.
+//!
+//! A plan is made from a team file and kept beside the journal under its digest, so that a run
+//! that is taken up after a restart decides by the plan that it began with.
+
+use serde::{Deserialize, Serialize};
+
+use crate::call::EffectClass;
+use crate::chat::ToolSpec;
+use crate::id::{Digest, Name};
+
+/// How a model is asked for calls and how its reply is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Dialect {
+    /// The provider's own tool calling.
+    Native,
+    /// One JSON object under a schema, by constrained decoding.
+    Schema,
+}
+
+impl Dialect {
+    /// Returns the word used in config and traces.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Schema => "schema",
+        }
+    }
+}
+
+/// One agent of a team, ready to run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The team.
+    pub team: Name,
+    /// The agent.
+    pub agent: Name,
+    /// What it does, for those who call it.
+    pub description: String,
+    /// Its system text.
+    pub instructions: String,
+    /// The model that thinks first; absent means that the actor model does both in one turn.
+    pub thinker: Option<Name>,
+    /// The model that makes the calls and the answer.
+    pub actor: Name,
+    /// How the actor model is asked for calls.
+    pub dialect: Dialect,
+    /// The tools and agents that it may call, in the order in which models are told.
+    pub tools: Vec<Offer>,
+    /// What a run may use at most.
+    pub limits: Limits,
+}
+
+impl Plan {
+    /// Returns the plan's bytes and the digest under which they are kept.
+    pub fn to_bytes(&self) -> Result<(Digest, Vec<u8>), serde_json::Error> {
+        let bytes = serde_json::to_vec(self)?;
+        Ok((Digest::of(&bytes), bytes))
+    }
+
+    /// Returns the offer of a name.
+    pub fn offer(&self, name: &str) -> Option<&Offer> {
+        self.tools.iter().find(|offer| offer.spec.name.as_str() == name)
+    }
+}
+
+/// One tool or agent that an agent may call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Offer {
+    /// What the model is told.
+    pub spec: ToolSpec,
+    /// What stands behind the name.
+    pub target: Target,
+    /// What may be repeated.
+    pub effect: EffectClass,
+    /// The longest time for one call, in milliseconds.
+    pub timeout_ms: u64,
+}
+
+/// What stands behind the name of an offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Target {
+    /// A tool of the team.
+    Tool,
+    /// Another agent of the team.
+    Agent,
+}
+
+/// What a run may use at most.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Model steps of one run.
+    pub steps_max: u32,
+    /// Calls asked for in one step; the rest is refused with an error to the model.
+    pub calls_per_step_max: u32,
+    /// Runs that may stand above a run.
+    pub depth_max: u32,
+    /// Tokens of a run and of the runs that it asks for, input and output together.
+    pub tokens_max: u64,
+    /// Tokens that one model reply may have.
+    pub reply_tokens_max: u64,
+    /// Unusable replies that are answered with feedback in one step, before the run fails.
+    pub feedback_max: u32,
+    /// Times that a run is taken up again at one and the same point before it fails.
+    pub resumes_max: u32,
+    /// Milliseconds from acceptance to reply.
+    pub deadline_ms: u64,
+    /// Milliseconds that one model turn may take, retries included.
+    pub model_timeout_ms: u64,
+    /// Runs of a session that wait behind the one in work.
+    pub queue_max: u32,
+    /// Messages of earlier runs that a model is shown.
+    pub history_messages_max: u32,
+}

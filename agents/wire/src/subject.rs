@@ -1,0 +1,262 @@
+//! Subjects: the one place that knows how they are built and read.
+
+use crate::id::{Name, RunId, SessionId};
+
+/// The subjects of one installation, all under one prefix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subjects {
+    prefix: String,
+}
+
+/// The prefix used unless the config names another.
+pub const PREFIX_DEFAULT: &str = "callboard.v1";
+
+/// The longest prefix, in characters; it leaves room for the tokens that follow.
+pub const PREFIX_CHARS_MAX: usize = 100;
+
+/// What can be asked of a run by its id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunVerb {
+    /// End it.
+    Cancel,
+    /// Where does it stand?
+    Status,
+    /// Its reply, as soon as there is one.
+    Result,
+    /// An answer for a run that waits for a person.
+    Answer,
+}
+
+impl RunVerb {
+    /// All verbs.
+    pub const ALL: [Self; 4] = [Self::Cancel, Self::Status, Self::Result, Self::Answer];
+
+    /// Returns the token used in subjects.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cancel => "cancel",
+            Self::Status => "status",
+            Self::Result => "result",
+            Self::Answer => "answer",
+        }
+    }
+}
+
+/// What a subject names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// A run is asked of an agent.
+    AgentRun {
+        /// The team.
+        team: Name,
+        /// The agent.
+        agent: Name,
+    },
+    /// What observers of a session see.
+    SessionEvents {
+        /// The team.
+        team: Name,
+        /// The session.
+        session: SessionId,
+    },
+    /// Control and look-up of a run.
+    Run {
+        /// The team.
+        team: Name,
+        /// The run.
+        run: RunId,
+        /// What is wanted.
+        verb: RunVerb,
+    },
+    /// One model turn.
+    Model {
+        /// The team.
+        team: Name,
+        /// The model.
+        model: Name,
+    },
+    /// One tool call.
+    Tool {
+        /// The team.
+        team: Name,
+        /// The tool.
+        tool: Name,
+    },
+}
+
+/// Why a text is not a prefix.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a subject prefix is made of names joined by dots, at most {PREFIX_CHARS_MAX} characters, this is {0:?}"
+)]
+pub struct PrefixError(String);
+
+impl Default for Subjects {
+    fn default() -> Self {
+        Self { prefix: PREFIX_DEFAULT.to_owned() }
+    }
+}
+
+impl Subjects {
+    /// Takes a prefix such as `callboard.v1`.
+    pub fn new(prefix: &str) -> Result<Self, PrefixError> {
+        let names = prefix.split('.').all(|token| Name::new(token).is_ok());
+        if !names || prefix.len() > PREFIX_CHARS_MAX {
+            return Err(PrefixError(prefix.to_owned()));
+        }
+        Ok(Self { prefix: prefix.to_owned() })
+    }
+
+    /// Where runs of an agent are asked for.
+    pub fn agent_run(&self, team: &Name, agent: &Name) -> String {
+        format!("{}.{team}.agent.{agent}.run", self.prefix)
+    }
+
+    /// Where turns of a model are asked for.
+    pub fn model(&self, team: &Name, model: &Name) -> String {
+        format!("{}.{team}.model.{model}", self.prefix)
+    }
+
+    /// Where calls of a tool are asked for.
+    pub fn tool(&self, team: &Name, tool: &Name) -> String {
+        format!("{}.{team}.tool.{tool}", self.prefix)
+    }
+
+    /// Where observers of a session listen.
+    pub fn session_events(&self, team: &Name, session: &SessionId) -> String {
+        format!("{}.{team}.session.{session}.events", self.prefix)
+    }
+
+    /// Matches the events of all sessions of a team.
+    pub fn all_session_events(&self, team: &Name) -> String {
+        format!("{}.{team}.session.*.events", self.prefix)
+    }
+
+    /// Where something is asked of a run.
+    pub fn run(&self, team: &Name, run: &RunId, verb: RunVerb) -> String {
+        format!("{}.{team}.run.{run}.{}", self.prefix, verb.as_str())
+    }
+
+    /// Matches one verb for all runs of a team.
+    pub fn all_runs(&self, team: &Name, verb: RunVerb) -> String {
+        format!("{}.{team}.run.*.{}", self.prefix, verb.as_str())
+    }
+
+    /// Matches every subject of the installation.
+    pub fn everything(&self) -> String {
+        format!("{}.>", self.prefix)
+    }
+
+    /// Reads a subject; `None` if it is none of ours.
+    pub fn parse(&self, subject: &str) -> Option<Route> {
+        let rest = subject.strip_prefix(&self.prefix)?.strip_prefix('.')?;
+        let tokens: Vec<&str> = rest.split('.').collect();
+        let name = |token: &str| Name::new(token).ok();
+        match *tokens.as_slice() {
+            [team, "agent", agent, "run"] => {
+                Some(Route::AgentRun { team: name(team)?, agent: name(agent)? })
+            }
+            [team, "session", session, "events"] => Some(Route::SessionEvents {
+                team: name(team)?,
+                session: SessionId::new(session).ok()?,
+            }),
+            [team, "run", run, verb] => Some(Route::Run {
+                team: name(team)?,
+                run: RunId::new(run).ok()?,
+                verb: RunVerb::ALL.into_iter().find(|v| v.as_str() == verb)?,
+            }),
+            [team, "model", model] => Some(Route::Model { team: name(team)?, model: name(model)? }),
+            [team, "tool", tool] => Some(Route::Tool { team: name(team)?, tool: name(tool)? }),
+            _ => None,
+        }
+    }
+}
+
+/// Tells whether a reply subject is an inbox, the only place that answers are sent to.
+///
+/// A reply subject is chosen by the sender; answering anywhere else would lend it our rights.
+pub fn is_inbox(subject: &str) -> bool {
+    let mut tokens = subject.split('.');
+    let first_is_inbox = tokens.next().is_some_and(|first| {
+        first == "_INBOX" || first.strip_prefix("_INBOX_").is_some_and(|t| Name::new(t).is_ok())
+    });
+    let rest: Vec<&str> = tokens.collect();
+    let plain =
+        |token: &&str| !token.is_empty() && !token.contains(['*', '>', ' ', '\t', '\r', '\n']);
+    first_is_inbox && !rest.is_empty() && rest.iter().all(plain) && subject.len() <= 256
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_built_is_read_again() {
+        let subjects = Subjects::new("acme.v2").unwrap();
+        let team = Name::new("t").unwrap();
+        let x = Name::new("x").unwrap();
+        let session = SessionId::new("s").unwrap();
+        let run = RunId::new("r").unwrap();
+        let cases = [
+            (
+                subjects.agent_run(&team, &x),
+                Route::AgentRun { team: team.clone(), agent: x.clone() },
+            ),
+            (subjects.model(&team, &x), Route::Model { team: team.clone(), model: x.clone() }),
+            (subjects.tool(&team, &x), Route::Tool { team: team.clone(), tool: x.clone() }),
+            (
+                subjects.session_events(&team, &session),
+                Route::SessionEvents { team: team.clone(), session },
+            ),
+            (
+                subjects.run(&team, &run, RunVerb::Cancel),
+                Route::Run { team, run, verb: RunVerb::Cancel },
+            ),
+        ];
+        for (subject, route) in cases {
+            assert_eq!(subjects.parse(&subject), Some(route), "{subject}");
+        }
+    }
+
+    #[test]
+    fn foreign_subjects_are_not_read() {
+        let subjects = Subjects::default();
+        for subject in [
+            "",
+            "callboard.v1",
+            "callboard.v1.t.agent.run",
+            "callboard.v1.t.agent..run",
+            "callboard.v1.t.agent.*.run",
+            "callboard.v2.t.tool.x",
+            "callboard.v1.t.run.r.explode",
+            "$SYS.x",
+        ] {
+            assert_eq!(subjects.parse(subject), None, "{subject}");
+        }
+        for prefix in ["", "a..b", "a.*", ".a", "a b"] {
+            assert!(Subjects::new(prefix).is_err(), "{prefix}");
+        }
+    }
+
+    #[test]
+    fn only_inboxes_are_answered() {
+        for good in ["_INBOX.abc", "_INBOX.abc.def", "_INBOX_tool.abc"] {
+            assert!(is_inbox(good), "{good}");
+        }
+        for bad in [
+            "",
+            "_INBOX",
+            "_INBOX.",
+            "_INBOX.a.*",
+            "_INBOX.>",
+            "$JS.API.STREAM.LIST",
+            "$SYS.REQ",
+            "callboard.v1.t.tool.x",
+            "_INBOXX.a",
+            "_INBOX.a b",
+            "_INBOX_.a",
+        ] {
+            assert!(!is_inbox(bad), "{bad}");
+        }
+    }
+}

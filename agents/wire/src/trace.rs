@@ -1,0 +1,227 @@
+//! Trace context and finished spans.
+//!
+//! Span ids are derived from what they stand for, so a span has the same id before and after a
+//! restart and can be made from the journal alone.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::id::{CallKey, Digest, Name, RunId, SessionId};
+use crate::time::Timestamp;
+
+/// A position in a trace: W3C trace id, span id and the sampled flag.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct TraceContext {
+    trace: [u8; 16],
+    span: [u8; 8],
+    sampled: bool,
+}
+
+/// The text is no W3C `traceparent`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a traceparent of the form 00-<32 hex>-<16 hex>-<2 hex>: {0:?}")]
+pub struct TraceContextError(String);
+
+impl TraceContext {
+    /// Makes the root context of a run that has no caller: its ids follow from the run.
+    pub fn root(team: &Name, run: &RunId) -> Self {
+        let seed = Digest::of(team.as_str().as_bytes()).then(run.as_str().as_bytes());
+        let mut trace = [0; 16];
+        trace.copy_from_slice(seed.as_bytes().first_chunk::<16>().unwrap_or(&[1; 16]));
+        Self { trace, span: [0; 8], sampled: true }.child("run", run.as_str())
+    }
+
+    /// Returns the context of a span below this trace, named by what it stands for.
+    #[must_use]
+    pub fn child(&self, kind: &str, key: &str) -> Self {
+        let seed = Digest::of(&self.trace).then(kind.as_bytes()).then(key.as_bytes());
+        let mut span = [0; 8];
+        span.copy_from_slice(seed.as_bytes().first_chunk::<8>().unwrap_or(&[1; 8]));
+        Self { trace: self.trace, span, sampled: self.sampled }
+    }
+
+    /// Returns the span of a run.
+    #[must_use]
+    pub fn of_run(&self, run: &RunId) -> Self {
+        self.child("run", run.as_str())
+    }
+
+    /// Returns the span of a call.
+    #[must_use]
+    pub fn of_call(&self, call: &CallKey) -> Self {
+        self.child("call", call.as_str())
+    }
+
+    /// Returns the span of a model turn.
+    #[must_use]
+    pub fn of_turn(&self, run: &RunId, turn: u32) -> Self {
+        self.child("turn", &format!("{run}/{turn}"))
+    }
+
+    /// Returns the trace id as 32 hex digits.
+    pub fn trace_id(&self) -> String {
+        hex(&self.trace)
+    }
+
+    /// Returns the span id as 16 hex digits.
+    pub fn span_id(&self) -> String {
+        hex(&self.span)
+    }
+
+    /// Returns the trace id as bytes.
+    pub const fn trace_bytes(&self) -> [u8; 16] {
+        self.trace
+    }
+
+    /// Returns the span id as bytes.
+    pub const fn span_bytes(&self) -> [u8; 8] {
+        self.span
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let written = write!(text, "{byte:02x}");
+        debug_assert!(written.is_ok());
+        text
+    })
+}
+
+fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let lower = |b: &u8| b.is_ascii_digit() || (b'a'..=b'f').contains(b);
+    if text.len() != N * 2 || !text.as_bytes().iter().all(lower) {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    (bytes != [0; N]).then_some(bytes)
+}
+
+impl fmt::Display for TraceContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "00-{}-{}-{:02x}", hex(&self.trace), hex(&self.span), u8::from(self.sampled))
+    }
+}
+
+impl fmt::Debug for TraceContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl FromStr for TraceContext {
+    type Err = TraceContextError;
+    fn from_str(text: &str) -> Result<Self, TraceContextError> {
+        let error = || TraceContextError(text.chars().take(80).collect());
+        let parts: Vec<&str> = text.split('-').collect();
+        let [version, trace, span, flags] = *parts.as_slice() else { return Err(error()) };
+        let [flags] = unhex_any::<1>(flags).ok_or_else(error)?;
+        if version != "00" {
+            return Err(error());
+        }
+        Ok(Self {
+            trace: unhex(trace).ok_or_else(error)?,
+            span: unhex(span).ok_or_else(error)?,
+            sampled: flags & 1 == 1,
+        })
+    }
+}
+
+fn unhex_any<const N: usize>(text: &str) -> Option<[u8; N]> {
+    if text.bytes().all(|b| b == b'0') && text.len() == N * 2 { Some([0; N]) } else { unhex(text) }
+}
+
+impl TryFrom<String> for TraceContext {
+    type Error = TraceContextError;
+    fn try_from(text: String) -> Result<Self, TraceContextError> {
+        text.parse()
+    }
+}
+
+impl From<TraceContext> for String {
+    fn from(context: TraceContext) -> Self {
+        context.to_string()
+    }
+}
+
+/// The side of a hop that a span stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpanKind {
+    /// Work inside.
+    Internal,
+    /// A request to someone else.
+    Client,
+    /// A request from someone else.
+    Server,
+}
+
+/// One finished span.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SpanRecord {
+    /// Its trace and its own id.
+    pub context: TraceContext,
+    /// The span above it, as 16 hex digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<TraceContext>,
+    /// Its name, such as `execute_tool calculate`.
+    pub name: String,
+    /// Its side.
+    pub kind: SpanKind,
+    /// When it began.
+    pub start: Timestamp,
+    /// When it ended.
+    pub end: Timestamp,
+    /// The session.
+    pub session: SessionId,
+    /// The run.
+    pub run: RunId,
+    /// The agent.
+    pub agent: Name,
+    /// Attributes under the names of the OpenTelemetry GenAI conventions.
+    pub attributes: Map<String, Value>,
+    /// What went wrong; absent means that nothing did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traceparents_are_read_strictly() {
+        let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        assert_eq!(good.parse::<TraceContext>().unwrap().to_string(), good);
+        for bad in [
+            "",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331",
+            "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+            "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b716920333ä-01",
+        ] {
+            assert!(bad.parse::<TraceContext>().is_err(), "{bad}");
+        }
+        let unsampled = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
+        assert_eq!(unsampled.parse::<TraceContext>().unwrap().to_string(), unsampled);
+    }
+
+    #[test]
+    fn span_ids_follow_from_what_they_stand_for() {
+        let run = RunId::new("r1").unwrap();
+        let root = TraceContext::root(&Name::new("t").unwrap(), &run);
+        assert_eq!(root.of_run(&run), root);
+        assert_eq!(root.of_turn(&run, 1), root.of_turn(&run, 1));
+        assert_ne!(root.of_turn(&run, 1), root.of_turn(&run, 2));
+        assert_eq!(root.trace_id(), root.of_turn(&run, 2).trace_id());
+    }
+}

@@ -1,0 +1,34 @@
+//! Secrets: references in config, values that do not print.
+
+use std::path::PathBuf;
+
+use secrecy::SecretString;
+use wire::{ErrorCode, WireError};
+
+/// Where a secret stands; the team file never holds the secret itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretRef {
+    /// In an environment variable.
+    Env(String),
+    /// In a file, alone; white space at the end is cut.
+    File(PathBuf),
+}
+
+impl SecretRef {
+    /// Reads the secret.
+    pub fn resolve(&self) -> Result<SecretString, WireError> {
+        let missing = |what: String| WireError::new(ErrorCode::SecretMissing, what);
+        match self {
+            Self::Env(name) => {
+                #[expect(clippy::disallowed_methods, reason = "this is the place that reads secrets")]
+                let value = std::env::var(name);
+                value
+                    .map(|text| SecretString::from(text.trim_end().to_owned()))
+                    .map_err(|error| missing(format!("environment variable {name}: {error}")))
+            }
+            Self::File(path) => std::fs::read_to_string(path)
+                .map(|text| SecretString::from(text.trim_end().to_owned()))
+                .map_err(|error| missing(format!("secret file {}: {error}", path.display()))),
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The hands of an agent: what a tool is, and one file per kind of tool.
+
+#![warn(missing_docs)]
+
+pub mod builtin;
+pub mod http;
+pub mod memory;
+pub mod tool;
+
+pub use memory::Memory;
+pub use tool::{Tool, ToolContext, ToolDeps, ToolKind, build};

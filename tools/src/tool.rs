@@ -1,0 +1,69 @@
+//! What a tool is to the runtime: it is called with valid arguments and answers once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use wire::{CallKey, Name, RunId, SessionId, Timestamp, ToolReply, TraceContext};
+
+use crate::builtin::Builtin;
+use crate::http::{HttpSpec, HttpTool};
+use crate::memory::Memory;
+
+/// Something that an agent may call.
+pub trait Tool: Send + Sync {
+    /// Runs one call. `arguments` obey the tool's schema; errors are outcomes, not panics.
+    ///
+    /// The future is dropped when the call's time is over or the run is cancelled.
+    fn call<'a>(&'a self, context: &'a ToolContext, arguments: &'a Value) -> BoxFuture<'a, ToolReply>;
+}
+
+/// Who calls, and within which bounds.
+#[derive(Clone, Debug)]
+pub struct ToolContext {
+    /// The key of the call, the same on every attempt.
+    pub call: CallKey,
+    /// The team.
+    pub team: Name,
+    /// The tool's name in the team.
+    pub tool: Name,
+    /// The agent that calls.
+    pub agent: Name,
+    /// The session.
+    pub session: SessionId,
+    /// The run.
+    pub run: RunId,
+    /// The span of the call.
+    pub trace: TraceContext,
+    /// The time at the start of the call.
+    pub now: Timestamp,
+    /// The time that is left.
+    pub remaining: Duration,
+}
+
+/// A tool as a team file describes it, checked but not connected to anything.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ToolKind {
+    /// One that comes with the runtime.
+    Builtin(Builtin),
+    /// A request to an HTTP server.
+    Http(HttpSpec),
+}
+
+/// What tools need from the node they run on.
+#[derive(Clone)]
+pub struct ToolDeps {
+    /// The memory of the team.
+    pub memory: Arc<dyn Memory>,
+    /// The client of all HTTP tools.
+    pub http: reqwest::Client,
+}
+
+/// Makes a tool ready to be called.
+pub fn build(kind: &ToolKind, deps: &ToolDeps) -> Arc<dyn Tool> {
+    match kind {
+        ToolKind::Builtin(builtin) => builtin.build(deps),
+        ToolKind::Http(spec) => Arc::new(HttpTool::new(spec.clone(), deps.http.clone())),
+    }
+}

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::{Map, Value};
-use tools::ToolKind;
+use tools::{SecretRef, ToolKind};
 use wire::{Name, Plan};
 
 use crate::script::Script;
-use crate::secret::SecretRef;
 
 /// One team, ready to run.
 #[derive(Clone, Debug)]

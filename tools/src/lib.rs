@@ -5,7 +5,9 @@
 pub mod builtin;
 pub mod http;
 pub mod memory;
+pub mod secret;
 pub mod tool;
 
 pub use memory::Memory;
+pub use secret::SecretRef;
 pub use tool::{Tool, ToolContext, ToolDeps, ToolKind, build};

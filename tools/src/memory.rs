@@ -10,7 +10,11 @@ pub trait Memory: Send + Sync {
     fn change(&self, change: MemoryChange) -> BoxFuture<'_, Result<(), WireError>>;
 
     /// Finds facts whose words match a query, best first; an empty query returns the newest.
-    fn recall<'a>(&'a self, query: &'a str, limit: usize) -> BoxFuture<'a, Result<Vec<Fact>, WireError>>;
+    fn recall<'a>(
+        &'a self,
+        query: &'a str,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Fact>, WireError>>;
 
     /// Returns facts by their ids, those that exist.
     fn facts<'a>(&'a self, ids: &'a [CallKey]) -> BoxFuture<'a, Result<Vec<Fact>, WireError>>;

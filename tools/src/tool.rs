@@ -16,7 +16,11 @@ pub trait Tool: Send + Sync {
     /// Runs one call. `arguments` obey the tool's schema; errors are outcomes, not panics.
     ///
     /// The future is dropped when the call's time is over or the run is cancelled.
-    fn call<'a>(&'a self, context: &'a ToolContext, arguments: &'a Value) -> BoxFuture<'a, ToolReply>;
+    fn call<'a>(
+        &'a self,
+        context: &'a ToolContext,
+        arguments: &'a Value,
+    ) -> BoxFuture<'a, ToolReply>;
 }
 
 /// Who calls, and within which bounds.

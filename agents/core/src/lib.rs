@@ -1,1 +1,3 @@
-//! Placeholder.
+//! What happens next, decided without I/O: the run machine, the dialects, the policies.
+
+#![warn(missing_docs)]

@@ -20,7 +20,10 @@ impl SecretRef {
         let missing = |what: String| WireError::new(ErrorCode::SecretMissing, what);
         match self {
             Self::Env(name) => {
-                #[expect(clippy::disallowed_methods, reason = "this is the place that reads secrets")]
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "this is the place that reads secrets"
+                )]
                 let value = std::env::var(name);
                 value
                     .map(|text| SecretString::from(text.trim_end().to_owned()))

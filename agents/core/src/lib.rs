@@ -1,3 +1,11 @@
 //! What happens next, decided without I/O: the run machine, the dialects, the policies.
 
 #![warn(missing_docs)]
+
+pub mod dialect;
+pub mod effect;
+pub mod restart;
+mod run;
+pub mod session;
+pub mod spans;
+pub mod validate;

@@ -1,0 +1,209 @@
+//! What a machine wants done, and why it refuses an input.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use wire::entry::Submitted;
+use wire::event::EventKind;
+use wire::plan::Target;
+use wire::run::{Budget, RunReply};
+use wire::{
+    CallKey, ErrorCode, Event, ModelRole, Name, RunId, SessionId, SpanRecord, Timestamp, WireError,
+};
+
+/// Something that is to be done once the input that asked for it is durable.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Ask a model for a turn; answered by `ModelReplied`.
+    AskModel {
+        /// The run.
+        run: RunId,
+        /// The number of the turn.
+        turn: u32,
+        /// The step, from 1.
+        step: u32,
+        /// The part that the model plays.
+        role: ModelRole,
+        /// The model.
+        model: Name,
+        /// The most tokens that the reply may have.
+        max_tokens: u64,
+        /// When the answer must be there.
+        deadline: Timestamp,
+    },
+    /// Make a call; answered by `CallSettled` or `CallSuspended`.
+    Call(CallEffect),
+    /// End what is under way for a run; answered by nothing.
+    Abort {
+        /// The run.
+        run: RunId,
+        /// Calls that are under way.
+        calls: Vec<CallKey>,
+    },
+    /// Hand a reply to those who wait; answered by `ReplyPublished`.
+    Publish {
+        /// The reply.
+        reply: Arc<RunReply>,
+    },
+    /// Say `DeadlinePassed` at a time, if the run has not ended by then.
+    SetTimer {
+        /// The run.
+        run: RunId,
+        /// The time.
+        at: Timestamp,
+    },
+    /// Tell observers; answered by nothing.
+    Tell(Event),
+    /// Keep a span; answered by nothing.
+    Span(Box<SpanRecord>),
+}
+
+/// A call that is to be made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallEffect {
+    /// The run that asks.
+    pub run: RunId,
+    /// The agent that asks.
+    pub agent: Name,
+    /// The call's key.
+    pub call: CallKey,
+    /// The tool or agent.
+    pub name: Name,
+    /// What stands behind the name.
+    pub target: Target,
+    /// The arguments, valid by the schema.
+    pub arguments: Value,
+    /// When the outcome must be there.
+    pub deadline: Timestamp,
+    /// Whether an attempt may be repeated, for what a lost answer means.
+    pub effect: wire::EffectClass,
+    /// What a called agent may use.
+    pub budget: Budget,
+    /// How many runs stand above a called agent.
+    pub depth: u32,
+    /// The span of the call.
+    pub trace: wire::TraceContext,
+}
+
+/// Why an input was not accepted. Nothing was changed by it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejected {
+    /// The run was accepted before, by the same request.
+    #[error("run {run} was accepted before")]
+    Repeated {
+        /// The run.
+        run: RunId,
+    },
+    /// The run was accepted before, by another request.
+    #[error("run id {run} was used before by another request")]
+    Conflict {
+        /// The run.
+        run: RunId,
+    },
+    /// Too many runs wait.
+    #[error("{limit} runs of the session wait already")]
+    QueueFull {
+        /// The limit.
+        limit: u32,
+    },
+    /// The plan of the run is not at hand.
+    #[error("the plan of the run is not there")]
+    PlanUnknown,
+    /// The run is not in work, or not in this session.
+    #[error("run {run} is not in work")]
+    UnknownRun {
+        /// The run.
+        run: RunId,
+    },
+    /// The call is not awaited.
+    #[error("call {call} is not awaited")]
+    UnknownCall {
+        /// The call.
+        call: CallKey,
+    },
+    /// The model turn is not the one that is awaited.
+    #[error("turn {turn} is not awaited")]
+    StaleTurn {
+        /// The turn.
+        turn: u32,
+    },
+    /// The input makes no sense where the run stands.
+    #[error("the input makes no sense where the run stands")]
+    OutOfPlace,
+}
+
+impl Rejected {
+    /// Returns what the sender of the input is told.
+    pub fn to_wire(&self) -> WireError {
+        let code = match self {
+            Self::Repeated { .. } | Self::Conflict { .. } => ErrorCode::RunConflict,
+            Self::QueueFull { .. } => ErrorCode::Overloaded,
+            Self::UnknownRun { .. } => ErrorCode::UnknownRun,
+            Self::UnknownCall { .. } => ErrorCode::NotWaiting,
+            Self::PlanUnknown | Self::StaleTurn { .. } | Self::OutOfPlace => ErrorCode::Internal,
+        };
+        let error = WireError::new(code, self.to_string());
+        if code == ErrorCode::Overloaded { error.retry_after(500) } else { error }
+    }
+}
+
+/// The effects of one input, while they are decided.
+#[derive(Debug)]
+pub(crate) struct Effects {
+    session: SessionId,
+    slot: u64,
+    now: Timestamp,
+    told: u32,
+    list: Vec<Effect>,
+}
+
+impl Effects {
+    pub(crate) const fn new(session: SessionId, slot: u64, now: Timestamp) -> Self {
+        Self { session, slot, now, told: 0, list: Vec::new() }
+    }
+
+    pub(crate) const fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    pub(crate) const fn slot(&self) -> u64 {
+        self.slot
+    }
+
+    pub(crate) const fn session(&self) -> &SessionId {
+        &self.session
+    }
+
+    pub(crate) fn push(&mut self, effect: Effect) {
+        self.list.push(effect);
+    }
+
+    pub(crate) fn extend(&mut self, effects: Vec<Effect>) {
+        self.list.extend(effects);
+    }
+
+    /// Tells observers of a run.
+    pub(crate) fn tell(&mut self, submitted: &Submitted, kind: EventKind) {
+        let event = Event {
+            id: Some(format!("{}.{}", self.slot, self.told)),
+            at: self.now,
+            trace_id: submitted.trace.trace_id(),
+            session: self.session.clone(),
+            run: submitted.run.clone(),
+            agent: submitted.agent.clone(),
+            depth: submitted.parent.as_ref().map_or(0, |parent| parent.depth),
+            kind,
+        };
+        self.told += 1;
+        self.list.push(Effect::Tell(event));
+    }
+
+    /// Drops all but events and spans: what is to be done will be said anew as outstanding.
+    pub(crate) fn keep_reports(&mut self) {
+        self.list.retain(|effect| matches!(effect, Effect::Tell(_) | Effect::Span(_)));
+    }
+
+    pub(crate) fn into_vec(self) -> Vec<Effect> {
+        self.list
+    }
+}

@@ -1,0 +1,732 @@
+//! One run: submitted → thinking → acting → calling → … → replying.
+//!
+//! A step is a thought (if the agent has a thinker), one reply of the actor model that can be
+//! acted on, and the calls it asks for. The run ends with a reply, which its session keeps until
+//! it is known to be handed over.
+
+use std::sync::Arc;
+
+use wire::entry::{ModelOutcome, ReadCall, Reading, Submitted, TurnReport};
+use wire::event::EventKind;
+use wire::plan::{Offer, Target};
+use wire::run::{Budget, RunReply, RunState, RunStatus, Source};
+use wire::{
+    CallKey, CallOutcome, EffectClass, ErrorCode, ModelRole, Name, Plan, RunId, SessionId,
+    Timestamp, Usage, WireError,
+};
+
+use crate::dialect::{Act, Called, Exchange, Step, Transcript};
+use crate::effect::{CallEffect, Effect, Effects, Rejected};
+use crate::spans;
+
+/// The least time that a parent keeps for itself when it gives a called agent a deadline.
+const PARENT_RESERVE_MS_MIN: u64 = 200;
+
+/// The share of its remaining time that a parent keeps for itself, as a divisor.
+const PARENT_RESERVE_SHARE: u64 = 20;
+
+/// One run of an agent.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Run {
+    team: Name,
+    submitted: Submitted,
+    plan: Arc<Plan>,
+    accepted: Timestamp,
+    started: Timestamp,
+    phase: Phase,
+    steps: Vec<Step>,
+    /// Model turns asked for so far; the one that is awaited has this number minus one.
+    turns: u32,
+    turn_asked: Timestamp,
+    /// Unusable replies in this step.
+    feedback: u32,
+    /// Times that the run was taken up again since it last moved on.
+    resumes: u32,
+    resumes_total: u32,
+    pending: Vec<Pending>,
+    sources: Vec<Source>,
+    usage: Usage,
+    reply: Option<Arc<RunReply>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Thinking,
+    Acting,
+    Calling,
+    Replying,
+}
+
+/// A call without an outcome.
+#[derive(Clone, Debug, PartialEq)]
+struct Pending {
+    key: CallKey,
+    /// Its place in the last act of the last step.
+    index: usize,
+    /// Its place among the sources.
+    source: usize,
+    /// Its offer's place in the plan.
+    offer: usize,
+    started: Timestamp,
+    deadline: Timestamp,
+    /// Tokens set aside for a called agent.
+    reserve: u64,
+    /// The question, if a person has to answer.
+    question: Option<String>,
+}
+
+impl Run {
+    pub(crate) fn new(
+        team: Name,
+        submitted: Submitted,
+        plan: Arc<Plan>,
+        accepted: Timestamp,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            team,
+            submitted,
+            plan,
+            accepted,
+            started: now,
+            phase: Phase::Acting,
+            steps: Vec::new(),
+            turns: 0,
+            turn_asked: now,
+            feedback: 0,
+            resumes: 0,
+            resumes_total: 0,
+            pending: Vec::new(),
+            sources: Vec::new(),
+            usage: Usage::default(),
+            reply: None,
+        }
+    }
+
+    pub(crate) const fn id(&self) -> &RunId {
+        &self.submitted.run
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.submitted.text
+    }
+
+    pub(crate) const fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    pub(crate) const fn reply(&self) -> Option<&Arc<RunReply>> {
+        self.reply.as_ref()
+    }
+
+    pub(crate) fn awaits(&self, call: &CallKey) -> bool {
+        self.pending.iter().any(|pending| pending.key == *call)
+    }
+
+    pub(crate) fn waiting(&self) -> Option<&CallKey> {
+        self.pending.iter().find(|pending| pending.question.is_some()).map(|pending| &pending.key)
+    }
+
+    pub(crate) fn transcript<'a>(&'a self, exchanges: &'a [Exchange]) -> Transcript<'a> {
+        let shown = self.plan.limits.history_messages_max as usize / 2;
+        let skip = exchanges.len().saturating_sub(shown);
+        Transcript {
+            plan: &self.plan,
+            history: exchanges.get(skip..).unwrap_or_default(),
+            request: &self.submitted.text,
+            steps: &self.steps,
+        }
+    }
+
+    pub(crate) fn state(&self) -> RunState {
+        if let Some(Pending { key, question: Some(question), .. }) =
+            self.pending.iter().find(|pending| pending.question.is_some())
+        {
+            return RunState::Waiting { call: key.clone(), question: question.clone() };
+        }
+        let phase = match self.phase {
+            Phase::Thinking => "thinking",
+            Phase::Acting => "acting",
+            Phase::Calling => "calling",
+            Phase::Replying => "replying",
+        };
+        RunState::Running { step: self.step(), phase: phase.to_owned() }
+    }
+
+    /// Says again what the run waits for.
+    pub(crate) fn outstanding(&self) -> Vec<Effect> {
+        let mut effects = vec![Effect::SetTimer {
+            run: self.id().clone(),
+            at: self.submitted.deadline,
+        }];
+        match self.phase {
+            Phase::Thinking => effects.push(self.ask_effect(ModelRole::Thinker)),
+            Phase::Acting => effects.push(self.ask_effect(ModelRole::Actor)),
+            Phase::Calling => effects.extend(
+                self.pending
+                    .iter()
+                    .filter(|pending| pending.question.is_none())
+                    .filter_map(|pending| self.call_effect(pending)),
+            ),
+            Phase::Replying => {}
+        }
+        effects
+    }
+
+    pub(crate) fn start(&mut self, effects: &mut Effects) {
+        effects.tell(&self.submitted, EventKind::RunStarted);
+        self.begin_step(effects);
+    }
+
+    pub(crate) fn on_model_replied(
+        &mut self,
+        turn: u32,
+        outcome: ModelOutcome,
+        effects: &mut Effects,
+    ) -> Result<(), Rejected> {
+        let role = match self.phase {
+            Phase::Thinking => ModelRole::Thinker,
+            Phase::Acting => ModelRole::Actor,
+            Phase::Calling | Phase::Replying => return Err(Rejected::StaleTurn { turn }),
+        };
+        if turn + 1 != self.turns {
+            return Err(Rejected::StaleTurn { turn });
+        }
+        let (reading, report) = match outcome {
+            ModelOutcome::Failed { error } => {
+                self.report_turn(role, None, Err(&error), effects);
+                self.fail(error, effects);
+                return Ok(());
+            }
+            ModelOutcome::Read { reading, turn } => (reading, turn),
+        };
+        let fits = match reading {
+            Reading::Thought { .. } => role == ModelRole::Thinker,
+            Reading::Calls { .. } | Reading::Final { .. } => role == ModelRole::Actor,
+            Reading::Fault { .. } => true,
+        };
+        if !fits {
+            return Err(Rejected::OutOfPlace);
+        }
+        self.resumes = 0;
+        self.usage.add(report.usage);
+        self.report_turn(role, Some(&report), Ok(&reading), effects);
+        match reading {
+            Reading::Thought { text } => self.on_thought(text, effects),
+            Reading::Calls { text, calls } => self.on_calls(text, calls, effects),
+            Reading::Final { text } => self.complete(text, effects),
+            Reading::Fault { feedback, raw } => {
+                let step = self.step();
+                effects.tell(
+                    &self.submitted,
+                    EventKind::FeedbackGiven { step, feedback: feedback.clone() },
+                );
+                let last = raw.clone();
+                if role == ModelRole::Actor
+                    && let Some(step) = self.steps.last_mut()
+                {
+                    step.acts.push(Act::Feedback { raw, feedback: feedback.clone() });
+                }
+                self.ask_again(role, &feedback.message, &last, effects);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn on_call_suspended(
+        &mut self,
+        call: &CallKey,
+        question: String,
+        effects: &mut Effects,
+    ) -> Result<(), Rejected> {
+        let pending = self.pending.iter_mut().find(|pending| pending.key == *call);
+        match pending {
+            Some(pending) if pending.question.is_none() => {
+                pending.question = Some(question.clone());
+                let kind = EventKind::CallSuspended { call: call.clone(), question };
+                effects.tell(&self.submitted, kind);
+                Ok(())
+            }
+            Some(_) | None => Err(Rejected::UnknownCall { call: call.clone() }),
+        }
+    }
+
+    pub(crate) fn on_call_settled(
+        &mut self,
+        call: &CallKey,
+        outcome: CallOutcome,
+        usage: Usage,
+        effects: &mut Effects,
+    ) -> Result<(), Rejected> {
+        let position = self
+            .pending
+            .iter()
+            .position(|pending| pending.key == *call)
+            .ok_or_else(|| Rejected::UnknownCall { call: call.clone() })?;
+        self.resumes = 0;
+        self.settle(position, outcome, usage, effects);
+        if self.pending.is_empty() {
+            self.begin_step(effects);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn on_resumed(&mut self, effects: &mut Effects) {
+        self.resumes += 1;
+        self.resumes_total += 1;
+        effects.tell(&self.submitted, EventKind::RunResumed);
+        if self.resumes > self.plan.limits.resumes_max {
+            let message = format!(
+                "the run was taken up {} times at step {} and each time the process ended there",
+                self.resumes - 1,
+                self.step()
+            );
+            self.end_early(WireError::new(ErrorCode::ResumedTooOften, message), effects);
+            return;
+        }
+        // A call that may have taken effect and must not be repeated has an unknown outcome.
+        while let Some(position) = self.pending.iter().position(|pending| {
+            pending.question.is_none() && self.effect_of(pending) == EffectClass::Once
+        }) {
+            let note = "the runtime was restarted while this call was under way; it may have \
+                        taken effect; do not repeat it; verify, or ask the user";
+            let outcome = CallOutcome::Unknown { note: note.to_owned() };
+            self.settle(position, outcome, Usage::default(), effects);
+        }
+        if self.phase == Phase::Calling && self.pending.is_empty() {
+            self.begin_step(effects);
+        }
+    }
+
+    /// Ends the run before its answer: every call gets an outcome, and the reply says why.
+    pub(crate) fn end_early(&mut self, error: WireError, effects: &mut Effects) {
+        let calls: Vec<CallKey> = self.pending.iter().map(|pending| pending.key.clone()).collect();
+        effects.push(Effect::Abort { run: self.id().clone(), calls });
+        while let Some(pending) = self.pending.first() {
+            let asked = pending.question.is_some();
+            let outcome = if self.effect_of(pending) == EffectClass::Once && !asked {
+                let note = "the run ended while this call was under way; it may have taken effect";
+                CallOutcome::Unknown { note: note.to_owned() }
+            } else {
+                CallOutcome::Error { error: error.clone() }
+            };
+            self.settle(0, outcome, Usage::default(), effects);
+        }
+        if error.code == ErrorCode::Cancelled {
+            self.end(RunStatus::Cancelled, String::new(), Some(error), effects);
+        } else {
+            self.fail(error, effects);
+        }
+    }
+
+    fn step(&self) -> u32 {
+        u32::try_from(self.steps.len()).unwrap_or(u32::MAX)
+    }
+
+    fn depth(&self) -> u32 {
+        self.submitted.parent.as_ref().map_or(0, |parent| parent.depth)
+    }
+
+    fn tokens_max(&self) -> u64 {
+        let limit = self.plan.limits.tokens_max;
+        self.submitted.budget.tokens.map_or(limit, |tokens| tokens.min(limit))
+    }
+
+    fn steps_max(&self) -> u32 {
+        let limit = self.plan.limits.steps_max;
+        self.submitted.budget.steps.map_or(limit, |steps| steps.min(limit))
+    }
+
+    /// Tokens that are neither used nor set aside.
+    fn tokens_left(&self) -> u64 {
+        let reserved: u64 = self.pending.iter().map(|pending| pending.reserve).sum();
+        self.tokens_max().saturating_sub(self.usage.total()).saturating_sub(reserved)
+    }
+
+    fn effect_of(&self, pending: &Pending) -> EffectClass {
+        // A called agent runs under the call's key, so asking it again begins nothing new.
+        match self.plan.tools.get(pending.offer) {
+            Some(Offer { target: Target::Agent, .. }) => EffectClass::Idempotent,
+            Some(offer) => offer.effect,
+            None => EffectClass::Once,
+        }
+    }
+
+    fn begin_step(&mut self, effects: &mut Effects) {
+        if self.step() >= self.steps_max() {
+            let message = format!(
+                "no answer within {} steps; raise steps_max if the task needs more",
+                self.steps_max()
+            );
+            self.fail(WireError::new(ErrorCode::StepLimit, message), effects);
+            return;
+        }
+        self.feedback = 0;
+        self.steps.push(Step { thought: None, acts: Vec::new() });
+        let role =
+            if self.plan.thinker.is_some() { ModelRole::Thinker } else { ModelRole::Actor };
+        self.ask(role, effects);
+    }
+
+    /// Asks a model for a turn, if there are tokens left.
+    fn ask(&mut self, role: ModelRole, effects: &mut Effects) {
+        if self.tokens_left() == 0 {
+            let message = format!(
+                "all {} tokens of the run are used; raise tokens_max or the request's budget",
+                self.tokens_max()
+            );
+            self.fail(WireError::new(ErrorCode::BudgetExceeded, message), effects);
+            return;
+        }
+        self.phase = match role {
+            ModelRole::Thinker => Phase::Thinking,
+            ModelRole::Actor => Phase::Acting,
+        };
+        self.turns += 1;
+        self.turn_asked = effects.now();
+        let model = self.model(role).clone();
+        effects
+            .tell(&self.submitted, EventKind::ModelAsked { step: self.step(), role, model });
+        effects.push(self.ask_effect(role));
+    }
+
+    fn ask_again(&mut self, role: ModelRole, fault: &str, raw: &str, effects: &mut Effects) {
+        self.feedback += 1;
+        if self.feedback <= self.plan.limits.feedback_max {
+            self.ask(role, effects);
+            return;
+        }
+        let message = format!(
+            "model {} gave {} replies in a row that cannot be used; the last: {fault}; it wrote: {}",
+            self.model(role),
+            self.feedback,
+            if raw.is_empty() { "nothing" } else { raw },
+        );
+        self.fail(WireError::new(ErrorCode::ReplyUnusable, message), effects);
+    }
+
+    fn model(&self, role: ModelRole) -> &Name {
+        match (role, &self.plan.thinker) {
+            (ModelRole::Thinker, Some(thinker)) => thinker,
+            (ModelRole::Thinker, None) | (ModelRole::Actor, _) => &self.plan.actor,
+        }
+    }
+
+    fn ask_effect(&self, role: ModelRole) -> Effect {
+        let limits = &self.plan.limits;
+        Effect::AskModel {
+            run: self.id().clone(),
+            turn: self.turns.saturating_sub(1),
+            step: self.step(),
+            role,
+            model: self.model(role).clone(),
+            max_tokens: limits.reply_tokens_max.min(self.tokens_left()).max(1),
+            deadline: self
+                .submitted
+                .deadline
+                .min(self.turn_asked.plus_ms(limits.model_timeout_ms)),
+        }
+    }
+
+    fn on_thought(&mut self, text: String, effects: &mut Effects) {
+        effects
+            .tell(&self.submitted, EventKind::Thought { step: self.step(), text: text.clone() });
+        if let Some(step) = self.steps.last_mut() {
+            step.thought = Some(text);
+        }
+        self.ask(ModelRole::Actor, effects);
+    }
+
+    fn on_calls(&mut self, text: String, calls: Vec<ReadCall>, effects: &mut Effects) {
+        let plan = self.plan.clone();
+        let offers: Vec<Option<usize>> = calls
+            .iter()
+            .map(|read| plan.tools.iter().position(|o| o.spec.name.as_str() == read.name))
+            .collect();
+        let share = self.share_for_agents(&calls, &offers);
+        let mut called = Vec::with_capacity(calls.len());
+        let mut fault = None;
+        for (index, (read, offer)) in calls.into_iter().zip(offers).enumerate() {
+            let refusal = self.refusal(&read, index, offer, share);
+            if read.fault.is_some() {
+                fault = fault.or_else(|| refusal.clone().map(|text| (text, read.raw.clone())));
+            }
+            let key = match (&refusal, offer) {
+                (None, Some(offer)) => Some(self.begin_call(&read, index, offer, share, effects)),
+                _ => None,
+            };
+            called.push(Called { read, key, result: refusal });
+        }
+        if let Some(step) = self.steps.last_mut() {
+            step.acts.push(Act::Calls { text, calls: called });
+        }
+        match (self.pending.is_empty(), fault) {
+            (false, _) => {
+                self.phase = Phase::Calling;
+                let made: Vec<Effect> =
+                    self.pending.iter().filter_map(|pending| self.call_effect(pending)).collect();
+                effects.extend(made);
+            }
+            (true, Some((text, raw))) => {
+                self.ask_again(ModelRole::Actor, &text, &raw, effects);
+            }
+            (true, None) => self.begin_step(effects),
+        }
+    }
+
+    /// Returns what each agent called in one reply may use: even shares, one kept for the caller.
+    fn share_for_agents(&self, calls: &[ReadCall], offers: &[Option<usize>]) -> u64 {
+        let is_agent = |offer: &Option<usize>| {
+            offer
+                .and_then(|offer| self.plan.tools.get(offer))
+                .is_some_and(|offer| offer.target == Target::Agent)
+        };
+        let agents = calls
+            .iter()
+            .zip(offers)
+            .filter(|(read, offer)| read.fault.is_none() && is_agent(offer))
+            .count();
+        self.tokens_left() / (agents as u64 + 1)
+    }
+
+    /// Returns the text that a model is given in place of a result, if a call must not be made.
+    fn refusal(
+        &self,
+        read: &ReadCall,
+        index: usize,
+        offer: Option<usize>,
+        share: u64,
+    ) -> Option<String> {
+        if let Some(fault) = &read.fault {
+            return Some(fault.to_text());
+        }
+        let refuse = |code, message: String| Some(CallOutcome::error(code, message).to_text());
+        let Some(offer) = offer.and_then(|offer| self.plan.tools.get(offer)) else {
+            return refuse(ErrorCode::UnknownTool, format!("no tool {:?} is offered", read.name));
+        };
+        let limits = &self.plan.limits;
+        if index >= limits.calls_per_step_max as usize {
+            let message = format!(
+                "at most {} calls are made at once; ask for this one again in the next step",
+                limits.calls_per_step_max
+            );
+            return refuse(ErrorCode::CallLimit, message);
+        }
+        let repeats_unknown = self.sources.iter().any(|source| {
+            source.status == "unknown"
+                && source.tool == offer.spec.name
+                && source.arguments == read.arguments
+        });
+        if repeats_unknown {
+            let note = "the same call was made before and its outcome is unknown; it is not \
+                        made again; verify by other means, or ask the user";
+            return Some(CallOutcome::Unknown { note: note.to_owned() }.to_text());
+        }
+        if offer.target == Target::Agent {
+            if self.depth() >= limits.depth_max {
+                let message = format!("agents are called at most {} deep", limits.depth_max);
+                return refuse(ErrorCode::DepthExceeded, message);
+            }
+            if share == 0 {
+                let message = "no tokens are left for the called agent".to_owned();
+                return refuse(ErrorCode::BudgetExceeded, message);
+            }
+        }
+        None
+    }
+
+    fn begin_call(
+        &mut self,
+        read: &ReadCall,
+        index: usize,
+        offer_index: usize,
+        share: u64,
+        effects: &mut Effects,
+    ) -> CallKey {
+        let number = u32::try_from(index).unwrap_or(u32::MAX);
+        let key = CallKey::derive(&self.team, effects.session(), effects.slot(), number);
+        let now = effects.now();
+        let Some(offer) = self.plan.tools.get(offer_index) else { return key };
+        let is_agent = offer.target == Target::Agent;
+        let kept = (self.submitted.deadline.ms_since(now) / PARENT_RESERVE_SHARE)
+            .max(PARENT_RESERVE_MS_MIN);
+        let latest = Timestamp::from_micros(
+            self.submitted.deadline.as_micros().saturating_sub(kept.saturating_mul(1000)),
+        );
+        self.pending.push(Pending {
+            key: key.clone(),
+            index,
+            source: self.sources.len(),
+            offer: offer_index,
+            started: now,
+            deadline: latest.max(now).min(now.plus_ms(offer.timeout_ms)),
+            reserve: if is_agent { share } else { 0 },
+            question: None,
+        });
+        self.sources.push(Source {
+            call: key.clone(),
+            tool: offer.spec.name.clone(),
+            arguments: read.arguments.clone(),
+            status: "pending".to_owned(),
+            output: String::new(),
+        });
+        let kind = EventKind::CallStarted {
+            call: key.clone(),
+            tool: offer.spec.name.clone(),
+            arguments: read.arguments.clone(),
+            is_agent,
+        };
+        effects.tell(&self.submitted, kind);
+        key
+    }
+
+    fn call_effect(&self, pending: &Pending) -> Option<Effect> {
+        let offer = self.plan.tools.get(pending.offer)?;
+        let source = self.sources.get(pending.source)?;
+        Some(Effect::Call(CallEffect {
+            run: self.id().clone(),
+            agent: self.submitted.agent.clone(),
+            call: pending.key.clone(),
+            name: offer.spec.name.clone(),
+            target: offer.target,
+            arguments: source.arguments.clone(),
+            deadline: pending.deadline,
+            effect: self.effect_of(pending),
+            budget: Budget { tokens: (pending.reserve > 0).then_some(pending.reserve), steps: None },
+            depth: self.depth() + 1,
+            trace: self.submitted.trace.of_call(&pending.key),
+        }))
+    }
+
+    /// Gives a pending call its outcome.
+    fn settle(
+        &mut self,
+        position: usize,
+        outcome: CallOutcome,
+        usage: Usage,
+        effects: &mut Effects,
+    ) {
+        let pending = self.pending.remove(position);
+        self.usage.add(usage);
+        let output = outcome.to_text();
+        if let Some(Act::Calls { calls, .. }) =
+            self.steps.last_mut().and_then(|step| step.acts.last_mut())
+            && let Some(called) = calls.get_mut(pending.index)
+        {
+            called.result = Some(output.clone());
+        }
+        let Some(offer) = self.plan.tools.get(pending.offer) else { return };
+        let kind = EventKind::CallEnded {
+            call: pending.key.clone(),
+            tool: offer.spec.name.clone(),
+            status: outcome.as_str().to_owned(),
+            output: output.clone(),
+            duration_us: effects.now().as_micros().saturating_sub(pending.started.as_micros()),
+        };
+        effects.tell(&self.submitted, kind);
+        let facts = self.facts(effects.session());
+        let span = spans::call_span(
+            &facts,
+            &spans::CallFacts {
+                call: &pending.key,
+                offer,
+                step: self.step(),
+                start: pending.started,
+                end: effects.now(),
+                outcome: &outcome,
+                usage,
+            },
+        );
+        effects.push(Effect::Span(Box::new(span)));
+        if let Some(source) = self.sources.get_mut(pending.source) {
+            outcome.as_str().clone_into(&mut source.status);
+            source.output = output;
+        }
+    }
+
+    fn complete(&mut self, text: String, effects: &mut Effects) {
+        self.end(RunStatus::Completed, text, None, effects);
+    }
+
+    fn fail(&mut self, error: WireError, effects: &mut Effects) {
+        self.end(RunStatus::Failed, String::new(), Some(error), effects);
+    }
+
+    fn end(
+        &mut self,
+        status: RunStatus,
+        output: String,
+        error: Option<WireError>,
+        effects: &mut Effects,
+    ) {
+        self.phase = Phase::Replying;
+        let reply = RunReply {
+            run: self.id().clone(),
+            session: effects.session().clone(),
+            status,
+            output: output.clone(),
+            sources: self.sources.clone(),
+            usage: self.usage,
+            trace_id: self.submitted.trace.trace_id(),
+            error: error.clone(),
+        };
+        let kind = EventKind::RunEnded { status, output, usage: self.usage, error };
+        effects.tell(&self.submitted, kind);
+        let facts = self.facts(effects.session());
+        let span = spans::run_span(
+            &facts,
+            &spans::RunEnd {
+                caller: self.submitted.caller_span.as_ref(),
+                accepted: self.accepted,
+                start: self.started,
+                end: effects.now(),
+                reply: &reply,
+                steps: self.step(),
+                resumes: self.resumes_total,
+            },
+        );
+        effects.push(Effect::Span(Box::new(span)));
+        self.reply = Some(Arc::new(reply));
+    }
+
+    fn facts<'a>(&'a self, session: &'a SessionId) -> spans::RunFacts<'a> {
+        spans::RunFacts {
+            plan: &self.plan,
+            session,
+            run: &self.submitted.run,
+            trace: &self.submitted.trace,
+        }
+    }
+
+    fn report_turn(
+        &self,
+        role: ModelRole,
+        report: Option<&TurnReport>,
+        outcome: Result<&Reading, &WireError>,
+        effects: &mut Effects,
+    ) {
+        let feedback = match outcome {
+            Ok(Reading::Fault { feedback, .. }) => Some(feedback.code),
+            Ok(Reading::Calls { calls, .. }) => {
+                calls.iter().find_map(|call| call.fault.as_ref()).map(|fault| fault.code)
+            }
+            Ok(Reading::Thought { .. } | Reading::Final { .. }) | Err(_) => None,
+        };
+        let facts = self.facts(effects.session());
+        let span = spans::model_span(
+            &facts,
+            &spans::TurnFacts {
+                turn: self.turns.saturating_sub(1),
+                step: self.step(),
+                role,
+                model: self.model(role),
+                start: self.turn_asked,
+                end: effects.now(),
+                report,
+                feedback,
+                error: outcome.err(),
+            },
+        );
+        effects.push(Effect::Span(Box::new(span)));
+    }
+}

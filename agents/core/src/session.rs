@@ -1,0 +1,397 @@
+//! One conversation: which run is in work, which wait, which replies are still to be handed over.
+//!
+//! [`SessionMachine::apply`] takes one input and returns what is to be done about it. The shell
+//! makes the input durable first and performs the effects then. After a restart the machine is
+//! folded from the journal, told [`Input::Resumed`], and says again what is outstanding.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use wire::entry::{Body, Entry, Input, Submitted};
+use wire::event::EventKind;
+use wire::run::{RunReply, RunState, RunStatus, RunView};
+use wire::{CallKey, Digest, ErrorCode, Event, Name, Plan, RunId, SessionId, Timestamp, WireError};
+
+use crate::dialect::{Exchange, Transcript};
+use crate::effect::{Effect, Effects, Rejected};
+use crate::run::Run;
+
+/// Exchanges of earlier runs that a session keeps in reach of its models.
+pub const EXCHANGES_MAX: usize = 200;
+
+/// Replies that a session holds in memory for clients that ask again; older ones are in the store.
+pub const REPLIES_MAX: usize = 16;
+
+/// Finds the plan that a run began with.
+pub trait Plans {
+    /// Returns the plan of a digest.
+    fn plan(&self, digest: &Digest) -> Option<Arc<Plan>>;
+}
+
+impl Plans for HashMap<Digest, Arc<Plan>> {
+    fn plan(&self, digest: &Digest) -> Option<Arc<Plan>> {
+        self.get(digest).cloned()
+    }
+}
+
+/// Decides what a session does next. Owns no clock, no client and no mailbox.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionMachine {
+    team: Name,
+    session: SessionId,
+    /// The slot of the next input.
+    slot: u64,
+    exchanges: Vec<Exchange>,
+    run: Option<Run>,
+    queue: VecDeque<Queued>,
+    /// Replies that are decided and not yet known to be handed over.
+    outbox: Vec<Arc<RunReply>>,
+    /// Every run that was accepted, by the hash of its request.
+    known: HashMap<RunId, Known>,
+    /// Runs in the order in which they ended, for dropping old replies.
+    ended: VecDeque<RunId>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Queued {
+    submitted: Submitted,
+    plan: Arc<Plan>,
+    at: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Known {
+    body: Digest,
+    agent: Name,
+    trace: wire::TraceContext,
+    status: Option<RunStatus>,
+    reply: Option<Arc<RunReply>>,
+}
+
+impl SessionMachine {
+    /// Makes the machine of a session to which nothing has happened.
+    pub fn new(team: Name, session: SessionId) -> Self {
+        Self {
+            team,
+            session,
+            slot: 0,
+            exchanges: Vec::new(),
+            run: None,
+            queue: VecDeque::new(),
+            outbox: Vec::new(),
+            known: HashMap::new(),
+            ended: VecDeque::new(),
+        }
+    }
+
+    /// Rebuilds a machine from its journal, passing the effects of each entry to `each`.
+    pub fn fold<'e>(
+        team: Name,
+        session: SessionId,
+        entries: impl IntoIterator<Item = &'e Entry>,
+        plans: &dyn Plans,
+        mut each: impl FnMut(&Entry, u64, Vec<Effect>),
+    ) -> Result<Self, FoldError> {
+        let mut machine = Self::new(team, session);
+        for entry in entries {
+            let slot = machine.slot;
+            if entry.v > wire::entry::ENTRY_VERSION {
+                return Err(FoldError::Newer { slot, version: entry.v });
+            }
+            let Body::Session(input) = &entry.body else {
+                return Err(FoldError::Foreign { slot });
+            };
+            let effects = machine
+                .apply(entry.at, input.clone(), plans)
+                .map_err(|rejected| FoldError::Rejected { slot, rejected })?;
+            each(entry, slot, effects);
+        }
+        Ok(machine)
+    }
+
+    /// Takes one input and returns what is to be done. A rejected input changes nothing.
+    pub fn apply(
+        &mut self,
+        now: Timestamp,
+        input: Input,
+        plans: &dyn Plans,
+    ) -> Result<Vec<Effect>, Rejected> {
+        let mut effects = Effects::new(self.session.clone(), self.slot, now);
+        let resumed = matches!(input, Input::Resumed);
+        match input {
+            Input::Submitted(submitted) => self.on_submitted(submitted, plans, &mut effects)?,
+            Input::ModelReplied(replied) => {
+                let run = self.run_mut(&replied.run)?;
+                run.on_model_replied(replied.turn, replied.outcome, &mut effects)?;
+            }
+            Input::CallSuspended { call, question } => {
+                self.run_of_call(&call)?.on_call_suspended(&call, question, &mut effects)?;
+            }
+            Input::CallSettled { call, outcome, usage } => {
+                self.run_of_call(&call)?.on_call_settled(&call, outcome, usage, &mut effects)?;
+            }
+            Input::CancelRequested { run, reason } => {
+                self.end_early(&run, &WireError::new(ErrorCode::Cancelled, reason), &mut effects)?;
+            }
+            Input::DeadlinePassed { run } => {
+                let error = WireError::new(
+                    ErrorCode::DeadlineExceeded,
+                    "the time of the run was over before there was an answer",
+                );
+                self.end_early(&run, &error, &mut effects)?;
+            }
+            Input::ReplyPublished { run } => {
+                let position = self.outbox.iter().position(|reply| reply.run == run);
+                self.outbox.remove(position.ok_or(Rejected::UnknownRun { run })?);
+            }
+            Input::Resumed => {
+                self.run.as_mut().ok_or(Rejected::OutOfPlace)?.on_resumed(&mut effects);
+            }
+        }
+        self.move_on(&mut effects);
+        if resumed {
+            effects.keep_reports();
+            effects.extend(self.outstanding());
+        }
+        self.slot += 1;
+        Ok(effects.into_vec())
+    }
+
+    /// Returns what the session waits for. A restarted shell performs these again.
+    pub fn outstanding(&self) -> Vec<Effect> {
+        let mut effects: Vec<Effect> =
+            self.outbox.iter().map(|reply| Effect::Publish { reply: reply.clone() }).collect();
+        effects.extend(self.queue.iter().map(|queued| Effect::SetTimer {
+            run: queued.submitted.run.clone(),
+            at: queued.submitted.deadline,
+        }));
+        effects.extend(self.run.iter().flat_map(Run::outstanding));
+        effects
+    }
+
+    /// Tells whether a restart has to tell the machine [`Input::Resumed`].
+    pub fn is_working(&self) -> bool {
+        self.run.is_some()
+    }
+
+    /// Tells whether nothing is in work, waiting or to be handed over.
+    pub fn is_idle(&self) -> bool {
+        self.run.is_none() && self.queue.is_empty() && self.outbox.is_empty()
+    }
+
+    /// Returns the slot of the next input.
+    pub const fn slot(&self) -> u64 {
+        self.slot
+    }
+
+    /// Returns the run in work with what its models are shown.
+    pub fn transcript(&self) -> Option<(&Arc<Plan>, Transcript<'_>)> {
+        let run = self.run.as_ref()?;
+        Some((run.plan(), run.transcript(&self.exchanges)))
+    }
+
+    /// Returns where a run stands, if it was ever accepted.
+    pub fn view(&self, id: &RunId) -> Option<RunView> {
+        let known = self.known.get(id)?;
+        let state = match (&known.status, &self.run) {
+            (Some(status), _) => RunState::Ended { status: *status },
+            (None, Some(run)) if run.id() == id => run.state(),
+            (None, _) => RunState::Queued,
+        };
+        Some(RunView {
+            run: id.clone(),
+            session: self.session.clone(),
+            agent: known.agent.clone(),
+            state,
+            trace: known.trace,
+        })
+    }
+
+    /// Returns the reply of a run, if it ended and the reply is still in memory.
+    pub fn reply(&self, id: &RunId) -> Option<Arc<RunReply>> {
+        self.known.get(id)?.reply.clone()
+    }
+
+    /// Returns how a run ended, if it did.
+    pub fn ended(&self, id: &RunId) -> Option<RunStatus> {
+        self.known.get(id)?.status
+    }
+
+    /// Returns the call that waits for a person, if the run in work has one.
+    pub fn waiting(&self, id: &RunId) -> Option<CallKey> {
+        self.run.as_ref().filter(|run| run.id() == id)?.waiting().cloned()
+    }
+
+    /// Returns the exchanges of earlier runs, oldest first.
+    pub fn exchanges(&self) -> impl Iterator<Item = &Exchange> {
+        self.exchanges.iter()
+    }
+
+    fn on_submitted(
+        &mut self,
+        submitted: Submitted,
+        plans: &dyn Plans,
+        effects: &mut Effects,
+    ) -> Result<(), Rejected> {
+        if let Some(known) = self.known.get(&submitted.run) {
+            let run = submitted.run;
+            return Err(if known.body == submitted.body {
+                Rejected::Repeated { run }
+            } else {
+                Rejected::Conflict { run }
+            });
+        }
+        let plan = plans.plan(&submitted.plan).ok_or(Rejected::PlanUnknown)?;
+        let limit = plan.limits.queue_max;
+        if self.run.is_some() && self.queue.len() >= limit as usize {
+            return Err(Rejected::QueueFull { limit });
+        }
+        let known = Known {
+            body: submitted.body,
+            agent: submitted.agent.clone(),
+            trace: submitted.trace,
+            status: None,
+            reply: None,
+        };
+        self.known.insert(submitted.run.clone(), known);
+        effects.tell(&submitted, EventKind::RunAccepted { input: submitted.text.clone() });
+        effects
+            .push(Effect::SetTimer { run: submitted.run.clone(), at: submitted.deadline });
+        self.queue.push_back(Queued { submitted, plan, at: effects.now() });
+        Ok(())
+    }
+
+    /// Ends a run that has not come to its reply by itself.
+    fn end_early(
+        &mut self,
+        id: &RunId,
+        error: &WireError,
+        effects: &mut Effects,
+    ) -> Result<(), Rejected> {
+        if let Some(run) = self.run.as_mut().filter(|run| run.id() == id) {
+            run.end_early(error.clone(), effects);
+            return Ok(());
+        }
+        let position = self.queue.iter().position(|queued| queued.submitted.run == *id);
+        let queued = position
+            .and_then(|position| self.queue.remove(position))
+            .ok_or_else(|| Rejected::UnknownRun { run: id.clone() })?;
+        let mut run =
+            Run::new(self.team.clone(), queued.submitted, queued.plan, queued.at, effects.now());
+        run.end_early(error.clone(), effects);
+        self.hand_over(&mut run, effects);
+        Ok(())
+    }
+
+    /// Hands over the reply of a run that has ended and begins the next, until one is in work.
+    fn move_on(&mut self, effects: &mut Effects) {
+        loop {
+            if let Some(mut run) = self.run.take() {
+                if run.reply().is_none() {
+                    self.run = Some(run);
+                    return;
+                }
+                self.hand_over(&mut run, effects);
+            }
+            let Some(queued) = self.queue.pop_front() else { return };
+            let mut run = Run::new(
+                self.team.clone(),
+                queued.submitted,
+                queued.plan,
+                queued.at,
+                effects.now(),
+            );
+            run.start(effects);
+            self.run = Some(run);
+        }
+    }
+
+    fn hand_over(&mut self, run: &mut Run, effects: &mut Effects) {
+        let Some(reply) = run.reply().cloned() else { return };
+        if reply.status == RunStatus::Completed {
+            self.exchanges.push(Exchange {
+                user: run.text().to_owned(),
+                answer: reply.output.clone(),
+            });
+            if self.exchanges.len() > EXCHANGES_MAX {
+                self.exchanges.remove(0);
+            }
+        }
+        if let Some(known) = self.known.get_mut(&reply.run) {
+            known.status = Some(reply.status);
+            known.reply = Some(reply.clone());
+        }
+        self.ended.push_back(reply.run.clone());
+        if self.ended.len() > REPLIES_MAX
+            && let Some(oldest) = self.ended.pop_front()
+            && let Some(known) = self.known.get_mut(&oldest)
+        {
+            known.reply = None;
+        }
+        self.outbox.push(reply.clone());
+        effects.push(Effect::Publish { reply });
+    }
+
+    fn run_mut(&mut self, id: &RunId) -> Result<&mut Run, Rejected> {
+        self.run
+            .as_mut()
+            .filter(|run| run.id() == id)
+            .ok_or_else(|| Rejected::UnknownRun { run: id.clone() })
+    }
+
+    fn run_of_call(&mut self, call: &CallKey) -> Result<&mut Run, Rejected> {
+        self.run
+            .as_mut()
+            .filter(|run| run.awaits(call))
+            .ok_or_else(|| Rejected::UnknownCall { call: call.clone() })
+    }
+}
+
+/// Why a journal cannot be folded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FoldError {
+    /// An entry was refused, although only accepted ones are written.
+    #[error("entry {slot} cannot follow what stands before it: {rejected}")]
+    Rejected {
+        /// The entry's slot.
+        slot: u64,
+        /// Why.
+        rejected: Rejected,
+    },
+    /// An entry was written by a newer version.
+    #[error("entry {slot} is of format {version}, which needs a newer version of callboard")]
+    Newer {
+        /// The entry's slot.
+        slot: u64,
+        /// Its format.
+        version: u8,
+    },
+    /// An entry is not one of a session.
+    #[error("entry {slot} does not belong to a session")]
+    Foreign {
+        /// The entry's slot.
+        slot: u64,
+    },
+}
+
+/// Collects the events of a folded journal after a position, for observers that re-attach.
+pub fn events_after(effects: &[Effect], after: Option<(u64, u32)>) -> Vec<Event> {
+    effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Tell(event) => Some(event),
+            _ => None,
+        })
+        .filter(|event| {
+            let position = event.id.as_deref().and_then(parse_event_id);
+            after.is_none_or(|after| position.is_some_and(|position| position > after))
+        })
+        .cloned()
+        .collect()
+}
+
+/// Reads the id of an event: the slot of its entry and its number there.
+pub fn parse_event_id(id: &str) -> Option<(u64, u32)> {
+    let (slot, n) = id.split_once('.')?;
+    Some((slot.parse().ok()?, n.parse().ok()?))
+}

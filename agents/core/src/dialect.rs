@@ -1,0 +1,192 @@
+//! How models are asked and how their replies are read.
+//!
+//! A run is recorded without regard to any dialect, as a [`Transcript`]. [`prompt`] renders it for
+//! one role, [`read`] turns the reply into a [`Reading`]. Each dialect is one file below this one;
+//! the thinker is the same for all of them.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use wire::chat::Head;
+use wire::entry::{Feedback, ReadCall};
+use wire::plan::Dialect;
+use wire::{CallKey, Message, ModelReply, ModelRole, Plan, Reading};
+
+use crate::validate::Catalogue;
+
+mod calls;
+mod native;
+mod schema;
+mod text;
+mod thinker;
+mod thinking;
+mod union;
+mod wording;
+
+/// The name by which models end a run; no tool or agent may be offered under it.
+pub const RESPOND_TO_USER: &str = "respond_to_user";
+
+/// The most characters of an unusable reply that its author is shown again.
+///
+/// Enough to see what went wrong; a reply that ran into its token limit would fill the context.
+pub const RAW_SHOWN_CHARS_MAX: usize = 2000;
+
+/// What a run has come to, as a prompt is made from it.
+#[derive(Clone, Copy, Debug)]
+pub struct Transcript<'a> {
+    /// The agent.
+    pub plan: &'a Plan,
+    /// Earlier runs of the session, oldest first.
+    pub history: &'a [Exchange],
+    /// What the user wants.
+    pub request: &'a str,
+    /// The steps in order. The last one is the one in work; none at all means that it is empty.
+    pub steps: &'a [Step],
+}
+
+/// An earlier run of the session: what was said, not what was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// The user's message.
+    pub user: String,
+    /// The final answer.
+    pub answer: String,
+}
+
+/// One step: at most one thought, then what the actor model replied.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Step {
+    /// The thinker's thought; absent while it thinks, and where there is no thinker.
+    pub thought: Option<String>,
+    /// The actor model's replies in order; more than one after feedback. While a thought is
+    /// awaited, feedback that stands here is on the thinker's own replies.
+    pub acts: Vec<Act>,
+}
+
+/// One reply of the actor model.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Act {
+    /// It asked for calls.
+    Calls {
+        /// Text beside the calls, empty where there is none.
+        text: String,
+        /// The calls in order. The act is left out of prompts until every one has its result.
+        calls: Vec<Called>,
+    },
+    /// It could not be used.
+    Feedback {
+        /// The reply as it came.
+        raw: String,
+        /// What the model is told.
+        feedback: Feedback,
+    },
+}
+
+/// One call and what came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Called {
+    /// The call as it was read.
+    pub read: ReadCall,
+    /// Its key; absent if it was not made.
+    pub key: Option<CallKey>,
+    /// The text that the model reads: the result, or the feedback on a faulty call.
+    pub result: Option<String>,
+}
+
+/// What a model is sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prompt {
+    /// Tools and reply form; the same in every prompt of a role in a run.
+    pub head: Head,
+    /// The conversation.
+    pub messages: Vec<Arc<Message>>,
+    /// How many of `messages` begin every later prompt of this role in this run, byte for byte.
+    pub keep: usize,
+}
+
+/// Renders what a role is sent next.
+pub fn prompt(role: ModelRole, transcript: &Transcript<'_>) -> Prompt {
+    match role {
+        ModelRole::Thinker => thinker::prompt(transcript),
+        ModelRole::Actor => match transcript.plan.dialect {
+            Dialect::Native => native::prompt(transcript),
+            Dialect::Schema => schema::prompt(transcript),
+        },
+    }
+}
+
+/// Reads the reply of a role. Whatever the reply holds, the outcome is a reading.
+pub fn read(role: ModelRole, catalogue: &Catalogue, reply: &ModelReply) -> Reading {
+    match role {
+        ModelRole::Thinker => thinker::read(reply),
+        ModelRole::Actor => match catalogue.plan().dialect {
+            Dialect::Native => native::read(catalogue, reply),
+            Dialect::Schema => schema::read(catalogue, reply),
+        },
+    }
+}
+
+/// Returns exactly what the actor model is offered: a list of tools in the OpenAI form, or the
+/// schema that its reply has to obey.
+pub fn offered(plan: &Plan) -> Value {
+    match plan.dialect {
+        Dialect::Native => plan
+            .tools
+            .iter()
+            .map(|offer| {
+                json!({
+                    "type": "function",
+                    "function": {
+                        "name": offer.spec.name,
+                        "description": offer.spec.description,
+                        "parameters": offer.spec.parameters,
+                    },
+                })
+            })
+            .collect(),
+        Dialect::Schema => union::of(plan),
+    }
+}
+
+impl Transcript<'_> {
+    /// Splits off the step in work.
+    fn split(&self) -> (&[Step], Option<&Step>) {
+        match self.steps.split_last() {
+            Some((current, finished)) => (finished, Some(current)),
+            None => (&[], None),
+        }
+    }
+
+    /// Returns the earlier runs that a model is shown, as messages.
+    fn history(&self) -> impl Iterator<Item = Message> {
+        let shown =
+            usize::try_from(self.plan.limits.history_messages_max / 2).unwrap_or(usize::MAX);
+        let skipped = self.history.len().saturating_sub(shown);
+        self.history.iter().skip(skipped).flat_map(|exchange| {
+            [
+                Message::User { content: exchange.user.clone() },
+                Message::Assistant { content: exchange.answer.clone(), calls: Vec::new() },
+            ]
+        })
+    }
+}
+
+impl Act {
+    /// Returns text and calls if every call has its result.
+    fn settled(&self) -> Option<(&str, &[Called])> {
+        match self {
+            Self::Calls { text, calls } if calls.iter().all(|call| call.result.is_some()) => {
+                Some((text, calls))
+            }
+            Self::Calls { .. } | Self::Feedback { .. } => None,
+        }
+    }
+}
+
+/// Cuts an unusable reply to the length that is worth showing.
+fn shown(raw: &str) -> String {
+    match raw.char_indices().nth(RAW_SHOWN_CHARS_MAX) {
+        Some((end, _)) => format!("{} [cut]", raw.get(..end).unwrap_or_default()),
+        None => raw.to_owned(),
+    }
+}

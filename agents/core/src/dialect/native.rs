@@ -1,0 +1,133 @@
+//! Dialect `native`: calls by the provider's own means.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use wire::chat::Head;
+use wire::entry::FeedbackCode;
+use wire::{Message, ModelReply, Reading, ToolCall};
+
+use super::calls::{self, Written};
+use super::{Act, Called, Prompt, Transcript, shown, thinking, wording};
+use crate::validate::Catalogue;
+
+/// Renders the conversation as it was led: every reply in its place, every call answered.
+pub(super) fn prompt(transcript: &Transcript<'_>) -> Prompt {
+    let plan = transcript.plan;
+    let mut messages = Vec::new();
+    // The system text is the agent's own, byte for byte; the tools describe themselves.
+    if !plan.instructions.is_empty() {
+        messages.push(Message::System { content: plan.instructions.clone() });
+    }
+    messages.extend(transcript.history());
+    messages.push(Message::User { content: transcript.request.to_owned() });
+    let mut ids = Ids::default();
+    for act in transcript.steps.iter().flat_map(|step| &step.acts) {
+        match act {
+            Act::Feedback { raw, feedback } => {
+                if !raw.is_empty() {
+                    messages.push(Message::Assistant { content: shown(raw), calls: Vec::new() });
+                }
+                messages.push(Message::User { content: feedback.to_text() });
+            }
+            Act::Calls { text, calls } => {
+                let ids: Vec<String> = calls.iter().map(|call| ids.next(call)).collect();
+                if act.settled().is_some() {
+                    called(text, calls, ids, &mut messages);
+                }
+            }
+        }
+    }
+    let keep = messages.len();
+    // Only the step in work needs its plan, and a note that is not kept does not pile up.
+    if let Some(thought) = transcript.split().1.and_then(|step| step.thought.as_deref()) {
+        messages.push(Message::User { content: wording::plan(thought) });
+    }
+    Prompt {
+        head: Head {
+            tools: plan.tools.iter().map(|offer| offer.spec.clone()).collect(),
+            ..Head::default()
+        },
+        messages: messages.into_iter().map(Arc::new).collect(),
+        keep,
+    }
+}
+
+fn called(text: &str, calls: &[Called], ids: Vec<String>, messages: &mut Vec<Message>) {
+    let written = calls.iter().zip(&ids).map(|(call, id)| ToolCall {
+        id: id.clone(),
+        name: call.read.name.clone(),
+        arguments: call.read.raw.clone(),
+    });
+    messages.push(Message::Assistant { content: text.to_owned(), calls: written.collect() });
+    messages.extend(calls.iter().zip(ids).map(|(call, id)| Message::Tool {
+        call_id: id,
+        name: call.read.name.clone(),
+        content: call.result.clone().unwrap_or_default(),
+    }));
+}
+
+/// Gives every call of a conversation an id of its own, the same in every later prompt.
+#[derive(Default)]
+struct Ids {
+    taken: HashSet<String>,
+    calls: usize,
+}
+
+impl Ids {
+    /// Keeps the provider's id where it is one; some providers leave it empty or repeat it.
+    fn next(&mut self, call: &Called) -> String {
+        self.calls += 1;
+        let given = Some(call.read.id.as_str()).filter(|id| !id.is_empty());
+        let key = call.key.as_ref().map(wire::CallKey::as_str);
+        let free = [given, key].into_iter().flatten().find(|id| !self.taken.contains(*id));
+        let mut id = free.map_or_else(|| format!("call_{}", self.calls), str::to_owned);
+        while self.taken.contains(&id) {
+            id.push('_');
+        }
+        self.taken.insert(id.clone());
+        id
+    }
+}
+
+/// Reads calls, or else the text as the answer.
+pub(super) fn read(catalogue: &Catalogue, reply: &ModelReply) -> Reading {
+    let spoken = thinking::removed(&reply.content);
+    if reply.calls.is_empty() {
+        return if !spoken.text.is_empty() && !spoken.cut {
+            Reading::Final { text: spoken.text }
+        } else if spoken.cut || calls::is_cut(reply) {
+            calls::fault(
+                FeedbackCode::TruncatedReply,
+                "the reply was cut before it came to an answer; be shorter",
+                reply,
+            )
+        } else {
+            calls::fault(
+                FeedbackCode::EmptyReply,
+                "the reply is empty; make a call or write the answer",
+                reply,
+            )
+        };
+    }
+    if calls::is_cut(reply) && !reply.calls.iter().all(is_whole) {
+        return calls::fault(
+            FeedbackCode::TruncatedReply,
+            "the reply was cut inside a call, so none of its calls was made; make fewer or shorter \
+             calls",
+            reply,
+        );
+    }
+    let written: Vec<_> = reply
+        .calls
+        .iter()
+        .map(|call| Written { id: &call.id, name: &call.name, arguments: &call.arguments })
+        .collect();
+    calls::reading(catalogue, spoken.text, &written)
+}
+
+/// Tells whether a call of a cut reply is complete: a closed object is, but no arguments at all
+/// may mean that they were cut off.
+fn is_whole(call: &ToolCall) -> bool {
+    !call.arguments.trim().is_empty() && calls::object(&call.arguments).is_ok()
+}

@@ -1,0 +1,145 @@
+//! Dialect `schema`: one JSON object under a schema, by constrained decoding.
+
+use serde_json::{Map, Value, json};
+use wire::chat::{Head, ResponseSchema};
+use wire::entry::FeedbackCode;
+use wire::{ModelReply, Name, Plan, Reading};
+
+use super::calls::{self, Written};
+use super::text::{self, Conversation};
+use super::{Act, Called, Prompt, RESPOND_TO_USER, Transcript, shown, thinking, union, wording};
+use crate::validate::Catalogue;
+
+/// Renders the run as text, then the thought, then the demand for one call.
+pub(super) fn prompt(transcript: &Transcript<'_>) -> Prompt {
+    let plan = transcript.plan;
+    let (finished, current) = transcript.split();
+    let mut told = Conversation::finished(wording::schema_system(plan), transcript);
+    let keep = told.messages.len();
+    match current.and_then(|step| step.thought.as_ref()) {
+        Some(thought) => {
+            told.assistant(thought.clone());
+            told.user(wording::ACT.to_owned());
+        }
+        None if finished.is_empty() => told.user(wording::ACT_FIRST.to_owned()),
+        None => told.user(wording::ACT_NEXT.to_owned()),
+    }
+    for act in current.map(|step| step.acts.as_slice()).unwrap_or_default() {
+        again(act, &mut told);
+    }
+    let head = Head { response_schema: response_schema(plan), ..Head::default() };
+    Prompt { head, messages: told.messages, keep }
+}
+
+/// Shows a reply of the step in work, and what was wrong with it.
+fn again(act: &Act, told: &mut Conversation) {
+    match act {
+        Act::Feedback { raw, feedback } => {
+            if !raw.is_empty() {
+                told.assistant(shown(raw));
+            }
+            told.user(format!("{}\n\n{}", feedback.to_text(), wording::ACT_AGAIN));
+        }
+        Act::Calls { .. } => {
+            let Some((text, calls)) = act.settled() else { return };
+            let replies: Vec<String> = calls.iter().map(|call| form(text, call)).collect();
+            told.assistant(replies.join("\n"));
+            let results = told.results(calls);
+            told.user(format!("{results}\n\n{}", wording::ACT_AGAIN));
+        }
+    }
+}
+
+/// Writes a call in the form in which it was asked for.
+fn form(thought: &str, call: &Called) -> String {
+    let arguments = match &call.read.arguments {
+        Value::Null => Value::String(text::arguments(call)),
+        arguments => arguments.clone(),
+    };
+    let mut object = Map::new();
+    if !thought.is_empty() {
+        object.insert("thought".to_owned(), thought.into());
+    }
+    object.insert("tool".to_owned(), call.read.name.clone().into());
+    object.insert("arguments".to_owned(), arguments);
+    Value::Object(object).to_string()
+}
+
+fn response_schema(plan: &Plan) -> Option<ResponseSchema> {
+    Name::new("call").ok().map(|name| ResponseSchema { name, schema: union::of(plan) })
+}
+
+/// Reads the one object that a reply consists of. A cut reply is never a call.
+pub(super) fn read(catalogue: &Catalogue, reply: &ModelReply) -> Reading {
+    let spoken = thinking::removed(&reply.content);
+    if spoken.cut || calls::is_cut(reply) {
+        return calls::fault(
+            FeedbackCode::TruncatedReply,
+            "the reply was cut before it was whole; make it shorter",
+            reply,
+        );
+    }
+    if spoken.text.is_empty() {
+        return calls::fault(
+            FeedbackCode::EmptyReply,
+            "the reply is empty; reply with one JSON object",
+            reply,
+        );
+    }
+    match call(unfenced(&spoken.text)) {
+        Ok(call) => {
+            let written = Written { id: "", name: &call.tool, arguments: &call.arguments };
+            calls::reading(catalogue, call.thought.trim().to_owned(), &[written])
+        }
+        Err(faults) => {
+            let plan = catalogue.plan();
+            let message = "the reply is not one JSON object with a tool and its arguments";
+            let mut feedback = calls::feedback(FeedbackCode::MalformedReply, message);
+            feedback.faults = faults;
+            feedback.schema = Some(union::of(plan));
+            feedback.valid_names = calls::names(plan);
+            feedback.valid_names.push(RESPOND_TO_USER.to_owned());
+            Reading::Fault { feedback, raw: calls::raw(reply) }
+        }
+    }
+}
+
+struct Call {
+    thought: String,
+    tool: String,
+    arguments: String,
+}
+
+/// Takes the object apart, or lists everything that is wrong with its shape.
+fn call(text: &str) -> Result<Call, Vec<String>> {
+    let object: Map<String, Value> = match serde_json::from_str(text) {
+        Ok(Value::Object(object)) => object,
+        Ok(_) => return Err(vec!["the reply is JSON, but no object".to_owned()]),
+        Err(error) => return Err(vec![format!("the reply is not JSON: {error}")]),
+    };
+    let mut call = Call { thought: String::new(), tool: String::new(), arguments: String::new() };
+    let mut faults = Vec::new();
+    for name in ["tool", "arguments"] {
+        if !object.contains_key(name) {
+            faults.push(format!("{} is missing", json!(name)));
+        }
+    }
+    for (name, value) in object {
+        match (name.as_str(), value) {
+            ("thought", Value::String(text)) => call.thought = text,
+            ("tool", Value::String(text)) => call.tool = text,
+            ("thought" | "tool", _) => faults.push(format!("{} is not a string", json!(name))),
+            ("arguments", value) => call.arguments = value.to_string(),
+            _ => faults.push("there are properties that do not belong to a call".to_owned()),
+        }
+    }
+    faults.dedup();
+    if faults.is_empty() { Ok(call) } else { Err(faults) }
+}
+
+/// Removes a code fence round the whole text, which some models write even around JSON.
+fn unfenced(text: &str) -> &str {
+    let Some(inside) = text.strip_prefix("```") else { return text };
+    let inside = inside.strip_suffix("```").unwrap_or(inside);
+    inside.trim_start_matches(|c: char| c.is_ascii_alphanumeric()).trim()
+}

@@ -1,0 +1,152 @@
+//! The schema of a reply that makes exactly one call: one alternative per tool, the answer last.
+
+use serde_json::{Map, Value, json};
+use wire::Plan;
+
+use super::RESPOND_TO_USER;
+
+/// Returns the schema of the actor model's reply.
+///
+/// `tool` precedes `arguments`, and a thought precedes both, as constrained decoding writes
+/// properties in the order of the schema.
+pub(super) fn of(plan: &Plan) -> Value {
+    let mut definitions = Map::new();
+    let mut alternatives = Vec::with_capacity(plan.tools.len() + 1);
+    for (index, offer) in plan.tools.iter().enumerate() {
+        let arguments = Hoist::new(index).parameters(&offer.spec.parameters, &mut definitions);
+        alternatives.push(alternative(plan, offer.spec.name.as_str(), &arguments));
+    }
+    alternatives.push(alternative(plan, RESPOND_TO_USER, &answer_parameters()));
+    let mut schema = Map::new();
+    schema.insert("oneOf".to_owned(), alternatives.into());
+    if !definitions.is_empty() {
+        schema.insert("$defs".to_owned(), definitions.into());
+    }
+    schema.into()
+}
+
+/// Returns the schema of the arguments of [`RESPOND_TO_USER`].
+pub(super) fn answer_parameters() -> Value {
+    json!({
+        "type": "object",
+        "properties": {"answer": {"type": "string"}},
+        "required": ["answer"],
+        "additionalProperties": false,
+    })
+}
+
+fn alternative(plan: &Plan, name: &str, arguments: &Value) -> Value {
+    match plan.thinker {
+        Some(_) => json!({
+            "type": "object",
+            "properties": {"tool": {"const": name}, "arguments": arguments},
+            "required": ["tool", "arguments"],
+            "additionalProperties": false,
+        }),
+        None => json!({
+            "type": "object",
+            "properties": {
+                "thought": {"type": "string"},
+                "tool": {"const": name},
+                "arguments": arguments,
+            },
+            "required": ["thought", "tool", "arguments"],
+            "additionalProperties": false,
+        }),
+    }
+}
+
+/// Moves the definitions of one tool to the root and points its references there.
+///
+/// A definition `Point` of tool 2 becomes `2-Point`, so that tools cannot take each other's; the
+/// name differs in its last part because some servers tell definitions apart by that alone.
+struct Hoist {
+    prefix: String,
+    /// A reference points into the parameters themselves, not at a definition.
+    refers_to_root: bool,
+}
+
+impl Hoist {
+    fn new(index: usize) -> Self {
+        Self { prefix: index.to_string(), refers_to_root: false }
+    }
+
+    fn parameters(mut self, parameters: &Value, definitions: &mut Map<String, Value>) -> Value {
+        let Value::Object(parameters) = parameters else {
+            return json!({"type": "object", "properties": {}});
+        };
+        let mut own = Map::new();
+        for (key, value) in parameters {
+            match (key.as_str(), value) {
+                // Both would change what the references in the schema are relative to.
+                ("$schema" | "$id", _) => {}
+                ("$defs" | "definitions", Value::Object(named)) => {
+                    for (name, schema) in named {
+                        let name = format!("{}-{name}", self.prefix);
+                        definitions.entry(name).or_insert(self.schema(schema));
+                    }
+                }
+                _ => {
+                    own.insert(key.clone(), self.keyword(key, value));
+                }
+            }
+        }
+        if own.is_empty() {
+            own = Map::from_iter([
+                ("type".to_owned(), json!("object")),
+                ("properties".to_owned(), json!({})),
+            ]);
+        }
+        if !self.refers_to_root {
+            return own.into();
+        }
+        let reference = format!("#/$defs/{}", self.prefix);
+        definitions.insert(self.prefix, own.into());
+        json!({ "$ref": reference })
+    }
+
+    fn schema(&mut self, schema: &Value) -> Value {
+        match schema {
+            Value::Object(keywords) => keywords
+                .iter()
+                .map(|(key, value)| (key.clone(), self.keyword(key, value)))
+                .collect::<Map<_, _>>()
+                .into(),
+            Value::Array(schemas) => schemas.iter().map(|schema| self.schema(schema)).collect(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => schema.clone(),
+        }
+    }
+
+    fn keyword(&mut self, key: &str, value: &Value) -> Value {
+        match (key, value) {
+            ("$ref" | "$dynamicRef", Value::String(reference)) => self.reference(reference).into(),
+            // These hold values, which may look like schemas but are none.
+            ("const" | "enum" | "default" | "examples" | "example", _) => value.clone(),
+            // The keys of these are names, which may look like keywords but are none.
+            (
+                "properties" | "patternProperties" | "dependentSchemas" | "$defs" | "definitions",
+                Value::Object(named),
+            ) => named
+                .iter()
+                .map(|(name, schema)| (name.clone(), self.schema(schema)))
+                .collect::<Map<_, _>>()
+                .into(),
+            _ => self.schema(value),
+        }
+    }
+
+    fn reference(&mut self, reference: &str) -> String {
+        let definition =
+            ["#/$defs/", "#/definitions/"].into_iter().find_map(|at| reference.strip_prefix(at));
+        if let Some(name) = definition {
+            return format!("#/$defs/{}-{name}", self.prefix);
+        }
+        match reference.strip_prefix('#') {
+            Some(pointer) if pointer.is_empty() || pointer.starts_with('/') => {
+                self.refers_to_root = true;
+                format!("#/$defs/{}{pointer}", self.prefix)
+            }
+            _ => reference.to_owned(),
+        }
+    }
+}

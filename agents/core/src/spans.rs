@@ -1,0 +1,268 @@
+//! Finished spans, made from facts alone.
+//!
+//! Names and attributes follow the OpenTelemetry conventions for generative AI, v1.41.1. Contents
+//! of messages are never part of a span.
+
+use serde_json::{Map, Value, json};
+use wire::entry::{FeedbackCode, TurnReport};
+use wire::plan::{Offer, Target};
+use wire::trace::SpanKind;
+use wire::{
+    CallKey, CallOutcome, ModelRole, Name, Plan, RunId, RunReply, SessionId, SpanRecord, Timestamp,
+    TraceContext, Usage, WireError,
+};
+
+/// The names of attributes, those of the conventions first.
+pub mod attribute {
+    /// `chat`, `execute_tool` or `invoke_agent`.
+    pub const OPERATION_NAME: &str = "gen_ai.operation.name";
+    /// The provider's kind.
+    pub const PROVIDER_NAME: &str = "gen_ai.provider.name";
+    /// The model as the team calls it.
+    pub const REQUEST_MODEL: &str = "gen_ai.request.model";
+    /// The model as the provider calls it.
+    pub const RESPONSE_MODEL: &str = "gen_ai.response.model";
+    /// Why the model stopped; a list with one entry per reply.
+    pub const FINISH_REASONS: &str = "gen_ai.response.finish_reasons";
+    /// Tokens read.
+    pub const INPUT_TOKENS: &str = "gen_ai.usage.input_tokens";
+    /// Tokens written.
+    pub const OUTPUT_TOKENS: &str = "gen_ai.usage.output_tokens";
+    /// The agent.
+    pub const AGENT_NAME: &str = "gen_ai.agent.name";
+    /// The session.
+    pub const CONVERSATION_ID: &str = "gen_ai.conversation.id";
+    /// The tool.
+    pub const TOOL_NAME: &str = "gen_ai.tool.name";
+    /// `function` for a tool, `extension` for an agent called as a tool.
+    pub const TOOL_TYPE: &str = "gen_ai.tool.type";
+    /// The call's key.
+    pub const TOOL_CALL_ID: &str = "gen_ai.tool.call.id";
+    /// The code of what went wrong.
+    pub const ERROR_TYPE: &str = "error.type";
+    /// The part that a model plays.
+    pub const ROLE: &str = "callboard.role";
+    /// The team.
+    pub const TEAM: &str = "callboard.team";
+    /// The run.
+    pub const RUN_ID: &str = "callboard.run.id";
+    /// The step of the run, from 1; on a run, how many steps it took.
+    pub const STEP: &str = "callboard.step";
+    /// The model turn of the run, from 0.
+    pub const TURN: &str = "callboard.turn";
+    /// How the actor model is asked.
+    pub const DIALECT: &str = "callboard.dialect";
+    /// What may be repeated.
+    pub const EFFECT: &str = "callboard.effect";
+    /// How often the provider was asked.
+    pub const ATTEMPTS: &str = "callboard.attempts";
+    /// How often the run was taken up again.
+    pub const RESUMES: &str = "callboard.resumes";
+    /// How it ended.
+    pub const OUTCOME: &str = "callboard.outcome";
+    /// Why a reply could not be used.
+    pub const FEEDBACK: &str = "callboard.feedback";
+}
+
+/// What the conventions call an error that has no code of its own.
+const ERROR_OTHER: &str = "_OTHER";
+/// The provider of agents: this runtime.
+const PROVIDER_SELF: &str = "callboard";
+/// The provider of a model turn that no provider answered.
+const PROVIDER_UNKNOWN: &str = "unknown";
+
+/// What all spans of a run have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct RunFacts<'a> {
+    /// The agent's plan.
+    pub plan: &'a Plan,
+    /// The session.
+    pub session: &'a SessionId,
+    /// The run.
+    pub run: &'a RunId,
+    /// The run's own span.
+    pub trace: &'a TraceContext,
+}
+
+/// A model turn that is over.
+#[derive(Clone, Copy, Debug)]
+pub struct TurnFacts<'a> {
+    /// Its number in the run, from 0.
+    pub turn: u32,
+    /// The step it belongs to, from 1.
+    pub step: u32,
+    /// The part that the model played.
+    pub role: ModelRole,
+    /// The model's name in the team.
+    pub model: &'a Name,
+    /// When it was asked.
+    pub start: Timestamp,
+    /// When the answer was there.
+    pub end: Timestamp,
+    /// What the model reported, if it answered.
+    pub report: Option<&'a TurnReport>,
+    /// Why the reply could not be used, if so.
+    pub feedback: Option<FeedbackCode>,
+    /// Why there is no reply, if so.
+    pub error: Option<&'a WireError>,
+}
+
+/// A call that is over.
+#[derive(Clone, Copy, Debug)]
+pub struct CallFacts<'a> {
+    /// Its key.
+    pub call: &'a CallKey,
+    /// What was called.
+    pub offer: &'a Offer,
+    /// The step it belongs to, from 1.
+    pub step: u32,
+    /// When it was decided.
+    pub start: Timestamp,
+    /// When its outcome was there.
+    pub end: Timestamp,
+    /// How it ended.
+    pub outcome: &'a CallOutcome,
+    /// Tokens that it used, if it was a run of another agent.
+    pub usage: Usage,
+}
+
+/// Makes the span of a model turn.
+pub fn model_span(facts: &RunFacts<'_>, turn: &TurnFacts<'_>) -> SpanRecord {
+    let mut attributes = facts.attributes("chat");
+    let provider = turn.report.map_or(PROVIDER_UNKNOWN, |report| report.provider.as_str());
+    set(&mut attributes, attribute::PROVIDER_NAME, provider);
+    set(&mut attributes, attribute::REQUEST_MODEL, turn.model.as_str());
+    set(&mut attributes, attribute::ROLE, turn.role.as_str());
+    set(&mut attributes, attribute::STEP, turn.step);
+    set(&mut attributes, attribute::TURN, turn.turn);
+    if turn.role == ModelRole::Actor {
+        set(&mut attributes, attribute::DIALECT, facts.plan.dialect.as_str());
+    }
+    if let Some(report) = turn.report {
+        set(&mut attributes, attribute::RESPONSE_MODEL, report.model.as_str());
+        set(&mut attributes, attribute::FINISH_REASONS, json!([report.finish.as_str()]));
+        set(&mut attributes, attribute::ATTEMPTS, report.attempts);
+        set_usage(&mut attributes, report.usage);
+    }
+    if let Some(code) = turn.feedback {
+        set(&mut attributes, attribute::FEEDBACK, code.as_str());
+    }
+    SpanRecord {
+        context: facts.trace.of_turn(facts.run, turn.turn),
+        parent: Some(*facts.trace),
+        kind: SpanKind::Client,
+        ..facts.span(
+            format!("chat {}", turn.model),
+            (turn.start, turn.end),
+            attributes,
+            turn.error.map(failure),
+        )
+    }
+}
+
+/// Makes the span of a call. The run of an agent that was called hangs below it.
+pub fn call_span(facts: &RunFacts<'_>, call: &CallFacts<'_>) -> SpanRecord {
+    let name = &call.offer.spec.name;
+    let mut attributes = facts.attributes("execute_tool");
+    let kind = match call.offer.target {
+        Target::Tool => "function",
+        Target::Agent => "extension",
+    };
+    set(&mut attributes, attribute::TOOL_NAME, name.as_str());
+    set(&mut attributes, attribute::TOOL_TYPE, kind);
+    set(&mut attributes, attribute::TOOL_CALL_ID, call.call.as_str());
+    set(&mut attributes, attribute::STEP, call.step);
+    set(&mut attributes, attribute::EFFECT, call.offer.effect.as_str());
+    set(&mut attributes, attribute::OUTCOME, call.outcome.as_str());
+    if call.usage != Usage::default() {
+        set_usage(&mut attributes, call.usage);
+    }
+    let error = match call.outcome {
+        CallOutcome::Ok { .. } => None,
+        CallOutcome::Error { error } => Some(failure(error)),
+        CallOutcome::Unknown { note } => Some((ERROR_OTHER, note.clone())),
+    };
+    SpanRecord {
+        context: facts.trace.of_call(call.call),
+        parent: Some(*facts.trace),
+        ..facts.span(format!("execute_tool {name}"), (call.start, call.end), attributes, error)
+    }
+}
+
+/// Makes the span of a run that is over, below its caller's span if there is one.
+pub fn run_span(
+    facts: &RunFacts<'_>,
+    caller: Option<&TraceContext>,
+    start: Timestamp,
+    end: Timestamp,
+    reply: &RunReply,
+    steps: u32,
+    resumes: u32,
+) -> SpanRecord {
+    let mut attributes = facts.attributes("invoke_agent");
+    set(&mut attributes, attribute::PROVIDER_NAME, PROVIDER_SELF);
+    set(&mut attributes, attribute::STEP, steps);
+    set(&mut attributes, attribute::RESUMES, resumes);
+    set(&mut attributes, attribute::OUTCOME, reply.status.as_str());
+    set_usage(&mut attributes, reply.usage);
+    SpanRecord {
+        parent: caller.copied(),
+        ..facts.span(
+            format!("invoke_agent {}", facts.plan.agent),
+            (start, end),
+            attributes,
+            reply.error.as_ref().map(failure),
+        )
+    }
+}
+
+impl RunFacts<'_> {
+    fn attributes(&self, operation: &str) -> Map<String, Value> {
+        let mut attributes = Map::new();
+        set(&mut attributes, attribute::OPERATION_NAME, operation);
+        set(&mut attributes, attribute::AGENT_NAME, self.plan.agent.as_str());
+        set(&mut attributes, attribute::CONVERSATION_ID, self.session.as_str());
+        set(&mut attributes, attribute::TEAM, self.plan.team.as_str());
+        set(&mut attributes, attribute::RUN_ID, self.run.as_str());
+        attributes
+    }
+
+    /// Makes a span of the run itself; the callers put it in its place.
+    fn span(
+        &self,
+        name: String,
+        (start, end): (Timestamp, Timestamp),
+        mut attributes: Map<String, Value>,
+        error: Option<(&str, String)>,
+    ) -> SpanRecord {
+        if let Some((kind, _)) = error {
+            set(&mut attributes, attribute::ERROR_TYPE, kind);
+        }
+        SpanRecord {
+            context: *self.trace,
+            parent: None,
+            name,
+            kind: SpanKind::Internal,
+            start,
+            end,
+            session: self.session.clone(),
+            run: self.run.clone(),
+            agent: self.plan.agent.clone(),
+            attributes,
+            error: error.map(|(_, message)| message),
+        }
+    }
+}
+
+fn failure(error: &WireError) -> (&'static str, String) {
+    (error.code.as_str(), error.to_string())
+}
+
+fn set(attributes: &mut Map<String, Value>, name: &str, value: impl Into<Value>) {
+    attributes.insert(name.to_owned(), value.into());
+}
+
+fn set_usage(attributes: &mut Map<String, Value>, usage: Usage) {
+    set(attributes, attribute::INPUT_TOKENS, usage.input_tokens);
+    set(attributes, attribute::OUTPUT_TOKENS, usage.output_tokens);
+}

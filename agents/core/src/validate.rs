@@ -1,0 +1,307 @@
+//! Checks arguments against the schemas of a plan's tools, and mends what is safe to mend.
+
+use std::sync::Arc;
+
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::types::JsonType;
+use jsonschema::{Draft, ValidationError, Validator};
+use serde_json::{Number, Value};
+use wire::Plan;
+use wire::plan::Offer;
+
+/// The most faults that a model is told of at once; more would crowd out what it has to mend.
+pub const FAULTS_MAX: usize = 16;
+/// The most characters of one fault, since a fault may quote a part of the schema.
+pub const FAULT_CHARS_MAX: usize = 300;
+/// The most times that arguments are mended and checked again. Each round reaches one level
+/// deeper, as text may hold JSON that holds text.
+const ROUNDS_MAX: usize = 4;
+
+/// A plan with the schemas of its tools compiled, as reading a reply needs it.
+#[derive(Debug)]
+pub struct Catalogue {
+    plan: Arc<Plan>,
+    validators: Vec<Result<Validator, String>>,
+}
+
+impl Catalogue {
+    /// Compiles the schemas of a plan. A schema that does not compile refuses every call.
+    pub fn new(plan: Arc<Plan>) -> Self {
+        let validators = plan.tools.iter().map(|offer| validator(&offer.spec.parameters)).collect();
+        Self { plan, validators }
+    }
+
+    /// Returns the plan.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// Finds what is offered under a name, which must match exactly.
+    pub(crate) fn find(&self, name: &str) -> Option<Entry<'_>> {
+        let mut pairs = self.plan.tools.iter().zip(&self.validators);
+        let (offer, validator) = pairs.find(|(offer, _)| offer.spec.name.as_str() == name)?;
+        Some(Entry { offer, validator })
+    }
+}
+
+/// One offer with its compiled schema.
+pub(crate) struct Entry<'a> {
+    pub(crate) offer: &'a Offer,
+    validator: &'a Result<Validator, String>,
+}
+
+impl Entry<'_> {
+    /// Returns valid arguments, or every fault of those that were given.
+    pub(crate) fn check(&self, arguments: Value) -> Result<Value, Vec<String>> {
+        match self.validator {
+            Ok(validator) => check(validator, arguments),
+            Err(message) => Err(vec![format!("the tool cannot be called: {message}")]),
+        }
+    }
+}
+
+/// Compiles a JSON Schema (2020-12 unless it says otherwise), without fetching anything.
+///
+/// The error is a sentence that says what is wrong with the schema.
+pub fn validator(schema: &Value) -> Result<Validator, String> {
+    jsonschema::options()
+        .with_draft(Draft::Draft202012)
+        .build(schema)
+        .map_err(|error| format!("compile the schema of the parameters: {}", fault(&error)))
+}
+
+fn check(validator: &Validator, arguments: Value) -> Result<Value, Vec<String>> {
+    if validator.is_valid(&arguments) {
+        return Ok(arguments);
+    }
+    mended(validator, &arguments).ok_or_else(|| faults(validator, &arguments))
+}
+
+fn faults(validator: &Validator, arguments: &Value) -> Vec<String> {
+    let mut errors = validator.iter_errors(arguments);
+    let mut faults: Vec<String> = errors.by_ref().take(FAULTS_MAX).map(|e| fault(&e)).collect();
+    if errors.next().is_some() {
+        faults.push("there are more faults".to_owned());
+    }
+    faults
+}
+
+/// Says what is wrong and where. The value itself is not quoted: the model knows what it wrote.
+fn fault(error: &ValidationError<'_>) -> String {
+    let path = error.instance_path().as_str();
+    let text = error.masked().to_string();
+    let text = if path.is_empty() { text } else { format!("{path}: {text}") };
+    text.chars().take(FAULT_CHARS_MAX).collect()
+}
+
+/// Mends arguments where only the notation is wrong. What comes out is valid, or nothing does.
+fn mended(validator: &Validator, arguments: &Value) -> Option<Value> {
+    let mut value = arguments.clone();
+    for _ in 0..ROUNDS_MAX {
+        let mut repairs = Vec::new();
+        for error in validator.iter_errors(&value) {
+            collect(&error, &value, &mut repairs);
+        }
+        // Repairs of deeper places come first, so that no path is cut off by one above it.
+        repairs.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
+        let mut changed = false;
+        for (path, repair) in repairs {
+            changed |= apply(&mut value, &path, repair);
+        }
+        if !changed {
+            return None;
+        }
+        if validator.is_valid(&value) {
+            return Some(value);
+        }
+    }
+    None
+}
+
+enum Repair {
+    /// The value that the text stands for.
+    Replace(Value),
+    /// A null for a property that may be left out.
+    Drop,
+}
+
+/// Collects what would mend an error, or one of the alternatives that it sums up.
+fn collect(error: &ValidationError<'_>, root: &Value, repairs: &mut Vec<(String, Repair)>) {
+    let path = error.instance_path().as_str();
+    let Some(found) = root.pointer(path) else { return };
+    if found.is_null() && !path.is_empty() {
+        repairs.push((path.to_owned(), Repair::Drop));
+        return;
+    }
+    match error.kind() {
+        ValidationErrorKind::Type { kind } => {
+            if let Some(value) = found.as_str().and_then(|text| meant(text, kind)) {
+                repairs.push((path.to_owned(), Repair::Replace(value)));
+            }
+        }
+        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
+            // The paths inside are those of the whole, so a repair below is found as well.
+            for error in context.iter().flatten() {
+                collect(error, root, repairs);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Reads the value that a text stands for, if the schema wants a value of that type there.
+fn meant(text: &str, wanted: &TypeKind) -> Option<Value> {
+    let wants = |kind: JsonType| match wanted {
+        TypeKind::Single(single) => *single == kind,
+        TypeKind::Multiple(set) => set.contains(kind),
+    };
+    let value: Value = serde_json::from_str(text).ok()?;
+    let wanted = match &value {
+        Value::Number(number) => {
+            (wants(JsonType::Number) || wants(JsonType::Integer)) && is_exact(text, number)
+        }
+        Value::Bool(_) => wants(JsonType::Boolean),
+        Value::Array(_) => wants(JsonType::Array),
+        Value::Object(_) => wants(JsonType::Object),
+        Value::Null | Value::String(_) => false,
+    };
+    wanted.then_some(value)
+}
+
+/// Tells whether a number kept all digits: a whole number beyond 64 bits would be rounded.
+fn is_exact(text: &str, number: &Number) -> bool {
+    !number.is_f64() || text.contains(['.', 'e', 'E'])
+}
+
+fn apply(root: &mut Value, path: &str, repair: Repair) -> bool {
+    match repair {
+        Repair::Replace(value) => match root.pointer_mut(path) {
+            // A second repair of one place comes from another alternative; the first one stands.
+            Some(place) if place.is_string() => {
+                *place = value;
+                true
+            }
+            _ => false,
+        },
+        Repair::Drop => {
+            let Some((parent, key)) = path.rsplit_once('/') else { return false };
+            let key = key.replace("~1", "/").replace("~0", "~");
+            root.pointer_mut(parent)
+                .and_then(Value::as_object_mut)
+                .is_some_and(|object| object.shift_remove(&key).is_some())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn schema() -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "n": {"type": "integer"},
+                "x": {"type": "number"},
+                "b": {"type": "boolean"},
+                "s": {"type": "string"},
+                "list": {"type": "array", "items": {"type": "integer"}},
+                "maybe": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+                "either": {"type": ["integer", "boolean"]},
+                "e": {"enum": ["a", "b"]},
+                "a/b": {"type": "string"},
+            },
+            "required": ["s"],
+            "additionalProperties": false,
+        })
+    }
+
+    #[test]
+    fn mends_notation_and_nothing_else() {
+        let validator = validator(&schema()).unwrap();
+        let cases = [
+            ("untouched", json!({"s": "5"}), Some(json!({"s": "5"}))),
+            ("integer", json!({"s": "", "n": "5"}), Some(json!({"s": "", "n": 5}))),
+            ("number", json!({"s": "", "x": "-6.177"}), Some(json!({"s": "", "x": -6.177}))),
+            ("boolean", json!({"s": "", "b": "true"}), Some(json!({"s": "", "b": true}))),
+            (
+                "list as text",
+                json!({"s": "", "list": "[1,2]"}),
+                Some(json!({"s": "", "list": [1, 2]})),
+            ),
+            ("items as text", json!({"s": "", "list": ["1"]}), Some(json!({"s": "", "list": [1]}))),
+            (
+                "text in a list in a text",
+                json!({"s": "", "list": "[\"1\"]"}),
+                Some(json!({"s": "", "list": [1]})),
+            ),
+            ("alternative", json!({"s": "", "maybe": "7"}), Some(json!({"s": "", "maybe": 7}))),
+            (
+                "null that is allowed",
+                json!({"s": "", "maybe": null}),
+                Some(json!({"s": "", "maybe": null})),
+            ),
+            (
+                "one of two types",
+                json!({"s": "", "either": "false"}),
+                Some(json!({"s": "", "either": false})),
+            ),
+            (
+                "null left out",
+                json!({"s": "", "n": null, "e": null, "a/b": null}),
+                Some(json!({"s": ""})),
+            ),
+            (
+                "several",
+                json!({"s": "", "n": "1", "b": "false"}),
+                Some(json!({"s": "", "n": 1, "b": false})),
+            ),
+            ("null where required", json!({"s": null}), None),
+            ("number for text", json!({"s": 5}), None),
+            ("fraction for integer", json!({"s": "", "n": "1.5"}), None),
+            ("too many digits", json!({"s": "", "n": "123456789012345678901234567890"}), None),
+            ("python's boolean", json!({"s": "", "b": "True"}), None),
+            ("number for boolean", json!({"s": "", "b": 1}), None),
+            ("words", json!({"s": "", "n": "five"}), None),
+            ("unknown name", json!({"s": "", "n": "5", "other": 1}), None),
+            ("not in the list", json!({"s": "", "e": "c"}), None),
+        ];
+        for (case, given, expected) in cases {
+            assert_eq!(check(&validator, given).ok(), expected, "{case}");
+        }
+    }
+
+    #[test]
+    fn tells_all_faults_with_their_places_and_without_the_values() {
+        let validator = validator(&schema()).unwrap();
+        let found =
+            check(&validator, json!({"n": "secret", "list": [1, "x"], "zz": 1})).unwrap_err();
+        let all = found.join("\n");
+        for part in ["/n: ", "/list/1: ", "\"s\" is a required property", "'zz'"] {
+            assert!(all.contains(part), "{part} in {all}");
+        }
+        assert!(!all.contains("secret"), "{all}");
+
+        let many: Vec<Value> = (0..100).map(|_| json!("x")).collect();
+        let found = check(&validator, json!({"s": "", "list": many})).unwrap_err();
+        assert_eq!(found.len(), FAULTS_MAX + 1);
+        let long = "k".repeat(5000);
+        let found = check(&validator, json!({"s": "", long: 1})).unwrap_err();
+        assert!(found.iter().all(|fault| fault.chars().count() <= FAULT_CHARS_MAX), "{found:?}");
+    }
+
+    #[test]
+    fn schemas_that_cannot_be_used_are_refused_when_compiled() {
+        for schema in [
+            json!({"type": "no such type"}),
+            json!({"$ref": "#/$defs/missing"}),
+            json!({"$ref": "http://127.0.0.1:1/schema.json"}),
+            json!({"$ref": "file:///etc/hostname"}),
+            json!({"pattern": "("}),
+        ] {
+            assert!(validator(&schema).is_err(), "{schema}");
+        }
+    }
+}

@@ -20,7 +20,7 @@ impl RestartPolicy {
     /// For sessions: three faults within a minute and the session is set aside.
     pub const SESSION: Self = Self {
         restarts_max: 3,
-        window: Duration::from_secs(60),
+        window: Duration::from_mins(1),
         backoff_min: Duration::from_millis(50),
         backoff_max: Duration::from_secs(5),
     };
@@ -28,7 +28,7 @@ impl RestartPolicy {
     /// For the actors of models and tools: their faults are rare and not bound to one request.
     pub const SERVICE: Self = Self {
         restarts_max: 10,
-        window: Duration::from_secs(60),
+        window: Duration::from_mins(1),
         backoff_min: Duration::from_millis(100),
         backoff_max: Duration::from_secs(10),
     };
@@ -73,7 +73,7 @@ mod tests {
     fn faults_are_counted_within_the_window() {
         let policy = RestartPolicy {
             restarts_max: 3,
-            window: Duration::from_secs(60),
+            window: Duration::from_mins(1),
             backoff_min: Duration::from_millis(100),
             backoff_max: Duration::from_millis(300),
         };

@@ -32,7 +32,6 @@ pub(crate) struct Run {
     submitted: Submitted,
     plan: Arc<Plan>,
     accepted: Timestamp,
-    started: Timestamp,
     phase: Phase,
     steps: Vec<Step>,
     /// Model turns asked for so far; the one that is awaited has this number minus one.
@@ -88,7 +87,6 @@ impl Run {
             submitted,
             plan,
             accepted,
-            started: now,
             phase: Phase::Acting,
             steps: Vec::new(),
             turns: 0,
@@ -155,10 +153,8 @@ impl Run {
 
     /// Says again what the run waits for.
     pub(crate) fn outstanding(&self) -> Vec<Effect> {
-        let mut effects = vec![Effect::SetTimer {
-            run: self.id().clone(),
-            at: self.submitted.deadline,
-        }];
+        let mut effects =
+            vec![Effect::SetTimer { run: self.id().clone(), at: self.submitted.deadline }];
         match self.phase {
             Phase::Thinking => effects.push(self.ask_effect(ModelRole::Thinker)),
             Phase::Acting => effects.push(self.ask_effect(ModelRole::Actor)),
@@ -264,7 +260,7 @@ impl Run {
             .position(|pending| pending.key == *call)
             .ok_or_else(|| Rejected::UnknownCall { call: call.clone() })?;
         self.resumes = 0;
-        self.settle(position, outcome, usage, effects);
+        self.settle(position, &outcome, usage, effects);
         if self.pending.is_empty() {
             self.begin_step(effects);
         }
@@ -291,7 +287,7 @@ impl Run {
             let note = "the runtime was restarted while this call was under way; it may have \
                         taken effect; do not repeat it; verify, or ask the user";
             let outcome = CallOutcome::Unknown { note: note.to_owned() };
-            self.settle(position, outcome, Usage::default(), effects);
+            self.settle(position, &outcome, Usage::default(), effects);
         }
         if self.phase == Phase::Calling && self.pending.is_empty() {
             self.begin_step(effects);
@@ -310,7 +306,7 @@ impl Run {
             } else {
                 CallOutcome::Error { error: error.clone() }
             };
-            self.settle(0, outcome, Usage::default(), effects);
+            self.settle(0, &outcome, Usage::default(), effects);
         }
         if error.code == ErrorCode::Cancelled {
             self.end(RunStatus::Cancelled, String::new(), Some(error), effects);
@@ -363,8 +359,7 @@ impl Run {
         }
         self.feedback = 0;
         self.steps.push(Step { thought: None, acts: Vec::new() });
-        let role =
-            if self.plan.thinker.is_some() { ModelRole::Thinker } else { ModelRole::Actor };
+        let role = if self.plan.thinker.is_some() { ModelRole::Thinker } else { ModelRole::Actor };
         self.ask(role, effects);
     }
 
@@ -385,8 +380,7 @@ impl Run {
         self.turns += 1;
         self.turn_asked = effects.now();
         let model = self.model(role).clone();
-        effects
-            .tell(&self.submitted, EventKind::ModelAsked { step: self.step(), role, model });
+        effects.tell(&self.submitted, EventKind::ModelAsked { step: self.step(), role, model });
         effects.push(self.ask_effect(role));
     }
 
@@ -421,16 +415,12 @@ impl Run {
             role,
             model: self.model(role).clone(),
             max_tokens: limits.reply_tokens_max.min(self.tokens_left()).max(1),
-            deadline: self
-                .submitted
-                .deadline
-                .min(self.turn_asked.plus_ms(limits.model_timeout_ms)),
+            deadline: self.submitted.deadline.min(self.turn_asked.plus_ms(limits.model_timeout_ms)),
         }
     }
 
     fn on_thought(&mut self, text: String, effects: &mut Effects) {
-        effects
-            .tell(&self.submitted, EventKind::Thought { step: self.step(), text: text.clone() });
+        effects.tell(&self.submitted, EventKind::Thought { step: self.step(), text: text.clone() });
         if let Some(step) = self.steps.last_mut() {
             step.thought = Some(text);
         }
@@ -592,7 +582,10 @@ impl Run {
             arguments: source.arguments.clone(),
             deadline: pending.deadline,
             effect: self.effect_of(pending),
-            budget: Budget { tokens: (pending.reserve > 0).then_some(pending.reserve), steps: None },
+            budget: Budget {
+                tokens: (pending.reserve > 0).then_some(pending.reserve),
+                steps: None,
+            },
             depth: self.depth() + 1,
             trace: self.submitted.trace.of_call(&pending.key),
         }))
@@ -602,7 +595,7 @@ impl Run {
     fn settle(
         &mut self,
         position: usize,
-        outcome: CallOutcome,
+        outcome: &CallOutcome,
         usage: Usage,
         effects: &mut Effects,
     ) {
@@ -633,7 +626,7 @@ impl Run {
                 step: self.step(),
                 start: pending.started,
                 end: effects.now(),
-                outcome: &outcome,
+                outcome,
                 usage,
             },
         );
@@ -675,15 +668,12 @@ impl Run {
         let facts = self.facts(effects.session());
         let span = spans::run_span(
             &facts,
-            &spans::RunEnd {
-                caller: self.submitted.caller_span.as_ref(),
-                accepted: self.accepted,
-                start: self.started,
-                end: effects.now(),
-                reply: &reply,
-                steps: self.step(),
-                resumes: self.resumes_total,
-            },
+            self.submitted.caller_span.as_ref(),
+            self.accepted,
+            effects.now(),
+            &reply,
+            self.step(),
+            self.resumes_total,
         );
         effects.push(Effect::Span(Box::new(span)));
         self.reply = Some(Arc::new(reply));

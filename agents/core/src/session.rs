@@ -28,7 +28,7 @@ pub trait Plans {
     fn plan(&self, digest: &Digest) -> Option<Arc<Plan>>;
 }
 
-impl Plans for HashMap<Digest, Arc<Plan>> {
+impl<S: std::hash::BuildHasher> Plans for HashMap<Digest, Arc<Plan>, S> {
     fn plan(&self, digest: &Digest) -> Option<Arc<Plan>> {
         self.get(digest).cloned()
     }
@@ -255,8 +255,7 @@ impl SessionMachine {
         };
         self.known.insert(submitted.run.clone(), known);
         effects.tell(&submitted, EventKind::RunAccepted { input: submitted.text.clone() });
-        effects
-            .push(Effect::SetTimer { run: submitted.run.clone(), at: submitted.deadline });
+        effects.push(Effect::SetTimer { run: submitted.run.clone(), at: submitted.deadline });
         self.queue.push_back(Queued { submitted, plan, at: effects.now() });
         Ok(())
     }
@@ -309,10 +308,8 @@ impl SessionMachine {
     fn hand_over(&mut self, run: &mut Run, effects: &mut Effects) {
         let Some(reply) = run.reply().cloned() else { return };
         if reply.status == RunStatus::Completed {
-            self.exchanges.push(Exchange {
-                user: run.text().to_owned(),
-                answer: reply.output.clone(),
-            });
+            self.exchanges
+                .push(Exchange { user: run.text().to_owned(), answer: reply.output.clone() });
             if self.exchanges.len() > EXCHANGES_MAX {
                 self.exchanges.remove(0);
             }

@@ -77,7 +77,8 @@ fn check(validator: &Validator, arguments: Value) -> Result<Value, Vec<String>> 
     mended(validator, &arguments).ok_or_else(|| faults(validator, &arguments))
 }
 
-fn faults(validator: &Validator, arguments: &Value) -> Vec<String> {
+/// Lists what is wrong with a value, at most [`FAULTS_MAX`] faults; none if it is valid.
+pub fn faults(validator: &Validator, arguments: &Value) -> Vec<String> {
     let mut errors = validator.iter_errors(arguments);
     let mut faults: Vec<String> = errors.by_ref().take(FAULTS_MAX).map(|e| fault(&e)).collect();
     if errors.next().is_some() {

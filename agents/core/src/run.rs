@@ -250,7 +250,7 @@ impl Run {
     pub(crate) fn on_call_settled(
         &mut self,
         call: &CallKey,
-        outcome: CallOutcome,
+        outcome: &CallOutcome,
         usage: Usage,
         effects: &mut Effects,
     ) -> Result<(), Rejected> {
@@ -260,7 +260,7 @@ impl Run {
             .position(|pending| pending.key == *call)
             .ok_or_else(|| Rejected::UnknownCall { call: call.clone() })?;
         self.resumes = 0;
-        self.settle(position, &outcome, usage, effects);
+        self.settle(position, outcome, usage, effects);
         if self.pending.is_empty() {
             self.begin_step(effects);
         }

@@ -128,7 +128,7 @@ impl SessionMachine {
                 self.run_of_call(&call)?.on_call_suspended(&call, question, &mut effects)?;
             }
             Input::CallSettled { call, outcome, usage } => {
-                self.run_of_call(&call)?.on_call_settled(&call, outcome, usage, &mut effects)?;
+                self.run_of_call(&call)?.on_call_settled(&call, &outcome, usage, &mut effects)?;
             }
             Input::CancelRequested { run, reason } => {
                 self.end_early(&run, &WireError::new(ErrorCode::Cancelled, reason), &mut effects)?;

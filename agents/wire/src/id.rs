@@ -122,14 +122,15 @@ name_type! {
 }
 
 impl SessionId {
-    /// Makes a fresh id that sorts by its time of creation.
-    pub fn fresh() -> Self {
-        Self(format!("s-{}", uuid::Uuid::now_v7().simple()).into())
-    }
-
     /// Returns the session that a call to an agent runs in: one of its own, named by the call.
     pub fn of_call(call: &CallKey) -> Self {
         Self(call.0.clone())
+    }
+
+    /// Returns the session that a run begins if its request names none: one of the same name, so
+    /// that the request finds it again when it is repeated.
+    pub fn of_run(run: &RunId) -> Self {
+        Self(run.0.clone())
     }
 }
 

@@ -1,1 +1,23 @@
-//! Placeholder.
+//! The ractor shells: the supervision tree of a node, and the I/O that its decisions ask for.
+
+mod clock;
+mod context;
+mod error;
+mod feed;
+mod inbox;
+mod memory;
+mod model_actor;
+mod node;
+mod perform;
+mod plans;
+mod prefix;
+mod projector;
+mod reply;
+mod session;
+mod sessions;
+mod team;
+mod tool_actor;
+
+pub use clock::now;
+pub use error::Error;
+pub use node::{Node, NodeOptions, RUNS_MAX, TeamHandle, team_dir};

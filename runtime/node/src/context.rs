@@ -1,0 +1,92 @@
+//! What every actor of a team shares.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bus::Bus;
+use bytes::Bytes;
+use journal::Journal;
+use store::{Change, Store};
+use telemetry::otlp::Exporter;
+use tokio::sync::Semaphore;
+use wire::entry::{Body, Entry};
+use wire::{Event, SessionId, Subjects};
+
+use crate::error::Error;
+use crate::plans::PlanShelf;
+use crate::projector::{Commit, Projector};
+
+/// The surroundings of a team's actors.
+pub(crate) struct TeamContext {
+    pub(crate) team: Arc<config::Team>,
+    pub(crate) subjects: Subjects,
+    pub(crate) bus: Bus,
+    pub(crate) journal: Journal,
+    pub(crate) store: Store,
+    pub(crate) projector: Projector,
+    pub(crate) plans: PlanShelf,
+    pub(crate) exporter: Option<Exporter>,
+    /// Root runs that may be in work or waiting at once on this node.
+    pub(crate) runs: Arc<Semaphore>,
+    pub(crate) draining: AtomicBool,
+}
+
+impl TeamContext {
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Makes entries of a session durable; the commit is to be told what they mean to the store.
+    pub(crate) async fn append(
+        &self,
+        session: &SessionId,
+        slot: u64,
+        entries: &[Entry],
+    ) -> Result<Commit, Error> {
+        let bodies: Result<Vec<Bytes>, _> =
+            entries.iter().map(|entry| serde_json::to_vec(entry).map(Bytes::from)).collect();
+        let bodies =
+            bodies.map_err(|source| Error::Entry { session: session.clone(), slot, source })?;
+        let commit = self.projector.begin();
+        loop {
+            match self.journal.append(session, slot, bodies.clone()).await {
+                Ok(_) => return Ok(commit),
+                // What a session decided must not be lost to a full queue; it waits for its turn.
+                Err(journal::Error::Full) => tokio::task::yield_now().await,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Sends finished spans to the receiver, if there is one.
+    pub(crate) fn export(&self, changes: &[Change]) {
+        let Some(exporter) = &self.exporter else { return };
+        for change in changes {
+            if let Change::Span(span) = change {
+                exporter.export(span);
+            }
+        }
+    }
+
+    /// Tells observers. What nobody hears is not an error.
+    pub(crate) async fn tell(&self, event: &Event) {
+        let Ok(body) = serde_json::to_vec(event) else { return };
+        if body.len() > self.bus.payload_bytes_max() {
+            return;
+        }
+        let subject = self.subjects.session_events(&self.team.name, &event.session);
+        if let Err(error) = self.bus.publish(&subject, wire::Headers::new(), body.into()).await {
+            tracing::debug!(%error, "event not published");
+        }
+    }
+
+    /// Makes a change of the memory durable and visible. The caller holds the memory's turn.
+    pub(crate) async fn remember(&self, slot: u64, entry: Entry) -> Result<(), Error> {
+        let session = wire::entry::memory_session();
+        debug_assert!(matches!(entry.body, Body::Memory(_)));
+        let commit = self.append(&session, slot, std::slice::from_ref(&entry)).await?;
+        commit.project(crate::projector::changes_of(&session, &entry, slot, &[])).await;
+        self.projector.sync().await;
+        Ok(())
+    }
+}

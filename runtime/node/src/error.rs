@@ -1,0 +1,75 @@
+//! What can go wrong with a node as a whole.
+
+use agents_core::session::FoldError;
+use wire::{ErrorCode, SessionId, WireError};
+
+/// A fault of the node, as opposed to an outcome of a run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The journal failed.
+    #[error(transparent)]
+    Journal(#[from] journal::Error),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// The bus failed.
+    #[error(transparent)]
+    Bus(#[from] bus::Error),
+    /// A model or a tool cannot be made ready.
+    #[error("{what}: {error}")]
+    Prepare {
+        /// Which one.
+        what: String,
+        /// Why.
+        error: WireError,
+    },
+    /// A session cannot be rebuilt.
+    #[error("session {session}: {source}")]
+    Fold {
+        /// The session.
+        session: SessionId,
+        /// Why.
+        source: FoldError,
+    },
+    /// An entry of a journal cannot be read.
+    #[error("session {session}: entry {slot} cannot be read: {source}")]
+    Entry {
+        /// The session.
+        session: SessionId,
+        /// The entry's slot.
+        slot: u64,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// A thread cannot be started.
+    #[error("start a thread: {0}")]
+    Thread(std::io::Error),
+    /// An actor cannot be started.
+    #[error("start an actor: {0}")]
+    Actor(#[from] ractor::SpawnErr),
+    /// Spans cannot be exported.
+    #[error(transparent)]
+    Telemetry(#[from] telemetry::otlp::Error),
+    /// Blocking work was cancelled because the process ends.
+    #[error("the process ends")]
+    Ending,
+}
+
+impl Error {
+    /// Returns what a client is told.
+    pub fn to_wire(&self) -> WireError {
+        match self {
+            Self::Journal(error) => error.to_wire(),
+            Self::Bus(error) => error.to_wire(),
+            Self::Prepare { error, .. } => error.clone(),
+            Self::Fold { .. } | Self::Entry { .. } => {
+                WireError::new(ErrorCode::SessionDamaged, self.to_string())
+            }
+            Self::Store(_) => WireError::new(ErrorCode::StorageFailed, self.to_string()),
+            Self::Thread(_) | Self::Actor(_) | Self::Telemetry(_) => {
+                WireError::new(ErrorCode::Internal, self.to_string())
+            }
+            Self::Ending => WireError::new(ErrorCode::Unavailable, self.to_string()),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Brings messages of a subject to an actor, and answers back.
+
+use bus::{Bus, Message};
+use serde::Serialize;
+use tokio::task::JoinHandle;
+use tracing::debug;
+use wire::{ErrorCode, Headers, WireError};
+
+/// The queue group in which all nodes take requests.
+pub(crate) const QUEUE_GROUP: &str = "callboard";
+
+/// A subscription that is fed to an actor; ends when dropped.
+pub(crate) struct Feed(JoinHandle<()>);
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Subscribes and hands each message over until `hand_over` declines.
+pub(crate) async fn start(
+    bus: &Bus,
+    subject: &str,
+    mut hand_over: impl FnMut(Message) -> bool + Send + 'static,
+) -> Result<Feed, bus::Error> {
+    let mut subscription = bus.subscribe(subject, Some(QUEUE_GROUP)).await?;
+    Ok(Feed(tokio::spawn(async move {
+        while let Some(message) = subscription.next().await {
+            if !hand_over(message) {
+                return;
+            }
+        }
+    })))
+}
+
+/// Answers a request with a body.
+pub(crate) async fn answer(bus: &Bus, request: &Message, headers: Headers, body: &impl Serialize) {
+    match serde_json::to_vec(body) {
+        Ok(bytes) => answer_bytes(bus, request, headers, bytes.into()).await,
+        Err(error) => {
+            let error = WireError::new(ErrorCode::Internal, format!("write an answer: {error}"));
+            answer_error(bus, request, &error).await;
+        }
+    }
+}
+
+/// Answers a request with bytes; what is too large for the bus becomes an error that says so.
+pub(crate) async fn answer_bytes(
+    bus: &Bus,
+    request: &Message,
+    headers: Headers,
+    body: bytes::Bytes,
+) {
+    let sent = bus.reply(request, headers, body).await;
+    match sent {
+        Ok(()) => {}
+        Err(bus::Error::TooLarge { bytes, max }) => {
+            let text = format!(
+                "the answer has {bytes} bytes and the bus takes {max}; ask for it over HTTP"
+            );
+            answer_error(bus, request, &WireError::new(ErrorCode::TooLarge, text)).await;
+        }
+        Err(error) => debug!(subject = %request.subject, %error, "answer not sent"),
+    }
+}
+
+/// Answers a request with an error.
+pub(crate) async fn answer_error(bus: &Bus, request: &Message, error: &WireError) {
+    if let Err(failed) = bus.reply_error(request, error).await {
+        debug!(subject = %request.subject, error = %failed, "answer not sent");
+    }
+}

@@ -1,0 +1,78 @@
+//! The memory of a team, as its tools see it: changes go through the journal, look-ups to the store.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
+use tools::Memory;
+use wire::entry::{Body, Entry, Fact, MemoryChange, memory_session};
+use wire::{CallKey, WireError};
+
+use crate::clock;
+use crate::context::TeamContext;
+use crate::error::Error;
+
+/// Memory over journal and store.
+pub(crate) struct TeamMemory {
+    context: Arc<TeamContext>,
+    /// The slot of the next change; one change at a time.
+    turn: Mutex<u64>,
+}
+
+impl TeamMemory {
+    pub(crate) fn new(context: Arc<TeamContext>) -> Self {
+        let slot = context.journal.slots(&memory_session());
+        Self { context, turn: Mutex::new(slot) }
+    }
+}
+
+async fn look_up<T: Send + 'static>(
+    context: Arc<TeamContext>,
+    find: impl FnOnce(&store::Store) -> Result<T, store::Error> + Send + 'static,
+) -> Result<T, WireError> {
+    let found = spawn_blocking(move || find(&context.store)).await;
+    found.map_err(|_| Error::Ending.to_wire())?.map_err(|error| Error::from(error).to_wire())
+}
+
+impl Memory for TeamMemory {
+    fn change(&self, change: MemoryChange) -> BoxFuture<'_, Result<(), WireError>> {
+        async move {
+            let mut slot = self.turn.lock().await;
+            if let MemoryChange::Remembered(fact) = &change {
+                let id = fact.id.clone();
+                let known = look_up(self.context.clone(), move |store| store.fact(&id)).await?;
+                if known.is_some() {
+                    return Ok(());
+                }
+            }
+            let entry = Entry::new(clock::now(), Body::Memory(change));
+            self.context.remember(*slot, entry).await.map_err(|error| error.to_wire())?;
+            *slot += 1;
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn recall<'a>(
+        &'a self,
+        query: &'a str,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Fact>, WireError>> {
+        let query = query.to_owned();
+        look_up(self.context.clone(), move |store| store.recall(&query, limit)).boxed()
+    }
+
+    fn facts<'a>(&'a self, ids: &'a [CallKey]) -> BoxFuture<'a, Result<Vec<Fact>, WireError>> {
+        let ids = ids.to_vec();
+        look_up(self.context.clone(), move |store| {
+            let mut facts = Vec::new();
+            for id in &ids {
+                facts.extend(store.fact(id)?);
+            }
+            Ok(facts)
+        })
+        .boxed()
+    }
+}

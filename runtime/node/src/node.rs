@@ -1,0 +1,357 @@
+//! One daemon process: opens the data of its teams, starts their actors, drains them at the end.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bus::Bus;
+use journal::lock::{DataLock, Holder};
+use journal::{Journal, Options};
+use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+use store::{Opened, Store};
+use telemetry::otlp::Exporter;
+use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep};
+use tracing::{info, warn};
+use wire::{Event, Name, SessionId, Subjects, WireError};
+
+use crate::clock;
+use crate::context::TeamContext;
+use crate::error::Error;
+use crate::plans::PlanShelf;
+use crate::projector::{Projector, catch_up, read_entries};
+use crate::sessions::SessionsMsg;
+use crate::team::{TeamArgs, TeamMsg, TeamSupervisor};
+
+/// Root runs that a team has in work or waiting at once; about 30 KiB of memory each.
+pub const RUNS_MAX: usize = 10_000;
+
+/// How often a drain looks whether the last run has ended.
+const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
+
+/// How a node is started.
+#[derive(Clone, Debug)]
+pub struct NodeOptions {
+    /// The directory below which each team has its own.
+    pub data: PathBuf,
+    /// Names the process to those who find its data directory in use.
+    pub holder: Holder,
+    /// The subjects.
+    pub subjects: Subjects,
+}
+
+/// A running node.
+pub struct Node {
+    teams: BTreeMap<Name, TeamHandle>,
+    bus: Bus,
+    supervisor: ActorRef<NodeMsg>,
+    fault: watch::Receiver<Option<String>>,
+    draining: AtomicBool,
+}
+
+/// One team of a running node, for look-ups.
+#[derive(Clone)]
+pub struct TeamHandle {
+    context: Arc<TeamContext>,
+    actor: ActorRef<TeamMsg>,
+    sessions: ActorRef<SessionsMsg>,
+    lock: Arc<DataLock>,
+}
+
+impl Node {
+    /// Opens the data of all teams and starts them.
+    pub async fn start(
+        teams: Vec<config::Team>,
+        bus: Bus,
+        options: NodeOptions,
+    ) -> Result<Self, Error> {
+        let (fault_tx, fault) = watch::channel(None);
+        let (supervisor, _) = Actor::spawn(None, NodeSupervisor, fault_tx.clone()).await?;
+        let http = model::http_client()
+            .map_err(|error| Error::Prepare { what: "HTTP client".to_owned(), error })?;
+        let mut node = Self {
+            teams: BTreeMap::new(),
+            bus: bus.clone(),
+            supervisor: supervisor.clone(),
+            fault,
+            draining: AtomicBool::new(false),
+        };
+        for team in teams {
+            let opened = {
+                let (bus, options) = (bus.clone(), options.clone());
+                spawn_blocking(move || open_team(team, bus, options))
+            };
+            let opened = opened.await.map_err(|_| Error::Ending)??;
+            let context = Arc::new(opened.context);
+            let journal = context.journal.clone();
+            let stopped = fault_tx.clone();
+            tokio::spawn(async move {
+                journal.stopped().await;
+                stopped.send_replace(Some("the journal cannot be written".to_owned()));
+            });
+            let (told, sessions) = oneshot::channel();
+            let args = TeamArgs {
+                context: context.clone(),
+                http: http.clone(),
+                unfinished: opened.unfinished,
+                sessions: told,
+                started: rfc3339(clock::now()),
+            };
+            let (actor, _) =
+                TeamSupervisor::spawn_linked(None, TeamSupervisor, args, supervisor.get_cell())
+                    .await?;
+            let sessions = sessions.await.map_err(|_| Error::Ending)?;
+            let lock = Arc::new(opened.lock);
+            let name = context.team.name.clone();
+            node.teams.insert(name, TeamHandle { context, actor, sessions, lock });
+        }
+        bus.flush().await?;
+        Ok(node)
+    }
+
+    /// Returns a team.
+    pub fn team(&self, name: &str) -> Option<&TeamHandle> {
+        self.teams.get(name)
+    }
+
+    /// Iterates over the teams.
+    pub fn teams(&self) -> impl Iterator<Item = &TeamHandle> {
+        self.teams.values()
+    }
+
+    /// Returns the bus.
+    pub fn bus(&self) -> &Bus {
+        &self.bus
+    }
+
+    /// Tells whether runs are taken.
+    pub fn is_ready(&self) -> bool {
+        !self.draining.load(Ordering::Relaxed)
+            && self.bus.is_connected()
+            && self.fault.borrow().is_none()
+    }
+
+    /// Tells others who find the data directories in use where this node can be asked.
+    pub fn announce(&self, holder: &Holder) -> Result<(), Error> {
+        for team in self.teams.values() {
+            team.lock.update(holder)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the node cannot go on, and says why.
+    pub async fn failed(&self) -> String {
+        let mut fault = self.fault.clone();
+        match fault.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone().unwrap_or_default(),
+            Err(_) => "the node's supervisor ended".to_owned(),
+        }
+    }
+
+    /// Takes no new runs, gives those in work some time to end, and closes the data.
+    ///
+    /// A run that does not end in that time is not lost: it is taken up at the next start.
+    pub async fn drain(self, grace: Duration) {
+        self.draining.store(true, Ordering::Relaxed);
+        let end = Instant::now() + grace;
+        for team in self.teams.values() {
+            team.context.draining.store(true, Ordering::Relaxed);
+        }
+        let busy = || {
+            let in_work = |team: &TeamHandle| RUNS_MAX - team.context.runs.available_permits();
+            self.teams.values().map(in_work).sum::<usize>()
+        };
+        while busy() > 0 && Instant::now() < end {
+            sleep(DRAIN_INTERVAL).await;
+        }
+        let left = busy();
+        if left > 0 {
+            info!(runs = left, "runs go on at the next start");
+        }
+        for team in self.teams.values() {
+            drop(team.actor.cast(TeamMsg::Close));
+        }
+        if let Err(error) = self.bus.flush().await {
+            warn!(%error, "bus not flushed");
+        }
+        self.supervisor.stop_children_and_wait(None, Some(Duration::from_secs(2))).await;
+        self.supervisor.stop(None);
+        for team in self.teams.into_values() {
+            let TeamHandle { context, lock, .. } = team;
+            context.projector.sync().await;
+            let exporter = context.exporter.clone();
+            let journal = context.journal.clone();
+            let closed = spawn_blocking(move || {
+                journal.close();
+                if let Some(exporter) = exporter {
+                    exporter.shutdown();
+                }
+            });
+            closed.await.unwrap_or_default();
+            drop(lock);
+        }
+    }
+}
+
+impl TeamHandle {
+    /// Returns the team as configured.
+    pub fn team(&self) -> &Arc<config::Team> {
+        &self.context.team
+    }
+
+    /// Returns the store, for look-ups off the async threads.
+    pub fn store(&self) -> &Store {
+        &self.context.store
+    }
+
+    /// Returns the journal, for look-ups off the async threads.
+    pub fn journal(&self) -> &Journal {
+        &self.context.journal
+    }
+
+    /// Returns the subjects.
+    pub fn subjects(&self) -> &Subjects {
+        &self.context.subjects
+    }
+
+    /// Returns the session in which a run began, if the run is known.
+    pub async fn session_of_run(&self, run: &wire::RunId) -> Result<Option<SessionId>, WireError> {
+        self.context.session_of_run(run).await
+    }
+
+    /// Waits until the store shows everything that was committed so far.
+    pub async fn settle(&self) {
+        self.context.projector.sync().await;
+    }
+
+    /// Counts the sessions in memory.
+    pub async fn sessions_in_memory(&self) -> usize {
+        ractor::call_t!(self.sessions, SessionsMsg::Count, 1000).unwrap_or_default()
+    }
+
+    /// Returns what observers of a session were told after a position, from the journal.
+    pub async fn events(
+        &self,
+        session: &SessionId,
+        after: Option<(u64, u32)>,
+    ) -> Result<Vec<Event>, WireError> {
+        let (context, session) = (self.context.clone(), session.clone());
+        let folded = spawn_blocking(move || {
+            let entries = read_entries(&context.journal, &session)?;
+            let mut events = Vec::new();
+            let team = context.team.name.clone();
+            agents_core::session::SessionMachine::fold(
+                team,
+                session.clone(),
+                &entries,
+                &context.plans,
+                |_, _, effects| {
+                    events.extend(agents_core::session::events_after(&effects, after));
+                },
+            )
+            .map_err(|source| Error::Fold { session, source })?;
+            Ok::<_, Error>(events)
+        });
+        folded.await.map_err(|_| Error::Ending.to_wire())?.map_err(|error| error.to_wire())
+    }
+}
+
+struct OpenedTeam {
+    context: TeamContext,
+    lock: DataLock,
+    unfinished: Vec<SessionId>,
+}
+
+/// Opens journal and store of a team. Blocks on the disk.
+fn open_team(team: config::Team, bus: Bus, options: NodeOptions) -> Result<OpenedTeam, Error> {
+    let dir = team_dir(&options.data, &team.name);
+    let lock = DataLock::acquire(&dir, &options.holder)?;
+    let (journal, report) = Journal::open(&dir, Options::default())?;
+    for damage in &report.damage {
+        warn!(
+            segment = %damage.segment, offset = damage.offset, sessions = ?damage.sessions,
+            "the journal is damaged: {}; these sessions are set aside", damage.what
+        );
+    }
+    let (store, opened) = Store::open(&dir)?;
+    if let Opened::Replaced { moved_to, reason } = &opened {
+        warn!(
+            %reason, moved_to = %moved_to.display(),
+            "the store was moved aside and is rebuilt from the journal"
+        );
+    }
+    let plans = PlanShelf::open(journal.clone(), team.agents.values())?;
+    let damaged = catch_up(&team.name, &journal, &store, &plans)?;
+    let unfinished = store
+        .unfinished()?
+        .into_iter()
+        .filter(|session| !damaged.iter().any(|(damaged, _)| damaged == session))
+        .collect();
+    let exporter = match &team.otlp_endpoint {
+        Some(endpoint) => Some(Exporter::start(endpoint)?),
+        None => None,
+    };
+    let context = TeamContext {
+        team: Arc::new(team),
+        subjects: options.subjects,
+        bus,
+        projector: Projector::start(store.clone(), journal.clone())?,
+        journal,
+        store,
+        plans,
+        exporter,
+        runs: Arc::new(Semaphore::new(RUNS_MAX)),
+        draining: AtomicBool::new(false),
+    };
+    Ok(OpenedTeam { context, lock, unfinished })
+}
+
+/// Returns the directory of a team below a data directory.
+pub fn team_dir(data: &Path, team: &Name) -> PathBuf {
+    data.join(team.as_str())
+}
+
+fn rfc3339(at: wire::Timestamp) -> String {
+    let micros = i64::try_from(at.as_micros()).unwrap_or(i64::MAX);
+    chrono::DateTime::from_timestamp_micros(micros)
+        .map(|time| time.to_rfc3339_opts(chrono::SecondsFormat::Millis, true))
+        .unwrap_or_default()
+}
+
+struct NodeSupervisor;
+
+enum NodeMsg {}
+
+impl Actor for NodeSupervisor {
+    type Msg = NodeMsg;
+    type State = watch::Sender<Option<String>>;
+    type Arguments = watch::Sender<Option<String>>;
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<NodeMsg>,
+        fault: watch::Sender<Option<String>>,
+    ) -> Result<watch::Sender<Option<String>>, ActorProcessingErr> {
+        Ok(fault)
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        _: ActorRef<NodeMsg>,
+        event: SupervisionEvent,
+        state: &mut watch::Sender<Option<String>>,
+    ) -> Result<(), ActorProcessingErr> {
+        match event {
+            SupervisionEvent::ActorFailed(_, fault) => {
+                state.send_replace(Some(format!("a team cannot go on: {fault}")));
+            }
+            SupervisionEvent::ActorTerminated(..)
+            | SupervisionEvent::ActorStarted(_)
+            | SupervisionEvent::ProcessGroupChanged(_) => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,268 @@
+//! Carries out what a session decided: asks models, tools and other agents on their subjects.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agents_core::dialect;
+use agents_core::effect::CallEffect;
+use agents_core::validate::Catalogue;
+use bus::Message;
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+use wire::chat::Observed;
+use wire::entry::{ModelOutcome, TurnReport};
+use wire::error::ErrorBody;
+use wire::run::Parent;
+use wire::{
+    CallOutcome, EffectClass, ErrorCode, Headers, ModelReply, ModelRequest, Name, RunId, RunReply,
+    RunRequest, RunStatus, SessionId, Timestamp, ToolReply, ToolRequest, TraceContext, Usage,
+    WireError, header,
+};
+
+use crate::clock;
+use crate::context::TeamContext;
+use crate::prefix::Outgoing;
+
+/// The first pause before a request is made again that nobody took.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+
+/// The longest pause between two attempts.
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// What a called agent is given beyond its own deadline to hand over its reply.
+const REPLY_GRACE: Duration = Duration::from_secs(1);
+
+/// A model turn that is to be asked for.
+pub(crate) struct Turn {
+    pub(crate) session: SessionId,
+    pub(crate) run: RunId,
+    pub(crate) agent: Name,
+    pub(crate) step: u32,
+    pub(crate) turn: u32,
+    pub(crate) model: Name,
+    pub(crate) max_tokens: u64,
+    pub(crate) deadline: Timestamp,
+    pub(crate) trace: TraceContext,
+    pub(crate) outgoing: Outgoing,
+    pub(crate) catalogue: Arc<Catalogue>,
+}
+
+/// Why a request has no answer.
+enum Missed {
+    /// Nobody got it, so nothing can have happened.
+    NotDelivered(WireError),
+    /// Someone may have got it.
+    Unanswered(WireError),
+}
+
+impl Missed {
+    fn into_error(self) -> WireError {
+        match self {
+            Self::NotDelivered(error) | Self::Unanswered(error) => error,
+        }
+    }
+}
+
+/// Asks a model and reads its reply.
+pub(crate) async fn ask_model(context: &TeamContext, turn: Turn) -> ModelOutcome {
+    let role = turn.outgoing.full.role;
+    match ask(context, &turn).await {
+        Ok(reply) => {
+            let reading = dialect::read(role, &turn.catalogue, &reply);
+            let report = TurnReport {
+                role,
+                usage: reply.usage,
+                finish: reply.finish,
+                provider: reply.provider,
+                model: reply.model,
+                attempts: reply.attempts,
+            };
+            ModelOutcome::Read { reading, turn: report }
+        }
+        Err(error) => ModelOutcome::Failed { error },
+    }
+}
+
+async fn ask(context: &TeamContext, turn: &Turn) -> Result<ModelReply, WireError> {
+    let subject = context.subjects.model(&context.team.name, &turn.model);
+    let observed = Observed {
+        session: turn.session.clone(),
+        run: turn.run.clone(),
+        agent: turn.agent.clone(),
+        step: turn.step,
+    };
+    let headers = Headers::new()
+        .with(header::TRACEPARENT, turn.trace.of_turn(&turn.run, turn.turn).to_string());
+    let complete = |request: &ModelRequest| ModelRequest {
+        max_tokens: Some(turn.max_tokens),
+        observed: Some(observed.clone()),
+        ..request.clone()
+    };
+    if let Some(short) = &turn.outgoing.short {
+        let body = complete(short);
+        match request::<ModelReply>(context, &subject, &headers, &body, turn.deadline).await {
+            Err(missed) => {
+                let error = missed.into_error();
+                if error.code != ErrorCode::PrefixUnknown {
+                    return Err(error);
+                }
+            }
+            Ok(reply) => return Ok(reply),
+        }
+    }
+    let body = complete(&turn.outgoing.full);
+    // A turn changes nothing outside, so it may be asked for again for as long as there is time.
+    request(context, &subject, &headers, &body, turn.deadline).await.map_err(Missed::into_error)
+}
+
+/// Calls a tool.
+pub(crate) async fn call_tool(
+    context: &TeamContext,
+    session: &SessionId,
+    call: &CallEffect,
+) -> ToolReply {
+    let subject = context.subjects.tool(&context.team.name, &call.name);
+    let headers = Headers::new()
+        .with(header::TRACEPARENT, call.trace.to_string())
+        .with(header::IDEMPOTENCY_KEY, call.call.as_str())
+        .with(header::MESSAGE_ID, call.call.as_str());
+    let body = ToolRequest {
+        call: call.call.clone(),
+        arguments: call.arguments.clone(),
+        session: session.clone(),
+        run: call.run.clone(),
+        agent: call.agent.clone(),
+    };
+    let outcome = match request(context, &subject, &headers, &body, call.deadline).await {
+        Ok(reply) => return reply,
+        Err(Missed::Unanswered(error)) if call.effect == EffectClass::Once => {
+            let note = format!(
+                "no answer came ({}); the call may have taken effect; do not repeat it; verify, \
+                 or ask the user",
+                error.message
+            );
+            CallOutcome::Unknown { note }
+        }
+        Err(missed) => CallOutcome::Error { error: missed.into_error() },
+    };
+    ToolReply::Settled { outcome }
+}
+
+/// Asks another agent. Its run goes under the call's key, so asking again begins nothing new.
+pub(crate) async fn call_agent(
+    context: &TeamContext,
+    session: &SessionId,
+    call: &CallEffect,
+) -> (CallOutcome, Usage) {
+    let subject = context.subjects.agent_run(&context.team.name, &call.name);
+    let task = match call.arguments.get("task") {
+        Some(Value::String(task)) => task.clone(),
+        Some(_) | None => call.arguments.to_string(),
+    };
+    let remaining = clock::until(call.deadline);
+    let body = RunRequest {
+        input: task,
+        session: Some(SessionId::of_call(&call.call)),
+        run: Some(RunId::of_call(&call.call)),
+        timeout_ms: Some(u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX)),
+        budget: Some(call.budget),
+        parent: Some(Parent { session: session.clone(), run: call.run.clone(), depth: call.depth }),
+    };
+    let headers = Headers::new()
+        .with(header::TRACEPARENT, call.trace.to_string())
+        .with(header::DEPTH, call.depth.to_string());
+    let latest = call.deadline.plus_ms(u64::try_from(REPLY_GRACE.as_millis()).unwrap_or(0));
+    match request::<RunReply>(context, &subject, &headers, &body, latest).await {
+        Ok(reply) => {
+            let outcome = match (reply.status, reply.error) {
+                (RunStatus::Completed, _) => CallOutcome::text(reply.output),
+                (RunStatus::Failed | RunStatus::Cancelled, error) => {
+                    let reason = error.map_or_else(
+                        || reply.status.as_str().to_owned(),
+                        |error| error.to_string(),
+                    );
+                    CallOutcome::error(
+                        ErrorCode::AgentFailed,
+                        format!("agent {} did not complete: {reason}", call.name),
+                    )
+                }
+            };
+            (outcome, reply.usage)
+        }
+        Err(missed) => (CallOutcome::Error { error: missed.into_error() }, Usage::default()),
+    }
+}
+
+/// Makes a request until it is answered or its time is over.
+///
+/// It is made again only where it is certain that nobody took it, or where the answer says that
+/// nothing was begun.
+async fn request<T: DeserializeOwned>(
+    context: &TeamContext,
+    subject: &str,
+    headers: &Headers,
+    body: &impl Serialize,
+    deadline: Timestamp,
+) -> Result<T, Missed> {
+    let end = Instant::now() + clock::until(deadline);
+    let body: Bytes = match serde_json::to_vec(body) {
+        Ok(body) => body.into(),
+        Err(error) => {
+            let error = WireError::new(ErrorCode::Internal, format!("write a request: {error}"));
+            return Err(Missed::NotDelivered(error));
+        }
+    };
+    let mut pause = PAUSE_MIN;
+    loop {
+        let remaining = end.saturating_duration_since(Instant::now());
+        let millis = u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX);
+        let headers = headers.clone().with(header::REMAINING_MS, millis.to_string());
+        let sent = context.bus.request(subject, headers, body.clone(), remaining).await;
+        let (error, wait) = match sent {
+            Ok(message) => match decode::<T>(&message) {
+                Ok(answer) => return Ok(answer),
+                Err(error) => match (error.code, error.retry_after_ms) {
+                    (ErrorCode::Overloaded | ErrorCode::Unavailable, wait) => {
+                        (error, wait.map(Duration::from_millis))
+                    }
+                    _ => return Err(Missed::NotDelivered(error)),
+                },
+            },
+            Err(error @ bus::Error::NoResponders { .. } | error @ bus::Error::Overflow { .. }) => {
+                (error.to_wire(), None)
+            }
+            Err(error @ bus::Error::Timeout { .. }) => {
+                return Err(Missed::Unanswered(error.to_wire()));
+            }
+            Err(error @ (bus::Error::TooLarge { .. } | bus::Error::InvalidSubject { .. })) => {
+                return Err(Missed::NotDelivered(error.to_wire()));
+            }
+            Err(error) => return Err(Missed::Unanswered(error.to_wire())),
+        };
+        let wait = wait.unwrap_or(pause).min(PAUSE_MAX);
+        if Instant::now() + wait >= end {
+            return Err(Missed::NotDelivered(error));
+        }
+        sleep(wait).await;
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+/// Reads an answer: the body that was promised, or an error.
+pub(crate) fn decode<T: DeserializeOwned>(message: &Message) -> Result<T, WireError> {
+    match serde_json::from_slice::<T>(&message.payload) {
+        Ok(answer) => Ok(answer),
+        Err(error) => match serde_json::from_slice::<ErrorBody>(&message.payload) {
+            Ok(body) => Err(body.error),
+            Err(_) => {
+                let told = message.headers.get(header::SERVICE_ERROR).unwrap_or_default();
+                let text =
+                    format!("the answer on {} cannot be read: {error} {told}", message.subject);
+                Err(WireError::new(ErrorCode::ToolFailed, text.trim_end()))
+            }
+        },
+    }
+}

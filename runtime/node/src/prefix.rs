@@ -1,0 +1,193 @@
+//! Conversations that a model actor holds, so that a history travels once and not at every step.
+//!
+//! A conversation is named by the digest of its head and messages. The asking side keeps the
+//! digest of what it sent; the model's side keeps the messages. Either may forget at any time.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use agents_core::dialect::Prompt;
+use wire::chat::Head;
+use wire::{Digest, Message, ModelRequest, ModelRole, RunId};
+
+/// Bytes of messages that one model actor holds for all conversations together.
+const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Returns the digest of a head.
+fn head_digest(head: &Head) -> Digest {
+    Digest::of(&serde_json::to_vec(head).unwrap_or_default())
+}
+
+fn extend(digest: Digest, messages: &[Arc<Message>]) -> Digest {
+    messages.iter().fold(digest, |digest, message| {
+        digest.then(&serde_json::to_vec(message).unwrap_or_default())
+    })
+}
+
+/// What one run has sent to the model of one role.
+#[derive(Clone, Debug)]
+struct Sent {
+    run: RunId,
+    digest: Digest,
+    count: usize,
+}
+
+/// The asking side: what was sent, by role.
+#[derive(Debug, Default)]
+pub(crate) struct SentPrefixes {
+    sent: HashMap<ModelRole, Sent>,
+}
+
+/// A prompt in the two forms in which it can be sent.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    /// The new messages only, if something was sent before.
+    pub(crate) short: Option<ModelRequest>,
+    /// Everything.
+    pub(crate) full: ModelRequest,
+}
+
+impl SentPrefixes {
+    /// Turns a prompt into requests and remembers what the model will hold afterwards.
+    pub(crate) fn outgoing(&mut self, run: &RunId, role: ModelRole, prompt: Prompt) -> Outgoing {
+        let head = Arc::new(prompt.head);
+        let keep = prompt.keep.min(prompt.messages.len());
+        let before = self.sent.get(&role).filter(|sent| sent.run == *run && sent.count <= keep);
+        let (base, from) = match before {
+            Some(sent) => (Some(sent.digest), sent.count),
+            None => (None, 0),
+        };
+        let new = prompt.messages.get(from..).unwrap_or_default();
+        let kept = new.get(..keep - from).unwrap_or_default();
+        let digest = extend(base.unwrap_or_else(|| head_digest(&head)), kept);
+        self.sent.insert(role, Sent { run: run.clone(), digest, count: keep });
+        let short = base.map(|base| ModelRequest {
+            role,
+            base: Some(base),
+            head: None,
+            messages: new.to_vec(),
+            keep: keep - from,
+            max_tokens: None,
+            observed: None,
+        });
+        let full = ModelRequest {
+            role,
+            base: None,
+            head: Some(head),
+            messages: prompt.messages,
+            keep,
+            max_tokens: None,
+            observed: None,
+        };
+        Outgoing { short, full }
+    }
+}
+
+/// A conversation as the model's side holds it.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    pub(crate) head: Arc<Head>,
+    pub(crate) messages: Vec<Arc<Message>>,
+}
+
+/// The model's side: conversations by digest, the oldest forgotten first.
+#[derive(Debug, Default)]
+pub(crate) struct HeldPrefixes {
+    held: HashMap<Digest, (Held, usize)>,
+    order: VecDeque<Digest>,
+    bytes: usize,
+}
+
+impl HeldPrefixes {
+    /// Completes a request to its whole conversation; `None` if its base is not held.
+    pub(crate) fn complete(&mut self, request: &ModelRequest) -> Option<Held> {
+        let (mut conversation, digest) = match (&request.base, &request.head) {
+            (Some(base), _) => {
+                let (held, bytes) = self.held.remove(base)?;
+                self.bytes -= bytes;
+                self.order.retain(|digest| digest != base);
+                (held, *base)
+            }
+            (None, head) => {
+                let head = head.clone().unwrap_or_default();
+                let digest = head_digest(&head);
+                (Held { head, messages: Vec::new() }, digest)
+            }
+        };
+        let kept = request.messages.get(..request.keep.min(request.messages.len()))?;
+        conversation.messages.extend_from_slice(kept);
+        self.insert(extend(digest, kept), conversation.clone());
+        let rest = request.messages.get(kept.len()..).unwrap_or_default();
+        conversation.messages.extend_from_slice(rest);
+        Some(conversation)
+    }
+
+    fn insert(&mut self, digest: Digest, held: Held) {
+        let bytes = held.messages.iter().map(|message| message.content().len() + 64).sum();
+        if let Some((_, before)) = self.held.insert(digest, (held, bytes)) {
+            self.bytes -= before;
+            self.order.retain(|other| *other != digest);
+        }
+        self.bytes += bytes;
+        self.order.push_back(digest);
+        while self.bytes > HELD_BYTES_MAX {
+            let Some(oldest) = self.order.pop_front() else { return };
+            if let Some((_, bytes)) = self.held.remove(&oldest) {
+                self.bytes -= bytes;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(text: &str) -> Arc<Message> {
+        Arc::new(Message::User { content: text.to_owned() })
+    }
+
+    fn prompt(texts: &[&str], keep: usize) -> Prompt {
+        Prompt {
+            head: Head::default(),
+            messages: texts.iter().map(|text| message(text)).collect(),
+            keep,
+        }
+    }
+
+    fn texts(held: &Held) -> Vec<&str> {
+        held.messages.iter().map(|message| message.content()).collect()
+    }
+
+    #[test]
+    fn a_growing_conversation_is_sent_in_pieces() {
+        let run = RunId::new("r").unwrap();
+        let mut sent = SentPrefixes::default();
+        let mut held = HeldPrefixes::default();
+        let first = sent.outgoing(&run, ModelRole::Actor, prompt(&["a", "b", "ask"], 2));
+        assert!(first.short.is_none());
+        assert_eq!(texts(&held.complete(&first.full).unwrap()), ["a", "b", "ask"]);
+
+        let second = sent.outgoing(&run, ModelRole::Actor, prompt(&["a", "b", "c", "ask"], 3));
+        let short = second.short.unwrap();
+        assert_eq!(short.messages.len(), 2);
+        assert_eq!(texts(&held.complete(&short).unwrap()), ["a", "b", "c", "ask"]);
+
+        let third = sent.outgoing(&run, ModelRole::Actor, prompt(&["a", "b", "c", "d", "ask"], 4));
+        let mut forgetful = HeldPrefixes::default();
+        assert!(forgetful.complete(&third.short.unwrap()).is_none());
+        assert_eq!(texts(&forgetful.complete(&third.full).unwrap()), ["a", "b", "c", "d", "ask"]);
+    }
+
+    #[test]
+    fn roles_and_runs_do_not_mix() {
+        let mut sent = SentPrefixes::default();
+        let run = RunId::new("r").unwrap();
+        sent.outgoing(&run, ModelRole::Actor, prompt(&["a", "ask"], 1));
+        let other_role = sent.outgoing(&run, ModelRole::Thinker, prompt(&["a", "ask"], 1));
+        assert!(other_role.short.is_none());
+        let other_run = RunId::new("q").unwrap();
+        let next = sent.outgoing(&other_run, ModelRole::Actor, prompt(&["a", "ask"], 1));
+        assert!(next.short.is_none());
+    }
+}

@@ -1,0 +1,291 @@
+//! Feeds the store with what was committed, and brings it up to the journal at start.
+//!
+//! The store is a projection: it may lag, and it may be deleted. Its position is never ahead of
+//! what it holds, so at start only the sessions touched since then are folded again.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use agents_core::effect::Effect;
+use agents_core::session::{FoldError, Plans, SessionMachine};
+use journal::Journal;
+use store::{Change, Store};
+use tokio::sync::{mpsc, oneshot};
+use tracing::{error, warn};
+use wire::entry::{Body, Entry, Input, MemoryChange, memory_session};
+use wire::{Name, SessionId};
+
+use crate::error::Error;
+
+/// Commits that wait for the store; a sender waits when they are full, which slows the session.
+const JOBS_MAX: usize = 8192;
+
+/// Jobs that are applied to the store at once.
+const JOBS_AT_ONCE_MAX: usize = 256;
+
+/// Characters of an input that the store keeps for lists.
+const PREVIEW_CHARS: usize = 200;
+
+/// Hands committed changes to the store's thread.
+#[derive(Clone)]
+pub(crate) struct Projector {
+    jobs: mpsc::Sender<Job>,
+    commits: Arc<Commits>,
+    journal: Journal,
+}
+
+enum Job {
+    Apply(Vec<Change>, Ticket),
+    Sync(oneshot::Sender<()>),
+}
+
+/// A commit that is not yet in the store: nothing at or above its position may be taken as applied.
+struct Ticket {
+    number: u64,
+    commits: Arc<Commits>,
+}
+
+#[derive(Default)]
+struct Commits {
+    open: Mutex<(u64, BTreeMap<u64, u64>)>,
+}
+
+impl Commits {
+    fn begin(self: &Arc<Self>, journal: &Journal) -> Ticket {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = open.0;
+        open.0 += 1;
+        // Read under the lock, so that no later commit can be taken as applied before this one.
+        open.1.insert(number, journal.end());
+        Ticket { number, commits: self.clone() }
+    }
+
+    /// Returns the position below which every commit is in the store.
+    fn settled(&self, journal: &Journal) -> u64 {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.1.values().min().copied().unwrap_or_else(|| journal.end())
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let mut open = self.commits.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.1.remove(&self.number);
+    }
+}
+
+/// A commit under way; give it its changes once it is durable.
+pub(crate) struct Commit {
+    ticket: Ticket,
+    jobs: mpsc::Sender<Job>,
+}
+
+impl Commit {
+    pub(crate) async fn project(self, changes: Vec<Change>) {
+        // The thread ends only with the node; what it did not apply is folded again at start.
+        let sent = self.jobs.send(Job::Apply(changes, self.ticket)).await;
+        if sent.is_err() {
+            warn!("the store's thread has ended; its view is rebuilt at the next start");
+        }
+    }
+}
+
+impl Projector {
+    /// Starts the store's thread.
+    pub(crate) fn start(store: Store, journal: Journal) -> Result<Self, Error> {
+        let (jobs, receiver) = mpsc::channel(JOBS_MAX);
+        let commits = Arc::new(Commits::default());
+        let projector = Self { jobs, commits: commits.clone(), journal: journal.clone() };
+        thread::Builder::new()
+            .name("callboard-store".to_owned())
+            .spawn(move || project(&store, &journal, &commits, receiver))
+            .map_err(Error::Thread)?;
+        Ok(projector)
+    }
+
+    /// Announces a commit before it is appended.
+    pub(crate) fn begin(&self) -> Commit {
+        Commit { ticket: self.commits.begin(&self.journal), jobs: self.jobs.clone() }
+    }
+
+    /// Waits until everything handed over so far is in the store and flushed.
+    pub(crate) async fn sync(&self) {
+        let (done, wait) = oneshot::channel();
+        if self.jobs.send(Job::Sync(done)).await.is_ok() {
+            wait.await.unwrap_or_default();
+        }
+    }
+}
+
+fn project(store: &Store, journal: &Journal, commits: &Commits, mut jobs: mpsc::Receiver<Job>) {
+    while let Some(first) = jobs.blocking_recv() {
+        let mut changes = Vec::new();
+        let mut tickets = Vec::new();
+        let mut syncs = Vec::new();
+        let mut next = Some(first);
+        while let Some(job) = next {
+            match job {
+                Job::Apply(more, ticket) => {
+                    changes.extend(more);
+                    tickets.push(ticket);
+                }
+                Job::Sync(done) => syncs.push(done),
+            }
+            next = if tickets.len() < JOBS_AT_ONCE_MAX { jobs.try_recv().ok() } else { None };
+        }
+        if let Err(failed) = store.apply(&changes, None) {
+            error!(error = %failed, "the store cannot be written; its view is rebuilt at the next start");
+            // Kept open, these commits hold the position back until the next start.
+            tickets.into_iter().for_each(std::mem::forget);
+        } else {
+            drop(tickets);
+            let settled = commits.settled(journal);
+            if let Err(failed) = store.apply(&[], Some(settled)) {
+                error!(error = %failed, "the store's position cannot be written");
+            }
+        }
+        for done in syncs {
+            if let Err(failed) = store.flush() {
+                warn!(error = %failed, "the store cannot be flushed");
+            }
+            done.send(()).unwrap_or_default();
+        }
+    }
+}
+
+/// Returns what an entry and its effects mean to the store.
+pub(crate) fn changes_of(
+    session: &SessionId,
+    entry: &Entry,
+    slot: u64,
+    effects: &[Effect],
+) -> Vec<Change> {
+    let mut changes = Vec::new();
+    match &entry.body {
+        Body::Session(Input::Submitted(submitted)) => {
+            changes.push(Change::SessionSeen {
+                session: session.clone(),
+                agent: submitted.agent.clone(),
+                at: entry.at,
+                slots: slot + 1,
+            });
+            changes.push(Change::RunBegun {
+                run: submitted.run.clone(),
+                session: session.clone(),
+                agent: submitted.agent.clone(),
+                body: submitted.body,
+                at: entry.at,
+                input: submitted.text.chars().take(PREVIEW_CHARS).collect(),
+                trace: submitted.trace,
+                parent: submitted.parent.clone(),
+            });
+        }
+        Body::Session(_) => {}
+        Body::Memory(MemoryChange::Remembered(fact)) => changes.push(Change::Fact(fact.clone())),
+        Body::Memory(MemoryChange::Forgotten { facts, .. }) => {
+            changes.push(Change::Forgot(facts.clone()));
+        }
+    }
+    for effect in effects {
+        match effect {
+            Effect::Publish { reply } => changes.push(Change::RunEnded {
+                run: reply.run.clone(),
+                at: entry.at,
+                status: reply.status,
+                reply: crate::reply::bytes(reply).to_vec(),
+            }),
+            Effect::Span(span) => changes.push(Change::Span(span.as_ref().clone())),
+            Effect::AskModel { .. }
+            | Effect::Call(_)
+            | Effect::Abort { .. }
+            | Effect::SetTimer { .. }
+            | Effect::Tell(_) => {}
+        }
+    }
+    changes
+}
+
+/// What a session's journal holds.
+pub(crate) struct Folded {
+    pub(crate) machine: SessionMachine,
+    pub(crate) changes: Vec<Change>,
+}
+
+/// Reads and folds one session. Blocks on the disk.
+pub(crate) fn fold_session(
+    team: &Name,
+    session: &SessionId,
+    journal: &Journal,
+    plans: &dyn Plans,
+) -> Result<Folded, Error> {
+    let entries = read_entries(journal, session)?;
+    let mut changes = Vec::new();
+    let machine = SessionMachine::fold(
+        team.clone(),
+        session.clone(),
+        &entries,
+        plans,
+        |entry, slot, effects| changes.extend(changes_of(session, entry, slot, &effects)),
+    )
+    .map_err(|source| Error::Fold { session: session.clone(), source })?;
+    Ok(Folded { machine, changes })
+}
+
+/// Reads the entries of a session. Blocks on the disk.
+pub(crate) fn read_entries(journal: &Journal, session: &SessionId) -> Result<Vec<Entry>, Error> {
+    let entries = journal.read(session)?;
+    (0u64..)
+        .zip(entries)
+        .map(|(slot, bytes)| {
+            serde_json::from_slice::<Entry>(&bytes).map_err(|source| {
+                // An entry that cannot be read at all may be of a newer format.
+                match serde_json::from_slice::<serde_json::Value>(&bytes)
+                    .ok()
+                    .and_then(|value| value.get("v")?.as_u64())
+                    .and_then(|version| u8::try_from(version).ok())
+                {
+                    Some(version) if version > wire::entry::ENTRY_VERSION => Error::Fold {
+                        session: session.clone(),
+                        source: FoldError::Newer { slot, version },
+                    },
+                    _ => Error::Entry { session: session.clone(), slot, source },
+                }
+            })
+        })
+        .collect()
+}
+
+/// Brings the store up to the journal and returns the sessions that could not be folded.
+///
+/// Blocks on the disk.
+pub(crate) fn catch_up(
+    team: &Name,
+    journal: &Journal,
+    store: &Store,
+    plans: &dyn Plans,
+) -> Result<Vec<(SessionId, Error)>, Error> {
+    let end = journal.end();
+    let mut damaged = Vec::new();
+    for session in journal.touched_since(store.position()) {
+        let changes = if session == memory_session() {
+            read_entries(journal, &session).map(|entries| {
+                (0..)
+                    .zip(&entries)
+                    .flat_map(|(slot, entry)| changes_of(&session, entry, slot, &[]))
+                    .collect()
+            })
+        } else {
+            fold_session(team, &session, journal, plans).map(|folded| folded.changes)
+        };
+        match changes {
+            Ok(changes) => store.apply(&changes, None)?,
+            Err(failed) => {
+                warn!(%session, error = %failed, "session set aside: its journal cannot be read");
+                damaged.push((session, failed));
+            }
+        }
+    }
+    store.apply(&[], Some(end))?;
+    Ok(damaged)
+}

@@ -1,0 +1,44 @@
+//! The final reply of a run as bytes, the same for everyone who asks.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use wire::{Headers, RunReply, WireError, header};
+
+/// A reply that is ready to be handed over.
+#[derive(Clone, Debug)]
+pub struct Final {
+    /// The serialised [`RunReply`].
+    pub bytes: Bytes,
+    /// Why the run did not complete.
+    pub error: Option<WireError>,
+}
+
+impl Final {
+    /// Makes a reply ready.
+    pub(crate) fn of(reply: &Arc<RunReply>) -> Self {
+        Self { bytes: bytes(reply), error: reply.error.clone() }
+    }
+
+    /// Reads a reply that was stored.
+    pub(crate) fn stored(stored: Vec<u8>) -> Option<Self> {
+        let reply: RunReply = serde_json::from_slice(&stored).ok()?;
+        Some(Self { bytes: stored.into(), error: reply.error })
+    }
+
+    /// Returns the headers of the reply.
+    pub fn headers(&self) -> Headers {
+        match &self.error {
+            None => Headers::new(),
+            Some(error) => Headers::new()
+                .with(header::SERVICE_ERROR, error.code.title())
+                .with(header::SERVICE_ERROR_CODE, error.code.as_str()),
+        }
+    }
+}
+
+/// Serialises a reply.
+pub(crate) fn bytes(reply: &RunReply) -> Bytes {
+    // A reply consists of texts, numbers and JSON values, none of which can fail to serialise.
+    serde_json::to_vec(reply).unwrap_or_default().into()
+}

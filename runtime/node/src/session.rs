@@ -1,0 +1,496 @@
+//! Runs one session: makes each input durable, then performs the effects it asked for.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use agents_core::dialect;
+use agents_core::effect::{CallEffect, Effect, Rejected};
+use agents_core::session::SessionMachine;
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::oneshot;
+use tokio::task::{AbortHandle, spawn_blocking};
+use tokio::time::{Duration, sleep};
+use tracing::{debug, warn};
+use wire::entry::{Body, Entry, Input, ModelReplied, Submitted};
+use wire::plan::Target;
+use wire::run::{Accepted, RunView};
+use wire::subject::RunVerb;
+use wire::{
+    CallKey, CallOutcome, ErrorCode, Headers, RunId, SessionId, ToolReply, Usage, WireError,
+};
+
+use crate::clock;
+use crate::context::TeamContext;
+use crate::error::Error;
+use crate::perform;
+use crate::prefix::SentPrefixes;
+use crate::projector::{changes_of, fold_session};
+use crate::reply::Final;
+use crate::sessions::SessionsMsg;
+
+/// How long a session without work stays in memory.
+const IDLE: Duration = Duration::from_secs(60);
+
+pub(crate) struct SessionActor;
+
+/// The answer to a message of the door.
+pub(crate) type Answer<T> = oneshot::Sender<Result<T, WireError>>;
+
+pub(crate) enum SessionMsg {
+    /// Something from outside; counted by the supervisor.
+    Door(Door),
+    /// The outcome of an effect.
+    Input(Input),
+    /// The idle time is over, if nothing was handled since.
+    IdleCheck { handled: u64 },
+}
+
+/// What the door asks of a session.
+pub(crate) enum Door {
+    Submit(Box<Submit>),
+    Cancel { run: RunId, reason: String, answer: Answer<RunView> },
+    Reply { run: RunId, call: Option<CallKey>, text: String, answer: Answer<RunView> },
+    View { run: RunId, answer: Answer<RunView> },
+    Await { run: RunId, done: Answer<Final> },
+}
+
+/// A run that is asked for.
+pub(crate) struct Submit {
+    pub(crate) submitted: Submitted,
+    pub(crate) accepted: Answer<Accepted>,
+    pub(crate) done: Answer<Final>,
+}
+
+impl Door {
+    /// Answers with an error in place of the session.
+    pub(crate) fn refuse(self, error: WireError) {
+        // Whoever asked may have gone; then nobody is to be told.
+        match self {
+            Self::Submit(submit) => drop(submit.accepted.send(Err(error))),
+            Self::Cancel { answer, .. }
+            | Self::Reply { answer, .. }
+            | Self::View { answer, .. } => {
+                drop(answer.send(Err(error)));
+            }
+            Self::Await { done, .. } => drop(done.send(Err(error))),
+        }
+    }
+}
+
+pub(crate) struct SessionArgs {
+    pub(crate) context: Arc<TeamContext>,
+    pub(crate) session: SessionId,
+    pub(crate) supervisor: ActorRef<SessionsMsg>,
+}
+
+pub(crate) struct SessionState {
+    context: Arc<TeamContext>,
+    session: SessionId,
+    supervisor: ActorRef<SessionsMsg>,
+    myself: ActorRef<SessionMsg>,
+    /// The machine, or why it cannot be rebuilt.
+    machine: Result<SessionMachine, WireError>,
+    waiters: HashMap<RunId, Vec<Answer<Final>>>,
+    tasks: HashMap<Work, AbortHandle>,
+    prefixes: SentPrefixes,
+    handled: u64,
+}
+
+/// Something under way that can be ended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Work {
+    Turn(RunId),
+    Call(CallKey),
+    Timer(RunId),
+}
+
+impl Actor for SessionActor {
+    type Msg = SessionMsg;
+    type State = SessionState;
+    type Arguments = SessionArgs;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<SessionMsg>,
+        args: SessionArgs,
+    ) -> Result<SessionState, ActorProcessingErr> {
+        let SessionArgs { context, session, supervisor } = args;
+        let fold = {
+            let (context, session) = (context.clone(), session.clone());
+            spawn_blocking(move || {
+                let plans = &context.plans;
+                fold_session(&context.team.name, &session, &context.journal, plans)
+            })
+        };
+        let machine = match fold.await {
+            Ok(Ok(folded)) => Ok(folded.machine),
+            Ok(Err(error)) => {
+                warn!(%session, %error, "session set aside: it cannot be rebuilt");
+                Err(error.to_wire())
+            }
+            Err(_) => return Err(Error::Ending.into()),
+        };
+        let mut state = SessionState {
+            context,
+            session,
+            supervisor,
+            myself,
+            machine,
+            waiters: HashMap::new(),
+            tasks: HashMap::new(),
+            prefixes: SentPrefixes::default(),
+            handled: 0,
+        };
+        state.take_up().await?;
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<SessionMsg>,
+        msg: SessionMsg,
+        state: &mut SessionState,
+    ) -> Result<(), ActorProcessingErr> {
+        match msg {
+            SessionMsg::Door(door) => state.on_door(door).await?,
+            SessionMsg::Input(input) => state.on_outcome(input).await?,
+            SessionMsg::IdleCheck { handled } => state.on_idle_check(handled),
+        }
+        state.arm_idle_check();
+        Ok(())
+    }
+
+    async fn post_stop(
+        &self,
+        _: ActorRef<SessionMsg>,
+        state: &mut SessionState,
+    ) -> Result<(), ActorProcessingErr> {
+        state.tasks.drain().for_each(|(_, task)| task.abort());
+        Ok(())
+    }
+}
+
+impl Drop for SessionState {
+    fn drop(&mut self) {
+        // A failed actor does not come to `post_stop`, and its tasks would report to nobody.
+        self.tasks.drain().for_each(|(_, task)| task.abort());
+    }
+}
+
+impl SessionState {
+    /// Goes on with what was outstanding when the session was last in memory.
+    async fn take_up(&mut self) -> Result<(), Error> {
+        let Ok(machine) = &self.machine else { return Ok(()) };
+        if machine.is_working() {
+            self.accept(Input::Resumed)
+                .await?
+                .map_err(|rejected| {
+                    debug!(session = %self.session, %rejected, "nothing to take up");
+                })
+                .unwrap_or_default();
+        } else {
+            let effects = machine.outstanding();
+            self.perform_all(effects).await?;
+        }
+        self.arm_idle_check();
+        Ok(())
+    }
+
+    async fn on_door(&mut self, door: Door) -> Result<(), Error> {
+        self.handled += 1;
+        if let Err(error) = &self.machine {
+            door.refuse(error.clone());
+            return Ok(());
+        }
+        match door {
+            Door::Submit(submit) => self.on_submit(*submit).await,
+            Door::Cancel { run, reason, answer } => {
+                let input = Input::CancelRequested { run: run.clone(), reason };
+                self.control(input, &run, answer).await
+            }
+            Door::Reply { run, call, text, answer } => {
+                let waiting = self.machine.as_ref().ok().and_then(|m| m.waiting(&run));
+                let call = match (call, waiting) {
+                    (Some(call), Some(waiting)) if call == waiting => call,
+                    (None, Some(waiting)) => waiting,
+                    (_, None) | (Some(_), Some(_)) => {
+                        let text = format!("run {run} does not wait for this answer");
+                        drop(answer.send(Err(WireError::new(ErrorCode::NotWaiting, text))));
+                        return Ok(());
+                    }
+                };
+                let outcome = CallOutcome::text(text);
+                let input = Input::CallSettled { call, outcome, usage: Usage::default() };
+                self.control(input, &run, answer).await
+            }
+            Door::View { run, answer } => {
+                drop(answer.send(self.view(&run)));
+                Ok(())
+            }
+            Door::Await { run, done } => {
+                self.attach(&run, done);
+                Ok(())
+            }
+        }
+    }
+
+    async fn on_submit(&mut self, submit: Submit) -> Result<(), Error> {
+        let Submit { submitted, accepted, done } = submit;
+        let run = submitted.run.clone();
+        let answer = Accepted {
+            run: run.clone(),
+            session: self.session.clone(),
+            status: "accepted".to_owned(),
+            trace_id: submitted.trace.trace_id(),
+        };
+        // Attached before the input, since a run may end by the very input that begins it.
+        let waiting = self.waiters.entry(run.clone()).or_default();
+        waiting.push(done);
+        match self.accept(Input::Submitted(submitted)).await? {
+            Ok(()) => drop(accepted.send(Ok(answer))),
+            Err(Rejected::Repeated { .. }) => {
+                let trace_id = self.view(&run).map(|view| view.trace.trace_id());
+                let answer = Accepted { trace_id: trace_id.unwrap_or(answer.trace_id), ..answer };
+                drop(accepted.send(Ok(answer)));
+                let done = self.waiters.get_mut(&run).and_then(Vec::pop);
+                if let Some(done) = done {
+                    self.attach(&run, done);
+                }
+            }
+            Err(rejected) => {
+                drop(accepted.send(Err(rejected.to_wire())));
+                self.waiters.get_mut(&run).and_then(Vec::pop);
+            }
+        }
+        Ok(())
+    }
+
+    async fn control(
+        &mut self,
+        input: Input,
+        run: &RunId,
+        answer: Answer<RunView>,
+    ) -> Result<(), Error> {
+        let view = match self.accept(input).await? {
+            Ok(()) => self.view(run),
+            // A run that has ended is beyond control, and its state says so.
+            Err(rejected) => self.view(run).map_err(|_| rejected.to_wire()),
+        };
+        drop(answer.send(view));
+        Ok(())
+    }
+
+    async fn on_outcome(&mut self, input: Input) -> Result<(), Error> {
+        if self.machine.is_err() {
+            return Ok(());
+        }
+        if let Err(rejected) = self.accept(input).await? {
+            debug!(session = %self.session, %rejected, "outcome not awaited");
+        }
+        Ok(())
+    }
+
+    fn view(&self, run: &RunId) -> Result<RunView, WireError> {
+        let machine = self.machine.as_ref().map_err(Clone::clone)?;
+        machine.view(run).ok_or_else(|| unknown_run(run))
+    }
+
+    /// Gives the reply of a run to someone, at once or when there is one.
+    fn attach(&mut self, run: &RunId, done: Answer<Final>) {
+        let Ok(machine) = &self.machine else { return };
+        if let Some(reply) = machine.reply(run) {
+            drop(done.send(Ok(Final::of(&reply))));
+        } else if machine.ended(run).is_some() {
+            let (context, run) = (self.context.clone(), run.clone());
+            spawn_blocking(move || {
+                let stored = context.store.reply(&run).ok().flatten().and_then(Final::stored);
+                drop(done.send(stored.ok_or_else(|| unknown_run(&run))));
+            });
+        } else if machine.view(run).is_some() {
+            let waiters = self.waiters.entry(run.clone()).or_default();
+            waiters.retain(|waiter| !waiter.is_closed());
+            waiters.push(done);
+        } else {
+            drop(done.send(Err(unknown_run(run))));
+        }
+    }
+
+    /// Decides about an input, makes it durable and performs what follows from it.
+    async fn accept(&mut self, input: Input) -> Result<Result<(), Rejected>, Error> {
+        let Ok(machine) = &mut self.machine else { return Ok(Ok(())) };
+        let now = clock::now();
+        let slot = machine.slot();
+        let effects = match machine.apply(now, input.clone(), &self.context.plans) {
+            Ok(effects) => effects,
+            Err(rejected) => return Ok(Err(rejected)),
+        };
+        let entry = Entry::new(now, Body::Session(input));
+        // Durable before anyone can see what follows. A fault here ends this actor, whose machine
+        // is ahead of the journal by then and must not be used again.
+        let commit = self.context.append(&self.session, slot, std::slice::from_ref(&entry)).await?;
+        let changes = changes_of(&self.session, &entry, slot, &effects);
+        self.context.export(&changes);
+        commit.project(changes).await;
+        self.perform_all(effects).await?;
+        Ok(Ok(()))
+    }
+
+    async fn perform_all(&mut self, effects: Vec<Effect>) -> Result<(), Error> {
+        for effect in effects {
+            match effect {
+                Effect::AskModel { run, turn, step, role, model, max_tokens, deadline } => {
+                    let Some((plan, transcript)) =
+                        self.machine.as_ref().ok().and_then(SessionMachine::transcript)
+                    else {
+                        continue;
+                    };
+                    let Ok((digest, _)) = plan.to_bytes() else { continue };
+                    let Some(catalogue) = self.context.plans.catalogue(&digest) else { continue };
+                    let prompt = dialect::prompt(role, &transcript);
+                    let agent = plan.agent.clone();
+                    let outgoing = self.prefixes.outgoing(&run, role, prompt);
+                    let trace = self.view(&run).map(|view| view.trace);
+                    let Ok(trace) = trace else { continue };
+                    self.ask_model(perform::Turn {
+                        session: self.session.clone(),
+                        run,
+                        agent,
+                        step,
+                        turn,
+                        model,
+                        max_tokens,
+                        deadline,
+                        trace,
+                        outgoing,
+                        catalogue,
+                    });
+                }
+                Effect::Call(call) => self.call(call),
+                Effect::Abort { run, calls } => self.abort(&run, calls),
+                Effect::Publish { reply } => self.publish(&Final::of(&reply), &reply.run),
+                Effect::SetTimer { run, at } => self.set_timer(run, at),
+                Effect::Tell(event) => self.context.tell(&event).await,
+                Effect::Span(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn ask_model(&mut self, turn: perform::Turn) {
+        let work = Work::Turn(turn.run.clone());
+        let (context, myself) = (self.context.clone(), self.myself.clone());
+        let task = tokio::spawn(async move {
+            let (run, number) = (turn.run.clone(), turn.turn);
+            let outcome = perform::ask_model(&context, turn).await;
+            report(&myself, Input::ModelReplied(ModelReplied { run, turn: number, outcome }));
+        });
+        self.track(work, task.abort_handle());
+    }
+
+    fn call(&mut self, call: CallEffect) {
+        let work = Work::Call(call.call.clone());
+        let (context, myself) = (self.context.clone(), self.myself.clone());
+        let session = self.session.clone();
+        let task = tokio::spawn(async move {
+            let key = call.call.clone();
+            let input = match call.target {
+                Target::Agent => {
+                    let (outcome, usage) = perform::call_agent(&context, &session, &call).await;
+                    Input::CallSettled { call: key, outcome, usage }
+                }
+                Target::Tool => match perform::call_tool(&context, &session, &call).await {
+                    ToolReply::Settled { outcome } => {
+                        Input::CallSettled { call: key, outcome, usage: Usage::default() }
+                    }
+                    ToolReply::Suspended { question } => {
+                        Input::CallSuspended { call: key, question }
+                    }
+                },
+            };
+            report(&myself, input);
+        });
+        self.track(work, task.abort_handle());
+    }
+
+    /// Ends what is under way for a run, here and in the runs of called agents.
+    fn abort(&mut self, run: &RunId, calls: Vec<CallKey>) {
+        let works = calls
+            .iter()
+            .map(|call| Work::Call(call.clone()))
+            .chain([Work::Turn(run.clone()), Work::Timer(run.clone())]);
+        for work in works {
+            if let Some(task) = self.tasks.remove(&work) {
+                task.abort();
+            }
+        }
+        for call in calls {
+            let child = RunId::of_call(&call);
+            let context = self.context.clone();
+            tokio::spawn(async move {
+                let team = &context.team.name;
+                let subject = context.subjects.run(team, &child, RunVerb::Cancel);
+                let told = context.bus.publish(&subject, Headers::new(), bytes::Bytes::new()).await;
+                if let Err(error) = told {
+                    debug!(%child, %error, "called agent not told of the end");
+                }
+            });
+        }
+    }
+
+    /// Hands a reply to everyone who waits, then notes that this is done.
+    fn publish(&mut self, reply: &Final, run: &RunId) {
+        if let Some(task) = self.tasks.remove(&Work::Timer(run.clone())) {
+            task.abort();
+        }
+        for waiter in self.waiters.remove(run).into_iter().flatten() {
+            drop(waiter.send(Ok(reply.clone())));
+        }
+        report(&self.myself, Input::ReplyPublished { run: run.clone() });
+    }
+
+    fn set_timer(&mut self, run: RunId, at: wire::Timestamp) {
+        let myself = self.myself.clone();
+        let work = Work::Timer(run.clone());
+        let wait = clock::until(at);
+        let task = tokio::spawn(async move {
+            sleep(wait).await;
+            report(&myself, Input::DeadlinePassed { run });
+        });
+        self.track(work, task.abort_handle());
+    }
+
+    fn track(&mut self, work: Work, task: AbortHandle) {
+        self.tasks.retain(|_, task| !task.is_finished());
+        if let Some(before) = self.tasks.insert(work, task) {
+            before.abort();
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        let waiting = self.waiters.values().flatten().any(|waiter| !waiter.is_closed());
+        !waiting && self.machine.as_ref().map_or(true, SessionMachine::is_idle)
+    }
+
+    fn arm_idle_check(&self) {
+        if self.is_idle() {
+            let handled = self.handled;
+            self.myself.send_after(IDLE, move || SessionMsg::IdleCheck { handled });
+        }
+    }
+
+    fn on_idle_check(&self, handled: u64) {
+        if handled == self.handled && self.is_idle() {
+            let session = self.session.clone();
+            drop(self.supervisor.cast(SessionsMsg::Passivate { session, handled }));
+        }
+    }
+}
+
+/// Brings an outcome back to the session; one that has ended takes its work up again by itself.
+fn report(session: &ActorRef<SessionMsg>, input: Input) {
+    drop(session.cast(SessionMsg::Input(input)));
+}
+
+fn unknown_run(run: &RunId) -> WireError {
+    WireError::new(ErrorCode::UnknownRun, format!("no run {run} is known"))
+}

@@ -1,0 +1,185 @@
+//! Keeps the sessions of a team: activates them by their first message, restarts them after a
+//! fault, sets poisoned ones aside, and lets idle ones go.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use agents_core::restart::{Faults, RestartPolicy, Verdict};
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
+use tokio::time::Instant;
+use tracing::{error, warn};
+use wire::{ErrorCode, SessionId, WireError};
+
+use crate::context::TeamContext;
+use crate::session::{Door, SessionActor, SessionArgs, SessionMsg};
+
+pub(crate) struct SessionSupervisor;
+
+pub(crate) enum SessionsMsg {
+    /// A message for a session, which is activated if need be.
+    Route { session: SessionId, door: Door },
+    /// Activates a session that has work to do.
+    Activate { session: SessionId },
+    /// A session wants to leave memory, having handled so many messages.
+    Passivate { session: SessionId, handled: u64 },
+    /// How many sessions are in memory.
+    Count(RpcReplyPort<usize>),
+}
+
+pub(crate) struct SessionsState {
+    context: Arc<TeamContext>,
+    started: Instant,
+    live: HashMap<SessionId, Live>,
+    faults: HashMap<SessionId, Faults>,
+    aside: HashMap<SessionId, WireError>,
+}
+
+struct Live {
+    actor: ActorRef<SessionMsg>,
+    /// Messages routed to this actor; those it has not handled stand in its mailbox.
+    routed: u64,
+}
+
+impl Actor for SessionSupervisor {
+    type Msg = SessionsMsg;
+    type State = SessionsState;
+    type Arguments = Arc<TeamContext>;
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<SessionsMsg>,
+        context: Arc<TeamContext>,
+    ) -> Result<SessionsState, ActorProcessingErr> {
+        Ok(SessionsState {
+            context,
+            started: Instant::now(),
+            live: HashMap::new(),
+            faults: HashMap::new(),
+            aside: HashMap::new(),
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<SessionsMsg>,
+        msg: SessionsMsg,
+        state: &mut SessionsState,
+    ) -> Result<(), ActorProcessingErr> {
+        match msg {
+            SessionsMsg::Route { session, door } => state.route(&myself, session, door),
+            SessionsMsg::Activate { session } => drop(state.activate(&myself, &session)),
+            SessionsMsg::Passivate { session, handled } => state.passivate(&session, handled),
+            SessionsMsg::Count(reply) => drop(reply.send(state.live.len())),
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        myself: ActorRef<SessionsMsg>,
+        event: SupervisionEvent,
+        state: &mut SessionsState,
+    ) -> Result<(), ActorProcessingErr> {
+        match event {
+            SupervisionEvent::ActorFailed(actor, fault) => {
+                state.on_fault(&myself, &actor, &fault);
+            }
+            SupervisionEvent::ActorTerminated(actor, ..) => drop(state.forget(&actor)),
+            SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => {}
+        }
+        Ok(())
+    }
+}
+
+impl SessionsState {
+    fn route(&mut self, myself: &ActorRef<SessionsMsg>, session: SessionId, door: Door) {
+        if let Some(error) = self.aside.get(&session) {
+            door.refuse(error.clone());
+            return;
+        }
+        let Some(live) = self.activate(myself, &session) else {
+            let text = format!("session {session} cannot be activated");
+            door.refuse(WireError::new(ErrorCode::Internal, text));
+            return;
+        };
+        live.routed += 1;
+        if let Err(failed) = live.actor.cast(SessionMsg::Door(door)) {
+            // It ended a moment ago and its supervision event is still to come.
+            self.live.remove(&session);
+            if let ractor::MessagingErr::SendErr(SessionMsg::Door(door)) = failed {
+                let text = format!("session {session} is being restarted");
+                let error = WireError::new(ErrorCode::Unavailable, text).retry_after(100);
+                door.refuse(error);
+            }
+        }
+    }
+
+    fn activate(
+        &mut self,
+        myself: &ActorRef<SessionsMsg>,
+        session: &SessionId,
+    ) -> Option<&mut Live> {
+        if self.aside.contains_key(session) {
+            return None;
+        }
+        if !self.live.contains_key(session) {
+            let args = SessionArgs {
+                context: self.context.clone(),
+                session: session.clone(),
+                supervisor: myself.clone(),
+            };
+            let spawned =
+                SessionActor::spawn_linked_instant(None, SessionActor, args, myself.get_cell());
+            match spawned {
+                Ok((actor, _)) => {
+                    self.live.insert(session.clone(), Live { actor, routed: 0 });
+                }
+                Err(failed) => {
+                    error!(%session, error = %failed, "session actor not started");
+                    return None;
+                }
+            }
+        }
+        self.live.get_mut(session)
+    }
+
+    fn passivate(&mut self, session: &SessionId, handled: u64) {
+        let idle = self.live.get(session).is_some_and(|live| live.routed == handled);
+        if idle && let Some(live) = self.live.remove(session) {
+            live.actor.stop(Some("idle".to_owned()));
+        }
+    }
+
+    fn forget(&mut self, actor: &ActorCell) -> Option<SessionId> {
+        let id = actor.get_id();
+        let session = self
+            .live
+            .iter()
+            .find(|(_, live)| live.actor.get_id() == id)
+            .map(|(session, _)| session.clone())?;
+        self.live.remove(&session);
+        Some(session)
+    }
+
+    fn on_fault(
+        &mut self,
+        myself: &ActorRef<SessionsMsg>,
+        actor: &ActorCell,
+        fault: &ActorProcessingErr,
+    ) {
+        let Some(session) = self.forget(actor) else { return };
+        let now = self.started.elapsed();
+        let faults = self.faults.entry(session.clone()).or_default();
+        match faults.on_fault(now, &RestartPolicy::SESSION) {
+            Verdict::Restart(wait) => {
+                warn!(%session, %fault, ?wait, "session failed, will be restarted");
+                myself.send_after(wait, move || SessionsMsg::Activate { session });
+            }
+            Verdict::GiveUp => {
+                error!(%session, %fault, "session failed too often and is set aside");
+                let text = format!("session {session} failed too often and is set aside: {fault}");
+                self.aside.insert(session, WireError::new(ErrorCode::SessionDamaged, text));
+            }
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Runs one team: its models, its tools, its sessions and its door, and restarts what fails.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use agents_core::restart::{Faults, RestartPolicy, Verdict};
+use bus::service::{Endpoint, Service, ServiceInfo};
+use model::ModelClient;
+use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use tokio::time::Instant;
+use tools::{ToolDeps, build};
+use tracing::{error, info, warn};
+use wire::{Name, SessionId};
+
+use crate::context::TeamContext;
+use crate::error::Error;
+use crate::feed::QUEUE_GROUP;
+use crate::inbox::Inbox;
+use crate::memory::TeamMemory;
+use crate::model_actor::{ModelActor, ModelArgs};
+use crate::sessions::{SessionSupervisor, SessionsMsg};
+use crate::tool_actor::{ToolActor, ToolArgs};
+
+pub(crate) struct TeamSupervisor;
+
+pub(crate) enum TeamMsg {
+    /// Starts a part that failed again.
+    Restart(Part),
+    /// Closes the door: no new runs are taken.
+    Close,
+}
+
+/// A supervised part of a team, besides its sessions.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Part {
+    Model(Name),
+    Tool(Name),
+}
+
+pub(crate) struct TeamArgs {
+    pub(crate) context: Arc<TeamContext>,
+    pub(crate) http: reqwest::Client,
+    /// Sessions that were in work when the node last ended.
+    pub(crate) unfinished: Vec<SessionId>,
+    /// Where the supervisor of the sessions is told.
+    pub(crate) sessions: tokio::sync::oneshot::Sender<ActorRef<SessionsMsg>>,
+    /// When the node started, in RFC 3339.
+    pub(crate) started: String,
+}
+
+pub(crate) struct TeamState {
+    context: Arc<TeamContext>,
+    http: reqwest::Client,
+    deps: ToolDeps,
+    began: Instant,
+    parts: HashMap<ActorId, Part>,
+    faults: HashMap<Part, Faults>,
+    inbox: Option<Inbox>,
+    _service: Service,
+}
+
+impl Actor for TeamSupervisor {
+    type Msg = TeamMsg;
+    type State = TeamState;
+    type Arguments = TeamArgs;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<TeamMsg>,
+        args: TeamArgs,
+    ) -> Result<TeamState, ActorProcessingErr> {
+        let TeamArgs { context, http, unfinished, sessions: told, started } = args;
+        let memory = Arc::new(TeamMemory::new(context.clone()));
+        let deps = ToolDeps { memory, http: http.clone() };
+        let (sessions, _) = SessionSupervisor::spawn_linked(
+            None,
+            SessionSupervisor,
+            context.clone(),
+            myself.get_cell(),
+        )
+        .await?;
+        let service = Service::start(&context.bus, service_info(&context, started)).await?;
+        let mut state = TeamState {
+            context,
+            http,
+            deps,
+            began: Instant::now(),
+            parts: HashMap::new(),
+            faults: HashMap::new(),
+            inbox: None,
+            _service: service,
+        };
+        let team = state.context.team.clone();
+        let models = team.models.keys().cloned().map(Part::Model);
+        for part in models.chain(team.tools.keys().cloned().map(Part::Tool)) {
+            state.start(&myself, part).await?;
+        }
+        for session in unfinished {
+            info!(%session, "session taken up again");
+            drop(sessions.cast(SessionsMsg::Activate { session }));
+        }
+        // The door opens last, when all who stand behind it are there.
+        state.inbox = Some(Inbox::open(&state.context, &sessions).await?);
+        drop(told.send(sessions));
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<TeamMsg>,
+        msg: TeamMsg,
+        state: &mut TeamState,
+    ) -> Result<(), ActorProcessingErr> {
+        match msg {
+            TeamMsg::Restart(part) => state.restart(&myself, part).await,
+            TeamMsg::Close => state.inbox = None,
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        myself: ActorRef<TeamMsg>,
+        event: SupervisionEvent,
+        state: &mut TeamState,
+    ) -> Result<(), ActorProcessingErr> {
+        match event {
+            SupervisionEvent::ActorFailed(actor, fault) => state.on_fault(&myself, &actor, fault),
+            SupervisionEvent::ActorTerminated(..)
+            | SupervisionEvent::ActorStarted(_)
+            | SupervisionEvent::ProcessGroupChanged(_) => Ok(()),
+        }
+    }
+}
+
+impl TeamState {
+    async fn start(&mut self, myself: &ActorRef<TeamMsg>, part: Part) -> Result<(), Error> {
+        let prepare = |error| Error::Prepare { what: format!("{part:?}"), error };
+        let context = self.context.clone();
+        let id = match &part {
+            Part::Model(name) => {
+                let Some(model) = context.team.models.get(name) else { return Ok(()) };
+                let client = ModelClient::new(model, self.http.clone()).map_err(prepare)?;
+                let args = ModelArgs {
+                    context: context.clone(),
+                    model: name.clone(),
+                    client: Arc::new(client),
+                };
+                let cell = myself.get_cell();
+                ModelActor::spawn_linked(None, ModelActor, args, cell).await?.0.get_id()
+            }
+            Part::Tool(name) => {
+                let Some(tool) = context.team.tools.get(name) else { return Ok(()) };
+                let args = ToolArgs {
+                    context: context.clone(),
+                    name: name.clone(),
+                    tool: build(&tool.kind, &self.deps),
+                    offer: tool.offer.clone(),
+                    concurrency: tool.concurrency,
+                };
+                let cell = myself.get_cell();
+                ToolActor::spawn_linked(None, ToolActor, args, cell).await?.0.get_id()
+            }
+        };
+        self.parts.insert(id, part);
+        Ok(())
+    }
+
+    async fn restart(&mut self, myself: &ActorRef<TeamMsg>, part: Part) {
+        if let Err(failed) = self.start(myself, part.clone()).await {
+            warn!(?part, error = %failed, "part not restarted");
+            self.plan_restart(myself, part, &failed.to_string());
+        }
+    }
+
+    fn on_fault(
+        &mut self,
+        myself: &ActorRef<TeamMsg>,
+        actor: &ActorCell,
+        fault: ActorProcessingErr,
+    ) -> Result<(), ActorProcessingErr> {
+        match self.parts.remove(&actor.get_id()) {
+            Some(part) => {
+                self.plan_restart(myself, part, &fault.to_string());
+                Ok(())
+            }
+            // Without its sessions a team is nothing: the node has to start anew.
+            None => Err(fault),
+        }
+    }
+
+    fn plan_restart(&mut self, myself: &ActorRef<TeamMsg>, part: Part, fault: &str) {
+        let faults = self.faults.entry(part.clone()).or_default();
+        match faults.on_fault(self.began.elapsed(), &RestartPolicy::SERVICE) {
+            Verdict::Restart(wait) => {
+                warn!(?part, fault, ?wait, "part failed, will be restarted");
+                myself.send_after(wait, move || TeamMsg::Restart(part));
+            }
+            Verdict::GiveUp => {
+                error!(?part, fault, "part failed too often and stays off; restart the daemon");
+            }
+        }
+    }
+}
+
+/// Describes a team to those who list services: every agent and tool with its schema.
+fn service_info(context: &TeamContext, started: String) -> ServiceInfo {
+    let team = &context.team;
+    let metadata = |kind: &str, description: &str, schema: String| {
+        BTreeMap::from([
+            ("kind".to_owned(), kind.to_owned()),
+            ("description".to_owned(), description.to_owned()),
+            ("schema".to_owned(), schema),
+        ])
+    };
+    let run_schema = serde_json::json!({
+        "type": "object",
+        "properties": {
+            "input": {"type": "string", "description": "the message for the agent"},
+            "session": {"type": "string", "description": "the conversation to go on with"},
+            "run": {"type": "string", "description": "the client's idempotency key"},
+            "timeout_ms": {"type": "integer", "minimum": 0},
+            "budget": {
+                "type": "object",
+                "properties": {
+                    "tokens": {"type": "integer", "minimum": 0},
+                    "steps": {"type": "integer", "minimum": 0}
+                },
+                "additionalProperties": false
+            }
+        },
+        "required": ["input"],
+        "additionalProperties": false
+    })
+    .to_string();
+    let agents = team.agents.values().map(|plan| Endpoint {
+        name: format!("agent-{}", plan.agent),
+        subject: context.subjects.agent_run(&team.name, &plan.agent),
+        queue_group: QUEUE_GROUP.to_owned(),
+        metadata: metadata("agent", &plan.description, run_schema.clone()),
+    });
+    let tools = team.tools.iter().map(|(name, tool)| Endpoint {
+        name: format!("tool-{name}"),
+        subject: context.subjects.tool(&team.name, name),
+        queue_group: QUEUE_GROUP.to_owned(),
+        metadata: metadata(
+            "tool",
+            &tool.offer.spec.description,
+            tool.offer.spec.parameters.to_string(),
+        ),
+    });
+    ServiceInfo {
+        name: format!("callboard-{}", team.name),
+        id: wire::RunId::fresh().to_string(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        description: team.description.clone(),
+        started,
+        metadata: BTreeMap::from([("team".to_owned(), team.name.to_string())]),
+        endpoints: agents.chain(tools).collect(),
+    }
+}

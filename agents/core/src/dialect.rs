@@ -15,6 +15,8 @@ use wire::{CallKey, Message, ModelReply, ModelRole, Plan, Reading};
 use crate::validate::Catalogue;
 
 mod calls;
+#[cfg(test)]
+mod golden;
 mod native;
 mod schema;
 mod text;

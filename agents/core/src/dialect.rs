@@ -16,7 +16,11 @@ use crate::validate::Catalogue;
 
 mod calls;
 #[cfg(test)]
+pub(crate) mod fixture;
+#[cfg(test)]
 mod golden;
+#[cfg(test)]
+mod hostile;
 mod native;
 mod schema;
 mod text;

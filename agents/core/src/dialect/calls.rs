@@ -196,7 +196,8 @@ pub(super) fn raw(reply: &ModelReply) -> String {
     raw
 }
 
-fn quoted(text: &str) -> String {
+/// Quotes a model's word, cut to [`QUOTED_CHARS_MAX`].
+pub(super) fn quoted(text: &str) -> String {
     let short: String = text.chars().take(QUOTED_CHARS_MAX).collect();
     format!("{short:?}")
 }

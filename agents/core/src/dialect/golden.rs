@@ -4,64 +4,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use wire::entry::{Feedback, FeedbackCode, ReadCall};
-use wire::plan::{Dialect, Limits, Offer, Target};
-use wire::{CallKey, EffectClass, Message, ModelRole, Name, Plan, ToolSpec};
+use wire::plan::Dialect;
+use wire::{CallKey, Message, ModelRole, Plan};
 
-use super::{Act, Called, Exchange, Prompt, Step, Transcript, prompt};
+use super::fixture::plan;
+use super::{Act, Called, Exchange, Prompt, Step, Transcript, prompt, wording};
 
 const REQUEST: &str = "Who is Leonardo DiCaprio's current girlfriend and what is her age raised to \
 the 0.24 power?";
-
-fn offer(name: &str, description: &str, parameters: Value) -> Offer {
-    Offer {
-        spec: ToolSpec {
-            name: Name::new(name).unwrap(),
-            description: description.to_owned(),
-            parameters,
-        },
-        target: Target::Tool,
-        effect: EffectClass::Read,
-        timeout_ms: 1000,
-    }
-}
-
-pub(super) fn plan(dialect: Dialect, thinker: bool) -> Plan {
-    Plan {
-        team: Name::new("demo").unwrap(),
-        agent: Name::new("lead").unwrap(),
-        description: "Answers questions.".to_owned(),
-        instructions: "You answer questions.".to_owned(),
-        thinker: thinker.then(|| Name::new("big").unwrap()),
-        actor: Name::new("small").unwrap(),
-        dialect,
-        tools: vec![
-            offer(
-                "search",
-                "Searches the internet.",
-                json!({"type":"object","properties":{"query":{"type":"string"}},"required":["query"]}),
-            ),
-            offer(
-                "calculate",
-                "Evaluates an expression.",
-                json!({"type":"object","properties":{"expression":{"type":"string"},"digits":{"type":"integer"}},
-                       "required":["expression"],"additionalProperties":false}),
-            ),
-        ],
-        limits: Limits {
-            steps_max: 10,
-            calls_per_step_max: 8,
-            depth_max: 4,
-            tokens_max: 100_000,
-            reply_tokens_max: 1000,
-            feedback_max: 2,
-            resumes_max: 3,
-            deadline_ms: 60_000,
-            model_timeout_ms: 10_000,
-            queue_max: 4,
-            history_messages_max: 2,
-        },
-    }
-}
 
 fn called(id: &str, key: &str, name: &str, arguments: Value, result: Option<&str>) -> Called {
     Called {
@@ -278,6 +228,22 @@ fn every_call_that_is_shown_has_an_id_of_its_own_and_one_answer() {
     }
     assert_eq!(asked, ["call_7", "k2", "k3", "call_4", "call_5", "k5", "call_7_"]);
     assert_eq!(asked, answered);
+}
+
+#[test]
+fn a_run_begins_with_its_first_question() {
+    let question = |role, dialect, thinker, steps: &[Step]| {
+        let plan = plan(dialect, thinker);
+        let prompt = prompt(role, &Transcript { plan: &plan, history: &[], request: "Q", steps });
+        prompt.messages.last().unwrap().content().to_owned()
+    };
+    for steps in [&[][..], &[Step::default()]] {
+        for dialect in [Dialect::Native, Dialect::Schema] {
+            assert_eq!(question(ModelRole::Thinker, dialect, true, steps), wording::THINK_FIRST);
+        }
+        assert_eq!(question(ModelRole::Actor, Dialect::Schema, false, steps), wording::ACT_FIRST);
+        assert_eq!(question(ModelRole::Actor, Dialect::Native, false, steps), "Q");
+    }
 }
 
 #[test]

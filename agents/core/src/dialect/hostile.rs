@@ -32,6 +32,7 @@ const KNOWN: &[&str] = &[
     "{\"tool\":\"search\",\"arguments\":",
     "{\"tool\":\"respond_to_user\",\"arguments\":",
     "{\"answer\":\"a\"}",
+    "{\"tool\":\"now\",\"arguments\":{}}",
     "null",
     "1e999",
     "-0",

@@ -15,6 +15,12 @@ use wire::{CallKey, Message, ModelReply, ModelRole, Plan, Reading};
 use crate::validate::Catalogue;
 
 mod calls;
+#[cfg(test)]
+pub(crate) mod fixture;
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod hostile;
 mod native;
 mod schema;
 mod text;

@@ -266,3 +266,145 @@ fn set_usage(attributes: &mut Map<String, Value>, usage: Usage) {
     set(attributes, attribute::INPUT_TOKENS, usage.input_tokens);
     set(attributes, attribute::OUTPUT_TOKENS, usage.output_tokens);
 }
+
+#[cfg(test)]
+mod tests {
+    use wire::plan::Dialect;
+    use wire::{ErrorCode, FinishReason, RunStatus};
+
+    use super::*;
+    use crate::dialect::fixture;
+
+    fn ids() -> (SessionId, RunId, TraceContext) {
+        let run = RunId::new("r").unwrap();
+        let trace = TraceContext::root(&Name::new("demo").unwrap(), &run);
+        (SessionId::new("s").unwrap(), run, trace)
+    }
+
+    const START: Timestamp = Timestamp::from_micros(1_000);
+    const END: Timestamp = Timestamp::from_micros(3_000);
+
+    #[test]
+    fn a_model_turn_is_a_chat_below_its_run() {
+        let ((session, run, trace), plan) = (ids(), fixture::plan(Dialect::Schema, true));
+        let facts = RunFacts { plan: &plan, session: &session, run: &run, trace: &trace };
+        let report = TurnReport {
+            role: ModelRole::Actor,
+            usage: Usage { input_tokens: 7, output_tokens: 3 },
+            finish: FinishReason::Length,
+            provider: "openai".to_owned(),
+            model: "tiny-1".to_owned(),
+            attempts: 2,
+        };
+        let answered = TurnFacts {
+            turn: 5,
+            step: 3,
+            role: ModelRole::Actor,
+            model: &plan.actor,
+            start: START,
+            end: END,
+            report: Some(&report),
+            feedback: Some(FeedbackCode::TruncatedReply),
+            error: None,
+        };
+        let span = model_span(&facts, &answered);
+        assert_eq!((span.context, span.parent), (trace.of_turn(&run, 5), Some(trace)));
+        assert_eq!((span.name.as_str(), span.kind), ("chat small", SpanKind::Client));
+        assert_eq!((span.start, span.end, &span.error), (START, END, &None));
+        let expected = json!({
+            "gen_ai.operation.name": "chat",
+            "gen_ai.agent.name": "lead",
+            "gen_ai.conversation.id": "s",
+            "callboard.team": "demo",
+            "callboard.run.id": "r",
+            "gen_ai.provider.name": "openai",
+            "gen_ai.request.model": "small",
+            "callboard.role": "actor",
+            "callboard.step": 3,
+            "callboard.turn": 5,
+            "callboard.dialect": "schema",
+            "gen_ai.response.model": "tiny-1",
+            "gen_ai.response.finish_reasons": ["length"],
+            "callboard.attempts": 2,
+            "gen_ai.usage.input_tokens": 7,
+            "gen_ai.usage.output_tokens": 3,
+            "callboard.feedback": "truncated_reply",
+        });
+        assert_eq!(Value::Object(span.attributes), expected);
+
+        let error = WireError::new(ErrorCode::ModelUnavailable, "ask the model: refused");
+        let role = ModelRole::Thinker;
+        let failed =
+            TurnFacts { role, report: None, feedback: None, error: Some(&error), ..answered };
+        let span = model_span(&facts, &failed);
+        assert_eq!(span.error.as_deref(), Some("E2002 ask the model: refused"));
+        assert_eq!(span.attributes.get(attribute::ERROR_TYPE), Some(&json!("E2002")));
+        assert_eq!(span.attributes.get(attribute::PROVIDER_NAME), Some(&json!("unknown")));
+        assert!(!span.attributes.contains_key(attribute::DIALECT));
+    }
+
+    #[test]
+    fn a_call_is_a_tool_execution_below_its_run() {
+        let ((session, run, trace), mut plan) = (ids(), fixture::plan(Dialect::Native, true));
+        plan.tools[0].target = Target::Agent;
+        let facts = RunFacts { plan: &plan, session: &session, run: &run, trace: &trace };
+        let key = CallKey::new("k").unwrap();
+        let note = "may have happened".to_owned();
+        let failed = CallOutcome::error(ErrorCode::ToolTimeout, "no answer in 5 s");
+        let cases = [
+            (CallOutcome::text("r"), "ok", None, None),
+            (failed, "error", Some("E3004"), Some("E3004 no answer in 5 s")),
+            (CallOutcome::Unknown { note }, "unknown", Some("_OTHER"), Some("may have happened")),
+        ];
+        for (outcome, word, code, message) in &cases {
+            for (offer, kind) in [(&plan.tools[0], "extension"), (&plan.tools[1], "function")] {
+                let usage = Usage { input_tokens: 1, output_tokens: 2 };
+                let (call, start, end) = (&key, START, END);
+                let span = call_span(
+                    &facts,
+                    &CallFacts { call, offer, step: 1, start, end, outcome, usage },
+                );
+                assert_eq!((span.context, span.parent), (trace.of_call(&key), Some(trace)));
+                assert_eq!(span.name, format!("execute_tool {}", offer.spec.name));
+                assert_eq!(span.error.as_deref(), *message);
+                let is = |name: &str| span.attributes.get(name).and_then(Value::as_str);
+                assert_eq!(is(attribute::OUTCOME), Some(*word));
+                assert_eq!(is(attribute::ERROR_TYPE), *code);
+                assert_eq!(is(attribute::TOOL_TYPE), Some(kind));
+                assert_eq!(is(attribute::TOOL_CALL_ID), Some("k"));
+                assert_eq!(is(attribute::EFFECT), Some("read"));
+                assert_eq!(span.attributes.get(attribute::OUTPUT_TOKENS), Some(&json!(2)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_is_an_agent_invocation_below_its_caller() {
+        let ((session, run, trace), plan) = (ids(), fixture::plan(Dialect::Native, true));
+        let facts = RunFacts { plan: &plan, session: &session, run: &run, trace: &trace };
+        let caller = trace.of_call(&CallKey::new("k").unwrap());
+        let mut reply = RunReply {
+            run: run.clone(),
+            session: session.clone(),
+            status: RunStatus::Completed,
+            output: "secret".to_owned(),
+            sources: Vec::new(),
+            usage: Usage { input_tokens: 1, output_tokens: 2 },
+            trace_id: trace.trace_id(),
+            error: None,
+        };
+        let span = run_span(&facts, Some(&caller), START, END, &reply, 4, 1);
+        assert_eq!((span.context, span.parent), (trace, Some(caller)));
+        assert_eq!((span.name.as_str(), span.kind), ("invoke_agent lead", SpanKind::Internal));
+        assert_eq!(span.attributes.get(attribute::STEP), Some(&json!(4)));
+        assert_eq!(span.attributes.get(attribute::RESUMES), Some(&json!(1)));
+        assert_eq!(span.attributes.get(attribute::OUTCOME), Some(&json!("completed")));
+        assert!(!serde_json::to_string(&span).unwrap().contains("secret"), "no contents in spans");
+
+        reply.status = RunStatus::Failed;
+        reply.error = Some(WireError::new(ErrorCode::StepLimit, "10 steps are used"));
+        let span = run_span(&facts, None, START, END, &reply, 10, 0);
+        assert_eq!(span.parent, None);
+        assert_eq!(span.attributes.get(attribute::ERROR_TYPE), Some(&json!("E4001")));
+    }
+}

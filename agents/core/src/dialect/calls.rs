@@ -17,22 +17,6 @@ pub(super) struct Written<'a> {
     pub(super) arguments: &'a str,
 }
 
-/// Why arguments are no JSON object.
-pub(super) enum Unparsed {
-    /// They are something else.
-    Other(String),
-    /// They end too early.
-    Cut(String),
-}
-
-impl Unparsed {
-    fn message(self) -> String {
-        match self {
-            Self::Other(message) | Self::Cut(message) => message,
-        }
-    }
-}
-
 /// Reads the calls of a reply: parse, validate, mend. Faulty calls stay, each with its fault.
 pub(super) fn reading(catalogue: &Catalogue, text: String, written: &[Written<'_>]) -> Reading {
     if let [only] = written
@@ -66,8 +50,8 @@ fn read(catalogue: &Catalogue, call: &Written<'_>) -> ReadCall {
             format!("no tool named {} is offered; use one of the valid names", quoted(call.name));
         let mut feedback = feedback(FeedbackCode::UnknownTool, message);
         feedback.valid_names = names(catalogue.plan());
-        let parsed = parsed.unwrap_or_else(|unparsed| {
-            feedback.faults.push(unparsed.message());
+        let parsed = parsed.unwrap_or_else(|fault| {
+            feedback.faults.push(fault);
             Value::Null
         });
         return faulty(call, parsed, feedback);
@@ -85,7 +69,7 @@ fn read(catalogue: &Catalogue, call: &Written<'_>) -> ReadCall {
             }
             Err(faults) => (parsed, faults),
         },
-        Err(unparsed) => (Value::Null, vec![unparsed.message()]),
+        Err(fault) => (Value::Null, vec![fault]),
     };
     let feedback = invalid(call.name, faults, entry.offer.spec.parameters.clone());
     faulty(call, arguments, feedback)
@@ -93,7 +77,7 @@ fn read(catalogue: &Catalogue, call: &Written<'_>) -> ReadCall {
 
 /// Returns the answer that a call of [`RESPOND_TO_USER`] carries, or what is wrong with it.
 fn answer(arguments: &str) -> Result<String, String> {
-    match object(arguments).map_err(Unparsed::message)?.get("answer") {
+    match object(arguments)?.get("answer") {
         Some(Value::String(text)) if text.trim().is_empty() => {
             Err("\"answer\" is empty".to_owned())
         }
@@ -110,7 +94,7 @@ fn invalid(name: &str, faults: Vec<String>, schema: Value) -> Feedback {
 }
 
 /// Parses arguments. None at all are an empty object, and JSON within JSON is decoded once.
-pub(super) fn object(raw: &str) -> Result<Value, Unparsed> {
+pub(super) fn object(raw: &str) -> Result<Value, String> {
     let value = match parse(raw)? {
         Value::String(inner) => parse(&inner)?,
         other => other,
@@ -118,7 +102,7 @@ pub(super) fn object(raw: &str) -> Result<Value, Unparsed> {
     match value {
         Value::Object(_) => Ok(value),
         Value::Null => Ok(Value::Object(Map::new())),
-        other => Err(Unparsed::Other(format!(
+        other => Err(format!(
             "the arguments must be a JSON object, not {}",
             match other {
                 Value::Array(_) => "an array",
@@ -126,19 +110,19 @@ pub(super) fn object(raw: &str) -> Result<Value, Unparsed> {
                 Value::Number(_) => "a number",
                 Value::Bool(_) | Value::Null | Value::Object(_) => "a single value",
             }
-        ))),
+        )),
     }
 }
 
-fn parse(text: &str) -> Result<Value, Unparsed> {
+fn parse(text: &str) -> Result<Value, String> {
     if text.trim().is_empty() {
         return Ok(Value::Null);
     }
     serde_json::from_str(text).map_err(|error| {
         if error.is_eof() {
-            Unparsed::Cut(format!("the arguments end before their JSON does: {error}"))
+            format!("the arguments end before their JSON does: {error}")
         } else {
-            Unparsed::Other(format!("the arguments are not JSON: {error}"))
+            format!("the arguments are not JSON: {error}")
         }
     })
 }
@@ -196,7 +180,8 @@ pub(super) fn raw(reply: &ModelReply) -> String {
     raw
 }
 
-fn quoted(text: &str) -> String {
+/// Quotes a model's word, cut to [`QUOTED_CHARS_MAX`].
+pub(super) fn quoted(text: &str) -> String {
     let short: String = text.chars().take(QUOTED_CHARS_MAX).collect();
     format!("{short:?}")
 }

@@ -131,3 +131,162 @@ pub(super) fn read(catalogue: &Catalogue, reply: &ModelReply) -> Reading {
 fn is_whole(call: &ToolCall) -> bool {
     !call.arguments.trim().is_empty() && calls::object(&call.arguments).is_ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use wire::FinishReason::{self, ContentFilter, Length, Stop, ToolCalls};
+    use wire::plan::Dialect;
+
+    use super::super::fixture::{catalogue, outline, reply};
+    use super::*;
+
+    /// Why it ended, the text, the calls, and what all that is read as.
+    type Case<'a> = (FinishReason, &'a str, &'a [(&'a str, &'a str)], Value);
+
+    fn read_calls(finish: FinishReason, content: &str, calls: &[(&str, &str)]) -> Reading {
+        let mut reply = reply(finish, content);
+        reply.calls = calls
+            .iter()
+            .map(|(name, arguments)| ToolCall {
+                id: "id".to_owned(),
+                name: (*name).to_owned(),
+                arguments: (*arguments).to_owned(),
+            })
+            .collect();
+        read(&catalogue(Dialect::Native, false), &reply)
+    }
+
+    #[test]
+    fn replies_are_read_as_calls_answer_or_fault() {
+        let query = r#"{"query":"x"}"#;
+        let cases: &[Case<'_>] = &[
+            (Stop, " hello ", &[], json!({"final": "hello"})),
+            (Stop, "<think>hm</think>hello", &[], json!({"final": "hello"})),
+            (Length, "half an ans", &[], json!({"final": "half an ans"})),
+            (Stop, "", &[], json!({"fault": "empty_reply"})),
+            (Stop, "<think>hm</think>", &[], json!({"fault": "empty_reply"})),
+            (Stop, "<think>hm", &[], json!({"fault": "truncated_reply"})),
+            (Stop, "said <think>hm", &[], json!({"fault": "truncated_reply"})),
+            (Length, "", &[], json!({"fault": "truncated_reply"})),
+            (ContentFilter, "", &[], json!({"fault": "truncated_reply"})),
+            (ToolCalls, "", &[("search", query)], json!([["search", {"query": "x"}]])),
+            (Stop, "", &[("search", query)], json!([["search", {"query": "x"}]])),
+            (ToolCalls, "<think>hm", &[("search", query)], json!([["search", {"query": "x"}]])),
+            (
+                ToolCalls,
+                "",
+                &[("search", query), ("search", query)],
+                json!([["search", {"query": "x"}], ["search", {"query": "x"}]]),
+            ),
+            (Length, "", &[("search", query)], json!([["search", {"query": "x"}]])),
+            (
+                Length,
+                "",
+                &[("search", query), ("search", r#"{"query":"#)],
+                json!({"fault": "truncated_reply"}),
+            ),
+            (Length, "", &[("now", "")], json!({"fault": "truncated_reply"})),
+            (
+                ToolCalls,
+                "",
+                &[("search", r#"{"query":"#)],
+                json!([["search", null, "invalid_arguments"]]),
+            ),
+            (ToolCalls, "", &[("now", "")], json!([["now", {}]])),
+            (ToolCalls, "", &[("now", " ")], json!([["now", {}]])),
+            (ToolCalls, "", &[("now", "null")], json!([["now", {}]])),
+            (ToolCalls, "", &[("now", "\"\"")], json!([["now", {}]])),
+            (
+                ToolCalls,
+                "",
+                &[("search", r#""{\"query\":\"x\"}""#)],
+                json!([["search", {"query": "x"}]]),
+            ),
+            (
+                ToolCalls,
+                "",
+                &[("search", r#""\"{}\"""#)],
+                json!([["search", null, "invalid_arguments"]]),
+            ),
+            (
+                ToolCalls,
+                "",
+                &[("search", "print(1)")],
+                json!([["search", null, "invalid_arguments"]]),
+            ),
+            (ToolCalls, "", &[("search", "[1]")], json!([["search", null, "invalid_arguments"]])),
+            (ToolCalls, "", &[("search", "{}")], json!([["search", {}, "invalid_arguments"]])),
+            (
+                ToolCalls,
+                "",
+                &[("calculate", r#"{"expression":"1","digits":"5"}"#)],
+                json!([["calculate", {"expression": "1", "digits": 5}]]),
+            ),
+            (
+                ToolCalls,
+                "",
+                &[("Search", query), ("search", query)],
+                json!([["Search", {"query": "x"}, "unknown_tool"], ["search", {"query": "x"}]]),
+            ),
+            (ToolCalls, "", &[("", "code")], json!([["", null, "unknown_tool"]])),
+            (
+                ToolCalls,
+                "",
+                &[("respond_to_user", r#"{"answer":" done "}"#)],
+                json!({"final": "done"}),
+            ),
+            (
+                ToolCalls,
+                "",
+                &[("respond_to_user", r#"{"answer":5}"#)],
+                json!([["respond_to_user", {"answer": 5}, "invalid_arguments"]]),
+            ),
+            (
+                ToolCalls,
+                "",
+                &[("search", query), ("respond_to_user", r#"{"answer":"guess"}"#)],
+                json!([
+                    ["search", {"query": "x"}],
+                    ["respond_to_user", {"answer": "guess"}, "malformed_reply"],
+                ]),
+            ),
+        ];
+        for (finish, content, calls, expected) in cases {
+            let reading = read_calls(*finish, content, calls);
+            assert_eq!(outline(&reading), *expected, "{finish:?} {content:?} {calls:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_model_wrote_is_kept_byte_for_byte() {
+        let raw = "{ \"query\" :\"x\" }";
+        let Reading::Calls { text, calls } = read_calls(ToolCalls, " why ", &[("search", raw)])
+        else {
+            panic!("not read as calls");
+        };
+        assert_eq!(
+            (text.as_str(), calls[0].raw.as_str(), calls[0].id.as_str()),
+            ("why", raw, "id")
+        );
+        let Reading::Fault { raw, .. } = read_calls(Length, "why", &[("search", "{\"q")]) else {
+            panic!("not read as fault");
+        };
+        assert_eq!(raw, "why\nsearch {\"q");
+    }
+
+    #[test]
+    fn feedback_names_every_fault_and_the_way_out() {
+        let written = [("python", "len(x)"), ("calculate", r#"{"digits":"many","x":1}"#)];
+        let Reading::Calls { calls, .. } = read_calls(ToolCalls, "", &written) else {
+            panic!("not read as calls");
+        };
+        let [unknown, invalid] = [&calls[0], &calls[1]].map(|call| call.fault.clone().unwrap());
+        assert_eq!(unknown.valid_names, ["search", "calculate", "now"]);
+        assert!(unknown.message.contains("\"python\""), "{unknown:?}");
+        assert!(unknown.faults[0].contains("not JSON"), "{unknown:?}");
+        assert_eq!(invalid.faults.len(), 3, "{invalid:?}");
+        let plan = catalogue(Dialect::Native, false).plan().clone();
+        assert_eq!(invalid.schema.as_ref(), Some(&plan.tools[1].spec.parameters));
+    }
+}

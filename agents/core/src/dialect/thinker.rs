@@ -43,3 +43,32 @@ pub(super) fn read(reply: &ModelReply) -> Reading {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use wire::FinishReason::{Length, Stop};
+
+    use super::super::fixture::{outline, reply};
+    use super::*;
+
+    #[test]
+    fn a_thought_is_what_was_said() {
+        let cases = [
+            (Stop, " search first ", json!({"thought": "search first"})),
+            (Stop, "<think>hm</think>search", json!({"thought": "search"})),
+            (
+                Length,
+                "search fi",
+                json!({"thought": format!("search fi\n{}", wording::THOUGHT_CUT)}),
+            ),
+            (Stop, "{\"tool\":1}", json!({"thought": "{\"tool\":1}"})),
+            (Stop, " ", json!({"fault": "empty_reply"})),
+            (Stop, "<think>hm</think>", json!({"fault": "empty_reply"})),
+            (Length, "<think>hm", json!({"fault": "truncated_reply"})),
+        ];
+        for (finish, content, expected) in cases {
+            assert_eq!(outline(&read(&reply(finish, content))), expected, "{content:?}");
+        }
+    }
+}

@@ -150,3 +150,90 @@ impl Hoist {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wire::plan::Dialect;
+
+    use super::super::fixture;
+    use super::*;
+    use crate::validate::validator;
+
+    fn plan(parameters: &[Value]) -> Plan {
+        let mut plan = fixture::plan(Dialect::Schema, true);
+        plan.tools.truncate(1);
+        let offer = plan.tools.remove(0);
+        for (index, parameters) in parameters.iter().enumerate() {
+            let mut offer = offer.clone();
+            offer.spec.name = wire::Name::new(&format!("t{index}")).unwrap();
+            offer.spec.parameters = parameters.clone();
+            plan.tools.push(offer);
+        }
+        plan
+    }
+
+    #[test]
+    fn there_is_one_closed_alternative_per_tool_and_the_answer_is_the_last() {
+        let mut plan = plan(&[json!({"type": "object", "properties": {"a": {"type": "integer"}}})]);
+        let answer = json!({
+            "type": "object",
+            "properties": {"answer": {"type": "string"}},
+            "required": ["answer"],
+            "additionalProperties": false,
+        });
+        let closed = |properties: Value, required: Value| {
+            json!({"type": "object", "properties": properties, "required": required,
+                   "additionalProperties": false})
+        };
+        let arguments = &plan.tools[0].spec.parameters;
+        let expected = json!({"oneOf": [
+            closed(json!({"tool": {"const": "t0"}, "arguments": arguments}), json!(["tool", "arguments"])),
+            closed(json!({"tool": {"const": RESPOND_TO_USER}, "arguments": answer}), json!(["tool", "arguments"])),
+        ]});
+        // Compared as text, since the order of properties is the order of generation.
+        assert_eq!(of(&plan).to_string(), expected.to_string());
+
+        plan.thinker = None;
+        let first = of(&plan)["oneOf"][0]["properties"].as_object().unwrap().clone();
+        assert_eq!(first.keys().collect::<Vec<_>>(), ["thought", "tool", "arguments"]);
+    }
+
+    #[test]
+    fn references_keep_their_meaning_inside_the_union() {
+        let point = |kind: &str| json!({"type": "object", "properties": {"x": {"type": kind}}, "required": ["x"]});
+        let plan = plan(&[
+            json!({"$id": "https://example.com/a", "$defs": {"Point": point("integer")},
+                   "properties": {"p": {"$ref": "#/$defs/Point"}}, "required": ["p"]}),
+            json!({"definitions": {"Point": point("string"), "Path": {"type": "array", "items": {"$ref": "#/definitions/Point"}}},
+                   "properties": {"p": {"$ref": "#/definitions/Path/items"}}, "required": ["p"]}),
+            json!({"type": "object", "properties": {"next": {"$ref": "#"}, "v": {"type": "integer"},
+                   "w": {"$ref": "#/properties/v"}}, "additionalProperties": false}),
+            json!({"properties": {"const": {"$ref": "#/$defs/V"}, "$ref": {"type": "string"}},
+                   "required": ["const"], "$defs": {"V": {"const": {"$ref": "#/$defs/V"}}}}),
+            json!({}),
+        ]);
+        let schema = of(&plan);
+        let validator = validator(&schema).unwrap();
+        let cases = [
+            ("t0", json!({"p": {"x": 1}}), true),
+            ("t0", json!({"p": {"x": "1"}}), false),
+            ("t1", json!({"p": {"x": "1"}}), true),
+            ("t1", json!({"p": {"x": 1}}), false),
+            ("t2", json!({"next": {"next": {"v": 1}}, "w": 2}), true),
+            ("t2", json!({"next": {"next": {"v": "1"}}}), false),
+            ("t2", json!({"w": "2"}), false),
+            ("t3", json!({"const": {"$ref": "#/$defs/V"}}), true),
+            ("t3", json!({"const": 1}), false),
+            ("t3", json!({"const": {"$ref": "#/$defs/V"}, "$ref": 1}), false),
+            ("t4", json!({}), true),
+            ("t4", json!([]), false),
+            ("t5", json!({}), false),
+            (RESPOND_TO_USER, json!({"answer": "a"}), true),
+            (RESPOND_TO_USER, json!({}), false),
+        ];
+        for (tool, arguments, expected) in cases {
+            let call = json!({"tool": tool, "arguments": arguments});
+            assert_eq!(validator.is_valid(&call), expected, "{call} by {schema}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What the tests of dialects share: a plan, replies, readings in short.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use wire::plan::{Dialect, Limits, Offer, Target};
+use wire::{EffectClass, FinishReason, ModelReply, Name, Plan, Reading, ToolSpec, Usage};
+
+use crate::validate::Catalogue;
+
+fn offer(name: &str, description: &str, parameters: Value) -> Offer {
+    Offer {
+        spec: ToolSpec {
+            name: Name::new(name).unwrap(),
+            description: description.to_owned(),
+            parameters,
+        },
+        target: Target::Tool,
+        effect: EffectClass::Read,
+        timeout_ms: 1000,
+    }
+}
+
+pub(crate) fn plan(dialect: Dialect, thinker: bool) -> Plan {
+    Plan {
+        team: Name::new("demo").unwrap(),
+        agent: Name::new("lead").unwrap(),
+        description: "Answers questions.".to_owned(),
+        instructions: "You answer questions.".to_owned(),
+        thinker: thinker.then(|| Name::new("big").unwrap()),
+        actor: Name::new("small").unwrap(),
+        dialect,
+        tools: vec![
+            offer(
+                "search",
+                "Searches the internet.",
+                json!({"type":"object","properties":{"query":{"type":"string"}},"required":["query"]}),
+            ),
+            offer(
+                "calculate",
+                "Evaluates an expression.",
+                json!({"type":"object","properties":{"expression":{"type":"string"},"digits":{"type":"integer"}},
+                       "required":["expression"],"additionalProperties":false}),
+            ),
+        ],
+        limits: Limits {
+            steps_max: 10,
+            calls_per_step_max: 8,
+            depth_max: 4,
+            tokens_max: 100_000,
+            reply_tokens_max: 1000,
+            feedback_max: 2,
+            resumes_max: 3,
+            deadline_ms: 60_000,
+            model_timeout_ms: 10_000,
+            queue_max: 4,
+            history_messages_max: 2,
+        },
+    }
+}
+
+/// The plan with a third tool that takes no arguments.
+pub(crate) fn catalogue(dialect: Dialect, thinker: bool) -> Catalogue {
+    let mut plan = plan(dialect, thinker);
+    let none = json!({"type": "object", "properties": {}, "additionalProperties": false});
+    plan.tools.push(offer("now", "Tells the time.", none));
+    Catalogue::new(Arc::new(plan))
+}
+
+pub(crate) fn reply(finish: FinishReason, content: &str) -> ModelReply {
+    ModelReply {
+        content: content.to_owned(),
+        calls: Vec::new(),
+        finish,
+        usage: Usage::default(),
+        provider: "scripted".to_owned(),
+        model: "m".to_owned(),
+        attempts: 1,
+    }
+}
+
+/// A reading in short: `[[name, arguments, fault?]..]`, or an object that says what else it is.
+pub(crate) fn outline(reading: &Reading) -> Value {
+    match reading {
+        Reading::Thought { text } => json!({ "thought": text }),
+        Reading::Final { text } => json!({ "final": text }),
+        Reading::Fault { feedback, .. } => json!({ "fault": feedback.code }),
+        Reading::Calls { calls, .. } => calls
+            .iter()
+            .map(|call| match &call.fault {
+                None => json!([call.name, call.arguments]),
+                Some(fault) => json!([call.name, call.arguments, fault.code]),
+            })
+            .collect(),
+    }
+}

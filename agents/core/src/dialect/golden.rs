@@ -1,0 +1,255 @@
+//! Prompts of a whole run in full, and the properties that all prompts have.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use wire::entry::{Feedback, FeedbackCode, ReadCall};
+use wire::plan::Dialect;
+use wire::{CallKey, Message, ModelRole, Plan};
+
+use super::fixture::plan;
+use super::{Act, Called, Exchange, Prompt, Step, Transcript, prompt, wording};
+
+const REQUEST: &str = "Who is Leonardo DiCaprio's current girlfriend and what is her age raised to \
+the 0.24 power?";
+
+fn called(id: &str, key: &str, name: &str, arguments: Value, result: Option<&str>) -> Called {
+    Called {
+        read: ReadCall {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            raw: arguments.to_string().replace(':', ": "),
+            arguments,
+            fault: None,
+        },
+        key: Some(CallKey::new(key).unwrap()),
+        result: result.map(str::to_owned),
+    }
+}
+
+fn calls(text: &str, calls: Vec<Called>) -> Act {
+    Act::Calls { text: text.to_owned(), calls }
+}
+
+fn history() -> Vec<Exchange> {
+    let exchange = |user: &str, answer: &str| Exchange { user: user.into(), answer: answer.into() };
+    vec![exchange("Too old.", "Not shown."), exchange("Tell me a joke", "No.")]
+}
+
+/// The run as it is before its last turn; the step in work has its thought if there is a thinker.
+fn steps(thinker: bool) -> Vec<Step> {
+    let thought = |text: &str| thinker.then(|| text.to_owned());
+    vec![
+        Step {
+            thought: thought("I need to search for his girlfriend."),
+            acts: vec![calls(
+                "",
+                vec![called(
+                    "c1",
+                    "key1",
+                    "search",
+                    json!({"query": "DiCaprio girlfriend"}),
+                    Some("Vittoria Ceretti, 25 years old"),
+                )],
+            )],
+        },
+        Step {
+            thought: thought("Now 25 to the power of 0.24."),
+            acts: vec![
+                Act::Feedback {
+                    raw: "well".to_owned(),
+                    feedback: Feedback {
+                        code: FeedbackCode::MalformedReply,
+                        message: "no".to_owned(),
+                        faults: Vec::new(),
+                        schema: None,
+                        valid_names: Vec::new(),
+                    },
+                },
+                calls(
+                    "Computing.",
+                    vec![
+                        called(
+                            "c1",
+                            "key2",
+                            "calculate",
+                            json!({"expression": "25^0.24"}),
+                            Some("2.16524"),
+                        ),
+                        called("", "key3", "calculate", json!({"expression": "1+1"}), Some("2")),
+                    ],
+                ),
+            ],
+        },
+        Step { thought: thought("I can answer: Vittoria Ceretti, 2.16524."), acts: Vec::new() },
+    ]
+}
+
+fn rendered(prompt: &Prompt) -> String {
+    let mut lines = Vec::new();
+    for (index, message) in prompt.messages.iter().enumerate() {
+        if index == prompt.keep {
+            lines.push("[not kept]".to_owned());
+        }
+        match &**message {
+            Message::System { content } => lines.push(format!("SYSTEM {content}")),
+            Message::User { content } => lines.push(format!("USER {content}")),
+            Message::Assistant { content, calls } => {
+                lines.push(format!("ASSISTANT {content}"));
+                for call in calls {
+                    lines.push(format!("  CALL {} {} {}", call.id, call.name, call.arguments));
+                }
+            }
+            Message::Tool { call_id, name, content } => {
+                lines.push(format!("TOOL {call_id} {name} {content}"));
+            }
+        }
+    }
+    let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
+    lines.join("\n") + "\n"
+}
+
+#[test]
+fn the_thinker_sees_the_run_as_text() {
+    let plan = plan(Dialect::Native, true);
+    let mut steps = steps(true);
+    steps[2].thought = None;
+    let (history, request) = (history(), REQUEST);
+    let transcript = Transcript { plan: &plan, history: &history, request, steps: &steps };
+    let prompt = prompt(ModelRole::Thinker, &transcript);
+    assert_eq!(prompt.head, wire::chat::Head::default());
+    assert_eq!(rendered(&prompt), include_str!("golden/thinker.txt"));
+}
+
+#[test]
+fn a_schema_actor_sees_the_run_as_text_and_makes_one_call() {
+    let plan = plan(Dialect::Schema, true);
+    let (history, request, steps) = (history(), REQUEST, steps(true));
+    let transcript = Transcript { plan: &plan, history: &history, request, steps: &steps };
+    let prompt = prompt(ModelRole::Actor, &transcript);
+    assert!(prompt.head.tools.is_empty());
+    assert_eq!(prompt.head.response_schema.as_ref().unwrap().schema, super::offered(&plan));
+    assert_eq!(rendered(&prompt), include_str!("golden/schema.txt"));
+}
+
+#[test]
+fn a_native_actor_sees_the_conversation_as_it_was_led() {
+    let plan = plan(Dialect::Native, true);
+    let (history, request, steps) = (history(), REQUEST, steps(true));
+    let transcript = Transcript { plan: &plan, history: &history, request, steps: &steps };
+    let prompt = prompt(ModelRole::Actor, &transcript);
+    assert!(prompt.head.response_schema.is_none());
+    assert_eq!(prompt.head.tools.len(), 2);
+    assert_eq!(rendered(&prompt), include_str!("golden/native.txt"));
+}
+
+#[test]
+fn a_schema_actor_without_a_thinker_thinks_in_its_reply() {
+    let plan = plan(Dialect::Schema, false);
+    let mut steps = steps(false);
+    steps.truncate(2);
+    steps[1].acts.truncate(1);
+    let mut faulty = called("", "k", "search", json!({"query": 1}), Some("{\"error\":{}}"));
+    faulty.read.raw = r#"{"query":1}"#.to_owned();
+    steps[1].acts.push(calls("Look.", vec![faulty]));
+    let transcript = Transcript { plan: &plan, history: &[], request: "Who?", steps: &steps };
+    let prompt = prompt(ModelRole::Actor, &transcript);
+    assert_eq!(rendered(&prompt), include_str!("golden/schema_alone.txt"));
+}
+
+/// Every prompt of a run in the order in which they are sent to one role.
+fn prompts(role: ModelRole, plan: &Plan, history: &[Exchange], steps: &[Step]) -> Vec<Prompt> {
+    let mut prompts = Vec::new();
+    for (index, step) in steps.iter().enumerate() {
+        let turns = match role {
+            ModelRole::Thinker => 0..=0,
+            ModelRole::Actor => 0..=step.acts.len(),
+        };
+        for acts in turns {
+            let mut seen = steps[..=index].to_vec();
+            let current = &mut seen[index];
+            current.acts.truncate(acts);
+            if role == ModelRole::Thinker {
+                current.thought = None;
+            }
+            let transcript = Transcript { plan, history, request: REQUEST, steps: &seen };
+            prompts.push(prompt(role, &transcript));
+        }
+    }
+    prompts
+}
+
+#[test]
+fn what_is_kept_begins_every_later_prompt() {
+    for dialect in [Dialect::Native, Dialect::Schema] {
+        for thinker in [true, false] {
+            for role in [ModelRole::Thinker, ModelRole::Actor] {
+                let (plan, history, steps) = (plan(dialect, thinker), history(), steps(thinker));
+                let prompts = prompts(role, &plan, &history, &steps);
+                let grown = prompts.windows(2).any(|pair| pair[1].keep > pair[0].keep);
+                assert!(grown, "{dialect:?} {role:?}: nothing new is ever kept");
+                for (index, earlier) in prompts.iter().enumerate() {
+                    for later in &prompts[index..] {
+                        let case = format!("{dialect:?} {role:?} {thinker} prompt {index}");
+                        assert_eq!(earlier.head, later.head, "{case}");
+                        assert!(later.keep >= earlier.keep, "{case}");
+                        assert!(later.keep <= later.messages.len(), "{case}");
+                        let kept: &[Arc<Message>] = &earlier.messages[..earlier.keep];
+                        assert_eq!(kept, &later.messages[..earlier.keep], "{case}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_call_that_is_shown_has_an_id_of_its_own_and_one_answer() {
+    let plan = plan(Dialect::Native, false);
+    let once = |id: &str, key: &str| called(id, key, "search", json!({}), Some("r"));
+    let keyless = || Called { key: None, ..once("", "k") };
+    let unsettled = called("y", "k8", "search", json!({}), None);
+    let acts = |acts: Vec<Called>| Step { thought: None, acts: vec![calls("", acts)] };
+    let steps = [
+        acts(vec![once("call_7", "k1"), once("call_7", "k2"), once("", "k3"), keyless()]),
+        acts(vec![once("k2", "k2"), once("call_4", "k5"), keyless()]),
+        acts(vec![once("x", "k7"), unsettled]),
+    ];
+    let transcript = Transcript { plan: &plan, history: &[], request: "Q", steps: &steps };
+    let prompt = prompt(ModelRole::Actor, &transcript);
+    let mut asked = Vec::new();
+    let mut answered = Vec::new();
+    for message in &prompt.messages {
+        match &**message {
+            Message::Assistant { calls, .. } => asked.extend(calls.iter().map(|c| c.id.clone())),
+            Message::Tool { call_id, .. } => answered.push(call_id.clone()),
+            Message::System { .. } | Message::User { .. } => {}
+        }
+    }
+    assert_eq!(asked, ["call_7", "k2", "k3", "call_4", "call_5", "k5", "call_7_"]);
+    assert_eq!(asked, answered);
+}
+
+#[test]
+fn a_run_begins_with_its_first_question() {
+    let question = |role, dialect, thinker, steps: &[Step]| {
+        let plan = plan(dialect, thinker);
+        let prompt = prompt(role, &Transcript { plan: &plan, history: &[], request: "Q", steps });
+        prompt.messages.last().unwrap().content().to_owned()
+    };
+    for steps in [&[][..], &[Step::default()]] {
+        for dialect in [Dialect::Native, Dialect::Schema] {
+            assert_eq!(question(ModelRole::Thinker, dialect, true, steps), wording::THINK_FIRST);
+        }
+        assert_eq!(question(ModelRole::Actor, Dialect::Schema, false, steps), wording::ACT_FIRST);
+        assert_eq!(question(ModelRole::Actor, Dialect::Native, false, steps), "Q");
+    }
+}
+
+#[test]
+fn a_long_unusable_reply_is_cut_when_it_is_shown_again() {
+    let raw = "ä".repeat(3000);
+    let shown = super::shown(&raw);
+    assert_eq!(shown.chars().count(), super::RAW_SHOWN_CHARS_MAX + " [cut]".len());
+    assert_eq!(super::shown("short"), "short");
+}

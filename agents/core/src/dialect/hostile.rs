@@ -1,0 +1,116 @@
+//! Whatever a model writes is read without a panic, and nothing that is faulty is acted on.
+
+use proptest::prelude::*;
+use wire::plan::Dialect;
+use wire::{FinishReason, ModelReply, ModelRole, Reading, ToolCall};
+
+use super::{RESPOND_TO_USER, fixture, read};
+use crate::validate;
+
+/// Pieces of replies, so that random text comes near to what is read.
+const KNOWN: &[&str] = &[
+    "{",
+    "}",
+    "[",
+    "]",
+    ":",
+    ",",
+    "\"",
+    "\\",
+    "\\u12",
+    "\n",
+    "```",
+    "```json",
+    "<think>",
+    "</think>",
+    "\"tool\"",
+    "\"arguments\"",
+    "\"thought\"",
+    "\"search\"",
+    "\"query\"",
+    "{\"query\":\"x\"}",
+    "{\"tool\":\"search\",\"arguments\":",
+    "{\"tool\":\"respond_to_user\",\"arguments\":",
+    "{\"answer\":\"a\"}",
+    "null",
+    "1e999",
+    "-0",
+    "é",
+    "\u{feff}",
+    "\0",
+];
+
+fn piece() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => proptest::sample::select(KNOWN).prop_map(str::to_owned),
+        1 => any::<String>(),
+        1 => any::<Vec<u8>>().prop_map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
+    ]
+}
+
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        1 => Just("{\"tool\":\"now\",\"arguments\":{}}".to_owned()),
+        9 => proptest::collection::vec(piece(), 0..8).prop_map(|pieces| pieces.concat()),
+    ]
+}
+
+fn call() -> impl Strategy<Value = ToolCall> {
+    let name = prop_oneof![
+        3 => proptest::sample::select(&["search", "calculate", "now", RESPOND_TO_USER][..])
+            .prop_map(str::to_owned),
+        1 => text(),
+    ];
+    (name, text(), any::<u8>()).prop_map(|(name, arguments, id)| ToolCall {
+        id: id.to_string(),
+        name,
+        arguments,
+    })
+}
+
+fn reply() -> impl Strategy<Value = ModelReply> {
+    use FinishReason::{ContentFilter, Length, Other, Stop, ToolCalls};
+    let finish = proptest::sample::select(&[Stop, Length, ToolCalls, ContentFilter, Other][..]);
+    (finish, text(), proptest::collection::vec(call(), 0..4))
+        .prop_map(|(finish, text, calls)| ModelReply { calls, ..fixture::reply(finish, &text) })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn readings_are_safe_to_act_on(
+        reply in reply(),
+        dialect in proptest::sample::select(&[Dialect::Native, Dialect::Schema][..]),
+        role in proptest::sample::select(&[ModelRole::Thinker, ModelRole::Actor][..]),
+    ) {
+        let catalogue = fixture::catalogue(dialect, true);
+        match read(role, &catalogue, &reply) {
+            Reading::Thought { text } => {
+                prop_assert_eq!(role, ModelRole::Thinker);
+                prop_assert!(!text.trim().is_empty());
+            }
+            Reading::Final { text } => {
+                prop_assert_eq!(role, ModelRole::Actor);
+                prop_assert!(!text.trim().is_empty());
+            }
+            Reading::Calls { calls, .. } => {
+                prop_assert_eq!(role, ModelRole::Actor);
+                prop_assert!(!calls.is_empty());
+                if dialect == Dialect::Schema {
+                    prop_assert_eq!(calls.len(), 1);
+                    prop_assert_ne!(reply.finish, FinishReason::Length);
+                } else {
+                    prop_assert_eq!(calls.len(), reply.calls.len());
+                }
+                for call in calls.iter().filter(|call| call.fault.is_none()) {
+                    let offer = catalogue.plan().offer(&call.name);
+                    prop_assert!(offer.is_some(), "{} is not offered", call.name);
+                    let schema = &offer.unwrap().spec.parameters;
+                    prop_assert!(validate::validator(schema).unwrap().is_valid(&call.arguments));
+                }
+            }
+            Reading::Fault { feedback, .. } => prop_assert!(!feedback.message.is_empty()),
+        }
+    }
+}

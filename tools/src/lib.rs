@@ -2,7 +2,9 @@
 
 #![warn(missing_docs)]
 
+mod argument;
 pub mod builtin;
+pub mod calculate;
 pub mod http;
 pub mod memory;
 pub mod secret;

@@ -7,9 +7,10 @@ pub mod builtin;
 pub mod calculate;
 pub mod http;
 pub mod memory;
+pub mod schema;
 pub mod secret;
 pub mod tool;
 
 pub use memory::Memory;
 pub use secret::SecretRef;
-pub use tool::{Tool, ToolContext, ToolDeps, ToolKind, build};
+pub use tool::{Tool, ToolContext, ToolDeps, ToolKind, build, build_as};

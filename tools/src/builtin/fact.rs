@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use wire::entry::{Fact, MemoryChange};
 use wire::{CallKey, CallOutcome, ToolReply};
 
+use super::TEXT_BYTES_MAX;
 use super::clock::rfc3339;
-use super::{Builtin, TEXT_BYTES_MAX};
 use crate::argument;
 use crate::memory::Memory;
 use crate::tool::{Tool, ToolContext};
 
 /// The longest fact, in bytes. A fact is a sentence that many prompts will carry.
-pub const FACT_BYTES_MAX: usize = 4096;
+pub(super) const FACT_BYTES_MAX: usize = 4096;
 
 /// The most facts that one recall returns, so that the answer fits into a prompt.
 pub(super) const RECALL_LIMIT_MAX: usize = 50;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::fault::Fault;
 
 /// The largest argument of the factorial: 171! is more than a 64-bit float holds.
-pub const FACTORIAL_MAX: i128 = 170;
+const FACTORIAL_MAX: i128 = 170;
 
 /// All integers up to this size, 2^53, have a float of their own.
 const FLOAT_INTEGER_MAX: f64 = 9_007_199_254_740_992.0;

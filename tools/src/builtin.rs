@@ -5,6 +5,8 @@ mod clock;
 mod fact;
 mod lookup;
 mod question;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -171,7 +171,7 @@ impl HttpTool {
             let response = prepared.request.send().await?;
             Received::read(response, self.response_bytes_max).await
         };
-        let time = context.remaining - ANSWER_MARGIN.min(context.remaining / 10);
+        let time = context.remaining.saturating_sub(ANSWER_MARGIN.min(context.remaining / 10));
         match timeout(time, exchange).await {
             Ok(Ok(received)) => received.outcome(&prepared.secrets),
             Ok(Err(error)) => self.broken(&host, &error),

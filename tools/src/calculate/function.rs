@@ -34,8 +34,8 @@ const fn function(name: &'static str, usage: &'static str, compute: Compute) -> 
 static FUNCTIONS: [Function; 35] = [
     function("sqrt", "sqrt(x)", One(square_root)),
     function("cbrt", "cbrt(x)", Float(f64::cbrt)),
-    function("abs", "abs(x)", One(absolute)),
-    function("sign", "sign(x)", One(sign)),
+    function("abs", "abs(x)", One(|x| Ok(absolute(x)))),
+    function("sign", "sign(x)", One(|x| Ok(sign(x)))),
     function("exp", "exp(x)", Float(f64::exp)),
     function("ln", "ln(x)", One(|x| logarithm(x, f64::ln))),
     function("log", "log(x) to base 10 or log(x, base)", OneOrTwo(log)),
@@ -122,13 +122,13 @@ fn square_root(x: Number) -> Result<Number, Fault> {
     Number::from_f64(x.to_f64().sqrt())
 }
 
-fn absolute(x: Number) -> Result<Number, Fault> {
-    Ok(if x.to_f64() < 0.0 { x.negated() } else { x })
+fn absolute(x: Number) -> Number {
+    if x.to_f64() < 0.0 { x.negated() } else { x }
 }
 
-fn sign(x: Number) -> Result<Number, Fault> {
+fn sign(x: Number) -> Number {
     let order = x.compare(Number::Integer(0)) as i8;
-    Ok(Number::Integer(order.into()))
+    Number::Integer(order.into())
 }
 
 fn logarithm(x: Number, compute: fn(f64) -> f64) -> Result<Number, Fault> {
@@ -222,7 +222,7 @@ fn gcd(a: Number, b: Number) -> Result<Number, Fault> {
     while b != 0 {
         (a, b) = (b, a.checked_rem(b).unwrap_or(0));
     }
-    absolute(Number::Integer(a))
+    Ok(absolute(Number::Integer(a)))
 }
 
 fn lcm(a: Number, b: Number) -> Result<Number, Fault> {
@@ -232,5 +232,5 @@ fn lcm(a: Number, b: Number) -> Result<Number, Fault> {
     }
     let divisor = gcd(Number::Integer(a), Number::Integer(b))?;
     let quotient = Number::Integer(a).over(divisor)?;
-    absolute(quotient.times(Number::Integer(b))?)
+    Ok(absolute(quotient.times(Number::Integer(b))?))
 }

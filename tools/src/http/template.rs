@@ -24,19 +24,17 @@ impl Template {
         let mut rest = text;
         while let Some((before, after)) = rest.split_once('{') {
             literal.push_str(before);
-            match after.split_once('}').filter(|(name, _)| is_name(name)) {
-                Some((name, behind)) => {
-                    if !literal.is_empty() {
-                        parts.push(Part::Text(std::mem::take(&mut literal)));
-                    }
-                    parts.push(Part::Argument(name.to_owned()));
-                    rest = behind;
-                }
-                None => {
-                    literal.push('{');
-                    rest = after;
-                }
+            let place = after.split_once('}').filter(|(name, _)| is_name(name));
+            let Some((name, behind)) = place else {
+                literal.push('{');
+                rest = after;
+                continue;
+            };
+            if !literal.is_empty() {
+                parts.push(Part::Text(std::mem::take(&mut literal)));
             }
+            parts.push(Part::Argument(name.to_owned()));
+            rest = behind;
         }
         literal.push_str(rest);
         if !literal.is_empty() {

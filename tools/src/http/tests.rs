@@ -260,7 +260,7 @@ async fn a_status_of_failure_is_an_error_that_says_why() {
             None,
         ),
         ("500 Internal Server Error", "", " ", "without a body", None),
-        ("400 Bad Request", "", &page, &page[..2048], None),
+        ("400 Bad Request", "", &page, &"e".repeat(2048), None),
         ("429 Too Many Requests", "retry-after: 7\r\n", "slow", "429", Some(7000)),
         ("503 Service Unavailable", "retry-after: 99999999\r\n", "", "503", Some(3_600_000)),
         ("503 Service Unavailable", "retry-after: soon\r\n", "", "503", None),

@@ -116,7 +116,7 @@ impl Parser {
     fn operand(&mut self) -> Result<Number, Error> {
         let first = self.next();
         let value = match &first.token {
-            // A sign takes the powers to its right, so that -2^2 is -4, and no factorial of its own.
+            // A sign takes the powers and factorials to its right, so that -2^2 is -4.
             Token::Minus => return Ok(self.nested(&first, Binding::Power)?.negated()),
             Token::Plus => return self.nested(&first, Binding::Power),
             Token::Number(value) => *value,

@@ -109,7 +109,7 @@ impl HttpSpec {
 /// Makes the client that all HTTP tools share: no redirects and no proxy from the environment, so
 /// that a request goes where the team file says.
 ///
-/// Fails if no TLS provider is installed as the default of the process.
+/// The process must have installed a default rustls provider before; without one, this panics.
 pub fn client() -> reqwest::Result<reqwest::Client> {
     reqwest::Client::builder()
         .redirect(Policy::none())

@@ -1,13 +1,40 @@
 //! Tools that are requests to an HTTP server, made from a template.
 
+mod address;
+mod request;
+mod response;
+mod template;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::error::Error as _;
+use std::time::Duration;
+
 use futures_util::future::BoxFuture;
-use serde_json::Value;
-use wire::{CallOutcome, ErrorCode, ToolReply};
+use reqwest::redirect::Policy;
+use serde_json::{Map, Value};
+use tokio::time::timeout;
+use wire::{CallOutcome, EffectClass, ErrorCode, ToolReply};
 
 use crate::secret::SecretRef;
 use crate::tool::{Tool, ToolContext};
+use request::Blueprint;
+use response::Received;
+
+pub use address::ADDRESS_BYTES_MAX;
+
+/// The longest time to connect. A server that is there answers within a second even from far away.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The time before the end of a call in which the tool answers by itself, because it knows what
+/// its caller does not: whether anything was sent. At most a tenth of the call's time.
+const ANSWER_MARGIN: Duration = Duration::from_millis(100);
 
 /// A request template. `{name}` in a text stands for the argument of that name.
+///
+/// A name consists of letters, digits, `_` and `-`; braces around anything else stand for
+/// themselves. A string argument goes in without quotes, any other value as JSON.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HttpSpec {
     /// `GET`, `HEAD`, `POST`, `PUT`, `PATCH` or `DELETE`.
@@ -16,7 +43,7 @@ pub struct HttpSpec {
     pub url: String,
     /// Query parameters; one whose argument is absent or null is left out.
     pub query: Vec<(String, String)>,
-    /// Headers.
+    /// Headers; one whose argument is absent or null is left out.
     pub headers: Vec<(String, HeaderSource)>,
     /// The body.
     pub body: Option<BodyTemplate>,
@@ -43,25 +70,154 @@ pub enum HeaderSource {
 pub enum BodyTemplate {
     /// All arguments that appear nowhere else in the template, as a JSON object.
     Arguments,
-    /// A JSON value in which a text that is exactly `{name}` becomes the argument itself.
+    /// A JSON value in which a text that is exactly `{name}` becomes the argument itself. Members
+    /// and items whose argument is absent are left out.
     Json(Value),
-    /// A text, with `{name}` for arguments.
+    /// A text, with `{name}` for arguments; an absent one is nothing.
     Text(String),
 }
 
+impl HttpSpec {
+    /// Returns what may be repeated, as far as the method tells.
+    pub fn effect(&self) -> EffectClass {
+        match self.method.as_str() {
+            "GET" | "HEAD" => EffectClass::Read,
+            "PUT" | "DELETE" => EffectClass::Idempotent,
+            _ => EffectClass::Once,
+        }
+    }
+
+    /// Returns the faults of the template, also against the JSON Schema of its parameters.
+    pub fn check(&self, parameters: &Value) -> Vec<String> {
+        let mut faults = Blueprint::new(self).err().unwrap_or_default();
+        let properties = parameters.get("properties").and_then(Value::as_object);
+        let known: BTreeSet<&str> =
+            properties.into_iter().flat_map(Map::keys).map(String::as_str).collect();
+        let used = request::names(self);
+        for name in used.iter().filter(|name| !known.contains(name.as_str())) {
+            faults.push(format!("{{{name}}} stands for a parameter that is not declared"));
+        }
+        if self.body != Some(BodyTemplate::Arguments) {
+            for name in known.into_iter().filter(|name| !used.contains(*name)) {
+                faults.push(format!("parameter {name:?} appears nowhere in the request"));
+            }
+        }
+        faults
+    }
+}
+
+/// Makes the client that all HTTP tools share: no redirects and no proxy from the environment, so
+/// that a request goes where the team file says.
+///
+/// The process must have installed a default rustls provider before; without one, this panics.
+pub fn client() -> reqwest::Result<reqwest::Client> {
+    reqwest::Client::builder()
+        .redirect(Policy::none())
+        .no_proxy()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .user_agent(concat!("callboard/", env!("CARGO_PKG_VERSION")))
+        .build()
+}
+
 /// A tool that makes the request of its template.
-pub struct HttpTool;
+///
+/// Every request carries the call's key as `Idempotency-Key` and its span as `traceparent`. If a
+/// call that must not be repeated was perhaps sent and no answer came, its outcome is unknown.
+pub struct HttpTool {
+    /// The template, or why it cannot be used.
+    blueprint: Result<Blueprint, String>,
+    response_bytes_max: usize,
+    effect: EffectClass,
+    client: reqwest::Client,
+}
 
 impl HttpTool {
-    /// Makes the tool.
-    pub fn new(_spec: HttpSpec, _client: reqwest::Client) -> Self {
-        Self
+    /// Makes the tool; a template with faults answers every call with them.
+    #[expect(clippy::needless_pass_by_value, reason = "the tool belongs to its template")]
+    pub fn new(spec: HttpSpec, client: reqwest::Client) -> Self {
+        Self {
+            blueprint: Blueprint::new(&spec).map_err(|faults| faults.join("; ")),
+            response_bytes_max: spec.response_bytes_max,
+            effect: spec.effect(),
+            client,
+        }
+    }
+
+    /// Takes the effect class that the team file declares instead of the method's.
+    #[must_use]
+    pub fn with_effect(mut self, effect: EffectClass) -> Self {
+        self.effect = effect;
+        self
+    }
+
+    async fn exchange(&self, context: &ToolContext, arguments: &Value) -> CallOutcome {
+        let blueprint = match &self.blueprint {
+            Ok(blueprint) => blueprint,
+            Err(faults) => {
+                return CallOutcome::error(
+                    ErrorCode::ToolUnavailable,
+                    format!("the request template of the tool has faults: {faults}"),
+                );
+            }
+        };
+        let none = Map::new();
+        let arguments = arguments.as_object().unwrap_or(&none);
+        let prepared = match blueprint.prepare(&self.client, context, arguments) {
+            Ok(prepared) => prepared,
+            Err(outcome) => return outcome,
+        };
+        let host = blueprint.address.host();
+        let exchange = async {
+            let response = prepared.request.send().await?;
+            Received::read(response, self.response_bytes_max).await
+        };
+        let time = context.remaining.saturating_sub(ANSWER_MARGIN.min(context.remaining / 10));
+        match timeout(time, exchange).await {
+            Ok(Ok(received)) => received.outcome(&prepared.secrets),
+            Ok(Err(error)) => self.broken(&host, &error),
+            Err(_) => {
+                let lost = format!("{host} did not answer within {} ms", time.as_millis());
+                self.lost(ErrorCode::ToolTimeout, lost)
+            }
+        }
+    }
+
+    fn broken(&self, host: &str, error: &reqwest::Error) -> CallOutcome {
+        // The outer errors only say that a request failed, and one of them shows the whole URL.
+        let mut cause = error.source();
+        while let Some(deeper) = cause.and_then(|cause| cause.source()) {
+            cause = Some(deeper);
+        }
+        let cause = cause.map_or_else(|| "no cause given".to_owned(), ToString::to_string);
+        if error.is_builder() {
+            return CallOutcome::error(ErrorCode::ToolFailed, format!("make the request: {cause}"));
+        }
+        if error.is_connect() {
+            let message = format!("connect to {host}: {cause}");
+            return CallOutcome::error(ErrorCode::ToolUnavailable, message);
+        }
+        let lost =
+            format!("the connection to {host} broke before the answer was complete: {cause}");
+        self.lost(ErrorCode::ToolUnavailable, lost)
+    }
+
+    /// The outcome of a request that was perhaps sent and of which no whole answer came.
+    fn lost(&self, code: ErrorCode, message: String) -> CallOutcome {
+        match self.effect {
+            EffectClass::Read | EffectClass::Idempotent => CallOutcome::error(code, message),
+            EffectClass::Once => CallOutcome::Unknown {
+                note: format!("{message}; the request may have taken effect"),
+            },
+        }
     }
 }
 
 impl Tool for HttpTool {
-    fn call<'a>(&'a self, _: &'a ToolContext, _: &'a Value) -> BoxFuture<'a, ToolReply> {
-        let outcome = CallOutcome::error(ErrorCode::ToolUnavailable, "not built");
-        Box::pin(async { ToolReply::Settled { outcome } })
+    fn call<'a>(
+        &'a self,
+        context: &'a ToolContext,
+        arguments: &'a Value,
+    ) -> BoxFuture<'a, ToolReply> {
+        Box::pin(async { ToolReply::Settled { outcome: self.exchange(context, arguments).await } })
     }
 }

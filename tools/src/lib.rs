@@ -2,12 +2,15 @@
 
 #![warn(missing_docs)]
 
+mod argument;
 pub mod builtin;
+pub mod calculate;
 pub mod http;
 pub mod memory;
+pub mod schema;
 pub mod secret;
 pub mod tool;
 
 pub use memory::Memory;
 pub use secret::SecretRef;
-pub use tool::{Tool, ToolContext, ToolDeps, ToolKind, build};
+pub use tool::{Tool, ToolContext, ToolDeps, ToolKind, build, build_as};

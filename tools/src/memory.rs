@@ -1,8 +1,12 @@
 //! What the memory tools need: facts that are kept across sessions.
 
+mod volatile;
+
 use futures_util::future::BoxFuture;
 use wire::entry::{Fact, MemoryChange};
 use wire::{CallKey, WireError};
+
+pub use volatile::{CHANGES_MAX, InMemory};
 
 /// The memory of one team.
 pub trait Memory: Send + Sync {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
-use wire::{CallKey, Name, RunId, SessionId, Timestamp, ToolReply, TraceContext};
+use wire::{CallKey, EffectClass, Name, RunId, SessionId, Timestamp, ToolReply, TraceContext};
 
 use crate::builtin::Builtin;
 use crate::http::{HttpSpec, HttpTool};
@@ -64,10 +64,28 @@ pub struct ToolDeps {
     pub http: reqwest::Client,
 }
 
-/// Makes a tool ready to be called.
+impl ToolKind {
+    /// Returns what may be repeated where the team file says nothing.
+    pub fn effect(&self) -> EffectClass {
+        match self {
+            Self::Builtin(builtin) => builtin.effect(),
+            Self::Http(spec) => spec.effect(),
+        }
+    }
+}
+
+/// Makes a tool ready to be called, of its kind's own effect class.
 pub fn build(kind: &ToolKind, deps: &ToolDeps) -> Arc<dyn Tool> {
+    build_as(kind, kind.effect(), deps)
+}
+
+/// Makes a tool ready to be called, of the effect class that the team file declares. The class
+/// decides whether a call without an answer failed or is unknown.
+pub fn build_as(kind: &ToolKind, effect: EffectClass, deps: &ToolDeps) -> Arc<dyn Tool> {
     match kind {
         ToolKind::Builtin(builtin) => builtin.build(deps),
-        ToolKind::Http(spec) => Arc::new(HttpTool::new(spec.clone(), deps.http.clone())),
+        ToolKind::Http(spec) => {
+            Arc::new(HttpTool::new(spec.clone(), deps.http.clone()).with_effect(effect))
+        }
     }
 }

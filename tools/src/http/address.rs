@@ -1,0 +1,181 @@
+//! The address of a request: a URL whose path and query have places for arguments.
+
+use reqwest::Url;
+use serde_json::{Map, Value};
+
+use super::template::{Template, encode};
+
+/// The longest address, in bytes. Common servers refuse longer ones.
+pub const ADDRESS_BYTES_MAX: usize = 8 * 1024;
+
+/// A URL that arguments can fill but not redirect: scheme and host are fixed, and no argument
+/// adds a path segment, a query parameter or a fragment.
+#[derive(Clone, Debug)]
+pub(super) struct Address {
+    /// The URL with `x` in every place, for its origin.
+    sample: Url,
+    /// Scheme, host and port, as written.
+    front: String,
+    segments: Vec<Template>,
+    query: Vec<Template>,
+}
+
+impl Address {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let scheme = ["https://", "http://"].into_iter().find(|scheme| text.starts_with(scheme));
+        let scheme = scheme.ok_or("the url has to begin with http:// or https://")?;
+        if let Some(bad) = text.chars().find(|c| matches!(c, '\\' | '#') || c.is_whitespace()) {
+            return Err(format!("the url contains {bad:?}; percent-encode it or leave it out"));
+        }
+        let rest = text.strip_prefix(scheme).unwrap_or_default();
+        let host_end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (host, rest) = rest.split_at_checked(host_end).unwrap_or((rest, ""));
+        if host.is_empty() {
+            return Err("the url has no host".to_owned());
+        }
+        if host.contains(['{', '}']) {
+            return Err(format!("the host {host:?} of the url has to be fixed, without arguments"));
+        }
+        if host.contains('@') {
+            return Err("the url contains credentials; put them into a secret header".to_owned());
+        }
+        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let address = Self {
+            sample: parse_sample(text)?,
+            front: format!("{scheme}{host}"),
+            segments: path.split('/').skip(1).map(Template::parse).collect(),
+            query: query.split('&').filter(|part| !part.is_empty()).map(Template::parse).collect(),
+        };
+        Ok(address)
+    }
+
+    /// Returns host and port, for messages.
+    pub(super) fn host(&self) -> String {
+        let host = self.sample.host_str().unwrap_or_default();
+        self.sample.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+    }
+
+    /// Fills in the arguments; a query parameter of the URL whose argument is absent is left out.
+    pub(super) fn fill(&self, arguments: &Map<String, Value>) -> Result<Url, String> {
+        let mut text = self.front.clone();
+        for segment in &self.segments {
+            text.push('/');
+            let filled = segment
+                .fill(arguments, encode)
+                .map_err(|name| format!("argument {name:?} is needed for the address"))?;
+            if let Some(name) = segment.names().next() {
+                refuse_step(&filled, name)?;
+            }
+            text.push_str(&filled);
+        }
+        for (index, part) in
+            self.query.iter().filter_map(|part| part.fill(arguments, encode).ok()).enumerate()
+        {
+            text.push(if index == 0 { '?' } else { '&' });
+            text.push_str(&part);
+        }
+        let url = Url::parse(&text).map_err(|error| format!("make the address: {error}"))?;
+        if url.origin() != self.sample.origin() {
+            return Err("the arguments change the host of the address".to_owned());
+        }
+        Ok(url)
+    }
+}
+
+/// Refuses a segment that is nothing or a step up or nowhere. Encoding does not help here: URL
+/// parsers take `%2e%2e` for `..`.
+fn refuse_step(segment: &str, name: &str) -> Result<(), String> {
+    let plain = segment.to_ascii_lowercase().replace("%2e", ".");
+    if matches!(plain.as_str(), "" | "." | "..") {
+        return Err(format!("argument {name:?} makes the path segment {plain:?}"));
+    }
+    Ok(())
+}
+
+fn parse_sample(text: &str) -> Result<Url, String> {
+    let mut places = Map::new();
+    let template = Template::parse(text);
+    for name in template.names() {
+        places.insert(name.to_owned(), Value::from("x"));
+    }
+    let sample = template.fill_plain(&places).unwrap_or_default();
+    Url::parse(&sample).map_err(|error| format!("the url cannot be read: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn fill(url: &str, arguments: &Value) -> Result<String, String> {
+        Address::parse(url)?.fill(arguments.as_object().unwrap()).map(String::from)
+    }
+
+    #[test]
+    fn arguments_stay_in_their_segment() {
+        let cases = [
+            ("http://h/a/{x}/b", json!({"x": "c d"}), Ok("http://h/a/c%20d/b")),
+            ("http://h/{x}", json!({"x": "a/b?c#d&e=f%"}), Ok("http://h/a%2Fb%3Fc%23d%26e%3Df%25")),
+            ("http://h/{x}", json!({"x": "\\..\\@evil:80"}), Ok("http://h/%5C..%5C%40evil%3A80")),
+            ("http://h/{x}", json!({"x": "Graz ä"}), Ok("http://h/Graz%20%C3%A4")),
+            ("http://h/{x},{y}", json!({"x": 1.5, "y": true}), Ok("http://h/1.5,true")),
+            ("http://h/v{x}", json!({"x": ""}), Ok("http://h/v")),
+            ("http://h:81?a={x}&b={y}", json!({"x": "1&b=2"}), Ok("http://h:81/?a=1%26b%3D2")),
+            ("http://h/p?a={x}&k=v", json!({"x": null}), Ok("http://h/p?k=v")),
+            ("http://h/{x}", json!({"x": ".."}), Err("makes the path segment \"..\"")),
+            ("http://h/.{x}", json!({"x": "."}), Err("makes the path segment \"..\"")),
+            ("http://h/%2E{x}", json!({"x": "."}), Err("makes the path segment \"..\"")),
+            ("http://h/{x}", json!({"x": ""}), Err("makes the path segment \"\"")),
+            ("http://h/{x}", json!({}), Err("argument \"x\" is needed")),
+            ("http://h/{x}", json!({"x": null}), Err("argument \"x\" is needed")),
+        ];
+        for (url, arguments, expected) in cases {
+            match (fill(url, &arguments), expected) {
+                (Ok(filled), Ok(expected)) => assert_eq!(filled, expected, "{url} {arguments}"),
+                (Err(error), Err(part)) => assert!(error.contains(part), "{url}: {error}"),
+                (result, _) => panic!("{url} {arguments}: {result:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn addresses_that_could_lead_elsewhere_are_refused() {
+        for (url, fault) in [
+            ("", "begin with http:// or https://"),
+            ("ftp://h/", "begin with http:// or https://"),
+            ("{base}/x", "begin with http:// or https://"),
+            ("http://{host}/x", "has to be fixed"),
+            ("http://h.{zone}", "has to be fixed"),
+            ("http://h:{port}/", "has to be fixed"),
+            ("http://u:p@h/", "credentials"),
+            ("http://h\\{x}", "contains '\\\\'"),
+            ("http://h/#{x}", "contains '#'"),
+            ("http://h/a b", "contains ' '"),
+            ("http:///x", "no host"),
+            ("http:///{x}/", "no host"),
+            ("http://h:99999/", "cannot be read"),
+            ("http://", "no host"),
+            ("http://?{x}", "no host"),
+        ] {
+            let error = Address::parse(url).map(|address| address.host()).expect_err(url);
+            assert!(error.contains(fault), "{url}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_argument_moves_the_request(first in "\\PC{0,12}", second in "[./%\\\\2eE?#]{0,6}") {
+            let arguments = json!({"x": first, "y": second});
+            if let Ok(filled) = fill("http://h:8/a/{x}/b/{y}?q={y}", &arguments) {
+                let url = Url::parse(&filled).unwrap();
+                let segments: Vec<&str> = url.path_segments().unwrap().collect();
+                prop_assert_eq!((segments.len(), segments[0], segments[2]), (4, "a", "b"));
+                prop_assert_eq!((url.host_str(), url.port()), (Some("h"), Some(8)));
+                prop_assert_eq!(url.query_pairs().count(), 1);
+                prop_assert_eq!(url.fragment(), None);
+            }
+        }
+    }
+}

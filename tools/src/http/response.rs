@@ -1,0 +1,125 @@
+//! Reads a response and says what it means for the call.
+
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, LOCATION, RETRY_AFTER};
+use reqwest::{Response, StatusCode};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use wire::{CallOutcome, ErrorCode, WireError};
+
+/// The most bytes of an error's body that are passed on: enough for what went wrong, and not a
+/// whole page.
+const ERROR_BYTES_MAX: usize = 2 * 1024;
+
+/// The most seconds of a `Retry-After` that are passed on, an hour; no call waits longer.
+const RETRY_AFTER_S_MAX: u64 = 3600;
+
+/// Secrets shorter than this are not looked for in answers: they would occur by chance.
+const REDACTED_BYTES_MIN: usize = 6;
+
+/// A response that is there, up to the bound of its body.
+pub(super) struct Received {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Vec<u8>,
+    /// The body goes on behind the bound.
+    cut: bool,
+}
+
+impl Received {
+    /// Reads the body until it ends or `bytes_max` are read.
+    pub(super) async fn read(
+        mut response: Response,
+        bytes_max: usize,
+    ) -> Result<Self, reqwest::Error> {
+        let status = response.status();
+        let headers = std::mem::take(response.headers_mut());
+        let mut body = Vec::new();
+        let mut cut = false;
+        while let Some(chunk) = response.chunk().await? {
+            let room = bytes_max.saturating_sub(body.len());
+            body.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
+            if chunk.len() > room {
+                cut = true;
+                break;
+            }
+        }
+        Ok(Self { status, headers, body, cut })
+    }
+
+    /// Says how the call ended.
+    pub(super) fn outcome(&self, secrets: &[SecretString]) -> CallOutcome {
+        let text = redacted(text(&self.body, self.cut), secrets);
+        if self.status.is_success() {
+            return CallOutcome::Ok { output: self.output(text) };
+        }
+        let status = self.status;
+        let message = if status.is_redirection() {
+            let target = redacted(self.header(&LOCATION).unwrap_or("nowhere").to_owned(), secrets);
+            format!(
+                "the server answered {status} and points to {}; redirects are not followed, so put \
+                 the final address into the tool's url",
+                excerpt(&target)
+            )
+        } else if text.trim().is_empty() {
+            format!("the server answered {status} without a body")
+        } else {
+            format!("the server answered {status}: {}", excerpt(&text))
+        };
+        let mut error = WireError::new(ErrorCode::ToolFailed, message);
+        error.retry_after_ms = self
+            .header(&RETRY_AFTER)
+            .and_then(|seconds| seconds.trim().parse::<u64>().ok())
+            .map(|seconds| seconds.min(RETRY_AFTER_S_MAX) * 1000);
+        CallOutcome::Error { error }
+    }
+
+    fn output(&self, text: String) -> Value {
+        if self.cut {
+            return Value::String(format!("{text}\n[cut after {} bytes]", self.body.len()));
+        }
+        if text.is_empty() {
+            return Value::String(format!("the server answered {} without a body", self.status));
+        }
+        if self.is_json()
+            && let Ok(value) = serde_json::from_str(&text)
+        {
+            return value;
+        }
+        Value::String(text)
+    }
+
+    fn is_json(&self) -> bool {
+        let essence = self.header(&CONTENT_TYPE).and_then(|value| value.split(';').next());
+        let essence = essence.unwrap_or_default().trim().to_ascii_lowercase();
+        essence == "application/json" || essence.ends_with("+json")
+    }
+
+    fn header(&self, name: &HeaderName) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+}
+
+/// Takes bytes as text; a character that the cut went through is dropped.
+fn text(bytes: &[u8], cut: bool) -> String {
+    let whole = match std::str::from_utf8(bytes) {
+        Err(error) if cut && error.error_len().is_none() => bytes.get(..error.valid_up_to()),
+        _ => None,
+    };
+    String::from_utf8_lossy(whole.unwrap_or(bytes)).into_owned()
+}
+
+/// Takes out the secrets of the request, should the server send one back.
+fn redacted(mut text: String, secrets: &[SecretString]) -> String {
+    for secret in secrets {
+        let secret = secret.expose_secret();
+        if secret.len() >= REDACTED_BYTES_MIN && text.contains(secret) {
+            text = text.replace(secret, "[secret]");
+        }
+    }
+    text
+}
+
+/// Returns the first [`ERROR_BYTES_MAX`] bytes.
+fn excerpt(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(ERROR_BYTES_MAX)).unwrap_or(text)
+}

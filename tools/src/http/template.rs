@@ -1,0 +1,146 @@
+//! Texts with places for arguments.
+
+use serde_json::{Map, Value};
+
+/// A text in which `{name}` stands for the argument of that name.
+///
+/// A name consists of letters, digits, `_` and `-`; braces around anything else stand for
+/// themselves, so that JSON and queries can be written as they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Template {
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Argument(String),
+}
+
+impl Template {
+    pub(super) fn parse(text: &str) -> Self {
+        let mut parts = Vec::new();
+        let mut literal = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('{') {
+            literal.push_str(before);
+            let place = after.split_once('}').filter(|(name, _)| is_name(name));
+            let Some((name, behind)) = place else {
+                literal.push('{');
+                rest = after;
+                continue;
+            };
+            if !literal.is_empty() {
+                parts.push(Part::Text(std::mem::take(&mut literal)));
+            }
+            parts.push(Part::Argument(name.to_owned()));
+            rest = behind;
+        }
+        literal.push_str(rest);
+        if !literal.is_empty() {
+            parts.push(Part::Text(literal));
+        }
+        Self { parts }
+    }
+
+    /// Returns the names of the arguments, in order.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Argument(name) => Some(name.as_str()),
+            Part::Text(_) => None,
+        })
+    }
+
+    /// Returns the name if the text is one argument and nothing else.
+    pub(super) fn whole(&self) -> Option<&str> {
+        match self.parts.as_slice() {
+            [Part::Argument(name)] => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Fills in the arguments as `write` writes them; the error names one that is absent or null.
+    pub(super) fn fill(
+        &self,
+        arguments: &Map<String, Value>,
+        write: impl Fn(&str, &mut String),
+    ) -> Result<String, &str> {
+        let mut filled = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Text(text) => filled.push_str(text),
+                Part::Argument(name) => {
+                    let value = present(arguments, name).ok_or(name.as_str())?;
+                    write(&to_text(value), &mut filled);
+                }
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Fills in the arguments as they are.
+    pub(super) fn fill_plain(&self, arguments: &Map<String, Value>) -> Result<String, &str> {
+        self.fill(arguments, |value, filled| filled.push_str(value))
+    }
+}
+
+/// Returns an argument that is there and not null.
+pub(super) fn present<'a>(arguments: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    arguments.get(name).filter(|value| !value.is_null())
+}
+
+/// Writes a value as it stands in a text: a string without quotes, all else as JSON.
+pub(super) fn to_text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Percent-encodes all but the characters that mean nothing in any part of a URL.
+pub(super) fn encode(value: &str, encoded: &mut String) {
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push('%');
+            for digit in [byte >> 4, byte & 15] {
+                let digit = char::from_digit(digit.into(), 16).unwrap_or('0');
+                encoded.push(digit.to_ascii_uppercase());
+            }
+        }
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_names_in_braces_are_places() {
+        let cases: [(&str, &[&str], Result<&str, &str>); 9] = [
+            ("", &[], Ok("")),
+            ("plain", &[], Ok("plain")),
+            ("{a}", &["a"], Ok("1")),
+            ("{a}{b-c}/{a}", &["a", "b-c", "a"], Ok("1x y/1")),
+            ("{\"k\":{\"v\":\"{a}\"}}", &["a"], Ok("{\"k\":{\"v\":\"1\"}}")),
+            ("{ a } {} {a", &[], Ok("{ a } {} {a")),
+            ("{{a}}", &["a"], Ok("{1}")),
+            ("{list}", &["list"], Ok("[1,\"x\"]")),
+            ("{a}{none}{null}", &["a", "none", "null"], Err("none")),
+        ];
+        let arguments = json!({"a": 1, "b-c": "x y", "list": [1, "x"], "null": null});
+        let arguments = arguments.as_object().unwrap();
+        for (text, names, filled) in cases {
+            let template = Template::parse(text);
+            assert_eq!(template.names().collect::<Vec<_>>(), names, "{text}");
+            assert_eq!(template.fill_plain(arguments), filled.map(str::to_owned), "{text}");
+        }
+        assert_eq!(Template::parse("{null}").fill_plain(arguments), Err("null"));
+        assert_eq!(Template::parse("{a}").whole(), Some("a"));
+        assert_eq!(Template::parse("{a} ").whole(), None);
+    }
+}

@@ -1,0 +1,423 @@
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use wire::{
+    CallKey, CallOutcome, EffectClass, ErrorCode, Name, RunId, SessionId, Timestamp, ToolReply,
+    TraceContext,
+};
+
+use super::{BodyTemplate, HeaderSource, HttpSpec, HttpTool, client};
+use crate::secret::SecretRef;
+use crate::tool::{Tool, ToolContext};
+
+/// What the server does once it has read a request.
+enum Answer {
+    /// Sends these bytes and closes.
+    Bytes(String),
+    /// Keeps the connection and sends nothing more than these bytes.
+    Hang(String),
+}
+
+/// A request as the server read it.
+struct Seen {
+    line: String,
+    headers: BTreeMap<String, String>,
+    body: String,
+}
+
+/// Serves one request; the task ends with what was read.
+async fn server(answer: Answer) -> (String, JoinHandle<Seen>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    let task = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let seen = read_request(&mut stream).await;
+        match answer {
+            Answer::Bytes(bytes) => {
+                stream.write_all(bytes.as_bytes()).await.unwrap();
+                stream.shutdown().await.unwrap();
+                seen
+            }
+            Answer::Hang(bytes) => {
+                stream.write_all(bytes.as_bytes()).await.unwrap();
+                std::future::pending().await
+            }
+        }
+    });
+    (base, task)
+}
+
+async fn read_request(stream: &mut TcpStream) -> Seen {
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    reader.read_line(&mut line).await.unwrap();
+    let mut headers = BTreeMap::new();
+    loop {
+        let mut header = String::new();
+        reader.read_line(&mut header).await.unwrap();
+        let Some((name, value)) = header.trim_end().split_once(": ") else { break };
+        headers.insert(name.to_owned(), value.to_owned());
+    }
+    let length = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).await.unwrap();
+    Seen { line: line.trim_end().to_owned(), headers, body: String::from_utf8(body).unwrap() }
+}
+
+fn answer(status: &str, headers: &str, body: &str) -> Answer {
+    let length = body.len();
+    Answer::Bytes(format!("HTTP/1.1 {status}\r\n{headers}content-length: {length}\r\n\r\n{body}"))
+}
+
+fn spec(method: &str, url: String) -> HttpSpec {
+    HttpSpec {
+        method: method.to_owned(),
+        url,
+        query: Vec::new(),
+        headers: Vec::new(),
+        body: None,
+        response_bytes_max: 8 * 1024,
+    }
+}
+
+fn template(name: &str, text: &str) -> (String, HeaderSource) {
+    (name.to_owned(), HeaderSource::Template(text.to_owned()))
+}
+
+fn context(remaining: Duration) -> ToolContext {
+    let team = Name::new("team").unwrap();
+    let run = RunId::new("r").unwrap();
+    ToolContext {
+        call: CallKey::new("0123abcd").unwrap(),
+        tool: Name::new("tool").unwrap(),
+        agent: Name::new("agent").unwrap(),
+        session: SessionId::new("s").unwrap(),
+        trace: TraceContext::root(&team, &run),
+        team,
+        run,
+        now: Timestamp::default(),
+        remaining,
+    }
+}
+
+fn tool(spec: HttpSpec) -> HttpTool {
+    // Every test may come first; that another one did is no fault.
+    let _installed = rustls::crypto::ring::default_provider().install_default();
+    HttpTool::new(spec, client().unwrap())
+}
+
+async fn call_within(tool: &HttpTool, arguments: Value, time: Duration) -> CallOutcome {
+    match tool.call(&context(time), &arguments).await {
+        ToolReply::Settled { outcome } => outcome,
+        ToolReply::Suspended { question } => panic!("suspended: {question}"),
+    }
+}
+
+async fn call(spec: HttpSpec, arguments: Value) -> CallOutcome {
+    call_within(&tool(spec), arguments, Duration::from_secs(20)).await
+}
+
+fn error(outcome: CallOutcome) -> wire::WireError {
+    match outcome {
+        CallOutcome::Error { error } => error,
+        other => panic!("no error: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_request_carries_what_the_template_says() {
+    let (base, server) = server(answer("200 OK", "", "done")).await;
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    writeln!(file, "s3cret-key").unwrap();
+    let secret = HeaderSource::Secret {
+        prefix: "Bearer ".to_owned(),
+        secret: SecretRef::File(file.path().to_owned()),
+    };
+    let mut spec = spec("POST", format!("{base}/v1/{{city}}/now?fixed=1"));
+    spec.query = [("q", "{words}"), ("tag", "{tags}"), ("left", "{absent}"), ("n", "no. {n}")]
+        .map(|(name, text)| (name.to_owned(), text.to_owned()))
+        .to_vec();
+    spec.headers = vec![
+        template("Accept", "text/plain"),
+        template("X-City", "in {city}"),
+        template("X-Absent", "{absent}"),
+        ("Authorization".to_owned(), secret),
+    ];
+    spec.body = Some(BodyTemplate::Arguments);
+    let arguments = json!({
+        "city": "St. Pölten/..", "words": "a&b=c d", "tags": ["x", 1], "n": 2, "deep": {"k": null},
+    });
+    assert_eq!(call(spec, arguments).await, CallOutcome::text("done"));
+    let seen = server.await.unwrap();
+    assert_eq!(
+        seen.line,
+        "POST /v1/St.%20P%C3%B6lten%2F../now?fixed=1&q=a%26b%3Dc+d&tag=x&tag=1&n=no.+2 HTTP/1.1"
+    );
+    assert_eq!(seen.body, r#"{"deep":{"k":null}}"#);
+    let trace = context(Duration::ZERO).trace.to_string();
+    for (name, value) in [
+        ("accept", Some("text/plain")),
+        ("authorization", Some("Bearer s3cret-key")),
+        ("content-type", Some("application/json")),
+        ("idempotency-key", Some("0123abcd")),
+        ("traceparent", Some(trace.as_str())),
+        ("x-absent", None),
+    ] {
+        assert_eq!(seen.headers.get(name).map(String::as_str), value, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn bodies_are_made_of_arguments() {
+    let json_body = BodyTemplate::Json(json!({
+        "exact": "{n}", "inside": "no. {n}", "absent": "{absent}", "null": "{null}",
+        "list": ["{list}", "{absent}", true], "fixed": {"k": "{ n }"},
+    }));
+    let text_body = BodyTemplate::Text("{\"q\": \"{n}\"}{absent} {n}".to_owned());
+    let cases = [
+        (
+            json_body,
+            "application/json",
+            r#"{"exact":1.5,"inside":"no. 1.5","null":null,"list":[["a"],true],"fixed":{"k":"{ n }"}}"#,
+        ),
+        (text_body, "text/plain; charset=utf-8", r#"{"q": "1.5"} 1.5"#),
+        (BodyTemplate::Json(json!("{absent}")), "application/json", "null"),
+    ];
+    for (body, content_type, expected) in cases {
+        let (base, server) = server(answer("204 No Content", "", "")).await;
+        let spec = HttpSpec { body: Some(body), ..spec("PUT", base) };
+        let outcome = call(spec, json!({"n": 1.5, "null": null, "list": ["a"]})).await;
+        assert_eq!(outcome.to_text(), "the server answered 204 No Content without a body");
+        let seen = server.await.unwrap();
+        assert_eq!(seen.body, expected);
+        assert_eq!(seen.headers["content-type"], content_type);
+    }
+}
+
+#[tokio::test]
+async fn a_content_type_of_the_template_stays() {
+    let (base, server) = server(answer("200 OK", "", "x")).await;
+    let mut spec = spec("POST", base);
+    spec.headers = vec![template("content-type", "application/graphql")];
+    spec.body = Some(BodyTemplate::Text("{ me }".to_owned()));
+    call(spec, json!({})).await;
+    let seen = server.await.unwrap();
+    assert_eq!(
+        (seen.body.as_str(), &*seen.headers["content-type"]),
+        ("{ me }", "application/graphql")
+    );
+}
+
+#[tokio::test]
+async fn answers_become_json_or_text() {
+    let long = "ä".repeat(5000);
+    let cut = format!("{}\n[cut after 8192 bytes]", "ä".repeat(4096));
+    let json_type = "content-type: application/json; charset=utf-8\r\n";
+    let cases = [
+        (json_type, r#"{"a": [1]}"#, json!({"a": [1]})),
+        ("content-type: application/problem+json\r\n", "7", json!(7)),
+        (json_type, "{broken", json!("{broken")),
+        ("content-type: text/plain\r\n", "7", json!("7")),
+        ("", "7", json!("7")),
+        (json_type, &long, json!(cut)),
+        ("", "", json!("the server answered 200 OK without a body")),
+    ];
+    for (headers, body, output) in cases {
+        let (base, _server) = server(answer("200 OK", headers, body)).await;
+        assert_eq!(call(spec("GET", base), json!({})).await, CallOutcome::Ok { output });
+    }
+}
+
+#[tokio::test]
+async fn a_cut_goes_between_characters() {
+    let (base, _server) = server(answer("200 OK", "", "aää")).await;
+    let spec = HttpSpec { response_bytes_max: 4, ..spec("GET", base) };
+    assert_eq!(call(spec, json!({})).await, CallOutcome::text("aä\n[cut after 4 bytes]"));
+}
+
+#[tokio::test]
+async fn an_endless_answer_is_cut() {
+    let head = "HTTP/1.1 200 OK\r\n\r\n".to_owned();
+    let (base, _server) = server(Answer::Hang(head + &"x".repeat(9000))).await;
+    let text = call(spec("GET", base), json!({})).await.to_text();
+    assert!(text.ends_with("xx\n[cut after 8192 bytes]"), "{text}");
+}
+
+#[tokio::test]
+async fn a_status_of_failure_is_an_error_that_says_why() {
+    let page = "e".repeat(5000);
+    let cases = [
+        (
+            "404 Not Found",
+            "",
+            "no such city",
+            "the server answered 404 Not Found: no such city",
+            None,
+        ),
+        ("500 Internal Server Error", "", " ", "without a body", None),
+        ("400 Bad Request", "", &page, &"e".repeat(2048), None),
+        ("429 Too Many Requests", "retry-after: 7\r\n", "slow", "429", Some(7000)),
+        ("503 Service Unavailable", "retry-after: 99999999\r\n", "", "503", Some(3_600_000)),
+        ("503 Service Unavailable", "retry-after: soon\r\n", "", "503", None),
+        (
+            "302 Found",
+            "location: http://elsewhere/x\r\n",
+            "",
+            "points to http://elsewhere/x;",
+            None,
+        ),
+    ];
+    for (status, headers, body, part, retry_after_ms) in cases {
+        let (base, _server) = server(answer(status, headers, body)).await;
+        let error = error(call(spec("POST", base), json!({})).await);
+        assert_eq!((error.code, error.retry_after_ms), (ErrorCode::ToolFailed, retry_after_ms));
+        assert!(error.message.contains(part), "{status}: {}", error.message);
+        assert!(error.message.len() < 2200, "{}", error.message.len());
+    }
+}
+
+#[tokio::test]
+async fn no_answer_is_unknown_only_for_what_must_not_be_repeated() {
+    use EffectClass::{Idempotent, Once, Read};
+    let short = Duration::from_millis(300);
+    let long = Duration::from_secs(20);
+    let partial = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nabc";
+    let unknown = None;
+    for (effect, sent, hangs, time, expected) in [
+        (Read, "", true, short, Some(ErrorCode::ToolTimeout)),
+        (Idempotent, "", true, short, Some(ErrorCode::ToolTimeout)),
+        (Once, "", true, short, unknown),
+        (Read, partial, true, short, Some(ErrorCode::ToolTimeout)),
+        (Once, partial, true, short, unknown),
+        (Read, "", false, long, Some(ErrorCode::ToolUnavailable)),
+        (Once, "", false, long, unknown),
+        (Idempotent, partial, false, long, Some(ErrorCode::ToolUnavailable)),
+        (Once, partial, false, long, unknown),
+    ] {
+        let bytes = sent.to_owned();
+        let answer = if hangs { Answer::Hang(bytes) } else { Answer::Bytes(bytes) };
+        let (base, _server) = server(answer).await;
+        let tool = tool(spec("POST", base)).with_effect(effect);
+        let outcome = call_within(&tool, json!({}), time).await;
+        let code = match &outcome {
+            CallOutcome::Error { error } => Some(error.code),
+            CallOutcome::Unknown { note } => {
+                assert!(note.contains("may have taken effect"), "{note}");
+                None
+            }
+            CallOutcome::Ok { .. } => panic!("{outcome:?}"),
+        };
+        assert_eq!(code, expected, "{effect:?} {sent:?} {hangs}: {outcome:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_was_not_sent_is_never_unknown() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let mut crlf = spec("POST", base.clone());
+    crlf.headers = vec![template("X-A", "{x}")];
+    let mut missing = spec("POST", base.clone());
+    let secret = SecretRef::File("does-not-exist".into());
+    missing.headers =
+        vec![("X-A".to_owned(), HeaderSource::Secret { prefix: String::new(), secret })];
+    let mut wide = spec("POST", base.clone());
+    wide.query = vec![("x".to_owned(), "{wide}".to_owned())];
+    let cases = [
+        (spec("POST", base.clone()), ErrorCode::ToolUnavailable, "connect to 127.0.0.1:"),
+        (crlf, ErrorCode::InvalidArguments, "header x-a would contain a line break"),
+        (missing, ErrorCode::SecretMissing, "does-not-exist"),
+        (wide, ErrorCode::InvalidArguments, "more than 8192"),
+        (spec("POST", format!("{base}/{{up}}")), ErrorCode::InvalidArguments, "\"..\""),
+        (spec("BREW", base), ErrorCode::ToolUnavailable, "method \"BREW\" is none of"),
+    ];
+    for (spec, code, part) in cases {
+        let arguments = json!({"x": "a\r\nX-B: c", "up": "..", "wide": "w".repeat(9000)});
+        let error = error(call(spec, arguments).await);
+        assert_eq!(error.code, code, "{}", error.message);
+        assert!(error.message.contains(part), "{}", error.message);
+    }
+}
+
+#[tokio::test]
+async fn a_secret_that_comes_back_is_not_shown() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    write!(file, "hunter2-hunter2").unwrap();
+    let echo = "you sent hunter2-hunter2";
+    for (status, headers) in [
+        ("200 OK", ""),
+        ("200 OK", "content-type: application/json\r\n"),
+        ("401 Unauthorized", ""),
+        ("302 Found", "location: /?key=hunter2-hunter2\r\n"),
+    ] {
+        let (base, _server) = server(answer(status, headers, &json!(echo).to_string())).await;
+        let mut spec = spec("GET", base);
+        let secret = SecretRef::File(file.path().to_owned());
+        spec.headers =
+            vec![("X-Key".to_owned(), HeaderSource::Secret { prefix: String::new(), secret })];
+        let text = call(spec, json!({})).await.to_text();
+        assert!(text.contains("[secret]") && !text.contains("hunter2"), "{text}");
+    }
+}
+
+#[test]
+fn a_check_lists_every_fault() {
+    let parameters = json!({"type": "object", "properties": {"city": {}, "unused": {}}});
+    let mut bad = spec("FETCH", "gopher://h/{city}/{country}".to_owned());
+    bad.query = vec![("q".to_owned(), "{word}".to_owned())];
+    bad.headers = vec![
+        template("no name", "x"),
+        template("Host", "x"),
+        template("X-A", "a\nb"),
+        template("X-B", "{token}"),
+    ];
+    bad.response_bytes_max = 0;
+    let faults = bad.check(&parameters);
+    for part in [
+        "method \"FETCH\" is none of GET, HEAD, POST, PUT, PATCH, DELETE",
+        "begin with http:// or https://",
+        "\"no name\" is no name of a header",
+        "header \"Host\" is set by the runtime",
+        "header \"X-A\" contains a line break",
+        "response_bytes_max",
+        "{country} stands for a parameter that is not declared",
+        "{word} stands for",
+        "{token} stands for",
+        "parameter \"unused\" appears nowhere",
+    ] {
+        assert!(faults.iter().any(|fault| fault.contains(part)), "{part}: {faults:#?}");
+    }
+    assert_eq!(faults.len(), 10, "{faults:#?}");
+}
+
+#[test]
+fn a_check_passes_what_can_be_sent() {
+    let parameters = json!({"type": "object", "properties": {"city": {}, "more": {}}});
+    let mut good = spec("POST", "https://h:8/{city}?u=1".to_owned());
+    good.body = Some(BodyTemplate::Arguments);
+    assert_eq!(good.check(&parameters), Vec::<String>::new());
+    good.body = Some(BodyTemplate::Json(json!({"a": ["{more}"]})));
+    assert_eq!(good.check(&parameters), Vec::<String>::new());
+    good.method = "GET".to_owned();
+    assert_eq!(good.check(&parameters), ["a GET request has no body"]);
+}
+
+#[test]
+fn the_method_tells_what_may_be_repeated() {
+    for (method, effect) in [
+        ("GET", EffectClass::Read),
+        ("HEAD", EffectClass::Read),
+        ("PUT", EffectClass::Idempotent),
+        ("DELETE", EffectClass::Idempotent),
+        ("POST", EffectClass::Once),
+        ("PATCH", EffectClass::Once),
+    ] {
+        assert_eq!(spec(method, String::new()).effect(), effect, "{method}");
+    }
+}

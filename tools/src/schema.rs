@@ -1,0 +1,94 @@
+//! Checks JSON Schemas of parameters.
+
+use serde_json::Value;
+
+/// The largest schema of parameters, in bytes of JSON. It travels with every model request.
+pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
+
+/// The dialect that schemas are read by; one that names another is refused.
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+/// Checks that a value is a JSON Schema 2020-12 of an object, as the parameters of a tool are.
+///
+/// The error says what is wrong and where, as a JSON pointer into the schema.
+pub fn check_parameters(schema: &Value) -> Result<(), String> {
+    let Some(root) = schema.as_object() else {
+        return Err("the schema of the parameters has to be an object".to_owned());
+    };
+    let bytes = schema.to_string().len();
+    if bytes > SCHEMA_BYTES_MAX {
+        return Err(format!("the schema has {bytes} bytes, more than {SCHEMA_BYTES_MAX}"));
+    }
+    if let Some(dialect) = root.get("$schema")
+        && dialect.as_str().map(|dialect| dialect.trim_end_matches('#')) != Some(DIALECT)
+    {
+        return Err(format!("\"$schema\" is {dialect}; only {DIALECT} is read"));
+    }
+    if root.get("type") != Some(&Value::from("object")) {
+        return Err("the schema of the parameters needs \"type\": \"object\"".to_owned());
+    }
+    jsonschema::draft202012::meta::validate(schema).map_err(|error| at(&error))?;
+    // Patterns and references are valid only if they also compile.
+    jsonschema::draft202012::new(schema).map_err(|error| at(&error))?;
+    Ok(())
+}
+
+fn at(error: &jsonschema::ValidationError<'_>) -> String {
+    let path = error.instance_path().to_string();
+    if path.is_empty() { error.to_string() } else { format!("{path}: {error}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_valid_schemas_of_objects_pass() {
+        let long = "x".repeat(SCHEMA_BYTES_MAX);
+        let cases = [
+            (json!({"type": "object"}), None),
+            (json!({"type": "object", "$schema": DIALECT}), None),
+            (
+                json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}},
+                    "$defs": {"a": {"type": "string", "pattern": "^a+$"}}}),
+                None,
+            ),
+            (json!("object"), Some("has to be an object")),
+            (json!(true), Some("has to be an object")),
+            (json!({}), Some("\"type\": \"object\"")),
+            (json!({"type": "string"}), Some("\"type\": \"object\"")),
+            (json!({"type": ["object", "null"]}), Some("\"type\": \"object\"")),
+            (json!({"type": "object", "description": long}), Some("more than 65536")),
+            (
+                json!({"type": "object", "$schema": "http://json-schema.org/draft-07/schema#"}),
+                Some("only https://json-schema.org/draft/2020-12/schema is read"),
+            ),
+            (
+                json!({"type": "object", "properties": {"a": {"type": "text"}}}),
+                Some("/properties/a/type: "),
+            ),
+            (json!({"type": "object", "required": "a"}), Some("/required: ")),
+            (
+                json!({"type": "object", "properties": {"a": {"pattern": "("}}}),
+                Some("/properties/a/pattern: "),
+            ),
+            (
+                json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/none"}}}),
+                Some("none"),
+            ),
+            (
+                json!({"type": "object", "properties": {"a": {"$ref": "http://example.com/s"}}}),
+                Some("example.com"),
+            ),
+        ];
+        for (schema, fault) in cases {
+            match (check_parameters(&schema), fault) {
+                (Ok(()), None) => {}
+                (Err(message), Some(part)) => assert!(message.contains(part), "{message}"),
+                (result, _) => panic!("{schema}: {result:?}"),
+            }
+        }
+    }
+}

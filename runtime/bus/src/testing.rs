@@ -147,22 +147,18 @@ fn port_in(ports: &[u8]) -> Option<u16> {
     ports.nats.first()?.rsplit(':').next()?.parse().ok()
 }
 
-/// Returns the path of the server; installs it where it is not there.
+/// Installs the server where it is not there yet, and returns its path.
 fn binary() -> Result<PathBuf, Error> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let binary = root.join(".tools/nats/bin/nats-server");
     let tools = root.join(".tools");
     std::fs::create_dir_all(&tools)?;
     // Test processes run side by side; one installs and the others wait for it.
     let lock = File::create(tools.join("nats.lock"))?;
     lock.lock()?;
-    if !binary.exists() {
-        let output = Command::new(root.join("tests/nats-server.sh"))
-            .output()
-            .map_err(|error| Error::Missing(error.to_string()))?;
-        if !output.status.success() {
-            return Err(Error::Missing(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
-        }
+    let output = Command::new(root.join("tests/nats-server.sh")).output()?;
+    if output.status.success() {
+        Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
+    } else {
+        Err(Error::Missing(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
     }
-    Ok(binary)
 }

@@ -1,1 +1,38 @@
-//! Placeholder.
+//! The bus: NATS, and a twin inside the process with the same semantics.
+//!
+//! A [`Bus`] publishes, asks and subscribes; which kind it is shows nowhere but in how it was
+//! made. Both kinds pass one conformance suite. Delivery is at most once, as in core NATS; what
+//! must not be lost is kept by those above.
+
+#![warn(missing_docs)]
+
+mod bus;
+mod check;
+mod error;
+mod local;
+mod message;
+mod nats;
+mod pending;
+mod router;
+mod service;
+mod subscription;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
+#[cfg(test)]
+mod conformance;
+
+pub use bus::Bus;
+pub use error::Error;
+pub use local::LocalLimits;
+pub use message::Message;
+pub use nats::options::{Auth, NatsOptions};
+pub use service::{Endpoint, Service, ServiceInfo};
+pub use subscription::Subscription;
+
+/// The largest message of the twin, headers included, in bytes: what a nats-server takes by default.
+pub const PAYLOAD_BYTES_MAX_DEFAULT: usize = 1024 * 1024;
+
+/// How many messages wait in one subscription: a second of work at a thousand messages a second;
+/// what comes on top would be answered too late to matter.
+pub const SUBSCRIPTION_MESSAGES_MAX_DEFAULT: usize = 1024;

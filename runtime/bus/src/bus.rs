@@ -1,0 +1,222 @@
+//! The bus itself: one set of methods, two kinds behind it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use wire::error::ErrorBody;
+use wire::{Headers, WireError, header, subject};
+
+use crate::check;
+use crate::error::Error;
+use crate::local::{Local, LocalLimits};
+use crate::message::Message;
+use crate::nats::Nats;
+use crate::nats::options::NatsOptions;
+use crate::subscription::Subscription;
+
+/// How much of an error's message goes into its header, in characters; the body has all of it.
+const ERROR_HEADER_CHARS_MAX: usize = 200;
+
+/// Sends and receives messages on subjects.
+///
+/// Clones share one connection. What was published before the last clone is dropped is still sent.
+#[derive(Clone, Debug)]
+pub struct Bus {
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Local(Arc<Local>),
+    Nats(Arc<Nats>),
+}
+
+impl Bus {
+    /// Makes a bus inside the process with the limits of an ordinary nats-server.
+    pub fn local() -> Self {
+        Self::local_with(LocalLimits::default())
+    }
+
+    /// Makes a bus inside the process.
+    pub fn local_with(limits: LocalLimits) -> Self {
+        Self { kind: Kind::Local(Arc::new(Local::new(limits))) }
+    }
+
+    /// Connects to NATS; each server is tried once.
+    ///
+    /// A connection that is lost later is made again, for ever, and the subscriptions with it.
+    pub async fn connect(options: NatsOptions) -> Result<Self, Error> {
+        Ok(Self { kind: Kind::Nats(Nats::connect(options).await?) })
+    }
+
+    /// Sends a message to whoever listens; nobody may.
+    pub async fn publish(
+        &self,
+        subject: &str,
+        headers: Headers,
+        payload: Bytes,
+    ) -> Result<(), Error> {
+        self.send(subject, None, headers, payload).await
+    }
+
+    /// Sends a message that asks for answers on a subject of the caller's.
+    pub async fn publish_with_reply(
+        &self,
+        subject: &str,
+        reply: &str,
+        headers: Headers,
+        payload: Bytes,
+    ) -> Result<(), Error> {
+        self.send(subject, Some(reply), headers, payload).await
+    }
+
+    async fn send(
+        &self,
+        subject: &str,
+        reply: Option<&str>,
+        headers: Headers,
+        payload: Bytes,
+    ) -> Result<(), Error> {
+        self.check(subject, &headers, &payload)?;
+        reply.map_or(Ok(()), check::subject)?;
+        let subject = subject.to_owned();
+        let message = Message { subject, reply: reply.map(str::to_owned), headers, payload };
+        match &self.kind {
+            Kind::Local(local) => {
+                local.publish(message);
+                Ok(())
+            }
+            Kind::Nats(nats) => nats.publish(message).await,
+        }
+    }
+
+    /// Sends a message and waits for the first answer.
+    ///
+    /// Fails at once if nobody listens, or if a member of a queue group was to answer and its
+    /// subscription is full.
+    pub async fn request(
+        &self,
+        subject: &str,
+        headers: Headers,
+        payload: Bytes,
+        timeout: Duration,
+    ) -> Result<Message, Error> {
+        self.check(subject, &headers, &payload)?;
+        let message = Message { subject: subject.to_owned(), reply: None, headers, payload };
+        match &self.kind {
+            Kind::Local(local) => local.request(message, timeout).await,
+            Kind::Nats(nats) => nats.request(message, timeout).await,
+        }
+    }
+
+    /// Answers a request; does nothing if it asks for no answer.
+    ///
+    /// Only inboxes are answered: the sender chose the subject, and our rights are not his.
+    pub async fn reply(
+        &self,
+        request: &Message,
+        headers: Headers,
+        payload: Bytes,
+    ) -> Result<(), Error> {
+        let Some(reply) = &request.reply else { return Ok(()) };
+        if !subject::is_inbox(reply) {
+            return Err(Error::ReplyRefused { subject: check::shown(reply) });
+        }
+        self.publish(reply, headers, payload).await
+    }
+
+    /// Answers a request with an error: in the body in full, in the headers in short.
+    pub async fn reply_error(&self, request: &Message, error: &WireError) -> Result<(), Error> {
+        let (headers, payload) = error_reply(error)?;
+        self.reply(request, headers, payload).await
+    }
+
+    /// Receives what is sent from here on to subjects that match a pattern.
+    ///
+    /// Of the subscriptions of one queue group only one receives each message. On NATS, what
+    /// others send is certain to arrive after a [`flush`](Self::flush).
+    pub async fn subscribe(
+        &self,
+        pattern: &str,
+        queue: Option<&str>,
+    ) -> Result<Subscription, Error> {
+        check::pattern(pattern)?;
+        queue.map_or(Ok(()), check::queue)?;
+        match &self.kind {
+            Kind::Local(local) => local.subscribe(pattern, queue),
+            Kind::Nats(nats) => nats.subscribe(pattern, queue).await,
+        }
+    }
+
+    /// Returns a subject that nobody else uses, to collect several answers on.
+    pub fn new_inbox(&self) -> String {
+        match &self.kind {
+            Kind::Local(local) => local.new_inbox(),
+            Kind::Nats(nats) => nats.new_inbox(),
+        }
+    }
+
+    /// Waits until the server has seen everything that was sent and subscribed before.
+    pub async fn flush(&self) -> Result<(), Error> {
+        match &self.kind {
+            Kind::Local(_) => Ok(()),
+            Kind::Nats(nats) => nats.flush().await,
+        }
+    }
+
+    /// Ends all subscriptions of this bus and its clones, each after what it still holds.
+    ///
+    /// From then on nothing is received and [`subscribe`](Self::subscribe) is refused; publishing,
+    /// requests and replies go on, so that what was received can be answered.
+    pub async fn drain(&self) -> Result<(), Error> {
+        match &self.kind {
+            Kind::Local(local) => {
+                local.drain();
+                Ok(())
+            }
+            Kind::Nats(nats) => nats.drain().await,
+        }
+    }
+
+    /// Returns the size of the largest message, headers included, in bytes.
+    pub fn payload_bytes_max(&self) -> usize {
+        match &self.kind {
+            Kind::Local(local) => local.payload_bytes_max(),
+            Kind::Nats(nats) => nats.payload_bytes_max(),
+        }
+    }
+
+    /// Returns how many messages were lost because a subscription was full.
+    pub fn dropped(&self) -> u64 {
+        match &self.kind {
+            Kind::Local(local) => local.dropped(),
+            Kind::Nats(nats) => nats.dropped(),
+        }
+    }
+
+    /// Tells whether messages can leave at present.
+    pub fn is_connected(&self) -> bool {
+        match &self.kind {
+            Kind::Local(_) => true,
+            Kind::Nats(nats) => nats.is_connected(),
+        }
+    }
+
+    fn check(&self, subject: &str, headers: &Headers, payload: &[u8]) -> Result<(), Error> {
+        check::subject(subject)?;
+        check::headers(headers)?;
+        check::size(headers, payload, self.payload_bytes_max())
+    }
+}
+
+/// Makes headers and body of a reply that reports an error.
+pub(crate) fn error_reply(error: &WireError) -> Result<(Headers, Bytes), Error> {
+    let body = serde_json::to_vec(&ErrorBody { error: error.clone() })
+        .map_err(|source| Error::Nats { doing: "write an error reply", source: source.into() })?;
+    let short = check::header_value(&error.message, ERROR_HEADER_CHARS_MAX);
+    let headers = Headers::new()
+        .with(header::SERVICE_ERROR, short)
+        .with(header::SERVICE_ERROR_CODE, error.code.as_str());
+    Ok((headers, body.into()))
+}

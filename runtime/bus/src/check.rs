@@ -1,0 +1,161 @@
+//! The form of subjects, patterns, queue groups and headers, the same for both kinds of bus.
+
+use wire::Headers;
+
+use crate::error::Error;
+
+/// The longest subject, in bytes. A nats-server takes 4,096 bytes for a whole protocol line, which
+/// holds a subject and a reply subject.
+const SUBJECT_BYTES_MAX: usize = 1024;
+
+/// How much of a faulty text an error shows, in characters.
+const SHOWN_CHARS_MAX: usize = 80;
+
+/// Cuts a text from outside to a length that can be shown.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().take(SHOWN_CHARS_MAX).collect()
+}
+
+/// Checks a subject that something is sent to.
+pub(crate) fn subject(text: &str) -> Result<(), Error> {
+    tokens(text)?;
+    if text.contains(['*', '>']) {
+        return Err(invalid(text, "wildcards are for subscriptions"));
+    }
+    Ok(())
+}
+
+/// Checks a subject that something is received on: `*` stands for one token, `>` for all the rest.
+pub(crate) fn pattern(text: &str) -> Result<(), Error> {
+    tokens(text)?;
+    let mut tokens = text.split('.').peekable();
+    while let Some(token) = tokens.next() {
+        match token {
+            "*" => {}
+            ">" if tokens.peek().is_none() => {}
+            ">" => return Err(invalid(text, "`>` is the last token")),
+            _ if token.contains(['*', '>']) => {
+                return Err(invalid(text, "a wildcard is a token of its own"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Tells whether a pattern has wildcards.
+pub(crate) fn is_wild(pattern: &str) -> bool {
+    pattern.contains(['*', '>'])
+}
+
+/// Checks the name of a queue group.
+pub(crate) fn queue(text: &str) -> Result<(), Error> {
+    tokens(text)
+}
+
+fn tokens(text: &str) -> Result<(), Error> {
+    if text.len() > SUBJECT_BYTES_MAX {
+        return Err(invalid(text, "it is longer than 1024 bytes"));
+    }
+    if text.split('.').any(str::is_empty) {
+        return Err(invalid(text, "a token is empty"));
+    }
+    if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        return Err(invalid(text, "it has spaces or control characters"));
+    }
+    Ok(())
+}
+
+fn invalid(text: &str, fault: &'static str) -> Error {
+    Error::InvalidSubject { subject: shown(text), fault }
+}
+
+/// Checks that headers arrive as they are sent.
+pub(crate) fn headers(headers: &Headers) -> Result<(), Error> {
+    for (name, value) in headers.iter() {
+        let invalid = |fault| Err(Error::InvalidHeader { name: shown(name), fault });
+        if name.is_empty() || name.contains(|c: char| !c.is_ascii_graphic() || c == ':') {
+            return invalid("a name is printable ASCII without colon and space");
+        }
+        if value.contains(char::is_control) {
+            return invalid("a value has no control characters");
+        }
+        if value.trim().len() != value.len() {
+            return invalid("receivers drop the space around a value");
+        }
+    }
+    Ok(())
+}
+
+/// Makes a header value of any text: one line, at most so many characters.
+pub(crate) fn header_value(text: &str, chars_max: usize) -> String {
+    let line: String =
+        text.chars().take(chars_max).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    line.trim().to_owned()
+}
+
+/// Checks the size of a message, its headers included.
+pub(crate) fn size(headers: &Headers, payload: &[u8], max: usize) -> Result<(), Error> {
+    let bytes = headers.wire_len().saturating_add(payload.len());
+    if bytes > max { Err(Error::TooLarge { bytes, max }) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subjects_and_patterns() {
+        let long = "x".repeat(SUBJECT_BYTES_MAX + 1);
+        // (text, is a subject, is a pattern)
+        let cases = [
+            ("a", true, true),
+            ("a.b-c.D_1", true, true),
+            ("$SRV.PING", true, true),
+            ("a.ü", true, true),
+            ("a.*", false, true),
+            ("*.b", false, true),
+            (">", false, true),
+            ("a.>", false, true),
+            ("a.>.b", false, false),
+            ("a*", false, false),
+            ("a.b>", false, false),
+            ("", false, false),
+            (".", false, false),
+            ("a.", false, false),
+            (".a", false, false),
+            ("a..b", false, false),
+            ("a b", false, false),
+            ("a\r\nPUB b 0", false, false),
+            ("a\0", false, false),
+            (&long, false, false),
+        ];
+        for (text, is_subject, is_pattern) in cases {
+            assert_eq!(subject(text).is_ok(), is_subject, "subject {text:?}");
+            assert_eq!(pattern(text).is_ok(), is_pattern, "pattern {text:?}");
+        }
+    }
+
+    #[test]
+    fn headers_that_would_not_arrive_are_refused() {
+        let cases = [
+            ("a", "b", true),
+            ("a", "", true),
+            ("Nats-Msg-Id", "ä ö", true),
+            ("", "b", false),
+            ("a:b", "c", false),
+            ("a b", "c", false),
+            ("ä", "c", false),
+            ("a", "b\r\nc: d", false),
+            ("a", "b\rc", false),
+            ("a", " b", false),
+            ("a", "b\t", false),
+        ];
+        for (name, value, good) in cases {
+            let list = Headers::new().with(name, value);
+            assert_eq!(headers(&list).is_ok(), good, "{name:?}: {value:?}");
+        }
+        assert_eq!(header_value(" a\r\nb\t", 10), "a  b");
+        assert_eq!(header_value("äöü", 2), "äö");
+    }
+}

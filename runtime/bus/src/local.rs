@@ -1,0 +1,201 @@
+//! The twin of NATS inside the process: same routing, same limits, no copy of a payload.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+
+use crate::message::Message;
+use crate::pending::Pending;
+use crate::router::{Pick, Router, Target};
+use crate::subscription::Subscription;
+use crate::{Error, PAYLOAD_BYTES_MAX_DEFAULT, SUBSCRIPTION_MESSAGES_MAX_DEFAULT};
+
+/// Where answers to requests go; the last token is the request's.
+const INBOX: &str = "_INBOX.request.";
+
+/// Bounds the twin.
+#[derive(Clone, Copy, Debug)]
+pub struct LocalLimits {
+    /// The largest message, headers included, in bytes.
+    pub payload_bytes_max: usize,
+    /// How many messages wait in one subscription; at least one does.
+    pub subscription_messages_max: usize,
+}
+
+impl Default for LocalLimits {
+    fn default() -> Self {
+        Self {
+            payload_bytes_max: PAYLOAD_BYTES_MAX_DEFAULT,
+            subscription_messages_max: SUBSCRIPTION_MESSAGES_MAX_DEFAULT,
+        }
+    }
+}
+
+/// One bus inside the process.
+#[derive(Debug)]
+pub(crate) struct Local {
+    limits: LocalLimits,
+    router: RwLock<Routing>,
+    requests: Pending<Message>,
+    draws: AtomicU64,
+    dropped: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Routing {
+    router: Router,
+    drained: bool,
+}
+
+/// Takes a subscription out of the routing when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    local: Arc<Local>,
+    pattern: String,
+    id: u64,
+}
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, Default)]
+struct Delivery {
+    taken: usize,
+    lost: usize,
+    lost_by_queue: bool,
+}
+
+impl Local {
+    pub(crate) fn new(limits: LocalLimits) -> Self {
+        Self {
+            limits,
+            router: RwLock::default(),
+            requests: Pending::new(),
+            draws: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn payload_bytes_max(&self) -> usize {
+        self.limits.payload_bytes_max
+    }
+
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn new_inbox(&self) -> String {
+        format!("_INBOX.{}", self.requests.token())
+    }
+
+    pub(crate) fn publish(&self, message: Message) {
+        self.deliver(message);
+    }
+
+    pub(crate) async fn request(
+        &self,
+        mut message: Message,
+        timeout: Duration,
+    ) -> Result<Message, Error> {
+        let subject = message.subject.clone();
+        let Some(mut ticket) = self.requests.wait() else {
+            return Err(Error::Overflow { subject });
+        };
+        message.reply = Some(format!("{INBOX}{}", ticket.token()));
+        let delivery = self.deliver(message);
+        if delivery.lost_by_queue || (delivery.taken == 0 && delivery.lost > 0) {
+            return Err(Error::Overflow { subject });
+        }
+        if delivery.taken == 0 {
+            return Err(Error::NoResponders { subject });
+        }
+        let after_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        match tokio::time::timeout(timeout, ticket.answer()).await {
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) | Err(_) => Err(Error::Timeout { subject, after_ms }),
+        }
+    }
+
+    pub(crate) fn subscribe(
+        self: &Arc<Self>,
+        pattern: &str,
+        queue: Option<&str>,
+    ) -> Result<Subscription, Error> {
+        let (sender, receiver) = mpsc::channel(self.limits.subscription_messages_max.max(1));
+        let id = self.requests.token();
+        let mut routing = self.router.write().unwrap_or_else(PoisonError::into_inner);
+        if routing.drained {
+            return Err(Error::Closed);
+        }
+        routing.router.insert(pattern, queue, Target { id, sender });
+        let registration = Registration { local: self.clone(), pattern: pattern.to_owned(), id };
+        Ok(Subscription::new(receiver, Some(registration)))
+    }
+
+    pub(crate) fn drain(&self) {
+        let mut routing = self.router.write().unwrap_or_else(PoisonError::into_inner);
+        routing.drained = true;
+        routing.router.clear();
+    }
+
+    fn deliver(&self, message: Message) -> Delivery {
+        let routing = self.router.read().unwrap_or_else(PoisonError::into_inner);
+        let picks = routing.router.pick(&message.subject, self.draw());
+        let mut delivery = Delivery::default();
+        if let Some(request) = self.request_of(&message.subject) {
+            if picks.is_empty() {
+                delivery.taken += usize::from(request.send(message).is_ok());
+                return delivery;
+            }
+            delivery.taken += usize::from(request.send(message.clone()).is_ok());
+        }
+        if let Some((last, others)) = picks.split_last() {
+            for pick in others {
+                self.offer(*pick, message.clone(), &mut delivery);
+            }
+            self.offer(*last, message, &mut delivery);
+        }
+        delivery
+    }
+
+    fn request_of(&self, subject: &str) -> Option<tokio::sync::oneshot::Sender<Message>> {
+        self.requests.take(subject.strip_prefix(INBOX)?.parse().ok()?)
+    }
+
+    fn offer(&self, pick: Pick<'_>, message: Message, delivery: &mut Delivery) {
+        match pick.target.sender.try_send(message) {
+            Ok(()) => delivery.taken += 1,
+            Err(TrySendError::Full(message)) => {
+                delivery.lost += 1;
+                delivery.lost_by_queue |= pick.queued;
+                let lost = self.dropped.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+                warn_of_loss(&message.subject, lost);
+            }
+            Err(TrySendError::Closed(_)) => {}
+        }
+    }
+
+    /// Returns a number that looks random: a counter, mixed so that publishers that take turns do
+    /// not always meet the same member of a group.
+    fn draw(&self) -> u64 {
+        let mut x = self.draws.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    }
+}
+
+/// Logs lost messages: the first, and then ever more rarely, so that a flood does not flood the log.
+pub(crate) fn warn_of_loss(subject: &str, lost: u64) {
+    if lost.is_power_of_two() {
+        tracing::warn!(subject, lost, "subscriber too slow, message lost");
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let mut routing = self.local.router.write().unwrap_or_else(PoisonError::into_inner);
+        routing.router.remove(&self.pattern, self.id);
+    }
+}

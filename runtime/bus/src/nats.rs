@@ -1,0 +1,185 @@
+//! The real bus: one connection to NATS, made again for as long as the bus lives.
+
+mod convert;
+mod keeper;
+pub(crate) mod options;
+mod subscriber;
+mod version;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_nats::connection::State;
+use bytes::Bytes;
+use tokio::sync::watch;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+use wire::Headers;
+
+use crate::error::Error;
+use crate::message::Message;
+use crate::nats::keeper::{Answers, Link};
+use crate::nats::options::NatsOptions;
+use crate::subscription::Subscription;
+
+/// How long something waits for room in the client's queue, which is full when the server is away
+/// for long: short enough that a caller learns of it before its own caller gives up.
+const SEND_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// How long a flush waits for the server.
+const FLUSH_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// Marks the answer that a full subscription gives by itself.
+const OVERFLOW: &str = "Callboard-Overflow";
+
+/// One connection and what is shared over it.
+#[derive(Debug)]
+pub(crate) struct Nats {
+    link: watch::Receiver<Arc<Link>>,
+    answers: Arc<Answers>,
+    dropped: Arc<AtomicU64>,
+    subscription_messages_max: usize,
+    draining: CancellationToken,
+    subscribers: TaskTracker,
+    /// Lets the keeper end with the last clone.
+    _keeper: DropGuard,
+}
+
+impl Nats {
+    pub(crate) async fn connect(options: NatsOptions) -> Result<Arc<Self>, Error> {
+        let dropped = Arc::new(AtomicU64::new(0));
+        let subscription_messages_max = options.subscription_messages_max.max(1);
+        let answers = Arc::new(Answers::new());
+        let stop = CancellationToken::new();
+        let link = keeper::start(&options, &answers, &dropped, stop.clone()).await?;
+        Ok(Arc::new(Self {
+            link,
+            answers,
+            dropped,
+            subscription_messages_max,
+            draining: CancellationToken::new(),
+            subscribers: TaskTracker::new(),
+            _keeper: stop.drop_guard(),
+        }))
+    }
+
+    fn link(&self) -> Arc<Link> {
+        self.link.borrow().clone()
+    }
+
+    pub(crate) async fn publish(&self, message: Message) -> Result<(), Error> {
+        self.send(&self.link(), message).await
+    }
+
+    async fn send(&self, link: &Link, message: Message) -> Result<(), Error> {
+        let Message { subject, reply, headers, payload } = message;
+        let headers = convert::headers_out(&headers)?;
+        let timeout = || timeout(&subject, SEND_WAIT_MAX);
+        let client = &link.client;
+        let sent = async {
+            match reply {
+                Some(reply) => {
+                    client
+                        .publish_with_reply_and_headers(subject.clone(), reply, headers, payload)
+                        .await
+                }
+                None => client.publish_with_headers(subject.clone(), headers, payload).await,
+            }
+        };
+        tokio::time::timeout(SEND_WAIT_MAX, sent)
+            .await
+            .map_err(|_| timeout())?
+            .map_err(|source| Error::Nats { doing: "publish", source: source.into() })
+    }
+
+    pub(crate) async fn request(
+        &self,
+        mut message: Message,
+        wait: Duration,
+    ) -> Result<Message, Error> {
+        let subject = message.subject.clone();
+        let Some(mut ticket) = self.answers.wait() else {
+            return Err(Error::Overflow { subject });
+        };
+        let answer = async {
+            let link = self.link();
+            message.reply = Some(link.inbox_of(ticket.token()));
+            self.send(&link, message).await?;
+            ticket.answer().await.ok_or_else(|| lost("request"))
+        };
+        let answer =
+            tokio::time::timeout(wait, answer).await.map_err(|_| timeout(&subject, wait))??;
+        if answer.status == Some(async_nats::StatusCode::NO_RESPONDERS) {
+            return Err(Error::NoResponders { subject });
+        }
+        let answer = convert::message_in(answer);
+        if answer.headers.get(OVERFLOW).is_some() {
+            return Err(Error::Overflow { subject });
+        }
+        Ok(answer)
+    }
+
+    pub(crate) async fn subscribe(
+        self: &Arc<Self>,
+        pattern: &str,
+        queue: Option<&str>,
+    ) -> Result<Subscription, Error> {
+        if self.draining.is_cancelled() {
+            return Err(Error::Closed);
+        }
+        subscriber::start(self, pattern, queue).await
+    }
+
+    pub(crate) fn new_inbox(&self) -> String {
+        self.link().client.new_inbox()
+    }
+
+    /// Sends a message to our own inbox and waits for it. What the server has seen by then is
+    /// everything before it; the client's own flush only empties a buffer into the socket.
+    pub(crate) async fn flush(&self) -> Result<(), Error> {
+        let link = self.link();
+        let Some(mut ticket) = self.answers.wait() else {
+            return Err(Error::Overflow { subject: link.inbox.clone() });
+        };
+        let subject = link.inbox_of(ticket.token());
+        let echo = async {
+            let (reply, headers, payload) = (None, Headers::new(), Bytes::new());
+            self.send(&link, Message { subject, reply, headers, payload }).await?;
+            ticket.answer().await.ok_or_else(|| lost("flush"))
+        };
+        match tokio::time::timeout(FLUSH_WAIT_MAX, echo).await {
+            Ok(echo) => echo.map(drop),
+            Err(_) => Err(timeout(&link.inbox, FLUSH_WAIT_MAX)),
+        }
+    }
+
+    pub(crate) async fn drain(&self) -> Result<(), Error> {
+        self.draining.cancel();
+        self.subscribers.close();
+        self.subscribers.wait().await;
+        Ok(())
+    }
+
+    pub(crate) fn payload_bytes_max(&self) -> usize {
+        self.link.borrow().client.max_payload()
+    }
+
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        let link = self.link.borrow();
+        link.is_alive() && link.client.connection_state() == State::Connected
+    }
+}
+
+fn timeout(subject: &str, after: Duration) -> Error {
+    let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+    Error::Timeout { subject: subject.to_owned(), after_ms }
+}
+
+fn lost(doing: &'static str) -> Error {
+    Error::Nats { doing, source: "the connection was lost".into() }
+}

@@ -1,0 +1,157 @@
+//! Keeps the connection: hands out answers, and connects anew should the client itself end.
+//!
+//! The client reconnects by itself when a server goes away. It does not survive its own panics,
+//! and a message with a bare carriage return in a header value makes it panic, so any peer that
+//! may publish could otherwise cut us off for good.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_nats::{Client, ConnectOptions, Event, ServerAddr, Subscriber};
+use futures_util::StreamExt as _;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::Error;
+use crate::nats::options::{self, NatsOptions};
+use crate::nats::version;
+use crate::pending::Pending;
+
+/// How long the last messages of a bus that nobody holds any more may take to leave.
+const LAST_FLUSH_MAX: Duration = Duration::from_secs(1);
+
+/// The requests that wait for an answer over NATS.
+pub(super) type Answers = Pending<async_nats::Message>;
+
+/// One client and the inbox on which it receives answers.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) client: Client,
+    pub(super) inbox: String,
+    alive: AtomicBool,
+}
+
+impl Link {
+    /// Returns the subject on which a request is answered.
+    pub(super) fn inbox_of(&self, token: u64) -> String {
+        format!("{}.{token}", self.inbox)
+    }
+
+    /// Tells whether the client still runs, connected or not.
+    pub(super) fn is_alive(&self) -> bool {
+        self.alive.load(Ordering::Relaxed)
+    }
+}
+
+struct Keeper {
+    servers: Vec<ServerAddr>,
+    options: ConnectOptions,
+    answers: Arc<Answers>,
+    stop: CancellationToken,
+}
+
+/// Connects, and keeps the connection until `stop`.
+pub(super) async fn start(
+    options: &NatsOptions,
+    answers: &Arc<Answers>,
+    dropped: &Arc<AtomicU64>,
+    stop: CancellationToken,
+) -> Result<watch::Receiver<Arc<Link>>, Error> {
+    let dropped = dropped.clone();
+    let keeper = Keeper {
+        servers: options.servers()?,
+        options: options.client_options()?.event_callback(move |event| {
+            on_event(&event, &dropped);
+            std::future::ready(())
+        }),
+        answers: answers.clone(),
+        stop,
+    };
+    let (link, inbox) = keeper.open().await?;
+    let (sender, receiver) = watch::channel(link);
+    tokio::spawn(keeper.run(sender, inbox));
+    Ok(receiver)
+}
+
+impl Keeper {
+    async fn open(&self) -> Result<(Arc<Link>, Subscriber), Error> {
+        let names: Vec<String> =
+            self.servers.iter().map(|addr| format!("{}:{}", addr.host(), addr.port())).collect();
+        let servers = names.join(", ");
+        let client = async_nats::connect_with_options(&self.servers[..], self.options.clone())
+            .await
+            .map_err(|source| Error::Connect { servers, source: source.into() })?;
+        version::check(&client.server_info().version)?;
+        let inbox = client.new_inbox();
+        let answers = client
+            .subscribe(format!("{inbox}.*"))
+            .await
+            .map_err(|source| Error::Nats { doing: "subscribe", source: source.into() })?;
+        Ok((Arc::new(Link { client, inbox, alive: AtomicBool::new(true) }), answers))
+    }
+
+    async fn run(self, link: watch::Sender<Arc<Link>>, mut inbox: Subscriber) {
+        loop {
+            tokio::select! {
+                message = inbox.next() => match message {
+                    Some(message) => self.hand_out(message),
+                    None => match self.open_again(&link).await {
+                        Some(again) => inbox = again,
+                        None => return,
+                    },
+                },
+                () = self.stop.cancelled() => break,
+            }
+        }
+        let client = link.borrow().client.clone();
+        let flushed = tokio::time::timeout(LAST_FLUSH_MAX, client.flush()).await;
+        if !matches!(flushed, Ok(Ok(()))) {
+            tracing::warn!("NATS connection closed before the last messages were sent");
+        }
+    }
+
+    /// Gives an answer to the request that waits for it; late and second answers find nobody.
+    fn hand_out(&self, message: async_nats::Message) {
+        let token = message.subject.rsplit('.').next().and_then(|token| token.parse().ok());
+        if let Some(waiting) = token.and_then(|token| self.answers.take(token)) {
+            drop(waiting.send(message));
+        }
+    }
+
+    async fn open_again(&self, link: &watch::Sender<Arc<Link>>) -> Option<Subscriber> {
+        link.borrow().alive.store(false, Ordering::Relaxed);
+        self.answers.clear();
+        tracing::error!("NATS client ended unexpectedly, connecting anew");
+        let mut attempt = 1;
+        loop {
+            attempt += 1;
+            tokio::select! {
+                () = tokio::time::sleep(options::backoff(attempt)) => {}
+                () = self.stop.cancelled() => return None,
+            }
+            match self.open().await {
+                Ok((again, inbox)) => {
+                    link.send_replace(again);
+                    return Some(inbox);
+                }
+                Err(error) => tracing::warn!(%error, attempt, "NATS cannot be reached"),
+            }
+        }
+    }
+}
+
+fn on_event(event: &Event, dropped: &AtomicU64) {
+    match event {
+        Event::Connected => tracing::info!("connected to NATS"),
+        Event::Disconnected => tracing::warn!("connection to NATS lost, reconnecting"),
+        Event::SlowConsumer(subscription) => {
+            dropped.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(subscription, "messages come faster than they are sorted, one lost");
+        }
+        Event::LameDuckMode => tracing::warn!("NATS server is about to shut down"),
+        Event::ServerError(error) => tracing::warn!(%error, "NATS server reports an error"),
+        Event::ClientError(error) => tracing::warn!(%error, "NATS client reports an error"),
+        Event::Draining | Event::Closed => tracing::debug!(%event, "NATS connection ends"),
+    }
+}

@@ -1,0 +1,196 @@
+//! How to connect to NATS, and what happens to the connection afterwards.
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use async_nats::{ConnectOptions, ServerAddr};
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::error::Error;
+use crate::{SUBSCRIPTION_MESSAGES_MAX_DEFAULT, check};
+
+/// The first pause between two attempts to connect.
+const BACKOFF_MIN: Duration = Duration::from_millis(100);
+
+/// The longest pause between two attempts to connect: a server that is back is found within it.
+const BACKOFF_MAX: Duration = Duration::from_secs(5);
+
+/// How long one attempt to connect takes unless the options say otherwise.
+const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
+
+/// How many messages wait between the socket and the task that sorts them. One read of the socket
+/// can bring the answers to all waiting requests, which share one subscription.
+const CLIENT_MESSAGES_MAX: usize = crate::pending::REQUESTS_MAX;
+
+/// Says where the servers are and who we are.
+#[derive(Clone)]
+pub struct NatsOptions {
+    /// The servers, as `nats://host:port` or `tls://host:port`; any one of them will do.
+    pub urls: Vec<String>,
+    /// The name of the connection, as the server's monitoring shows it.
+    pub name: String,
+    /// Who we are.
+    pub auth: Auth,
+    /// The first tokens of the subjects on which answers come back. The server has to let us
+    /// publish and subscribe below it.
+    pub inbox_prefix: String,
+    /// How long one attempt to connect takes.
+    pub connect_timeout: Duration,
+    /// Whether a connection without TLS is refused.
+    pub tls_required: bool,
+    /// Certificates, in PEM, of the authorities that vouch for the servers, beside the system's.
+    pub tls_authorities: Option<PathBuf>,
+    /// How many messages wait in one subscription; at least one does.
+    pub subscription_messages_max: usize,
+}
+
+/// Says who we are.
+#[derive(Clone, Debug, Default)]
+pub enum Auth {
+    /// Nobody in particular.
+    #[default]
+    Anonymous,
+    /// A user with a password.
+    User {
+        /// The user.
+        user: String,
+        /// The password.
+        password: SecretString,
+    },
+    /// Whoever knows the token.
+    Token(SecretString),
+    /// A file that holds the seed of an nkey.
+    NkeyFile(PathBuf),
+    /// A file that holds a JWT and the seed of its nkey.
+    CredentialsFile(PathBuf),
+}
+
+impl NatsOptions {
+    /// Makes options for servers that take anybody.
+    pub fn new(urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self {
+            urls: urls.into_iter().map(Into::into).collect(),
+            name: "callboard".to_owned(),
+            auth: Auth::default(),
+            inbox_prefix: "_INBOX".to_owned(),
+            connect_timeout: CONNECT_TIMEOUT_DEFAULT,
+            tls_required: false,
+            tls_authorities: None,
+            subscription_messages_max: SUBSCRIPTION_MESSAGES_MAX_DEFAULT,
+        }
+    }
+
+    /// Reads the addresses of the servers.
+    pub(super) fn servers(&self) -> Result<Vec<ServerAddr>, Error> {
+        if self.urls.is_empty() {
+            return Err(Error::Options { fault: "no server is named".to_owned() });
+        }
+        // A URL may hold a password, so a faulty one is named by its place.
+        let address = |(n, url): (usize, &String)| {
+            url.parse::<ServerAddr>().map_err(|_| Error::Options {
+                fault: format!("url number {} is not of the form nats://host:port", n + 1),
+            })
+        };
+        self.urls.iter().enumerate().map(address).collect()
+    }
+
+    /// Makes what the client takes; reads the files that hold keys.
+    pub(super) fn client_options(&self) -> Result<ConnectOptions, Error> {
+        if !wire::subject::is_inbox(&format!("{}.x", self.inbox_prefix)) {
+            let shown = check::shown(&self.inbox_prefix);
+            let fault = format!("inbox prefix {shown:?} does not begin with _INBOX or _INBOX_name");
+            return Err(Error::Options { fault });
+        }
+        let mut options = ConnectOptions::new()
+            .name(&self.name)
+            .custom_inbox_prefix(&self.inbox_prefix)
+            .connection_timeout(self.connect_timeout)
+            .require_tls(self.tls_required)
+            .subscription_capacity(CLIENT_MESSAGES_MAX)
+            .max_reconnects(None)
+            .reconnect_delay_callback(backoff);
+        if let Some(path) = &self.tls_authorities {
+            options = options.add_root_certificates(path.clone());
+        }
+        match &self.auth {
+            Auth::Anonymous => Ok(options),
+            Auth::User { user, password } => {
+                Ok(options.user_and_password(user.clone(), password.expose_secret().to_owned()))
+            }
+            Auth::Token(token) => Ok(options.token(token.expose_secret().to_owned())),
+            Auth::NkeyFile(path) => Ok(options.nkey(read(path)?.trim().to_owned())),
+            Auth::CredentialsFile(path) => options
+                .credentials(&read(path)?)
+                .map_err(|source| Error::Credentials { path: path.clone(), source }),
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path)
+        .map_err(|source| Error::Credentials { path: path.to_owned(), source })
+}
+
+/// Returns the pause before an attempt to connect, none before the first. It doubles each time and
+/// varies, so that many clients of one server do not come back at the same moment.
+pub(super) fn backoff(attempt: usize) -> Duration {
+    let Some(doublings) = attempt.checked_sub(2) else { return Duration::ZERO };
+    let factor = 1_u32 << doublings.min(10);
+    let longest = BACKOFF_MIN.saturating_mul(factor).min(BACKOFF_MAX);
+    let random = RandomState::new().hash_one(attempt) % 1000;
+    let part = f64::from(u32::try_from(random).unwrap_or(0)) / 1000.0;
+    longest.mul_f64(0.5 + part / 2.0).max(BACKOFF_MIN)
+}
+
+impl fmt::Debug for NatsOptions {
+    /// Leaves the URLs out, which may hold passwords.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NatsOptions")
+            .field("name", &self.name)
+            .field("auth", &self.auth)
+            .field("inbox_prefix", &self.inbox_prefix)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_up_to_their_limit() {
+        // (attempt, least, most), in milliseconds
+        let cases = [(0, 0, 0), (1, 0, 0), (2, 100, 100), (4, 200, 400), (8, 2500, 5000)];
+        for (attempt, least, most) in cases {
+            let pause = backoff(attempt).as_millis();
+            assert!((least..=most).contains(&pause), "attempt {attempt}: {pause} ms");
+        }
+        assert!(backoff(usize::MAX) <= BACKOFF_MAX);
+    }
+
+    #[test]
+    fn no_secret_is_shown() {
+        let mut options = NatsOptions::new(["nats://u:hunter2@h:4222"]);
+        options.auth = Auth::User { user: "u".into(), password: "hunter2".into() };
+        assert!(!format!("{options:?}").contains("hunter2"));
+        options.urls = vec!["nats://u:hunter2@:bad".into()];
+        let error = options.servers().unwrap_err();
+        assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
+    }
+
+    #[test]
+    fn faulty_options_are_refused() {
+        let mut options = NatsOptions::new([] as [&str; 0]);
+        assert!(matches!(options.servers(), Err(Error::Options { .. })));
+        for prefix in ["", "_INBOX.", "inbox", "_INBOX.*", "$SYS"] {
+            options.inbox_prefix = prefix.to_owned();
+            assert!(matches!(options.client_options(), Err(Error::Options { .. })), "{prefix}");
+        }
+        options.inbox_prefix = "_INBOX_node".to_owned();
+        assert!(options.client_options().is_ok());
+        options.auth = Auth::NkeyFile("/nonexistent/seed".into());
+        assert!(matches!(options.client_options(), Err(Error::Credentials { .. })));
+    }
+}

@@ -1,0 +1,140 @@
+//! One subscription on NATS: takes messages from the client at once, and bounds what waits.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use async_nats::Subscriber;
+use futures_util::StreamExt as _;
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+
+use crate::bus;
+use crate::error::Error;
+use crate::local::warn_of_loss;
+use crate::message::Message;
+use crate::nats::keeper::Link;
+use crate::nats::{Nats, OVERFLOW, convert};
+use crate::subscription::Subscription;
+
+/// How long a drained subscription waits for the client to end it, which takes longer only while
+/// there is no connection and nothing can arrive.
+const DRAIN_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// Fills one [`Subscription`].
+struct Filler {
+    nats: Arc<Nats>,
+    pattern: String,
+    queue: Option<String>,
+    sender: mpsc::Sender<Message>,
+    lost: u64,
+}
+
+/// Subscribes and starts to fill the subscription.
+pub(super) async fn start(
+    nats: &Arc<Nats>,
+    pattern: &str,
+    queue: Option<&str>,
+) -> Result<Subscription, Error> {
+    let (sender, receiver) = mpsc::channel(nats.subscription_messages_max);
+    let filler = Filler {
+        nats: nats.clone(),
+        pattern: pattern.to_owned(),
+        queue: queue.map(str::to_owned),
+        sender,
+        lost: 0,
+    };
+    let link = nats.link();
+    let source = filler.subscribe(&link).await?;
+    nats.subscribers.spawn(filler.run(link, source));
+    Ok(Subscription::new(receiver, None))
+}
+
+impl Filler {
+    async fn subscribe(&self, link: &Link) -> Result<Subscriber, Error> {
+        let pattern = self.pattern.clone();
+        match &self.queue {
+            Some(queue) => link.client.queue_subscribe(pattern, queue.clone()).await,
+            None => link.client.subscribe(pattern).await,
+        }
+        .map_err(|source| Error::Nats { doing: "subscribe", source: source.into() })
+    }
+
+    async fn run(mut self, mut link: Arc<Link>, mut source: Subscriber) {
+        let draining = self.nats.draining.clone();
+        loop {
+            tokio::select! {
+                message = source.next() => match message {
+                    Some(message) => self.offer(message).await,
+                    None => match self.subscribe_again(&link).await {
+                        Some(again) => (link, source) = again,
+                        None => return,
+                    },
+                },
+                () = self.sender.closed() => return,
+                () = draining.cancelled() => break,
+            }
+        }
+        let rest = async {
+            if source.drain().await.is_ok() {
+                while let Some(message) = source.next().await {
+                    self.offer(message).await;
+                }
+            }
+        };
+        if tokio::time::timeout(DRAIN_WAIT_MAX, rest).await.is_err() {
+            tracing::debug!(pattern = self.pattern, "subscription dropped before it was drained");
+        }
+    }
+
+    /// Waits for a new client in place of one that ended.
+    async fn subscribe_again(&self, ended: &Arc<Link>) -> Option<(Arc<Link>, Subscriber)> {
+        let mut links = self.nats.link.clone();
+        let mut ended = ended.clone();
+        loop {
+            let next = tokio::select! {
+                next = links.wait_for(|link| !Arc::ptr_eq(link, &ended)) => next.ok()?.clone(),
+                () = self.sender.closed() => return None,
+                () = self.nats.draining.cancelled() => return None,
+            };
+            match self.subscribe(&next).await {
+                Ok(source) => return Some((next, source)),
+                Err(_) => ended = next,
+            }
+        }
+    }
+
+    async fn offer(&mut self, message: async_nats::Message) {
+        match self.sender.try_send(convert::message_in(message)) {
+            Ok(()) | Err(TrySendError::Closed(_)) => {}
+            Err(TrySendError::Full(message)) => {
+                self.lost = self.lost.saturating_add(1);
+                self.nats.dropped.fetch_add(1, Ordering::Relaxed);
+                warn_of_loss(&message.subject, self.lost);
+                self.refuse(message).await;
+            }
+        }
+    }
+
+    /// Answers a request that there is no room for, so that its sender need not wait in vain.
+    ///
+    /// Only a member of a queue group does: it alone was to answer, while a plain subscription may
+    /// be an onlooker whose word would take the place of the answer.
+    async fn refuse(&self, request: Message) {
+        let Some(reply) = request.reply else { return };
+        if self.queue.is_none() || !wire::subject::is_inbox(&reply) {
+            return;
+        }
+        let error = Error::Overflow { subject: request.subject }.to_wire();
+        let sent = match bus::error_reply(&error) {
+            Ok((headers, payload)) => {
+                let headers = headers.with(OVERFLOW, "1");
+                self.nats.publish(Message { subject: reply, reply: None, headers, payload }).await
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = sent {
+            tracing::debug!(%error, "overflow not told");
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Who receives what in the twin: subjects without wildcards in one map, patterns in a tree of tokens.
+
+use std::collections::HashMap;
+
+use tokio::sync::mpsc;
+
+use crate::check;
+use crate::message::Message;
+
+/// Finds the subscriptions that a subject reaches.
+#[derive(Debug, Default)]
+pub(crate) struct Router {
+    exact: HashMap<String, Listeners>,
+    wild: Node,
+}
+
+/// One subscription.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) id: u64,
+    pub(crate) sender: mpsc::Sender<Message>,
+}
+
+/// A subscription that receives a message, and whether for its queue group.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pick<'a> {
+    pub(crate) target: &'a Target,
+    pub(crate) queued: bool,
+}
+
+#[derive(Debug, Default)]
+struct Listeners {
+    plain: Vec<Target>,
+    groups: Vec<Group>,
+}
+
+#[derive(Debug)]
+struct Group {
+    name: String,
+    members: Vec<Target>,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    children: HashMap<String, Node>,
+    /// Below `*`.
+    any: Option<Box<Node>>,
+    /// Patterns that end in `>` here.
+    rest: Listeners,
+    /// Patterns that end here.
+    here: Listeners,
+}
+
+impl Router {
+    /// Adds a subscription.
+    pub(crate) fn insert(&mut self, pattern: &str, queue: Option<&str>, target: Target) {
+        if check::is_wild(pattern) {
+            self.wild.at(pattern).insert(queue, target);
+        } else if let Some(listeners) = self.exact.get_mut(pattern) {
+            listeners.insert(queue, target);
+        } else {
+            self.exact.entry(pattern.to_owned()).or_default().insert(queue, target);
+        }
+    }
+
+    /// Takes a subscription out, and what stood there for it alone.
+    pub(crate) fn remove(&mut self, pattern: &str, id: u64) {
+        if check::is_wild(pattern) {
+            self.wild.remove(&mut pattern.split('.'), id);
+        } else if let Some(listeners) = self.exact.get_mut(pattern) {
+            listeners.remove(id);
+            if listeners.is_empty() {
+                self.exact.remove(pattern);
+            }
+        }
+    }
+
+    /// Takes all subscriptions out.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Returns all plain subscriptions that a subject reaches, and of each queue group the member
+    /// that `draw`, any number, falls on. A group is one group over all patterns, as in NATS.
+    pub(crate) fn pick(&self, subject: &str, draw: u64) -> Vec<Pick<'_>> {
+        let mut reached = Vec::new();
+        if let Some(listeners) = self.exact.get(subject) {
+            reached.push(listeners);
+        }
+        if !self.wild.is_empty() {
+            self.wild.reach(subject.split('.'), &mut reached);
+        }
+        let mut picks = Vec::new();
+        for listeners in &reached {
+            picks.extend(listeners.plain.iter().map(|target| Pick { target, queued: false }));
+        }
+        for (n, listeners) in reached.iter().enumerate() {
+            for group in &listeners.groups {
+                let is_first = |earlier: &&Listeners| earlier.group(&group.name).is_none();
+                if reached.iter().take(n).all(is_first) {
+                    let target = draw_member(&reached, &group.name, draw);
+                    picks.extend(target.map(|target| Pick { target, queued: true }));
+                }
+            }
+        }
+        picks
+    }
+}
+
+fn draw_member<'a>(reached: &[&'a Listeners], name: &str, draw: u64) -> Option<&'a Target> {
+    let members = || reached.iter().filter_map(|l| l.group(name)).flat_map(|g| &g.members);
+    let count = u64::try_from(members().count()).ok()?;
+    let place = draw.checked_rem(count)?;
+    members().nth(usize::try_from(place).ok()?)
+}
+
+impl Listeners {
+    fn insert(&mut self, queue: Option<&str>, target: Target) {
+        let Some(name) = queue else {
+            self.plain.push(target);
+            return;
+        };
+        match self.groups.iter_mut().find(|group| group.name == name) {
+            Some(group) => group.members.push(target),
+            None => self.groups.push(Group { name: name.to_owned(), members: vec![target] }),
+        }
+    }
+
+    fn remove(&mut self, id: u64) {
+        self.plain.retain(|target| target.id != id);
+        for group in &mut self.groups {
+            group.members.retain(|target| target.id != id);
+        }
+        self.groups.retain(|group| !group.members.is_empty());
+    }
+
+    fn group(&self, name: &str) -> Option<&Group> {
+        self.groups.iter().find(|group| group.name == name)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.plain.is_empty() && self.groups.is_empty()
+    }
+}
+
+impl Node {
+    fn at(&mut self, pattern: &str) -> &mut Listeners {
+        let mut node = self;
+        for token in pattern.split('.') {
+            node = match token {
+                ">" => return &mut node.rest,
+                "*" => node.any.get_or_insert_default(),
+                _ => node.children.entry(token.to_owned()).or_default(),
+            };
+        }
+        &mut node.here
+    }
+
+    fn remove<'a>(&mut self, tokens: &mut impl Iterator<Item = &'a str>, id: u64) {
+        match tokens.next() {
+            None => self.here.remove(id),
+            Some(">") => self.rest.remove(id),
+            Some("*") => {
+                if let Some(node) = &mut self.any {
+                    node.remove(tokens, id);
+                }
+                self.any.take_if(|node| node.is_empty());
+            }
+            Some(token) => {
+                if let Some(node) = self.children.get_mut(token) {
+                    node.remove(tokens, id);
+                    if node.is_empty() {
+                        self.children.remove(token);
+                    }
+                }
+            }
+        }
+    }
+
+    fn reach<'a, 's>(
+        &'a self,
+        mut tokens: impl Iterator<Item = &'s str> + Clone,
+        reached: &mut Vec<&'a Listeners>,
+    ) {
+        let Some(token) = tokens.next() else {
+            if !self.here.is_empty() {
+                reached.push(&self.here);
+            }
+            return;
+        };
+        if !self.rest.is_empty() {
+            reached.push(&self.rest);
+        }
+        if let Some(node) = self.children.get(token) {
+            node.reach(tokens.clone(), reached);
+        }
+        if let Some(node) = &self.any {
+            node.reach(tokens, reached);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.children.is_empty()
+            && self.any.is_none()
+            && self.rest.is_empty()
+            && self.here.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(id: u64) -> Target {
+        Target { id, sender: mpsc::channel(1).0 }
+    }
+
+    fn router(subscriptions: &[(u64, &str, Option<&str>)]) -> Router {
+        let mut router = Router::default();
+        for (id, pattern, queue) in subscriptions {
+            router.insert(pattern, *queue, target(*id));
+        }
+        router
+    }
+
+    fn ids(router: &Router, subject: &str, draw: u64) -> Vec<u64> {
+        let mut ids: Vec<u64> =
+            router.pick(subject, draw).iter().map(|pick| pick.target.id).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    #[test]
+    fn subjects_reach_their_patterns() {
+        let subscriptions = [
+            (1, "a.b.c", None),
+            (2, "a.*.c", None),
+            (3, "a.>", None),
+            (4, ">", None),
+            (5, "*.*.*", None),
+            (6, "*.b.>", None),
+            (7, "a.b", None),
+            (8, "*", None),
+        ];
+        let mut router = router(&subscriptions);
+        let cases: [(&str, &[u64]); 6] = [
+            ("a.b.c", &[1, 2, 3, 4, 5, 6]),
+            ("a.x.c", &[2, 3, 4, 5]),
+            ("a.b", &[3, 4, 7]),
+            ("a", &[4, 8]),
+            ("x.b.c.d", &[4, 6]),
+            ("x.y", &[4]),
+        ];
+        for (subject, expected) in cases {
+            assert_eq!(ids(&router, subject, 0), expected, "{subject}");
+        }
+        for (id, pattern, _) in subscriptions {
+            router.remove(pattern, id);
+            assert!(!ids(&router, "a.b.c", 0).contains(&id), "{pattern}");
+        }
+        assert!(router.exact.is_empty() && router.wild.is_empty(), "{router:?}");
+    }
+
+    #[test]
+    fn one_member_of_a_group_is_drawn_over_all_patterns() {
+        let router = router(&[
+            (1, "a.b", Some("q")),
+            (2, "a.b", Some("q")),
+            (3, "a.*", Some("q")),
+            (4, "a.*", Some("r")),
+            (5, "a.b", None),
+        ]);
+        for (draw, expected) in [(0, [1, 4, 5]), (1, [2, 4, 5]), (5, [3, 4, 5])] {
+            assert_eq!(ids(&router, "a.b", draw), expected, "draw {draw}");
+        }
+        assert_eq!(ids(&router, "a.c", 7), [3, 4]);
+    }
+}

@@ -1,1 +1,36 @@
-//! Placeholder.
+//! The append-only log of one team: the only truth about what its sessions accepted.
+//!
+//! A [`Journal`] holds the entries of all sessions of a data directory. An append is one atomic
+//! commit of one session and resolves only when it is on the disk; one thread writes for all, so
+//! that many appends share one sync. After a crash the unfinished end of the log is cut; bytes
+//! that were durable before and are bad now are damage, which is reported and confined to the
+//! sessions that it touches.
+//!
+//! ```text
+//! <data directory>/lock                   held by one process, see [`DataLock`]
+//! <data directory>/journal/<base>.log     segments, named by the position of their first byte
+//! <data directory>/journal/frontier       what was durable at the last start, roll or close
+//! <data directory>/blobs/ab/<digest>      entries too large to stand in a segment
+//! ```
+
+#![warn(missing_docs)]
+
+mod blobs;
+mod committer;
+mod error;
+mod frame;
+mod frontier;
+mod index;
+mod journal;
+mod lock;
+mod medium;
+mod options;
+mod recovery;
+mod report;
+mod segment;
+
+pub use error::Error;
+pub use journal::{Journal, verify};
+pub use lock::{DataLock, Holder};
+pub use options::Options;
+pub use report::{Damage, Report};

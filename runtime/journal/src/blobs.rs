@@ -1,0 +1,138 @@
+//! Entries too large to stand in a segment: one file each, named by its content.
+
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use wire::Digest;
+
+use crate::error::Error;
+use crate::lock::make_dir;
+
+/// The largest blob, in bytes; it bounds what one read takes from memory.
+const BLOB_BYTES_MAX: u64 = 64 << 20;
+
+/// The blobs of one data directory.
+#[derive(Debug)]
+pub(crate) struct Blobs {
+    dir: PathBuf,
+    /// Directories below `dir` whose names are known to be durable.
+    ready: Mutex<HashSet<String>>,
+    /// Numbers the files that are being written.
+    writes: AtomicU64,
+}
+
+impl Blobs {
+    /// Names the blobs of a data directory, and changes nothing there.
+    pub(crate) fn new(data_dir: &Path) -> Self {
+        Self { dir: data_dir.join("blobs"), ready: Mutex::default(), writes: AtomicU64::new(0) }
+    }
+
+    /// Makes the directories, and drops what a crash left half written.
+    pub(crate) fn prepare(&self) -> Result<(), Error> {
+        let unfinished = self.dir.join("new");
+        if let Err(error) = fs::remove_dir_all(&unfinished)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            return Err(Error::file("remove", &unfinished)(error));
+        }
+        make_dir(&unfinished)
+    }
+
+    /// Makes some bytes durable and returns their name. Bytes that are there stay as they are.
+    pub(crate) fn put(&self, bytes: &[u8]) -> Result<Digest, Error> {
+        let found = bytes.len() as u64;
+        if found > BLOB_BYTES_MAX {
+            return Err(Error::TooLarge { unit: "bytes", found, max: BLOB_BYTES_MAX });
+        }
+        let digest = Digest::of(bytes);
+        let (parent, path) = self.place(&digest);
+        self.make_durable(&parent)?;
+        if !matches!(self.get(&digest), Ok(present) if present == bytes) {
+            let new = self.dir.join(format!("new/{}", self.writes.fetch_add(1, Ordering::Relaxed)));
+            write_new(&new, bytes).map_err(Error::file("write", &new))?;
+            fs::rename(&new, &path).map_err(Error::file("rename", &new))?;
+        }
+        sync_dir(&parent)?;
+        Ok(digest)
+    }
+
+    /// Returns the bytes of that name, once their hash is checked.
+    pub(crate) fn get(&self, digest: &Digest) -> Result<Bytes, Error> {
+        let (_, path) = self.place(digest);
+        let mut bytes = Vec::new();
+        match File::open(&path)
+            .and_then(|file| file.take(BLOB_BYTES_MAX + 1).read_to_end(&mut bytes))
+        {
+            Ok(_) if Digest::of(&bytes) == *digest => Ok(bytes.into()),
+            Ok(_) => Err(Error::BlobDamaged(*digest)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(Error::BlobMissing(*digest))
+            }
+            Err(error) => Err(Error::file("read", &path)(error)),
+        }
+    }
+
+    /// Returns the directory of a blob, and its file.
+    fn place(&self, digest: &Digest) -> (PathBuf, PathBuf) {
+        let name = digest.to_string();
+        let parent = self.dir.join(name.get(..2).unwrap_or_default());
+        let path = parent.join(name);
+        (parent, path)
+    }
+
+    /// Makes a directory below ours whose name survives a power cut.
+    fn make_durable(&self, parent: &Path) -> Result<(), Error> {
+        let name = parent.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // Held over the sync: whoever finds the name in the set may rely on it.
+        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        if !ready.contains(&name) {
+            make_dir(parent)?;
+            sync_dir(&self.dir)?;
+            ready.insert(name);
+        }
+        Ok(())
+    }
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Returns when the names in a directory are on the disk.
+pub(crate) fn sync_dir(dir: &Path) -> Result<(), Error> {
+    File::open(dir).and_then(|handle| handle.sync_all()).map_err(Error::file("sync", dir))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_blob_is_its_content() {
+        let dir = tempfile::tempdir().unwrap();
+        let blobs = Blobs::new(dir.path());
+        blobs.prepare().unwrap();
+        let digest = blobs.put(b"large").unwrap();
+        let path = dir.path().join(format!("blobs/{}/{digest}", &digest.to_string()[..2]));
+        assert_eq!(fs::read(&path).unwrap(), b"large");
+        assert_eq!(blobs.put(b"large").unwrap(), digest);
+        assert_eq!(blobs.get(&digest).unwrap(), "large");
+
+        fs::write(&path, "other").unwrap();
+        assert!(matches!(blobs.get(&digest), Err(Error::BlobDamaged(found)) if found == digest));
+        blobs.put(b"large").unwrap();
+        assert_eq!(blobs.get(&digest).unwrap(), "large", "put again, it is whole again");
+
+        fs::remove_file(&path).unwrap();
+        assert!(matches!(blobs.get(&digest), Err(Error::BlobMissing(found)) if found == digest));
+        assert_eq!(fs::read_dir(dir.path().join("blobs/new")).unwrap().count(), 0);
+    }
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use config::team::{Model, Provider};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout};
 use wire::chat::Head;
 use wire::{ErrorCode, Message, ModelReply, ModelRole, Name, WireError};
 
@@ -96,9 +96,8 @@ impl ModelClient {
         let limit = remaining.min(self.timeout);
         let mut last = None;
         if !limit.is_zero() {
-            let deadline = Instant::now() + limit;
-            let turn = self.attempts(conversation, deadline, on_delta, &mut last);
-            if let Ok(result) = timeout_at(deadline, turn).await {
+            let turn = self.attempts(conversation, limit, on_delta, &mut last);
+            if let Ok(result) = timeout(limit, turn).await {
                 return result;
             }
         }
@@ -119,10 +118,11 @@ impl ModelClient {
     async fn attempts(
         &self,
         conversation: &Conversation,
-        deadline: Instant,
+        limit: Duration,
         on_delta: &mut (dyn FnMut(&str) + Send),
         last: &mut Option<Error>,
     ) -> Result<ModelReply, WireError> {
+        let begun = Instant::now();
         let Some(_place) = self.gate.enter().await else {
             return Err(self.overloaded());
         };
@@ -146,7 +146,7 @@ impl ModelClient {
             let class = Class::of(&error, shown);
             let wait = tries
                 .next(class.repeat, error.advice(), random())
-                .filter(|wait| Instant::now() + *wait < deadline);
+                .filter(|wait| begun.elapsed() + *wait < limit);
             let Some(wait) = wait else {
                 return Err(self.failed(&error, class, &tries));
             };

@@ -211,3 +211,150 @@ impl Tries {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complaint(status: Option<u16>, word: &str) -> Box<Complaint> {
+        let code = (!word.is_empty()).then(|| word.to_owned());
+        Box::new(Complaint { status, code, ..Complaint::default() })
+    }
+
+    #[test]
+    fn statuses_have_classes() {
+        use ErrorCode::{ModelRefused as Refused, ModelUnavailable as Unavailable};
+        let statuses: [(&[u16], &str, Option<bool>, ErrorCode, Repeat); 8] = [
+            (&[400, 401, 402, 403, 404, 405, 413, 422, 501, 302], "", None, Refused, Repeat::Never),
+            (&[408, 409, 429, 500, 502, 503, 504, 520, 529], "", None, Unavailable, Repeat::Full),
+            (&[429], "rate_limit_exceeded", None, Unavailable, Repeat::Full),
+            (&[429], "insufficient_quota", None, Refused, Repeat::Never),
+            (&[429], "credit_balance_exhausted", None, Refused, Repeat::Never),
+            (&[429, 500], "", Some(false), Unavailable, Repeat::Never),
+            (&[400], "", Some(true), Refused, Repeat::Full),
+            (&[503], "", Some(true), Unavailable, Repeat::Full),
+        ];
+        for (statuses, word, should_retry, code, repeat) in statuses {
+            for &status in statuses {
+                let advice = Advice { should_retry, after: None };
+                let complaint = complaint(None, word);
+                let error = Error::Status { status, complaint, advice, request: None };
+                assert_eq!(Class::of(&error, false), Class { code, repeat }, "{status} {word}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_failures_have_classes() {
+        use ErrorCode::{
+            ModelProtocol as Protocol, ModelRefused as Refused, ModelUnavailable as Unavailable,
+        };
+        let in_band = |status, word| Error::InBand(complaint(status, word));
+        let reason = String::new();
+        let cases = [
+            (Error::Unreachable { reason: reason.clone() }, false, Unavailable, Repeat::Full),
+            (in_band(None, "overloaded_error"), false, Unavailable, Repeat::Full),
+            (in_band(None, "overloaded_error"), true, Unavailable, Repeat::Never),
+            (in_band(None, "server_is_overloaded"), false, Unavailable, Repeat::Full),
+            (in_band(None, ""), false, Unavailable, Repeat::Full),
+            (in_band(Some(429), ""), false, Unavailable, Repeat::Full),
+            (in_band(Some(400), ""), false, Refused, Repeat::Never),
+            (in_band(None, "context_length_exceeded"), false, Refused, Repeat::Never),
+            (in_band(Some(429), "insufficient_quota"), false, Refused, Repeat::Never),
+            (Error::Idle { limit: Duration::ZERO }, true, Unavailable, Repeat::Spoilt),
+            (Error::Cut { reason }, true, Protocol, Repeat::Spoilt),
+            (Error::form("no JSON", ""), false, Protocol, Repeat::Spoilt),
+            (Error::TooLarge, false, Protocol, Repeat::Never),
+        ];
+        for (error, shown, code, repeat) in cases {
+            assert_eq!(Class::of(&error, shown), Class { code, repeat }, "{error:?} {shown}");
+        }
+    }
+
+    #[test]
+    fn advice_is_read_from_headers() {
+        const DATE: (&str, &str) = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
+        let ms = |ms| Some(Duration::from_millis(ms));
+        let cases: [(&[(&str, &str)], Option<bool>, Option<Duration>); 17] = [
+            (&[], None, None),
+            (&[("retry-after", "7")], None, ms(7_000)),
+            (&[("retry-after", " 1.5 ")], None, ms(1_500)),
+            (&[("retry-after", "0")], None, ms(0)),
+            (&[("retry-after", "61")], None, ms(60_000)),
+            (&[("retry-after", "1e300")], None, ms(60_000)),
+            (&[("retry-after", "-1")], None, None),
+            (&[("retry-after", "NaN")], None, None),
+            (&[("retry-after", "soon")], None, None),
+            (&[("retry-after-ms", "250"), ("retry-after", "9")], None, ms(250)),
+            (&[("retry-after-ms", "x"), ("retry-after", "9")], None, ms(9_000)),
+            (&[DATE, ("retry-after", "Sun, 06 Nov 1994 08:49:42 GMT")], None, ms(5_000)),
+            (&[DATE, ("retry-after", "Sun, 06 Nov 1994 08:49:30 GMT")], None, ms(0)),
+            (&[DATE, ("retry-after", "Mon, 07 Nov 1994 08:49:37 GMT")], None, ms(60_000)),
+            (&[("retry-after", "Sun, 06 Nov 1994 08:49:42 GMT")], None, None),
+            (&[("x-should-retry", "true")], Some(true), None),
+            (&[("x-should-retry", "false"), ("retry-after", "1")], Some(false), ms(1_000)),
+        ];
+        for (headers, should_retry, after) in cases {
+            let header = |name: &str| headers.iter().find(|(n, _)| *n == name).map(|(_, v)| *v);
+            assert_eq!(Advice::read(header), Advice { should_retry, after }, "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn waits_double_to_a_bound_and_are_spread_below_it() {
+        for (random, expected) in [
+            (0, [0, 0, 0, 0, 0, 0]),
+            (500, [500, 500, 500, 500, 500, 500]),
+            (8_000, [8_000 % 501, 8_000 % 1_001, 8_000 % 2_001, 8_000 % 4_001, 8_000, 8_000]),
+        ] {
+            let mut tries = Tries::new(6);
+            for ms in expected {
+                let wait = tries.next(Repeat::Full, None, random);
+                assert_eq!(wait, Some(Duration::from_millis(ms)), "{random}");
+            }
+            assert_eq!(tries.next(Repeat::Full, None, random), None);
+            assert_eq!(tries.failed(), 7);
+        }
+        let mut endless = Tries { retries_max: u32::MAX, failed: 100, spoilt: 0 };
+        assert!(endless.next(Repeat::Full, None, u64::MAX) <= Some(Duration::from_secs(8)));
+    }
+
+    #[test]
+    fn advice_is_obeyed_and_never_undercut() {
+        for (ms, random, expected) in [
+            (0, u64::MAX, 0),
+            (1_000, 0, 1_000),
+            (1_000, 100, 1_100),
+            (1_000, 101, 1_000),
+            (600_000, 0, 60_000),
+            (600_000, 6_000, 66_000),
+        ] {
+            let wait =
+                Tries::new(1).next(Repeat::Full, Some(Duration::from_millis(ms)), random).unwrap();
+            assert_eq!(wait, Duration::from_millis(expected), "{ms} {random}");
+        }
+    }
+
+    #[test]
+    fn attempts_are_bounded_by_class() {
+        use Repeat::{Full, Never, Spoilt};
+        let cases: [(u32, &[Repeat], u32); 7] = [
+            (4, &[Never], 1),
+            (0, &[Full], 1),
+            (4, &[Full; 9], 5),
+            (4, &[Spoilt; 9], 3),
+            (1, &[Spoilt; 9], 2),
+            (4, &[Full, Spoilt, Full, Spoilt, Full, Full], 5),
+            (9, &[Full, Spoilt, Full, Spoilt, Spoilt, Full], 5),
+        ];
+        for (retries_max, failures, attempts) in cases {
+            let mut tries = Tries::new(retries_max);
+            for repeat in failures {
+                if tries.next(*repeat, None, 0).is_none() {
+                    break;
+                }
+            }
+            assert_eq!(tries.failed(), attempts, "{retries_max} {failures:?}");
+        }
+    }
+}

@@ -173,3 +173,176 @@ impl<'a> ResponseFormat<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use serde_json::json;
+    use wire::chat::Head;
+    use wire::{ModelRole, Name};
+
+    fn options(change: impl FnOnce(&mut OpenAi)) -> OpenAi {
+        let mut options = OpenAi {
+            base_url: "http://localhost/v1".to_owned(),
+            model: "m".to_owned(),
+            api_key: None,
+            stream: false,
+            strict: false,
+            temperature: None,
+            extra_body: serde_json::Map::new(),
+        };
+        change(&mut options);
+        options
+    }
+
+    fn conversation(head: Head, messages: Vec<Message>, max_tokens: Option<u64>) -> Conversation {
+        Conversation {
+            head: Arc::new(head),
+            messages: messages.into_iter().map(Arc::new).collect(),
+            max_tokens,
+            role: ModelRole::Actor,
+        }
+    }
+
+    fn user(text: &str) -> Message {
+        Message::User { content: text.to_owned() }
+    }
+
+    #[test]
+    fn the_history_is_sent_in_order_with_arguments_unchanged() {
+        let call = |id: &str, arguments: &str| ToolCall {
+            id: id.to_owned(),
+            name: "int_mult".to_owned(),
+            arguments: arguments.to_owned(),
+        };
+        let said = |content: &str, calls| Message::Assistant { content: content.to_owned(), calls };
+        let tool = |call_id: &str, content: &str| Message::Tool {
+            call_id: call_id.to_owned(),
+            name: "int_mult".to_owned(),
+            content: content.to_owned(),
+        };
+        let messages = vec![
+            Message::System { content: "Be brief.".to_owned() },
+            user("12*34?"),
+            said("", vec![call("a", r#"{"a": 12,"b":34 }"#), call("b", "{\"a\":")]),
+            tool("a", "408"),
+            tool("b", "no JSON"),
+            said("408", vec![]),
+            said("", vec![]),
+            said("again", vec![call("c", "")]),
+        ];
+        let call = |id: &str, arguments: &str| {
+            json!({"id": id, "type": "function",
+                "function": {"name": "int_mult", "arguments": arguments}})
+        };
+        let bytes = body(&options(|_| ()), &conversation(Head::default(), messages, None)).unwrap();
+        assert_eq!(
+            serde_json::from_slice::<Value>(&bytes).unwrap(),
+            json!({
+                "model": "m",
+                "messages": [
+                    {"role": "system", "content": "Be brief."},
+                    {"role": "user", "content": "12*34?"},
+                    {"role": "assistant", "content": null,
+                        "tool_calls": [call("a", r#"{"a": 12,"b":34 }"#), call("b", "{\"a\":")]},
+                    {"role": "tool", "tool_call_id": "a", "name": "int_mult", "content": "408"},
+                    {"role": "tool", "tool_call_id": "b", "name": "int_mult", "content": "no JSON"},
+                    {"role": "assistant", "content": "408"},
+                    {"role": "assistant", "content": ""},
+                    {"role": "assistant", "content": "again", "tool_calls": [call("c", "")]},
+                ],
+                "stream": false,
+            })
+        );
+    }
+
+    #[test]
+    fn options_become_fields() {
+        let schema = json!({"type": "object", "properties": {"b": {}, "a": {}}});
+        let head = Head {
+            tools: vec![ToolSpec {
+                name: Name::new("now").unwrap(),
+                description: "Tells the time.".to_owned(),
+                parameters: schema.clone(),
+            }],
+            response_schema: Some(ResponseSchema {
+                name: Name::new("turn").unwrap(),
+                schema: schema.clone(),
+            }),
+            stop: vec!["Observation:".to_owned()],
+        };
+        let plain = json!({"model": "m", "messages": [{"role": "user", "content": "hi"}],
+            "stream": false});
+        let with = |fields: Value| {
+            let mut body = plain.clone();
+            body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            body
+        };
+        let format = |strict: bool| {
+            json!({"type": "json_schema",
+                "json_schema": {"name": "turn", "schema": schema, "strict": strict}})
+        };
+        let tools = json!([{"type": "function", "function": {
+            "name": "now", "description": "Tells the time.", "parameters": schema}}]);
+        let stop = json!(["Observation:"]);
+        let cases = [
+            (options(|_| ()), Head::default(), None, plain.clone()),
+            (
+                options(|o| o.stream = true),
+                Head::default(),
+                Some(9),
+                with(json!({
+                "max_tokens": 9, "stream": true, "stream_options": {"include_usage": true}})),
+            ),
+            (
+                options(|o| o.temperature = Some(0.0)),
+                head.clone(),
+                None,
+                with(json!({
+                "tools": tools, "response_format": format(false), "temperature": 0.0,
+                "stop": stop})),
+            ),
+            (
+                options(|o| o.strict = true),
+                head,
+                None,
+                with(json!({
+                "tools": tools, "response_format": format(true), "stop": stop})),
+            ),
+            (
+                options(|o| {
+                    o.temperature = Some(0.5);
+                    o.extra_body = json!({"temperature": 1, "max_tokens": null, "seed": {"x": []}})
+                        .as_object()
+                        .unwrap()
+                        .clone();
+                }),
+                Head::default(),
+                Some(9),
+                with(json!({"temperature": 1, "max_tokens": null, "seed": {"x": []}})),
+            ),
+        ];
+        for (options, head, max_tokens, expected) in cases {
+            let conversation = conversation(head, vec![user("hi")], max_tokens);
+            let bytes = body(&options, &conversation).unwrap();
+            assert_eq!(serde_json::from_slice::<Value>(&bytes).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn schemas_keep_the_order_of_their_keys() {
+        let schema = serde_json::from_str(r#"{"properties":{"tool":{},"arguments":{}}}"#).unwrap();
+        let head = Head {
+            response_schema: Some(ResponseSchema { name: Name::new("t").unwrap(), schema }),
+            ..Head::default()
+        };
+        let extra = json!({"seed": 1}).as_object().unwrap().clone();
+        for options in [options(|_| ()), options(|o| o.extra_body = extra)] {
+            let bytes = body(&options, &conversation(head.clone(), vec![], None)).unwrap();
+            let text = String::from_utf8(bytes).unwrap();
+            assert!(text.contains(r#"{"properties":{"tool":{},"arguments":{}}}"#), "{text}");
+        }
+    }
+}

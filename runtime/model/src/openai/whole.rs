@@ -18,7 +18,7 @@ pub(super) fn read(body: &[u8]) -> Result<Answer, Error> {
         return Err(Error::InBand(complaint.into()));
     }
     let choice = value.pointer("/choices/0").ok_or_else(|| fault("the answer has no choice"))?;
-    if let Some(complaint) = Complaint::from_answer(choice) {
+    if let Some(complaint) = complaint(choice) {
         return Err(Error::InBand(complaint.into()));
     }
     let message = choice
@@ -73,6 +73,12 @@ fn call(call: &Value) -> ToolCall {
     }
 }
 
+/// Returns the error by which a choice ends, which some servers put in place of the rest.
+pub(super) fn complaint(choice: &Value) -> Option<Complaint> {
+    let ended = choice.get("finish_reason").and_then(Value::as_str) == Some("error");
+    Complaint::from_answer(choice).or_else(|| ended.then(Complaint::default))
+}
+
 /// Returns why the model stopped, if the choice says so.
 pub(super) fn finish(choice: &Value) -> Option<FinishReason> {
     let reason = choice.get("finish_reason")?.as_str().filter(|reason| !reason.is_empty())?;
@@ -95,4 +101,124 @@ pub(super) fn usage(answer: &Value) -> Option<Usage> {
 /// Returns the model that answered, if the answer says so.
 pub(super) fn model(answer: &Value) -> Option<String> {
     answer.get("model")?.as_str().filter(|model| !model.is_empty()).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
+        ToolCall { id: id.to_owned(), name: name.to_owned(), arguments: arguments.to_owned() }
+    }
+
+    #[test]
+    fn answers_are_read_whatever_is_left_out() {
+        let stop = Some(FinishReason::Stop);
+        let text = |content: &str, finish| Answer {
+            content: content.to_owned(),
+            finish,
+            ..Answer::default()
+        };
+        let called =
+            |calls| Answer { calls, finish: Some(FinishReason::ToolCalls), ..Answer::default() };
+        let cases = [
+            (
+                r#"{"choices":[{"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}"#,
+                text("hi", stop),
+            ),
+            (
+                r#"{"choices":[{"message":{"content":"hi","tool_calls":null},"finish_reason":"stop"}]}"#,
+                text("hi", stop),
+            ),
+            (
+                r#"{"choices":[{"message":{"content":"hi","tool_calls":[]},"finish_reason":"stop"}]}"#,
+                text("hi", stop),
+            ),
+            (
+                r#"{"choices":[{"message":{"content":"hi"},"finish_reason":null}]}"#,
+                text("hi", None),
+            ),
+            (
+                r#"{"choices":[{"message":{"content":"hi"},"finish_reason":"tired"}]}"#,
+                text("hi", Some(FinishReason::Other)),
+            ),
+            (
+                r#"{"choices":[{"message":{"content":"h"},"finish_reason":"length"}]}"#,
+                text("h", Some(FinishReason::Length)),
+            ),
+            (
+                r#"{"choices":[{"message":{"content":[{"type":"text","text":"a"},{"type":"thinking"},{"text":"b"}]},"finish_reason":"stop"}]}"#,
+                text("ab", stop),
+            ),
+            (
+                r#"{"choices":[{"message":{},"finish_reason":"stop"}],"usage":null,"model":7}"#,
+                text("", stop),
+            ),
+            (
+                r#"{"choices":[{"message":{"content":null,"refusal":"no"},"finish_reason":"stop"}]}"#,
+                Answer { refusal: "no".to_owned(), ..text("", stop) },
+            ),
+            (
+                r#"{"choices":[{"message":{"content":null,"tool_calls":[
+                    {"id":"a","function":{"name":"f","arguments":"{ \"x\" : 1.0 }"}},
+                    {"id":null,"function":{"name":"g","arguments":{"b":2,"a":1.0}}},
+                    {"function":{"name":"h"}},
+                    {"function":{"name":"h","arguments":""}},
+                    {"function":{"name":"h","arguments":[1]}},
+                    {}
+                ]},"finish_reason":"tool_calls"}]}"#,
+                called(vec![
+                    call("a", "f", r#"{ "x" : 1.0 }"#),
+                    call("", "g", r#"{"b":2,"a":1.0}"#),
+                    call("", "h", ""),
+                    call("", "h", ""),
+                    call("", "h", "[1]"),
+                    call("", "", ""),
+                ]),
+            ),
+            (
+                r#"{"id":"x","object":"chat.completion","model":"m-2","choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18,"details":{}},"timings":{}}"#,
+                Answer {
+                    usage: Usage { input_tokens: 11, output_tokens: 7 },
+                    model: Some("m-2".to_owned()),
+                    ..text("hi", stop)
+                },
+            ),
+        ];
+        for (body, expected) in cases {
+            assert_eq!(read(body.as_bytes()).unwrap(), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn answers_that_are_none_say_why() {
+        let calls = format!(
+            r#"{{"choices":[{{"message":{{"tool_calls":[{}{{}}]}}}}]}}"#,
+            "{},".repeat(CALLS_MAX)
+        );
+        let cases = [
+            ("", "the answer is no JSON: \"\""),
+            ("<html>", "the answer is no JSON: \"<html>\""),
+            (r#"{"choices":[{"message":{"con"#, "the answer is no JSON: "),
+            (&"[".repeat(10_000), "the answer is no JSON: "),
+            ("[]", "the answer has no choice: \"[]\""),
+            (r#"{"choices":[]}"#, "the answer has no choice: "),
+            (r#"{"choices":[{"text":"old"}]}"#, "the answer has no message: "),
+            (r#"{"choices":[{"message":"hi"}]}"#, "the answer has no message: "),
+            (
+                r#"{"error":{"message":"busy","code":429}}"#,
+                "an error instead of the rest of the reply, busy",
+            ),
+            (r#"{"error":"busy"}"#, "an error instead of the rest of the reply, busy"),
+            (
+                r#"{"choices":[{"message":{"content":"h"},"finish_reason":"error"}]}"#,
+                "an error instead of the rest of the reply, no reason given",
+            ),
+            (&calls, "the reply has more than 4194304 bytes or 256 calls"),
+        ];
+        for (body, expected) in cases {
+            let error = read(body.as_bytes()).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}\n{expected}");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! One turn with a model: a place, an attempt, and further ones while they make sense.
 
+use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +44,12 @@ pub struct ModelClient {
     queue_max: u32,
     timeout: Duration,
     retries_max: u32,
+}
+
+impl fmt::Debug for ModelClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModelClient").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 enum Backend {

@@ -1,5 +1,6 @@
 //! A client of the OpenAI chat completions protocol, as many servers speak it.
 
+mod calls;
 mod request;
 mod sse;
 mod stream;

@@ -216,15 +216,17 @@ impl Tries {
 mod tests {
     use super::*;
 
-    fn complaint(status: Option<u16>, word: &str) -> Box<Complaint> {
+    type Headers<'a> = &'a [(&'a str, &'a str)];
+
+    fn complaint(status: Option<u16>, word: &str) -> Complaint {
         let code = (!word.is_empty()).then(|| word.to_owned());
-        Box::new(Complaint { status, code, ..Complaint::default() })
+        Complaint { status, code, ..Complaint::default() }
     }
 
     #[test]
     fn statuses_have_classes() {
         use ErrorCode::{ModelRefused as Refused, ModelUnavailable as Unavailable};
-        let statuses: [(&[u16], &str, Option<bool>, ErrorCode, Repeat); 8] = [
+        let cases: [(&[u16], _, _, _, _); 8] = [
             (&[400, 401, 402, 403, 404, 405, 413, 422, 501, 302], "", None, Refused, Repeat::Never),
             (&[408, 409, 429, 500, 502, 503, 504, 520, 529], "", None, Unavailable, Repeat::Full),
             (&[429], "rate_limit_exceeded", None, Unavailable, Repeat::Full),
@@ -234,10 +236,10 @@ mod tests {
             (&[400], "", Some(true), Refused, Repeat::Full),
             (&[503], "", Some(true), Unavailable, Repeat::Full),
         ];
-        for (statuses, word, should_retry, code, repeat) in statuses {
+        for (statuses, word, should_retry, code, repeat) in cases {
             for &status in statuses {
                 let advice = Advice { should_retry, after: None };
-                let complaint = complaint(None, word);
+                let complaint = complaint(None, word).into();
                 let error = Error::Status { status, complaint, advice, request: None };
                 assert_eq!(Class::of(&error, false), Class { code, repeat }, "{status} {word}");
             }
@@ -249,7 +251,7 @@ mod tests {
         use ErrorCode::{
             ModelProtocol as Protocol, ModelRefused as Refused, ModelUnavailable as Unavailable,
         };
-        let in_band = |status, word| Error::InBand(complaint(status, word));
+        let in_band = |status, word| Error::InBand(complaint(status, word).into());
         let reason = String::new();
         let cases = [
             (Error::Unreachable { reason: reason.clone() }, false, Unavailable, Repeat::Full),
@@ -275,7 +277,7 @@ mod tests {
     fn advice_is_read_from_headers() {
         const DATE: (&str, &str) = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
         let ms = |ms| Some(Duration::from_millis(ms));
-        let cases: [(&[(&str, &str)], Option<bool>, Option<Duration>); 17] = [
+        let cases: [(Headers, Option<bool>, Option<Duration>); 17] = [
             (&[], None, None),
             (&[("retry-after", "7")], None, ms(7_000)),
             (&[("retry-after", " 1.5 ")], None, ms(1_500)),

@@ -2,14 +2,13 @@
 
 use std::mem;
 
-use serde_json::Value;
-use wire::ToolCall;
-
+use super::calls::CallDrafts;
 use super::sse::{SseEvent, SseParser};
 use super::whole;
 use crate::answer::Answer;
 use crate::complaint::Complaint;
-use crate::error::{CALLS_MAX, Error, REPLY_BYTES_MAX};
+use crate::error::{Error, REPLY_BYTES_MAX};
+use serde_json::Value;
 
 /// Bytes kept of the beginning of a stream, enough to tell a web page from a reply.
 const BEGINNING_BYTES: usize = 200;
@@ -19,7 +18,7 @@ const BEGINNING_BYTES: usize = 200;
 pub(super) struct StreamReader {
     sse: SseParser,
     answer: Answer,
-    calls: Vec<CallDraft>,
+    calls: CallDrafts,
     /// Bytes of text and arguments so far.
     len: usize,
     /// What came first, for the error if it is something else.
@@ -27,13 +26,6 @@ pub(super) struct StreamReader {
     /// Whether a chunk with a choice came.
     begun: bool,
     done: bool,
-}
-
-/// A call that is being written.
-#[derive(Debug)]
-struct CallDraft {
-    index: u64,
-    call: ToolCall,
 }
 
 impl StreamReader {
@@ -69,10 +61,11 @@ impl StreamReader {
         if !self.done
             && let Some(event) = mem::take(&mut self.sse).end().unwrap_or_default()
         {
-            match self.on_event(&event, on_delta) {
-                Err(error @ (Error::InBand(_) | Error::TooLarge)) => return Err(error),
-                // An event that is torn at the end shows where the stream was cut, no more.
-                Ok(()) | Err(_) => {}
+            // Of another error, such as a torn event, only the cut below is of interest.
+            if let Err(error @ (Error::InBand(_) | Error::TooLarge)) =
+                self.on_event(&event, on_delta)
+            {
+                return Err(error);
             }
         }
         if !self.begun {
@@ -82,8 +75,7 @@ impl StreamReader {
         if !self.done && !self.is_finished() {
             return Err(Error::Cut { reason: "the stream ended too early".to_owned() });
         }
-        self.calls.sort_by_key(|draft| draft.index);
-        self.answer.calls = self.calls.into_iter().map(|draft| draft.call).collect();
+        self.answer.calls = self.calls.into_calls();
         Ok(self.answer)
     }
 
@@ -144,50 +136,11 @@ impl StreamReader {
         self.answer.content.push_str(&content);
         self.answer.refusal.push_str(&refusal);
         for piece in whole::list(delta.get("tool_calls")) {
-            self.on_call_piece(piece)?;
+            let bytes = self.calls.push(piece)?;
+            self.grow(bytes)?;
         }
         if !content.is_empty() {
             on_delta(&content);
-        }
-        Ok(())
-    }
-
-    /// Adds a piece to the call of its index.
-    ///
-    /// Some servers give every call the index 0, or none: a piece with a name and an id of its own
-    /// begins another call.
-    fn on_call_piece(&mut self, piece: &Value) -> Result<(), Error> {
-        let function = piece.get("function");
-        let id = whole::text(piece.get("id"));
-        let name = whole::text(function.and_then(|function| function.get("name")));
-        let arguments = whole::arguments(function);
-        self.grow(id.len() + name.len() + arguments.len())?;
-        let index = piece.get("index").and_then(Value::as_u64);
-        let known = match index {
-            Some(index) => self.calls.iter_mut().rfind(|draft| draft.index == index),
-            None => self.calls.last_mut(),
-        };
-        let another = |call: &ToolCall| {
-            !name.is_empty() && !id.is_empty() && !call.id.is_empty() && call.id != id
-        };
-        match known {
-            Some(CallDraft { call, .. }) if !another(call) => {
-                if call.id.is_empty() {
-                    call.id = id;
-                }
-                if call.name.is_empty() {
-                    call.name = name;
-                }
-                call.arguments.push_str(&arguments);
-            }
-            _ => {
-                if self.calls.len() >= CALLS_MAX {
-                    return Err(Error::TooLarge);
-                }
-                let next = self.calls.last().map_or(0, |draft| draft.index.saturating_add(1));
-                let call = ToolCall { id, name, arguments };
-                self.calls.push(CallDraft { index: index.unwrap_or(next), call });
-            }
         }
         Ok(())
     }
@@ -200,8 +153,10 @@ impl StreamReader {
 
 #[cfg(test)]
 mod tests {
+    use wire::{FinishReason, ToolCall, Usage};
+
     use super::*;
-    use wire::{FinishReason, Usage};
+    use crate::error::CALLS_MAX;
 
     /// Feeds a stream in two pieces; returns the answer and the deltas joined.
     fn read(stream: &[u8], cut: usize) -> (Result<Answer, Error>, String) {
@@ -220,7 +175,8 @@ mod tests {
     }
 
     fn sse(chunks: &[&str]) -> String {
-        chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect()
+        let events: Vec<String> = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
+        events.concat()
     }
 
     fn call(id: &str, name: &str, arguments: &str) -> ToolCall {

@@ -1,0 +1,226 @@
+//! One turn with a model: a place, an attempt, and further ones while they make sense.
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use config::team::{Model, Provider};
+use tokio::time::{Instant, sleep, timeout};
+use wire::chat::Head;
+use wire::{ErrorCode, Message, ModelReply, ModelRole, Name, WireError};
+
+use crate::answer::Answer;
+use crate::error::Error;
+use crate::gate::Gate;
+use crate::openai::OpenAiClient;
+use crate::retry::{Class, Tries};
+use crate::scripted::ScriptedModel;
+
+/// When a turn that found the queue full may come again, in milliseconds. Turns take seconds, so
+/// that sooner would most often be in vain.
+const OVERLOADED_RETRY_MS: u64 = 1_000;
+
+/// What a model is asked in one turn.
+#[derive(Clone, Debug)]
+pub struct Conversation {
+    /// The tools and the form of the reply.
+    pub head: Arc<Head>,
+    /// The messages, oldest first.
+    pub messages: Vec<Arc<Message>>,
+    /// The most tokens that the reply may have.
+    pub max_tokens: Option<u64>,
+    /// The part that the model plays; it is not sent.
+    pub role: ModelRole,
+}
+
+/// A client of one model of a team.
+pub struct ModelClient {
+    name: Name,
+    backend: Backend,
+    gate: Gate,
+    concurrency: u32,
+    queue_max: u32,
+    timeout: Duration,
+    retries_max: u32,
+}
+
+impl fmt::Debug for ModelClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModelClient").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+enum Backend {
+    OpenAi(Box<OpenAiClient>),
+    Scripted(ScriptedModel),
+}
+
+impl ModelClient {
+    /// Makes a client; calls nobody.
+    ///
+    /// Fails with [`ErrorCode::SecretMissing`] if the key cannot be read, and with
+    /// [`ErrorCode::ConfigInvalid`] if the address or a pattern of the script is not valid.
+    pub fn new(model: &Model, http: reqwest::Client) -> Result<Self, WireError> {
+        let idle = Duration::from_millis(model.idle_timeout_ms);
+        let backend = match &model.provider {
+            Provider::OpenAi(options) => {
+                OpenAiClient::new(options, idle, http).map(|client| Backend::OpenAi(client.into()))
+            }
+            Provider::Scripted(script) => ScriptedModel::new(script, idle).map(Backend::Scripted),
+        };
+        Ok(Self {
+            name: model.name.clone(),
+            backend: backend.map_err(|error| WireError {
+                message: format!("model {}: {}", model.name, error.message),
+                ..error
+            })?,
+            gate: Gate::new(model.concurrency, model.queue_max),
+            concurrency: model.concurrency,
+            queue_max: model.queue_max,
+            timeout: Duration::from_millis(model.timeout_ms),
+            retries_max: model.retries_max,
+        })
+    }
+
+    /// Asks for one reply and waits for the whole of it, `remaining` at most.
+    ///
+    /// `on_delta` is given the pieces of the text as they come. They are provisional: an attempt
+    /// that fails half way is dropped, the next one begins its text anew, and only the returned
+    /// reply counts. Dropping the future cancels the request.
+    ///
+    /// Fails with [`ErrorCode::Overloaded`] at once if the model's queue is full,
+    /// [`ErrorCode::DeadlineExceeded`] if `remaining` or the model's `timeout_ms` is over,
+    /// [`ErrorCode::ModelRefused`] if asking again would be in vain, and with
+    /// [`ErrorCode::ModelUnavailable`] or [`ErrorCode::ModelProtocol`] if asking again did not help.
+    pub async fn turn(
+        &self,
+        conversation: &Conversation,
+        remaining: Duration,
+        on_delta: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<ModelReply, WireError> {
+        let limit = remaining.min(self.timeout);
+        let mut last = None;
+        if !limit.is_zero() {
+            let turn = self.attempts(conversation, limit, on_delta, &mut last);
+            if let Ok(result) = timeout(limit, turn).await {
+                return result;
+            }
+        }
+        let which = if remaining <= self.timeout { "left to the run" } else { "of `timeout_ms`" };
+        let before = last.map(|error| format!("; the last attempt: {error}")).unwrap_or_default();
+        Err(WireError::new(
+            ErrorCode::DeadlineExceeded,
+            format!(
+                "model {}: no reply in the {} ms {which}{before}",
+                self.name,
+                limit.as_millis()
+            ),
+        ))
+    }
+
+    /// Makes attempts until one succeeds or the next would make no sense. The place is kept while
+    /// waiting, so that a provider in trouble is asked less and not more.
+    async fn attempts(
+        &self,
+        conversation: &Conversation,
+        limit: Duration,
+        on_delta: &mut (dyn FnMut(&str) + Send),
+        last: &mut Option<Error>,
+    ) -> Result<ModelReply, WireError> {
+        let begun = Instant::now();
+        let Some(_place) = self.gate.enter().await else {
+            return Err(self.overloaded());
+        };
+        let body = match &self.backend {
+            Backend::OpenAi(client) => client.body(conversation).map_err(|error| {
+                WireError::new(ErrorCode::Internal, format!("write a model request: {error}"))
+            })?,
+            Backend::Scripted(_) => Bytes::new(),
+        };
+        let mut tries = Tries::new(self.retries_max);
+        loop {
+            let mut shown = false;
+            let mut show = |piece: &str| {
+                shown = true;
+                on_delta(piece);
+            };
+            let error = match self.attempt(conversation, body.clone(), &mut show).await {
+                Ok(answer) => return Ok(self.reply(answer, conversation, &tries)),
+                Err(error) => error,
+            };
+            let class = Class::of(&error, shown);
+            let wait = tries
+                .next(class.repeat, error.advice(), random())
+                .filter(|wait| begun.elapsed() + *wait < limit);
+            let Some(wait) = wait else {
+                return Err(self.failed(&error, class, &tries));
+            };
+            tracing::warn!(
+                model = %self.name,
+                role = conversation.role.as_str(),
+                %error,
+                attempt = tries.failed(),
+                wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+                "model request failed, will retry"
+            );
+            *last = Some(error);
+            sleep(wait).await;
+        }
+    }
+
+    async fn attempt(
+        &self,
+        conversation: &Conversation,
+        body: Bytes,
+        on_delta: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<Answer, Error> {
+        match &self.backend {
+            Backend::OpenAi(client) => client.attempt(body, on_delta).await,
+            Backend::Scripted(script) => script.attempt(conversation, on_delta).await,
+        }
+    }
+
+    fn reply(&self, answer: Answer, conversation: &Conversation, tries: &Tries) -> ModelReply {
+        let (provider, model) = match &self.backend {
+            Backend::OpenAi(client) => ("openai", client.model()),
+            Backend::Scripted(_) => ("scripted", self.name.as_str()),
+        };
+        answer.into_reply(conversation, provider, model, tries.failed().saturating_add(1))
+    }
+
+    fn failed(&self, error: &Error, class: Class, tries: &Tries) -> WireError {
+        let place = match &self.backend {
+            Backend::OpenAi(client) => format!(" at {}", client.address()),
+            Backend::Scripted(_) => String::new(),
+        };
+        let attempts = tries.failed();
+        let times = if attempts == 1 { "once".to_owned() } else { format!("{attempts} times") };
+        WireError {
+            code: class.code,
+            message: format!("model {}{place}, asked {times}: {error}", self.name),
+            retry_after_ms: error
+                .advice()
+                .filter(|_| class.code == ErrorCode::ModelUnavailable)
+                .and_then(|wait| u64::try_from(wait.as_millis()).ok()),
+        }
+    }
+
+    fn overloaded(&self) -> WireError {
+        WireError::new(
+            ErrorCode::Overloaded,
+            format!(
+                "model {}: its {} places are taken and the queue for them (`queue_max` {}) is full",
+                self.name, self.concurrency, self.queue_max
+            ),
+        )
+        .retry_after(OVERLOADED_RETRY_MS)
+    }
+}
+
+/// Returns a number that is random enough to spread retries: the keys of the standard library's
+/// hash maps are seeded by the system.
+fn random() -> u64 {
+    RandomState::new().hash_one(())
+}

@@ -1,0 +1,12 @@
+//! Model clients against a real HTTP server that plays given bytes, and against scripts.
+
+#[cfg(test)]
+mod faults;
+#[cfg(test)]
+mod replies;
+#[cfg(test)]
+mod scripted;
+#[cfg(test)]
+mod server;
+#[cfg(test)]
+mod setup;

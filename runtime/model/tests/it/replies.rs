@@ -1,0 +1,165 @@
+//! What a turn sends, and what it makes of good answers.
+
+use std::path::Path;
+use std::time::Duration;
+
+use config::team::Provider;
+use model::{ModelClient, http_client};
+use serde_json::json;
+use tools::SecretRef;
+use wire::{ErrorCode, FinishReason, Message, ModelReply, ToolCall, Usage};
+
+use crate::server::{Server, Step, answer, chunked, said, stream_head, whole};
+use crate::setup::{assert_failed, client, conversation, model, openai, turn, user};
+
+const TEXT_1: &str = r#"{"model":"gpt-1","choices":[{"delta":{"content":"Hä"}}]}"#;
+const TEXT_2: &str = r#"{"choices":[{"delta":{"content":"llo 😀"}}]}"#;
+const STOP: &str = r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
+const USAGE: &str = r#"{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":2}}"#;
+
+fn hello() -> ModelReply {
+    ModelReply {
+        content: "Hällo 😀".to_owned(),
+        calls: Vec::new(),
+        finish: FinishReason::Stop,
+        usage: Usage { input_tokens: 5, output_tokens: 2 },
+        provider: "openai".to_owned(),
+        model: "gpt-1".to_owned(),
+        attempts: 1,
+    }
+}
+
+#[tokio::test]
+async fn one_reply_comes_in_many_forms() {
+    let events = [TEXT_1, TEXT_2, STOP, USAGE, "[DONE]"];
+    let stream = format!("data: {}\r\n\r\n", events.join("\r\n\r\ndata: "));
+    let stream = [stream_head(), stream.into_bytes()].concat();
+    let json = String::from_utf8(said("Hällo 😀")).unwrap();
+    let unnamed = json.replace("content-type: application/json\r\n", "").into_bytes();
+    let kept_open = vec![Step::Send(chunked(&events, false)), Step::Hang];
+    let silent_tail = vec![Step::Send(chunked(&[TEXT_1, TEXT_2, USAGE, STOP], false)), Step::Hang];
+    let slowly = Duration::from_micros(100);
+    let cases = [
+        ("one piece", false, vec![Step::Send(said("Hällo 😀"))]),
+        ("byte by byte", false, vec![Step::Drip(said("Hällo 😀"), slowly)]),
+        ("no type", false, vec![Step::Send(unnamed)]),
+        ("no stream though asked for", true, vec![Step::Send(said("Hällo 😀"))]),
+        ("a stream though not asked for", false, vec![Step::Send(stream.clone())]),
+        ("a stream until the connection ends", true, vec![Step::Send(stream)]),
+        ("a stream in chunks", true, vec![Step::Send(chunked(&events, true))]),
+        ("a stream byte by byte", true, vec![Step::Drip(chunked(&events, true), slowly)]),
+        ("a stream that stays open", true, kept_open),
+        ("a stream that stays open without an end marker", true, silent_tail),
+    ];
+    for (name, stream, play) in cases {
+        let mut server = Server::start(vec![play]).await;
+        let client = client(&model(Provider::OpenAi(openai(&server.base_url, stream))));
+        let (result, shown) = turn(&client, &conversation(vec![user("hi")])).await;
+        assert_eq!(result.unwrap(), hello(), "{name}");
+        assert_eq!(shown.concat(), "Hällo 😀", "{name}");
+        assert_eq!(server.requests().len(), 1, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_names_path_key_and_options() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("key");
+    std::fs::write(&file, "sk-Test\n").unwrap();
+    let mut server = Server::start(vec![vec![Step::Send(said("a"))]]).await;
+    let mut options = openai(&(server.base_url.clone() + "/?api-version=2"), true);
+    options.api_key = Some(SecretRef::File(file));
+    options.temperature = Some(0.0);
+    options.extra_body = json!({"seed": 7, "stream": false}).as_object().unwrap().clone();
+    let client = client(&model(Provider::OpenAi(options)));
+    let mut conversation = conversation(vec![user("hi")]);
+    conversation.max_tokens = Some(64);
+    turn(&client, &conversation).await.0.unwrap();
+    let (head, body) = server.requests().remove(0);
+    for line in [
+        "post /v1/chat/completions?api-version=2 http/1.1\r\n",
+        "\r\nauthorization: bearer sk-test\r\n",
+        "\r\ncontent-type: application/json\r\n",
+        "\r\nuser-agent: callboard/",
+    ] {
+        assert!(head.contains(line), "{head}\nlacks {line:?}");
+    }
+    assert_eq!(
+        body,
+        json!({"model": "gpt", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 64,
+            "temperature": 0.0, "stream": false, "stream_options": {"include_usage": true},
+            "seed": 7})
+    );
+}
+
+#[tokio::test]
+async fn calls_without_ids_are_numbered_over_the_conversation() {
+    let body = r#"{"choices":[{"message":{"content":null,"tool_calls":[
+        {"function":{"name":"f","arguments":"{}"}},
+        {"id":"own","function":{"name":"g","arguments":" {\"a\":1} "}},
+        {"id":"","function":{"name":"h"}}]},"finish_reason":"tool_calls"}]}"#;
+    let server = Server::start(vec![vec![Step::Send(whole(body))]]).await;
+    let client = client(&model(Provider::OpenAi(openai(&server.base_url, false))));
+    let call = |id: &str, name: &str, arguments: &str| ToolCall {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        arguments: arguments.to_owned(),
+    };
+    let before =
+        Message::Assistant { content: String::new(), calls: vec![call("call_1", "f", "{}")] };
+    let reply = turn(&client, &conversation(vec![user("hi"), before])).await.0.unwrap();
+    let expected =
+        vec![call("call_2", "f", "{}"), call("own", "g", r#" {"a":1} "#), call("call_4", "h", "")];
+    assert_eq!(reply.calls, expected);
+    assert_eq!((reply.finish, reply.model.as_str()), (FinishReason::ToolCalls, "gpt"));
+    assert_eq!(reply.usage, Usage::default());
+}
+
+#[tokio::test]
+async fn a_refusal_is_withheld_content() {
+    let body =
+        r#"{"choices":[{"message":{"content":null,"refusal":"No."},"finish_reason":"stop"}]}"#;
+    let server = Server::start(vec![vec![Step::Send(whole(body))]]).await;
+    let client = client(&model(Provider::OpenAi(openai(&server.base_url, false))));
+    let (result, shown) = turn(&client, &conversation(vec![user("hi")])).await;
+    let reply = result.unwrap();
+    assert_eq!((reply.content.as_str(), reply.finish), ("No.", FinishReason::ContentFilter));
+    assert_eq!(shown, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_client_that_cannot_work_is_not_made() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bad-key");
+    std::fs::write(&file, "sk\n1").unwrap();
+    let key = |path: &Path| Some(SecretRef::File(path.to_owned()));
+    let cases = [
+        ("localhost:1/v1", None, ErrorCode::ConfigInvalid, "model m: read `base_url`"),
+        ("ftp://h/v1", None, ErrorCode::ConfigInvalid, "begin with http:// or https://"),
+        ("", None, ErrorCode::ConfigInvalid, "relative URL without a base"),
+        ("http://h/v1", key(&file), ErrorCode::SecretMissing, "cannot stand in a header"),
+        ("http://h/v1", key(Path::new("/no/such")), ErrorCode::SecretMissing, "/no/such"),
+    ];
+    for (base_url, api_key, code, text) in cases {
+        let mut options = openai(base_url, false);
+        options.api_key = api_key;
+        let made = ModelClient::new(&model(Provider::OpenAi(options)), http_client().unwrap());
+        assert_failed(made, code, text);
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_the_server_repeats_is_not_told() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("told-key");
+    std::fs::write(&file, "sk-canary").unwrap();
+    let echo = r#"{"error":{"message":"bad key sk-canary","code":"invalid_api_key"}}"#;
+    let event = format!("data: {echo}\n\n").into_bytes();
+    for play in [answer(401, "", echo), whole(echo), [stream_head(), event].concat()] {
+        let server = Server::start(vec![vec![Step::Send(play)]]).await;
+        let base_url = server.base_url.replace("http://", "http://user:sk-canary@");
+        let mut options = openai(&base_url, false);
+        options.api_key = Some(SecretRef::File(file.clone()));
+        let client = client(&model(Provider::OpenAi(options)));
+        let (result, _) = turn(&client, &conversation(vec![user("hi")])).await;
+        let error = assert_failed(result, ErrorCode::ModelRefused, "bad key ***");
+        assert!(!error.message.contains("sk-canary"), "{error}");
+    }
+}

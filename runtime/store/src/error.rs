@@ -63,8 +63,9 @@ impl Error {
         use sled::Error as Sled;
         match source {
             Sled::Io(ref io) if surroundings(io.kind()) => Self::Engine { doing, source },
-            Sled::Unsupported(_) => Self::Engine { doing, source },
-            Sled::Io(_)
+            // sled calls files of another format unsupported; nothing else that we ask of it is.
+            Sled::Unsupported(_)
+            | Sled::Io(_)
             | Sled::Corruption { .. }
             | Sled::ReportableBug(_)
             | Sled::CollectionNotFound(_) => Self::Damaged { doing, reason: source.to_string() },

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::error::Error;
 
@@ -15,6 +16,13 @@ pub const DAMAGED_KEPT_MAX: usize = 3;
 const MARKER: &str = "state";
 /// The directory of the database, inside the store's.
 const DATABASE: &str = "sled";
+/// The file of the database that sled holds while it is open.
+const DATABASE_FILE: &str = "db";
+/// How often to look whether sled has let go of its file: two seconds in all, a hundred times what
+/// was ever seen.
+const FREE_TRIES_MAX: u32 = 400;
+/// How long to wait between two looks.
+const FREE_TRY_EVERY: Duration = Duration::from_millis(5);
 /// The longest marker that is read, in bytes; ours are shorter.
 const MARKER_BYTES_MAX: u64 = 4096;
 
@@ -70,6 +78,25 @@ impl Home {
 
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Waits until nothing holds the database. sled's threads may hold its file for a moment after
+    /// it was closed.
+    pub(crate) fn wait_until_free(&self) -> Result<(), Error> {
+        let path = self.database().join(DATABASE_FILE);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(source) => return Err(failed("open", &path)(source)),
+        };
+        for _ in 0..FREE_TRIES_MAX {
+            match file.try_lock() {
+                Ok(()) => return Ok(()),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(FREE_TRY_EVERY),
+                Err(TryLockError::Error(source)) => return Err(failed("lock", &path)(source)),
+            }
+        }
+        Err(Error::InUse { dir: self.dir.clone() })
     }
 
     /// Writes down that the store is open, and since which start of the machine.

@@ -47,7 +47,9 @@ impl Space {
     pub(crate) fn key(self, parts: &[&[u8]]) -> Vec<u8> {
         let mut key = Vec::with_capacity(1 + parts.iter().map(|part| part.len()).sum::<usize>());
         key.push(self as u8);
-        parts.iter().for_each(|part| key.extend_from_slice(part));
+        for part in parts {
+            key.extend_from_slice(part);
+        }
         key
     }
 

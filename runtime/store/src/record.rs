@@ -114,8 +114,8 @@ mod tests {
 
     fn read(key: &[u8], head: &[u8], parts: &[&[u8]]) -> Result<Vec<u8>, Error> {
         let stored = |wanted: &[u8]| {
-            let number = (0u32..).find(|n| key::part(key, *n) == wanted).unwrap();
-            Ok(parts.get(number as usize).copied())
+            let numbered = (0..).zip(parts).find(|(n, _)| key::part(key, *n) == wanted);
+            Ok(numbered.map(|(_, part)| *part))
         };
         Head::read(head)?.join(key, stored).map(Cow::into_owned)
     }

@@ -257,7 +257,9 @@ impl Drop for Shared {
             drop(database);
             Ok(())
         });
-        if let Err(error) = closed.and_then(|()| home.mark_closed()) {
+        if let Err(error) =
+            closed.and_then(|()| home.wait_until_free()).and_then(|()| home.mark_closed())
+        {
             tracing::warn!(%error, dir = %home.dir().display(), "store was not closed in order");
         }
     }
@@ -279,6 +281,7 @@ fn guard<T>(doing: &'static str, run: impl FnOnce() -> Result<T, Error>) -> Resu
 }
 
 fn start(home: &Home) -> Result<sled::Db, Error> {
+    home.wait_until_free()?;
     sled::Config::new()
         .path(home.database())
         .cache_capacity(CACHE_BYTES)
@@ -318,7 +321,7 @@ fn load(home: &Home) -> Result<(sled::Db, State), Error> {
 fn count(tree: &sled::Tree, state: &State) -> Result<(), Error> {
     let doing = "verify the store";
     let mut counted = State::default();
-    for entry in tree.iter() {
+    for entry in tree {
         let (key, value) = entry.map_err(|error| Error::engine(doing, error))?;
         if key::heads_record(&key) {
             counted.count(pending::check(tree, &key, &value)?);

@@ -154,15 +154,12 @@ pub(crate) fn add(pending: &mut Pending<'_>, span: &SpanRecord) -> Result<(), Er
     if stored.as_ref() == Some(span) {
         return Ok(());
     }
-    let mut summary = match pending.row::<Summary>(&trace_key)? {
-        Some(summary) => {
-            pending.remove(&key::trace_at(summary.row.start, &trace))?;
-            summary
-        }
-        None => {
-            pending.state.traces += 1;
-            Summary::of(span)
-        }
+    let mut summary = if let Some(summary) = pending.row::<Summary>(&trace_key)? {
+        pending.remove(&key::trace_at(summary.row.start, &trace))?;
+        summary
+    } else {
+        pending.state.traces += 1;
+        Summary::of(span)
     };
     if let Some(stored) = &stored {
         summary.take_back(stored);

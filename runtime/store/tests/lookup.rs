@@ -1,5 +1,7 @@
 //! What was applied is found again, in order, once, by every name it has.
 
+#![expect(clippy::unwrap_used, clippy::string_slice, reason = "a test may fail")]
+
 use serde_json::{Map, json};
 use store::{Change, Error, Opened, RunBegun, RunEnd, RunRow, SessionRow, Store};
 use tempfile::TempDir;

@@ -12,6 +12,6 @@ pub fn now() -> Timestamp {
 }
 
 /// Returns how long it is until a wall time, zero if it is past.
-pub fn until(at: Timestamp) -> Duration {
+pub(crate) fn until(at: Timestamp) -> Duration {
     at.since(now())
 }

@@ -7,7 +7,7 @@ use bus::Bus;
 use bytes::Bytes;
 use journal::Journal;
 use store::{Change, Store};
-use telemetry::otlp::Exporter;
+use telemetry::Exporter;
 use tokio::sync::Semaphore;
 use wire::entry::{Body, Entry};
 use wire::{Event, SessionId, Subjects};
@@ -25,7 +25,7 @@ pub(crate) struct TeamContext {
     pub(crate) store: Store,
     pub(crate) projector: Projector,
     pub(crate) plans: PlanShelf,
-    pub(crate) exporter: Option<Exporter>,
+    pub(crate) exporter: Option<Arc<Exporter>>,
     /// Root runs that may be in work or waiting at once on this node.
     pub(crate) runs: Arc<Semaphore>,
     pub(crate) draining: AtomicBool,

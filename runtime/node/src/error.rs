@@ -49,7 +49,7 @@ pub enum Error {
     Actor(#[from] ractor::SpawnErr),
     /// Spans cannot be exported.
     #[error(transparent)]
-    Telemetry(#[from] telemetry::otlp::Error),
+    Telemetry(#[from] telemetry::Error),
     /// Blocking work was cancelled because the process ends.
     #[error("the process ends")]
     Ending,

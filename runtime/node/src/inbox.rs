@@ -154,13 +154,11 @@ impl Porter {
         if request.parent.is_some() {
             return Ok(None);
         }
-        match self.context.runs.clone().try_acquire_owned() {
-            Ok(permit) => Ok(Some(permit)),
-            Err(_) => {
-                let text = "the node has as many runs in work as it takes";
-                Err(WireError::new(ErrorCode::Overloaded, text).retry_after(1000))
-            }
+        if let Ok(permit) = self.context.runs.clone().try_acquire_owned() {
+            return Ok(Some(permit));
         }
+        let text = "the node has as many runs in work as it takes";
+        Err(WireError::new(ErrorCode::Overloaded, text).retry_after(1000))
     }
 
     async fn arrival(

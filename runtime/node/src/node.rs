@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bus::Bus;
-use journal::lock::{DataLock, Holder};
-use journal::{Journal, Options};
+use journal::{DataLock, Holder, Journal, Options};
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use store::{Opened, Store};
-use telemetry::otlp::Exporter;
+use telemetry::{EXPORT_TIMEOUT, Exporter};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
@@ -58,7 +57,7 @@ pub struct TeamHandle {
     context: Arc<TeamContext>,
     actor: ActorRef<TeamMsg>,
     sessions: ActorRef<SessionsMsg>,
-    lock: Arc<DataLock>,
+    lock: Arc<Mutex<Option<DataLock>>>,
 }
 
 impl Node {
@@ -104,7 +103,7 @@ impl Node {
                 TeamSupervisor::spawn_linked(None, TeamSupervisor, args, supervisor.get_cell())
                     .await?;
             let sessions = sessions.await.map_err(|_| Error::Ending)?;
-            let lock = Arc::new(opened.lock);
+            let lock = Arc::new(Mutex::new(Some(opened.lock)));
             let name = context.team.name.clone();
             node.teams.insert(name, TeamHandle { context, actor, sessions, lock });
         }
@@ -137,7 +136,9 @@ impl Node {
     /// Tells others who find the data directories in use where this node can be asked.
     pub fn announce(&self, holder: &Holder) -> Result<(), Error> {
         for team in self.teams.values() {
-            team.lock.update(holder)?;
+            if let Some(lock) = &*team.lock.lock().unwrap_or_else(PoisonError::into_inner) {
+                lock.update(holder)?;
+            }
         }
         Ok(())
     }
@@ -154,7 +155,7 @@ impl Node {
     /// Takes no new runs, gives those in work some time to end, and closes the data.
     ///
     /// A run that does not end in that time is not lost: it is taken up at the next start.
-    pub async fn drain(self, grace: Duration) {
+    pub async fn drain(&self, grace: Duration) {
         self.draining.store(true, Ordering::Relaxed);
         let end = Instant::now() + grace;
         for team in self.teams.values() {
@@ -179,19 +180,20 @@ impl Node {
         }
         self.supervisor.stop_children_and_wait(None, Some(Duration::from_secs(2))).await;
         self.supervisor.stop(None);
-        for team in self.teams.into_values() {
-            let TeamHandle { context, lock, .. } = team;
+        for TeamHandle { context, lock, .. } in self.teams.values() {
             context.projector.sync().await;
             let exporter = context.exporter.clone();
             let journal = context.journal.clone();
             let closed = spawn_blocking(move || {
                 journal.close();
-                if let Some(exporter) = exporter {
-                    exporter.shutdown();
+                if let Some(exporter) = exporter
+                    && let Err(error) = exporter.shutdown(EXPORT_TIMEOUT)
+                {
+                    warn!(%error, "the last spans were not exported");
                 }
             });
             closed.await.unwrap_or_default();
-            drop(lock);
+            drop(lock.lock().unwrap_or_else(PoisonError::into_inner).take());
         }
     }
 }
@@ -291,7 +293,14 @@ fn open_team(team: config::Team, bus: Bus, options: NodeOptions) -> Result<Opene
         .filter(|session| !damaged.iter().any(|(damaged, _)| damaged == session))
         .collect();
     let exporter = match &team.otlp_endpoint {
-        Some(endpoint) => Some(Exporter::start(endpoint)?),
+        Some(endpoint) => {
+            let service = telemetry::Service {
+                name: "callboard".to_owned(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                instance: format!("{}-{}", team.name, options.holder.pid),
+            };
+            Some(Arc::new(Exporter::start(endpoint, &service, &[])?))
+        }
         None => None,
     };
     let context = TeamContext {

@@ -41,7 +41,7 @@ pub(crate) struct Turn {
     pub(crate) run: RunId,
     pub(crate) agent: Name,
     pub(crate) step: u32,
-    pub(crate) turn: u32,
+    pub(crate) number: u32,
     pub(crate) model: Name,
     pub(crate) max_tokens: u64,
     pub(crate) deadline: Timestamp,
@@ -95,7 +95,7 @@ async fn ask(context: &TeamContext, turn: &Turn) -> Result<ModelReply, WireError
         step: turn.step,
     };
     let headers = Headers::new()
-        .with(header::TRACEPARENT, turn.trace.of_turn(&turn.run, turn.turn).to_string());
+        .with(header::TRACEPARENT, turn.trace.of_turn(&turn.run, turn.number).to_string());
     let complete = |request: &ModelRequest| ModelRequest {
         max_tokens: Some(turn.max_tokens),
         observed: Some(observed.clone()),
@@ -231,7 +231,7 @@ async fn request<T: DeserializeOwned>(
                     _ => return Err(Missed::NotDelivered(error)),
                 },
             },
-            Err(error @ bus::Error::NoResponders { .. } | error @ bus::Error::Overflow { .. }) => {
+            Err(error @ (bus::Error::NoResponders { .. } | bus::Error::Overflow { .. })) => {
                 (error.to_wire(), None)
             }
             Err(error @ bus::Error::Timeout { .. }) => {
@@ -255,14 +255,13 @@ async fn request<T: DeserializeOwned>(
 pub(crate) fn decode<T: DeserializeOwned>(message: &Message) -> Result<T, WireError> {
     match serde_json::from_slice::<T>(&message.payload) {
         Ok(answer) => Ok(answer),
-        Err(error) => match serde_json::from_slice::<ErrorBody>(&message.payload) {
-            Ok(body) => Err(body.error),
-            Err(_) => {
-                let told = message.headers.get(header::SERVICE_ERROR).unwrap_or_default();
-                let text =
-                    format!("the answer on {} cannot be read: {error} {told}", message.subject);
-                Err(WireError::new(ErrorCode::ToolFailed, text.trim_end()))
+        Err(error) => {
+            if let Ok(body) = serde_json::from_slice::<ErrorBody>(&message.payload) {
+                return Err(body.error);
             }
-        },
+            let told = message.headers.get(header::SERVICE_ERROR).unwrap_or_default();
+            let text = format!("the answer on {} cannot be read: {error} {told}", message.subject);
+            Err(WireError::new(ErrorCode::ToolFailed, text.trim_end()))
+        }
     }
 }

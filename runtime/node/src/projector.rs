@@ -10,7 +10,7 @@ use std::thread;
 use agents_core::effect::Effect;
 use agents_core::session::{FoldError, Plans, SessionMachine};
 use journal::Journal;
-use store::{Change, Store};
+use store::{Change, INPUT_PREVIEW_CHARS_MAX, RunBegun, Store};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, warn};
 use wire::entry::{Body, Entry, Input, MemoryChange, memory_session};
@@ -23,9 +23,6 @@ const JOBS_MAX: usize = 8192;
 
 /// Jobs that are applied to the store at once.
 const JOBS_AT_ONCE_MAX: usize = 256;
-
-/// Characters of an input that the store keeps for lists.
-const PREVIEW_CHARS: usize = 200;
 
 /// Hands committed changes to the store's thread.
 #[derive(Clone)]
@@ -170,16 +167,16 @@ pub(crate) fn changes_of(
                 at: entry.at,
                 slots: slot + 1,
             });
-            changes.push(Change::RunBegun {
+            changes.push(Change::RunBegun(RunBegun {
                 run: submitted.run.clone(),
                 session: session.clone(),
                 agent: submitted.agent.clone(),
                 body: submitted.body,
                 at: entry.at,
-                input: submitted.text.chars().take(PREVIEW_CHARS).collect(),
+                input: submitted.text.chars().take(INPUT_PREVIEW_CHARS_MAX).collect(),
                 trace: submitted.trace,
                 parent: submitted.parent.clone(),
-            });
+            }));
         }
         Body::Session(_) => {}
         Body::Memory(MemoryChange::Remembered(fact)) => changes.push(Change::Fact(fact.clone())),

@@ -7,11 +7,11 @@ use wire::{Headers, RunReply, WireError, header};
 
 /// A reply that is ready to be handed over.
 #[derive(Clone, Debug)]
-pub struct Final {
+pub(crate) struct Final {
     /// The serialised [`RunReply`].
-    pub bytes: Bytes,
+    pub(crate) bytes: Bytes,
     /// Why the run did not complete.
-    pub error: Option<WireError>,
+    pub(crate) error: Option<WireError>,
 }
 
 impl Final {
@@ -27,7 +27,7 @@ impl Final {
     }
 
     /// Returns the headers of the reply.
-    pub fn headers(&self) -> Headers {
+    pub(crate) fn headers(&self) -> Headers {
         match &self.error {
             None => Headers::new(),
             Some(error) => Headers::new()

@@ -40,7 +40,7 @@ pub(crate) enum SessionMsg {
     /// Something from outside; counted by the supervisor.
     Door(Door),
     /// The outcome of an effect.
-    Input(Input),
+    Input(Box<Input>),
     /// The idle time is over, if nothing was handled since.
     IdleCheck { handled: u64 },
 }
@@ -153,7 +153,7 @@ impl Actor for SessionActor {
     ) -> Result<(), ActorProcessingErr> {
         match msg {
             SessionMsg::Door(door) => state.on_door(door).await?,
-            SessionMsg::Input(input) => state.on_outcome(input).await?,
+            SessionMsg::Input(input) => state.on_outcome(*input).await?,
             SessionMsg::IdleCheck { handled } => state.on_idle_check(handled),
         }
         state.arm_idle_check();
@@ -356,7 +356,7 @@ impl SessionState {
                         run,
                         agent,
                         step,
-                        turn,
+                        number: turn,
                         model,
                         max_tokens,
                         deadline,
@@ -380,7 +380,7 @@ impl SessionState {
         let work = Work::Turn(turn.run.clone());
         let (context, myself) = (self.context.clone(), self.myself.clone());
         let task = tokio::spawn(async move {
-            let (run, number) = (turn.run.clone(), turn.turn);
+            let (run, number) = (turn.run.clone(), turn.number);
             let outcome = perform::ask_model(&context, turn).await;
             report(&myself, Input::ModelReplied(ModelReplied { run, turn: number, outcome }));
         });
@@ -488,7 +488,7 @@ impl SessionState {
 
 /// Brings an outcome back to the session; one that has ended takes its work up again by itself.
 fn report(session: &ActorRef<SessionMsg>, input: Input) {
-    drop(session.cast(SessionMsg::Input(input)));
+    drop(session.cast(SessionMsg::Input(Box::new(input))));
 }
 
 fn unknown_run(run: &RunId) -> WireError {

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use agents_core::restart::{Faults, RestartPolicy, Verdict};
-use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
+use ractor::{
+    Actor, ActorCell, ActorProcessingErr, ActorRef, ActorRuntime, RpcReplyPort, SupervisionEvent,
+};
 use tokio::time::Instant;
 use tracing::{error, warn};
 use wire::{ErrorCode, SessionId, WireError};
@@ -66,7 +68,7 @@ impl Actor for SessionSupervisor {
         state: &mut SessionsState,
     ) -> Result<(), ActorProcessingErr> {
         match msg {
-            SessionsMsg::Route { session, door } => state.route(&myself, session, door),
+            SessionsMsg::Route { session, door } => state.route(&myself, &session, door),
             SessionsMsg::Activate { session } => drop(state.activate(&myself, &session)),
             SessionsMsg::Passivate { session, handled } => state.passivate(&session, handled),
             SessionsMsg::Count(reply) => drop(reply.send(state.live.len())),
@@ -92,12 +94,12 @@ impl Actor for SessionSupervisor {
 }
 
 impl SessionsState {
-    fn route(&mut self, myself: &ActorRef<SessionsMsg>, session: SessionId, door: Door) {
-        if let Some(error) = self.aside.get(&session) {
+    fn route(&mut self, myself: &ActorRef<SessionsMsg>, session: &SessionId, door: Door) {
+        if let Some(error) = self.aside.get(session) {
             door.refuse(error.clone());
             return;
         }
-        let Some(live) = self.activate(myself, &session) else {
+        let Some(live) = self.activate(myself, session) else {
             let text = format!("session {session} cannot be activated");
             door.refuse(WireError::new(ErrorCode::Internal, text));
             return;
@@ -105,7 +107,7 @@ impl SessionsState {
         live.routed += 1;
         if let Err(failed) = live.actor.cast(SessionMsg::Door(door)) {
             // It ended a moment ago and its supervision event is still to come.
-            self.live.remove(&session);
+            self.live.remove(session);
             if let ractor::MessagingErr::SendErr(SessionMsg::Door(door)) = failed {
                 let text = format!("session {session} is being restarted");
                 let error = WireError::new(ErrorCode::Unavailable, text).retry_after(100);
@@ -129,7 +131,7 @@ impl SessionsState {
                 supervisor: myself.clone(),
             };
             let spawned =
-                SessionActor::spawn_linked_instant(None, SessionActor, args, myself.get_cell());
+                ActorRuntime::spawn_linked_instant(None, SessionActor, args, myself.get_cell());
             match spawned {
                 Ok((actor, _)) => {
                     self.live.insert(session.clone(), Live { actor, routed: 0 });

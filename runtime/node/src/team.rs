@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use agents_core::restart::{Faults, RestartPolicy, Verdict};
-use bus::service::{Endpoint, Service, ServiceInfo};
+use bus::{Endpoint, Service, ServiceInfo};
 use model::ModelClient;
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::time::Instant;
-use tools::{ToolDeps, build};
+use tools::{ToolDeps, build_as};
 use tracing::{error, info, warn};
 use wire::{Name, SessionId};
 
@@ -154,7 +154,7 @@ impl TeamState {
                 let args = ToolArgs {
                     context: context.clone(),
                     name: name.clone(),
-                    tool: build(&tool.kind, &self.deps),
+                    tool: build_as(&tool.kind, tool.offer.effect, &self.deps),
                     offer: tool.offer.clone(),
                     concurrency: tool.concurrency,
                 };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agents_core::validate::Validator;
+use agents_core::validate::{faults, validator};
 use bus::Message;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::Semaphore;
@@ -43,7 +43,7 @@ pub(crate) struct ToolState {
 
 struct Served {
     args: ToolArgs,
-    validator: Validator,
+    validator: jsonschema::Validator,
     places: Semaphore,
 }
 
@@ -62,7 +62,7 @@ impl Actor for ToolActor {
             myself.cast(ToolMsg::Request(message)).is_ok()
         })
         .await?;
-        let validator = Validator::new(&args.offer.spec.parameters)?;
+        let validator = validator(&args.offer.spec.parameters)?;
         let places = args.concurrency.max(1) as usize;
         Ok(ToolState {
             served: Arc::new(Served { args, validator, places: Semaphore::new(places) }),
@@ -113,7 +113,7 @@ impl Served {
             WireError::new(ErrorCode::BadRequest, format!("not a tool call: {error}"))
         })?;
         // The session has checked its model's arguments; others may ask here too.
-        let faults = self.validator.faults(&request.arguments);
+        let faults = faults(&self.validator, &request.arguments);
         if !faults.is_empty() {
             return Err(WireError::new(ErrorCode::InvalidArguments, faults.join("; ")));
         }

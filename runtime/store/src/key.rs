@@ -17,6 +17,8 @@ pub(crate) enum Space {
     RunAt = b'r',
     /// Runs as they ended.
     RunEnd = b'E',
+    /// Runs that have not ended, with their sessions.
+    Open = b'O',
     /// The replies of runs.
     Reply = b'Y',
     /// Sessions.
@@ -73,6 +75,10 @@ pub(crate) fn run(run: &RunId) -> Vec<u8> {
 
 pub(crate) fn run_at(at: Timestamp, run: &RunId) -> Vec<u8> {
     Space::RunAt.at(at, run.as_str().as_bytes())
+}
+
+pub(crate) fn open(run: &RunId) -> Vec<u8> {
+    Space::Open.key(&[run.as_str().as_bytes()])
 }
 
 pub(crate) fn run_end(run: &RunId) -> Vec<u8> {

@@ -1,5 +1,7 @@
 //! Runs: how they began, how they ended, and what was replied.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use wire::run::Parent;
 use wire::{Digest, Name, RunId, RunStatus, SessionId, Timestamp, TraceContext};
@@ -61,6 +63,10 @@ pub(crate) fn begin(pending: &mut Pending<'_>, begun: &RunBegun) -> Result<(), E
     if let Some((end, _)) = begun.input.char_indices().nth(INPUT_PREVIEW_CHARS_MAX) {
         begun.input.truncate(end);
     }
+    // A run may be told of again after it has ended.
+    if pending.row::<RunEnd>(&key::run_end(&begun.run))?.is_none() {
+        pending.put_row(key::open(&begun.run), &begun.session)?;
+    }
     pending.put(key::run_at(begun.at, &begun.run), &[])?;
     pending.put_row(key, &begun)
 }
@@ -71,6 +77,7 @@ pub(crate) fn end(
     end: RunEnd,
     reply: &[u8],
 ) -> Result<(), Error> {
+    pending.remove(&key::open(run))?;
     pending.put(key::reply(run), reply)?;
     pending.put_row(key::run_end(run), &end)
 }
@@ -78,6 +85,16 @@ pub(crate) fn end(
 pub(crate) fn one(tree: &sled::Tree, run: &RunId) -> Result<Option<RunRow>, Error> {
     let Some(begun) = row::<RunBegun>(tree, &key::run(run))? else { return Ok(None) };
     Ok(Some(RunRow { begun, ended: row(tree, &key::run_end(run))? }))
+}
+
+/// Returns the sessions of the runs that have not ended.
+pub(crate) fn unfinished(tree: &sled::Tree) -> Result<Vec<SessionId>, Error> {
+    let mut sessions = BTreeSet::new();
+    for entry in tree.scan_prefix(Space::Open.key(&[])) {
+        let (key, _) = entry.map_err(|error| Error::engine("read a list", error))?;
+        sessions.extend(row::<SessionId>(tree, &key)?);
+    }
+    Ok(sessions.into_iter().collect())
 }
 
 pub(crate) fn list(tree: &sled::Tree, limit: usize) -> Result<Vec<RunRow>, Error> {

@@ -162,6 +162,11 @@ impl Store {
         self.read("list runs", |database, _| run::list(database, limit))
     }
 
+    /// Returns the sessions that have a run which has not ended.
+    pub fn unfinished(&self) -> Result<Vec<SessionId>, Error> {
+        self.read("list unfinished runs", |database, _| run::unfinished(database))
+    }
+
     /// Returns the reply of a run that ended, byte for byte as it was applied.
     pub fn reply(&self, run: &RunId) -> Result<Option<Vec<u8>>, Error> {
         self.read("look up a reply", |database, _| run::reply(database, run))

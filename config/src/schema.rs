@@ -1,0 +1,42 @@
+//! The JSON Schema of team files, made from the structs that read them.
+
+use schemars::generate::SchemaSettings;
+use schemars::transform::{RecursiveTransform, Transform};
+use schemars::{JsonSchema as _, Schema};
+use serde_json::Value;
+
+use crate::raw::RawFile;
+
+/// Returns the JSON Schema (2020-12) of team files, for editors.
+pub fn schema() -> Value {
+    let mut schema = SchemaSettings::draft2020_12()
+        .with_transform(RecursiveTransform(drop_null))
+        .into_generator()
+        .into_root_schema_for::<RawFile>();
+    debug_assert_eq!(RawFile::schema_name(), "RawFile");
+    RecursiveTransform(drop_null).transform(&mut schema);
+    schema.to_value()
+}
+
+/// Removes `null` from the types of optional fields, since TOML has none.
+fn drop_null(schema: &mut Schema) {
+    let Some(object) = schema.as_object_mut() else { return };
+    if object.get("default").is_some_and(Value::is_null) {
+        object.remove("default");
+    }
+    if let Some(Value::Array(types)) = object.get_mut("type") {
+        types.retain(|kind| kind != "null");
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            object.insert("type".to_owned(), only);
+        }
+    }
+    if let Some(Value::Array(choices)) = object.get_mut("anyOf") {
+        choices.retain(|choice| choice.get("type").is_none_or(|kind| kind != "null"));
+        if let [Value::Object(only)] = choices.as_slice() {
+            let only = only.clone();
+            object.remove("anyOf");
+            object.extend(only);
+        }
+    }
+}

@@ -56,11 +56,7 @@ impl<'a> Document<'a> {
     /// Returns the place of the value at a path, or of the nearest key above it.
     pub(crate) fn value_span(&self, path: &[&str]) -> Option<Range<usize>> {
         match self.find(path) {
-            Some((key, value)) => match value.get_ref() {
-                // The value of `[header]` has no text of its own.
-                DeValue::Table(_) if key.is_some() => key,
-                _ => Some(value.span()),
-            },
+            Some((_, value)) => Some(value.span()),
             None => self.key_span(path),
         }
     }
@@ -98,7 +94,7 @@ mod tests {
         let document = Document::parse(TEXT).unwrap();
         for (path, key, value) in [
             (&["models", "b", "script"][..], "script", "'x'"),
-            (&["models", "b"], "b", "b"),
+            (&["models", "b"], "b", "[models.b]"),
             (&["agents", "lead", "tools", "1"], "tools", "'two'"),
             (&["agents", "lead", "absent"], "lead", "lead"),
             (&["agents", "lead", "tools", "2"], "tools", "tools"),

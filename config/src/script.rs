@@ -1,11 +1,12 @@
 //! The replies of a scripted model.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use regex::RegexBuilder;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use wire::Usage;
+use wire::{Message, Usage};
 
 use crate::bound::{PATTERN_BYTES_MAX, SCRIPT_DELAY_MS_MAX, SCRIPT_REPLIES_MAX};
 
@@ -18,13 +19,13 @@ pub struct Script {
 
 /// One reply of a script.
 ///
-/// The first reply whose `when` matches the conversation's last message is taken. If none matches,
-/// the replies without `when` are played in order: the one whose index is the number of assistant
+/// The first reply whose `when` matches the end of the conversation, as [`matched_text`] returns it,
+/// is taken. If none matches, the replies without `when` are played in order: the one whose index is the number of assistant
 /// messages in the conversation. A model therefore needs no memory, and plays on after a restart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptedReply {
-    /// A regular expression over the last message's text.
+    /// A regular expression over the end of the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
     /// The text.
@@ -74,6 +75,14 @@ pub struct ScriptedFault {
     /// How often it happens to one conversation before the reply comes; absent means always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u32>,
+}
+
+/// Returns the text that `when` is matched against: the last two messages, an empty line between.
+///
+/// Prompts end in a question that is always the same; what differs stands in the message before.
+pub fn matched_text(messages: &[Arc<Message>]) -> String {
+    let last_two = messages.get(messages.len().saturating_sub(2)..).unwrap_or_default();
+    last_two.iter().map(|message| message.content()).collect::<Vec<_>>().join("\n\n")
 }
 
 /// A line of a script that cannot be used.

@@ -64,11 +64,11 @@ impl<'a> Shape<'a> {
             DeValue::Boolean(truth) => Some(Value::Bool(*truth)),
             DeValue::Integer(integer) => {
                 let number = i64::from_str_radix(integer.as_str(), integer.radix()).ok();
-                self.number(field, schema, value.span(), number.map(Number::from), at)
+                self.number(field, schema, value, number.map(Number::from), at)
             }
             DeValue::Float(float) => {
                 let number = float.as_str().parse().ok().and_then(Number::from_f64);
-                self.number(field, schema, value.span(), number, at)
+                self.number(field, schema, value, number, at)
             }
             DeValue::Datetime(_) => {
                 let message = format!("`{at}` is a date, which JSON does not have");
@@ -155,23 +155,25 @@ impl<'a> Shape<'a> {
         &mut self,
         field: &Value,
         schema: &Value,
-        span: Range<usize>,
+        value: &Spanned<DeValue>,
         number: Option<Number>,
         at: &str,
     ) -> Option<Value> {
         let limit = |name| schema.get(name).and_then(Value::as_f64);
         let (min, max) = (limit("minimum"), limit("maximum"));
-        let number = number.filter(|number| {
+        let within = |number: &Number| {
             number.as_f64().is_some_and(|number| {
                 min.is_none_or(|min| number >= min) && max.is_none_or(|max| number <= max)
             })
-        });
+        };
+        let found = number.as_ref().map_or(String::new(), |number| format!(", this is {number}"));
+        let number = number.filter(within);
         if number.is_none() {
             let message = match (min, max) {
-                (Some(min), Some(max)) => format!("`{at}` must be from {min} to {max}"),
-                _ => format!("`{at}` must be a finite number of 64 bits"),
+                (Some(min), Some(max)) => format!("`{at}` must be from {min} to {max}{found}"),
+                _ => format!("`{at}` must be a finite number of 64 bits{found}"),
             };
-            self.report.add(Some(span), message, self.advice(field, "change the number"));
+            self.report.add(Some(value.span()), message, self.advice(field, "change the number"));
         }
         number.map(Value::Number)
     }

@@ -66,10 +66,6 @@ fn parameter(text: &str) -> Option<(Value, bool)> {
 mod tests {
     use super::*;
 
-    fn object(value: Value) -> Map<String, Value> {
-        value.as_object().unwrap().clone()
-    }
-
     #[test]
     fn reads_the_short_form() {
         for (text, expected) in [
@@ -93,7 +89,7 @@ mod tests {
 
     #[test]
     fn keeps_the_order_and_closes_the_object() {
-        let schema = schema(&object(json!({"z": "string", "a": "integer?"}))).unwrap();
+        let schema = schema(json!({"z": "string", "a": "integer?"}).as_object().unwrap()).unwrap();
         assert_eq!(
             schema.to_string(),
             r#"{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"integer"}},"required":["z"],"additionalProperties":false}"#
@@ -107,13 +103,13 @@ mod tests {
             json!({"type": "object", "properties": {"type": {"type": "string"}}}),
             json!({"properties": {}}),
         ] {
-            assert_eq!(schema(&object(written.clone())), Ok(written));
+            assert_eq!(schema(written.as_object().unwrap()), Ok(written.clone()));
         }
     }
 
     #[test]
     fn a_parameter_may_be_called_type() {
-        let schema = schema(&object(json!({"type": "string: the kind"}))).unwrap();
+        let schema = schema(json!({"type": "string: the kind"}).as_object().unwrap()).unwrap();
         assert_eq!(schema["properties"]["type"]["type"], "string");
     }
 }

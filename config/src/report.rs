@@ -153,10 +153,10 @@ impl Report {
         for fault in &self.faults {
             let shown = Shown { fault, source: self.snippet(fault) };
             if handler.render_report(&mut out, &shown).is_err() {
-                out.push_str(&format!("{fault}\n"));
+                out.extend([fault.to_string().as_str(), "\n"]);
             }
             if shown.source.is_none() {
-                out.push_str(&format!("  at: {}\n", fault.place()));
+                out.extend(["  at: ", &fault.place(), "\n"]);
             }
             out.push('\n');
         }

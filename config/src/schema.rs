@@ -1,21 +1,19 @@
 //! The JSON Schema of team files, made from the structs that read them.
 
+use schemars::Schema;
 use schemars::generate::SchemaSettings;
-use schemars::transform::{RecursiveTransform, Transform};
-use schemars::{JsonSchema as _, Schema};
+use schemars::transform::RecursiveTransform;
 use serde_json::Value;
 
 use crate::raw::RawFile;
 
 /// Returns the JSON Schema (2020-12) of team files, for editors.
 pub fn schema() -> Value {
-    let mut schema = SchemaSettings::draft2020_12()
+    SchemaSettings::draft2020_12()
         .with_transform(RecursiveTransform(drop_null))
         .into_generator()
-        .into_root_schema_for::<RawFile>();
-    debug_assert_eq!(RawFile::schema_name(), "RawFile");
-    RecursiveTransform(drop_null).transform(&mut schema);
-    schema.to_value()
+        .into_root_schema_for::<RawFile>()
+        .to_value()
 }
 
 /// Removes `null` from the types of optional fields, since TOML has none.

@@ -9,7 +9,7 @@ pub(crate) trait BuiltinShim: Sized {
     const NAMES: &'static [&'static str] =
         &["calculate", "now", "remember", "recall", "forget", "ask_user"];
     fn from_name(name: &str) -> Option<Self>;
-    fn description(&self) -> &str;
+    fn description(&self) -> &'static str;
     fn parameters(&self) -> Value;
     fn effect(&self) -> EffectClass;
     fn timeout_ms(&self) -> u64;
@@ -28,7 +28,7 @@ impl BuiltinShim for Builtin {
         })
     }
 
-    fn description(&self) -> &str {
+    fn description(&self) -> &'static str {
         "a tool that comes with the runtime"
     }
 

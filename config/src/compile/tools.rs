@@ -113,7 +113,7 @@ impl Compiler<'_> {
         let what = "what the tool does, for models";
         let description = self.needed(&path, "description", raw.description, what);
         let url = self.needed(&path, "url", raw.url, "the address, such as `https://host/{city}`");
-        let parameters = self.parameters(&path, raw.parameters.unwrap_or_default());
+        let parameters = self.parameters(&path, &raw.parameters.unwrap_or_default());
         let headers = raw.headers.unwrap_or_default().into_iter().filter_map(|(header, value)| {
             let value = self.header(&path, &header, value)?;
             Some((header, value))
@@ -150,10 +150,10 @@ impl Compiler<'_> {
     fn parameters(
         &mut self,
         path: &[&str; 2],
-        written: serde_json::Map<String, Value>,
+        written: &serde_json::Map<String, Value>,
     ) -> Option<Value> {
         let [table, own] = *path;
-        match parameters::schema(&written) {
+        match parameters::schema(written) {
             Ok(schema) => match check_parameters(&schema) {
                 Ok(()) => Some(schema),
                 Err(error) => {

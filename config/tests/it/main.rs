@@ -1,0 +1,12 @@
+//! Tests of the crate as others use it.
+
+#[cfg(test)]
+mod arbitrary;
+#[cfg(test)]
+mod broken;
+#[cfg(test)]
+mod readme;
+#[cfg(test)]
+mod rendered;
+#[cfg(test)]
+mod teams;

@@ -1,4 +1,4 @@
-//! Gives a team file its meaning: resolves every reference and files in every default.
+//! Gives a team file its meaning: resolves every reference and fills in every default.
 
 use std::collections::BTreeMap;
 use std::io;

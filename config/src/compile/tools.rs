@@ -78,13 +78,13 @@ impl Compiler<'_> {
 
     fn unknown_builtin(&mut self, path: &[&str; 2], word: &str) {
         let [table, own] = *path;
-        let known =
-            || Builtin::NAMES.iter().copied().filter(|known| *known != LOOKUP).chain([LOOKUP]);
-        let help = match nearest(word, known()) {
+        let known: Vec<&str> = Builtin::NAMES.iter().copied().chain([LOOKUP]).collect();
+        let help = match nearest(word, known.iter().copied()) {
             Some(near) => format!("did you mean \"{near}\"?"),
-            None => format!("add `builtin`: one of {}", known().collect::<Vec<_>>().join(", ")),
+            None => format!("add `builtin`: one of {}", known.join(", ")),
         };
-        self.fault(&[table, own, "builtin"], format!("there is no builtin tool {word:?}"), help);
+        let message = format!("there is no builtin tool {word:?}");
+        self.fault(&[table, own, "builtin"], message, help);
     }
 
     fn rows(

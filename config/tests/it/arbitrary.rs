@@ -129,17 +129,20 @@ proptest! {
     }
 }
 
+/// Writes numbered lines.
+pub(crate) fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
+    (0..count).map(line).collect::<Vec<_>>().concat()
+}
+
 #[test]
 fn hostile_files_are_refused_in_little_time() {
     let many = |line: &str, count: usize| line.repeat(count);
     let long_list = format!("[agents.a]\ntools = [{}]\n", many("'calculate',", 80_000));
-    let tables: String = (0..20_000).map(|number| format!("[agents.a{number}]\n")).collect();
-    let unknown: String = (0..50_000).map(|number| format!("k{number} = 1\n")).collect();
-    let circle: String = (0..256)
-        .map(|n| {
-            format!("[agents.a{n}]\nmodel = 'm'\nagents = ['a{}', 'a{}']\n", (n + 1) % 256, n / 2)
-        })
-        .collect();
+    let tables = lines(20_000, |n| format!("[agents.a{n}]\n"));
+    let unknown = lines(50_000, |n| format!("k{n} = 1\n"));
+    let circle = lines(256, |n| {
+        format!("[agents.a{n}]\nmodel = 'm'\nagents = ['a{}', 'a{}']\n", (n + 1) % 256, n / 2)
+    });
     for text in [
         many("[", 100_000),
         format!("a = {}", many("[", 100_000)),

@@ -6,6 +6,8 @@ use std::path::Path;
 use config::{FAULTS_MAX, Report};
 use wire::ErrorCode;
 
+use super::arbitrary::lines;
+
 /// Nothing is wrong here; the cases below are added at line 7, inside of the agent's table.
 const FINE: &str = "[models.m]\nprovider = 'scripted'\nscript = 'm.jsonl'\n[agents.a]\ninstructions = 'Answer.'\nmodel = 'm'\n";
 
@@ -417,7 +419,7 @@ fn all_faults_are_told_in_the_order_of_the_lines() {
 
 #[test]
 fn a_flood_of_faults_is_counted() {
-    let unknown: String = (0..200).map(|number| format!("k{number} = 1\n")).collect();
+    let unknown = lines(200, |number| format!("k{number} = 1\n"));
     let report = report(&format!("{FINE}{unknown}"));
     assert_eq!((report.faults().len(), report.omitted()), (FAULTS_MAX, 200 - FAULTS_MAX));
 }

@@ -1,0 +1,81 @@
+//! The bounds of a team file: what a value is if absent, and how far it may go.
+
+/// A number's default and the range in which it must lie.
+#[derive(Clone, Copy, Debug)]
+pub struct Bound {
+    /// The value if the file says nothing.
+    pub default: u64,
+    /// The smallest value.
+    pub min: u64,
+    /// The largest value.
+    pub max: u64,
+}
+
+const fn bound(default: u64, min: u64, max: u64) -> Bound {
+    Bound { default, min, max }
+}
+
+/// Bytes of a team file; a team that needs more should keep its texts in files of their own.
+pub const FILE_BYTES_MAX: usize = 1 << 20;
+/// Bytes of an agent's instructions; all of them are sent in every model turn.
+pub const INSTRUCTIONS_BYTES_MAX: usize = 256 << 10;
+/// Bytes of a script; it is held in memory for as long as the team runs.
+pub const SCRIPT_BYTES_MAX: usize = 4 << 20;
+/// Replies of a script; each reply with a pattern is tried in each turn.
+pub const SCRIPT_REPLIES_MAX: usize = 10_000;
+/// Bytes of the compiled form of a reply's pattern.
+pub const PATTERN_BYTES_MAX: usize = 1 << 20;
+/// Milliseconds that a scripted reply may be delayed: ten minutes, more than any turn may take.
+pub const SCRIPT_DELAY_MS_MAX: u64 = 600_000;
+/// Agents of a team; each is an endpoint of a NATS service.
+pub const AGENTS_MAX: usize = 256;
+/// Models of a team.
+pub const MODELS_MAX: usize = 64;
+/// Tools of a team; each is an endpoint of a NATS service.
+pub const TOOLS_MAX: usize = 1024;
+/// Tools and agents that one agent may call; models choose badly long before this.
+pub const OFFERS_MAX: usize = 64;
+/// Rows of a look-up table, which is searched from the top in each call.
+pub const ROWS_MAX: usize = 1000;
+/// Bytes of a description; all descriptions are sent in every model turn.
+pub const DESCRIPTION_BYTES_MAX: usize = 4096;
+
+/// Requests to one model at once.
+pub const MODEL_CONCURRENCY: Bound = bound(8, 1, 1024);
+/// Requests that wait for a model; with the mean turn at seconds, more would only time out.
+pub const MODEL_QUEUE_MAX: Bound = bound(256, 0, 65_536);
+/// Milliseconds of one model turn.
+pub const MODEL_TIMEOUT_MS: Bound = bound(120_000, 1, 3_600_000);
+/// Milliseconds of silence of a provider; a local model may read a long prompt for as long.
+pub const MODEL_IDLE_TIMEOUT_MS: Bound = bound(30_000, 1, 3_600_000);
+/// Times that a failed model request is made again.
+pub const MODEL_RETRIES_MAX: Bound = bound(4, 0, 20);
+
+/// Calls of one tool at once.
+pub const TOOL_CONCURRENCY: Bound = bound(16, 1, 1024);
+/// Milliseconds of one call of an HTTP tool.
+pub const TOOL_TIMEOUT_MS: Bound = bound(30_000, 1, 3_600_000);
+/// Bytes of a tool's response: a result must fit into one NATS message of 1 MiB when it is quoted
+/// and escaped as JSON.
+pub const RESPONSE_BYTES_MAX: Bound = bound(64 << 10, 1, 384 << 10);
+
+/// Model steps of one run; a team that needs more has usually lost its way.
+pub const STEPS_MAX: Bound = bound(25, 1, 1000);
+/// Calls in one step.
+pub const CALLS_PER_STEP_MAX: Bound = bound(16, 1, 128);
+/// Runs above a run.
+pub const DEPTH_MAX: Bound = bound(8, 0, 32);
+/// Tokens of a run and all runs below it.
+pub const TOKENS_MAX: Bound = bound(200_000, 1, 1_000_000_000);
+/// Tokens of one model reply.
+pub const REPLY_TOKENS_MAX: Bound = bound(4096, 1, 1_000_000);
+/// Unusable replies in one step that are answered with feedback.
+pub const FEEDBACK_MAX: Bound = bound(3, 0, 20);
+/// Times that a run is taken up again at one point.
+pub const RESUMES_MAX: Bound = bound(10, 0, 1000);
+/// Milliseconds from acceptance to reply; at most a week, since a run may wait for a person.
+pub const DEADLINE_MS: Bound = bound(600_000, 1, 604_800_000);
+/// Runs that wait in a session.
+pub const SESSION_QUEUE_MAX: Bound = bound(32, 0, 1024);
+/// Messages of earlier runs that a model is shown.
+pub const HISTORY_MESSAGES_MAX: Bound = bound(40, 0, 10_000);

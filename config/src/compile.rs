@@ -1,0 +1,243 @@
+//! Gives a team file its meaning: resolves every reference and fills in every default.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use ::tools::SecretRef;
+use wire::{ErrorCode, Name};
+
+use crate::document::Document;
+use crate::raw::RawFile;
+use crate::report::Report;
+use crate::suggest::nearest;
+use crate::team::Team;
+
+mod agents;
+mod circle;
+mod models;
+mod tools;
+
+/// The name by which an actor model gives its answer; nothing else may be called so.
+pub(crate) const ANSWER: &str = "respond_to_user";
+
+/// Names that are listed where none is near the unknown one.
+const NAMES_LISTED_MAX: usize = 16;
+
+/// Makes the team of a file; whatever is wrong is reported.
+///
+/// Returns nothing if so much is wrong that there is no team. A team that is returned beside a
+/// report with faults is not to be used.
+pub(crate) fn compile(
+    file: &Path,
+    document: &Document,
+    mut raw: RawFile,
+    files: &dyn Fn(&Path) -> io::Result<String>,
+    report: &mut Report,
+) -> Option<Team> {
+    let mut compiler = Compiler { file, document, files, report };
+    let name = compiler.team_name(raw.team.name.as_deref());
+    let models = compiler.models(std::mem::take(&mut raw.models));
+    let mut tools = compiler.tools(std::mem::take(&mut raw.tools));
+    let agents = compiler.agents(name.as_ref(), &raw, &models, &mut tools);
+    let entry = compiler.entry(raw.team.entry.as_deref());
+    if let Some(address) = &raw.team.otlp_endpoint {
+        compiler.address(&["team", "otlp_endpoint"], address);
+    }
+    Some(Team {
+        name: name?,
+        description: raw.team.description.unwrap_or_default(),
+        file: file.to_owned(),
+        entry: entry?,
+        agents,
+        models,
+        tools,
+        otlp_endpoint: raw.team.otlp_endpoint,
+    })
+}
+
+/// What all parts of the compilation use.
+pub(crate) struct Compiler<'a> {
+    file: &'a Path,
+    document: &'a Document<'a>,
+    files: &'a dyn Fn(&Path) -> io::Result<String>,
+    report: &'a mut Report,
+}
+
+impl Compiler<'_> {
+    fn team_name(&mut self, written: Option<&str>) -> Option<Name> {
+        let stem = self.file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let text = written.map(str::to_owned).or(stem).unwrap_or_default();
+        let help = match written {
+            Some(_) => "change the name",
+            None => "the file's name is no name of a team: add `name` to `[team]`",
+        };
+        Name::new(&text)
+            .map_err(|error| self.fault(&["team", "name"], format!("team {text:?}: {error}"), help))
+            .ok()
+    }
+
+    fn entry(&mut self, written: Option<&str>) -> Option<Name> {
+        let agents = self.document.keys(&["agents"]);
+        match (written, agents.as_slice()) {
+            (Some(text), _) => self.reference("agents", text, &["team", "entry"]),
+            (None, [only]) => Name::new(only).ok(),
+            (None, []) => {
+                self.fault(
+                    &["agents"],
+                    "the team has no agent",
+                    "add a table such as `[agents.lead]`",
+                );
+                None
+            }
+            (None, agents) => {
+                if !self.document.has(&["team", "entry"]) {
+                    let message = format!(
+                        "the team has {} agents and does not say which is asked",
+                        agents.len()
+                    );
+                    let listed: Vec<&str> = agents.iter().take(NAMES_LISTED_MAX).copied().collect();
+                    let help = format!("add `entry` to `[team]`, such as {}", listed.join(", "));
+                    self.fault(&["team"], message, help);
+                }
+                None
+            }
+        }
+    }
+
+    /// Takes the names that are names out of a table, and reports the others.
+    fn named<T>(&mut self, table: &str, entries: BTreeMap<String, T>) -> BTreeMap<Name, T> {
+        let mut named = BTreeMap::new();
+        for (text, entry) in entries {
+            match Name::new(&text) {
+                Ok(name) if name.as_str() == ANSWER => self.fault_at_key(
+                    &[table, &text],
+                    format!("the name `{ANSWER}` is taken"),
+                    "choose another name: models give their answer by this one",
+                ),
+                Ok(name) => drop(named.insert(name, entry)),
+                Err(error) => self.fault_at_key(
+                    &[table, &text],
+                    format!("{text:?} in `{table}`: {error}"),
+                    "change the name",
+                ),
+            }
+        }
+        named
+    }
+
+    /// Resolves the name of an entry of a table; an entry that has faults of its own counts.
+    fn reference(&mut self, table: &str, text: &str, path: &[&str]) -> Option<Name> {
+        if self.document.has(&[table, text]) {
+            return Name::new(text).ok();
+        }
+        let known = self.document.keys(&[table]);
+        let help = self.advice(text, &known, table);
+        let one = table.trim_end_matches('s');
+        self.fault(path, format!("there is no {one} `{text}`"), help);
+        None
+    }
+
+    /// Tells what an unknown name may have been meant to be.
+    fn advice(&self, text: &str, known: &[&str], table: &str) -> String {
+        if self.report.is_full() {
+            return String::new();
+        }
+        let listed = known.iter().take(NAMES_LISTED_MAX).copied().collect::<Vec<_>>().join(", ");
+        match nearest(text, known.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if known.is_empty() => format!("add a table `[{table}.{text}]`"),
+            None if known.len() > NAMES_LISTED_MAX => format!("known {table}: {listed}, .."),
+            None => format!("known {table}: {listed}"),
+        }
+    }
+
+    /// Checks that an address is one of HTTP.
+    fn address(&mut self, path: &[&str], address: &str) {
+        let rest = address.strip_prefix("http://").or_else(|| address.strip_prefix("https://"));
+        let host = rest.map(|rest| rest.split('/').next().unwrap_or_default());
+        let clean = !address.contains(|c: char| c.is_whitespace() || c.is_control());
+        if !clean || host.is_none_or(|host| host.is_empty() || host.contains(['@', '?', '#'])) {
+            self.fault(
+                path,
+                format!("{address:?} is no address of an HTTP server"),
+                "write one such as `http://127.0.0.1:8080/v1`; keys and passwords do not belong in it",
+            );
+        }
+    }
+
+    /// Takes the reference to a secret out of the two fields that may hold it.
+    fn secret(
+        &mut self,
+        path: &[&str],
+        [env_field, file_field]: [&str; 2],
+        env: Option<&str>,
+        file: Option<&str>,
+    ) -> Option<SecretRef> {
+        match (env, file) {
+            (Some(_), Some(_)) => {
+                let message =
+                    format!("`{env_field}` and `{file_field}` both say where the secret is");
+                self.fault(&[path, &[file_field]].concat(), message, "remove one of them");
+                None
+            }
+            (Some(name), None) => {
+                let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
+                if name.is_empty()
+                    || !name.chars().all(letters)
+                    || name.starts_with(|c: char| c.is_ascii_digit())
+                {
+                    // The text may be the secret itself, so it is not repeated.
+                    self.fault(
+                        &[path, &[env_field]].concat(),
+                        format!("`{env_field}` is not the name of an environment variable"),
+                        "write the name of the variable, never the secret itself",
+                    );
+                }
+                Some(SecretRef::Env(name.to_owned()))
+            }
+            (None, Some(file)) => Some(SecretRef::File(self.path_of(file))),
+            (None, None) => None,
+        }
+    }
+
+    /// Reads a file that the team file names.
+    fn read(&mut self, path: &[&str], file: &str, bytes_max: usize) -> Option<String> {
+        let full = self.path_of(file);
+        let (code, message, help) = match (self.files)(&full) {
+            Ok(text) if text.len() <= bytes_max => return Some(text),
+            Ok(_) => (
+                ErrorCode::ConfigInvalid,
+                format!("file `{file}` has more than {bytes_max} bytes"),
+                "make it shorter".to_owned(),
+            ),
+            Err(error) => (
+                ErrorCode::FileUnreadable,
+                format!("file `{file}` cannot be read: {error}"),
+                format!("paths are relative to the team file; tried {}", full.display()),
+            ),
+        };
+        let span = self.span(path);
+        self.report.add_in(0, code, span, message, help);
+        None
+    }
+
+    fn path_of(&self, file: &str) -> PathBuf {
+        self.file.parent().unwrap_or(Path::new("")).join(file)
+    }
+
+    fn fault(&mut self, path: &[&str], message: impl Into<String>, help: impl Into<String>) {
+        let span = self.span(path);
+        self.report.add(span, message, help);
+    }
+
+    fn fault_at_key(&mut self, path: &[&str], message: impl Into<String>, help: impl Into<String>) {
+        let span = self.document.key_span(path);
+        self.report.add(span, message, help);
+    }
+
+    fn span(&self, path: &[&str]) -> Option<Range<usize>> {
+        self.document.value_span(path)
+    }
+}

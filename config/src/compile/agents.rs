@@ -1,0 +1,328 @@
+//! The agents of a team: what they may call, and within which limits.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use tools::builtin::Builtin;
+use wire::plan::{Dialect, Limits, Offer, Target};
+use wire::{EffectClass, Name, Plan, ToolSpec};
+
+use super::Compiler;
+use super::circle::{Calls, circles};
+use crate::bound::{self, Bound, INSTRUCTIONS_BYTES_MAX, OFFERS_MAX};
+use crate::raw::{RawAgent, RawFile, RawLimits};
+use crate::team::{Model, TeamTool};
+use crate::tools_shim::BuiltinShim as _;
+
+impl Compiler<'_> {
+    pub(super) fn agents(
+        &mut self,
+        team: Option<&Name>,
+        raw: &RawFile,
+        models: &BTreeMap<Name, Model>,
+        tools: &mut BTreeMap<Name, TeamTool>,
+    ) -> BTreeMap<Name, Plan> {
+        self.clashes(raw, tools);
+        self.circles(&raw.agents);
+        let named = self.named(
+            "agents",
+            raw.agents.iter().map(|(text, agent)| (text.clone(), agent)).collect(),
+        );
+        let offers: BTreeMap<Name, Offer> = named
+            .iter()
+            .map(|(name, agent)| (name.clone(), agent_offer(name, agent, &raw.limits)))
+            .collect();
+        let mut plans = BTreeMap::new();
+        for (name, agent) in &named {
+            let offers = self.offers(name, agent, tools, &offers);
+            let instructions = self.instructions(name, agent);
+            let roles = self.roles(name, agent);
+            let (Some(team), Some((thinker, actor))) = (team, roles) else { continue };
+            let serving = [thinker.as_ref(), Some(&actor)].into_iter().flatten();
+            let timeout_ms =
+                serving.filter_map(|model| models.get(model)).map(|model| model.timeout_ms).max();
+            plans.insert(
+                name.clone(),
+                Plan {
+                    team: team.clone(),
+                    agent: name.clone(),
+                    description: agent.description.clone().unwrap_or_default(),
+                    instructions: instructions.unwrap_or_default(),
+                    thinker,
+                    dialect: models.get(&actor).map_or(Dialect::Native, |model| model.dialect),
+                    actor,
+                    tools: offers,
+                    limits: limits(&agent.limits, &raw.limits, timeout_ms),
+                },
+            );
+        }
+        plans
+    }
+
+    fn offers(
+        &mut self,
+        name: &Name,
+        agent: &RawAgent,
+        tools: &mut BTreeMap<Name, TeamTool>,
+        agents: &BTreeMap<Name, Offer>,
+    ) -> Vec<Offer> {
+        let path = ["agents", name.as_str()];
+        let mut offers: Vec<Offer> = Vec::new();
+        for (index, text) in self.listed(&path, "tools", &agent.tools) {
+            let at = ["agents", name.as_str(), "tools", &index];
+            let Some(tool) = self.tool_reference(&text, &at) else { continue };
+            if let Some(tool) = tools.get(&tool) {
+                offers.push(tool.offer.clone());
+            } else if let Some(implied) =
+                Self::implied(&tool).filter(|_| !self.document.has(&["tools", &text]))
+            {
+                offers.push(implied.offer.clone());
+                tools.insert(tool, implied);
+            }
+        }
+        for (index, text) in self.listed(&path, "agents", &agent.agents) {
+            let at = ["agents", name.as_str(), "agents", &index];
+            let Some(called) = self.reference("agents", &text, &at) else { continue };
+            let Some(offer) = agents.get(&called) else { continue };
+            if offer.spec.description.is_empty()
+                && !self.document.has(&["agents", &text, "description"])
+            {
+                self.fault(
+                    &["agents", &text],
+                    format!("agent `{text}` lacks `description`, and agent `{name}` calls it"),
+                    "add `description`: what the agent does, for those who call it",
+                );
+            }
+            offers.push(offer.clone());
+        }
+        if offers.len() > OFFERS_MAX {
+            self.fault(
+                &path,
+                format!(
+                    "agent `{name}` may call {} tools and agents, at most {OFFERS_MAX} allowed",
+                    offers.len()
+                ),
+                "share them out among several agents that it calls",
+            );
+        }
+        offers
+    }
+
+    /// Returns the entries of a list with their indices, and reports those that are there twice.
+    fn listed(&mut self, path: &[&str; 2], field: &str, list: &[String]) -> Vec<(String, String)> {
+        let [table, name] = *path;
+        let mut listed = Vec::new();
+        for (index, text) in list.iter().enumerate() {
+            let index = index.to_string();
+            if list.iter().take(listed.len()).any(|earlier| earlier == text) {
+                let message = format!("`{text}` is twice in `{field}` of `{table}.{name}`");
+                self.fault(&[table, name, field, &index], message, "remove one of them");
+            }
+            listed.push((index, text.clone()));
+        }
+        listed
+    }
+
+    fn tool_reference(&mut self, text: &str, at: &[&str]) -> Option<Name> {
+        let known = self.document.keys(&["tools"]);
+        if known.contains(&text) || Builtin::from_name(text).is_some() {
+            return Name::new(text).ok();
+        }
+        let help = if self.document.has(&["agents", text]) {
+            format!("`{text}` is an agent: put it into `agents`")
+        } else {
+            let names: Vec<&str> =
+                known.into_iter().chain(Builtin::NAMES.iter().copied()).collect();
+            self.advice(text, &names, "tools")
+        };
+        self.fault(at, format!("there is no tool `{text}`"), help);
+        None
+    }
+
+    fn instructions(&mut self, name: &Name, agent: &RawAgent) -> Option<String> {
+        let path = ["agents", name.as_str()];
+        let [table, own] = path;
+        let text = match (&agent.instructions, &agent.instructions_file) {
+            (Some(_), Some(_)) => {
+                let message =
+                    format!("agent `{name}` has both `instructions` and `instructions_file`");
+                self.fault_at_key(
+                    &[table, own, "instructions_file"],
+                    message,
+                    "remove one of them",
+                );
+                return None;
+            }
+            (Some(text), None) if text.len() > INSTRUCTIONS_BYTES_MAX => {
+                let message = format!(
+                    "the instructions of agent `{name}` have more than {INSTRUCTIONS_BYTES_MAX} bytes"
+                );
+                self.fault_at_key(&[table, own, "instructions"], message, "make them shorter");
+                return None;
+            }
+            (Some(text), None) => text.clone(),
+            (None, Some(file)) => {
+                self.read(&[table, own, "instructions_file"], file, INSTRUCTIONS_BYTES_MAX)?
+            }
+            (None, None) => {
+                let broken = self.document.has(&[table, own, "instructions"])
+                    || self.document.has(&[table, own, "instructions_file"]);
+                if !broken {
+                    let help = "add `instructions`, or `instructions_file` with a path";
+                    self.fault(&path, format!("agent `{name}` lacks `instructions`"), help);
+                }
+                return None;
+            }
+        };
+        if text.trim().is_empty() {
+            self.fault(
+                &path,
+                format!("the instructions of agent `{name}` are empty"),
+                "write what the agent is to do",
+            );
+        }
+        Some(text)
+    }
+
+    /// Resolves the models of an agent: the thinker, if any, and the actor model.
+    fn roles(&mut self, name: &Name, agent: &RawAgent) -> Option<(Option<Name>, Name)> {
+        let path = ["agents", name.as_str()];
+        let [table, own] = path;
+        let model = |compiler: &mut Self, field: &str, text: &Option<String>| {
+            compiler.reference("models", text.as_deref()?, &[table, own, field])
+        };
+        let both = model(self, "model", &agent.model);
+        let thinker = model(self, "thinker", &agent.thinker);
+        let actor = model(self, "actor", &agent.actor);
+        let has = |field| self.document.has(&[table, own, field]);
+        let (has_model, has_thinker, has_actor) = (has("model"), has("thinker"), has("actor"));
+        if has_model && (has_thinker || has_actor) {
+            let other = if has_actor { "actor" } else { "thinker" };
+            self.fault_at_key(
+                &[table, own, "model"],
+                format!("agent `{name}` has both `model` and `{other}`"),
+                "`model` stands for one model that does both; remove it, or remove `thinker` and `actor`",
+            );
+        } else if !has_model && !has_actor {
+            let help = "add `model`, or `actor` and if wanted `thinker`";
+            self.fault(
+                &path,
+                format!("agent `{name}` does not say which model makes its calls"),
+                help,
+            );
+        }
+        Some((thinker, actor.or(both)?))
+    }
+
+    /// Reports names that stand for a tool and for an agent at once.
+    fn clashes(&mut self, raw: &RawFile, tools: &BTreeMap<Name, TeamTool>) {
+        let declared: Vec<String> =
+            self.document.keys(&["tools"]).into_iter().map(str::to_owned).collect();
+        for text in &declared {
+            if raw.agents.contains_key(text) {
+                let message = format!("`{text}` is the name of a tool and of an agent");
+                self.fault_at_key(&["tools", text], message, "rename one of them");
+            }
+        }
+        let listed = raw.agents.values().flat_map(|agent| &agent.tools);
+        let implied = |text: &&String| {
+            Builtin::from_name(text).is_some() && !tools.contains_key(text.as_str())
+        };
+        let mut clashing: Vec<&String> =
+            listed.filter(implied).filter(|text| raw.agents.contains_key(*text)).collect();
+        clashing.sort();
+        clashing.dedup();
+        for text in clashing.into_iter().filter(|text| !declared.contains(text)) {
+            let message = format!(
+                "`{text}` is the name of an agent and of a tool that comes with the runtime"
+            );
+            self.fault_at_key(&["agents", text], message, "rename the agent");
+        }
+    }
+
+    /// Reports circles of agents in which none says `recursion = true`.
+    fn circles(&mut self, agents: &BTreeMap<String, RawAgent>) {
+        let calls: Calls = agents
+            .iter()
+            .filter(|(_, agent)| !agent.recursion)
+            .map(|(name, agent)| (name.as_str(), agent.agents.iter().map(String::as_str).collect()))
+            .collect();
+        for circle in circles(&calls) {
+            let [.., last, first] = circle.as_slice() else { continue };
+            let index = agents
+                .get(*last)
+                .and_then(|agent| agent.agents.iter().position(|name| name == first));
+            let message = format!("agents call each other in a circle: {}", circle.join(" -> "));
+            let help = "remove a call, or write `recursion = true` on one of the agents; `depth_max` then bounds the circle";
+            self.fault(
+                &["agents", last, "agents", &index.unwrap_or_default().to_string()],
+                message,
+                help,
+            );
+        }
+    }
+}
+
+/// Makes the offer of an agent to those who may call it.
+fn agent_offer(name: &Name, agent: &RawAgent, defaults: &RawLimits) -> Offer {
+    let parameters = json!({
+        "type": "object",
+        "properties": {
+            "task": {
+                "type": "string",
+                "description": "What the agent is to do, with all that it needs to know.",
+            },
+        },
+        "required": ["task"],
+        "additionalProperties": false,
+    });
+    Offer {
+        spec: ToolSpec {
+            name: name.clone(),
+            description: agent.description.clone().unwrap_or_default(),
+            parameters,
+        },
+        target: Target::Agent,
+        // The key of the call is the id of the run, so that asking again finds the same run.
+        effect: EffectClass::Idempotent,
+        timeout_ms: limits(&agent.limits, defaults, None).deadline_ms,
+    }
+}
+
+/// Fills the limits of an agent: its own, else the team's, else the runtime's.
+fn limits(own: &RawLimits, team: &RawLimits, model_timeout_ms: Option<u64>) -> Limits {
+    let small = |own: Option<u32>, team: Option<u32>, bound: Bound| {
+        own.or(team).unwrap_or(u32::try_from(bound.default).unwrap_or(u32::MAX))
+    };
+    let large =
+        |own: Option<u64>, team: Option<u64>, bound: Bound| own.or(team).unwrap_or(bound.default);
+    Limits {
+        steps_max: small(own.steps_max, team.steps_max, bound::STEPS_MAX),
+        calls_per_step_max: small(
+            own.calls_per_step_max,
+            team.calls_per_step_max,
+            bound::CALLS_PER_STEP_MAX,
+        ),
+        depth_max: small(own.depth_max, team.depth_max, bound::DEPTH_MAX),
+        tokens_max: large(own.tokens_max, team.tokens_max, bound::TOKENS_MAX),
+        reply_tokens_max: large(
+            own.reply_tokens_max,
+            team.reply_tokens_max,
+            bound::REPLY_TOKENS_MAX,
+        ),
+        feedback_max: small(own.feedback_max, team.feedback_max, bound::FEEDBACK_MAX),
+        resumes_max: small(own.resumes_max, team.resumes_max, bound::RESUMES_MAX),
+        deadline_ms: large(own.deadline_ms, team.deadline_ms, bound::DEADLINE_MS),
+        model_timeout_ms: own
+            .model_timeout_ms
+            .or(team.model_timeout_ms)
+            .or(model_timeout_ms)
+            .unwrap_or(bound::MODEL_TIMEOUT_MS.default),
+        queue_max: small(own.queue_max, team.queue_max, bound::SESSION_QUEUE_MAX),
+        history_messages_max: small(
+            own.history_messages_max,
+            team.history_messages_max,
+            bound::HISTORY_MESSAGES_MAX,
+        ),
+    }
+}

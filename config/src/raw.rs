@@ -1,0 +1,308 @@
+//! The shape of a team file, one struct per table.
+//!
+//! The JSON Schema, the check of keys, types and ranges, and the reading itself all come from
+//! these structs. Meaning is checked in `compile`.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+use wire::call::EffectClass;
+use wire::plan::Dialect;
+
+use crate::bound::{
+    self as b, AGENTS_MAX, DESCRIPTION_BYTES_MAX, MODELS_MAX, OFFERS_MAX, ROWS_MAX, TOOLS_MAX,
+};
+
+/// A team of agents.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(title = "Callboard team file")]
+pub(crate) struct RawFile {
+    /// The team as a whole.
+    pub(crate) team: RawTeam,
+    /// The models, by the names that agents use for them.
+    #[schemars(extend("maxProperties" = MODELS_MAX))]
+    pub(crate) models: BTreeMap<String, RawModel>,
+    /// The agents by name; at least one.
+    #[schemars(extend("maxProperties" = AGENTS_MAX))]
+    pub(crate) agents: BTreeMap<String, RawAgent>,
+    /// The tools by name. Tools that come with the runtime and need no settings may be left out.
+    #[schemars(extend("maxProperties" = TOOLS_MAX))]
+    pub(crate) tools: BTreeMap<String, RawTool>,
+    /// Limits of all agents that do not set their own.
+    pub(crate) limits: RawLimits,
+}
+
+/// The team as a whole.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RawTeam {
+    /// The team's name, 1 to 64 characters of `A-Z a-z 0-9 _ -`; the file's name without its ending if absent.
+    pub(crate) name: Option<String>,
+    /// What the team does.
+    #[schemars(length(max = DESCRIPTION_BYTES_MAX))]
+    pub(crate) description: Option<String>,
+    /// The agent that is asked unless another is named; may be absent if there is only one agent.
+    pub(crate) entry: Option<String>,
+    /// The base address of an OTLP/HTTP receiver of spans, such as `http://127.0.0.1:4318`.
+    pub(crate) otlp_endpoint: Option<String>,
+}
+
+/// One model.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawModel {
+    /// Who serves the model.
+    pub(crate) provider: RawProvider,
+    /// How the model is asked for calls, if it is an agent's actor.
+    #[schemars(extend("default" = Dialect::Native))]
+    pub(crate) dialect: Option<Dialect>,
+    /// Requests that may be under way at once.
+    #[schemars(range(min = b::MODEL_CONCURRENCY.min, max = b::MODEL_CONCURRENCY.max), extend("default" = b::MODEL_CONCURRENCY.default))]
+    pub(crate) concurrency: Option<u32>,
+    /// Requests that may wait for one of those places.
+    #[schemars(range(min = b::MODEL_QUEUE_MAX.min, max = b::MODEL_QUEUE_MAX.max), extend("default" = b::MODEL_QUEUE_MAX.default))]
+    pub(crate) queue_max: Option<u32>,
+    /// Milliseconds for one turn, retries included.
+    #[schemars(range(min = b::MODEL_TIMEOUT_MS.min, max = b::MODEL_TIMEOUT_MS.max), extend("default" = b::MODEL_TIMEOUT_MS.default))]
+    pub(crate) timeout_ms: Option<u64>,
+    /// Milliseconds of silence while a reply is expected.
+    #[schemars(range(min = b::MODEL_IDLE_TIMEOUT_MS.min, max = b::MODEL_IDLE_TIMEOUT_MS.max), extend("default" = b::MODEL_IDLE_TIMEOUT_MS.default))]
+    pub(crate) idle_timeout_ms: Option<u64>,
+    /// Times that a failed request is made again.
+    #[schemars(range(min = b::MODEL_RETRIES_MAX.min, max = b::MODEL_RETRIES_MAX.max), extend("default" = b::MODEL_RETRIES_MAX.default))]
+    pub(crate) retries_max: Option<u32>,
+    /// Provider `scripted`: the file of replies, one JSON object a line, relative to the team file.
+    pub(crate) script: Option<String>,
+    /// Provider `openai`: the address up to and including the version, such as `https://api.openai.com/v1`.
+    pub(crate) base_url: Option<String>,
+    /// Provider `openai`: the model's name at the provider.
+    pub(crate) model: Option<String>,
+    /// Provider `openai`: the environment variable that holds the key.
+    pub(crate) api_key_env: Option<String>,
+    /// Provider `openai`: the file that holds the key, relative to the team file.
+    pub(crate) api_key_file: Option<String>,
+    /// Provider `openai`: whether replies are streamed.
+    #[schemars(extend("default" = true))]
+    pub(crate) stream: Option<bool>,
+    /// Provider `openai`: whether schemas are sent with `strict: true`.
+    #[schemars(extend("default" = false))]
+    pub(crate) strict: Option<bool>,
+    /// Provider `openai`: the sampling temperature; the provider's own if absent.
+    #[schemars(range(min = 0, max = 2))]
+    pub(crate) temperature: Option<f64>,
+    /// Provider `openai`: fields put into the request body as they are.
+    pub(crate) extra_body: Option<Map<String, Value>>,
+}
+
+/// Who serves a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RawProvider {
+    /// Any server of the OpenAI chat completions protocol.
+    #[serde(rename = "openai")]
+    OpenAi,
+    /// A file of replies.
+    Scripted,
+}
+
+/// One agent.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RawAgent {
+    /// What the agent does, for those who call it.
+    #[schemars(length(max = DESCRIPTION_BYTES_MAX))]
+    pub(crate) description: Option<String>,
+    /// The agent's system text.
+    pub(crate) instructions: Option<String>,
+    /// The file with the agent's system text, relative to the team file.
+    pub(crate) instructions_file: Option<String>,
+    /// The model that thinks first, without a schema.
+    pub(crate) thinker: Option<String>,
+    /// The model that makes the calls and the answer.
+    pub(crate) actor: Option<String>,
+    /// One model that does both in one turn; stands in place of `thinker` and `actor`.
+    pub(crate) model: Option<String>,
+    /// The tools that the agent may call, in the order in which the model is told.
+    #[schemars(length(max = OFFERS_MAX))]
+    pub(crate) tools: Vec<String>,
+    /// The agents that the agent may call as tools.
+    #[schemars(length(max = OFFERS_MAX))]
+    pub(crate) agents: Vec<String>,
+    /// Whether the agent may stand in a circle of agents that call each other; `depth_max` bounds it.
+    pub(crate) recursion: bool,
+    /// What a run of the agent may use at most.
+    pub(crate) limits: RawLimits,
+}
+
+/// What a run may use at most.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RawLimits {
+    /// Model steps of one run.
+    #[schemars(range(min = b::STEPS_MAX.min, max = b::STEPS_MAX.max), extend("default" = b::STEPS_MAX.default))]
+    pub(crate) steps_max: Option<u32>,
+    /// Calls asked for in one step; further ones are refused with an error to the model.
+    #[schemars(range(min = b::CALLS_PER_STEP_MAX.min, max = b::CALLS_PER_STEP_MAX.max), extend("default" = b::CALLS_PER_STEP_MAX.default))]
+    pub(crate) calls_per_step_max: Option<u32>,
+    /// Runs that may stand above a run.
+    #[schemars(range(min = b::DEPTH_MAX.min, max = b::DEPTH_MAX.max), extend("default" = b::DEPTH_MAX.default))]
+    pub(crate) depth_max: Option<u32>,
+    /// Tokens of a run and of the runs that it asks for, input and output together.
+    #[schemars(range(min = b::TOKENS_MAX.min, max = b::TOKENS_MAX.max), extend("default" = b::TOKENS_MAX.default))]
+    pub(crate) tokens_max: Option<u64>,
+    /// Tokens that one model reply may have.
+    #[schemars(range(min = b::REPLY_TOKENS_MAX.min, max = b::REPLY_TOKENS_MAX.max), extend("default" = b::REPLY_TOKENS_MAX.default))]
+    pub(crate) reply_tokens_max: Option<u64>,
+    /// Unusable replies that are answered with feedback in one step before the run fails.
+    #[schemars(range(min = b::FEEDBACK_MAX.min, max = b::FEEDBACK_MAX.max), extend("default" = b::FEEDBACK_MAX.default))]
+    pub(crate) feedback_max: Option<u32>,
+    /// Times that a run is taken up again at one and the same point before it fails.
+    #[schemars(range(min = b::RESUMES_MAX.min, max = b::RESUMES_MAX.max), extend("default" = b::RESUMES_MAX.default))]
+    pub(crate) resumes_max: Option<u32>,
+    /// Milliseconds from acceptance to reply.
+    #[schemars(range(min = b::DEADLINE_MS.min, max = b::DEADLINE_MS.max), extend("default" = b::DEADLINE_MS.default))]
+    pub(crate) deadline_ms: Option<u64>,
+    /// Milliseconds that one model turn may take; the longer timeout of the agent's models if absent.
+    #[schemars(range(min = b::MODEL_TIMEOUT_MS.min, max = b::MODEL_TIMEOUT_MS.max))]
+    pub(crate) model_timeout_ms: Option<u64>,
+    /// Runs of a session that wait behind the one in work.
+    #[schemars(range(min = b::SESSION_QUEUE_MAX.min, max = b::SESSION_QUEUE_MAX.max), extend("default" = b::SESSION_QUEUE_MAX.default))]
+    pub(crate) queue_max: Option<u32>,
+    /// Messages of earlier runs that a model is shown.
+    #[schemars(range(min = b::HISTORY_MESSAGES_MAX.min, max = b::HISTORY_MESSAGES_MAX.max), extend("default" = b::HISTORY_MESSAGES_MAX.default))]
+    pub(crate) history_messages_max: Option<u32>,
+}
+
+/// One tool.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawTool {
+    /// What stands behind the tool.
+    pub(crate) kind: RawKind,
+    /// What the tool does, for models; tools that come with the runtime bring their own.
+    #[schemars(length(max = DESCRIPTION_BYTES_MAX))]
+    pub(crate) description: Option<String>,
+    /// Milliseconds that one call may take; 30000 for kind `http`, for `builtin` its own.
+    #[schemars(range(min = b::TOOL_TIMEOUT_MS.min, max = b::TOOL_TIMEOUT_MS.max))]
+    pub(crate) timeout_ms: Option<u64>,
+    /// Calls that may be under way at once.
+    #[schemars(range(min = b::TOOL_CONCURRENCY.min, max = b::TOOL_CONCURRENCY.max), extend("default" = b::TOOL_CONCURRENCY.default))]
+    pub(crate) concurrency: Option<u32>,
+    /// Kind `builtin`: which tool of the runtime; the tool's own name if absent.
+    pub(crate) builtin: Option<String>,
+    /// Kind `builtin`, builtin `lookup`: the table, searched from the top.
+    #[schemars(length(min = 1, max = ROWS_MAX))]
+    pub(crate) rows: Option<Vec<RawRow>>,
+    /// Kind `http`: `GET`, `HEAD`, `POST`, `PUT`, `PATCH` or `DELETE`.
+    #[schemars(extend("default" = "GET"))]
+    pub(crate) method: Option<String>,
+    /// Kind `http`: the address, with `{parameter}` for arguments in its path.
+    pub(crate) url: Option<String>,
+    /// Kind `http`: query parameters, with `{parameter}` for arguments; one whose argument is absent is left out.
+    pub(crate) query: Option<BTreeMap<String, String>>,
+    /// Kind `http`: headers: a text with `{parameter}` for arguments, or a secret.
+    pub(crate) headers: Option<BTreeMap<String, RawHeader>>,
+    /// Kind `http`: the body: `"arguments"`, `{ json = .. }` or `{ text = ".." }`.
+    pub(crate) body: Option<RawBody>,
+    /// Kind `http`: what may be repeated; `read` for GET and HEAD, `idempotent` for PUT and DELETE, else `once`.
+    pub(crate) effect: Option<EffectClass>,
+    /// Kind `http`: bytes of a response that are read; the rest is cut.
+    #[schemars(range(min = b::RESPONSE_BYTES_MAX.min, max = b::RESPONSE_BYTES_MAX.max), extend("default" = b::RESPONSE_BYTES_MAX.default))]
+    pub(crate) response_bytes_max: Option<u64>,
+    /// Kind `http`: a JSON Schema (2020-12) of the arguments, or the short form `name = "type: description"`.
+    pub(crate) parameters: Option<Map<String, Value>>,
+}
+
+/// What stands behind a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RawKind {
+    /// A tool that comes with the runtime.
+    Builtin,
+    /// A request to an HTTP server.
+    Http,
+}
+
+/// One row of a look-up table.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawRow {
+    /// The words that must all occur in the query, compared without case.
+    #[schemars(length(min = 1), inner(length(min = 1)))]
+    pub(crate) words: Vec<String>,
+    /// The answer.
+    pub(crate) answer: String,
+}
+
+/// The value of a header.
+#[derive(Debug, JsonSchema)]
+#[schemars(untagged)]
+pub(crate) enum RawHeader {
+    /// A text, with `{parameter}` for arguments.
+    Text(String),
+    /// A secret.
+    Secret(RawSecret),
+}
+
+/// A secret, which never stands in the team file itself.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RawSecret {
+    /// The environment variable that holds the secret.
+    pub(crate) env: Option<String>,
+    /// The file that holds the secret, relative to the team file.
+    pub(crate) file: Option<String>,
+    /// What stands before the secret, such as `Bearer `.
+    pub(crate) prefix: Option<String>,
+}
+
+/// The body of a request.
+#[derive(Debug, JsonSchema)]
+#[schemars(untagged)]
+pub(crate) enum RawBody {
+    /// One of the ready-made bodies.
+    Word(RawBodyWord),
+    /// A template.
+    Form(RawBodyForm),
+}
+
+/// A ready-made body.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RawBodyWord {
+    /// All arguments that appear nowhere else in the template, as a JSON object.
+    Arguments,
+}
+
+/// A template of a body; exactly one of its fields.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RawBodyForm {
+    /// A JSON value in which a text that is exactly `{parameter}` becomes the argument itself.
+    pub(crate) json: Option<Value>,
+    /// A text, with `{parameter}` for arguments.
+    pub(crate) text: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for RawHeader {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(text) => Ok(Self::Text(text)),
+            table => RawSecret::deserialize(table).map(Self::Secret).map_err(D::Error::custom),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for RawBody {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        if value.is_string() {
+            return RawBodyWord::deserialize(value).map(Self::Word).map_err(D::Error::custom);
+        }
+        RawBodyForm::deserialize(value).map(Self::Form).map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,40 @@
+//! The JSON Schema of team files, made from the structs that read them.
+
+use schemars::Schema;
+use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use serde_json::Value;
+
+use crate::raw::RawFile;
+
+/// Returns the JSON Schema (2020-12) of team files, for editors.
+pub fn schema() -> Value {
+    SchemaSettings::draft2020_12()
+        .with_transform(RecursiveTransform(drop_null))
+        .into_generator()
+        .into_root_schema_for::<RawFile>()
+        .to_value()
+}
+
+/// Removes `null` from the types of optional fields, since TOML has none.
+fn drop_null(schema: &mut Schema) {
+    let Some(object) = schema.as_object_mut() else { return };
+    if object.get("default").is_some_and(Value::is_null) {
+        object.remove("default");
+    }
+    if let Some(Value::Array(types)) = object.get_mut("type") {
+        types.retain(|kind| kind != "null");
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            object.insert("type".to_owned(), only);
+        }
+    }
+    if let Some(Value::Array(choices)) = object.get_mut("anyOf") {
+        choices.retain(|choice| choice.get("type").is_none_or(|kind| kind != "null"));
+        if let [Value::Object(only)] = choices.as_slice() {
+            let only = only.clone();
+            object.remove("anyOf");
+            object.extend(only);
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Tests of the crate as others use it.
+
+#[cfg(test)]
+mod arbitrary;
+#[cfg(test)]
+mod broken;
+#[cfg(test)]
+mod meaning;
+#[cfg(test)]
+mod readme;
+#[cfg(test)]
+mod rendered;
+#[cfg(test)]
+mod teams;

@@ -1,0 +1,200 @@
+//! What a team file means: defaults, order, paths, secrets, limits.
+
+use std::path::{Path, PathBuf};
+
+use config::Team;
+use config::team::{OpenAi, Provider};
+use serde_json::json;
+use tools::http::{BodyTemplate, HeaderSource, HttpSpec};
+use tools::{SecretRef, ToolKind};
+use wire::EffectClass;
+use wire::plan::{Dialect, Limits, Target};
+
+fn team(text: &str) -> Team {
+    let files = |path: &Path| Ok(format!("The text of {}.", path.display()));
+    config::parse(Path::new("folder/crew.toml"), text, &files)
+        .unwrap_or_else(|report| panic!("{}", report.render(false)))
+}
+
+const CREW: &str = r#"
+[limits]
+steps_max = 7
+queue_max = 0
+
+[models.big]
+provider = "openai"
+base_url = "https://host/v1/"
+model = "big-1"
+api_key_file = "keys/big"
+strict = true
+temperature = 1
+timeout_ms = 300_000
+extra_body = { seed = 7, nested = { b = 1, a = [true, 0.5] } }
+
+[models.small]
+provider = "openai"
+base_url = "http://127.0.0.1:1/v1"
+model = "small-1"
+dialect = "schema"
+concurrency = 2
+
+[team]
+entry = "lead"
+
+[agents.lead]
+description = "Leads."
+instructions_file = "lead.md"
+thinker = "big"
+actor = "small"
+tools = ["weather", "now", "note"]
+agents = ["writer"]
+
+[agents.lead.limits]
+steps_max = 3
+
+[agents.writer]
+description = "Writes."
+instructions = "Write."
+model = "small"
+agents = ["lead"]
+recursion = true
+limits = { deadline_ms = 5000, model_timeout_ms = 1000 }
+
+[tools.weather]
+kind = "http"
+description = "Tells the weather."
+url = "https://host/{city}"
+query = { units = "{units}", lang = "en" }
+headers = { Authorization = { env = "KEY", prefix = "Bearer " }, Accept = "text/plain", X = { file = "x" } }
+timeout_ms = 1500
+parameters = { units = "string?", city = "string: the city" }
+
+[tools.note]
+kind = "http"
+description = "Keeps a note."
+method = "POST"
+url = "https://host/notes"
+body = { json = { text = "{text}" } }
+response_bytes_max = 10
+
+[tools.note.parameters]
+type = "object"
+required = ["text"]
+properties.text = { type = "string" }
+"#;
+
+#[test]
+fn models() {
+    let team = team(CREW);
+    let (big, small) = (&team.models["big"], &team.models["small"]);
+    assert_eq!((big.dialect, small.dialect), (Dialect::Native, Dialect::Schema));
+    assert_eq!((big.concurrency, small.concurrency), (8, 2));
+    assert_eq!((big.queue_max, big.retries_max), (256, 4));
+    assert_eq!((big.timeout_ms, big.idle_timeout_ms), (300_000, 30_000));
+    let Provider::OpenAi(OpenAi {
+        base_url, api_key, stream, strict, temperature, extra_body, ..
+    }) = &big.provider
+    else {
+        panic!("{big:?}")
+    };
+    assert_eq!(base_url, "https://host/v1");
+    assert_eq!(*api_key, Some(SecretRef::File(PathBuf::from("folder/keys/big"))));
+    assert_eq!((*stream, *strict, *temperature), (true, true, Some(1.0)));
+    let written = serde_json::to_string(extra_body).unwrap();
+    assert_eq!(written, r#"{"seed":7,"nested":{"b":1,"a":[true,0.5]}}"#);
+}
+
+#[test]
+fn agents() {
+    let team = team(CREW);
+    assert_eq!((team.name.as_str(), team.entry.as_str()), ("crew", "lead"));
+    let (lead, writer) = (&team.agents["lead"], &team.agents["writer"]);
+    assert_eq!(lead.instructions, "The text of folder/lead.md.");
+    assert_eq!(lead.thinker.as_ref().map(wire::Name::as_str), Some("big"));
+    assert_eq!((lead.actor.as_str(), lead.dialect), ("small", Dialect::Schema));
+    assert_eq!((&writer.thinker, writer.actor.as_str()), (&None, "small"));
+    let offered: Vec<_> = lead
+        .tools
+        .iter()
+        .map(|offer| (offer.spec.name.as_str(), offer.target, offer.effect, offer.timeout_ms))
+        .collect();
+    assert_eq!(
+        offered,
+        [
+            ("weather", Target::Tool, EffectClass::Read, 1500),
+            ("now", Target::Tool, EffectClass::Read, team.tools["now"].offer.timeout_ms),
+            ("note", Target::Tool, EffectClass::Once, 30_000),
+            ("writer", Target::Agent, EffectClass::Idempotent, 5000),
+        ]
+    );
+    let task = &lead.tools[3].spec;
+    assert_eq!(task.description, "Writes.");
+    assert!(jsonschema::is_valid(&task.parameters, &json!({"task": "a poem"})));
+    for wrong in [json!({}), json!({"task": 1}), json!({"task": "a", "more": "b"})] {
+        assert!(!jsonschema::is_valid(&task.parameters, &wrong), "{wrong}");
+    }
+}
+
+#[test]
+fn limits_are_the_agents_own_or_the_teams_or_the_default() {
+    let team = team(CREW);
+    let defaults = Limits {
+        steps_max: 7,
+        calls_per_step_max: 16,
+        depth_max: 8,
+        tokens_max: 200_000,
+        reply_tokens_max: 4096,
+        feedback_max: 3,
+        resumes_max: 10,
+        deadline_ms: 600_000,
+        model_timeout_ms: 300_000,
+        queue_max: 0,
+        history_messages_max: 40,
+    };
+    let lead = Limits { steps_max: 3, ..defaults.clone() };
+    assert_eq!(team.agents["lead"].limits, lead);
+    let writer = Limits { deadline_ms: 5000, model_timeout_ms: 1000, ..defaults };
+    assert_eq!(team.agents["writer"].limits, writer);
+}
+
+#[test]
+fn http_tools() {
+    let team = team(CREW);
+    let ToolKind::Http(weather) = &team.tools["weather"].kind else { panic!() };
+    let text = |text: &str| text.to_owned();
+    let secret = |prefix, secret| HeaderSource::Secret { prefix: text(prefix), secret };
+    let expected = HttpSpec {
+        method: text("GET"),
+        url: text("https://host/{city}"),
+        query: vec![(text("lang"), text("en")), (text("units"), text("{units}"))],
+        headers: vec![
+            (text("Accept"), HeaderSource::Template(text("text/plain"))),
+            (text("Authorization"), secret("Bearer ", SecretRef::Env(text("KEY")))),
+            (text("X"), secret("", SecretRef::File(PathBuf::from("folder/x")))),
+        ],
+        body: None,
+        response_bytes_max: 65_536,
+    };
+    assert_eq!(*weather, expected);
+    // Models write arguments in this order, so it is the one of the file.
+    let parameters = &team.tools["weather"].offer.spec.parameters["properties"];
+    assert_eq!(
+        parameters.to_string(),
+        r#"{"units":{"type":"string"},"city":{"type":"string","description":"the city"}}"#
+    );
+    let ToolKind::Http(note) = &team.tools["note"].kind else { panic!() };
+    assert_eq!(note.body, Some(BodyTemplate::Json(json!({"text": "{text}"}))));
+    assert_eq!((note.method.as_str(), note.response_bytes_max), ("POST", 10));
+    let ToolKind::Builtin(now) = &team.tools["now"].kind else { panic!() };
+    assert_eq!(*now, tools::builtin::Builtin::Now);
+}
+
+#[test]
+fn a_team_in_a_few_lines() {
+    let team = team(
+        "[models.m]\nprovider='openai'\nbase_url='http://h/v1'\nmodel='x'\n[agents.a]\nmodel='m'\ninstructions='Help.'\n",
+    );
+    assert_eq!((team.entry.as_str(), team.tools.len()), ("a", 0));
+    assert_eq!((team.description.as_str(), team.otlp_endpoint), ("", None));
+    assert_eq!(team.file, Path::new("folder/crew.toml"));
+}

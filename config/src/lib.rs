@@ -18,7 +18,6 @@ pub mod script;
 mod shape;
 mod suggest;
 pub mod team;
-mod tools_shim;
 
 pub use load::{load, parse};
 pub use report::{FAULTS_MAX, Fault, Report};

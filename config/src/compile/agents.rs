@@ -12,7 +12,6 @@ use super::circle::{Calls, circles};
 use crate::bound::{self, Bound, INSTRUCTIONS_BYTES_MAX, OFFERS_MAX};
 use crate::raw::{RawAgent, RawFile, RawLimits};
 use crate::team::{Model, TeamTool};
-use crate::tools_shim::BuiltinShim as _;
 
 impl Compiler<'_> {
     pub(super) fn agents(

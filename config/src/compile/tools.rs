@@ -15,7 +15,7 @@ use crate::parameters;
 use crate::raw::{RawBody, RawBodyForm, RawBodyWord, RawHeader, RawKind, RawTool};
 use crate::suggest::nearest;
 use crate::team::TeamTool;
-use crate::tools_shim::{BuiltinShim as _, HttpShim as _, schema::check_parameters};
+use tools::schema::check_parameters;
 
 /// Fields that only a tool of the kind `builtin` has.
 const BUILTIN_FIELDS: &[&str] = &["builtin", "rows"];

@@ -64,7 +64,11 @@ async fn what_passes_is_asked_again_until_it_passes() {
             let failures = plays.len();
             plays.push(send(said("ok")));
             let mut server = Server::start(plays).await;
-            let model = model_at(&server.base_url, stream, |model| model.idle_timeout_ms = 300);
+            let model = model_at(&server.base_url, stream, |model| {
+                if name.starts_with("silence") {
+                    model.idle_timeout_ms = 300;
+                }
+            });
             let (result, shown) = turn(&client(&model), &conversation(vec![user("hi")])).await;
             let reply = result.unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!(reply.content, "ok", "{name}");

@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use config::team::Model;
-use model::{ModelClient, http_client};
+use model::ModelClient;
 use serde_json::json;
 use tokio::time::Instant;
 use wire::ErrorCode::{self, DeadlineExceeded, ModelRefused, ModelUnavailable, Overloaded};
 use wire::{FinishReason, Message, ToolCall, Usage};
 
-use crate::setup::{LONG, assert_failed, assistant, client, conversation, scripted, turn, user};
+use crate::setup::{
+    LONG, assert_failed, assistant, client, conversation, http, scripted, turn, user,
+};
 
 #[tokio::test]
 async fn the_conversation_alone_decides_which_reply_is_played() {
@@ -224,7 +226,7 @@ async fn a_pattern_that_does_not_compile_is_refused() {
     {
         let line = json!({"when": when}).to_string();
         let model = scripted(&["{}", &line]);
-        let made = ModelClient::new(&model, http_client().unwrap());
+        let made = ModelClient::new(&model, http());
         assert_failed(made, ErrorCode::ConfigInvalid, text);
     }
 }

@@ -1,5 +1,7 @@
 //! An HTTP server that answers each request with given bytes, pauses and silences.
 
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -35,16 +37,18 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server that plays one list of steps for each connection, and the last for all more.
+    /// Starts a server that plays one list of steps for each request, and the last for all more.
+    ///
+    /// Requests are counted and not connections, since a client may open one to have it.
     pub(crate) async fn start(plays: Vec<Vec<Step>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
         let (tx, seen) = mpsc::unbounded_channel();
         tokio::spawn(async move {
-            for number in 0.. {
+            let plays = Arc::new(Mutex::new(VecDeque::from(plays)));
+            loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                let play = plays.get(number).or(plays.last()).cloned().unwrap_or_default();
-                tokio::spawn(serve(stream, play, tx.clone()));
+                tokio::spawn(serve(stream, Arc::clone(&plays), tx.clone()));
             }
         });
         Self { base_url, seen }
@@ -67,11 +71,21 @@ impl Server {
     }
 }
 
-async fn serve(mut stream: TcpStream, play: Vec<Step>, seen: mpsc::UnboundedSender<Seen>) {
+fn next_play(plays: &Mutex<VecDeque<Vec<Step>>>) -> Vec<Step> {
+    let mut plays = plays.lock().unwrap();
+    let play = if plays.len() > 1 { plays.pop_front() } else { plays.front().cloned() };
+    play.unwrap_or_default()
+}
+
+async fn serve(
+    mut stream: TcpStream,
+    plays: Arc<Mutex<VecDeque<Vec<Step>>>>,
+    seen: mpsc::UnboundedSender<Seen>,
+) {
     stream.set_nodelay(true).unwrap();
     let Some((head, body)) = read_request(&mut stream).await else { return };
     drop(seen.send(Seen::Request(head, body)));
-    for step in play {
+    for step in next_play(&plays) {
         // The client may have gone, which is no fault of the test.
         let sent = match step {
             Step::Send(bytes) => stream.write_all(&bytes).await,

@@ -45,8 +45,17 @@ pub(crate) fn scripted(lines: &[&str]) -> Model {
     model(Provider::Scripted(Script { replies }))
 }
 
+/// Returns a client of the test's own runtime. Root certificates are read once for all of them,
+/// since that takes long enough to let short time limits pass.
+pub(crate) fn http() -> reqwest::Client {
+    thread_local! {
+        static HTTP: reqwest::Client = http_client().unwrap();
+    }
+    HTTP.with(Clone::clone)
+}
+
 pub(crate) fn client(model: &Model) -> ModelClient {
-    ModelClient::new(model, http_client().unwrap()).unwrap()
+    ModelClient::new(model, http()).unwrap()
 }
 
 pub(crate) fn conversation(messages: Vec<Message>) -> Conversation {

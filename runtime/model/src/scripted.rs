@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use config::script::{Script, ScriptedCall, ScriptedFault, ScriptedReply};
+use config::script::{Script, ScriptedCall, ScriptedFault, ScriptedReply, matched_text};
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
@@ -88,8 +88,8 @@ impl ScriptedModel {
     }
 
     fn choose(&self, conversation: &Conversation) -> Result<&ScriptedReply, Error> {
-        let last = conversation.messages.last().map_or("", |message| message.content());
-        if let Some((_, reply)) = self.conditional.iter().find(|(when, _)| when.is_match(last)) {
+        let text = matched_text(&conversation.messages);
+        if let Some((_, reply)) = self.conditional.iter().find(|(when, _)| when.is_match(&text)) {
             return Ok(reply);
         }
         let index = conversation
@@ -100,7 +100,7 @@ impl ScriptedModel {
         self.plain.get(index).ok_or_else(|| Error::ScriptOver {
             plain: self.plain.len(),
             number: index + 1,
-            last: last.chars().take(LAST_CHARS_MAX).collect(),
+            last: text.chars().take(LAST_CHARS_MAX).collect(),
         })
     }
 

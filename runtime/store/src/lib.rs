@@ -1,1 +1,31 @@
-//! Placeholder.
+//! Keeps what can be looked up: runs, sessions, memory and traces, in sled.
+//!
+//! The store is a projection of the journal. It may be deleted at any time and is filled again by
+//! applying the journal's changes from [`Store::position`] on. Nothing is acknowledged on its word.
+
+#![warn(missing_docs)]
+
+mod change;
+mod error;
+mod fact;
+mod home;
+mod key;
+mod page;
+mod pending;
+mod record;
+mod run;
+mod session;
+mod store;
+mod trace;
+mod words;
+
+pub use change::Change;
+pub use error::Error;
+pub use fact::{FACT_WORDS_MAX, POSTINGS_SCANNED_MAX, QUERY_WORDS_MAX};
+pub use home::DAMAGED_KEPT_MAX;
+pub use page::LIST_MAX;
+pub use record::RECORD_BYTES_MAX;
+pub use run::{INPUT_PREVIEW_CHARS_MAX, RunBegun, RunEnd, RunRow};
+pub use session::SessionRow;
+pub use store::{Opened, Store, VERIFIED_RECORDS_MAX};
+pub use trace::{SPANS_MAX, TRACES_MAX, TraceRow};

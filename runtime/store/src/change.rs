@@ -1,0 +1,61 @@
+//! Changes: what the journal has decided, as far as it can be looked up.
+
+use wire::entry::Fact;
+use wire::{CallKey, Name, RunId, RunStatus, SessionId, SpanRecord, Timestamp};
+
+use crate::error::Error;
+use crate::pending::Pending;
+use crate::run::{RunBegun, RunEnd};
+use crate::{fact, run, session, trace};
+
+/// One change. Making it twice is the same as making it once.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// A session was active.
+    SessionSeen {
+        /// The session.
+        session: SessionId,
+        /// The agent that it is held with.
+        agent: Name,
+        /// When.
+        at: Timestamp,
+        /// How many entries its journal has.
+        slots: u64,
+    },
+    /// A run was accepted.
+    RunBegun(RunBegun),
+    /// A run ended.
+    RunEnded {
+        /// The run.
+        run: RunId,
+        /// When.
+        at: Timestamp,
+        /// How.
+        status: RunStatus,
+        /// The reply, byte for byte as it is given to whoever asks again.
+        reply: Vec<u8>,
+    },
+    /// A fact was remembered.
+    Fact(Fact),
+    /// Facts were forgotten.
+    Forgot(Vec<CallKey>),
+    /// A span ended.
+    Span(SpanRecord),
+}
+
+impl Change {
+    pub(crate) fn make(&self, pending: &mut Pending<'_>) -> Result<(), Error> {
+        match self {
+            Self::SessionSeen { session, agent, at, slots } => {
+                session::see(pending, session, agent, *at, *slots)
+            }
+            Self::RunBegun(begun) => run::begin(pending, begun),
+            Self::RunEnded { run, at, status, reply } => {
+                run::end(pending, run, RunEnd { at: *at, status: *status }, reply)
+            }
+            Self::Fact(fact) => fact::remember(pending, fact),
+            Self::Forgot(ids) => ids.iter().try_for_each(|id| fact::forget(pending, id)),
+            Self::Span(span) => trace::add(pending, span),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The order of the keys: one tree, one leading byte per kind of record, numbers big-endian.
+//!
+//! One tree, because a batch is atomic only within a tree, and the journal position has to move
+//! with the records that it vouches for.
+
+use wire::{CallKey, RunId, SessionId, Timestamp, TraceContext};
+
+/// The first byte of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Space {
+    /// The later parts of large records.
+    Part = b'+',
+    /// Runs as they began.
+    Run = b'R',
+    /// Runs by time.
+    RunAt = b'r',
+    /// Runs as they ended.
+    RunEnd = b'E',
+    /// The replies of runs.
+    Reply = b'Y',
+    /// Sessions.
+    Session = b'S',
+    /// Sessions by their last activity.
+    SessionAt = b's',
+    /// Facts.
+    Fact = b'F',
+    /// Facts by time.
+    FactAt = b'f',
+    /// Facts by word.
+    Word = b'W',
+    /// Spans by trace.
+    Span = b'P',
+    /// Traces.
+    Trace = b'T',
+    /// Traces by their begin.
+    TraceAt = b't',
+}
+
+/// Holds the schema number, raw, so that any version of this code can read it.
+pub(crate) const SCHEMA: &[u8] = b"!schema";
+/// Holds the position and the counts.
+pub(crate) const STATE: &[u8] = b"!state";
+
+impl Space {
+    /// Returns the key of one record, or the prefix of several.
+    pub(crate) fn key(self, parts: &[&[u8]]) -> Vec<u8> {
+        let mut key = Vec::with_capacity(1 + parts.iter().map(|part| part.len()).sum::<usize>());
+        key.push(self as u8);
+        for part in parts {
+            key.extend_from_slice(part);
+        }
+        key
+    }
+
+    /// Returns the key under a time, so that a scan goes in the order of time.
+    fn at(self, at: Timestamp, id: &[u8]) -> Vec<u8> {
+        self.key(&[&at.as_micros().to_be_bytes(), id])
+    }
+}
+
+/// The length of [`Space`] and time together, before the id in a key ordered by time.
+const AT_LEN: usize = 9;
+
+/// Returns the id at the end of a key ordered by time.
+pub(crate) fn id_of(key: &[u8]) -> &[u8] {
+    key.get(AT_LEN..).unwrap_or_default()
+}
+
+pub(crate) fn run(run: &RunId) -> Vec<u8> {
+    Space::Run.key(&[run.as_str().as_bytes()])
+}
+
+pub(crate) fn run_at(at: Timestamp, run: &RunId) -> Vec<u8> {
+    Space::RunAt.at(at, run.as_str().as_bytes())
+}
+
+pub(crate) fn run_end(run: &RunId) -> Vec<u8> {
+    Space::RunEnd.key(&[run.as_str().as_bytes()])
+}
+
+pub(crate) fn reply(run: &RunId) -> Vec<u8> {
+    Space::Reply.key(&[run.as_str().as_bytes()])
+}
+
+pub(crate) fn session(session: &SessionId) -> Vec<u8> {
+    Space::Session.key(&[session.as_str().as_bytes()])
+}
+
+pub(crate) fn session_at(at: Timestamp, session: &SessionId) -> Vec<u8> {
+    Space::SessionAt.at(at, session.as_str().as_bytes())
+}
+
+pub(crate) fn fact(id: &CallKey) -> Vec<u8> {
+    Space::Fact.key(&[id.as_str().as_bytes()])
+}
+
+pub(crate) fn fact_at(at: Timestamp, id: &CallKey) -> Vec<u8> {
+    Space::FactAt.at(at, id.as_str().as_bytes())
+}
+
+/// Returns the prefix of all postings of a word. A word holds no NUL, so no word's postings stand
+/// among those of another.
+pub(crate) fn word(word: &str) -> Vec<u8> {
+    Space::Word.key(&[word.as_bytes(), b"\0"])
+}
+
+pub(crate) fn posting(word: &str, id: &CallKey) -> Vec<u8> {
+    Space::Word.key(&[word.as_bytes(), b"\0", id.as_str().as_bytes()])
+}
+
+pub(crate) fn spans(trace: &[u8]) -> Vec<u8> {
+    Space::Span.key(&[trace])
+}
+
+pub(crate) fn span(context: &TraceContext) -> Vec<u8> {
+    Space::Span.key(&[&context.trace_bytes(), &context.span_bytes()])
+}
+
+pub(crate) fn trace(trace: &[u8]) -> Vec<u8> {
+    Space::Trace.key(&[trace])
+}
+
+pub(crate) fn trace_at(start: Timestamp, trace: &[u8]) -> Vec<u8> {
+    Space::TraceAt.at(start, trace)
+}
+
+/// Returns the key of a later part of a record.
+pub(crate) fn part(of: &[u8], number: u32) -> Vec<u8> {
+    Space::Part.key(&[of, b"\0", &number.to_be_bytes()])
+}
+
+/// Tells whether a key belongs to a record of its own, and not to a part or to the store itself.
+pub(crate) fn heads_record(key: &[u8]) -> bool {
+    !matches!(key.first(), None | Some(b'!' | b'+'))
+}

@@ -1,0 +1,133 @@
+//! Changes on their way into the database: gathered, read through, then written at once.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::key;
+use crate::record::{self, Head};
+
+/// What the store knows of itself; written in the same batch as the records that it counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct State {
+    /// The journal position up to which changes are applied.
+    pub(crate) position: u64,
+    /// The number of records, and the sum of their checksums. The database can lose its newest
+    /// part without noticing; a walk that does not come to these numbers shows it.
+    pub(crate) records: u64,
+    pub(crate) checksums: u64,
+    /// The number of facts, and of words in them.
+    pub(crate) facts: u64,
+    pub(crate) words: u64,
+    /// The number of traces.
+    pub(crate) traces: u64,
+}
+
+impl State {
+    pub(crate) fn count(&mut self, checksum: u32) {
+        self.records = self.records.wrapping_add(1);
+        self.checksums = self.checksums.wrapping_add(u64::from(checksum));
+    }
+
+    fn discount(&mut self, checksum: u32) {
+        self.records = self.records.wrapping_sub(1);
+        self.checksums = self.checksums.wrapping_sub(u64::from(checksum));
+    }
+
+    /// Reads the state of a database, if it has one.
+    pub(crate) fn load(tree: &sled::Tree) -> Result<Option<Self>, Error> {
+        match get(tree, key::STATE)? {
+            Some(bytes) => record::from_json(&bytes).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+/// Reads one record, whole and checked.
+pub(crate) fn get(tree: &sled::Tree, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    let value = |key: &[u8]| tree.get(key).map_err(|error| Error::engine("read a record", error));
+    let Some(head) = value(key)? else { return Ok(None) };
+    Head::read(&head)?.join(key, value).map(|bytes| Some(bytes.into_owned()))
+}
+
+/// Checks the record that a value begins, and returns its checksum.
+pub(crate) fn check(tree: &sled::Tree, key: &[u8], value: &[u8]) -> Result<u32, Error> {
+    let head = Head::read(value)?;
+    let part = |key: &[u8]| tree.get(key).map_err(|error| Error::engine("read a record", error));
+    head.join(key, part)?;
+    Ok(head.checksum)
+}
+
+/// A set of writes that becomes visible as a whole or not at all.
+pub(crate) struct Pending<'a> {
+    tree: &'a sled::Tree,
+    pub(crate) state: State,
+    writes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+}
+
+impl<'a> Pending<'a> {
+    pub(crate) fn new(tree: &'a sled::Tree, state: State) -> Self {
+        Self { tree, state, writes: BTreeMap::new() }
+    }
+
+    fn value(&self, key: &[u8]) -> Result<Option<sled::IVec>, Error> {
+        match self.writes.get(key) {
+            Some(value) => Ok(value.as_deref().map(sled::IVec::from)),
+            None => self.tree.get(key).map_err(|error| Error::engine("read a record", error)),
+        }
+    }
+
+    /// Reads a row as it will be when this is written.
+    pub(crate) fn row<T: DeserializeOwned>(&self, key: &[u8]) -> Result<Option<T>, Error> {
+        let Some(value) = self.value(key)? else { return Ok(None) };
+        let bytes = Head::read(&value)?.join(key, |part| self.value(part))?;
+        record::from_json(&bytes).map(Some)
+    }
+
+    /// Writes a row.
+    pub(crate) fn put_row<T: Serialize>(&mut self, key: Vec<u8>, row: &T) -> Result<(), Error> {
+        self.put(key, &record::to_json(row)?)
+    }
+
+    /// Writes bytes.
+    pub(crate) fn put(&mut self, key: Vec<u8>, bytes: &[u8]) -> Result<(), Error> {
+        let encoded = record::encode(&key, bytes)?;
+        self.remove(&key)?;
+        self.state.count(encoded.checksum);
+        for (number, part) in (0..).zip(encoded.parts) {
+            self.writes.insert(key::part(&key, number), Some(part.to_vec()));
+        }
+        self.writes.insert(key, Some(encoded.head));
+        Ok(())
+    }
+
+    /// Drops a record, if there is one.
+    pub(crate) fn remove(&mut self, key: &[u8]) -> Result<(), Error> {
+        let Some(value) = self.value(key)? else { return Ok(()) };
+        let head = Head::read(&value)?;
+        self.state.discount(head.checksum);
+        for number in 0..head.parts {
+            self.writes.insert(key::part(key, number), None);
+        }
+        self.writes.insert(key.to_vec(), None);
+        Ok(())
+    }
+
+    /// Writes everything in one batch and returns the state after it.
+    pub(crate) fn commit(mut self) -> Result<State, Error> {
+        let state = record::to_json(&self.state)?;
+        let state = record::encode(key::STATE, &state)?;
+        self.writes.insert(key::STATE.to_vec(), Some(state.head));
+        let mut batch = sled::Batch::default();
+        for (key, value) in self.writes {
+            match value {
+                Some(value) => batch.insert(key, value),
+                None => batch.remove(key),
+            }
+        }
+        self.tree.apply_batch(batch).map_err(|error| Error::engine("write a batch", error))?;
+        Ok(self.state)
+    }
+}

@@ -1,0 +1,92 @@
+//! Runs: how they began, how they ended, and what was replied.
+
+use serde::{Deserialize, Serialize};
+use wire::run::Parent;
+use wire::{Digest, Name, RunId, RunStatus, SessionId, Timestamp, TraceContext};
+
+use crate::error::Error;
+use crate::key::{self, Space};
+use crate::page::{newest, row};
+use crate::pending::{Pending, get};
+
+/// The most characters of a run's input that its row shows; the journal has all of it.
+pub const INPUT_PREVIEW_CHARS_MAX: usize = 200;
+
+/// The begin of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunBegun {
+    /// The run.
+    pub run: RunId,
+    /// Its session.
+    pub session: SessionId,
+    /// The agent that was asked.
+    pub agent: Name,
+    /// Hash of what the client sent, to tell a repetition from a conflict.
+    pub body: Digest,
+    /// When it was accepted.
+    pub at: Timestamp,
+    /// The input, cut to [`INPUT_PREVIEW_CHARS_MAX`] when stored.
+    pub input: String,
+    /// The span of the run in its trace.
+    pub trace: TraceContext,
+    /// The run that asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
+}
+
+/// The end of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunEnd {
+    /// When it ended.
+    pub at: Timestamp,
+    /// How it ended.
+    pub status: RunStatus,
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunRow {
+    /// How it began.
+    pub begun: RunBegun,
+    /// How it ended; absent while it is in work.
+    pub ended: Option<RunEnd>,
+}
+
+pub(crate) fn begin(pending: &mut Pending<'_>, begun: &RunBegun) -> Result<(), Error> {
+    let key = key::run(&begun.run);
+    if let Some(old) = pending.row::<RunBegun>(&key)?.filter(|old| old.at != begun.at) {
+        pending.remove(&key::run_at(old.at, &old.run))?;
+    }
+    let mut begun = begun.clone();
+    if let Some((end, _)) = begun.input.char_indices().nth(INPUT_PREVIEW_CHARS_MAX) {
+        begun.input.truncate(end);
+    }
+    pending.put(key::run_at(begun.at, &begun.run), &[])?;
+    pending.put_row(key, &begun)
+}
+
+pub(crate) fn end(
+    pending: &mut Pending<'_>,
+    run: &RunId,
+    end: RunEnd,
+    reply: &[u8],
+) -> Result<(), Error> {
+    pending.put(key::reply(run), reply)?;
+    pending.put_row(key::run_end(run), &end)
+}
+
+pub(crate) fn one(tree: &sled::Tree, run: &RunId) -> Result<Option<RunRow>, Error> {
+    let Some(begun) = row::<RunBegun>(tree, &key::run(run))? else { return Ok(None) };
+    Ok(Some(RunRow { begun, ended: row(tree, &key::run_end(run))? }))
+}
+
+pub(crate) fn list(tree: &sled::Tree, limit: usize) -> Result<Vec<RunRow>, Error> {
+    newest(tree, Space::RunAt, limit, |id| {
+        let Some(begun) = row(tree, &Space::Run.key(&[id]))? else { return Ok(None) };
+        Ok(Some(RunRow { begun, ended: row(tree, &Space::RunEnd.key(&[id]))? }))
+    })
+}
+
+pub(crate) fn reply(tree: &sled::Tree, run: &RunId) -> Result<Option<Vec<u8>>, Error> {
+    get(tree, &key::reply(run))
+}

@@ -1,0 +1,55 @@
+//! Sessions: with whom, since when, and when last.
+
+use serde::{Deserialize, Serialize};
+use wire::{Name, SessionId, Timestamp};
+
+use crate::error::Error;
+use crate::key::{self, Space};
+use crate::page::{newest, row};
+use crate::pending::Pending;
+
+/// One session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionRow {
+    /// The session.
+    pub session: SessionId,
+    /// The agent that it is held with.
+    pub agent: Name,
+    /// When it was first seen.
+    pub begun: Timestamp,
+    /// When it was last active.
+    pub at: Timestamp,
+    /// How many entries its journal has.
+    pub slots: u64,
+}
+
+pub(crate) fn see(
+    pending: &mut Pending<'_>,
+    session: &SessionId,
+    agent: &Name,
+    at: Timestamp,
+    slots: u64,
+) -> Result<(), Error> {
+    let key = key::session(session);
+    let mut row =
+        SessionRow { session: session.clone(), agent: agent.clone(), begun: at, at, slots };
+    if let Some(old) = pending.row::<SessionRow>(&key)? {
+        if old.at > at {
+            row.agent = old.agent;
+        }
+        row.begun = row.begun.min(old.begun);
+        row.at = row.at.max(old.at);
+        row.slots = row.slots.max(old.slots);
+        pending.remove(&key::session_at(old.at, session))?;
+    }
+    pending.put(key::session_at(row.at, session), &[])?;
+    pending.put_row(key, &row)
+}
+
+pub(crate) fn one(tree: &sled::Tree, session: &SessionId) -> Result<Option<SessionRow>, Error> {
+    row(tree, &key::session(session))
+}
+
+pub(crate) fn list(tree: &sled::Tree, limit: usize) -> Result<Vec<SessionRow>, Error> {
+    newest(tree, Space::SessionAt, limit, |id| row(tree, &Space::Session.key(&[id])))
+}

@@ -1,0 +1,349 @@
+//! The store: opened or replaced, changed in batches by one, read by many.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use wire::entry::Fact;
+use wire::{CallKey, RunId, SessionId, SpanRecord};
+
+use crate::change::Change;
+use crate::error::Error;
+use crate::home::{Home, Left};
+use crate::pending::{self, Pending, State};
+use crate::run::{self, RunRow};
+use crate::session::{self, SessionRow};
+use crate::trace::{self, TRACES_MAX, TraceRow};
+use crate::{fact, key};
+
+/// The number of the arrangement of keys and rows. Another number means that the store is replaced.
+const SCHEMA: u32 = 1;
+/// What sled may keep in memory, in bytes, instead of its default of 1 GiB.
+const CACHE_BYTES: u64 = 64 * 1024 * 1024;
+/// How often sled writes out what it holds, in milliseconds: the most that a crash takes from it.
+const FLUSH_EVERY_MS: u64 = 200;
+/// The most changes that are written at once, so that a batch stays within memory.
+const BATCH_CHANGES_MAX: usize = 256;
+/// The most records that are read and counted when a store is opened, a second or two; in a larger
+/// store damage is found where it is read.
+pub const VERIFIED_RECORDS_MAX: u64 = 200_000;
+
+/// The store of one team. Clones share it; the last one to go closes it, which blocks.
+///
+/// Every call blocks. Look-ups see whole batches.
+#[derive(Clone)]
+pub struct Store {
+    shared: Arc<Shared>,
+}
+
+/// How a store was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Opened {
+    /// As it was left.
+    Ready,
+    /// Empty, because there was none.
+    Fresh,
+    /// Empty, because what was there could not be used.
+    Replaced {
+        /// Where that is now.
+        moved_to: PathBuf,
+        /// What was wrong with it.
+        reason: String,
+    },
+}
+
+struct Shared {
+    /// Taken out when the store is closed, or left behind when it is damaged.
+    database: Option<sled::Db>,
+    home: Mutex<Home>,
+    state: RwLock<State>,
+    /// Set once, by what was found; from then on nothing is read or written.
+    damage: Mutex<Option<String>>,
+    /// Held while flushing: two flushes at once can block each other for good.
+    flushing: Mutex<()>,
+}
+
+impl Store {
+    /// Opens the store of a directory, or replaces it where it is damaged, of another schema, or
+    /// was open when the machine stopped.
+    pub fn open(dir: &Path) -> Result<(Self, Opened), Error> {
+        let (home, left) = Home::take(dir)?;
+        let reason = match left {
+            Left::Absent => return Ok((Self::begin(home)?, Opened::Fresh)),
+            Left::Unsound(reason) => reason,
+            Left::Sound => match load(&home) {
+                Ok((database, state)) => {
+                    return Ok((Self::hold(home, database, state)?, Opened::Ready));
+                }
+                Err(Error::Damaged { doing, reason }) => format!("{doing}: {reason}"),
+                Err(error) => return Err(error),
+            },
+        };
+        let (home, moved_to) = home.replace()?;
+        Ok((Self::begin(home)?, Opened::Replaced { moved_to, reason }))
+    }
+
+    fn begin(mut home: Home) -> Result<Self, Error> {
+        home.mark_open()?;
+        let doing = "create the store";
+        let database = guard(doing, || start(&home))?;
+        guard(doing, || {
+            database
+                .insert(key::SCHEMA, &SCHEMA.to_be_bytes())
+                .map_err(|error| Error::engine(doing, error))?;
+            Pending::new(&database, State::default()).commit()
+        })?;
+        Self::hold(home, database, State::default())
+    }
+
+    fn hold(mut home: Home, database: sled::Db, state: State) -> Result<Self, Error> {
+        home.mark_open()?;
+        Ok(Self {
+            shared: Arc::new(Shared {
+                database: Some(database),
+                home: Mutex::new(home),
+                state: RwLock::new(state),
+                damage: Mutex::new(None),
+                flushing: Mutex::new(()),
+            }),
+        })
+    }
+
+    /// Returns the journal position up to which changes are applied; 0 when the store is fresh.
+    pub fn position(&self) -> u64 {
+        self.shared.state.read().unwrap_or_else(PoisonError::into_inner).position
+    }
+
+    /// Makes changes, in order, and moves the position along with the last of them.
+    ///
+    /// A position never goes back. On an error some of the changes may have been made and the
+    /// position has not moved, so they may be applied again.
+    pub fn apply(&self, changes: &[Change], position: Option<u64>) -> Result<(), Error> {
+        let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
+        self.shared.guard("apply changes", |database| {
+            let mut rest = changes;
+            while let Some((batch, later)) = rest.split_at_checked(BATCH_CHANGES_MAX) {
+                *state = write(database, *state, batch, None)?;
+                rest = later;
+            }
+            *state = write(database, *state, rest, position)?;
+            if state.traces > TRACES_MAX {
+                let mut pending = Pending::new(database, *state);
+                trace::evict(database, &mut pending)?;
+                *state = pending.commit()?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Writes out what was applied, so that it survives the end of the process.
+    pub fn flush(&self) -> Result<(), Error> {
+        let _one = self.shared.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.shared.guard("flush the store", |database| {
+            database.flush().map(|_| ()).map_err(|error| Error::engine("flush the store", error))
+        })
+    }
+
+    /// Reads and counts every record; returns how many there are, or what is damaged.
+    pub fn verify(&self) -> Result<u64, Error> {
+        self.read("verify the store", |database, state| {
+            count(database, state)?;
+            Ok(state.records)
+        })
+    }
+
+    /// Returns a run.
+    pub fn run(&self, run: &RunId) -> Result<Option<RunRow>, Error> {
+        self.read("look up a run", |database, _| run::one(database, run))
+    }
+
+    /// Returns the newest runs, at most [`LIST_MAX`](crate::LIST_MAX).
+    pub fn runs(&self, limit: usize) -> Result<Vec<RunRow>, Error> {
+        self.read("list runs", |database, _| run::list(database, limit))
+    }
+
+    /// Returns the reply of a run that ended, byte for byte as it was applied.
+    pub fn reply(&self, run: &RunId) -> Result<Option<Vec<u8>>, Error> {
+        self.read("look up a reply", |database, _| run::reply(database, run))
+    }
+
+    /// Returns the sessions that were active last, at most [`LIST_MAX`](crate::LIST_MAX).
+    pub fn sessions(&self, limit: usize) -> Result<Vec<SessionRow>, Error> {
+        self.read("list sessions", |database, _| session::list(database, limit))
+    }
+
+    /// Returns a session.
+    pub fn session(&self, session: &SessionId) -> Result<Option<SessionRow>, Error> {
+        self.read("look up a session", |database, _| session::one(database, session))
+    }
+
+    /// Finds facts by words, best first; a query without words returns the newest.
+    pub fn recall(&self, query: &str, limit: usize) -> Result<Vec<Fact>, Error> {
+        self.read("recall facts", |database, state| fact::recall(database, state, query, limit))
+    }
+
+    /// Returns a fact.
+    pub fn fact(&self, id: &CallKey) -> Result<Option<Fact>, Error> {
+        self.read("look up a fact", |database, _| fact::one(database, id))
+    }
+
+    /// Returns the newest facts, at most [`LIST_MAX`](crate::LIST_MAX).
+    pub fn facts(&self, limit: usize) -> Result<Vec<Fact>, Error> {
+        self.read("list facts", |database, _| fact::list(database, limit))
+    }
+
+    /// Returns the spans of a trace by their begin; none if it is not known.
+    ///
+    /// The trace is named by its id, by a run in it, or by the first digits of its id, four or
+    /// more, if no other begins so.
+    pub fn trace(&self, name: &str) -> Result<Vec<SpanRecord>, Error> {
+        self.read("look up a trace", |database, _| trace::spans(database, name))
+    }
+
+    /// Returns the newest traces, at most [`LIST_MAX`](crate::LIST_MAX).
+    pub fn traces(&self, limit: usize) -> Result<Vec<TraceRow>, Error> {
+        self.read("list traces", |database, _| trace::list(database, limit))
+    }
+
+    fn read<T>(
+        &self,
+        doing: &'static str,
+        read: impl FnOnce(&sled::Tree, &State) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let state = self.shared.state.read().unwrap_or_else(PoisonError::into_inner);
+        self.shared.guard(doing, |database| read(database, &state))
+    }
+}
+
+impl Shared {
+    /// Runs something on the database; damage, in whatever form it shows, ends the store's use.
+    fn guard<T>(
+        &self,
+        doing: &'static str,
+        run: impl FnOnce(&sled::Db) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let known = self.damage.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let database = match (known, &self.database) {
+            (None, Some(database)) => database,
+            (reason, _) => return Err(Error::damaged(doing, reason.unwrap_or_default())),
+        };
+        let result = guard(doing, || run(database));
+        if let Err(Error::Damaged { reason, .. }) = &result {
+            self.damage
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .get_or_insert_with(|| reason.clone());
+            let mut home = self.home.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Err(error) = home.mark_damaged(reason) {
+                tracing::warn!(%error, "cannot mark the store as damaged");
+            }
+        }
+        result
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let Some(database) = self.database.take() else { return };
+        let damage = self.damage.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if damage.is_some() {
+            abandon(database);
+            return;
+        }
+        let home = self.home.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let doing = "close the store";
+        let closed = guard(doing, || {
+            database.flush().map_err(|error| Error::engine(doing, error))?;
+            drop(database);
+            Ok(())
+        });
+        if let Err(error) =
+            closed.and_then(|()| home.wait_until_free()).and_then(|()| home.mark_closed())
+        {
+            tracing::warn!(%error, dir = %home.dir().display(), "store was not closed in order");
+        }
+    }
+}
+
+/// Leaves a damaged database as it is. Closing one waits for threads that may have died of the
+/// damage; what stays behind is its cache and an idle thread.
+fn abandon(database: sled::Db) {
+    std::mem::forget(database);
+}
+
+/// Runs something on sled, which panics where it meets damage.
+fn guard<T>(doing: &'static str, run: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(Error::damaged(doing, text.unwrap_or("sled panicked")))
+    })
+}
+
+fn start(home: &Home) -> Result<sled::Db, Error> {
+    home.wait_until_free()?;
+    sled::Config::new()
+        .path(home.database())
+        .cache_capacity(CACHE_BYTES)
+        .flush_every_ms(Some(FLUSH_EVERY_MS))
+        .open()
+        .map_err(|error| Error::engine("open the store", error))
+}
+
+/// Opens a database that was left sound, and checks that it is.
+fn load(home: &Home) -> Result<(sled::Db, State), Error> {
+    let doing = "open the store";
+    let database = guard(doing, || start(home))?;
+    let checked = guard(doing, || {
+        let schema = database.get(key::SCHEMA).map_err(|error| Error::engine(doing, error))?;
+        match schema.as_deref() {
+            Some(schema) if *schema == SCHEMA.to_be_bytes() => {}
+            Some(_) => return Err(Error::damaged(doing, "it is of another version")),
+            None => return Err(Error::damaged(doing, "its records are gone")),
+        }
+        let state =
+            State::load(&database)?.ok_or_else(|| Error::damaged(doing, "its state is gone"))?;
+        if state.records <= VERIFIED_RECORDS_MAX {
+            count(&database, &state)?;
+        }
+        Ok(state)
+    });
+    match checked {
+        Ok(state) => Ok((database, state)),
+        Err(error) => {
+            abandon(database);
+            Err(error)
+        }
+    }
+}
+
+/// Reads every record and compares their number and checksums with what was counted.
+fn count(tree: &sled::Tree, state: &State) -> Result<(), Error> {
+    let doing = "verify the store";
+    let mut counted = State::default();
+    for entry in tree {
+        let (key, value) = entry.map_err(|error| Error::engine(doing, error))?;
+        if key::heads_record(&key) {
+            counted.count(pending::check(tree, &key, &value)?);
+        }
+    }
+    if (counted.records, counted.checksums) == (state.records, state.checksums) {
+        Ok(())
+    } else {
+        let reason = format!("{} records where {} were written", counted.records, state.records);
+        Err(Error::damaged(doing, reason))
+    }
+}
+
+fn write(
+    database: &sled::Db,
+    state: State,
+    changes: &[Change],
+    position: Option<u64>,
+) -> Result<State, Error> {
+    let mut pending = Pending::new(database, state);
+    changes.iter().try_for_each(|change| change.make(&mut pending))?;
+    let position = position.unwrap_or(0).max(state.position);
+    pending.state.position = position;
+    pending.commit()
+}

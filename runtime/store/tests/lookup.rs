@@ -1,0 +1,410 @@
+//! What was applied is found again, in order, once, by every name it has.
+
+#![expect(clippy::unwrap_used, clippy::string_slice, reason = "a test may fail")]
+
+use serde_json::{Map, json};
+use store::{Change, Error, Opened, RunBegun, RunEnd, RunRow, SessionRow, Store};
+use tempfile::TempDir;
+use wire::entry::Fact;
+use wire::trace::SpanKind;
+use wire::{
+    CallKey, Digest, Name, RunId, RunStatus, SessionId, SpanRecord, Timestamp, TraceContext, Usage,
+};
+
+fn open() -> (TempDir, Store) {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, opened) = Store::open(&dir.path().join("store")).unwrap();
+    assert_eq!(opened, Opened::Fresh);
+    (dir, store)
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+fn run_id(text: &str) -> RunId {
+    RunId::new(text).unwrap()
+}
+
+fn at(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros)
+}
+
+fn begun(run: &str, time: u64) -> RunBegun {
+    RunBegun {
+        run: run_id(run),
+        session: SessionId::new("s").unwrap(),
+        agent: name("lead"),
+        body: Digest::of(run.as_bytes()),
+        at: at(time),
+        input: format!("question of {run}"),
+        trace: TraceContext::root(&name("team"), &run_id(run)),
+        parent: None,
+    }
+}
+
+fn ended(run: &str, time: u64, reply: &[u8]) -> Change {
+    Change::RunEnded {
+        run: run_id(run),
+        at: at(time),
+        status: RunStatus::Completed,
+        reply: reply.to_vec(),
+    }
+}
+
+fn seen(session: &str, time: u64, slots: u64) -> Change {
+    Change::SessionSeen {
+        session: SessionId::new(session).unwrap(),
+        agent: name("lead"),
+        at: at(time),
+        slots,
+    }
+}
+
+fn fact(id: &str, time: u64, text: &str) -> Fact {
+    Fact {
+        id: CallKey::new(id).unwrap(),
+        text: text.to_owned(),
+        at: at(time),
+        agent: name("lead"),
+        session: SessionId::new("s").unwrap(),
+    }
+}
+
+fn span(run: &str, child: Option<&str>, start: u64, end: u64) -> SpanRecord {
+    let root = TraceContext::root(&name("team"), &run_id(run));
+    let operation = if child.is_some() { "chat" } else { "invoke_agent" };
+    let mut attributes = Map::new();
+    attributes.insert("gen_ai.operation.name".into(), json!(operation));
+    attributes.insert("gen_ai.usage.input_tokens".into(), json!(10));
+    attributes.insert("gen_ai.usage.output_tokens".into(), json!(3));
+    SpanRecord {
+        context: child.map_or(root, |key| root.child("turn", key)),
+        parent: child.map(|_| root),
+        name: child.unwrap_or("invoke_agent lead").to_owned(),
+        kind: SpanKind::Internal,
+        start: at(start),
+        end: at(end),
+        session: SessionId::new("s").unwrap(),
+        run: run_id(run),
+        agent: name("lead"),
+        attributes,
+        error: None,
+    }
+}
+
+/// Everything that the store says, as one text.
+fn everything(store: &Store) -> String {
+    let runs = store.runs(usize::MAX).unwrap();
+    let replies: Vec<_> = runs.iter().map(|row| store.reply(&row.begun.run).unwrap()).collect();
+    let traces = store.traces(usize::MAX).unwrap();
+    let spans: Vec<_> = traces.iter().map(|row| store.trace(&row.trace_id).unwrap()).collect();
+    let sessions = store.sessions(usize::MAX).unwrap();
+    let facts = store.facts(usize::MAX).unwrap();
+    let found = store.recall("cat dog", usize::MAX).unwrap();
+    let records = store.verify().unwrap();
+    format!("{runs:?}{replies:?}{traces:?}{spans:?}{sessions:?}{facts:?}{found:?}{records}")
+}
+
+fn one_of_each() -> Vec<Change> {
+    vec![
+        seen("s", 10, 1),
+        Change::RunBegun(begun("a", 10)),
+        Change::Fact(fact("f1", 11, "the cat sleeps")),
+        Change::Fact(fact("f2", 12, "a dog barks at the cat")),
+        Change::Fact(fact("f3", 12, "nothing of note")),
+        Change::Forgot(vec![CallKey::new("f3").unwrap(), CallKey::new("none").unwrap()]),
+        Change::Span(span("a", Some("0"), 11, 15)),
+        Change::Span(span("a", Some("1"), 15, 18)),
+        Change::Span(span("a", None, 10, 20)),
+        ended("a", 20, &vec![b'x'; 100_000]),
+        seen("s", 20, 9),
+        Change::RunBegun(begun("b", 30)),
+    ]
+}
+
+#[test]
+fn applying_twice_is_applying_once() {
+    let (_dir, store) = open();
+    store.apply(&one_of_each(), Some(7)).unwrap();
+    let once = everything(&store);
+    store.apply(&one_of_each(), Some(7)).unwrap();
+    assert_eq!(everything(&store), once);
+    for change in one_of_each() {
+        store.apply(&[change], None).unwrap();
+    }
+    assert_eq!(everything(&store), once);
+    assert_eq!(store.position(), 7);
+}
+
+#[test]
+fn what_was_applied_is_there_after_opening_again() {
+    let (dir, store) = open();
+    store.apply(&one_of_each(), Some(7)).unwrap();
+    let before = everything(&store);
+    drop(store);
+    let (store, opened) = Store::open(&dir.path().join("store")).unwrap();
+    assert_eq!(opened, Opened::Ready);
+    assert_eq!(store.position(), 7);
+    assert_eq!(everything(&store), before);
+}
+
+#[test]
+fn a_position_never_goes_back() {
+    let (_dir, store) = open();
+    for (given, expected) in [(None, 0), (Some(5), 5), (Some(3), 5), (None, 5), (Some(9), 9)] {
+        store.apply(&[], given).unwrap();
+        assert_eq!(store.position(), expected, "{given:?}");
+    }
+}
+
+#[test]
+fn a_store_has_one_holder() {
+    let (dir, store) = open();
+    let again = Store::open(&dir.path().join("store"));
+    assert!(matches!(again, Err(Error::InUse { .. })));
+    drop(store);
+    assert!(Store::open(&dir.path().join("store")).is_ok());
+}
+
+#[test]
+fn runs_are_found_and_listed_newest_first() {
+    let (_dir, store) = open();
+    let long = RunBegun { input: "ä".repeat(500), ..begun("c", 40) };
+    let changes = [
+        Change::RunBegun(begun("b", 30)),
+        Change::RunBegun(begun("a", 10)),
+        ended("a", 20, b"{\"reply\": 1}"),
+        Change::RunBegun(long.clone()),
+        // The end can be known before the begin, where a store is filled out of order.
+        ended("d", 60, b"{}"),
+        Change::RunBegun(begun("d", 50)),
+    ];
+    store.apply(&changes, None).unwrap();
+    let end = |time| Some(RunEnd { at: at(time), status: RunStatus::Completed });
+    let row = |begun, ended| RunRow { begun, ended };
+    let a = row(begun("a", 10), end(20));
+    let b = row(begun("b", 30), None);
+    let c = row(RunBegun { input: "ä".repeat(200), ..long }, None);
+    let d = row(begun("d", 50), end(60));
+    let cases = [
+        (usize::MAX, vec![d.clone(), c.clone(), b.clone(), a.clone()]),
+        (2, vec![d.clone(), c.clone()]),
+        (0, vec![]),
+    ];
+    for (limit, expected) in cases {
+        assert_eq!(store.runs(limit).unwrap(), expected, "{limit}");
+    }
+    for expected in [a, b, c, d] {
+        let found = store.run(&expected.begun.run).unwrap();
+        assert_eq!(found, Some(expected));
+    }
+    assert_eq!(store.run(&run_id("x")).unwrap(), None);
+    assert_eq!(store.reply(&run_id("a")).unwrap().unwrap(), b"{\"reply\": 1}");
+    assert_eq!(store.reply(&run_id("b")).unwrap(), None);
+}
+
+#[test]
+fn a_run_that_begins_again_is_listed_once() {
+    let (_dir, store) = open();
+    store.apply(&[Change::RunBegun(begun("a", 10))], None).unwrap();
+    store.apply(&[Change::RunBegun(begun("a", 12))], None).unwrap();
+    let listed = store.runs(10).unwrap();
+    assert_eq!(listed, [RunRow { begun: begun("a", 12), ended: None }]);
+}
+
+#[test]
+fn replies_of_every_size_come_back_byte_for_byte() {
+    let (_dir, store) = open();
+    // The same run gets replies of shrinking and growing size, so that old parts would show.
+    for length in [0, 1, 32_768, 200_000, 32_769, 1_000_000, 70_000, 5] {
+        let reply: Vec<u8> = (0..length).map(|n: u32| (n % 253) as u8).collect();
+        store.apply(&[ended("a", 1, &reply)], None).unwrap();
+        assert!(store.reply(&run_id("a")).unwrap().unwrap() == reply, "{length}");
+        store.verify().unwrap();
+    }
+}
+
+#[test]
+fn a_record_above_the_limit_is_refused_and_changes_nothing() {
+    let (_dir, store) = open();
+    let large = vec![0; store::RECORD_BYTES_MAX + 1];
+    let refused = store.apply(&[seen("s", 1, 1), ended("a", 1, &large)], Some(4));
+    assert!(matches!(refused, Err(Error::TooLarge { .. })), "{refused:?}");
+    assert_eq!((store.position(), store.sessions(9).unwrap().len()), (0, 0));
+}
+
+#[test]
+fn sessions_are_listed_by_their_last_activity() {
+    let (_dir, store) = open();
+    let changes =
+        [seen("a", 10, 1), seen("b", 20, 1), seen("a", 30, 5), seen("c", 25, 2), seen("a", 15, 3)];
+    store.apply(&changes, None).unwrap();
+    let row = |session: &str, begun, last, slots| SessionRow {
+        session: SessionId::new(session).unwrap(),
+        agent: name("lead"),
+        begun: at(begun),
+        at: at(last),
+        slots,
+    };
+    let rows = [row("a", 10, 30, 5), row("c", 25, 25, 2), row("b", 20, 20, 1)];
+    assert_eq!(store.sessions(10).unwrap(), rows);
+    assert_eq!(store.sessions(1).unwrap(), rows[..1]);
+    assert_eq!(store.session(&SessionId::new("a").unwrap()).unwrap().unwrap(), rows[0]);
+    assert_eq!(store.session(&SessionId::new("x").unwrap()).unwrap(), None);
+}
+
+#[test]
+fn memory_is_searched_by_words() {
+    let (_dir, store) = open();
+    let facts = [
+        fact("1", 1, "Ada lives in Zürich and likes tea"),
+        fact("2", 2, "Ada has a cat"),
+        fact("3", 3, "the office is in Berlin"),
+        fact("4", 4, "tea tea tea"),
+        fact("5", 5, "Bob has a dog, Carl has a dog, Dora has a dog, and nobody counts them"),
+        fact("6", 6, "bob"),
+        fact("7", 7, "BOB"),
+    ];
+    store.apply(&facts.map(Change::Fact), None).unwrap();
+    let cases: [(&str, usize, &[&str]); 10] = [
+        ("cat", 9, &["2"]),
+        ("where does ada live, zürich?", 9, &["1", "2"]),
+        ("ZÜRICH", 9, &["1"]),
+        ("tea", 9, &["4", "1"]),
+        ("tea", 1, &["4"]),
+        // Equal facts: the newer first. Longer ones after shorter ones.
+        ("bob", 9, &["7", "6", "5"]),
+        ("bob", 1, &["7"]),
+        ("bo", 9, &[]),
+        ("", 3, &["7", "6", "5"]),
+        (" ?! ", 2, &["7", "6"]),
+    ];
+    for (query, limit, expected) in cases {
+        let found = store.recall(query, limit).unwrap();
+        let ids: Vec<&str> = found.iter().map(|fact| fact.id.as_str()).collect();
+        assert_eq!(ids, expected, "{query:?}");
+    }
+}
+
+#[test]
+fn a_forgotten_or_changed_fact_is_not_found_by_its_old_words() {
+    let (_dir, store) = open();
+    let id = CallKey::new("1").unwrap();
+    store.apply(&[Change::Fact(fact("1", 1, "red apples"))], None).unwrap();
+    store.apply(&[Change::Fact(fact("1", 2, "green apples"))], None).unwrap();
+    assert_eq!(store.recall("red", 9).unwrap(), []);
+    assert_eq!(store.recall("green", 9).unwrap(), [fact("1", 2, "green apples")]);
+    assert_eq!(store.facts(9).unwrap(), [fact("1", 2, "green apples")]);
+    store.apply(&[Change::Forgot(vec![id.clone()])], None).unwrap();
+    assert_eq!(store.recall("green apples", 9).unwrap(), []);
+    assert_eq!(store.fact(&id).unwrap(), None);
+    assert_eq!(store.verify().unwrap(), 0);
+}
+
+#[test]
+fn traces_are_summed_up_and_found_by_every_name() {
+    let (_dir, store) = open();
+    let failed = SpanRecord { error: Some("boom".into()), ..span("a", Some("1"), 14, 30) };
+    let changes = [
+        Change::RunBegun(begun("a", 10)),
+        Change::Span(span("a", Some("0"), 11, 14)),
+        Change::Span(failed.clone()),
+        Change::Span(span("a", None, 10, 40)),
+        Change::Span(span("b", None, 50, 60)),
+    ];
+    store.apply(&changes, None).unwrap();
+    let rows = store.traces(10).unwrap();
+    let a = span("a", None, 10, 40).context.trace_id();
+    let short: Vec<(&str, &str, u64, u64, u32, u32)> = rows
+        .iter()
+        .map(|row| {
+            let (start, end) = (row.start.as_micros(), row.end.as_micros());
+            (row.run.as_str(), row.name.as_str(), start, end, row.spans, row.errors)
+        })
+        .collect();
+    let root = "invoke_agent lead";
+    assert_eq!(short, [("b", root, 50, 60, 1, 0), ("a", root, 10, 40, 3, 1)]);
+    assert_eq!(rows[1].usage, Usage { input_tokens: 20, output_tokens: 6 });
+    assert_eq!((&rows[1].error, &rows[1].trace_id), (&None, &a));
+
+    let spans = [span("a", None, 10, 40), span("a", Some("0"), 11, 14), failed];
+    for found_by in [a.as_str(), &a[..4], &a[..7], &a.to_uppercase(), "a"] {
+        assert_eq!(store.trace(found_by).unwrap(), spans, "{found_by}");
+    }
+    let other = if a.starts_with("0000") { "1111" } else { "0000" };
+    for unknown in ["", &a[..3], "b", "zzzz", other, &format!("{a}00"), "ä"] {
+        assert_eq!(store.trace(unknown).unwrap(), [], "{unknown}");
+    }
+}
+
+#[test]
+fn a_beginning_that_fits_two_traces_is_refused() {
+    let (_dir, store) = open();
+    let traced = |trace: &str| {
+        let context = format!("00-{trace}-00000000000000aa-01").parse().unwrap();
+        Change::Span(SpanRecord { context, ..span("a", None, 1, 2) })
+    };
+    let ids = ["abcd1000000000000000000000000000", "abcd2000000000000000000000000000"];
+    store.apply(&ids.map(traced), None).unwrap();
+    let found = store.trace("abcd");
+    assert!(matches!(found, Err(Error::AmbiguousTrace { .. })), "{found:?}");
+    assert_eq!(store.trace("abcd1").unwrap().len(), 1);
+}
+
+#[test]
+fn a_span_that_is_written_again_replaces_the_first() {
+    let (_dir, store) = open();
+    let failed = SpanRecord { error: Some("boom".into()), ..span("a", None, 10, 20) };
+    store.apply(&[Change::Span(failed)], None).unwrap();
+    assert_eq!(store.traces(1).unwrap()[0].errors, 1);
+    store.apply(&[Change::Span(span("a", None, 10, 30))], None).unwrap();
+    let row = store.traces(1).unwrap().remove(0);
+    assert_eq!((row.spans, row.errors, row.error, row.end), (1, 0, None, at(30)));
+}
+
+#[test]
+fn the_oldest_traces_make_room() {
+    let (_dir, store) = open();
+    let extra = 40;
+    for number in 0..store::TRACES_MAX + extra {
+        let run = format!("r{number}");
+        let spans = [span(&run, Some("0"), number, number + 1), span(&run, None, number, number)];
+        store.apply(&spans.map(Change::Span), None).unwrap();
+    }
+    let rows = store.traces(usize::MAX).unwrap();
+    assert_eq!(rows.len() as u64, store::TRACES_MAX);
+    assert_eq!(rows.last().unwrap().start, at(extra));
+    // A trace has a row, a place in the order of time, and its two spans.
+    assert_eq!(store.verify().unwrap(), store::TRACES_MAX * 4);
+}
+
+#[test]
+fn a_trace_keeps_a_limited_number_of_spans() {
+    let (_dir, store) = open();
+    let total = store::SPANS_MAX + 3;
+    let spans: Vec<Change> = (0..total)
+        .map(|n| Change::Span(span("a", Some(&n.to_string()), u64::from(n), 9_000)))
+        .collect();
+    store.apply(&spans, None).unwrap();
+    let row = store.traces(1).unwrap().remove(0);
+    assert_eq!((row.spans, row.spans_dropped), (store::SPANS_MAX, 3));
+    assert_eq!(store.trace(&row.trace_id).unwrap().len(), store::SPANS_MAX as usize);
+}
+
+#[test]
+fn thousands_of_runs_are_listed_from_the_newest() {
+    let (_dir, store) = open();
+    let changes: Vec<Change> = (0..5_000)
+        .flat_map(|n| {
+            let run = format!("r{n}");
+            [Change::RunBegun(begun(&run, n)), ended(&run, n + 1, b"{}")]
+        })
+        .collect();
+    store.apply(&changes, Some(5_000)).unwrap();
+    let listed = store.runs(5_000).unwrap();
+    assert_eq!(listed.len(), 5_000);
+    assert!(listed.windows(2).all(|pair| pair[0].begun.at > pair[1].begun.at));
+    assert!(listed.iter().all(|row| row.ended.is_some()));
+    assert_eq!(store.runs(1).unwrap()[0].begun.run.as_str(), "r4999");
+}

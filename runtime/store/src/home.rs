@@ -23,13 +23,14 @@ const DATABASE_FILE: &str = "db";
 const FREE_TRIES_MAX: u32 = 400;
 /// How long to wait between two looks.
 const FREE_TRY_EVERY: Duration = Duration::from_millis(5);
-/// The longest marker that is read, in bytes; ours are shorter.
-const MARKER_BYTES_MAX: u64 = 4096;
+/// The length of the marker in bytes. It never changes, so that one write replaces the marker and
+/// a process that is killed leaves either the old or the new one.
+const MARKER_BYTES: usize = 512;
 
 /// How a store was left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
-    /// There is none yet.
+    /// There is none yet, or its process died while it was made.
     Absent,
     /// Sound: closed, or its process died and the machine went on, which loses no written byte.
     Sound,
@@ -61,9 +62,9 @@ impl Home {
             Err(TryLockError::WouldBlock) => return Err(Error::InUse { dir: dir.to_owned() }),
             Err(TryLockError::Error(source)) => return Err(failed("lock", &path)(source)),
         }
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(MARKER_BYTES);
         Read::by_ref(&mut marker)
-            .take(MARKER_BYTES_MAX)
+            .take(MARKER_BYTES as u64)
             .read_to_end(&mut bytes)
             .map_err(failed("read", &path))?;
         let has_database = dir.join(DATABASE).exists();
@@ -99,28 +100,43 @@ impl Home {
         Err(Error::InUse { dir: self.dir.clone() })
     }
 
+    /// Removes what is left of a store that was never whole, and writes down that one is being made.
+    pub(crate) fn mark_new(&mut self) -> Result<(), Error> {
+        self.mark("new")?;
+        let database = self.database();
+        match fs::remove_dir_all(&database) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(failed("delete", &database)(source))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Writes down that the store is open, and since which start of the machine.
     pub(crate) fn mark_open(&mut self) -> Result<(), Error> {
-        self.mark(&format!("open {}\n", boot().unwrap_or_default()))
+        self.mark(&format!("open {}", boot().unwrap_or_default()))
     }
 
     /// Writes down that the store was closed, once all its files are on the disk.
     pub(crate) fn mark_closed(&mut self) -> Result<(), Error> {
         sync_below(&self.dir)?;
-        self.mark("closed\n")
+        self.mark("closed")
     }
 
     /// Writes down that the store must not be opened again.
     pub(crate) fn mark_damaged(&mut self, reason: &str) -> Result<(), Error> {
-        let line: String = reason.chars().filter(|c| !c.is_control()).take(500).collect();
-        self.mark(&format!("damaged {line}\n"))
+        let line: String = reason.chars().filter(|c| !c.is_control()).collect();
+        self.mark(&format!("damaged {line}"))
     }
 
     fn mark(&mut self, text: &str) -> Result<(), Error> {
         let mut write = || {
+            let end = text.floor_char_boundary(MARKER_BYTES - 1);
+            let mut line: Vec<u8> = text.bytes().take(end).collect();
+            line.resize(MARKER_BYTES - 1, b' ');
+            line.push(b'\n');
             self.marker.rewind()?;
-            self.marker.set_len(0)?;
-            self.marker.write_all(text.as_bytes())?;
+            self.marker.write_all(&line)?;
             self.marker.sync_all()
         };
         write().map_err(failed("write", &self.dir.join(MARKER)))
@@ -146,6 +162,7 @@ fn how_left(marker: &str, has_database: bool, boot: Option<&str>) -> Left {
     let (word, rest) = marker.trim_end().split_once(' ').unwrap_or((marker.trim_end(), ""));
     match word {
         "" if !has_database => Left::Absent,
+        "new" => Left::Absent,
         "closed" => Left::Sound,
         "open" if boot.is_some_and(|boot| boot == rest) => Left::Sound,
         "open" => Left::Unsound("the machine stopped while it was open".to_owned()),
@@ -209,6 +226,7 @@ mod tests {
         let cases = [
             ("", false, Some("b1"), Left::Absent),
             ("", true, Some("b1"), silent.clone()),
+            ("new  \n", true, Some("b1"), Left::Absent),
             ("closed\n", true, None, Left::Sound),
             ("open b1\n", true, Some("b1"), Left::Sound),
             ("open b1\n", true, Some("b2"), stopped.clone()),

@@ -27,5 +27,5 @@ pub use page::LIST_MAX;
 pub use record::RECORD_BYTES_MAX;
 pub use run::{INPUT_PREVIEW_CHARS_MAX, RunBegun, RunEnd, RunRow};
 pub use session::SessionRow;
-pub use store::{Opened, Store, VERIFIED_RECORDS_MAX};
+pub use store::{Opened, Store, VERIFIED_BYTES_MAX, VERIFIED_RECORDS_MAX};
 pub use trace::{SPANS_MAX, TRACES_MAX, TraceRow};

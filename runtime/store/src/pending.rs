@@ -18,6 +18,8 @@ pub(crate) struct State {
     /// part without noticing; a walk that does not come to these numbers shows it.
     pub(crate) records: u64,
     pub(crate) checksums: u64,
+    /// The bytes of all records, keys left out.
+    pub(crate) bytes: u64,
     /// The number of facts, and of words in them.
     pub(crate) facts: u64,
     pub(crate) words: u64,
@@ -26,12 +28,14 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn count(&mut self, checksum: u32) {
+    pub(crate) fn count(&mut self, checksum: u32, bytes: usize) {
+        self.bytes = self.bytes.wrapping_add(bytes as u64);
         self.records = self.records.wrapping_add(1);
         self.checksums = self.checksums.wrapping_add(u64::from(checksum));
     }
 
-    fn discount(&mut self, checksum: u32) {
+    fn discount(&mut self, checksum: u32, bytes: usize) {
+        self.bytes = self.bytes.wrapping_sub(bytes as u64);
         self.records = self.records.wrapping_sub(1);
         self.checksums = self.checksums.wrapping_sub(u64::from(checksum));
     }
@@ -52,12 +56,12 @@ pub(crate) fn get(tree: &sled::Tree, key: &[u8]) -> Result<Option<Vec<u8>>, Erro
     Head::read(&head)?.join(key, value).map(|bytes| Some(bytes.into_owned()))
 }
 
-/// Checks the record that a value begins, and returns its checksum.
-pub(crate) fn check(tree: &sled::Tree, key: &[u8], value: &[u8]) -> Result<u32, Error> {
+/// Checks the record that a value begins, and returns its checksum and length.
+pub(crate) fn check(tree: &sled::Tree, key: &[u8], value: &[u8]) -> Result<(u32, usize), Error> {
     let head = Head::read(value)?;
     let part = |key: &[u8]| tree.get(key).map_err(|error| Error::engine("read a record", error));
     head.join(key, part)?;
-    Ok(head.checksum)
+    Ok((head.checksum, head.length))
 }
 
 /// A set of writes that becomes visible as a whole or not at all.
@@ -95,7 +99,7 @@ impl<'a> Pending<'a> {
     pub(crate) fn put(&mut self, key: Vec<u8>, bytes: &[u8]) -> Result<(), Error> {
         let encoded = record::encode(&key, bytes)?;
         self.remove(&key)?;
-        self.state.count(encoded.checksum);
+        self.state.count(encoded.checksum, bytes.len());
         for (number, part) in (0..).zip(encoded.parts) {
             self.writes.insert(key::part(&key, number), Some(part.to_vec()));
         }
@@ -107,7 +111,7 @@ impl<'a> Pending<'a> {
     pub(crate) fn remove(&mut self, key: &[u8]) -> Result<(), Error> {
         let Some(value) = self.value(key)? else { return Ok(()) };
         let head = Head::read(&value)?;
-        self.state.discount(head.checksum);
+        self.state.discount(head.checksum, head.length);
         for number in 0..head.parts {
             self.writes.insert(key::part(key, number), None);
         }

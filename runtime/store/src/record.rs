@@ -49,7 +49,7 @@ pub(crate) fn encode<'a>(key: &[u8], bytes: &'a [u8]) -> Result<Encoded<'a>, Err
 pub(crate) struct Head<'a> {
     pub(crate) checksum: u32,
     pub(crate) parts: u32,
-    length: usize,
+    pub(crate) length: usize,
     first: &'a [u8],
 }
 

@@ -24,9 +24,11 @@ const CACHE_BYTES: u64 = 64 * 1024 * 1024;
 const FLUSH_EVERY_MS: u64 = 200;
 /// The most changes that are written at once, so that a batch stays within memory.
 const BATCH_CHANGES_MAX: usize = 256;
-/// The most records that are read and counted when a store is opened, a second or two; in a larger
-/// store damage is found where it is read.
+/// The most records that are read and counted when a store is opened, half a second's work; in a
+/// larger store damage is found where it is read.
 pub const VERIFIED_RECORDS_MAX: u64 = 200_000;
+/// The most bytes that are read and counted when a store is opened.
+pub const VERIFIED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// The store of one team. Clones share it; the last one to go closes it, which blocks.
 ///
@@ -84,7 +86,7 @@ impl Store {
     }
 
     fn begin(mut home: Home) -> Result<Self, Error> {
-        home.mark_open()?;
+        home.mark_new()?;
         let doing = "create the store";
         let database = guard(doing, || start(&home))?;
         guard(doing, || {
@@ -308,7 +310,7 @@ fn load(home: &Home) -> Result<(sled::Db, State), Error> {
         }
         let state =
             State::load(&database)?.ok_or_else(|| Error::damaged(doing, "its state is gone"))?;
-        if state.records <= VERIFIED_RECORDS_MAX {
+        if state.records <= VERIFIED_RECORDS_MAX && state.bytes <= VERIFIED_BYTES_MAX {
             count(&database, &state)?;
         }
         Ok(state)
@@ -329,7 +331,8 @@ fn count(tree: &sled::Tree, state: &State) -> Result<(), Error> {
     for entry in tree {
         let (key, value) = entry.map_err(|error| Error::engine(doing, error))?;
         if key::heads_record(&key) {
-            counted.count(pending::check(tree, &key, &value)?);
+            let (checksum, bytes) = pending::check(tree, &key, &value)?;
+            counted.count(checksum, bytes);
         }
     }
     if (counted.records, counted.checksums) == (state.records, state.checksums) {
@@ -351,4 +354,45 @@ fn write(
     let position = position.unwrap_or(0).max(state.position);
     pending.state.position = position;
     pending.commit()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lets something damage an open store, and checks that it is then replaced.
+    fn check(damage: impl FnOnce(&Store) -> Result<(), Error>, reason: &str) {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("store");
+        let (store, _) = Store::open(&dir).unwrap();
+        store.apply(&[], Some(3)).unwrap();
+        let reader = store.clone();
+        assert!(matches!(damage(&store), Err(Error::Damaged { .. })));
+        for result in [reader.verify().map(drop), reader.apply(&[], None), reader.flush()] {
+            assert!(matches!(result, Err(Error::Damaged { .. })), "{result:?}");
+        }
+        assert!(matches!(Store::open(&dir), Err(Error::InUse { .. })));
+        drop((store, reader));
+        let (store, opened) = Store::open(&dir).unwrap();
+        let moved_to = parent.path().join("store.damaged-1");
+        assert_eq!(opened, Opened::Replaced { moved_to, reason: reason.to_owned() });
+        assert_eq!(store.position(), 0);
+        store.apply(&[], Some(4)).unwrap();
+    }
+
+    #[test]
+    fn a_panic_of_the_database_is_damage() {
+        let panics = |_: &sled::Tree, _: &State| -> Result<(), Error> { panic!("a page is gone") };
+        check(|store| store.read("look up a run", panics), "a page is gone");
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_read_is_damage() {
+        let spoil = |store: &Store| {
+            let database = store.shared.database.as_ref().unwrap();
+            database.insert(b"Rr1", &[1, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+            store.run(&RunId::new("r1").unwrap()).map(drop)
+        };
+        check(spoil, "its checksum does not fit");
+    }
 }

@@ -224,6 +224,20 @@ fn a_lost_record() {
 }
 
 #[test]
+fn a_store_whose_process_died_is_used_again() {
+    let parent = tempfile::tempdir().unwrap();
+    let (dir, died) = (parent.path().join("live"), parent.path().join("died").join("store"));
+    let (store, _) = Store::open(&dir).unwrap();
+    for number in 1..=RUNS {
+        store.apply(&changes(number), Some(number)).unwrap();
+    }
+    store.flush().unwrap();
+    // What is on the disk of an open store is what a killed process leaves.
+    copy(&dir, &died);
+    assert_eq!(survive(&died), "unharmed");
+}
+
+#[test]
 fn a_store_that_was_open_when_the_machine_stopped() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("store");

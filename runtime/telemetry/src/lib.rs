@@ -6,6 +6,7 @@ mod attribute;
 mod log;
 pub mod names;
 mod otlp;
+mod span;
 
 pub use log::{LogError, LogFormat, LogOptions, init};
 pub use otlp::{EXPORT_TIMEOUT, Error, Exporter, QUEUE_SPANS_MAX, Service};

@@ -4,11 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use opentelemetry::trace::{
-    Link, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState,
-};
 use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_otlp::{
     ExporterBuildError, Protocol, WithExportConfig as _, WithHttpConfig as _,
@@ -16,14 +13,11 @@ use opentelemetry_otlp::{
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
 use opentelemetry_sdk::trace::{
-    BatchConfigBuilder, BatchSpanProcessor, SpanData, SpanEvents, SpanExporter, SpanLinks,
-    SpanProcessor,
+    BatchConfigBuilder, BatchSpanProcessor, SpanData, SpanExporter, SpanProcessor,
 };
-use wire::trace::SpanKind as Side;
-use wire::{SpanRecord, Timestamp, TraceContext};
+use wire::SpanRecord;
 
-use crate::attribute::attributes;
-use crate::names;
+use crate::span::{span_context, span_data};
 
 /// The most spans that wait to be exported or are on their way; further ones are dropped and
 /// counted. At some 2 KiB a span this is 8 MiB, and half a minute of a busy node.
@@ -31,7 +25,7 @@ pub const QUEUE_SPANS_MAX: usize = 4_096;
 /// The most spans of one request; the default of the conventions.
 const BATCH_SPANS_MAX: usize = 512;
 /// How long spans wait for others to travel with.
-const BATCH_DELAY: Duration = Duration::from_millis(1_000);
+const BATCH_DELAY: Duration = Duration::from_secs(1);
 /// How long one request may take, its retries included.
 pub const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The path of traces below an OTLP endpoint.
@@ -112,7 +106,7 @@ impl Exporter {
         // A blocking client must not be made on a thread that runs async tasks.
         let starter = thread::Builder::new()
             .name("otlp-start".to_owned())
-            .spawn(move || processor(endpoint, headers, resource, counted))
+            .spawn(move || processor(endpoint, headers, &resource, counted))
             .map_err(|_| Error::Thread)?;
         let processor = starter.join().map_err(|_| Error::Thread)??;
         let scope = InstrumentationScope::builder("callboard")
@@ -180,7 +174,7 @@ fn resource(service: &Service) -> Resource {
 fn processor(
     endpoint: String,
     headers: HashMap<String, String>,
-    resource: Resource,
+    resource: &Resource,
     tally: Arc<Tally>,
 ) -> Result<BatchSpanProcessor, Error> {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
@@ -207,7 +201,7 @@ fn processor(
         .with_scheduled_delay(BATCH_DELAY)
         .build();
     let mut processor = BatchSpanProcessor::new(Counted { inner, tally }, limits);
-    processor.set_resource(&resource);
+    processor.set_resource(resource);
     Ok(processor)
 }
 
@@ -252,62 +246,6 @@ impl SpanExporter for Counted {
     fn set_resource(&mut self, resource: &Resource) {
         self.inner.set_resource(resource);
     }
-}
-
-fn span_data(span: &SpanRecord, own: SpanContext, scope: InstrumentationScope) -> SpanData {
-    let mut attributes = attributes(&span.attributes);
-    for (key, value) in [
-        (names::RUN, span.run.as_str()),
-        (names::CONVERSATION_ID, span.session.as_str()),
-        (names::AGENT_NAME, span.agent.as_str()),
-    ] {
-        if !span.attributes.contains_key(key) {
-            attributes.push(KeyValue::new(key, value.to_owned()));
-        }
-    }
-    let above = span.parent.as_ref().map(span_context);
-    let (parent, linked) = match above {
-        Some(above) if above.trace_id() == own.trace_id() => (above.span_id(), None),
-        // A span has its parent in its own trace; anything else that led to it is a link.
-        other => (SpanId::INVALID, other),
-    };
-    let mut links = SpanLinks::default();
-    links.links.extend(linked.map(Link::with_context));
-    SpanData {
-        span_context: own,
-        parent_span_id: parent,
-        parent_span_is_remote: false,
-        span_kind: match span.kind {
-            Side::Internal => SpanKind::Internal,
-            Side::Client => SpanKind::Client,
-            Side::Server => SpanKind::Server,
-        },
-        name: span.name.clone().into(),
-        start_time: system_time(span.start),
-        end_time: system_time(span.end),
-        attributes,
-        dropped_attributes_count: 0,
-        events: SpanEvents::default(),
-        links,
-        status: span.error.clone().map_or(Status::Unset, Status::error),
-        instrumentation_scope: scope,
-    }
-}
-
-fn span_context(context: &TraceContext) -> SpanContext {
-    // The flags are the last field of a traceparent.
-    let sampled = context.to_string().ends_with("01");
-    SpanContext::new(
-        TraceId::from_bytes(context.trace_bytes()),
-        SpanId::from_bytes(context.span_bytes()),
-        TraceFlags::default().with_sampled(sampled),
-        false,
-        TraceState::default(),
-    )
-}
-
-fn system_time(at: Timestamp) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_micros(at.as_micros())
 }
 
 #[cfg(test)]

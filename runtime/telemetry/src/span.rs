@@ -1,0 +1,76 @@
+//! Turns finished spans into those of the OpenTelemetry SDK, ids kept.
+
+use std::time::{Duration, SystemTime};
+
+use opentelemetry::trace::{
+    Link, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState,
+};
+use opentelemetry::{InstrumentationScope, KeyValue};
+use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
+use wire::trace::SpanKind as Side;
+use wire::{SpanRecord, Timestamp, TraceContext};
+
+use crate::attribute::attributes;
+use crate::names;
+
+/// Turns a span, whose own context is given in OpenTelemetry's form already.
+pub(crate) fn span_data(
+    span: &SpanRecord,
+    own: SpanContext,
+    scope: InstrumentationScope,
+) -> SpanData {
+    let mut attributes = attributes(&span.attributes);
+    for (key, value) in [
+        (names::RUN, span.run.as_str()),
+        (names::CONVERSATION_ID, span.session.as_str()),
+        (names::AGENT_NAME, span.agent.as_str()),
+    ] {
+        if !span.attributes.contains_key(key) {
+            attributes.push(KeyValue::new(key, value.to_owned()));
+        }
+    }
+    let above = span.parent.as_ref().map(span_context);
+    let (parent, linked) = match above {
+        Some(above) if above.trace_id() == own.trace_id() => (above.span_id(), None),
+        // A span has its parent in its own trace; anything else that led to it is a link.
+        other => (SpanId::INVALID, other),
+    };
+    let mut links = SpanLinks::default();
+    links.links.extend(linked.map(Link::with_context));
+    SpanData {
+        span_context: own,
+        parent_span_id: parent,
+        parent_span_is_remote: false,
+        span_kind: match span.kind {
+            Side::Internal => SpanKind::Internal,
+            Side::Client => SpanKind::Client,
+            Side::Server => SpanKind::Server,
+        },
+        name: span.name.clone().into(),
+        start_time: system_time(span.start),
+        end_time: system_time(span.end),
+        attributes,
+        dropped_attributes_count: 0,
+        events: SpanEvents::default(),
+        links,
+        status: span.error.clone().map_or(Status::Unset, Status::error),
+        instrumentation_scope: scope,
+    }
+}
+
+/// Turns a context, with the sampled flag that it carries.
+pub(crate) fn span_context(context: &TraceContext) -> SpanContext {
+    // The flags are the last field of a traceparent.
+    let sampled = context.to_string().ends_with("01");
+    SpanContext::new(
+        TraceId::from_bytes(context.trace_bytes()),
+        SpanId::from_bytes(context.span_bytes()),
+        TraceFlags::default().with_sampled(sampled),
+        false,
+        TraceState::default(),
+    )
+}
+
+fn system_time(at: Timestamp) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_micros(at.as_micros())
+}

@@ -1,0 +1,87 @@
+//! An endpoint that is gone costs those who trace nothing, and the log one line.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::io;
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Map;
+use telemetry::{Exporter, QUEUE_SPANS_MAX, Service};
+use wire::trace::SpanKind;
+use wire::{Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext};
+
+/// How many spans are handed in; far more than may wait.
+const SPANS: u64 = 10_000;
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    fn count(&self, text: &str) -> usize {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).matches(text).count()
+    }
+}
+
+fn hand_in(exporter: &Exporter) {
+    let run = RunId::new("r1").unwrap();
+    let root = TraceContext::root(&Name::new("team").unwrap(), &run);
+    for number in 0..SPANS {
+        exporter.export(&SpanRecord {
+            context: root.child("call", &number.to_string()),
+            parent: Some(root),
+            name: "execute_tool calculate".into(),
+            kind: SpanKind::Internal,
+            start: Timestamp::from_micros(number),
+            end: Timestamp::from_micros(number + 1),
+            session: SessionId::new("s1").unwrap(),
+            run: run.clone(),
+            agent: Name::new("lead").unwrap(),
+            attributes: Map::new(),
+            error: None,
+        });
+    }
+}
+
+// One test, because the log of a process is one.
+#[test]
+fn spans_for_a_dead_endpoint_are_dropped_and_counted() {
+    let log = Log::default();
+    let writer = log.clone();
+    tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).init();
+    let service =
+        Service { name: "callboard".into(), version: "1".into(), instance: "node-1".into() };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+
+    // It takes connections and never answers: nothing that waits for it would come to an end.
+    let silent = Exporter::start(&address, &service, &[]).unwrap();
+    hand_in(&silent);
+    assert_eq!(silent.dropped(), SPANS - QUEUE_SPANS_MAX as u64);
+    assert!(silent.shutdown(Duration::from_millis(50)).is_err());
+    silent.shutdown(Duration::ZERO).unwrap();
+
+    // It refuses connections.
+    drop(listener);
+    let refusing = Exporter::start(&address, &service, &[]).unwrap();
+    hand_in(&refusing);
+    assert!(refusing.dropped() >= SPANS - 2 * QUEUE_SPANS_MAX as u64);
+    refusing.shutdown(Duration::from_secs(30)).unwrap();
+    assert_eq!(refusing.dropped(), SPANS);
+    hand_in(&refusing);
+    assert_eq!(refusing.dropped(), 2 * SPANS);
+    let lines = log.count("cannot export spans");
+    assert!((1..=2).contains(&lines), "{lines} lines");
+}

@@ -1,0 +1,214 @@
+//! Spans reach a real OTLP/HTTP endpoint as they were handed in.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+
+use std::io::{BufReader, Write as _};
+use std::net::TcpListener;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message as _;
+use serde_json::{Map, Value, json};
+use telemetry::{Exporter, Service, names};
+use wire::trace::SpanKind;
+use wire::{Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext};
+
+/// One request as the endpoint saw it.
+struct Seen {
+    head: String,
+    body: ExportTraceServiceRequest,
+}
+
+/// Starts an endpoint that takes everything, and returns its address and what it sees.
+fn endpoint() -> (String, Receiver<Seen>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let (seen, all) = channel();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            while let Some(request) = read_request(&mut stream) {
+                let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+                stream.get_mut().write_all(answer.as_bytes()).unwrap();
+                if seen.send(request).is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    (address, all)
+}
+
+fn read_request(stream: &mut impl std::io::BufRead) -> Option<Seen> {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if stream.read_line(&mut head).ok()? == 0 {
+            return None;
+        }
+    }
+    let head = head.to_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+    let mut body = vec![0; length.parse().unwrap()];
+    stream.read_exact(&mut body).unwrap();
+    Some(Seen { head, body: ExportTraceServiceRequest::decode(body.as_slice()).unwrap() })
+}
+
+fn service() -> Service {
+    Service { name: "callboard".into(), version: "1.2.3".into(), instance: "node-1".into() }
+}
+
+fn span(context: TraceContext, parent: Option<TraceContext>) -> SpanRecord {
+    let attributes = json!({
+        names::OPERATION_NAME: names::operation::EXECUTE_TOOL,
+        names::USAGE_INPUT_TOKENS: 12,
+        names::RESPONSE_FINISH_REASONS: ["stop", "length"],
+        names::RESUMED: true,
+        names::RESPONSE_TIME_TO_FIRST_CHUNK: 0.5,
+        names::TOOL_CALL_ARGUMENTS: {"x": 1},
+    });
+    let Value::Object(attributes) = attributes else { panic!("an object") };
+    SpanRecord {
+        context,
+        parent,
+        name: "execute_tool calculate".into(),
+        kind: SpanKind::Client,
+        start: Timestamp::from_micros(1_700_000_000_000_001),
+        end: Timestamp::from_micros(1_700_000_000_250_000),
+        session: SessionId::new("s1").unwrap(),
+        run: RunId::new("r1").unwrap(),
+        agent: Name::new("lead").unwrap(),
+        attributes,
+        error: None,
+    }
+}
+
+fn root() -> TraceContext {
+    TraceContext::root(&Name::new("team").unwrap(), &RunId::new("r1").unwrap())
+}
+
+fn text(attributes: &[KeyValue], key: &str) -> Option<Value> {
+    fn json(value: &AnyValue) -> Value {
+        match value.value.as_ref().unwrap() {
+            any_value::Value::StringValue(text) => json!(text),
+            any_value::Value::BoolValue(flag) => json!(flag),
+            any_value::Value::IntValue(whole) => json!(whole),
+            any_value::Value::DoubleValue(real) => json!(real),
+            any_value::Value::ArrayValue(array) => array.values.iter().map(json).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+    attributes.iter().find(|pair| pair.key == key)?.value.as_ref().map(json)
+}
+
+/// Exports spans, stops, and returns what the endpoint saw.
+fn exported(spans: &[SpanRecord]) -> Vec<Seen> {
+    let (address, seen) = endpoint();
+    let headers = [("x-key".to_owned(), "k1".to_owned())];
+    let exporter = Exporter::start(&address, &service(), &headers).unwrap();
+    for span in spans {
+        exporter.export(span);
+    }
+    exporter.shutdown(Duration::from_secs(20)).unwrap();
+    assert_eq!(exporter.dropped(), 0);
+    seen.try_iter().collect()
+}
+
+fn spans_of(requests: &[Seen]) -> Vec<Span> {
+    let resources = requests.iter().flat_map(|request| &request.body.resource_spans);
+    let scopes = resources.flat_map(|resource| &resource.scope_spans);
+    scopes.flat_map(|scope| scope.spans.clone()).collect()
+}
+
+#[test]
+fn a_span_arrives_as_it_was_handed_in() {
+    let (root, child) = (root(), root().child("call", "c1"));
+    let failed = SpanRecord { error: Some("boom".into()), ..span(child, Some(root)) };
+    let requests = exported(&[failed, span(root, None)]);
+    let spans = spans_of(&requests);
+    let [first, second] = spans.as_slice() else { panic!("{spans:?}") };
+
+    assert_eq!(first.trace_id, root.trace_bytes());
+    assert_eq!(first.span_id, child.span_bytes());
+    assert_eq!(first.parent_span_id, root.span_bytes());
+    assert_eq!((first.name.as_str(), first.kind), ("execute_tool calculate", 3));
+    assert_eq!(first.start_time_unix_nano, 1_700_000_000_000_001_000);
+    assert_eq!(first.end_time_unix_nano, 1_700_000_000_250_000_000);
+    let status = first.status.clone().unwrap();
+    assert_eq!((status.code, status.message.as_str()), (2, "boom"));
+    let cases = [
+        (names::OPERATION_NAME, Some(json!("execute_tool"))),
+        (names::USAGE_INPUT_TOKENS, Some(json!(12))),
+        (names::RESPONSE_FINISH_REASONS, Some(json!(["stop", "length"]))),
+        (names::RESUMED, Some(json!(true))),
+        (names::RESPONSE_TIME_TO_FIRST_CHUNK, Some(json!(0.5))),
+        (names::TOOL_CALL_ARGUMENTS, Some(json!("{\"x\":1}"))),
+        (names::RUN, Some(json!("r1"))),
+        (names::CONVERSATION_ID, Some(json!("s1"))),
+        (names::AGENT_NAME, Some(json!("lead"))),
+        ("unset", None),
+    ];
+    for (key, expected) in cases {
+        assert_eq!(text(&first.attributes, key), expected, "{key}");
+    }
+
+    assert!(second.parent_span_id.is_empty());
+    assert_eq!(second.status.clone().unwrap_or_default().code, 0);
+
+    let [request] = requests.as_slice() else { panic!("one request") };
+    assert!(request.head.starts_with("post /v1/traces http/1.1"), "{}", request.head);
+    assert!(request.head.contains("x-key: k1"), "{}", request.head);
+    let resource = request.body.resource_spans.first().unwrap().resource.clone().unwrap();
+    for (key, expected) in [
+        ("service.name", "callboard"),
+        ("service.version", "1.2.3"),
+        ("service.instance.id", "node-1"),
+    ] {
+        assert_eq!(text(&resource.attributes, key), Some(json!(expected)), "{key}");
+    }
+}
+
+#[test]
+fn a_parent_in_another_trace_becomes_a_link() {
+    let other: TraceContext =
+        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".parse().unwrap();
+    let spans = spans_of(&exported(&[span(root(), Some(other))]));
+    let [span] = spans.as_slice() else { panic!("{spans:?}") };
+    assert!(span.parent_span_id.is_empty());
+    let [link] = span.links.as_slice() else { panic!("{:?}", span.links) };
+    assert_eq!(link.trace_id, other.trace_bytes());
+    assert_eq!(link.span_id, other.span_bytes());
+}
+
+#[test]
+fn a_span_that_is_not_sampled_is_not_exported() {
+    let unsampled = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00".parse().unwrap();
+    assert!(spans_of(&exported(&[span(unsampled, None)])).is_empty());
+}
+
+#[test]
+fn every_span_of_a_burst_arrives_once() {
+    let contexts = (0..2_000).map(|n| root().child("call", &n.to_string()));
+    let bare = |context| SpanRecord { attributes: Map::new(), ..span(context, None) };
+    let burst: Vec<SpanRecord> = contexts.map(bare).collect();
+    let mut ids: Vec<Vec<u8>> =
+        spans_of(&exported(&burst)).into_iter().map(|span| span.span_id).collect();
+    let mut expected: Vec<Vec<u8>> =
+        burst.iter().map(|span| span.context.span_bytes().to_vec()).collect();
+    ids.sort();
+    expected.sort();
+    assert_eq!(ids, expected);
+}
+
+#[tokio::test]
+async fn an_exporter_can_be_started_and_used_among_async_tasks() {
+    let (address, seen) = endpoint();
+    let exporter = Exporter::start(&address, &service(), &[]).unwrap();
+    exporter.export(&span(root(), None));
+    let stopped = tokio::task::spawn_blocking(move || exporter.shutdown(Duration::from_secs(20)));
+    stopped.await.unwrap().unwrap();
+    assert_eq!(seen.try_iter().count(), 1);
+}

@@ -87,8 +87,8 @@ impl ModelClient {
     /// Asks for one reply and waits for the whole of it, `remaining` at most.
     ///
     /// `on_delta` is given the pieces of the text as they come. They are provisional: an attempt
-    /// that fails half way is dropped, the next one begins its text anew, and only the returned
-    /// reply counts. Dropping the future cancels the request.
+    /// that is cut half way is dropped, the next one begins its text anew, and only the returned
+    /// reply counts. An error that the provider itself reports after some text is final. Dropping the future cancels the request.
     ///
     /// Fails with [`ErrorCode::Overloaded`] at once if the model's queue is full,
     /// [`ErrorCode::DeadlineExceeded`] if `remaining` or the model's `timeout_ms` is over,

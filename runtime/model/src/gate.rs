@@ -47,12 +47,12 @@ mod tests {
             }
             let mut waiting: Vec<_> = (0..queue_max).map(|_| Box::pin(gate.enter())).collect();
             for wait in &mut waiting {
-                assert!(futures_pending(wait.as_mut()), "{concurrency}/{queue_max}: must wait");
+                assert!(is_pending(wait.as_mut()), "{concurrency}/{queue_max}: must wait");
             }
             assert!(gate.enter().await.is_none(), "{concurrency}/{queue_max}: must be full");
             // A waiter that gives up makes room for another.
             if waiting.pop().is_some() {
-                assert!(futures_pending(Box::pin(gate.enter()).as_mut()));
+                assert!(is_pending(Box::pin(gate.enter()).as_mut()));
             }
             inside.clear();
             for wait in waiting {
@@ -61,7 +61,7 @@ mod tests {
         }
     }
 
-    fn futures_pending<F: Future>(future: std::pin::Pin<&mut F>) -> bool {
+    fn is_pending<F: Future>(future: std::pin::Pin<&mut F>) -> bool {
         let mut ctx = std::task::Context::from_waker(std::task::Waker::noop());
         future.poll(&mut ctx).is_pending()
     }

@@ -100,9 +100,10 @@ mod tests {
 
     #[test]
     fn streams_give_the_same_events_however_they_are_cut() {
-        let cases: [(&str, Vec<SseEvent>); 12] = [
+        let cases: [(&str, Vec<SseEvent>); 13] = [
             ("data: a\n\n", vec![event("", "a")]),
             ("data: a\r\n\r\ndata: b\r\n\r\n", vec![event("", "a"), event("", "b")]),
+            ("data: a\r\ndata: b\r\n\r\n", vec![event("", "a\nb")]),
             ("data: a\r\rdata: b\r\r", vec![event("", "a"), event("", "b")]),
             ("data:a\ndata:  b\ndata\n\n", vec![event("", "a\n b\n")]),
             (": ping\n\ndata: a\n: between\n\n", vec![event("", "a")]),

@@ -211,6 +211,11 @@ mod tests {
                 },
             ),
             (
+                "something after the end marker",
+                sse(&[r#"{"choices":[{"delta":{"content":"a"}}]}"#, STOP, "[DONE]", "]["]),
+                answer("a", vec![], FinishReason::Stop),
+            ),
+            (
                 "no usage, no end marker",
                 sse(&[r#"{"choices":[{"delta":{"content":"a"}}]}"#, STOP]),
                 answer("a", vec![], FinishReason::Stop),

@@ -86,7 +86,9 @@ async fn what_passes_is_asked_again_until_it_passes() {
 
 #[tokio::test]
 async fn what_does_not_pass_ends_with_its_code() {
-    let refused = |status| send(answer(status, "x-request-id: q1\r\n", r#"{"error":"bad"}"#));
+    let refused = |status| {
+        send(answer(status, "x-request-id: q1\r\nretry-after: 5\r\n", r#"{"error":"bad"}"#))
+    };
     let quota = r#"{"error":{"message":"pay","type":"insufficient_quota"}}"#;
     let moved = "location: http://elsewhere/v1\r\n";
     let long = said(&"x".repeat(5 << 20));
@@ -164,7 +166,9 @@ async fn what_does_not_pass_ends_with_its_code() {
             let mut server = Server::start(vec![play]).await;
             let client = client(&model_at(&server.base_url, true, |_| ()));
             let (result, _) = turn(&client, &conversation(vec![user("hi")])).await;
-            assert_failed(result, code, text);
+            let error = assert_failed(result, code, text);
+            // Who is refused for good is not told to come again.
+            assert!(code != ModelRefused || error.retry_after_ms.is_none(), "{name}");
             assert_eq!(server.requests().len(), requests, "{name}");
         });
     }

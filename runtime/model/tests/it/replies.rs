@@ -6,6 +6,7 @@ use std::time::Duration;
 use config::team::Provider;
 use model::ModelClient;
 use serde_json::json;
+use tokio::time::Instant;
 use tools::SecretRef;
 use wire::{ErrorCode, FinishReason, Message, ModelReply, ToolCall, Usage};
 
@@ -54,7 +55,9 @@ async fn one_reply_comes_in_many_forms() {
     for (name, stream, play) in cases {
         let mut server = Server::start(vec![play]).await;
         let client = client(&model(Provider::OpenAi(openai(&server.base_url, stream))));
+        let begun = Instant::now();
         let (result, shown) = turn(&client, &conversation(vec![user("hi")])).await;
+        assert!(begun.elapsed() < Duration::from_secs(10), "{name}: waits for what may not come");
         assert_eq!(result.unwrap(), hello(), "{name}");
         assert_eq!(shown.concat(), "Hällo 😀", "{name}");
         assert_eq!(server.requests().len(), 1, "{name}");

@@ -29,7 +29,7 @@ const FIRST_READ_BYTES: u64 = 1024;
 /// When the last handle is dropped, what waits is written and the thread ends.
 #[derive(Clone, Debug)]
 pub struct Journal {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     files: Arc<Files>,
     thread: Arc<Thread>,
 }

@@ -1,5 +1,7 @@
 //! What a journal promises while nothing goes wrong.
 
+#![cfg(test)]
+
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -36,7 +38,7 @@ async fn entries_come_back_in_the_order_of_their_slots() {
         assert_eq!((journal.slots(&a), journal.slots(&id("nobody"))), (2, 0));
         assert_eq!(journal.sessions(), [a.clone(), b.clone()]);
         assert_eq!(journal.touched_since(0), [a.clone(), b.clone()]);
-        assert_eq!(journal.touched_since(before_b), [b.clone()]);
+        assert_eq!(journal.touched_since(before_b), std::slice::from_ref(&b));
         assert_eq!(journal.touched_since(end), []);
         if !reopened {
             assert!(matches!(
@@ -155,9 +157,9 @@ async fn a_journal_is_a_map_of_lists() {
             tokio::spawn(async move {
                 let mut written = Vec::new();
                 let first = journal.slots(&session);
-                for round in 0..15_u64 {
-                    let entries: Vec<Bytes> = (0..=(writer + round) % 3)
-                        .map(|n| format!("{writer} {round} {n} ").repeat((round * 8) as usize))
+                for round in 0..15 {
+                    let entries: Vec<Bytes> = (0..=(writer + round as u64) % 3)
+                        .map(|n| format!("{writer} {round} {n} ").repeat(round * 8))
                         .map(Bytes::from)
                         .collect();
                     let slot = first + written.len() as u64;

@@ -163,13 +163,12 @@ fn a_frame_that_does_not_follow_sets_its_session_aside() {
         log.group(&[1]).scan()
     };
     assert_eq!(aside(&whole.scan()), []);
-    let cases: [(&str, fn(&mut Log)); 3] = [
-        ("slot 1 is missing", |log| log.chains.get_mut(&1).unwrap().0 += 1),
-        ("slot 1 does not follow", |log| log.chains.get_mut(&1).unwrap().1[0] ^= 1),
-        ("slot 1 was written by an earlier", |log| log.place.epoch = 0),
+    let cases = [
+        ("slot 1 is missing", forged(|log| log.chains.get_mut(&1).unwrap().0 += 1)),
+        ("slot 1 does not follow", forged(|log| log.chains.get_mut(&1).unwrap().1[0] ^= 1)),
+        ("slot 1 was written by an earlier", forged(|log| log.place.epoch = 0)),
     ];
-    for (what, change) in cases {
-        let scan = forged(change);
+    for (what, scan) in cases {
         assert_eq!(aside(&scan), [id(1)], "{what}");
         assert!(scan.report.damage[0].what.starts_with(what), "{:?}", scan.report);
     }

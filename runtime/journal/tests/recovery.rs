@@ -357,7 +357,9 @@ fn segments_that_a_crash_cannot_have_taken_are_missed() {
     let mut segments = written.segments();
     let gone = segments.split_off(segments.len() - 2);
     let report = written.check("two segments gone", |dir| {
-        gone.iter().for_each(|path| fs::remove_file(within(dir, path)).unwrap());
+        for path in &gone {
+            fs::remove_file(within(dir, path)).unwrap();
+        }
     });
     assert!(!report.damage.is_empty(), "{report:?}");
 }

@@ -121,7 +121,7 @@ mod tests {
         let blobs = Blobs::new(dir.path());
         blobs.prepare().unwrap();
         let digest = blobs.put(b"large").unwrap();
-        let path = dir.path().join(format!("blobs/{}/{digest}", &digest.to_string()[..2]));
+        let path = dir.path().join(format!("blobs/{:.2}/{digest}", digest.to_string()));
         assert_eq!(fs::read(&path).unwrap(), b"large");
         assert_eq!(blobs.put(b"large").unwrap(), digest);
         assert_eq!(blobs.get(&digest).unwrap(), "large");

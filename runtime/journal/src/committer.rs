@@ -295,3 +295,6 @@ impl Committer {
         self.medium.store_frontier(&bytes)
     }
 }
+
+#[cfg(test)]
+mod tests;

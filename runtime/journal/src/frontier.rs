@@ -12,6 +12,7 @@ use wire::SessionId;
 use crate::error::Error;
 use crate::frame::{self, Fields, Kind, Place};
 use crate::index::Index;
+use crate::segment;
 
 /// What the frontier says.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -81,11 +82,10 @@ fn known(fields: &mut Fields<'_>) -> Option<Known> {
 
 /// Reads the file, `None` if there is none.
 pub(crate) fn load(dir: &Path) -> Result<Option<Vec<u8>>, Error> {
-    let path = path(dir);
-    match fs::read(&path) {
+    match segment::load(&path(dir)) {
         Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::file("read", &path)(error)),
+        Err(Error::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

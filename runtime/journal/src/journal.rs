@@ -29,7 +29,7 @@ const FIRST_READ_BYTES: u64 = 1024;
 /// When the last handle is dropped, what waits is written and the thread ends.
 #[derive(Clone, Debug)]
 pub struct Journal {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     files: Arc<Files>,
     thread: Arc<Thread>,
 }
@@ -89,10 +89,10 @@ impl Journal {
     /// at all. Resolves when it is durable, to the position after it.
     ///
     /// `first_slot` is the slot of the first entry and must be the session's next one, waiting
-    /// appends included. Appends of one session are taken in the order in which they are polled
-    /// only while none has an entry for a blob, so await one before the next. Fails at once with
-    /// [`Error::Full`] if too much waits. If the future is dropped, the entries may become durable
-    /// all the same. Needs a tokio runtime.
+    /// appends included; [`Error::SlotTaken`] otherwise. Await one append of a session before the
+    /// next: one with a blob would be overtaken. Fails at once with [`Error::Full`] if too much
+    /// waits. If the future is dropped, the entries may become durable all the same. Needs a
+    /// tokio runtime.
     pub async fn append(
         &self,
         session: &SessionId,

@@ -375,3 +375,6 @@ pub(crate) fn push_recent(recent: &mut [Tag; RECENT], tag: Tag) {
 fn segment_file(base: u64) -> String {
     format!("journal/{}", segment::name(base))
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use crate::error::Error;
 use crate::frame::{self, Frame};
 
-/// The largest part of a segment that is read, in bytes: no options make one as large, and a file
-/// that grew by accident must not take all memory.
+/// The largest part of a file that is read, in bytes: no options make a segment as large, and a
+/// file that grew by accident must not take all memory.
 const READ_BYTES_MAX: u64 = 512 << 20;
 
 /// Returns the name of the segment that begins at a position.
@@ -40,7 +40,7 @@ pub(crate) fn list(dir: &Path) -> Result<Vec<(u64, PathBuf)>, Error> {
     Ok(found)
 }
 
-/// Reads a segment.
+/// Reads a file of the journal.
 pub(crate) fn load(path: &Path) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     File::open(path)

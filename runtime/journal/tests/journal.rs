@@ -1,0 +1,188 @@
+//! What a journal promises while nothing goes wrong.
+
+#![cfg(test)]
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use bytes::Bytes;
+use journal::{Error, Journal, Options, verify};
+use wire::{ErrorCode, SessionId};
+
+fn id(text: &str) -> SessionId {
+    SessionId::new(text).unwrap()
+}
+
+fn open(dir: &tempfile::TempDir) -> Journal {
+    let (journal, report) = Journal::open(dir.path(), Options::default()).unwrap();
+    assert_eq!(report.damage, []);
+    journal
+}
+
+#[tokio::test]
+async fn entries_come_back_in_the_order_of_their_slots() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = open(&dir);
+    let (a, b) = (id("a"), id("b"));
+    assert_eq!(journal.append(&a, 0, Vec::new()).await.unwrap(), journal.end(), "nothing to do");
+    journal.append(&a, 0, vec!["a0".into(), "a1".into()]).await.unwrap();
+    let before_b = journal.end();
+    let end = journal.append(&b, 0, vec!["b0".into()]).await.unwrap();
+    assert_eq!(end, journal.end());
+
+    for reopened in [false, true] {
+        let journal = if reopened { open(&dir) } else { journal.clone() };
+        assert_eq!(journal.read(&a).unwrap(), ["a0", "a1"]);
+        assert_eq!(journal.read(&b).unwrap(), ["b0"]);
+        assert_eq!(journal.read(&id("nobody")).unwrap(), Vec::<Bytes>::new());
+        assert_eq!((journal.slots(&a), journal.slots(&id("nobody"))), (2, 0));
+        assert_eq!(journal.sessions(), [a.clone(), b.clone()]);
+        assert_eq!(journal.touched_since(0), [a.clone(), b.clone()]);
+        assert_eq!(journal.touched_since(before_b), std::slice::from_ref(&b));
+        assert_eq!(journal.touched_since(end), []);
+        if !reopened {
+            assert!(matches!(
+                Journal::open(dir.path(), Options::default()),
+                Err(Error::InUse { holder: None, .. })
+            ));
+            journal.close();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_slot_is_given_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = open(&dir);
+    let a = id("a");
+    for (slot, expected) in [(1, Some(0)), (0, None), (0, Some(1)), (2, Some(1)), (1, None)] {
+        let result = journal.append(&a, slot, vec!["x".into()]).await;
+        match (result, expected) {
+            (Ok(_), None) => {}
+            (Err(Error::SlotTaken { expected, found, .. }), Some(wanted)) => {
+                assert_eq!((expected, found), (wanted, slot));
+            }
+            (result, _) => panic!("slot {slot}: {result:?}"),
+        }
+    }
+    // Two that wait at once: the second one counts on the first one's slot.
+    let both = tokio::join!(
+        journal.append(&a, 2, vec!["y".into()]),
+        journal.append(&a, 3, vec!["z".into()])
+    );
+    assert!(matches!(both, (Ok(_), Ok(_))), "{both:?}");
+    assert_eq!(journal.read(&a).unwrap(), ["x", "x", "y", "z"]);
+}
+
+#[tokio::test]
+async fn what_is_too_large_is_refused_and_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { commit_entries_max: 2, commit_bytes_max: 100, ..Options::default() };
+    let (journal, _) = Journal::open(dir.path(), options).unwrap();
+    let a = id("a");
+    let cases = [(vec!["x".into(); 3], "entries"), (vec![Bytes::from(vec![0; 60]); 2], "bytes")];
+    for (entries, expected) in cases {
+        let error = journal.append(&a, 0, entries).await.unwrap_err();
+        assert!(matches!(error, Error::TooLarge { unit, .. } if unit == expected), "{error}");
+        assert_eq!(error.to_wire().code, ErrorCode::TooLarge);
+    }
+    journal.append(&a, 0, vec!["x".into(); 2]).await.unwrap();
+    assert_eq!(journal.slots(&a), 2);
+}
+
+#[tokio::test]
+async fn large_entries_are_blobs_and_a_bad_blob_touches_its_session_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = open(&dir);
+    let large = Bytes::from(vec![7; 200_000]);
+    for name in ["missing", "bad"] {
+        let mut own = large.to_vec();
+        own.extend_from_slice(name.as_bytes());
+        let entries = vec!["small".into(), own.clone().into()];
+        journal.append(&id(name), 0, entries).await.unwrap();
+        assert_eq!(journal.read(&id(name)).unwrap(), [&b"small"[..], &own]);
+        let digest = journal.put_blob(&own).unwrap();
+        assert_eq!(journal.blob(&digest).unwrap(), own);
+        let path = dir.path().join(format!("blobs/{:.2}/{digest}", digest.to_string()));
+        match name {
+            "missing" => fs::remove_file(path).unwrap(),
+            _ => fs::write(path, b"other").unwrap(),
+        }
+    }
+    journal.append(&id("whole"), 0, vec![large.clone()]).await.unwrap();
+    assert!(journal.end() < 2_000, "the segment holds the names alone");
+
+    let report = verify(dir.path()).unwrap();
+    let named: Vec<_> = report.damage.iter().flat_map(|damage| damage.sessions.clone()).collect();
+    assert_eq!(named, [id("bad"), id("missing")]);
+    for name in ["missing", "bad"] {
+        let error = journal.read(&id(name)).unwrap_err();
+        assert!(matches!(&error, Error::Damaged { session, .. } if *session == id(name)));
+        assert_eq!(error.to_wire().code, ErrorCode::JournalDamaged);
+        let refused = journal.append(&id(name), 2, vec!["x".into()]).await;
+        assert!(matches!(refused, Err(Error::Damaged { .. })), "{refused:?}");
+    }
+    assert_eq!(journal.damaged().len(), 2);
+    assert_eq!(journal.read(&id("whole")).unwrap(), [large]);
+}
+
+#[tokio::test]
+async fn a_closed_journal_takes_nothing_more_and_has_not_failed() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = open(&dir);
+    let other = journal.clone();
+    journal.append(&id("a"), 0, vec!["x".into()]).await.unwrap();
+    journal.close();
+    let refused = other.append(&id("a"), 1, vec!["y".into()]).await.unwrap_err();
+    assert!(matches!(refused, Error::Stopped));
+    assert_eq!(refused.to_wire().code, ErrorCode::StorageFailed);
+    assert!(!other.failed());
+    assert_eq!(other.read(&id("a")).unwrap(), ["x"], "it can still be read");
+    drop(other);
+    assert_eq!(open(&dir).slots(&id("a")), 1);
+}
+
+/// Random appends from many tasks over small segments, reopened now and then, against a map.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_journal_is_a_map_of_lists() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut model: BTreeMap<SessionId, Vec<Bytes>> = BTreeMap::new();
+    for start in 0..4_u64 {
+        let options =
+            Options { segment_bytes_max: 8 << 10, blob_bytes_min: 700, ..Options::default() };
+        let (journal, report) = Journal::open(dir.path(), options).unwrap();
+        assert_eq!((report.damage, report.torn_tail_bytes), (Vec::new(), 0));
+        let writers = (0..20_u64).map(|writer| {
+            let (journal, session) = (journal.clone(), id(&format!("s-{}", writer + start * 7)));
+            tokio::spawn(async move {
+                let mut written = Vec::new();
+                let first = journal.slots(&session);
+                for round in 0..15 {
+                    let entries: Vec<Bytes> = (0..=(writer + round as u64) % 3)
+                        .map(|n| format!("{writer} {round} {n} ").repeat(round * 8))
+                        .map(Bytes::from)
+                        .collect();
+                    let slot = first + written.len() as u64;
+                    journal.append(&session, slot, entries.clone()).await.unwrap();
+                    written.extend(entries);
+                }
+                (session, written)
+            })
+        });
+        for writer in writers.collect::<Vec<_>>() {
+            let (session, written) = writer.await.unwrap();
+            model.entry(session).or_default().extend(written);
+        }
+        assert_eq!(journal.sessions(), model.keys().cloned().collect::<Vec<_>>());
+        for (session, entries) in &model {
+            assert_eq!(journal.read(session).unwrap(), *entries, "{session}");
+        }
+        if start % 2 == 0 {
+            journal.close();
+        }
+    }
+    let report = verify(dir.path()).unwrap();
+    assert_eq!(report.entries, model.values().map(|entries| entries.len() as u64).sum::<u64>());
+    assert_eq!(report.damage, []);
+    assert!(report.segments > 10, "{report:?}");
+}

@@ -62,7 +62,7 @@ pub(crate) enum Error {
     TooLarge,
     /// The script of a scripted model has come to its end.
     #[error(
-        "no `when` of the script matches the last message, and of its {plain} replies without \
+        "no `when` of the script matches the end of the conversation, and of its {plain} replies without \
          `when` number {number} is asked for; add a reply for {last:?}"
     )]
     ScriptOver {

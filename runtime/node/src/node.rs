@@ -278,7 +278,7 @@ fn open_team(team: config::Team, bus: Bus, options: NodeOptions) -> Result<Opene
             "the journal is damaged: {}; these sessions are set aside", damage.what
         );
     }
-    let (store, opened) = Store::open(&dir)?;
+    let (store, opened) = Store::open(&dir.join("store"))?;
     if let Opened::Replaced { moved_to, reason } = &opened {
         warn!(
             %reason, moved_to = %moved_to.display(),

@@ -45,10 +45,10 @@ async fn the_conversation_alone_decides_which_reply_is_played() {
     let error = assert_failed(
         result,
         ModelRefused,
-        "model m, asked once: no `when` of the script matches the last message, and of its 2 \
-         replies without `when` number 3 is asked for; add a reply for \"ää",
+        "model m, asked once: no `when` of the script matches the end of the conversation, and of \
+         its 2 replies without `when` number 3 is asked for; add a reply for \"2\n\nää",
     );
-    assert_eq!(error.message.matches('ä').count(), 200);
+    assert_eq!(error.message.matches('ä').count(), 197);
     assert_eq!(shown, [""; 0]);
 }
 

@@ -1,0 +1,104 @@
+//! A node with scripted models over the embedded bus: the way of a run, and what a restart keeps.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bus::Bus;
+use journal::Holder;
+use node::{Node, NodeOptions};
+use wire::{Headers, RunReply, RunRequest, RunStatus, Subjects, Timestamp};
+
+const QUESTION: &str =
+    "Who is Leonardo DiCaprio's current girlfriend and what is her age raised to the 0.24 power?";
+
+fn teams() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/teams")
+}
+
+async fn start(data: &Path) -> Node {
+    let team = config::load(&teams().join("quickstart.toml")).unwrap();
+    let holder = Holder {
+        pid: std::process::id(),
+        program: "test".to_owned(),
+        listen: None,
+        nats: None,
+        since: Timestamp::from_micros(0),
+    };
+    let options = NodeOptions { data: data.to_owned(), holder, subjects: Subjects::default() };
+    Node::start(vec![team], Bus::local(), options).await.unwrap()
+}
+
+async fn ask(node: &Node, request: &RunRequest) -> bus::Message {
+    let team = node.team("quickstart").unwrap();
+    let subject = team.subjects().agent_run(&team.team().name, &team.team().entry);
+    let body = serde_json::to_vec(request).unwrap();
+    let limit = Duration::from_secs(20);
+    node.bus().request(&subject, Headers::new(), body.into(), limit).await.unwrap()
+}
+
+fn question(run: &str) -> RunRequest {
+    RunRequest {
+        input: QUESTION.to_owned(),
+        session: None,
+        run: Some(wire::RunId::new(run).unwrap()),
+        timeout_ms: None,
+        budget: None,
+        parent: None,
+    }
+}
+
+#[tokio::test]
+async fn the_team_answers_and_its_chain_is_one_trace() {
+    let data = tempfile::tempdir().unwrap();
+    let node = start(data.path()).await;
+    let message = ask(&node, &question("r1")).await;
+    let reply: RunReply = serde_json::from_slice(&message.payload).unwrap();
+    assert_eq!(reply.status, RunStatus::Completed, "{reply:?}");
+    assert!(reply.output.contains("2.16524"), "{}", reply.output);
+    let tools: Vec<&str> = reply.sources.iter().map(|source| source.tool.as_str()).collect();
+    assert_eq!(tools, ["researcher", "mathematician"]);
+
+    let team = node.team("quickstart").unwrap();
+    team.settle().await;
+    let spans = team.store().trace(&reply.trace_id).unwrap();
+    let find = |name: &str| spans.iter().find(|span| span.name == name).unwrap();
+    let chain = [
+        ("execute_tool search_internet", "invoke_agent researcher"),
+        ("invoke_agent researcher", "execute_tool researcher"),
+        ("execute_tool researcher", "invoke_agent lead"),
+        ("execute_tool calculate", "invoke_agent mathematician"),
+        ("invoke_agent mathematician", "execute_tool mathematician"),
+        ("execute_tool mathematician", "invoke_agent lead"),
+    ];
+    for (child, parent) in chain {
+        assert_eq!(find(child).parent, Some(find(parent).context), "{child}");
+    }
+    assert_eq!(find("invoke_agent lead").parent, None);
+    node.drain(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn the_same_run_id_gets_the_same_bytes_also_after_a_restart_and_without_the_store() {
+    let data = tempfile::tempdir().unwrap();
+    let node = start(data.path()).await;
+    let first = ask(&node, &question("r1")).await.payload;
+    let again = ask(&node, &question("r1")).await.payload;
+    assert_eq!(first, again);
+    node.drain(Duration::from_secs(5)).await;
+    drop(node);
+
+    let node = start(data.path()).await;
+    let restarted = ask(&node, &question("r1")).await.payload;
+    assert_eq!(first, restarted);
+    node.drain(Duration::from_secs(5)).await;
+    drop(node);
+
+    std::fs::remove_dir_all(data.path().join("quickstart/store")).unwrap();
+    let node = start(data.path()).await;
+    let rebuilt = ask(&node, &question("r1")).await.payload;
+    assert_eq!(first, rebuilt);
+    let conflict = RunRequest { input: "something else".to_owned(), ..question("r1") };
+    let refused = ask(&node, &conflict).await;
+    assert_eq!(refused.headers.get("Nats-Service-Error-Code"), Some("E1005"));
+    node.drain(Duration::from_secs(5)).await;
+}

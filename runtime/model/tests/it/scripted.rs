@@ -46,7 +46,7 @@ async fn the_conversation_alone_decides_which_reply_is_played() {
         result,
         ModelRefused,
         "model m, asked once: no `when` of the script matches the end of the conversation, and of \
-         its 2 replies without `when` number 3 is asked for; add a reply for \"2\n\nää",
+         its 2 replies without `when` number 3 is asked for; add a reply for \"2\\n\\nää",
     );
     assert_eq!(error.message.matches('ä').count(), 197);
     assert_eq!(shown, [""; 0]);

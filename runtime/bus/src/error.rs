@@ -133,8 +133,12 @@ impl Error {
         let mut message = self.to_string();
         let mut cause = std::error::Error::source(self);
         while let Some(error) = cause {
-            message.push_str(": ");
-            message.push_str(&error.to_string());
+            // The client's errors say their causes themselves.
+            let text = error.to_string();
+            if !message.ends_with(&text) {
+                message.push_str(": ");
+                message.push_str(&text);
+            }
             cause = error.source();
         }
         let error = WireError::new(code, message);

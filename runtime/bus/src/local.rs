@@ -199,3 +199,47 @@ impl Drop for Registration {
         routing.router.remove(&self.pattern, self.id);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use wire::Headers;
+
+    use super::*;
+    use crate::Bus;
+
+    #[tokio::test]
+    async fn payloads_are_not_copied() {
+        let bus = Bus::local();
+        let mut subscriptions =
+            [bus.subscribe("a", None).await.unwrap(), bus.subscribe(">", None).await.unwrap()];
+        let payload = Bytes::from(vec![1; 1000]);
+        bus.publish("a", Headers::new(), payload.clone()).await.unwrap();
+        for subscription in &mut subscriptions {
+            let received = subscription.next().await.unwrap().payload;
+            assert_eq!(received.as_ptr(), payload.as_ptr());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_waits_exactly_as_long_as_it_says() {
+        let bus = Bus::local();
+        let _silent = bus.subscribe("a", None).await.unwrap();
+        let begun = tokio::time::Instant::now();
+        let hour = Duration::from_secs(3600);
+        let result = bus.request("a", Headers::new(), Bytes::new(), hour).await;
+        assert!(matches!(result, Err(Error::Timeout { after_ms: 3_600_000, .. })), "{result:?}");
+        assert_eq!(begun.elapsed(), hour);
+    }
+
+    #[tokio::test]
+    async fn a_full_onlooker_alone_is_no_answer() {
+        let limits = LocalLimits { subscription_messages_max: 1, ..LocalLimits::default() };
+        let bus = Bus::local_with(limits);
+        let _full = bus.subscribe("a", None).await.unwrap();
+        bus.publish("a", Headers::new(), Bytes::new()).await.unwrap();
+        let hour = Duration::from_secs(3600);
+        let result = bus.request("a", Headers::new(), Bytes::new(), hour).await;
+        assert!(matches!(result, Err(Error::Overflow { .. })), "{result:?}");
+    }
+}

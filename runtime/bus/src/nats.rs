@@ -4,6 +4,8 @@ mod convert;
 mod keeper;
 pub(crate) mod options;
 mod subscriber;
+#[cfg(test)]
+mod tests;
 mod version;
 
 use std::sync::Arc;

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde_json::{Value, json};
-use wire::{ErrorCode, WireError};
+use wire::{ErrorCode, Headers, WireError};
 
 use super::{Kind, Pair, on_both};
 use crate::{Endpoint, Error, Service, ServiceInfo};
@@ -109,9 +110,12 @@ async fn a_dropped_service_is_silent(kind: Kind) {
     let service = Service::start(&pair.b, info(Vec::new())).await.unwrap();
     ask(&pair, "$SRV.PING").await;
     drop(service);
-    let gone = async {
-        while !matches!(pair.ask("$SRV.PING", "").await, Err(Error::NoResponders { .. })) {}
+    // A request that arrives while the service unsubscribes is not answered at all.
+    let ping = || {
+        let wait = Duration::from_millis(100);
+        pair.a.request("$SRV.PING", Headers::new(), Bytes::new(), wait)
     };
+    let gone = async { while !matches!(ping().await, Err(Error::NoResponders { .. })) {} };
     tokio::time::timeout(super::LONG, gone).await.expect("silence");
 }
 

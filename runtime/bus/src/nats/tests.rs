@@ -1,0 +1,200 @@
+//! What only a real server can show: losing it, being refused by it, hostile peers behind it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use wire::Headers;
+
+use crate::testing::NatsServer;
+use crate::{Auth, Bus, Error, NatsOptions, Subscription};
+
+const LONG: Duration = Duration::from_secs(20);
+
+/// An nkey that is nobody's: its seed is the bytes 0 to 31.
+const NKEY_SEED: &str = "SUAAAAICAMCAKBQHBAEQUCYMBUHA6EARCIJRIFIWC4MBSGQ3DQOR4H776Y";
+const NKEY_PUBLIC: &str = "UAB2CB576PHBBPQ5ODORRZ2LYCMWPZGWGCN2KDK7DXOIMZASKUY3RLKK";
+
+async fn connect(server: &NatsServer) -> Bus {
+    Bus::connect(NatsOptions::new([server.url()])).await.unwrap()
+}
+
+async fn listen(bus: &Bus, subject: &str) -> Subscription {
+    let subscription = bus.subscribe(subject, Some("q")).await.unwrap();
+    bus.flush().await.unwrap();
+    subscription
+}
+
+/// Answers one request, made by the same bus.
+async fn ask_oneself(bus: &Bus, requests: &mut Subscription) {
+    let request = bus.request("a", Headers::new(), "ping".into(), LONG);
+    let answer = async {
+        let request = requests.next().await.unwrap();
+        bus.reply(&request, Headers::new(), "pong".into()).await.unwrap();
+    };
+    let (answer, ()) = tokio::join!(request, answer);
+    assert_eq!(answer.unwrap().payload, "pong");
+}
+
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let wait = async {
+        while !holds() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LONG, wait).await.expect(what);
+}
+
+#[tokio::test]
+async fn subscriptions_outlive_a_restart_of_the_server() {
+    let mut server = NatsServer::start("").await.unwrap();
+    let bus = connect(&server).await;
+    let mut requests = listen(&bus, "a").await;
+    for _ in 0..2 {
+        server.stop().unwrap();
+        until("the loss is seen", || !bus.is_connected()).await;
+        let wait = Duration::from_millis(50);
+        let lost = bus.request("a", Headers::new(), Bytes::new(), wait).await;
+        assert!(matches!(lost, Err(Error::Timeout { .. })), "{lost:?}");
+
+        server.restart().await.unwrap();
+        // What was asked in between is sent late, and its answer finds nobody.
+        let late = requests.next().await.unwrap();
+        bus.reply(&late, Headers::new(), Bytes::new()).await.unwrap();
+        ask_oneself(&bus, &mut requests).await;
+        assert!(bus.is_connected());
+    }
+}
+
+/// Sends one message past all checks, as a hostile peer can.
+async fn send_raw(server: &NatsServer, subject: &str, headers: &[u8]) {
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
+    let mut line = b"CONNECT {\"verbose\":false,\"headers\":true}\r\n".to_vec();
+    let bytes = headers.len();
+    line.extend(format!("HPUB {subject} {bytes} {bytes}\r\n").bytes());
+    line.extend(headers);
+    line.extend(b"\r\nPING\r\n");
+    stream.write_all(&line).await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.windows(4).any(|part| part == b"PONG") {
+        assert_ne!(stream.read_buf(&mut answer).await.unwrap(), 0, "the server took it");
+    }
+}
+
+#[tokio::test]
+async fn hostile_headers_do_not_cut_us_off() {
+    let server = NatsServer::start("").await.unwrap();
+    let bus = connect(&server).await;
+    let mut requests = listen(&bus, "a").await;
+    let hostile: [&[u8]; 4] = [
+        b"NATS/1.0\r\nx: bare\rreturn\r\n\r\n",
+        b"NATS/1.0\r\nx: \xff\xfe\r\n\r\n",
+        b"NATS/1.0\r\nno colon\r\n\r\n",
+        b"NATS/1.0\r\n\xc3\xa4: x\r\n\r\n",
+    ];
+    for headers in hostile {
+        send_raw(&server, "a", headers).await;
+        until("the client has met it", || !bus.is_connected()).await;
+        until("it is connected again", || bus.is_connected()).await;
+        let again = async {
+            while bus.flush().await.is_err() {}
+            ask_oneself(&bus, &mut requests).await;
+        };
+        tokio::time::timeout(LONG, again).await.expect("answers again");
+    }
+}
+
+#[tokio::test]
+async fn what_was_published_last_is_sent() {
+    let server = NatsServer::start("").await.unwrap();
+    let other = connect(&server).await;
+    let mut subscription = listen(&other, "a").await;
+    let bus = connect(&server).await;
+    for _ in 0..100 {
+        bus.publish("a", Headers::new(), "x".into()).await.unwrap();
+    }
+    drop(bus);
+    for n in 0..100 {
+        let message = tokio::time::timeout(LONG, subscription.next()).await;
+        assert!(message.is_ok(), "message {n}");
+    }
+}
+
+#[tokio::test]
+async fn only_those_who_are_let_in_connect() {
+    let dir = tempfile::tempdir().unwrap();
+    let seed = dir.path().join("seed");
+    std::fs::write(&seed, format!("{NKEY_SEED}\n")).unwrap();
+    let user = |password: &str| Auth::User { user: "u".into(), password: password.into() };
+    let servers = [
+        ("authorization { user: u, password: right }", user("right"), user("wrong")),
+        ("authorization { token: right }", Auth::Token("right".into()), Auth::Anonymous),
+        (
+            &format!("authorization {{ users = [{{ nkey: {NKEY_PUBLIC} }}] }}"),
+            Auth::NkeyFile(seed),
+            user("right"),
+        ),
+    ];
+    for (config, right, wrong) in servers {
+        let server = NatsServer::start(config).await.unwrap();
+        let mut options = NatsOptions::new([server.url()]);
+        options.auth = right;
+        Bus::connect(options.clone()).await.unwrap().flush().await.unwrap();
+        options.auth = wrong;
+        let error = Bus::connect(options).await.unwrap_err();
+        assert!(matches!(error, Error::Connect { .. }), "{config}: {error:?}");
+        assert!(error.to_wire().message.contains("authorization violation"), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_own_inbox_prefix_is_enough() {
+    let config = "authorization { users = [{ user: u, password: p, permissions: {
+        publish: [\"a\", \"_INBOX_node.>\"], subscribe: [\"a\", \"_INBOX_node.>\"] } }] }";
+    let server = NatsServer::start(config).await.unwrap();
+    let mut options = NatsOptions::new([server.url()]);
+    options.auth = Auth::User { user: "u".into(), password: "p".into() };
+    options.inbox_prefix = "_INBOX_node".into();
+    let bus = Bus::connect(options).await.unwrap();
+    assert!(bus.new_inbox().starts_with("_INBOX_node."));
+    let mut requests = listen(&bus, "a").await;
+    ask_oneself(&bus, &mut requests).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_named() {
+    let mut server = NatsServer::start("").await.unwrap();
+    server.stop().unwrap();
+    let url = server.url().replace("://", "://user:secret@");
+    let error = Bus::connect(NatsOptions::new([url])).await.unwrap_err().to_wire();
+    assert_eq!(error.code, wire::ErrorCode::NatsUnavailable);
+    let address = format!("connect to NATS at 127.0.0.1:{}: ", server.port());
+    assert!(error.message.starts_with(&address), "{error}");
+    assert!(!error.message.contains("secret"), "{error}");
+}
+
+#[tokio::test]
+async fn an_old_server_is_refused() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("nats://{}", listener.local_addr().unwrap());
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let info = br#"INFO {"server_id":"x","version":"2.9.10","go":"go1","host":"127.0.0.1",
+            "port":4222,"headers":true,"max_payload":1048576,"proto":1,"client_id":1}"#;
+        let info: Vec<u8> = info.iter().copied().filter(|b| *b != b'\n').collect();
+        stream.write_all(&[&info[..], b"\r\n"].concat()).await.unwrap();
+        let mut read = Vec::new();
+        while stream.read_buf(&mut read).await.is_ok_and(|bytes| bytes > 0) {
+            if read.windows(4).any(|part| part == b"PING") {
+                read.clear();
+                stream.write_all(b"PONG\r\n").await.unwrap();
+            }
+        }
+    });
+    let error = Bus::connect(NatsOptions::new([url])).await.unwrap_err();
+    assert!(matches!(&error, Error::TooOld { found } if found == "2.9.10"), "{error:?}");
+    assert_eq!(error.to_wire().code, wire::ErrorCode::NatsTooOld);
+    // The connection of a bus that was refused does not stay.
+    tokio::time::timeout(LONG, server).await.unwrap().unwrap();
+}

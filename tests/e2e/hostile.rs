@@ -1,0 +1,100 @@
+//! Hostile messages on every subject: a typed error each, and the daemon goes on.
+
+use std::time::Duration;
+
+use bus::Bus;
+use bus::testing::NatsServer;
+use bytes::Bytes;
+use tests::daemon::Daemon;
+use tests::job;
+use wire::Headers;
+
+use crate::setup::{ask_until_answered, connect, on_nats};
+
+const WAIT: Duration = Duration::from_secs(10);
+
+fn bodies() -> Vec<(&'static str, Bytes)> {
+    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+    let deep_field = format!(r#"{{"input":{deep}}}"#);
+    let long = format!(r#"{{"input":"{}"}}"#, "x".repeat(1_000_000));
+    vec![
+        ("empty", Bytes::new()),
+        ("bad UTF-8", Bytes::from_static(b"\xff\xfe{\"input\":\"x\"}")),
+        ("no JSON", Bytes::from_static(b"hello")),
+        ("deep", deep.into()),
+        ("deep field", deep_field.into()),
+        ("huge number", Bytes::from_static(br#"{"input":1e999}"#)),
+        ("wrong types", Bytes::from_static(br#"{"input":7,"session":[],"run":{}}"#)),
+        ("twice the same key", Bytes::from_static(br#"{"input":"a","input":"b"}"#)),
+        ("wildcard in a name", Bytes::from_static(br#"{"input":"x","session":"*.>"}"#)),
+        ("reserved name", Bytes::from_static(br#"{"input":"x","session":"_memory"}"#)),
+        ("blank", Bytes::from_static(br#"{"input":"  "}"#)),
+        ("unknown field", Bytes::from_static(br#"{"input":"x","sudo":true}"#)),
+        ("oversize", long.into()),
+    ]
+}
+
+#[tokio::test]
+async fn every_subject_answers_hostile_messages_with_a_typed_error() {
+    let nats = NatsServer::start("max_payload: 8MB").await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let team = job::write(dir.path(), "http://127.0.0.1:9/charge", 0);
+    let mut daemon = Daemon::start(&on_nats(&team, &dir.path().join("data"), &nats)).await;
+    let bus = connect(&nats).await;
+
+    let run_subject = "callboard.v1.job.agent.foreman.run";
+    let subjects = [
+        run_subject,
+        "callboard.v1.job.agent.helper.run",
+        "callboard.v1.job.run.nobody.status",
+        "callboard.v1.job.run.nobody.result",
+        "callboard.v1.job.run.nobody.cancel",
+        "callboard.v1.job.run.nobody.answer",
+        "callboard.v1.job.model.foreman",
+        "callboard.v1.job.tool.now",
+        "callboard.v1.job.tool.charge",
+    ];
+    for subject in subjects {
+        for (what, body) in bodies() {
+            // A message of a million characters is too long for everything but a run.
+            if what == "oversize" && subject.contains(".agent.") {
+                continue;
+            }
+            let answer = bus.request(subject, Headers::new(), body, WAIT).await;
+            let answer = answer.unwrap_or_else(|error| panic!("{what} on {subject}: {error}"));
+            let code = answer.headers.get("Nats-Service-Error-Code").unwrap_or_default();
+            assert!(code.starts_with('E'), "{what} on {subject}: {:?}", answer.payload);
+        }
+    }
+    for (what, size) in [("an oversize input", 1_100_000), ("an oversize body", 3_000_000)] {
+        let body = format!(r#"{{"input":"{}"}}"#, "x".repeat(size));
+        let answer = bus.request(run_subject, Headers::new(), body.into(), WAIT).await.unwrap();
+        assert_eq!(answer.headers.get("Nats-Service-Error-Code"), Some("E1002"), "{what}");
+    }
+    refuses_foreign_reply_subjects(&bus, run_subject).await;
+
+    let run = wire::RunId::new("after").unwrap();
+    let reply = ask_until_answered(&bus, run_subject, "hello", &run).await;
+    assert!(String::from_utf8_lossy(&reply).contains("completed"));
+    assert!(daemon.is_running());
+}
+
+/// A reply subject that is no inbox is never answered: the daemon must not lend out its rights.
+async fn refuses_foreign_reply_subjects(bus: &Bus, subject: &str) {
+    for reply in ["callboard.v1.job.tool.charge", "elsewhere.x", "$SYS.REQ.SERVER.PING"] {
+        let mut watched = match reply {
+            "elsewhere.x" => Some(bus.subscribe(reply, None).await.unwrap()),
+            _ => None,
+        };
+        let body = Bytes::from_static(br#"{"input":"hello"}"#);
+        bus.publish_with_reply(subject, reply, Headers::new(), body).await.unwrap();
+        bus.flush().await.unwrap();
+        // An ordinary request goes the same way after it, so by then the answer would be there.
+        let run = wire::RunId::fresh();
+        ask_until_answered(bus, subject, "hello", &run).await;
+        if let Some(watched) = &mut watched {
+            let got = tokio::time::timeout(Duration::from_millis(100), watched.next()).await;
+            assert!(got.is_err(), "an answer went to {reply}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The daemon as its users run it: a process that is started, killed and started again.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+/// How long a daemon may take to be ready, on a busy machine and with sessions to rebuild.
+const READY_MAX: Duration = Duration::from_secs(60);
+
+/// A `callboard serve` that runs.
+pub struct Daemon {
+    child: Child,
+    /// Its HTTP address.
+    pub http: String,
+}
+
+/// Builds the binary if need be and returns its path.
+pub fn binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        let built = std::process::Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--locked", "--package", "daemon"])
+            .current_dir(root())
+            .status()
+            .expect("cargo runs");
+        assert!(built.success(), "the daemon does not build");
+        let test = std::env::current_exe().expect("a test has a path");
+        let profile =
+            test.parent().and_then(Path::parent).expect("tests lie in target/PROFILE/deps");
+        profile.join("callboard")
+    })
+}
+
+/// Returns the root of the repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests lie in the repository").to_owned()
+}
+
+impl Daemon {
+    /// Starts a daemon and waits until it is ready.
+    pub async fn start(args: &[impl AsRef<OsStr>]) -> Self {
+        let mut child = Command::new(binary())
+            .arg("serve")
+            .args(args)
+            .args(["--listen", "127.0.0.1:0"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("the daemon starts");
+        let stderr = child.stderr.take().expect("stderr is piped");
+        let mut lines = BufReader::new(stderr).lines();
+        let mut log = Vec::new();
+        let http = timeout(READY_MAX, async {
+            while let Ok(Some(line)) = lines.next_line().await {
+                let address = line
+                    .split_whitespace()
+                    .find(|word| word.starts_with("http://"))
+                    .map(|word| word.trim_end_matches([',', '/']).to_owned());
+                let ready = line.starts_with("ready");
+                log.push(line);
+                if ready {
+                    return address;
+                }
+            }
+            None
+        })
+        .await;
+        let Ok(Some(http)) = http else { panic!("the daemon is not ready:\n{}", log.join("\n")) };
+        // What it logs later is read, so that it never waits for room in the pipe.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        Self { child, http }
+    }
+
+    /// Ends it as a crash would.
+    pub async fn kill(&mut self) {
+        self.child.kill().await.expect("the daemon can be killed");
+    }
+
+    /// Tells whether it still runs.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Asks it to end and returns its exit code.
+    pub async fn terminate(&mut self) -> Option<i32> {
+        let pid = self.child.id().expect("the daemon runs").to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status().await.expect("kill runs");
+        assert!(sent.success());
+        let ended = timeout(Duration::from_secs(30), self.child.wait()).await;
+        ended.expect("the daemon ends").expect("it can be waited for").code()
+    }
+}

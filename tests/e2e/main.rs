@@ -2,7 +2,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     clippy::indexing_slicing,
     reason = "helpers of tests fail by panicking, as tests do"
 )]
@@ -11,4 +10,5 @@ mod hostile;
 mod kill;
 mod main_job;
 mod rebuild;
+mod servers;
 mod setup;

@@ -24,8 +24,8 @@ PATH=$home/venv/bin:$PATH
 
 # The source archive of these Python bindings carries the whole of llama.cpp.
 "$home/venv/bin/python" -m pip download --quiet --disable-pip-version-check --no-deps \
-    --no-build-isolation --no-binary llama-cpp-python --dest "$home/sdist" \
-    "llama-cpp-python==$version" >&2 || true
+    --no-binary llama-cpp-python --dest "$home/sdist" \
+    "llama-cpp-python==$version" >&2
 archive=$(find "$home/sdist" -name '*.tar.gz' | head -n 1)
 if [ -z "$archive" ]; then
     echo "build llama-server: pip could not fetch llama-cpp-python $version" >&2

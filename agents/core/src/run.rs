@@ -43,6 +43,8 @@ pub(crate) struct Run {
     sources: Vec<Source>,
     usage: Usage,
     reply: Option<Arc<RunReply>>,
+    /// Calls that were under way when the run was ended from outside.
+    aborted: Vec<CallKey>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +79,7 @@ impl Run {
             sources: Vec::new(),
             usage: Usage::default(),
             reply: None,
+            aborted: Vec::new(),
         }
     }
 
@@ -94,6 +97,10 @@ impl Run {
 
     pub(crate) const fn reply(&self) -> Option<&Arc<RunReply>> {
         self.reply.as_ref()
+    }
+
+    pub(crate) fn aborted(&self) -> &[CallKey] {
+        &self.aborted
     }
 
     pub(crate) fn awaits(&self, call: &CallKey) -> bool {
@@ -164,7 +171,7 @@ impl Run {
             Phase::Acting => ModelRole::Actor,
             Phase::Calling | Phase::Replying => return Err(Rejected::StaleTurn { turn }),
         };
-        if turn + 1 != self.turns {
+        if self.turns.checked_sub(1) != Some(turn) {
             return Err(Rejected::StaleTurn { turn });
         }
         let (reading, report) = match outcome {
@@ -197,9 +204,7 @@ impl Run {
                     EventKind::FeedbackGiven { step, feedback: feedback.clone() },
                 );
                 let last = raw.clone();
-                if role == ModelRole::Actor
-                    && let Some(step) = self.steps.last_mut()
-                {
+                if let Some(step) = self.steps.last_mut() {
                     step.acts.push(Act::Feedback { raw, feedback: feedback.clone() });
                 }
                 self.ask_again(role, &feedback.message, &last, effects);
@@ -217,6 +222,7 @@ impl Run {
         let pending = self.pending.iter_mut().find(|pending| pending.key == *call);
         match pending {
             Some(pending) if pending.question.is_none() => {
+                self.resumes = 0;
                 pending.question = Some(question.clone());
                 let kind = EventKind::CallSuspended { call: call.clone(), question };
                 effects.tell(&self.submitted, kind);
@@ -247,9 +253,12 @@ impl Run {
     }
 
     pub(crate) fn on_resumed(&mut self, effects: &mut Effects) {
-        self.resumes += 1;
         self.resumes_total += 1;
         effects.tell(&self.submitted, EventKind::RunResumed);
+        // A run that does nothing but wait for people is not what ended the process.
+        if !self.waits_for_people_only() {
+            self.resumes += 1;
+        }
         if self.resumes > self.plan.limits.resumes_max {
             let message = format!(
                 "the run was taken up {} times at step {} and each time the process ended there",
@@ -270,13 +279,17 @@ impl Run {
         }
         if self.phase == Phase::Calling && self.pending.is_empty() {
             self.begin_step(effects);
+            return;
         }
+        // What is asked again gets its time again: the old one may have passed while nobody worked.
+        self.turn_asked = effects.now();
+        self.renew_call_deadlines(effects.now());
     }
 
     /// Ends the run before its answer: every call gets an outcome, and the reply says why.
     pub(crate) fn end_early(&mut self, error: WireError, effects: &mut Effects) {
-        let calls: Vec<CallKey> = self.pending.iter().map(|pending| pending.key.clone()).collect();
-        effects.push(Effect::Abort { run: self.id().clone(), calls });
+        self.aborted = self.pending.iter().map(|pending| pending.key.clone()).collect();
+        effects.push(Effect::Abort { run: self.id().clone(), calls: self.aborted.clone() });
         while let Some(pending) = self.pending.first() {
             let asked = pending.question.is_some();
             let outcome = if self.effect_of(pending) == EffectClass::Once && !asked {
@@ -318,6 +331,11 @@ impl Run {
         self.tokens_max().saturating_sub(self.usage.total()).saturating_sub(reserved)
     }
 
+    /// Tells whether the deadline is past, so that nothing more may be begun.
+    fn is_late(&self, now: Timestamp) -> bool {
+        now >= self.submitted.deadline
+    }
+
     fn begin_step(&mut self, effects: &mut Effects) {
         if self.step() >= self.steps_max() {
             let message = format!(
@@ -333,8 +351,12 @@ impl Run {
         self.ask(role, effects);
     }
 
-    /// Asks a model for a turn, if there are tokens left.
+    /// Asks a model for a turn, if there are time and tokens left.
     fn ask(&mut self, role: ModelRole, effects: &mut Effects) {
+        if self.is_late(effects.now()) {
+            self.fail(late(), effects);
+            return;
+        }
         if self.tokens_left() == 0 {
             let message = format!(
                 "all {} tokens of the run are used; raise tokens_max or the request's budget",
@@ -361,9 +383,10 @@ impl Run {
             return;
         }
         let message = format!(
-            "model {} gave {} replies in a row that cannot be used; the last: {fault}; it wrote: {}",
-            self.model(role),
+            "{} replies in step {} cannot be used; the last is of model {}: {fault}; it wrote: {}",
             self.feedback,
+            self.step(),
+            self.model(role),
             if raw.is_empty() { "nothing" } else { raw },
         );
         self.fail(WireError::new(ErrorCode::ReplyUnusable, message), effects);
@@ -392,6 +415,8 @@ impl Run {
     fn on_thought(&mut self, text: String, effects: &mut Effects) {
         effects.tell(&self.submitted, EventKind::Thought { step: self.step(), text: text.clone() });
         if let Some(step) = self.steps.last_mut() {
+            // Feedback before a thought was for the thinker; the actor model has no use for it.
+            step.acts.clear();
             step.thought = Some(text);
         }
         self.ask(ModelRole::Actor, effects);
@@ -479,4 +504,12 @@ impl Run {
         );
         effects.push(Effect::Span(Box::new(span)));
     }
+}
+
+/// Returns what a run ends with whose time is over.
+pub(crate) fn late() -> WireError {
+    WireError::new(
+        ErrorCode::DeadlineExceeded,
+        "the time of the run was over before there was an answer",
+    )
 }

@@ -6,7 +6,7 @@ use wire::plan::{Offer, Target};
 use wire::run::{Budget, Source};
 use wire::{CallKey, CallOutcome, EffectClass, ErrorCode, ModelRole, Timestamp, Usage};
 
-use super::{Phase, Run};
+use super::{Phase, Run, late};
 use crate::dialect::{Act, Called};
 use crate::effect::{CallEffect, Effect, Effects};
 use crate::spans;
@@ -55,7 +55,7 @@ impl Run {
         let mut called = Vec::with_capacity(calls.len());
         let mut fault = None;
         for (index, (read, offer)) in calls.into_iter().zip(offers).enumerate() {
-            let refusal = self.refusal(&read, index, offer, share);
+            let refusal = self.refusal(&read, index, offer, share, effects.now());
             if read.fault.is_some() {
                 fault = fault.or_else(|| refusal.clone().map(|text| (text, read.raw.clone())));
             }
@@ -104,6 +104,7 @@ impl Run {
         index: usize,
         offer: Option<usize>,
         share: u64,
+        now: Timestamp,
     ) -> Option<String> {
         if let Some(fault) = &read.fault {
             return Some(fault.to_text());
@@ -112,6 +113,9 @@ impl Run {
         let Some(offer) = offer.and_then(|offer| self.plan.tools.get(offer)) else {
             return refuse(ErrorCode::UnknownTool, format!("no tool {:?} is offered", read.name));
         };
+        if self.is_late(now) {
+            return Some(CallOutcome::Error { error: late() }.to_text());
+        }
         let limits = &self.plan.limits;
         if index >= limits.calls_per_step_max as usize {
             let message = format!(
@@ -156,18 +160,13 @@ impl Run {
         let now = effects.now();
         let Some(offer) = self.plan.tools.get(offer_index) else { return key };
         let is_agent = offer.target == Target::Agent;
-        let kept = (self.submitted.deadline.ms_since(now) / PARENT_RESERVE_SHARE)
-            .max(PARENT_RESERVE_MS_MIN);
-        let latest = Timestamp::from_micros(
-            self.submitted.deadline.as_micros().saturating_sub(kept.saturating_mul(1000)),
-        );
         self.pending.push(Pending {
             key: key.clone(),
             index,
             source: self.sources.len(),
             offer: offer_index,
             started: now,
-            deadline: latest.max(now).min(now.plus_ms(offer.timeout_ms)),
+            deadline: self.call_deadline(now, offer.timeout_ms),
             reserve: if is_agent { share } else { 0 },
             question: None,
         });
@@ -186,6 +185,30 @@ impl Run {
         };
         effects.tell(&self.submitted, kind);
         key
+    }
+
+    /// Returns when a call that is made now must have its outcome: before the run is over.
+    fn call_deadline(&self, now: Timestamp, timeout_ms: u64) -> Timestamp {
+        let deadline = self.submitted.deadline;
+        let kept = (deadline.ms_since(now) / PARENT_RESERVE_SHARE).max(PARENT_RESERVE_MS_MIN);
+        let latest = deadline.as_micros().saturating_sub(kept.saturating_mul(1000));
+        Timestamp::from_micros(latest).max(now).min(now.plus_ms(timeout_ms)).min(deadline)
+    }
+
+    /// Gives the calls that are made again their time again.
+    pub(super) fn renew_call_deadlines(&mut self, now: Timestamp) {
+        let mut pending = std::mem::take(&mut self.pending);
+        for pending in pending.iter_mut().filter(|pending| pending.question.is_none()) {
+            if let Some(offer) = self.plan.tools.get(pending.offer) {
+                pending.deadline = self.call_deadline(now, offer.timeout_ms);
+            }
+        }
+        self.pending = pending;
+    }
+
+    /// Tells whether nothing goes on in the run until a person answers.
+    pub(super) fn waits_for_people_only(&self) -> bool {
+        !self.pending.is_empty() && self.pending.iter().all(|pending| pending.question.is_some())
     }
 
     pub(super) fn call_effect(&self, pending: &Pending) -> Option<Effect> {

@@ -197,7 +197,8 @@ pub fn calls_answered_once(records: &[Record]) -> Result<(), Violation> {
             }
             Effect::Tell(event) => match &event.kind {
                 EventKind::CallStarted { call, .. } => {
-                    if answers.insert(call, (&event.run, 0)).is_some() {
+                    let begun = answers.insert(call, (&event.run, 0));
+                    if begun.is_some() {
                         return Err(Violation::NotBegun { call: call.clone() });
                     }
                 }
@@ -240,7 +241,8 @@ struct Account {
 }
 
 /// Checks that nothing is begun that the run cannot pay: at each beginning, what is used and what
-/// is set aside lie within the limit (I7). What a model turn costs is only known after it.
+/// is set aside lie within the limit (I7). What a model turn costs is only known after it, so a
+/// called agent may use more than was set aside for it by what its last turn reads.
 pub fn within_budget(records: &[Record], plans: &dyn Plans) -> Result<(), Violation> {
     let mut accounts: HashMap<&RunId, Account> = HashMap::new();
     for (slot, record) in records.iter().enumerate() {
@@ -276,16 +278,14 @@ pub fn within_budget(records: &[Record], plans: &dyn Plans) -> Result<(), Violat
             let Some(account) = accounts.get_mut(run) else {
                 return Err(Violation::NotAccepted { run: run.clone() });
             };
-            if let Effect::Call(call) = effect
-                && let Some(tokens) = call.budget.tokens
-            {
-                account.reserved.insert(call.call.clone(), tokens);
-            }
-            let reserved = account.reserved.values().sum::<u64>();
-            let fits = match effect {
-                Effect::AskModel { .. } => account.used + reserved + asked <= account.limit,
-                _ => reserved == 0 || account.used + reserved <= account.limit,
+            let begins = match effect {
+                Effect::Call(call) => call.budget.tokens.is_some_and(|tokens| {
+                    account.reserved.insert(call.call.clone(), tokens).is_none()
+                }),
+                _ => true,
             };
+            let reserved = account.reserved.values().sum::<u64>();
+            let fits = !begins || account.used + reserved + asked <= account.limit;
             if !fits {
                 let Account { limit, used, .. } = *account;
                 return Err(Violation::OverBudget {

@@ -37,19 +37,15 @@ fn check_endings(end: fn(&str) -> Input, status: &str) {
         let ended = format!("{abort}\npublish r {status}, {used}");
         rows.push((10, end("r"), &ended));
         rows.push((11, end("r"), "rejected: run r is not in work"));
-        let again = check(&rows_plan(), &rows).outstanding();
+        let again = check(&thinker(), &rows).outstanding();
         // Until the reply is handed over, a restart says both again: called agents live on.
-        let calls = if abort.ends_with("[]") { 0 } else { 1 };
-        assert_eq!(again.len(), calls + 1, "{again:?}");
+        let aborts = usize::from(!abort.ends_with("[]"));
+        assert_eq!(again.len(), aborts + 1, "{again:?}");
         rows.push((12, published("r"), ""));
         rows.push((13, done(2, 1), "rejected: call 2/1 is not awaited"));
         rows.push((13, published("r"), "rejected: run r is not in work"));
-        assert!(check(&rows_plan(), &rows).is_idle());
+        assert!(check(&thinker(), &rows).is_idle());
     }
-}
-
-fn rows_plan() -> wire::Plan {
-    thinker()
 }
 
 #[test]

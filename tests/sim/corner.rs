@@ -78,15 +78,17 @@ fn taken(input: &Input, effects: &[Effect]) -> String {
         Input::Resumed if has(|effect| matches!(effect, Effect::Call(_))) => {
             "resumed and makes a call again"
         }
-        Input::Resumed if has(|effect| matches!(effect, Effect::Tell(event) if matches!(event.kind, EventKind::CallEnded { .. }))) => {
-            "resumed and gives a call up"
-        }
+        Input::Resumed if has(ends_call) => "resumed and gives a call up",
         Input::Resumed if has(|effect| matches!(effect, Effect::AskModel { .. })) => {
             "resumed and asks a model again"
         }
         Input::Resumed => "resumed and waits for a person",
     }
     .to_owned()
+}
+
+fn ends_call(effect: &Effect) -> bool {
+    matches!(effect, Effect::Tell(event) if matches!(event.kind, EventKind::CallEnded { .. }))
 }
 
 fn done(effect: &Effect) -> Option<String> {

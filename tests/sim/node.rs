@@ -177,13 +177,13 @@ impl World {
         let Some(asker) = asker else { return };
         let Some(shell) = self.shell(session) else { return };
         let reply = match rejected {
-            Rejected::Repeated { run } => match shell.machine.reply(run) {
-                Some(reply) => Answer::Reply(reply),
-                None => {
+            Rejected::Repeated { run } => {
+                let Some(reply) = shell.machine.reply(run) else {
                     shell.waiting.entry(run.clone()).or_default().push(asker);
                     return;
-                }
-            },
+                };
+                Answer::Reply(reply)
+            }
             Rejected::Conflict { .. } => Answer::Conflict,
             // Whoever asked asks again later.
             Rejected::QueueFull { .. } => return,

@@ -1,4 +1,4 @@
-//! The life of the process: when it ends, what of the journal is left then, and how it begins again.
+//! The life of the process: when it ends, what is left of the journal, how it begins again.
 
 use agents_core::session::SessionMachine;
 use wire::{Input, SessionId};

@@ -123,7 +123,7 @@ pub(crate) enum Answer {
 
 #[derive(Clone, Debug)]
 enum Event {
-    Arrives(Message),
+    Arrives(Box<Message>),
     /// Within the process of a life; it dies with it.
     Own(u32, Own),
     Restart,
@@ -225,7 +225,7 @@ impl World {
             if self.rng.percent(15) {
                 let cancel = Message::Cancel { session: ask.session.clone(), run: ask.run.clone() };
                 let ms = self.rng.below(4000);
-                self.after(ms, Event::Arrives(cancel));
+                self.after(ms, Event::Arrives(Box::new(cancel)));
             }
             self.add_client(ask);
         }
@@ -250,7 +250,7 @@ impl World {
             }
             self.now = at;
             match event {
-                Event::Arrives(message) => self.on_message(message),
+                Event::Arrives(message) => self.on_message(*message),
                 Event::Own(life, own) if life == self.life => self.on_own(own),
                 Event::Own(..) => {}
                 Event::Restart => self.restart(),
@@ -288,7 +288,7 @@ impl World {
                     let ms = 500 + self.rng.below(5000);
                     let message =
                         Message::Answered { session: session.clone(), call: call.clone() };
-                    self.after(ms, Event::Arrives(message));
+                    self.after(ms, Event::Arrives(Box::new(message)));
                 }
                 self.send(Message::ToolReplied { session, call, reply }, true);
             }
@@ -339,10 +339,10 @@ impl World {
             return;
         }
         let ms = self.rng.below(600).min(left);
-        self.after(ms, Event::Arrives(replied(outcome.clone())));
+        self.after(ms, Event::Arrives(Box::new(replied(outcome.clone()))));
         if self.is_faulty() && self.rng.percent(8) {
             let again = self.rng.below(3000);
-            self.after(ms + again, Event::Arrives(replied(outcome)));
+            self.after(ms + again, Event::Arrives(Box::new(replied(outcome))));
         }
     }
 
@@ -355,11 +355,11 @@ impl World {
         }
         if faulty && repeats && self.rng.percent(8) {
             let ms = self.rng.below(3000);
-            self.after(ms, Event::Arrives(message.clone()));
+            self.after(ms, Event::Arrives(Box::new(message.clone())));
         }
         let late = faulty && self.rng.percent(10);
         let ms = self.rng.below(if late { 4000 } else { 100 });
-        self.after(ms, Event::Arrives(message));
+        self.after(ms, Event::Arrives(Box::new(message)));
     }
 
     fn after(&mut self, ms: u64, event: Event) {

@@ -259,7 +259,8 @@ fn a_suspended_call_waits_for_its_answer() {
         (
             2,
             calls("r", 0, &["pay", "look"]),
-            "call pay 1/0 once {\"n\":0}, depth 1, by 5002\ncall look 1/1 read {\"n\":1}, depth 1, by 5002",
+            r#"call pay 1/0 once {"n":0}, depth 1, by 5002
+               call look 1/1 read {"n":1}, depth 1, by 5002"#,
         ),
         (3, suspend(1, 0), ""),
         (4, suspend(1, 0), "rejected: call 1/0 is not awaited"),
@@ -297,7 +298,8 @@ fn the_same_call_is_refused_after_an_unknown_outcome() {
             (
                 4,
                 calls("r", 2, &["look", "pay"]),
-                "call look 4/0 read {\"n\":0}, depth 1, by 5004\ncall pay 4/1 once {\"n\":1}, depth 1, by 5004",
+                r#"call look 4/0 read {"n":0}, depth 1, by 5004
+                   call pay 4/1 once {"n":1}, depth 1, by 5004"#,
             ),
         ],
     );

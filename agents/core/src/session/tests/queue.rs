@@ -82,7 +82,10 @@ fn old_replies_leave_memory_and_the_ids_stay() {
         .iter()
         .map(|id| {
             (
-                format!("timer {id} at 60000\nask small as actor for {id}, turn 0, step 1, 200 tokens, by 9000"),
+                format!(
+                    "timer {id} at 60000
+                     ask small as actor for {id}, turn 0, step 1, 200 tokens, by 9000"
+                ),
                 format!("publish {id} completed \"42\", 10 used"),
             )
         })

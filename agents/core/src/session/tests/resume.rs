@@ -170,7 +170,8 @@ fn a_run_that_moves_on_is_not_given_up() {
             (
                 1,
                 calls("r", 1, &["look", "pay"]),
-                "call look 6/0 read {\"n\":0}, depth 1, by 5001\ncall pay 6/1 once {\"n\":1}, depth 1, by 5001",
+                r#"call look 6/0 read {"n":0}, depth 1, by 5001
+                   call pay 6/1 once {"n":1}, depth 1, by 5001"#,
             ),
             (1, suspend(6, 1), ""),
             (1, Resumed, "timer r at 60000\ncall look 6/0 read {\"n\":0}, depth 1, by 5001"),

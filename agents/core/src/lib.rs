@@ -4,6 +4,7 @@
 
 pub mod dialect;
 pub mod effect;
+pub mod invariant;
 pub mod restart;
 mod run;
 pub mod session;

@@ -6,24 +6,21 @@
 
 use std::sync::Arc;
 
-use wire::entry::{ModelOutcome, ReadCall, Reading, Submitted, TurnReport};
+use wire::entry::{ModelOutcome, Reading, Submitted, TurnReport};
 use wire::event::EventKind;
-use wire::plan::{Offer, Target};
-use wire::run::{Budget, RunReply, RunState, RunStatus, Source};
+use wire::run::{RunReply, RunState, RunStatus, Source};
 use wire::{
     CallKey, CallOutcome, EffectClass, ErrorCode, ModelRole, Name, Plan, RunId, SessionId,
     Timestamp, Usage, WireError,
 };
 
-use crate::dialect::{Act, Called, Exchange, Step, Transcript};
-use crate::effect::{CallEffect, Effect, Effects, Rejected};
+use crate::dialect::{Act, Exchange, Step, Transcript};
+use crate::effect::{Effect, Effects, Rejected};
 use crate::spans;
 
-/// The least time that a parent keeps for itself when it gives a called agent a deadline.
-const PARENT_RESERVE_MS_MIN: u64 = 200;
+mod call;
 
-/// The share of its remaining time that a parent keeps for itself, as a divisor.
-const PARENT_RESERVE_SHARE: u64 = 20;
+use call::Pending;
 
 /// One run of an agent.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +43,8 @@ pub(crate) struct Run {
     sources: Vec<Source>,
     usage: Usage,
     reply: Option<Arc<RunReply>>,
+    /// Calls that were under way when the run was ended from outside.
+    aborted: Vec<CallKey>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,24 +53,6 @@ enum Phase {
     Acting,
     Calling,
     Replying,
-}
-
-/// A call without an outcome.
-#[derive(Clone, Debug, PartialEq)]
-struct Pending {
-    key: CallKey,
-    /// Its place in the last act of the last step.
-    index: usize,
-    /// Its place among the sources.
-    source: usize,
-    /// Its offer's place in the plan.
-    offer: usize,
-    started: Timestamp,
-    deadline: Timestamp,
-    /// Tokens set aside for a called agent.
-    reserve: u64,
-    /// The question, if a person has to answer.
-    question: Option<String>,
 }
 
 impl Run {
@@ -98,6 +79,7 @@ impl Run {
             sources: Vec::new(),
             usage: Usage::default(),
             reply: None,
+            aborted: Vec::new(),
         }
     }
 
@@ -115,6 +97,10 @@ impl Run {
 
     pub(crate) const fn reply(&self) -> Option<&Arc<RunReply>> {
         self.reply.as_ref()
+    }
+
+    pub(crate) fn aborted(&self) -> &[CallKey] {
+        &self.aborted
     }
 
     pub(crate) fn awaits(&self, call: &CallKey) -> bool {
@@ -185,7 +171,7 @@ impl Run {
             Phase::Acting => ModelRole::Actor,
             Phase::Calling | Phase::Replying => return Err(Rejected::StaleTurn { turn }),
         };
-        if turn + 1 != self.turns {
+        if self.turns.checked_sub(1) != Some(turn) {
             return Err(Rejected::StaleTurn { turn });
         }
         let (reading, report) = match outcome {
@@ -218,9 +204,7 @@ impl Run {
                     EventKind::FeedbackGiven { step, feedback: feedback.clone() },
                 );
                 let last = raw.clone();
-                if role == ModelRole::Actor
-                    && let Some(step) = self.steps.last_mut()
-                {
+                if let Some(step) = self.steps.last_mut() {
                     step.acts.push(Act::Feedback { raw, feedback: feedback.clone() });
                 }
                 self.ask_again(role, &feedback.message, &last, effects);
@@ -238,6 +222,7 @@ impl Run {
         let pending = self.pending.iter_mut().find(|pending| pending.key == *call);
         match pending {
             Some(pending) if pending.question.is_none() => {
+                self.resumes = 0;
                 pending.question = Some(question.clone());
                 let kind = EventKind::CallSuspended { call: call.clone(), question };
                 effects.tell(&self.submitted, kind);
@@ -268,9 +253,12 @@ impl Run {
     }
 
     pub(crate) fn on_resumed(&mut self, effects: &mut Effects) {
-        self.resumes += 1;
         self.resumes_total += 1;
         effects.tell(&self.submitted, EventKind::RunResumed);
+        // A run that does nothing but wait for people is not what ended the process.
+        if !self.waits_for_people_only() {
+            self.resumes += 1;
+        }
         if self.resumes > self.plan.limits.resumes_max {
             let message = format!(
                 "the run was taken up {} times at step {} and each time the process ended there",
@@ -291,13 +279,17 @@ impl Run {
         }
         if self.phase == Phase::Calling && self.pending.is_empty() {
             self.begin_step(effects);
+            return;
         }
+        // What is asked again gets its time again: the old one may have passed while nobody worked.
+        self.turn_asked = effects.now();
+        self.renew_call_deadlines(effects.now());
     }
 
     /// Ends the run before its answer: every call gets an outcome, and the reply says why.
     pub(crate) fn end_early(&mut self, error: WireError, effects: &mut Effects) {
-        let calls: Vec<CallKey> = self.pending.iter().map(|pending| pending.key.clone()).collect();
-        effects.push(Effect::Abort { run: self.id().clone(), calls });
+        self.aborted = self.pending.iter().map(|pending| pending.key.clone()).collect();
+        effects.push(Effect::Abort { run: self.id().clone(), calls: self.aborted.clone() });
         while let Some(pending) = self.pending.first() {
             let asked = pending.question.is_some();
             let outcome = if self.effect_of(pending) == EffectClass::Once && !asked {
@@ -339,13 +331,9 @@ impl Run {
         self.tokens_max().saturating_sub(self.usage.total()).saturating_sub(reserved)
     }
 
-    fn effect_of(&self, pending: &Pending) -> EffectClass {
-        // A called agent runs under the call's key, so asking it again begins nothing new.
-        match self.plan.tools.get(pending.offer) {
-            Some(Offer { target: Target::Agent, .. }) => EffectClass::Idempotent,
-            Some(offer) => offer.effect,
-            None => EffectClass::Once,
-        }
+    /// Tells whether the deadline is past, so that nothing more may be begun.
+    fn is_late(&self, now: Timestamp) -> bool {
+        now >= self.submitted.deadline
     }
 
     fn begin_step(&mut self, effects: &mut Effects) {
@@ -363,8 +351,12 @@ impl Run {
         self.ask(role, effects);
     }
 
-    /// Asks a model for a turn, if there are tokens left.
+    /// Asks a model for a turn, if there are time and tokens left.
     fn ask(&mut self, role: ModelRole, effects: &mut Effects) {
+        if self.is_late(effects.now()) {
+            self.fail(late(), effects);
+            return;
+        }
         if self.tokens_left() == 0 {
             let message = format!(
                 "all {} tokens of the run are used; raise tokens_max or the request's budget",
@@ -391,9 +383,10 @@ impl Run {
             return;
         }
         let message = format!(
-            "model {} gave {} replies in a row that cannot be used; the last: {fault}; it wrote: {}",
-            self.model(role),
+            "{} replies in step {} cannot be used; the last is of model {}: {fault}; it wrote: {}",
             self.feedback,
+            self.step(),
+            self.model(role),
             if raw.is_empty() { "nothing" } else { raw },
         );
         self.fail(WireError::new(ErrorCode::ReplyUnusable, message), effects);
@@ -422,219 +415,11 @@ impl Run {
     fn on_thought(&mut self, text: String, effects: &mut Effects) {
         effects.tell(&self.submitted, EventKind::Thought { step: self.step(), text: text.clone() });
         if let Some(step) = self.steps.last_mut() {
+            // Feedback before a thought was for the thinker; the actor model has no use for it.
+            step.acts.clear();
             step.thought = Some(text);
         }
         self.ask(ModelRole::Actor, effects);
-    }
-
-    fn on_calls(&mut self, text: String, calls: Vec<ReadCall>, effects: &mut Effects) {
-        let plan = self.plan.clone();
-        let offers: Vec<Option<usize>> = calls
-            .iter()
-            .map(|read| plan.tools.iter().position(|o| o.spec.name.as_str() == read.name))
-            .collect();
-        let share = self.share_for_agents(&calls, &offers);
-        let mut called = Vec::with_capacity(calls.len());
-        let mut fault = None;
-        for (index, (read, offer)) in calls.into_iter().zip(offers).enumerate() {
-            let refusal = self.refusal(&read, index, offer, share);
-            if read.fault.is_some() {
-                fault = fault.or_else(|| refusal.clone().map(|text| (text, read.raw.clone())));
-            }
-            let key = match (&refusal, offer) {
-                (None, Some(offer)) => Some(self.begin_call(&read, index, offer, share, effects)),
-                _ => None,
-            };
-            called.push(Called { read, key, result: refusal });
-        }
-        if let Some(step) = self.steps.last_mut() {
-            step.acts.push(Act::Calls { text, calls: called });
-        }
-        match (self.pending.is_empty(), fault) {
-            (false, _) => {
-                self.phase = Phase::Calling;
-                let made: Vec<Effect> =
-                    self.pending.iter().filter_map(|pending| self.call_effect(pending)).collect();
-                effects.extend(made);
-            }
-            (true, Some((text, raw))) => {
-                self.ask_again(ModelRole::Actor, &text, &raw, effects);
-            }
-            (true, None) => self.begin_step(effects),
-        }
-    }
-
-    /// Returns what each agent called in one reply may use: even shares, one kept for the caller.
-    fn share_for_agents(&self, calls: &[ReadCall], offers: &[Option<usize>]) -> u64 {
-        let is_agent = |offer: &Option<usize>| {
-            offer
-                .and_then(|offer| self.plan.tools.get(offer))
-                .is_some_and(|offer| offer.target == Target::Agent)
-        };
-        let agents = calls
-            .iter()
-            .zip(offers)
-            .filter(|(read, offer)| read.fault.is_none() && is_agent(offer))
-            .count();
-        self.tokens_left() / (agents as u64 + 1)
-    }
-
-    /// Returns the text that a model is given in place of a result, if a call must not be made.
-    fn refusal(
-        &self,
-        read: &ReadCall,
-        index: usize,
-        offer: Option<usize>,
-        share: u64,
-    ) -> Option<String> {
-        if let Some(fault) = &read.fault {
-            return Some(fault.to_text());
-        }
-        let refuse = |code, message: String| Some(CallOutcome::error(code, message).to_text());
-        let Some(offer) = offer.and_then(|offer| self.plan.tools.get(offer)) else {
-            return refuse(ErrorCode::UnknownTool, format!("no tool {:?} is offered", read.name));
-        };
-        let limits = &self.plan.limits;
-        if index >= limits.calls_per_step_max as usize {
-            let message = format!(
-                "at most {} calls are made at once; ask for this one again in the next step",
-                limits.calls_per_step_max
-            );
-            return refuse(ErrorCode::CallLimit, message);
-        }
-        let repeats_unknown = self.sources.iter().any(|source| {
-            source.status == "unknown"
-                && source.tool == offer.spec.name
-                && source.arguments == read.arguments
-        });
-        if repeats_unknown {
-            let note = "the same call was made before and its outcome is unknown; it is not \
-                        made again; verify by other means, or ask the user";
-            return Some(CallOutcome::Unknown { note: note.to_owned() }.to_text());
-        }
-        if offer.target == Target::Agent {
-            if self.depth() >= limits.depth_max {
-                let message = format!("agents are called at most {} deep", limits.depth_max);
-                return refuse(ErrorCode::DepthExceeded, message);
-            }
-            if share == 0 {
-                let message = "no tokens are left for the called agent".to_owned();
-                return refuse(ErrorCode::BudgetExceeded, message);
-            }
-        }
-        None
-    }
-
-    fn begin_call(
-        &mut self,
-        read: &ReadCall,
-        index: usize,
-        offer_index: usize,
-        share: u64,
-        effects: &mut Effects,
-    ) -> CallKey {
-        let number = u32::try_from(index).unwrap_or(u32::MAX);
-        let key = CallKey::derive(&self.team, effects.session(), effects.slot(), number);
-        let now = effects.now();
-        let Some(offer) = self.plan.tools.get(offer_index) else { return key };
-        let is_agent = offer.target == Target::Agent;
-        let kept = (self.submitted.deadline.ms_since(now) / PARENT_RESERVE_SHARE)
-            .max(PARENT_RESERVE_MS_MIN);
-        let latest = Timestamp::from_micros(
-            self.submitted.deadline.as_micros().saturating_sub(kept.saturating_mul(1000)),
-        );
-        self.pending.push(Pending {
-            key: key.clone(),
-            index,
-            source: self.sources.len(),
-            offer: offer_index,
-            started: now,
-            deadline: latest.max(now).min(now.plus_ms(offer.timeout_ms)),
-            reserve: if is_agent { share } else { 0 },
-            question: None,
-        });
-        self.sources.push(Source {
-            call: key.clone(),
-            tool: offer.spec.name.clone(),
-            arguments: read.arguments.clone(),
-            status: "pending".to_owned(),
-            output: String::new(),
-        });
-        let kind = EventKind::CallStarted {
-            call: key.clone(),
-            tool: offer.spec.name.clone(),
-            arguments: read.arguments.clone(),
-            is_agent,
-        };
-        effects.tell(&self.submitted, kind);
-        key
-    }
-
-    fn call_effect(&self, pending: &Pending) -> Option<Effect> {
-        let offer = self.plan.tools.get(pending.offer)?;
-        let source = self.sources.get(pending.source)?;
-        Some(Effect::Call(CallEffect {
-            run: self.id().clone(),
-            agent: self.submitted.agent.clone(),
-            call: pending.key.clone(),
-            name: offer.spec.name.clone(),
-            target: offer.target,
-            arguments: source.arguments.clone(),
-            deadline: pending.deadline,
-            effect: self.effect_of(pending),
-            budget: Budget {
-                tokens: (pending.reserve > 0).then_some(pending.reserve),
-                steps: None,
-            },
-            depth: self.depth() + 1,
-            trace: self.submitted.trace.of_call(&pending.key),
-        }))
-    }
-
-    /// Gives a pending call its outcome.
-    fn settle(
-        &mut self,
-        position: usize,
-        outcome: &CallOutcome,
-        usage: Usage,
-        effects: &mut Effects,
-    ) {
-        let pending = self.pending.remove(position);
-        self.usage.add(usage);
-        let output = outcome.to_text();
-        if let Some(Act::Calls { calls, .. }) =
-            self.steps.last_mut().and_then(|step| step.acts.last_mut())
-            && let Some(called) = calls.get_mut(pending.index)
-        {
-            called.result = Some(output.clone());
-        }
-        let Some(offer) = self.plan.tools.get(pending.offer) else { return };
-        let kind = EventKind::CallEnded {
-            call: pending.key.clone(),
-            tool: offer.spec.name.clone(),
-            status: outcome.as_str().to_owned(),
-            output: output.clone(),
-            duration_us: effects.now().as_micros().saturating_sub(pending.started.as_micros()),
-        };
-        effects.tell(&self.submitted, kind);
-        let facts = self.facts(effects.session());
-        let span = spans::call_span(
-            &facts,
-            &spans::CallFacts {
-                call: &pending.key,
-                offer,
-                step: self.step(),
-                start: pending.started,
-                end: effects.now(),
-                outcome,
-                usage,
-            },
-        );
-        effects.push(Effect::Span(Box::new(span)));
-        if let Some(source) = self.sources.get_mut(pending.source) {
-            outcome.as_str().clone_into(&mut source.status);
-            source.output = output;
-        }
     }
 
     fn complete(&mut self, text: String, effects: &mut Effects) {
@@ -719,4 +504,12 @@ impl Run {
         );
         effects.push(Effect::Span(Box::new(span)));
     }
+}
+
+/// Returns what a run ends with whose time is over.
+pub(crate) fn late() -> WireError {
+    WireError::new(
+        ErrorCode::DeadlineExceeded,
+        "the time of the run was over before there was an answer",
+    )
 }

@@ -14,7 +14,10 @@ use wire::{CallKey, Digest, ErrorCode, Event, Name, Plan, RunId, SessionId, Time
 
 use crate::dialect::{Exchange, Transcript};
 use crate::effect::{Effect, Effects, Rejected};
-use crate::run::Run;
+use crate::run::{Run, late};
+
+#[cfg(test)]
+mod tests;
 
 /// Exchanges of earlier runs that a session keeps in reach of its models.
 pub const EXCHANGES_MAX: usize = 200;
@@ -45,11 +48,20 @@ pub struct SessionMachine {
     run: Option<Run>,
     queue: VecDeque<Queued>,
     /// Replies that are decided and not yet known to be handed over.
-    outbox: Vec<Arc<RunReply>>,
+    outbox: Vec<Parting>,
     /// Every run that was accepted, by the hash of its request.
     known: HashMap<RunId, Known>,
     /// Runs in the order in which they ended, for dropping old replies.
     ended: VecDeque<RunId>,
+}
+
+/// What is still to be said of a run that is over.
+#[derive(Clone, Debug, PartialEq)]
+struct Parting {
+    reply: Arc<RunReply>,
+    /// Calls that were under way when the run was ended from outside; agents that were called
+    /// outlive the process, so they are told again after a restart.
+    aborted: Vec<CallKey>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -134,14 +146,10 @@ impl SessionMachine {
                 self.end_early(&run, &WireError::new(ErrorCode::Cancelled, reason), &mut effects)?;
             }
             Input::DeadlinePassed { run } => {
-                let error = WireError::new(
-                    ErrorCode::DeadlineExceeded,
-                    "the time of the run was over before there was an answer",
-                );
-                self.end_early(&run, &error, &mut effects)?;
+                self.end_early(&run, &late(), &mut effects)?;
             }
             Input::ReplyPublished { run } => {
-                let position = self.outbox.iter().position(|reply| reply.run == run);
+                let position = self.outbox.iter().position(|parting| parting.reply.run == run);
                 self.outbox.remove(position.ok_or(Rejected::UnknownRun { run })?);
             }
             Input::Resumed => {
@@ -159,8 +167,7 @@ impl SessionMachine {
 
     /// Returns what the session waits for. A restarted shell performs these again.
     pub fn outstanding(&self) -> Vec<Effect> {
-        let mut effects: Vec<Effect> =
-            self.outbox.iter().map(|reply| Effect::Publish { reply: reply.clone() }).collect();
+        let mut effects: Vec<Effect> = self.outbox.iter().flat_map(Parting::effects).collect();
         effects.extend(self.queue.iter().map(|queued| Effect::SetTimer {
             run: queued.submitted.run.clone(),
             at: queued.submitted.deadline,
@@ -325,7 +332,7 @@ impl SessionMachine {
         {
             known.reply = None;
         }
-        self.outbox.push(reply.clone());
+        self.outbox.push(Parting { reply: reply.clone(), aborted: run.aborted().to_vec() });
         effects.push(Effect::Publish { reply });
     }
 
@@ -341,6 +348,15 @@ impl SessionMachine {
             .as_mut()
             .filter(|run| run.awaits(call))
             .ok_or_else(|| Rejected::UnknownCall { call: call.clone() })
+    }
+}
+
+impl Parting {
+    fn effects(&self) -> impl Iterator<Item = Effect> {
+        let run = &self.reply.run;
+        let abort = (!self.aborted.is_empty())
+            .then(|| Effect::Abort { run: run.clone(), calls: self.aborted.clone() });
+        abort.into_iter().chain([Effect::Publish { reply: self.reply.clone() }])
     }
 }
 

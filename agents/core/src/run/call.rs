@@ -1,0 +1,280 @@
+//! The calls of a run: which are made, what each may use, and what came of them.
+
+use wire::entry::ReadCall;
+use wire::event::EventKind;
+use wire::plan::{Offer, Target};
+use wire::run::{Budget, Source};
+use wire::{CallKey, CallOutcome, EffectClass, ErrorCode, ModelRole, Timestamp, Usage};
+
+use super::{Phase, Run, late};
+use crate::dialect::{Act, Called};
+use crate::effect::{CallEffect, Effect, Effects};
+use crate::spans;
+
+/// A call without an outcome.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Pending {
+    pub(super) key: CallKey,
+    /// Its place in the last act of the last step.
+    pub(super) index: usize,
+    /// Its place among the sources.
+    pub(super) source: usize,
+    /// Its offer's place in the plan.
+    pub(super) offer: usize,
+    pub(super) started: Timestamp,
+    pub(super) deadline: Timestamp,
+    /// Tokens set aside for a called agent.
+    pub(super) reserve: u64,
+    /// The question, if a person has to answer.
+    pub(super) question: Option<String>,
+}
+
+/// The least time that a parent keeps for itself when it gives a called agent a deadline.
+const PARENT_RESERVE_MS_MIN: u64 = 200;
+
+/// The share of its remaining time that a parent keeps for itself, as a divisor.
+const PARENT_RESERVE_SHARE: u64 = 20;
+
+impl Run {
+    pub(super) fn effect_of(&self, pending: &Pending) -> EffectClass {
+        // A called agent runs under the call's key, so asking it again begins nothing new.
+        match self.plan.tools.get(pending.offer) {
+            Some(Offer { target: Target::Agent, .. }) => EffectClass::Idempotent,
+            Some(offer) => offer.effect,
+            None => EffectClass::Once,
+        }
+    }
+
+    pub(super) fn on_calls(&mut self, text: String, calls: Vec<ReadCall>, effects: &mut Effects) {
+        let plan = self.plan.clone();
+        let offers: Vec<Option<usize>> = calls
+            .iter()
+            .map(|read| plan.tools.iter().position(|o| o.spec.name.as_str() == read.name))
+            .collect();
+        let share = self.share_for_agents(&calls, &offers);
+        let mut called = Vec::with_capacity(calls.len());
+        let mut fault = None;
+        for (index, (read, offer)) in calls.into_iter().zip(offers).enumerate() {
+            let refusal = self.refusal(&read, index, offer, share, effects.now());
+            if read.fault.is_some() {
+                fault = fault.or_else(|| refusal.clone().map(|text| (text, read.raw.clone())));
+            }
+            let key = match (&refusal, offer) {
+                (None, Some(offer)) => Some(self.begin_call(&read, index, offer, share, effects)),
+                _ => None,
+            };
+            called.push(Called { read, key, result: refusal });
+        }
+        if let Some(step) = self.steps.last_mut() {
+            step.acts.push(Act::Calls { text, calls: called });
+        }
+        match (self.pending.is_empty(), fault) {
+            (false, _) => {
+                self.phase = Phase::Calling;
+                let made: Vec<Effect> =
+                    self.pending.iter().filter_map(|pending| self.call_effect(pending)).collect();
+                effects.extend(made);
+            }
+            (true, Some((text, raw))) => {
+                self.ask_again(ModelRole::Actor, &text, &raw, effects);
+            }
+            (true, None) => self.begin_step(effects),
+        }
+    }
+
+    /// Returns what each agent called in one reply may use: even shares, one kept for the caller.
+    fn share_for_agents(&self, calls: &[ReadCall], offers: &[Option<usize>]) -> u64 {
+        let is_agent = |offer: &Option<usize>| {
+            offer
+                .and_then(|offer| self.plan.tools.get(offer))
+                .is_some_and(|offer| offer.target == Target::Agent)
+        };
+        let agents = calls
+            .iter()
+            .zip(offers)
+            .filter(|(read, offer)| read.fault.is_none() && is_agent(offer))
+            .count();
+        self.tokens_left() / (agents as u64 + 1)
+    }
+
+    /// Returns the text that a model is given in place of a result, if a call must not be made.
+    fn refusal(
+        &self,
+        read: &ReadCall,
+        index: usize,
+        offer: Option<usize>,
+        share: u64,
+        now: Timestamp,
+    ) -> Option<String> {
+        if let Some(fault) = &read.fault {
+            return Some(fault.to_text());
+        }
+        let refuse = |code, message: String| Some(CallOutcome::error(code, message).to_text());
+        let Some(offer) = offer.and_then(|offer| self.plan.tools.get(offer)) else {
+            return refuse(ErrorCode::UnknownTool, format!("no tool {:?} is offered", read.name));
+        };
+        if self.is_late(now) {
+            return Some(CallOutcome::Error { error: late() }.to_text());
+        }
+        let limits = &self.plan.limits;
+        if index >= limits.calls_per_step_max as usize {
+            let message = format!(
+                "at most {} calls are made at once; ask for this one again in the next step",
+                limits.calls_per_step_max
+            );
+            return refuse(ErrorCode::CallLimit, message);
+        }
+        let repeats_unknown = self.sources.iter().any(|source| {
+            source.status == "unknown"
+                && source.tool == offer.spec.name
+                && source.arguments == read.arguments
+        });
+        if repeats_unknown {
+            let note = "the same call was made before and its outcome is unknown; it is not \
+                        made again; verify by other means, or ask the user";
+            return Some(CallOutcome::Unknown { note: note.to_owned() }.to_text());
+        }
+        if offer.target == Target::Agent {
+            if self.depth() >= limits.depth_max {
+                let message = format!("agents are called at most {} deep", limits.depth_max);
+                return refuse(ErrorCode::DepthExceeded, message);
+            }
+            if share == 0 {
+                let message = "no tokens are left for the called agent".to_owned();
+                return refuse(ErrorCode::BudgetExceeded, message);
+            }
+        }
+        None
+    }
+
+    fn begin_call(
+        &mut self,
+        read: &ReadCall,
+        index: usize,
+        offer_index: usize,
+        share: u64,
+        effects: &mut Effects,
+    ) -> CallKey {
+        let number = u32::try_from(index).unwrap_or(u32::MAX);
+        let key = CallKey::derive(&self.team, effects.session(), effects.slot(), number);
+        let now = effects.now();
+        let Some(offer) = self.plan.tools.get(offer_index) else { return key };
+        let is_agent = offer.target == Target::Agent;
+        self.pending.push(Pending {
+            key: key.clone(),
+            index,
+            source: self.sources.len(),
+            offer: offer_index,
+            started: now,
+            deadline: self.call_deadline(now, offer.timeout_ms),
+            reserve: if is_agent { share } else { 0 },
+            question: None,
+        });
+        self.sources.push(Source {
+            call: key.clone(),
+            tool: offer.spec.name.clone(),
+            arguments: read.arguments.clone(),
+            status: "pending".to_owned(),
+            output: String::new(),
+        });
+        let kind = EventKind::CallStarted {
+            call: key.clone(),
+            tool: offer.spec.name.clone(),
+            arguments: read.arguments.clone(),
+            is_agent,
+        };
+        effects.tell(&self.submitted, kind);
+        key
+    }
+
+    /// Returns when a call that is made now must have its outcome: before the run is over.
+    fn call_deadline(&self, now: Timestamp, timeout_ms: u64) -> Timestamp {
+        let deadline = self.submitted.deadline;
+        let kept = (deadline.ms_since(now) / PARENT_RESERVE_SHARE).max(PARENT_RESERVE_MS_MIN);
+        let latest = deadline.as_micros().saturating_sub(kept.saturating_mul(1000));
+        Timestamp::from_micros(latest).max(now).min(now.plus_ms(timeout_ms)).min(deadline)
+    }
+
+    /// Gives the calls that are made again their time again.
+    pub(super) fn renew_call_deadlines(&mut self, now: Timestamp) {
+        let mut pending = std::mem::take(&mut self.pending);
+        for pending in pending.iter_mut().filter(|pending| pending.question.is_none()) {
+            if let Some(offer) = self.plan.tools.get(pending.offer) {
+                pending.deadline = self.call_deadline(now, offer.timeout_ms);
+            }
+        }
+        self.pending = pending;
+    }
+
+    /// Tells whether nothing goes on in the run until a person answers.
+    pub(super) fn waits_for_people_only(&self) -> bool {
+        !self.pending.is_empty() && self.pending.iter().all(|pending| pending.question.is_some())
+    }
+
+    pub(super) fn call_effect(&self, pending: &Pending) -> Option<Effect> {
+        let offer = self.plan.tools.get(pending.offer)?;
+        let source = self.sources.get(pending.source)?;
+        Some(Effect::Call(CallEffect {
+            run: self.id().clone(),
+            agent: self.submitted.agent.clone(),
+            call: pending.key.clone(),
+            name: offer.spec.name.clone(),
+            target: offer.target,
+            arguments: source.arguments.clone(),
+            deadline: pending.deadline,
+            effect: self.effect_of(pending),
+            budget: Budget {
+                tokens: (pending.reserve > 0).then_some(pending.reserve),
+                steps: None,
+            },
+            depth: self.depth() + 1,
+            trace: self.submitted.trace.of_call(&pending.key),
+        }))
+    }
+
+    /// Gives a pending call its outcome.
+    pub(super) fn settle(
+        &mut self,
+        position: usize,
+        outcome: &CallOutcome,
+        usage: Usage,
+        effects: &mut Effects,
+    ) {
+        let pending = self.pending.remove(position);
+        self.usage.add(usage);
+        let output = outcome.to_text();
+        if let Some(Act::Calls { calls, .. }) =
+            self.steps.last_mut().and_then(|step| step.acts.last_mut())
+            && let Some(called) = calls.get_mut(pending.index)
+        {
+            called.result = Some(output.clone());
+        }
+        let Some(offer) = self.plan.tools.get(pending.offer) else { return };
+        let kind = EventKind::CallEnded {
+            call: pending.key.clone(),
+            tool: offer.spec.name.clone(),
+            status: outcome.as_str().to_owned(),
+            output: output.clone(),
+            duration_us: effects.now().as_micros().saturating_sub(pending.started.as_micros()),
+        };
+        effects.tell(&self.submitted, kind);
+        let facts = self.facts(effects.session());
+        let span = spans::call_span(
+            &facts,
+            &spans::CallFacts {
+                call: &pending.key,
+                offer,
+                step: self.step(),
+                start: pending.started,
+                end: effects.now(),
+                outcome,
+                usage,
+            },
+        );
+        effects.push(Effect::Span(Box::new(span)));
+        if let Some(source) = self.sources.get_mut(pending.source) {
+            outcome.as_str().clone_into(&mut source.status);
+            source.output = output;
+        }
+    }
+}

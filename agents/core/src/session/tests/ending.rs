@@ -1,0 +1,119 @@
+//! Runs that are ended from outside: by a person, or by the clock.
+
+use wire::Input;
+
+use super::flow::START;
+use super::team::{
+    actor, answer, call, calls, cancel, done, late, published, run, submit, suspend, thinker,
+    thought,
+};
+use super::{Row, check};
+
+/// Ends a run in each of its phases and compares what that leads to.
+fn check_endings(end: fn(&str) -> Input, status: &str) {
+    let think = "timer r at 60000
+        ask big as thinker for r, turn 0, step 1, 200 tokens, by 9000";
+    let act = "ask small as actor for r, turn 1, step 1, 200 tokens, by 9001";
+    let made = r#"call look 2/0 read {"n":0}, depth 1, by 5002
+        call put 2/1 idempotent {"n":1}, depth 1, by 5002
+        call pay 2/2 once {"n":2}, depth 1, by 5002"#;
+    let thinking: Vec<Row<'_>> = vec![(0, submit("r"), think)];
+    let mut acting = thinking.clone();
+    acting.push((1, thought("r", 0, "x"), act));
+    let mut calling = acting.clone();
+    calling.push((2, calls("r", 1, &["look", "put", "pay"]), made));
+    let mut suspended = calling.clone();
+    suspended.push((3, suspend(2, 2), ""));
+    suspended.push((3, done(2, 0), ""));
+    let cases = [
+        (thinking, "abort r []", "0 used"),
+        (acting, "abort r []", "10 used"),
+        // A call that may not be repeated may have taken effect; of the others nobody has to know.
+        (calling, "abort r [2/0, 2/1, 2/2]", "20 used look=error put=error pay=unknown"),
+        // What waits for a person has not taken effect.
+        (suspended, "abort r [2/1, 2/2]", "20 used look=ok put=error pay=error"),
+    ];
+    for (mut rows, abort, used) in cases {
+        let ended = format!("{abort}\npublish r {status}, {used}");
+        rows.push((10, end("r"), &ended));
+        rows.push((11, end("r"), "rejected: run r is not in work"));
+        let again = check(&thinker(), &rows).outstanding();
+        // Until the reply is handed over, a restart says both again: called agents live on.
+        let aborts = usize::from(!abort.ends_with("[]"));
+        assert_eq!(again.len(), aborts + 1, "{again:?}");
+        rows.push((12, published("r"), ""));
+        rows.push((13, done(2, 1), "rejected: call 2/1 is not awaited"));
+        rows.push((13, published("r"), "rejected: run r is not in work"));
+        assert!(check(&thinker(), &rows).is_idle());
+    }
+}
+
+#[test]
+fn a_run_is_cancelled_in_any_phase() {
+    check_endings(cancel, "cancelled E4004");
+}
+
+#[test]
+fn a_run_ends_with_its_time_in_any_phase() {
+    check_endings(late, "failed E1007");
+}
+
+#[test]
+fn a_waiting_run_is_ended_where_it_waits() {
+    for (end, status) in [
+        (cancel as fn(&str) -> Input, "cancelled E4004"),
+        (late as fn(&str) -> Input, "failed E1007"),
+    ] {
+        let ended = format!("abort q []\npublish q {status}, 0 used");
+        let machine = check(
+            &actor(),
+            &[
+                (0, submit("r"), START),
+                (1, submit("q"), "timer q at 60000"),
+                (2, end("q"), &ended),
+                (3, end("x"), "rejected: run x is not in work"),
+                (4, answer("r", 0, "42"), r#"publish r completed "42", 10 used"#),
+                (5, published("q"), ""),
+            ],
+        );
+        assert!(machine.ended(&run("q")).is_some() && !machine.is_working());
+    }
+}
+
+#[test]
+fn nothing_is_begun_once_the_time_is_over() {
+    let machine = check(
+        &actor(),
+        &[
+            (0, submit("r"), START),
+            (1, submit("q"), "timer q at 60000"),
+            // The models' answers and the timers of the runs come at the same moment.
+            (
+                60_000,
+                calls("r", 0, &["pay", "writer"]),
+                "publish r failed E1007, 10 used
+                 publish q failed E1007, 0 used",
+            ),
+        ],
+    );
+    assert!(!machine.is_working());
+}
+
+#[test]
+fn calls_have_their_outcome_before_the_run_is_over() {
+    check(
+        &actor(),
+        &[
+            (0, submit("r"), START),
+            // A twentieth of the time that is left is the caller's own.
+            (
+                56_000,
+                calls("r", 0, &["writer"]),
+                r#"call writer 1/0 idempotent {"n":0}, depth 1, 495 tokens, by 59800"#,
+            ),
+            (57_000, done(1, 0), "ask small as actor for r, turn 1, step 2, 200 tokens, by 60000"),
+            (59_900, calls("r", 1, &["look"]), r#"call look 3/0 read {"n":0}, depth 1, by 59900"#),
+        ],
+    );
+    assert_ne!(call(1, 0), call(3, 0));
+}

@@ -1,0 +1,310 @@
+//! The way of a run that nothing disturbs, and of one whose models and tools err.
+
+use wire::entry::FeedbackCode::{InvalidArguments, UnknownTool};
+use wire::run::RunState;
+
+use super::team::{
+    actor, answer, call, calls, done, failed, faulty, garbage, model_failed, published, run,
+    settle, submit, suspend, thinker, thought, unknown,
+};
+use super::{check, check_reports};
+use crate::dialect::Act;
+
+#[test]
+fn thinks_and_then_acts() {
+    let machine = check(
+        &thinker(),
+        &[
+            (
+                0,
+                submit("r"),
+                "timer r at 60000
+                 ask big as thinker for r, turn 0, step 1, 200 tokens, by 9000",
+            ),
+            (
+                100,
+                thought("r", 0, "look first"),
+                "ask small as actor for r, turn 1, step 1, 200 tokens, by 9100",
+            ),
+            (200, calls("r", 1, &["look"]), r#"call look 2/0 read {"n":0}, depth 1, by 5200"#),
+            (300, done(2, 0), "ask big as thinker for r, turn 2, step 2, 200 tokens, by 9300"),
+            (
+                400,
+                thought("r", 2, "enough"),
+                "ask small as actor for r, turn 3, step 2, 200 tokens, by 9400",
+            ),
+            (500, answer("r", 3, "42"), r#"publish r completed "42", 40 used look=ok"#),
+            (600, published("r"), ""),
+        ],
+    );
+    assert!(machine.is_idle());
+    assert_eq!(machine.exchanges().map(|told| told.answer.as_str()).collect::<Vec<_>>(), ["42"]);
+}
+
+#[test]
+fn one_model_does_both() {
+    check(
+        &actor(),
+        &[
+            (
+                0,
+                submit("r"),
+                "timer r at 60000
+                 ask small as actor for r, turn 0, step 1, 200 tokens, by 9000",
+            ),
+            (1, answer("r", 0, "42"), r#"publish r completed "42", 10 used"#),
+        ],
+    );
+}
+
+#[test]
+fn observers_are_told_in_order() {
+    check_reports(
+        &actor(),
+        &[
+            (
+                0,
+                submit("r"),
+                r#"tell 0.0 accepted "ask r"
+                   timer r at 60000
+                   tell 0.1 started
+                   tell 0.2 asked small
+                   ask small as actor for r, turn 0, step 1, 200 tokens, by 9000"#,
+            ),
+            (
+                10,
+                calls("r", 0, &["look"]),
+                r#"span chat small
+                   tell 1.0 call look 1/0
+                   call look 1/0 read {"n":0}, depth 1, by 5010"#,
+            ),
+            (
+                30,
+                failed(1, 0),
+                r#"tell 2.0 ended 1/0 error "{\"error\":{\"code\":\"E3003\",\"message\":\"it broke\"}}" after 20
+                   span execute_tool look: E3003 it broke
+                   tell 2.1 asked small
+                   ask small as actor for r, turn 1, step 2, 200 tokens, by 9030"#,
+            ),
+            (
+                40,
+                answer("r", 1, "42"),
+                r#"span chat small
+                   tell 3.0 over completed
+                   span invoke_agent lead
+                   publish r completed "42", 20 used look=error"#,
+            ),
+        ],
+    );
+}
+
+#[test]
+fn parallel_calls_are_answered_in_any_order() {
+    let machine = check(
+        &actor(),
+        &[
+            (0, submit("r"), START),
+            (
+                1,
+                calls("r", 0, &["look", "put", "pay"]),
+                r#"call look 1/0 read {"n":0}, depth 1, by 5001
+                   call put 1/1 idempotent {"n":1}, depth 1, by 5001
+                   call pay 1/2 once {"n":2}, depth 1, by 5001"#,
+            ),
+            (2, done(1, 2), ""),
+            (3, done(1, 2), "rejected: call 1/2 is not awaited"),
+            (4, failed(1, 0), ""),
+            (5, unknown(1, 1), "ask small as actor for r, turn 1, step 2, 200 tokens, by 9005"),
+            (6, done(1, 1), "rejected: call 1/1 is not awaited"),
+        ],
+    );
+    let (_, transcript) = machine.transcript().unwrap();
+    let Act::Calls { calls, .. } = &transcript.steps[0].acts[0] else { panic!("no calls") };
+    let results: Vec<_> = calls.iter().map(|called| called.result.as_deref().unwrap()).collect();
+    assert_eq!(
+        results,
+        [
+            r#"{"error":{"code":"E3003","message":"it broke"}}"#,
+            r#"{"status":"unknown","note":"no answer"}"#,
+            "done"
+        ]
+    );
+}
+
+/// What a submission to the one-model agent leads to.
+pub(super) const START: &str = "timer r at 60000
+    ask small as actor for r, turn 0, step 1, 200 tokens, by 9000";
+
+#[test]
+fn a_bad_reply_is_told_to_its_author() {
+    let machine = check(
+        &actor(),
+        &[
+            (0, submit("r"), START),
+            (
+                1,
+                faulty("r", 0, &[], "lookk", UnknownTool),
+                "ask small as actor for r, turn 1, step 1, 200 tokens, by 9001",
+            ),
+            (2, garbage("r", 1), "ask small as actor for r, turn 2, step 1, 200 tokens, by 9002"),
+            (
+                3,
+                faulty("r", 2, &["look"], "put", InvalidArguments),
+                r#"call look 3/0 read {"n":0}, depth 1, by 5003"#,
+            ),
+            (4, done(3, 0), "ask small as actor for r, turn 3, step 2, 200 tokens, by 9004"),
+        ],
+    );
+    let (_, transcript) = machine.transcript().unwrap();
+    let told: Vec<String> = transcript.steps[0]
+        .acts
+        .iter()
+        .map(|act| match act {
+            Act::Calls { calls, .. } => {
+                let made = |called: &crate::dialect::Called| {
+                    format!("{} made {}", called.read.name, called.key.is_some())
+                };
+                calls.iter().map(made).collect::<Vec<_>>().join(", ")
+            }
+            Act::Feedback { raw, feedback } => format!("{raw}: {}", feedback.message),
+        })
+        .collect();
+    assert_eq!(told, ["lookk made false", "{{: this is no JSON", "look made true, put made false"]);
+}
+
+#[test]
+fn a_thinker_is_told_of_its_own_bad_replies_only() {
+    let machine = check(
+        &thinker(),
+        &[
+            (
+                0,
+                submit("r"),
+                "timer r at 60000
+                 ask big as thinker for r, turn 0, step 1, 200 tokens, by 9000",
+            ),
+            (1, garbage("r", 0), "ask big as thinker for r, turn 1, step 1, 200 tokens, by 9001"),
+        ],
+    );
+    let feedback = |machine: &crate::session::SessionMachine| {
+        machine.transcript().unwrap().1.steps[0].acts.len()
+    };
+    assert_eq!(feedback(&machine), 1);
+    let machine = check(
+        &thinker(),
+        &[
+            (
+                0,
+                submit("r"),
+                "timer r at 60000
+                 ask big as thinker for r, turn 0, step 1, 200 tokens, by 9000",
+            ),
+            (1, garbage("r", 0), "ask big as thinker for r, turn 1, step 1, 200 tokens, by 9001"),
+            (
+                2,
+                thought("r", 1, "x"),
+                "ask small as actor for r, turn 2, step 1, 200 tokens, by 9002",
+            ),
+        ],
+    );
+    assert_eq!(feedback(&machine), 0);
+}
+
+#[test]
+fn a_model_that_fails_for_good_ends_the_run() {
+    check(
+        &actor(),
+        &[
+            (0, submit("r"), START),
+            (1, model_failed("r", 0), "publish r failed E2002, 0 used"),
+            (2, published("r"), ""),
+        ],
+    );
+}
+
+#[test]
+fn a_reply_out_of_turn_or_out_of_place_is_refused() {
+    check(
+        &thinker(),
+        &[
+            (0, thought("r", 0, "x"), "rejected: run r is not in work"),
+            (
+                1,
+                submit("r"),
+                "timer r at 60000
+                 ask big as thinker for r, turn 0, step 1, 200 tokens, by 9001",
+            ),
+            (2, thought("r", 1, "x"), "rejected: turn 1 is not awaited"),
+            (2, thought("r", u32::MAX, "x"), "rejected: turn 4294967295 is not awaited"),
+            (3, answer("r", 0, "x"), "rejected: the input makes no sense where the run stands"),
+            (4, thought("q", 0, "x"), "rejected: run q is not in work"),
+            (
+                5,
+                thought("r", 0, "x"),
+                "ask small as actor for r, turn 1, step 1, 200 tokens, by 9005",
+            ),
+            (6, thought("r", 0, "x"), "rejected: turn 0 is not awaited"),
+            (7, thought("r", 1, "x"), "rejected: the input makes no sense where the run stands"),
+            (8, calls("r", 1, &["look"]), r#"call look 2/0 read {"n":0}, depth 1, by 5008"#),
+            (9, thought("r", 1, "x"), "rejected: turn 1 is not awaited"),
+        ],
+    );
+}
+
+#[test]
+fn a_suspended_call_waits_for_its_answer() {
+    let rows = [
+        (0, submit("r"), START),
+        (1, suspend(1, 0), "rejected: call 1/0 is not awaited"),
+        (
+            2,
+            calls("r", 0, &["pay", "look"]),
+            r#"call pay 1/0 once {"n":0}, depth 1, by 5002
+               call look 1/1 read {"n":1}, depth 1, by 5002"#,
+        ),
+        (3, suspend(1, 0), ""),
+        (4, suspend(1, 0), "rejected: call 1/0 is not awaited"),
+        (5, done(1, 1), ""),
+    ];
+    let machine = check(&actor(), &rows);
+    assert_eq!(machine.waiting(&run("r")), Some(call(1, 0)));
+    let question = "may I?".to_owned();
+    let state = machine.view(&run("r")).unwrap().state;
+    assert_eq!(state, RunState::Waiting { call: call(1, 0), question });
+
+    let answered = (
+        6,
+        settle(1, 0, wire::CallOutcome::text("yes"), 0),
+        "ask small as actor for r, turn 1, step 2, 200 tokens, by 9006",
+    );
+    let machine = check(&actor(), &rows.into_iter().chain([answered]).collect::<Vec<_>>());
+    assert_eq!(machine.waiting(&run("r")), None);
+}
+
+#[test]
+fn the_same_call_is_refused_after_an_unknown_outcome() {
+    let machine = check(
+        &actor(),
+        &[
+            (0, submit("r"), START),
+            (1, calls("r", 0, &["pay"]), r#"call pay 1/0 once {"n":0}, depth 1, by 5001"#),
+            (2, unknown(1, 0), "ask small as actor for r, turn 1, step 2, 200 tokens, by 9002"),
+            (
+                3,
+                calls("r", 1, &["pay"]),
+                "ask small as actor for r, turn 2, step 3, 200 tokens, by 9003",
+            ),
+            // Other arguments make another call.
+            (
+                4,
+                calls("r", 2, &["look", "pay"]),
+                r#"call look 4/0 read {"n":0}, depth 1, by 5004
+                   call pay 4/1 once {"n":1}, depth 1, by 5004"#,
+            ),
+        ],
+    );
+    let (_, transcript) = machine.transcript().unwrap();
+    let Act::Calls { calls, .. } = &transcript.steps[1].acts[0] else { panic!("no calls") };
+    let result = calls[0].result.as_deref().unwrap();
+    assert!(calls[0].key.is_none() && result.contains("is not made again"), "{result}");
+}

@@ -1,0 +1,101 @@
+//! Effects as lines that can be read in a table.
+
+use wire::entry::Input;
+use wire::{CallKey, Event, EventKind};
+
+use super::team;
+use crate::effect::{CallEffect, Effect};
+
+/// Which effects become lines.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// Those that have a consequence.
+    Acts,
+    /// Events and spans too.
+    Everything,
+}
+
+pub(super) fn show(effect: &Effect, shown: Shown) -> Option<String> {
+    let line = match effect {
+        Effect::AskModel { run, turn, step, role, model, max_tokens, deadline } => {
+            format!(
+                "ask {model} as {} for {run}, turn {turn}, step {step}, {max_tokens} tokens, by {}",
+                role.as_str(),
+                deadline.as_micros() / 1000
+            )
+        }
+        Effect::Call(call) => show_call(call),
+        Effect::Abort { run, calls } => {
+            let calls: Vec<&str> = calls.iter().map(CallKey::as_str).collect();
+            format!("abort {run} [{}]", calls.join(", "))
+        }
+        Effect::Publish { reply } => {
+            let end = match &reply.error {
+                Some(error) => error.code.to_string(),
+                None => format!("{:?}", reply.output),
+            };
+            let sources: Vec<String> = reply
+                .sources
+                .iter()
+                .map(|source| format!(" {}={}", source.tool, source.status))
+                .collect();
+            let used = reply.usage.total();
+            let status = reply.status.as_str();
+            format!("publish {} {status} {end}, {used} used{}", reply.run, sources.concat())
+        }
+        Effect::SetTimer { run, at } => format!("timer {run} at {}", at.as_micros() / 1000),
+        Effect::Tell(_) | Effect::Span(_) if shown == Shown::Acts => return None,
+        Effect::Tell(event) => show_event(event),
+        Effect::Span(span) => match &span.error {
+            Some(error) => format!("span {}: {error}", span.name),
+            None => format!("span {}", span.name),
+        },
+    };
+    Some(keys(&line))
+}
+
+fn show_call(call: &CallEffect) -> String {
+    let budget = call.budget.tokens.map_or(String::new(), |tokens| format!(", {tokens} tokens"));
+    format!(
+        "call {} {} {} {}, depth {}{budget}, by {}",
+        call.name,
+        call.call,
+        call.effect.as_str(),
+        call.arguments,
+        call.depth,
+        call.deadline.as_micros() / 1000
+    )
+}
+
+fn show_event(event: &Event) -> String {
+    let what = match &event.kind {
+        EventKind::RunAccepted { input } => format!("accepted {input:?}"),
+        EventKind::RunStarted => "started".to_owned(),
+        EventKind::ModelAsked { model, .. } => format!("asked {model}"),
+        EventKind::Delta { text, .. } => format!("delta {text:?}"),
+        EventKind::Thought { text, .. } => format!("thought {text:?}"),
+        EventKind::FeedbackGiven { feedback, .. } => format!("feedback {}", feedback.code.as_str()),
+        EventKind::CallStarted { call, tool, .. } => format!("call {tool} {call}"),
+        EventKind::CallSuspended { call, question } => format!("suspended {call} {question:?}"),
+        EventKind::CallEnded { call, status, output, duration_us, .. } => {
+            format!("ended {call} {status} {output:?} after {}", duration_us / 1000)
+        }
+        EventKind::RunResumed => "resumed".to_owned(),
+        EventKind::RunEnded { status, .. } => format!("over {}", status.as_str()),
+    };
+    format!("tell {} {what}", event.id.as_deref().unwrap_or("-"))
+}
+
+/// Writes the keys of calls as `slot/index`.
+pub(super) fn keys(line: &str) -> String {
+    (0..40).flat_map(|slot| (0..6).map(move |index| (slot, index))).fold(
+        line.to_owned(),
+        |line, (slot, index)| {
+            line.replace(team::call(slot, index).as_str(), &format!("{slot}/{index}"))
+        },
+    )
+}
+
+pub(super) fn input(input: &Input) -> String {
+    keys(&format!("{input:?}"))
+}

@@ -1,0 +1,146 @@
+//! What must hold of a world that has come to rest.
+
+use std::collections::BTreeMap;
+
+use agents_core::effect::{CallEffect, Effect};
+use agents_core::invariant::{self, Record};
+use wire::run::{RunStatus, Source};
+use wire::{CallKey, EffectClass, RunId, RunReply, SessionId};
+
+use crate::team::name;
+use crate::world::{Answer, World};
+
+/// Returns the first rule that is broken.
+pub(crate) fn check(world: &World) -> Result<(), String> {
+    if let Some(broken) = &world.broken {
+        return Err(broken.clone());
+    }
+    for (session, records) in &world.disk {
+        session_holds(world, session, records).map_err(|text| format!("{session}: {text}"))?;
+    }
+    acceptances_are_durable(world)?;
+    askers_see_one_reply(world)?;
+    effects_have_entries(world)?;
+    children_answer_their_calls(world)
+}
+
+fn session_holds(world: &World, session: &SessionId, records: &[Record]) -> Result<(), String> {
+    let told = |violation: invariant::Violation| violation.to_string();
+    invariant::check(records, &world.team.plans).map_err(told)?;
+    invariant::check_at_rest(records).map_err(told)?;
+    let replayed = invariant::replayed(name("team"), session.clone(), records, &world.team.plans)
+        .map_err(told)?;
+    let live = world.session_machine(session).ok_or("the session is not in memory")?;
+    if replayed != *live {
+        return Err("the fold differs from the live machine".to_owned());
+    }
+    if !live.is_idle() {
+        return Err(format!("it is not at rest: {:?}", live.outstanding()));
+    }
+    Ok(())
+}
+
+fn acceptances_are_durable(world: &World) -> Result<(), String> {
+    for (session, run) in &world.acknowledged {
+        let records = world.disk.get(session).map(Vec::as_slice).unwrap_or_default();
+        if !invariant::accepted(records).any(|submitted| submitted.run == *run) {
+            return Err(format!("run {run} was acknowledged and is not in the journal"));
+        }
+    }
+    Ok(())
+}
+
+fn askers_see_one_reply(world: &World) -> Result<(), String> {
+    for client in &world.clients {
+        let run = &client.ask.run;
+        if client.answers.len() < 2 {
+            return Err(format!("a client of run {run} has no answer"));
+        }
+        let decided = reply_of(world, &client.ask.session, run);
+        let bytes = |reply: &RunReply| serde_json::to_string(reply).unwrap();
+        let first = client.answers.first();
+        for answer in &client.answers {
+            let fine = match (answer, first) {
+                (Answer::Conflict, Some(Answer::Conflict)) => true,
+                (Answer::Reply(reply), Some(Answer::Reply(_))) => {
+                    decided.is_some_and(|decided| bytes(decided) == bytes(reply))
+                }
+                (Answer::Reply(_) | Answer::Conflict, _) => false,
+            };
+            if !fine {
+                return Err(format!("run {run} was answered {answer:?}, after {first:?}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the reply that a session decided for a run.
+fn reply_of<'a>(world: &'a World, session: &SessionId, run: &RunId) -> Option<&'a RunReply> {
+    let records = world.disk.get(session)?;
+    records.iter().flat_map(|record| &record.effects).find_map(|effect| match effect {
+        Effect::Publish { reply } if reply.run == *run => Some(reply.as_ref()),
+        _ => None,
+    })
+}
+
+fn effects_have_entries(world: &World) -> Result<(), String> {
+    let decided: BTreeMap<&CallKey, &CallEffect> = world
+        .disk
+        .values()
+        .flat_map(|records| invariant::calls(records))
+        .map(|call| (&call.call, call))
+        .collect();
+    for (key, hit) in &world.ledger.hits {
+        let call =
+            decided.get(key).ok_or_else(|| format!("call {key} was made without an entry"))?;
+        if hit.mixed || hit.tool != call.name || hit.arguments != call.arguments {
+            return Err(format!("call {key} was made with what its entry does not say"));
+        }
+        if hit.effects > 1 {
+            return Err(format!("call {key} took effect {} times", hit.effects));
+        }
+        let source = source_of(world, &hit.session, call).ok_or("a call is in no reply")?;
+        if hit.class == EffectClass::Once && hit.effects == 1 && source.status == "error" {
+            return Err(format!("call {key} took effect and is told as an error"));
+        }
+    }
+    Ok(())
+}
+
+fn source_of<'a>(world: &'a World, session: &SessionId, call: &CallEffect) -> Option<&'a Source> {
+    reply_of(world, session, &call.run)?.sources.iter().find(|source| source.call == call.call)
+}
+
+fn children_answer_their_calls(world: &World) -> Result<(), String> {
+    for (session, records) in &world.disk {
+        for submitted in invariant::accepted(records) {
+            let Some(parent) = &submitted.parent else { continue };
+            let run = &submitted.run;
+            let above = world.disk.get(&parent.session).map(Vec::as_slice).unwrap_or_default();
+            let call = invariant::calls(above)
+                .find(|call| RunId::of_call(&call.call) == *run)
+                .ok_or_else(|| format!("run {run} was asked for by no entry"))?;
+            let asking = invariant::accepted(above)
+                .find(|above| above.run == parent.run)
+                .ok_or_else(|| format!("run {run} was asked for by no run"))?;
+            if submitted.deadline > asking.deadline {
+                return Err(format!("run {run} may outlast the run that asks for it"));
+            }
+            if submitted.budget != call.budget || parent.depth != call.depth {
+                return Err(format!("run {run} was not given what its call says"));
+            }
+            let reply = reply_of(world, session, run).ok_or("a child has no reply")?;
+            let source = source_of(world, &parent.session, call).ok_or("a call is in no reply")?;
+            let fits = match source.status.as_str() {
+                "ok" => reply.status == RunStatus::Completed && reply.output == source.output,
+                "error" if source.output.contains("E3006") => reply.status != RunStatus::Completed,
+                status => status == "error",
+            };
+            if !fits {
+                return Err(format!("call {} is told as {source:?}, not as {reply:?}", call.call));
+            }
+        }
+    }
+    Ok(())
+}

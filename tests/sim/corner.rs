@@ -1,0 +1,125 @@
+//! What schedules have to come to: rules that are checked where nothing happens hold of nothing.
+
+use std::collections::BTreeSet;
+
+use agents_core::effect::{Effect, Rejected};
+use wire::entry::Body;
+use wire::{EventKind, Input};
+
+use crate::world::World;
+
+/// Returns the corners that some schedule has to reach.
+pub(crate) fn all() -> BTreeSet<&'static str> {
+    BTreeSet::from([
+        "submitted by a client",
+        "submitted at depth 1",
+        "submitted at depth 2",
+        "model replied",
+        "call suspended",
+        "call settled",
+        "cancel requested",
+        "deadline passed",
+        "reply published",
+        "resumed and asks a model again",
+        "resumed and makes a call again",
+        "resumed and gives a call up",
+        "resumed and waits for a person",
+        "aborts calls",
+        "gives feedback",
+        "ends completed",
+        "ends cancelled E4004",
+        "ends failed E1007",
+        "ends failed E2002",
+        "ends failed E2004",
+        "ends failed E4001",
+        "ends failed E4002",
+        "ends failed E4005",
+        "call ended ok",
+        "call ended error",
+        "call ended unknown",
+        "refused as repeated",
+        "refused as conflict",
+        "refused as queue full",
+        "refused as unknown run",
+        "refused as unknown call",
+        "refused as stale turn",
+        "refused as out of place",
+        "crashed 0 times",
+        "crashed 1 times",
+        "crashed 5 times",
+    ])
+}
+
+/// Returns the corners that a world has reached.
+pub(crate) fn of(world: &World) -> Vec<String> {
+    let mut corners = vec![format!("crashed {} times", world.life)];
+    corners.extend(world.refused.iter().map(|rejected| refused(rejected).to_owned()));
+    for record in world.disk.values().flatten() {
+        let Body::Session(input) = &record.entry.body else { continue };
+        corners.push(taken(input, &record.effects));
+        corners.extend(record.effects.iter().filter_map(done));
+    }
+    corners
+}
+
+fn taken(input: &Input, effects: &[Effect]) -> String {
+    let has = |wanted: fn(&Effect) -> bool| effects.iter().any(wanted);
+    match input {
+        Input::Submitted(submitted) => match &submitted.parent {
+            Some(parent) => return format!("submitted at depth {}", parent.depth),
+            None => "submitted by a client",
+        },
+        Input::ModelReplied(_) => "model replied",
+        Input::CallSuspended { .. } => "call suspended",
+        Input::CallSettled { .. } => "call settled",
+        Input::CancelRequested { .. } => "cancel requested",
+        Input::DeadlinePassed { .. } => "deadline passed",
+        Input::ReplyPublished { .. } => "reply published",
+        Input::Resumed if has(|effect| matches!(effect, Effect::Call(_))) => {
+            "resumed and makes a call again"
+        }
+        Input::Resumed if has(ends_call) => "resumed and gives a call up",
+        Input::Resumed if has(|effect| matches!(effect, Effect::AskModel { .. })) => {
+            "resumed and asks a model again"
+        }
+        Input::Resumed => "resumed and waits for a person",
+    }
+    .to_owned()
+}
+
+fn ends_call(effect: &Effect) -> bool {
+    matches!(effect, Effect::Tell(event) if matches!(event.kind, EventKind::CallEnded { .. }))
+}
+
+fn done(effect: &Effect) -> Option<String> {
+    match effect {
+        Effect::Abort { calls, .. } if !calls.is_empty() => Some("aborts calls".to_owned()),
+        Effect::Publish { reply } => {
+            let code = reply.error.as_ref().map(|error| format!(" {}", error.code));
+            Some(format!("ends {}{}", reply.status.as_str(), code.unwrap_or_default()))
+        }
+        Effect::Tell(event) => match &event.kind {
+            EventKind::FeedbackGiven { .. } => Some("gives feedback".to_owned()),
+            EventKind::CallEnded { status, .. } => Some(format!("call ended {status}")),
+            _ => None,
+        },
+        Effect::Abort { .. }
+        | Effect::AskModel { .. }
+        | Effect::Call(_)
+        | Effect::SetTimer { .. }
+        | Effect::Span(_) => None,
+    }
+}
+
+const fn refused(rejected: &Rejected) -> &'static str {
+    match rejected {
+        Rejected::Repeated { .. } => "refused as repeated",
+        Rejected::Conflict { .. } => "refused as conflict",
+        Rejected::QueueFull { .. } => "refused as queue full",
+        Rejected::PlanUnknown => "refused as without a plan",
+        Rejected::UnknownRun { .. } => "refused as unknown run",
+        Rejected::UnknownCall { .. } => "refused as unknown call",
+        Rejected::StaleTurn { .. } => "refused as stale turn",
+        Rejected::OutOfPlace => "refused as out of place",
+    }
+}

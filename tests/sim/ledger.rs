@@ -1,0 +1,65 @@
+//! What the tools did outside, by the key of the call. It outlives every crash.
+
+use std::collections::BTreeMap;
+
+use agents_core::effect::CallEffect;
+use serde_json::Value;
+use wire::{CallKey, CallOutcome, EffectClass, ErrorCode, Name, SessionId, ToolReply};
+
+use crate::rng::Rng;
+
+/// What one key did.
+#[derive(Clone, Debug)]
+pub(crate) struct Hit {
+    pub(crate) session: SessionId,
+    pub(crate) tool: Name,
+    pub(crate) arguments: Value,
+    pub(crate) class: EffectClass,
+    /// Times that something changed outside.
+    pub(crate) effects: u32,
+    /// A request under this key differed from the first.
+    pub(crate) mixed: bool,
+    outcome: CallOutcome,
+}
+
+/// All that the tools did.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ledger {
+    pub(crate) hits: BTreeMap<CallKey, Hit>,
+}
+
+impl Ledger {
+    /// Does what a call asks for and says what the tool answers.
+    pub(crate) fn perform(
+        &mut self,
+        rng: &mut Rng,
+        session: &SessionId,
+        call: &CallEffect,
+    ) -> ToolReply {
+        let approval = call.effect == EffectClass::Once && rng.percent(10);
+        if approval || call.name.as_str() == "ask" {
+            return ToolReply::Suspended { question: "may I?".to_owned() };
+        }
+        if rng.percent(10) {
+            let outcome = CallOutcome::error(ErrorCode::ToolFailed, "nothing was done");
+            return ToolReply::Settled { outcome };
+        }
+        let serial = self.hits.len();
+        let hit = self.hits.entry(call.call.clone()).or_insert_with(|| Hit {
+            session: session.clone(),
+            tool: call.name.clone(),
+            arguments: call.arguments.clone(),
+            class: call.effect,
+            effects: 0,
+            mixed: false,
+            outcome: CallOutcome::text(format!("done {serial}")),
+        });
+        hit.mixed |= hit.tool != call.name || hit.arguments != call.arguments;
+        match call.effect {
+            EffectClass::Read => {}
+            EffectClass::Idempotent => hit.effects = 1,
+            EffectClass::Once => hit.effects += 1,
+        }
+        ToolReply::Settled { outcome: hit.outcome.clone() }
+    }
+}

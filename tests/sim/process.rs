@@ -1,0 +1,104 @@
+//! The life of the process: when it ends, what is left of the journal, how it begins again.
+
+use agents_core::session::SessionMachine;
+use wire::{Input, SessionId};
+
+use crate::node::{Node, Shell};
+use crate::team::name;
+use crate::world::{Crashes, Flaw, Position, World};
+
+impl World {
+    /// Decides where the process ends in the write that begins, if it does.
+    pub(crate) fn draw_crash(&mut self) -> Option<Position> {
+        let write = self.writes;
+        self.writes += 1;
+        match self.crashes {
+            Crashes::At(at, position) => (write == at).then_some(position),
+            Crashes::Random(0) => None,
+            Crashes::Random(left) => {
+                if !self.is_faulty() || !self.rng.percent(6) {
+                    return None;
+                }
+                self.crashes = Crashes::Random(left - 1);
+                Some(match self.rng.below(4) {
+                    0 => Position::Before,
+                    1 => Position::Unknown,
+                    2 => Position::Durable,
+                    _ => Position::Part(1 + usize::from(self.rng.percent(50))),
+                })
+            }
+        }
+    }
+
+    /// Ends the process. What is not yet durable may be so after all, unless the crash says not.
+    pub(crate) fn crash(&mut self, position: Option<Position>) {
+        self.note(|| format!("crash {position:?}"));
+        let Some(node) = self.node.take() else { return };
+        for (session, shell) in node.shells {
+            let Some(writing) = shell.writing else {
+                self.compare_with_disk(&session, &shell.machine);
+                continue;
+            };
+            let kept = match writing.crash {
+                Some(Position::Unknown) => true,
+                Some(Position::Before) => false,
+                Some(Position::Durable | Position::Part(_)) | None => self.rng.percent(30),
+            };
+            if kept {
+                self.disk.entry(session).or_default().push(writing.record);
+            }
+        }
+        self.life += 1;
+        let ms = 20 + self.rng.below(2000);
+        self.restart_after(ms);
+    }
+
+    fn compare_with_disk(&mut self, session: &SessionId, machine: &SessionMachine) {
+        if let Some(folded) = self.fold(session)
+            && folded != *machine
+        {
+            self.fail(&format!("the fold of {session} differs from the live machine"));
+        }
+    }
+
+    fn fold(&mut self, session: &SessionId) -> Option<SessionMachine> {
+        let records = self.disk.get(session).map(Vec::as_slice).unwrap_or_default();
+        let entries = records.iter().map(|record| &record.entry);
+        let plans = &self.team.plans;
+        match SessionMachine::fold(name("team"), session.clone(), entries, plans, |_, _, _| {}) {
+            Ok(machine) => Some(machine),
+            Err(error) => {
+                self.fail(&format!("{session} cannot be folded: {error}"));
+                None
+            }
+        }
+    }
+
+    pub(crate) fn restart(&mut self) {
+        self.note(|| "restart".to_owned());
+        self.node = Some(Node::default());
+        let sessions: Vec<SessionId> = self.disk.keys().cloned().collect();
+        for session in &sessions {
+            let Some(machine) = self.fold(session) else { return };
+            if let Some(node) = &mut self.node {
+                node.shells.insert(session.clone(), Shell::new(machine));
+            }
+        }
+        for session in &sessions {
+            let Some(shell) = self.shell(session) else { return };
+            let working = shell.machine.is_working();
+            if working && self.flaw != Some(Flaw::SkipsResumed) {
+                self.input(session, Input::Resumed);
+                continue;
+            }
+            if !working && self.flaw == Some(Flaw::LeavesReplies) {
+                continue;
+            }
+            let Some(shell) = self.shell(session) else { return };
+            for effect in shell.machine.outstanding() {
+                self.perform(session, effect);
+            }
+            self.work(session);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The team of the world: a lead that thinks and calls two specialists, and tools of every class.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::json;
+use wire::plan::{Dialect, Limits, Offer, Target};
+use wire::{Digest, EffectClass, Name, Plan, ToolSpec};
+
+pub(crate) fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+/// The plans by digest, and the digest of each agent's.
+#[derive(Clone, Debug)]
+pub(crate) struct Team {
+    pub(crate) plans: HashMap<Digest, Arc<Plan>>,
+    digests: HashMap<Name, Digest>,
+}
+
+impl Team {
+    pub(crate) fn new() -> Self {
+        let plans = [
+            plan("lead", Some("big"), &["look", "put", "pay", "ask", "finder", "writer"]),
+            plan("finder", Some("big"), &["look", "pay", "writer"]),
+            plan("writer", None, &["look", "put", "lead"]),
+        ];
+        let mut team = Self { plans: HashMap::new(), digests: HashMap::new() };
+        for plan in plans {
+            let (digest, _) = plan.to_bytes().unwrap();
+            team.digests.insert(plan.agent.clone(), digest);
+            team.plans.insert(digest, Arc::new(plan));
+        }
+        team
+    }
+
+    /// Returns the plan of an agent and its digest.
+    pub(crate) fn plan(&self, agent: &Name) -> (Digest, &Arc<Plan>) {
+        let digest = self.digests[agent];
+        (digest, &self.plans[&digest])
+    }
+}
+
+fn plan(agent: &str, thinker: Option<&str>, offers: &[&str]) -> Plan {
+    Plan {
+        team: name("team"),
+        agent: name(agent),
+        description: String::new(),
+        instructions: String::new(),
+        thinker: thinker.map(name),
+        actor: name("small"),
+        dialect: Dialect::Native,
+        tools: offers.iter().map(|text| offer(text)).collect(),
+        limits: Limits {
+            steps_max: 4,
+            calls_per_step_max: 3,
+            depth_max: 2,
+            tokens_max: 600,
+            reply_tokens_max: 100,
+            feedback_max: 2,
+            resumes_max: 2,
+            deadline_ms: 12_000,
+            model_timeout_ms: 4000,
+            queue_max: 1,
+            history_messages_max: 4,
+        },
+    }
+}
+
+fn offer(text: &str) -> Offer {
+    let (target, effect) = match text {
+        "look" | "ask" => (Target::Tool, EffectClass::Read),
+        "put" => (Target::Tool, EffectClass::Idempotent),
+        "pay" => (Target::Tool, EffectClass::Once),
+        _ => (Target::Agent, EffectClass::Once),
+    };
+    Offer {
+        spec: ToolSpec {
+            name: name(text),
+            description: String::new(),
+            parameters: json!({"type": "object"}),
+        },
+        target,
+        effect,
+        timeout_ms: 3000,
+    }
+}

@@ -1,0 +1,406 @@
+//! Everything around one node: the clock, the network, the clients, the models and the tools.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use agents_core::effect::{CallEffect, Rejected};
+use agents_core::invariant::Record;
+use wire::entry::{ModelOutcome, ModelReplied};
+use wire::run::{Budget, Parent};
+use wire::{
+    CallKey, CallOutcome, Input, ModelRole, Name, RunId, RunReply, SessionId, Timestamp, ToolReply,
+};
+
+use crate::ledger::Ledger;
+use crate::model;
+use crate::node::{Node, Own};
+use crate::rng::Rng;
+use crate::team::{Team, name};
+
+/// Things that may happen in one world; more means that something goes round in circles.
+const EVENTS_MAX: usize = 20_000;
+
+/// Milliseconds after which nothing is lost, repeated or crashed any more.
+const CALM_AT: u64 = 15_000;
+
+/// When the process ends: at which write of the journal, and where in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Crashes {
+    /// At random, so many times at most.
+    Random(u32),
+    /// Once, at a write counted from 0.
+    At(u64, Position),
+}
+
+/// Where in a write the process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Position {
+    /// Before the entry is durable.
+    Before,
+    /// Before anyone knows whether it is durable; it is.
+    Unknown,
+    /// When it is durable and none of its effects is performed.
+    Durable,
+    /// When so many of its effects are performed.
+    Part(usize),
+}
+
+/// A mistake that a shell could make. The checks have to find every one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    /// Effects are performed before the entry is durable.
+    EffectsFirst,
+    /// A call that must not be repeated is made again when no answer comes.
+    RepeatsOnce,
+    /// A restarted session is not told that it was restarted.
+    SkipsResumed,
+    /// A restarted session without a run in work is left alone.
+    LeavesReplies,
+    /// No timer is set.
+    NoTimers,
+    /// A repeated request begins a run under another id.
+    AcceptsTwice,
+}
+
+/// What travels between processes. It may be lost, repeated or late, and outlives a crash.
+#[derive(Clone, Debug)]
+pub(crate) enum Message {
+    Ask(Ask),
+    Cancel {
+        session: SessionId,
+        run: RunId,
+    },
+    ModelReplied {
+        session: SessionId,
+        replied: ModelReplied,
+    },
+    ToolAsked {
+        session: SessionId,
+        call: CallEffect,
+    },
+    ToolReplied {
+        session: SessionId,
+        call: CallKey,
+        reply: ToolReply,
+    },
+    /// What a person answers to a suspended call.
+    Answered {
+        session: SessionId,
+        call: CallKey,
+    },
+    Reply {
+        asker: Asker,
+        reply: Answer,
+    },
+}
+
+/// A request to an agent.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    pub(crate) session: SessionId,
+    pub(crate) run: RunId,
+    pub(crate) agent: Name,
+    pub(crate) text: String,
+    pub(crate) budget: Budget,
+    pub(crate) until: Option<Timestamp>,
+    pub(crate) parent: Option<Parent>,
+    pub(crate) asker: Asker,
+}
+
+/// Who waits for a reply.
+#[derive(Clone, Debug)]
+pub(crate) enum Asker {
+    Client(usize),
+    Call { session: SessionId, call: CallKey },
+}
+
+/// What a request comes to.
+#[derive(Clone, Debug)]
+pub(crate) enum Answer {
+    Reply(Arc<RunReply>),
+    Conflict,
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Arrives(Box<Message>),
+    /// Within the process of a life; it dies with it.
+    Own(u32, Own),
+    Restart,
+    ClientAsks(usize),
+}
+
+/// One who asks until there is an answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    pub(crate) ask: Ask,
+    pub(crate) answers: Vec<Answer>,
+    /// Waits for an answer at present.
+    asking: bool,
+}
+
+/// The world. What can happen in it follows from the seed alone.
+pub(crate) struct World {
+    pub(crate) rng: Rng,
+    pub(crate) now: u64,
+    serial: u64,
+    events: BTreeMap<(u64, u64), Event>,
+    pub(crate) team: Team,
+    pub(crate) flaw: Option<Flaw>,
+    pub(crate) crashes: Crashes,
+    pub(crate) writes: u64,
+    /// Counts the lives of the process.
+    pub(crate) life: u32,
+    pub(crate) node: Option<Node>,
+    /// The durable part of the journal, with what was decided live from each entry.
+    pub(crate) disk: BTreeMap<SessionId, Vec<Record>>,
+    pub(crate) ledger: Ledger,
+    pub(crate) clients: Vec<Client>,
+    /// Runs whose acceptance somebody was told.
+    pub(crate) acknowledged: BTreeSet<(SessionId, RunId)>,
+    /// Every input that a machine refused.
+    pub(crate) refused: Vec<Rejected>,
+    /// The first rule that was seen broken.
+    pub(crate) broken: Option<String>,
+    /// What happened, if somebody wants to know.
+    pub(crate) log: Option<Vec<String>>,
+}
+
+impl World {
+    pub(crate) fn new(team: Team, seed: u64, crashes: Crashes, flaw: Option<Flaw>) -> Self {
+        Self {
+            rng: Rng::new(seed),
+            now: 0,
+            serial: 0,
+            events: BTreeMap::new(),
+            team,
+            flaw,
+            crashes,
+            writes: 0,
+            life: 0,
+            node: Some(Node::default()),
+            disk: BTreeMap::new(),
+            ledger: Ledger::default(),
+            clients: Vec::new(),
+            acknowledged: BTreeSet::new(),
+            refused: Vec::new(),
+            broken: None,
+            log: None,
+        }
+    }
+
+    /// Lets everything happen until nothing more does, and then once more asks for every reply.
+    pub(crate) fn run(&mut self) {
+        self.arrange();
+        self.go_on();
+        for client in 0..self.clients.len() {
+            self.clients[client].asking = true;
+            self.after(0, Event::ClientAsks(client));
+        }
+        self.go_on();
+    }
+
+    fn arrange(&mut self) {
+        let runs = 1 + self.rng.below(3);
+        for number in 0..runs {
+            let session = SessionId::new(["s0", "s1"][usize::from(self.rng.percent(30))]).unwrap();
+            let agent = name(["lead", "lead", "finder", "writer"][index(self.rng.below(4))]);
+            let tokens = self.rng.percent(10).then(|| self.rng.below(200));
+            let ask = Ask {
+                session,
+                run: RunId::new(&format!("r{number}")).unwrap(),
+                agent,
+                text: format!("question {number}"),
+                budget: Budget { tokens, steps: None },
+                until: None,
+                parent: None,
+                asker: Asker::Client(self.clients.len()),
+            };
+            if self.rng.percent(20) {
+                self.add_client(ask.clone());
+            }
+            if self.rng.percent(10) {
+                self.add_client(Ask { text: "another question".to_owned(), ..ask.clone() });
+            }
+            if self.rng.percent(15) {
+                let cancel = Message::Cancel { session: ask.session.clone(), run: ask.run.clone() };
+                let ms = self.rng.below(4000);
+                self.after(ms, Event::Arrives(Box::new(cancel)));
+            }
+            self.add_client(ask);
+        }
+    }
+
+    fn add_client(&mut self, ask: Ask) {
+        let asker = Asker::Client(self.clients.len());
+        let ms = self.rng.below(3000);
+        self.after(ms, Event::ClientAsks(self.clients.len()));
+        self.clients.push(Client { ask: Ask { asker, ..ask }, answers: Vec::new(), asking: true });
+    }
+
+    fn go_on(&mut self) {
+        let mut count = 0;
+        while let Some(((at, _), event)) = self.events.pop_first() {
+            count += 1;
+            if count > EVENTS_MAX {
+                self.fail(&format!("no rest after {EVENTS_MAX} events"));
+            }
+            if self.broken.is_some() {
+                return;
+            }
+            self.now = at;
+            match event {
+                Event::Arrives(message) => self.on_message(*message),
+                Event::Own(life, own) if life == self.life => self.on_own(own),
+                Event::Own(..) => {}
+                Event::Restart => self.restart(),
+                Event::ClientAsks(client) => self.client_asks(client),
+            }
+        }
+    }
+
+    fn client_asks(&mut self, number: usize) {
+        let client = &self.clients[number];
+        if client.asking {
+            self.send(Message::Ask(client.ask.clone()), true);
+            let ms = 2000 + self.rng.below(3000);
+            self.after(ms, Event::ClientAsks(number));
+        }
+    }
+
+    fn on_message(&mut self, message: Message) {
+        match message {
+            Message::Ask(ask) => self.door(ask),
+            Message::Cancel { session, run } => {
+                if self.disk.contains_key(&session) {
+                    let reason = "enough".to_owned();
+                    self.input(&session, Input::CancelRequested { run, reason });
+                }
+            }
+            Message::ModelReplied { session, replied } => {
+                self.input(&session, Input::ModelReplied(replied));
+            }
+            Message::ToolAsked { session, call } => {
+                let reply = self.ledger.perform(&mut self.rng, &session, &call);
+                self.note(|| format!("tool {} {} says {reply:?}", call.name, call.call));
+                let call = call.call;
+                if matches!(reply, ToolReply::Suspended { .. }) && self.rng.percent(70) {
+                    let ms = 500 + self.rng.below(5000);
+                    let message =
+                        Message::Answered { session: session.clone(), call: call.clone() };
+                    self.after(ms, Event::Arrives(Box::new(message)));
+                }
+                self.send(Message::ToolReplied { session, call, reply }, true);
+            }
+            Message::ToolReplied { session, call, reply } => {
+                self.end_wait(&session, &call);
+                let input = match reply {
+                    ToolReply::Settled { outcome } => {
+                        Input::CallSettled { call, outcome, usage: wire::Usage::default() }
+                    }
+                    ToolReply::Suspended { question } => Input::CallSuspended { call, question },
+                };
+                self.input(&session, input);
+            }
+            Message::Answered { session, call } => {
+                let outcome = CallOutcome::text("yes");
+                let usage = wire::Usage::default();
+                self.input(&session, Input::CallSettled { call, outcome, usage });
+            }
+            Message::Reply { asker: Asker::Client(number), reply } => {
+                let client = &mut self.clients[number];
+                client.answers.push(reply);
+                client.asking = false;
+            }
+            Message::Reply { asker: Asker::Call { session, call }, reply } => match reply {
+                Answer::Reply(reply) => self.on_agent_replied(&session, call, &reply),
+                Answer::Conflict => self.fail("a call's own run id is taken"),
+            },
+        }
+    }
+
+    /// Asks a model. An answer that is lost is a failure by the deadline.
+    pub(crate) fn ask_model(
+        &mut self,
+        session: &SessionId,
+        (run, turn, role): (&RunId, u32, ModelRole),
+        agent: &Name,
+        deadline: Timestamp,
+    ) {
+        let plan = self.team.plan(agent).1.clone();
+        let outcome = model::reply(&mut self.rng, &plan, role);
+        let replied = |outcome: ModelOutcome| Message::ModelReplied {
+            session: session.clone(),
+            replied: ModelReplied { run: run.clone(), turn, outcome },
+        };
+        let left = deadline.ms_since(self.timestamp());
+        if self.is_faulty() && self.rng.percent(6) {
+            self.own(left, Own::Gives(replied(model::failed()).into()));
+            return;
+        }
+        let ms = self.rng.below(600).min(left);
+        self.after(ms, Event::Arrives(Box::new(replied(outcome.clone()))));
+        if self.is_faulty() && self.rng.percent(8) {
+            let again = self.rng.below(3000);
+            self.after(ms + again, Event::Arrives(Box::new(replied(outcome))));
+        }
+    }
+
+    /// Sends a message over a network that may lose it, and may repeat it if that is said.
+    pub(crate) fn send(&mut self, message: Message, repeats: bool) {
+        let faulty = self.is_faulty();
+        if faulty && self.rng.percent(10) {
+            self.note(|| format!("lost {message:?}"));
+            return;
+        }
+        if faulty && repeats && self.rng.percent(8) {
+            let ms = self.rng.below(3000);
+            self.after(ms, Event::Arrives(Box::new(message.clone())));
+        }
+        let late = faulty && self.rng.percent(10);
+        let ms = self.rng.below(if late { 4000 } else { 100 });
+        self.after(ms, Event::Arrives(Box::new(message)));
+    }
+
+    fn after(&mut self, ms: u64, event: Event) {
+        self.serial += 1;
+        self.events.insert((self.now + ms, self.serial), event);
+    }
+
+    /// Lets something happen in the process, unless it ends before.
+    pub(crate) fn own(&mut self, ms: u64, own: Own) {
+        self.after(ms, Event::Own(self.life, own));
+    }
+
+    pub(crate) fn restart_after(&mut self, ms: u64) {
+        self.after(ms, Event::Restart);
+    }
+
+    pub(crate) fn arrives(&mut self, message: Message) {
+        self.on_message(message);
+    }
+
+    pub(crate) const fn is_faulty(&self) -> bool {
+        self.now < CALM_AT
+    }
+
+    pub(crate) const fn timestamp(&self) -> Timestamp {
+        Timestamp::from_micros(self.now * 1000)
+    }
+
+    pub(crate) fn fail(&mut self, what: &str) {
+        self.note(|| format!("broken: {what}"));
+        self.broken.get_or_insert_with(|| what.to_owned());
+    }
+
+    pub(crate) fn note(&mut self, line: impl FnOnce() -> String) {
+        let now = self.now;
+        if let Some(log) = &mut self.log {
+            log.push(format!("{now} {}", line()));
+        }
+    }
+}
+
+fn index(number: u64) -> usize {
+    usize::try_from(number).unwrap()
+}

@@ -226,7 +226,7 @@ mod tests {
         let bus = Bus::local();
         let _silent = bus.subscribe("a", None).await.unwrap();
         let begun = tokio::time::Instant::now();
-        let hour = Duration::from_secs(3600);
+        let hour = Duration::from_hours(1);
         let result = bus.request("a", Headers::new(), Bytes::new(), hour).await;
         assert!(matches!(result, Err(Error::Timeout { after_ms: 3_600_000, .. })), "{result:?}");
         assert_eq!(begun.elapsed(), hour);
@@ -238,7 +238,7 @@ mod tests {
         let bus = Bus::local_with(limits);
         let _full = bus.subscribe("a", None).await.unwrap();
         bus.publish("a", Headers::new(), Bytes::new()).await.unwrap();
-        let hour = Duration::from_secs(3600);
+        let hour = Duration::from_hours(1);
         let result = bus.request("a", Headers::new(), Bytes::new(), hour).await;
         assert!(matches!(result, Err(Error::Overflow { .. })), "{result:?}");
     }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use async_nats::client::PublishErrorKind;
 use async_nats::connection::State;
 use bytes::Bytes;
 use tokio::sync::watch;
@@ -71,43 +72,64 @@ impl Nats {
     }
 
     pub(crate) async fn publish(&self, message: Message) -> Result<(), Error> {
-        self.send(&self.link(), message).await
+        self.send(message, |_, _| ()).await
     }
 
-    async fn send(&self, link: &Link, message: Message) -> Result<(), Error> {
-        let Message { subject, reply, headers, payload } = message;
-        let headers = convert::headers_out(&headers)?;
-        let timeout = || timeout(&subject, SEND_WAIT_MAX);
-        let client = &link.client;
-        let sent = async {
-            match reply {
-                Some(reply) => {
-                    client
-                        .publish_with_reply_and_headers(subject.clone(), reply, headers, payload)
-                        .await
-                }
-                None => client.publish_with_headers(subject.clone(), headers, payload).await,
-            }
-        };
-        tokio::time::timeout(SEND_WAIT_MAX, sent)
-            .await
-            .map_err(|_| timeout())?
-            .map_err(|source| Error::Nats { doing: "publish", source: source.into() })
-    }
-
-    pub(crate) async fn request(
+    /// Hands a message to the client, and to the next one should the client have ended; `address`
+    /// puts into it what depends on the client.
+    async fn send(
         &self,
         mut message: Message,
-        wait: Duration,
-    ) -> Result<Message, Error> {
+        address: impl Fn(&mut Message, &Link),
+    ) -> Result<(), Error> {
+        let sent = async {
+            loop {
+                let link = self.link();
+                address(&mut message, &link);
+                let headers = convert::headers_out(&message.headers)?;
+                let (subject, reply) = (message.subject.clone(), message.reply.clone());
+                let payload = message.payload.clone();
+                let client = &link.client;
+                let published = match reply {
+                    Some(reply) => {
+                        client
+                            .publish_with_reply_and_headers(subject, reply, headers, payload)
+                            .await
+                    }
+                    None => client.publish_with_headers(subject, headers, payload).await,
+                };
+                match published {
+                    Err(error) if error.kind() == PublishErrorKind::Send => {
+                        self.replacement(&link).await.ok_or_else(|| lost("publish"))?;
+                    }
+                    Err(error) => {
+                        return Err(Error::Nats { doing: "publish", source: error.into() });
+                    }
+                    Ok(()) => return Ok(()),
+                }
+            }
+        };
+        match tokio::time::timeout(SEND_WAIT_MAX, sent).await {
+            Ok(sent) => sent,
+            Err(_) => Err(timeout(&message.subject, SEND_WAIT_MAX)),
+        }
+    }
+
+    /// Waits for the client that takes the place of one that ended; `None` if there will be none.
+    async fn replacement(&self, ended: &Arc<Link>) -> Option<Arc<Link>> {
+        let mut links = self.link.clone();
+        let link = links.wait_for(|link| !Arc::ptr_eq(link, ended)).await.ok()?;
+        Some(link.clone())
+    }
+
+    pub(crate) async fn request(&self, message: Message, wait: Duration) -> Result<Message, Error> {
         let subject = message.subject.clone();
         let Some(mut ticket) = self.answers.wait() else {
             return Err(Error::Overflow { subject });
         };
         let answer = async {
-            let link = self.link();
-            message.reply = Some(link.inbox_of(ticket.token()));
-            self.send(&link, message).await?;
+            let token = ticket.token();
+            self.send(message, |message, link| message.reply = Some(link.inbox_of(token))).await?;
             ticket.answer().await.ok_or_else(|| lost("request"))
         };
         let answer =
@@ -140,19 +162,18 @@ impl Nats {
     /// Sends a message to our own inbox and waits for it. What the server has seen by then is
     /// everything before it; the client's own flush only empties a buffer into the socket.
     pub(crate) async fn flush(&self) -> Result<(), Error> {
-        let link = self.link();
-        let Some(mut ticket) = self.answers.wait() else {
-            return Err(Error::Overflow { subject: link.inbox.clone() });
-        };
-        let subject = link.inbox_of(ticket.token());
+        let full = || Error::Overflow { subject: self.link().inbox.clone() };
+        let mut ticket = self.answers.wait().ok_or_else(full)?;
+        let token = ticket.token();
+        let (subject, reply) = (String::new(), None);
+        let empty = Message { subject, reply, headers: Headers::new(), payload: Bytes::new() };
         let echo = async {
-            let (reply, headers, payload) = (None, Headers::new(), Bytes::new());
-            self.send(&link, Message { subject, reply, headers, payload }).await?;
+            self.send(empty, |message, link| message.subject = link.inbox_of(token)).await?;
             ticket.answer().await.ok_or_else(|| lost("flush"))
         };
         match tokio::time::timeout(FLUSH_WAIT_MAX, echo).await {
             Ok(echo) => echo.map(drop),
-            Err(_) => Err(timeout(&link.inbox, FLUSH_WAIT_MAX)),
+            Err(_) => Err(timeout(&self.link().inbox, FLUSH_WAIT_MAX)),
         }
     }
 

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::local::warn_of_loss;
 use crate::message::Message;
 use crate::nats::keeper::Link;
-use crate::nats::{Nats, OVERFLOW, convert};
+use crate::nats::{Nats, OVERFLOW, SEND_WAIT_MAX, convert, timeout};
 use crate::subscription::Subscription;
 
 /// How long a drained subscription waits for the client to end it, which takes longer only while
@@ -44,8 +44,18 @@ pub(super) async fn start(
         sender,
         lost: 0,
     };
-    let link = nats.link();
-    let source = filler.subscribe(&link).await?;
+    let mut link = nats.link();
+    let subscribed = async {
+        loop {
+            match filler.subscribe(&link).await {
+                Ok(source) => return Ok(source),
+                Err(error) => link = nats.replacement(&link).await.ok_or(error)?,
+            }
+        }
+    };
+    let source = tokio::time::timeout(SEND_WAIT_MAX, subscribed)
+        .await
+        .map_err(|_| timeout(pattern, SEND_WAIT_MAX))??;
     nats.subscribers.spawn(filler.run(link, source));
     Ok(Subscription::new(receiver, None))
 }
@@ -87,19 +97,17 @@ impl Filler {
         }
     }
 
-    /// Waits for a new client in place of one that ended.
+    /// Subscribes with the client that takes the place of one that ended.
     async fn subscribe_again(&self, ended: &Arc<Link>) -> Option<(Arc<Link>, Subscriber)> {
-        let mut links = self.nats.link.clone();
-        let mut ended = ended.clone();
+        let mut link = ended.clone();
         loop {
-            let next = tokio::select! {
-                next = links.wait_for(|link| !Arc::ptr_eq(link, &ended)) => next.ok()?.clone(),
+            link = tokio::select! {
+                link = self.nats.replacement(&link) => link?,
                 () = self.sender.closed() => return None,
                 () = self.nats.draining.cancelled() => return None,
             };
-            match self.subscribe(&next).await {
-                Ok(source) => return Some((next, source)),
-                Err(_) => ended = next,
+            if let Ok(source) = self.subscribe(&link).await {
+                return Some((link, source));
             }
         }
     }

@@ -133,6 +133,11 @@ impl Node {
             && self.fault.borrow().is_none()
     }
 
+    /// Tells whether the node is on its way to its end.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
     /// Tells others who find the data directories in use where this node can be asked.
     pub fn announce(&self, holder: &Holder) -> Result<(), Error> {
         for team in self.teams.values() {

@@ -1,0 +1,150 @@
+//! The doors: a listener, its connections, and their end.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use node::Node;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{debug, warn};
+
+use crate::connection;
+use crate::error::Error;
+use crate::guard::Guard;
+use crate::routes;
+use crate::state::Doors;
+
+/// Connections that are open at once; further ones wait to be accepted. Files that a process may
+/// have open are often 1,024 more than this or fewer.
+pub const CONNECTIONS_MAX: usize = 1024;
+
+/// The pause after a connection could not be accepted, as when the process has no file left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How the doors are opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The address to listen on; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Whether the address may be one that other machines reach. Nothing here asks who they are.
+    pub allow_remote: bool,
+    /// Names under which requests are served beside the loopback names and the address itself.
+    pub host_names: Vec<String>,
+}
+
+impl Options {
+    /// Listens on an address, under no other names, if it is a loopback address.
+    pub const fn new(listen: SocketAddr) -> Self {
+        Self { listen, allow_remote: false, host_names: Vec::new() }
+    }
+}
+
+/// The open doors of a node.
+///
+/// They close when this is dropped; [`stop`](Self::stop) closes them in order.
+#[derive(Debug)]
+pub struct Gateway {
+    addr: SocketAddr,
+    closing: CancellationToken,
+    ending: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Gateway {
+    /// Opens the doors of a node.
+    pub async fn start(node: Arc<Node>, options: Options) -> Result<Self, Error> {
+        let listen = options.listen;
+        if !listen.ip().is_loopback() && !options.allow_remote {
+            return Err(Error::NotLoopback(listen));
+        }
+        let failed = |source| Error::Listen { addr: listen, source };
+        let listener = TcpListener::bind(listen).await.map_err(failed)?;
+        let addr = listener.local_addr().map_err(failed)?;
+        let closing = CancellationToken::new();
+        let ending = CancellationToken::new();
+        let tasks = TaskTracker::new();
+        let doors = Doors::new(node, closing.clone());
+        let guard = Guard::new(addr, &options.host_names);
+        let accepting = Accepting {
+            listener,
+            router: routes::router(doors, guard),
+            places: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            closing: closing.clone(),
+            ending: ending.clone(),
+            tasks: tasks.clone(),
+        };
+        tasks.spawn(accepting.run());
+        Ok(Self { addr, closing, ending, tasks })
+    }
+
+    /// Returns the address that is listened on.
+    pub const fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Takes no new requests, ends the event streams, and gives requests in work some time.
+    pub async fn stop(self, grace: Duration) {
+        self.closing.cancel();
+        self.tasks.close();
+        if timeout(grace, self.tasks.wait()).await.is_err() {
+            warn!(connections = self.tasks.len(), "connections cut, their time is over");
+            self.ending.cancel();
+            self.tasks.wait().await;
+        }
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.closing.cancel();
+        self.ending.cancel();
+    }
+}
+
+struct Accepting {
+    listener: TcpListener,
+    router: Router,
+    places: Arc<Semaphore>,
+    closing: CancellationToken,
+    ending: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Accepting {
+    async fn run(self) {
+        while let Some(Some((stream, place))) =
+            self.closing.run_until_cancelled(self.accept()).await
+        {
+            let serving = connection::serve(stream, self.router.clone(), self.closing.clone());
+            let ending = self.ending.clone();
+            self.tasks.spawn(async move {
+                ending.run_until_cancelled(serving).await;
+                drop(place);
+            });
+        }
+    }
+
+    /// Waits for a place, then for a connection; `None` never comes while the doors are open.
+    async fn accept(&self) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+        let place = self.places.clone().acquire_owned().await.ok()?;
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, _)) => {
+                    if let Err(error) = stream.set_nodelay(true) {
+                        debug!(%error, "connection stays with delayed writes");
+                    }
+                    return Some((stream, place));
+                }
+                Err(error) => {
+                    debug!(%error, "connection not accepted");
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+}

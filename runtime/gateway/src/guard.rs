@@ -1,0 +1,143 @@
+//! Lets in only requests that were meant for this door.
+//!
+//! A page in a browser can make its own name resolve to a loopback address and then talk to this
+//! server as if it were its own. Such a request carries that name as its host; one that goes to
+//! the address directly carries the page's origin. Neither is served.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::Next;
+use axum::response::Response;
+
+use crate::refusal::Refusal;
+use crate::state::shown;
+
+/// The names under which the doors may be asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Guard {
+    listen: IpAddr,
+    names: Arc<[String]>,
+}
+
+impl Guard {
+    /// Allows the loopback names, the address that is listened on, and some names more.
+    pub(crate) fn new(listen: SocketAddr, names: &[String]) -> Self {
+        Self { listen: listen.ip(), names: names.into() }
+    }
+
+    fn admits(&self, authority: &str) -> bool {
+        let Some(host) = host_of(authority) else { return false };
+        if let Ok(ip) = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
+            // Nobody can make a page of theirs come from a bare address that is not theirs.
+            return ip.is_loopback() || ip == self.listen || self.listen.is_unspecified();
+        }
+        host.eq_ignore_ascii_case("localhost")
+            || self.names.iter().any(|name| name.eq_ignore_ascii_case(host))
+    }
+
+    fn check(&self, request: &Request) -> Result<(), Refusal> {
+        let text = |name| request.headers().get(name).map(|value| value.to_str().unwrap_or(""));
+        let host = text(header::HOST);
+        let target = request.uri().authority().map(axum::http::uri::Authority::as_str);
+        let several = request.headers().get_all(header::HOST).iter().nth(1).is_some();
+        let foreign =
+            [host, target].into_iter().flatten().find(|authority| !self.admits(authority));
+        if let Some(foreign) = foreign {
+            let text = format!("{} is not served here; ask for the address itself", shown(foreign));
+            return Err(Refusal::with_status(StatusCode::MISDIRECTED_REQUEST, text));
+        }
+        let (Some(host), false) = (host.or(target), several) else {
+            let text = "the request has not exactly one host header";
+            return Err(Refusal::with_status(StatusCode::BAD_REQUEST, text));
+        };
+        match text(header::ORIGIN) {
+            None => Ok(()),
+            Some(origin) if is_same_origin(origin, host) => Ok(()),
+            Some(origin) => {
+                let text = format!("pages of {} may not ask here", shown(origin));
+                Err(Refusal::with_status(StatusCode::FORBIDDEN, text))
+            }
+        }
+    }
+}
+
+/// Serves a request if it was meant for this door.
+pub(crate) async fn check(
+    State(guard): State<Guard>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
+    guard.check(&request)?;
+    Ok(next.run(request).await)
+}
+
+/// Cuts the port off an authority; `None` if it is not of the form `host` or `host:port`.
+fn host_of(authority: &str) -> Option<&str> {
+    let end = match authority.strip_prefix('[') {
+        Some(_) => authority.find(']')? + 1,
+        None => authority.find(':').unwrap_or(authority.len()),
+    };
+    let (host, port) = authority.split_at_checked(end)?;
+    let is_port = |port: &str| port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit());
+    let port_fits = port.is_empty() || port.strip_prefix(':').is_some_and(is_port);
+    (port_fits && !host.is_empty()).then_some(host)
+}
+
+fn is_same_origin(origin: &str, host: &str) -> bool {
+    let scheme = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    scheme.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_names_are_served() {
+        let loopback: SocketAddr = "127.0.0.1:8787".parse().unwrap();
+        let everywhere: SocketAddr = "0.0.0.0:8787".parse().unwrap();
+        let cases = [
+            (loopback, "127.0.0.1:8787", true),
+            (loopback, "127.0.0.1", true),
+            (loopback, "127.9.9.9:1", true),
+            (loopback, "localhost:8787", true),
+            (loopback, "LOCALHOST", true),
+            (loopback, "[::1]:8787", true),
+            (loopback, "callboard.internal", true),
+            (loopback, "10.0.0.7:8787", false),
+            (everywhere, "10.0.0.7:8787", true),
+            (everywhere, "evil.example", false),
+            (loopback, "evil.example:8787", false),
+            (loopback, "localhost.evil.example", false),
+            (loopback, "127.0.0.1.evil.example", false),
+            (loopback, "localhost:8787@evil.example", false),
+            (loopback, "user@localhost", false),
+            (loopback, "[::1", false),
+            (loopback, "[::1]x", false),
+            (loopback, "", false),
+            (loopback, ":8787", false),
+        ];
+        for (listen, host, expected) in cases {
+            let guard = Guard::new(listen, &["callboard.internal".to_owned()]);
+            assert_eq!(guard.admits(host), expected, "{host:?} at {listen}");
+        }
+    }
+
+    #[test]
+    fn origins_are_compared_whole() {
+        let cases = [
+            ("http://127.0.0.1:8787", true),
+            ("http://127.0.0.1:8788", false),
+            ("http://127.0.0.1", false),
+            ("http://evil.example", false),
+            ("null", false),
+            ("", false),
+        ];
+        for (origin, expected) in cases {
+            assert_eq!(is_same_origin(origin, "127.0.0.1:8787"), expected, "{origin:?}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Look-ups: the node, its teams, and what their stores hold.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use node::TeamHandle;
+use serde::Deserialize;
+use store::Store;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+use wire::{ErrorCode, SessionId};
+
+use crate::refusal::Refusal;
+use crate::state::{Doors, Query, Segments, shown};
+use crate::view;
+use crate::view::{
+    AgentView, FactList, Readiness, RunList, SessionList, SessionView, StoreCheck, TeamList,
+    TeamView, ToolView, TraceList, TraceView,
+};
+
+/// How many rows a list has unless the request says otherwise: what fits on a screen or two.
+pub const LIST_DEFAULT: usize = 50;
+
+/// The longest time for a look-up in the store.
+pub const LOOKUP_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The query of a list.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Limit {
+    limit: Option<usize>,
+}
+
+impl Limit {
+    fn rows(&self) -> usize {
+        self.limit.unwrap_or(LIST_DEFAULT)
+    }
+}
+
+/// The query of a search.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Search {
+    #[serde(default)]
+    query: String,
+    limit: Option<usize>,
+}
+
+pub(crate) async fn health() -> &'static str {
+    "ok\n"
+}
+
+pub(crate) async fn ready(State(doors): State<Doors>) -> (StatusCode, Json<Readiness>) {
+    let node = &doors.node;
+    let readiness = Readiness {
+        ready: node.is_ready() && !doors.closing.is_cancelled(),
+        draining: node.is_draining() || doors.closing.is_cancelled(),
+        bus_connected: node.bus().is_connected(),
+        teams: node.teams().map(|team| team.team().name.clone()).collect(),
+    };
+    let status = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(readiness))
+}
+
+pub(crate) async fn teams(State(doors): State<Doors>) -> Json<TeamList> {
+    Json(TeamList { teams: doors.node.teams().map(team_view).collect() })
+}
+
+pub(crate) async fn runs(
+    State(doors): State<Doors>,
+    Segments(team): Segments<String>,
+    Query(limit): Query<Limit>,
+) -> Result<Json<RunList>, Refusal> {
+    look_up(doors.team(&team)?, move |store| view::runs(store, limit.rows())).await.map(Json)
+}
+
+pub(crate) async fn sessions(
+    State(doors): State<Doors>,
+    Segments(team): Segments<String>,
+    Query(limit): Query<Limit>,
+) -> Result<Json<SessionList>, Refusal> {
+    look_up(doors.team(&team)?, move |store| view::sessions(store, limit.rows())).await.map(Json)
+}
+
+pub(crate) async fn session(
+    State(doors): State<Doors>,
+    Segments((team, session)): Segments<(String, String)>,
+) -> Result<Json<SessionView>, Refusal> {
+    let team = doors.team(&team)?;
+    let unknown = || {
+        let text = format!("no session {} is known", shown(&session));
+        Refusal::new(ErrorCode::UnknownSession, text)
+    };
+    let id = SessionId::new(&session).map_err(|_| unknown())?;
+    let asked = id.clone();
+    let found = look_up(team, move |store| view::session(store, &asked)).await?;
+    let mut found = found.ok_or_else(unknown)?;
+    found.complete(&team.events(&id, None).await?);
+    Ok(Json(found))
+}
+
+pub(crate) async fn traces(
+    State(doors): State<Doors>,
+    Segments(team): Segments<String>,
+    Query(limit): Query<Limit>,
+) -> Result<Json<TraceList>, Refusal> {
+    look_up(doors.team(&team)?, move |store| view::traces(store, limit.rows())).await.map(Json)
+}
+
+pub(crate) async fn trace(
+    State(doors): State<Doors>,
+    Segments((team, trace)): Segments<(String, String)>,
+) -> Result<Json<TraceView>, Refusal> {
+    let asked = trace.clone();
+    let found = look_up(doors.team(&team)?, move |store| view::trace(store, &asked)).await?;
+    found.map(Json).ok_or_else(|| {
+        let text = format!("no trace, and no run with a trace, is known as {}", shown(&trace));
+        Refusal::new(ErrorCode::UnknownRun, text)
+    })
+}
+
+pub(crate) async fn memory(
+    State(doors): State<Doors>,
+    Segments(team): Segments<String>,
+    Query(search): Query<Search>,
+) -> Result<Json<FactList>, Refusal> {
+    let limit = search.limit.unwrap_or(LIST_DEFAULT);
+    let found = move |store: &Store| view::memory(store, &search.query, limit);
+    look_up(doors.team(&team)?, found).await.map(Json)
+}
+
+pub(crate) async fn verify(
+    State(doors): State<Doors>,
+    Segments(team): Segments<String>,
+) -> Result<Json<StoreCheck>, Refusal> {
+    let team = doors.team(&team)?;
+    let damaged = team.journal().damaged().into_iter().map(|(session, _)| session).collect();
+    look_up(team, move |store| view::check(store, damaged)).await.map(Json)
+}
+
+/// Reads the store, which then shows everything that was committed before.
+pub(crate) async fn look_up<T: Send + 'static>(
+    team: &TeamHandle,
+    read: impl FnOnce(&Store) -> Result<T, store::Error> + Send + 'static,
+) -> Result<T, Refusal> {
+    let reading = async {
+        team.settle().await;
+        let store = team.store().clone();
+        spawn_blocking(move || read(&store)).await
+    };
+    match timeout(LOOKUP_TIMEOUT, reading).await {
+        Ok(Ok(found)) => Ok(found?),
+        Ok(Err(_)) => Err(Refusal::new(ErrorCode::Unavailable, "the look-up was given up")),
+        Err(_) => {
+            let text = format!("the look-up took more than {} s", LOOKUP_TIMEOUT.as_secs());
+            Err(Refusal::new(ErrorCode::DeadlineExceeded, text))
+        }
+    }
+}
+
+fn team_view(team: &TeamHandle) -> TeamView {
+    let team = team.team();
+    let tools = team.tools.values().map(|tool| ToolView {
+        name: tool.offer.spec.name.clone(),
+        description: tool.offer.spec.description.clone(),
+        effect: tool.offer.effect,
+        parameters: tool.offer.spec.parameters.clone(),
+    });
+    TeamView {
+        name: team.name.clone(),
+        description: team.description.clone(),
+        entry: team.entry.clone(),
+        agents: team.agents.values().map(AgentView::from).collect(),
+        tools: tools.collect(),
+        models: team.models.keys().cloned().collect(),
+    }
+}

@@ -1,0 +1,154 @@
+//! What a client is told when there is nothing else to tell: a status and an error body.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use wire::error::ErrorBody;
+use wire::{ErrorCode, WireError};
+
+/// An error on its way to the client.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    status: StatusCode,
+    error: WireError,
+}
+
+impl Refusal {
+    /// Makes a refusal whose status follows from the code.
+    pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        WireError::new(code, message).into()
+    }
+
+    /// Makes a refusal for what concerns HTTP alone and so has no code of its own.
+    pub(crate) fn with_status(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, error: WireError::new(ErrorCode::BadRequest, message) }
+    }
+
+    /// Says when to come again.
+    pub(crate) fn retry_after(mut self, ms: u64) -> Self {
+        self.error.retry_after_ms = Some(ms);
+        self
+    }
+
+    /// Returns the code.
+    #[cfg(test)]
+    pub(crate) const fn code(&self) -> ErrorCode {
+        self.error.code
+    }
+}
+
+impl From<WireError> for Refusal {
+    fn from(error: WireError) -> Self {
+        Self { status: status_of(error.code), error }
+    }
+}
+
+impl From<bus::Error> for Refusal {
+    fn from(error: bus::Error) -> Self {
+        error.to_wire().into()
+    }
+}
+
+impl From<store::Error> for Refusal {
+    fn from(error: store::Error) -> Self {
+        let code = match error {
+            store::Error::AmbiguousTrace { .. } => ErrorCode::BadRequest,
+            _ => ErrorCode::StorageFailed,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let retry_after = self.error.retry_after_ms;
+        let body = Json(ErrorBody { error: self.error });
+        let mut response = (self.status, body).into_response();
+        if let Some(ms) = retry_after {
+            let seconds = HeaderValue::from(ms.div_ceil(1000).max(1));
+            response.headers_mut().insert(header::RETRY_AFTER, seconds);
+        }
+        response
+    }
+}
+
+/// Returns the status of a refusal with some code.
+pub(crate) const fn status_of(code: ErrorCode) -> StatusCode {
+    use ErrorCode as Code;
+    match code {
+        Code::BadRequest => StatusCode::BAD_REQUEST,
+        Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::UnknownAgent | Code::UnknownRun | Code::UnknownSession | Code::UnknownTool => {
+            StatusCode::NOT_FOUND
+        }
+        Code::RunConflict | Code::NotWaiting | Code::Cancelled => StatusCode::CONFLICT,
+        Code::Overloaded => StatusCode::TOO_MANY_REQUESTS,
+        Code::InvalidArguments
+        | Code::StepLimit
+        | Code::BudgetExceeded
+        | Code::DepthExceeded
+        | Code::CallLimit => StatusCode::UNPROCESSABLE_ENTITY,
+        Code::DeadlineExceeded | Code::ToolTimeout => StatusCode::GATEWAY_TIMEOUT,
+        Code::ModelRefused
+        | Code::ModelUnavailable
+        | Code::ReplyUnusable
+        | Code::ModelProtocol
+        | Code::ToolFailed
+        | Code::AgentFailed => StatusCode::BAD_GATEWAY,
+        Code::Unavailable
+        | Code::ToolUnavailable
+        | Code::DataInUse
+        | Code::NatsUnavailable
+        | Code::NatsTooOld => StatusCode::SERVICE_UNAVAILABLE,
+        Code::PrefixUnknown
+        | Code::ResumedTooOften
+        | Code::JournalDamaged
+        | Code::StorageFailed
+        | Code::SessionDamaged
+        | Code::Internal
+        | Code::ConfigInvalid
+        | Code::FileUnreadable
+        | Code::SecretMissing => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_its_status() {
+        let expected = [
+            (400, "E1001"),
+            (404, "E1003 E1004 E1009 E3001"),
+            (409, "E1005 E1010 E4004"),
+            (413, "E1002"),
+            (422, "E3002 E4001 E4002 E4003 E4006"),
+            (429, "E1006"),
+            (500, "E2003 E4005 E5002 E5003 E5006 E5007 E6001 E6002 E6003"),
+            (502, "E2001 E2002 E2004 E2005 E3003 E3006"),
+            (503, "E1008 E3005 E5001 E5004 E5005"),
+            (504, "E1007 E3004"),
+        ];
+        let mut listed = 0;
+        for (status, codes) in expected {
+            for code in codes.split(' ') {
+                let code: ErrorCode = code.parse().unwrap();
+                assert_eq!(status_of(code).as_u16(), status, "{code}");
+                listed += 1;
+            }
+        }
+        assert_eq!(listed, ErrorCode::ALL.len(), "a code without a status");
+    }
+
+    #[test]
+    fn advice_to_come_again_is_in_whole_seconds() {
+        for (ms, seconds) in [(None, None), (Some(1), Some("1")), (Some(1001), Some("2"))] {
+            let error = Refusal::new(ErrorCode::Overloaded, "full");
+            let error = ms.into_iter().fold(error, Refusal::retry_after);
+            let response = error.into_response();
+            let header = response.headers().get(header::RETRY_AFTER);
+            assert_eq!(header.map(|value| value.to_str().unwrap()), seconds);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What the handlers of all routes share.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, Path};
+use axum::http::request::Parts;
+use node::{Node, TeamHandle};
+use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use wire::{ErrorCode, RunId};
+
+use crate::events::STREAMS_MAX;
+use crate::refusal::Refusal;
+
+/// The node behind the doors, and what bounds the way to it.
+#[derive(Clone)]
+pub(crate) struct Doors {
+    pub(crate) node: Arc<Node>,
+    /// Places for event streams.
+    pub(crate) streams: Arc<Semaphore>,
+    /// Cancelled when the doors close.
+    pub(crate) closing: CancellationToken,
+}
+
+impl Doors {
+    pub(crate) fn new(node: Arc<Node>, closing: CancellationToken) -> Self {
+        Self { node, streams: Arc::new(Semaphore::new(STREAMS_MAX)), closing }
+    }
+
+    /// Returns a team by the name in a path.
+    pub(crate) fn team(&self, name: &str) -> Result<&TeamHandle, Refusal> {
+        self.node.team(name).ok_or_else(|| {
+            let text = format!("no team {} is served here; GET /v1/teams lists them", shown(name));
+            Refusal::new(ErrorCode::UnknownAgent, text)
+        })
+    }
+}
+
+/// Reads a run id out of a path.
+pub(crate) fn run_id(text: &str) -> Result<RunId, Refusal> {
+    RunId::new(text).map_err(|error| {
+        Refusal::new(ErrorCode::BadRequest, format!("{} is no run id: {error}", shown(text)))
+    })
+}
+
+/// Quotes a text of the client's, cut to what fits into a message.
+pub(crate) fn shown(text: &str) -> String {
+    format!("{:?}", text.chars().take(80).collect::<String>())
+}
+
+/// The parameters in a path; unlike axum's own, it refuses in our form.
+pub(crate) struct Segments<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Segments<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let Path(values) = Path::<T>::from_request_parts(parts, state).await.map_err(|error| {
+            Refusal::new(ErrorCode::BadRequest, format!("the path cannot be read: {error}"))
+        })?;
+        Ok(Self(values))
+    }
+}
+
+/// The query of a request; unlike axum's own, it refuses in our form.
+pub(crate) struct Query<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let query = axum::extract::Query::<T>::from_request_parts(parts, state).await;
+        let axum::extract::Query(values) = query.map_err(|error| {
+            let text = format!("the query cannot be read: {}", error.body_text());
+            Refusal::new(ErrorCode::BadRequest, text)
+        })?;
+        Ok(Self(values))
+    }
+}

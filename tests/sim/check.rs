@@ -7,8 +7,9 @@ use agents_core::invariant::{self, Record};
 use wire::run::{RunStatus, Source};
 use wire::{CallKey, EffectClass, RunId, RunReply, SessionId};
 
+use crate::message::Answer;
 use crate::team::name;
-use crate::world::{Answer, World};
+use crate::world::World;
 
 /// Returns the first rule that is broken.
 pub(crate) fn check(world: &World) -> Result<(), String> {

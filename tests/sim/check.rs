@@ -7,8 +7,9 @@ use agents_core::invariant::{self, Record};
 use wire::run::{RunStatus, Source};
 use wire::{CallKey, EffectClass, RunId, RunReply, SessionId};
 
+use crate::message::Answer;
 use crate::team::name;
-use crate::world::{Answer, World};
+use crate::world::World;
 
 /// Returns the first rule that is broken.
 pub(crate) fn check(world: &World) -> Result<(), String> {
@@ -57,18 +58,19 @@ fn askers_see_one_reply(world: &World) -> Result<(), String> {
             return Err(format!("a client of run {run} has no answer"));
         }
         let decided = reply_of(world, &client.ask.session, run);
+        let records = world.disk.get(&client.ask.session).map(Vec::as_slice).unwrap_or_default();
+        let accepted = invariant::accepted(records).find(|submitted| submitted.run == *run);
+        let is_own = accepted.is_some_and(|accepted| accepted.text == client.ask.text);
         let bytes = |reply: &RunReply| serde_json::to_string(reply).unwrap();
-        let first = client.answers.first();
         for answer in &client.answers {
-            let fine = match (answer, first) {
-                (Answer::Conflict, Some(Answer::Conflict)) => true,
-                (Answer::Reply(reply), Some(Answer::Reply(_))) => {
-                    decided.is_some_and(|decided| bytes(decided) == bytes(reply))
+            let fine = match answer {
+                Answer::Conflict => !is_own,
+                Answer::Reply(reply) => {
+                    is_own && decided.is_some_and(|decided| bytes(decided) == bytes(reply))
                 }
-                (Answer::Reply(_) | Answer::Conflict, _) => false,
             };
             if !fine {
-                return Err(format!("run {run} was answered {answer:?}, after {first:?}"));
+                return Err(format!("run {run} was answered {answer:?}, not {decided:?}"));
             }
         }
     }

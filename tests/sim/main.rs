@@ -15,6 +15,7 @@
 mod check;
 mod corner;
 mod ledger;
+mod message;
 mod model;
 mod node;
 mod process;

@@ -17,8 +17,9 @@ use wire::{
     TraceContext, Usage,
 };
 
+use crate::message::{Answer, Ask, Asker, Message};
 use crate::team::name;
-use crate::world::{Answer, Ask, Asker, Flaw, Message, Position, World};
+use crate::world::{Flaw, Position, World};
 
 /// Milliseconds after which a request that may be repeated is sent again.
 const AGAIN_MS: u64 = 1200;

@@ -1,17 +1,15 @@
 //! Everything around one node: the clock, the network, the clients, the models and the tools.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use agents_core::effect::{CallEffect, Rejected};
+use agents_core::effect::Rejected;
 use agents_core::invariant::Record;
 use wire::entry::{ModelOutcome, ModelReplied};
-use wire::run::{Budget, Parent};
-use wire::{
-    CallKey, CallOutcome, Input, ModelRole, Name, RunId, RunReply, SessionId, Timestamp, ToolReply,
-};
+use wire::run::Budget;
+use wire::{CallOutcome, Input, ModelRole, Name, RunId, SessionId, Timestamp, ToolReply};
 
 use crate::ledger::Ledger;
+use crate::message::{Answer, Ask, Asker, Message};
 use crate::model;
 use crate::node::{Node, Own};
 use crate::rng::Rng;
@@ -60,65 +58,6 @@ pub(crate) enum Flaw {
     NoTimers,
     /// A repeated request begins a run under another id.
     AcceptsTwice,
-}
-
-/// What travels between processes. It may be lost, repeated or late, and outlives a crash.
-#[derive(Clone, Debug)]
-pub(crate) enum Message {
-    Ask(Ask),
-    Cancel {
-        session: SessionId,
-        run: RunId,
-    },
-    ModelReplied {
-        session: SessionId,
-        replied: ModelReplied,
-    },
-    ToolAsked {
-        session: SessionId,
-        call: CallEffect,
-    },
-    ToolReplied {
-        session: SessionId,
-        call: CallKey,
-        reply: ToolReply,
-    },
-    /// What a person answers to a suspended call.
-    Answered {
-        session: SessionId,
-        call: CallKey,
-    },
-    Reply {
-        asker: Asker,
-        reply: Answer,
-    },
-}
-
-/// A request to an agent.
-#[derive(Clone, Debug)]
-pub(crate) struct Ask {
-    pub(crate) session: SessionId,
-    pub(crate) run: RunId,
-    pub(crate) agent: Name,
-    pub(crate) text: String,
-    pub(crate) budget: Budget,
-    pub(crate) until: Option<Timestamp>,
-    pub(crate) parent: Option<Parent>,
-    pub(crate) asker: Asker,
-}
-
-/// Who waits for a reply.
-#[derive(Clone, Debug)]
-pub(crate) enum Asker {
-    Client(usize),
-    Call { session: SessionId, call: CallKey },
-}
-
-/// What a request comes to.
-#[derive(Clone, Debug)]
-pub(crate) enum Answer {
-    Reply(Arc<RunReply>),
-    Conflict,
 }
 
 #[derive(Clone, Debug)]

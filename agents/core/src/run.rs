@@ -255,6 +255,10 @@ impl Run {
     pub(crate) fn on_resumed(&mut self, effects: &mut Effects) {
         self.resumes_total += 1;
         effects.tell(&self.submitted, EventKind::RunResumed);
+        if self.is_late(effects.now()) {
+            self.end_early(late(), effects);
+            return;
+        }
         // A run that does nothing but wait for people is not what ended the process.
         if !self.waits_for_people_only() {
             self.resumes += 1;
@@ -325,10 +329,9 @@ impl Run {
         self.submitted.budget.steps.map_or(limit, |steps| steps.min(limit))
     }
 
-    /// Tokens that are neither used nor set aside.
+    /// Tokens that are not used. Where this counts no call is under way, so none are set aside.
     fn tokens_left(&self) -> u64 {
-        let reserved: u64 = self.pending.iter().map(|pending| pending.reserve).sum();
-        self.tokens_max().saturating_sub(self.usage.total()).saturating_sub(reserved)
+        self.tokens_max().saturating_sub(self.usage.total())
     }
 
     /// Tells whether the deadline is past, so that nothing more may be begun.

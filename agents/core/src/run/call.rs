@@ -192,7 +192,7 @@ impl Run {
         let deadline = self.submitted.deadline;
         let kept = (deadline.ms_since(now) / PARENT_RESERVE_SHARE).max(PARENT_RESERVE_MS_MIN);
         let latest = deadline.as_micros().saturating_sub(kept.saturating_mul(1000));
-        Timestamp::from_micros(latest).max(now).min(now.plus_ms(timeout_ms)).min(deadline)
+        Timestamp::from_micros(latest).max(now).min(now.plus_ms(timeout_ms))
     }
 
     /// Gives the calls that are made again their time again.

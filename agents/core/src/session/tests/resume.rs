@@ -211,3 +211,26 @@ fn a_reply_is_said_again_until_it_is_handed_over() {
     ];
     assert!(!check(&actor(), &next).is_idle());
 }
+
+#[test]
+fn a_run_whose_time_passed_meanwhile_is_over() {
+    check(
+        &actor(),
+        &[
+            (0, submit("r"), START),
+            (
+                1,
+                calls("r", 0, &["look", "pay"]),
+                r#"call look 1/0 read {"n":0}, depth 1, by 5001
+               call pay 1/1 once {"n":1}, depth 1, by 5001"#,
+            ),
+            (2, suspend(1, 1), ""),
+            (
+                60_000,
+                Resumed,
+                "abort r [1/0, 1/1]
+                 publish r failed E1007, 10 used look=error pay=error",
+            ),
+        ],
+    );
+}

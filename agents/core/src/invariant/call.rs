@@ -1,0 +1,78 @@
+//! Rules of calls: one outcome each, and no repetition of what must not be repeated.
+
+use std::collections::{HashMap, HashSet};
+
+use wire::{CallKey, EffectClass, EventKind, RunId};
+
+use super::{Record, Violation, calls};
+use crate::effect::Effect;
+
+/// Checks that every call is begun once, made after that, and answered once by the end of its run.
+pub fn calls_answered_once(records: &[Record]) -> Result<(), Violation> {
+    // How often each call that is under way, or was, has been answered.
+    let mut answers: HashMap<&CallKey, (&RunId, usize)> = HashMap::new();
+    for effect in records.iter().flat_map(|record| &record.effects) {
+        match effect {
+            Effect::Call(made) if !answers.contains_key(&made.call) => {
+                return Err(Violation::NotBegun { call: made.call.clone() });
+            }
+            Effect::Tell(event) => match &event.kind {
+                EventKind::CallStarted { call, .. } => {
+                    let begun = answers.insert(call, (&event.run, 0));
+                    if begun.is_some() {
+                        return Err(Violation::NotBegun { call: call.clone() });
+                    }
+                }
+                EventKind::CallEnded { call, .. } => match answers.get_mut(call) {
+                    Some((_, times @ 0)) => *times = 1,
+                    Some(_) | None => {
+                        return Err(Violation::AnsweredNotOnce { call: call.clone(), times: 2 });
+                    }
+                },
+                EventKind::RunEnded { .. } => {
+                    let open = answers.iter().find(|(_, (run, n))| *run == &event.run && *n == 0);
+                    if let Some((call, _)) = open {
+                        return Err(Violation::AnsweredNotOnce { call: (*call).clone(), times: 0 });
+                    }
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a call that must not be repeated is made at most once, restarts included (I3).
+pub fn once_made_once(records: &[Record]) -> Result<(), Violation> {
+    let mut made: HashSet<&CallKey> = HashSet::new();
+    for call in calls(records) {
+        if call.effect == EffectClass::Once && !made.insert(&call.call) {
+            return Err(Violation::OnceRepeated { call: call.call.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// Checks that no run makes a call again whose outcome it knows to be unknown.
+pub fn unknown_not_repeated(records: &[Record]) -> Result<(), Violation> {
+    let mut made = HashMap::new();
+    let mut unknown = Vec::new();
+    for effect in records.iter().flat_map(|record| &record.effects) {
+        let Effect::Tell(event) = effect else { continue };
+        match &event.kind {
+            EventKind::CallStarted { call, tool, arguments, .. } => {
+                let what = (&event.run, tool, arguments);
+                if unknown.contains(&what) {
+                    return Err(Violation::UnknownRepeated { call: call.clone() });
+                }
+                made.insert(call, what);
+            }
+            EventKind::CallEnded { call, status, .. } if status == "unknown" => {
+                unknown.extend(made.get(call).copied());
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

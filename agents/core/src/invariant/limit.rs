@@ -1,0 +1,116 @@
+//! Rules of what a run may use: tokens, time, depth.
+
+use std::collections::HashMap;
+
+use wire::entry::ModelOutcome;
+use wire::plan::Target;
+use wire::{CallKey, Input, RunId, Timestamp};
+
+use super::{Record, Violation, accepted, calls, input};
+use crate::effect::Effect;
+use crate::session::Plans;
+
+/// What is known of the tokens of a run.
+struct Account {
+    limit: u64,
+    used: u64,
+    reserved: HashMap<CallKey, u64>,
+}
+
+/// Checks that nothing is begun that the run cannot pay: at each beginning, what is used and what
+/// is set aside lie within the limit (I7). What a model turn costs is only known after it, so a
+/// called agent may use more than was set aside for it by what its last turn reads.
+pub fn within_budget(records: &[Record], plans: &dyn Plans) -> Result<(), Violation> {
+    let mut accounts: HashMap<&RunId, Account> = HashMap::new();
+    for (slot, record) in records.iter().enumerate() {
+        match input(record) {
+            Some(Input::Submitted(submitted)) => {
+                let limit = plans.plan(&submitted.plan).map_or(0, |plan| plan.limits.tokens_max);
+                let limit = submitted.budget.tokens.map_or(limit, |tokens| tokens.min(limit));
+                let account = Account { limit, used: 0, reserved: HashMap::new() };
+                accounts.insert(&submitted.run, account);
+            }
+            Some(Input::ModelReplied(replied)) => {
+                if let (Some(account), ModelOutcome::Read { turn, .. }) =
+                    (accounts.get_mut(&replied.run), &replied.outcome)
+                {
+                    account.used += turn.usage.total();
+                }
+            }
+            Some(Input::CallSettled { call, usage, .. }) => {
+                for account in accounts.values_mut() {
+                    if account.reserved.remove(call).is_some() {
+                        account.used += usage.total();
+                    }
+                }
+            }
+            _ => {}
+        }
+        for effect in &record.effects {
+            let (run, asked) = match effect {
+                Effect::AskModel { run, max_tokens, .. } => (run, *max_tokens),
+                Effect::Call(call) => (&call.run, 0),
+                _ => continue,
+            };
+            let Some(account) = accounts.get_mut(run) else {
+                return Err(Violation::NotAccepted { run: run.clone() });
+            };
+            let begins = match effect {
+                Effect::Call(call) => call.budget.tokens.is_some_and(|tokens| {
+                    account.reserved.insert(call.call.clone(), tokens).is_none()
+                }),
+                _ => true,
+            };
+            let reserved = account.reserved.values().sum::<u64>();
+            let fits = !begins || account.used + reserved + asked <= account.limit;
+            if !fits {
+                let Account { limit, used, .. } = *account;
+                return Err(Violation::OverBudget {
+                    run: run.clone(),
+                    slot,
+                    limit,
+                    used,
+                    reserved,
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks that nothing is given time beyond its run's, and that nothing is asked for after it (I8).
+pub fn within_deadline(records: &[Record]) -> Result<(), Violation> {
+    let mut deadlines: HashMap<&RunId, Timestamp> = HashMap::new();
+    for (slot, record) in records.iter().enumerate() {
+        if let Some(Input::Submitted(submitted)) = input(record) {
+            deadlines.insert(&submitted.run, submitted.deadline);
+        }
+        for effect in &record.effects {
+            let (run, until) = match effect {
+                Effect::AskModel { run, deadline, .. } => (run, *deadline),
+                Effect::Call(call) => (&call.run, call.deadline),
+                _ => continue,
+            };
+            let in_time = |deadline: &Timestamp| record.entry.at < *deadline && until <= *deadline;
+            if !deadlines.get(run).is_some_and(in_time) {
+                return Err(Violation::Outlasts { run: run.clone(), slot });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks that no agent is called deeper than the plan of the calling run allows.
+pub fn within_depth(records: &[Record], plans: &dyn Plans) -> Result<(), Violation> {
+    let depths: HashMap<&RunId, u32> = accepted(records)
+        .filter_map(|submitted| {
+            let plan = plans.plan(&submitted.plan)?;
+            Some((&submitted.run, plan.limits.depth_max))
+        })
+        .collect();
+    let mut agents = calls(records).filter(|call| call.target == Target::Agent);
+    match agents.find(|call| depths.get(&call.run).is_none_or(|most| call.depth > *most)) {
+        Some(call) => Err(Violation::TooDeep { call: call.call.clone() }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,67 @@
+//! What travels between processes.
+
+use std::sync::Arc;
+
+use agents_core::effect::CallEffect;
+use wire::entry::ModelReplied;
+use wire::run::{Budget, Parent};
+use wire::{CallKey, Name, RunId, RunReply, SessionId, Timestamp, ToolReply};
+
+/// A message. It may be lost, repeated or late, and outlives a crash.
+#[derive(Clone, Debug)]
+pub(crate) enum Message {
+    Ask(Ask),
+    Cancel {
+        session: SessionId,
+        run: RunId,
+    },
+    ModelReplied {
+        session: SessionId,
+        replied: ModelReplied,
+    },
+    ToolAsked {
+        session: SessionId,
+        call: CallEffect,
+    },
+    ToolReplied {
+        session: SessionId,
+        call: CallKey,
+        reply: ToolReply,
+    },
+    /// What a person answers to a suspended call.
+    Answered {
+        session: SessionId,
+        call: CallKey,
+    },
+    Reply {
+        asker: Asker,
+        reply: Answer,
+    },
+}
+
+/// A request to an agent.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    pub(crate) session: SessionId,
+    pub(crate) run: RunId,
+    pub(crate) agent: Name,
+    pub(crate) text: String,
+    pub(crate) budget: Budget,
+    pub(crate) until: Option<Timestamp>,
+    pub(crate) parent: Option<Parent>,
+    pub(crate) asker: Asker,
+}
+
+/// Who waits for a reply.
+#[derive(Clone, Debug)]
+pub(crate) enum Asker {
+    Client(usize),
+    Call { session: SessionId, call: CallKey },
+}
+
+/// What a request comes to.
+#[derive(Clone, Debug)]
+pub(crate) enum Answer {
+    Reply(Arc<RunReply>),
+    Conflict,
+}

@@ -12,7 +12,6 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use reqwest::redirect::Policy;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 use wire::{CallOutcome, EffectClass, ErrorCode, ToolReply};
@@ -23,9 +22,6 @@ use request::Blueprint;
 use response::Received;
 
 pub use address::ADDRESS_BYTES_MAX;
-
-/// The longest time to connect. A server that is there answers within a second even from far away.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The time before the end of a call in which the tool answers by itself, because it knows what
 /// its caller does not: whether anything was sent. At most a tenth of the call's time.
@@ -104,19 +100,6 @@ impl HttpSpec {
         }
         faults
     }
-}
-
-/// Makes the client that all HTTP tools share: no redirects and no proxy from the environment, so
-/// that a request goes where the team file says.
-///
-/// The process must have installed a default rustls provider before; without one, this panics.
-pub fn client() -> reqwest::Result<reqwest::Client> {
-    reqwest::Client::builder()
-        .redirect(Policy::none())
-        .no_proxy()
-        .connect_timeout(CONNECT_TIMEOUT)
-        .user_agent(concat!("callboard/", env!("CARGO_PKG_VERSION")))
-        .build()
 }
 
 /// A tool that makes the request of its template.

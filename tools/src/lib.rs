@@ -5,6 +5,7 @@
 mod argument;
 pub mod builtin;
 pub mod calculate;
+pub mod client;
 pub mod http;
 pub mod memory;
 pub mod schema;

@@ -91,8 +91,8 @@ impl Run {
         &self.submitted.text
     }
 
-    pub(crate) const fn plan(&self) -> &Arc<Plan> {
-        &self.plan
+    pub(crate) const fn submitted(&self) -> &Submitted {
+        &self.submitted
     }
 
     pub(crate) const fn reply(&self) -> Option<&Arc<RunReply>> {

@@ -191,10 +191,10 @@ impl SessionMachine {
         self.slot
     }
 
-    /// Returns the run in work with what its models are shown.
-    pub fn transcript(&self) -> Option<(&Arc<Plan>, Transcript<'_>)> {
+    /// Returns how the run in work began, with what its models are shown.
+    pub fn transcript(&self) -> Option<(&Submitted, Transcript<'_>)> {
         let run = self.run.as_ref()?;
-        Some((run.plan(), run.transcript(&self.exchanges)))
+        Some((run.submitted(), run.transcript(&self.exchanges)))
     }
 
     /// Returns where a run stands, if it was ever accepted.

@@ -148,6 +148,9 @@ pub struct Observed {
     pub run: RunId,
     /// The agent that speaks.
     pub agent: Name,
+    /// How many runs stand above that run.
+    #[serde(default)]
+    pub depth: u32,
     /// The step of that run.
     pub step: u32,
 }

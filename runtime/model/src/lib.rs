@@ -11,10 +11,8 @@ mod client;
 mod complaint;
 mod error;
 mod gate;
-mod http;
 mod openai;
 mod retry;
 mod scripted;
 
 pub use client::{Conversation, ModelClient};
-pub use http::http_client;

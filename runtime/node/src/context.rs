@@ -1,20 +1,24 @@
 //! What every actor of a team shares.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use bus::Bus;
+use bus::{Bus, Service};
 use bytes::Bytes;
 use journal::Journal;
 use store::{Change, Store};
 use telemetry::Exporter;
 use tokio::sync::Semaphore;
 use wire::entry::{Body, Entry};
-use wire::{Event, SessionId, Subjects};
+use wire::{Event, SessionId, Subjects, WireError};
 
 use crate::error::Error;
 use crate::plans::PlanShelf;
 use crate::projector::{Commit, Projector};
+
+/// How long a full journal is given before it is asked again; a commit takes about this long.
+const FULL_PAUSE: Duration = Duration::from_millis(1);
 
 /// The surroundings of a team's actors.
 pub(crate) struct TeamContext {
@@ -29,11 +33,20 @@ pub(crate) struct TeamContext {
     /// Root runs that may be in work or waiting at once on this node.
     pub(crate) runs: Arc<Semaphore>,
     pub(crate) draining: AtomicBool,
+    /// Answers those who list services; there once the team's actors are.
+    pub(crate) service: OnceLock<Service>,
 }
 
 impl TeamContext {
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Counts a request of an endpoint for those who ask for the service's statistics.
+    pub(crate) fn record(&self, endpoint: &str, took: Duration, error: Option<&WireError>) {
+        if let Some(service) = self.service.get() {
+            service.record(endpoint, took, error);
+        }
     }
 
     /// Makes entries of a session durable; the commit is to be told what they mean to the store.
@@ -52,7 +65,7 @@ impl TeamContext {
             match self.journal.append(session, slot, bodies.clone()).await {
                 Ok(_) => return Ok(commit),
                 // What a session decided must not be lost to a full queue; it waits for its turn.
-                Err(journal::Error::Full) => tokio::task::yield_now().await,
+                Err(journal::Error::Full) => tokio::time::sleep(FULL_PAUSE).await,
                 Err(error) => return Err(error.into()),
             }
         }

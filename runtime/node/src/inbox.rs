@@ -27,6 +27,7 @@ use crate::feed::{self, Feed};
 use crate::reply::Final;
 use crate::session::{Answer, Door, Submit};
 use crate::sessions::SessionsMsg;
+use crate::team::agent_endpoint;
 
 /// How long a look-up of a result waits unless the request says otherwise.
 const AWAIT_DEFAULT: Duration = Duration::from_secs(30);
@@ -89,7 +90,12 @@ impl Porter {
             return;
         }
         let done = match self.context.subjects.parse(&message.subject) {
-            Some(Route::AgentRun { agent, .. }) => self.on_run(&message, agent).await,
+            Some(Route::AgentRun { agent, .. }) => {
+                let (began, endpoint) = (Instant::now(), agent_endpoint(&agent));
+                let done = self.on_run(&message, agent).await;
+                self.context.record(&endpoint, began.elapsed(), done.as_ref().err());
+                done
+            }
             Some(Route::Run { run, verb, .. }) => self.on_verb(&message, run, verb).await,
             Some(Route::SessionEvents { .. } | Route::Model { .. } | Route::Tool { .. }) | None => {
                 let text = format!("{} is not served here", message.subject);
@@ -102,49 +108,67 @@ impl Porter {
     }
 
     async fn on_run(&self, message: &Message, agent: Name) -> Result<(), WireError> {
-        if self.context.is_draining() {
+        let request: RunRequest = read(&message.payload)?;
+        // The runs in work may still ask other agents, or they would not come to an end.
+        if self.context.is_draining() && request.parent.is_none() {
             let text = "the node drains and takes no new runs";
             return Err(WireError::new(ErrorCode::Unavailable, text).retry_after(1000));
         }
-        let request: RunRequest = read(&message.payload)?;
         let permit = self.admit(&request)?;
         let arrival = self.arrival(message, agent, request).await?;
         let end = Instant::now() + clock::until(arrival.submitted.deadline) + REPLY_GRACE;
-        let only_accepted = message.headers.get(header::REPLY_MODE) == Some(REPLY_ACCEPTED);
-        let mut told = false;
-        loop {
+        let bus = &self.context.bus;
+        let (accepted, done) = self.submit(&arrival, end).await?;
+        if message.headers.get(header::REPLY_MODE) == Some(REPLY_ACCEPTED) {
+            feed::answer(bus, message, Headers::new(), &accepted).await;
+            // The sender has its answer; the run keeps its place until it ends.
+            drop(self.finish(&arrival, done, end).await);
+            return Ok(());
+        }
+        let reply = self.finish(&arrival, done, end).await?;
+        drop(permit);
+        let headers = reply.headers();
+        feed::answer_bytes(bus, message, headers, reply.bytes).await;
+        Ok(())
+    }
+
+    /// Brings a run to its session until it is durable there.
+    async fn submit(
+        &self,
+        arrival: &Arrival,
+        end: Instant,
+    ) -> Result<(Accepted, oneshot::Receiver<Result<Final, WireError>>), WireError> {
+        while Instant::now() < end {
             let (accepted, on_accepted) = oneshot::channel();
             let (done, on_done) = oneshot::channel();
             let submit = Submit { submitted: arrival.submitted.clone(), accepted, done };
             self.route(&arrival.session, Door::Submit(Box::new(submit)));
             match timeout_at(end.min(Instant::now() + SESSION_TIMEOUT), on_accepted).await {
-                Ok(Ok(answer)) => {
-                    let answer: Accepted = answer?;
-                    if only_accepted && !told {
-                        told = true;
-                        feed::answer(&self.context.bus, message, Headers::new(), &answer).await;
-                    }
-                    match timeout_at(end, on_done).await {
-                        Ok(Ok(reply)) => {
-                            drop(permit);
-                            if !only_accepted {
-                                let reply: Final = reply?;
-                                let headers = reply.headers();
-                                let bus = &self.context.bus;
-                                feed::answer_bytes(bus, message, headers, reply.bytes).await;
-                            }
-                            return Ok(());
-                        }
-                        // The session's actor ended; the run is journaled and will be taken up.
-                        Ok(Err(_)) => sleep(RETRY_PAUSE).await,
-                        Err(_) => return Err(late(&arrival.submitted.run)),
-                    }
-                }
+                Ok(Ok(answer)) => return Ok((answer?, on_done)),
+                // The session's actor ended; the next one is asked.
                 Ok(Err(_)) => sleep(RETRY_PAUSE).await,
-                Err(_) => return Err(late(&arrival.submitted.run)),
+                Err(_) => break,
             }
-            if Instant::now() >= end {
-                return Err(late(&arrival.submitted.run));
+        }
+        Err(late(&arrival.submitted.run))
+    }
+
+    /// Waits for the reply of a run.
+    async fn finish(
+        &self,
+        arrival: &Arrival,
+        mut done: oneshot::Receiver<Result<Final, WireError>>,
+        end: Instant,
+    ) -> Result<Final, WireError> {
+        loop {
+            match timeout_at(end, &mut done).await {
+                Ok(Ok(reply)) => return reply,
+                // The session's actor ended; the run is durable and is taken up by the next one.
+                Ok(Err(_)) => {
+                    sleep(RETRY_PAUSE).await;
+                    done = self.submit(arrival, end).await?.1;
+                }
+                Err(_) => return Err(late(&arrival.submitted.run)),
             }
         }
     }

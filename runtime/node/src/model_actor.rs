@@ -179,7 +179,7 @@ impl Deltas {
             session: observed.session.clone(),
             run: observed.run.clone(),
             agent: observed.agent.clone(),
-            depth: 0,
+            depth: observed.depth,
             kind: EventKind::Delta { step: observed.step, role: self.role, text },
         };
         let context = self.context.clone();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bus::Bus;
@@ -69,7 +69,7 @@ impl Node {
     ) -> Result<Self, Error> {
         let (fault_tx, fault) = watch::channel(None);
         let (supervisor, _) = Actor::spawn(None, NodeSupervisor, fault_tx.clone()).await?;
-        let http = model::http_client()
+        let http = tools::client::http_client()
             .map_err(|error| Error::Prepare { what: "HTTP client".to_owned(), error })?;
         let mut node = Self {
             teams: BTreeMap::new(),
@@ -319,6 +319,7 @@ fn open_team(team: config::Team, bus: Bus, options: NodeOptions) -> Result<Opene
         exporter,
         runs: Arc::new(Semaphore::new(RUNS_MAX)),
         draining: AtomicBool::new(false),
+        service: OnceLock::new(),
     };
     Ok(OpenedTeam { context, lock, unfinished })
 }

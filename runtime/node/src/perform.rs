@@ -37,15 +37,14 @@ const REPLY_GRACE: Duration = Duration::from_secs(1);
 
 /// A model turn that is to be asked for.
 pub(crate) struct Turn {
-    pub(crate) session: SessionId,
     pub(crate) run: RunId,
-    pub(crate) agent: Name,
-    pub(crate) step: u32,
     pub(crate) number: u32,
     pub(crate) model: Name,
     pub(crate) max_tokens: u64,
     pub(crate) deadline: Timestamp,
+    /// The span of the turn.
     pub(crate) trace: TraceContext,
+    pub(crate) observed: Observed,
     pub(crate) outgoing: Outgoing,
     pub(crate) catalogue: Arc<Catalogue>,
 }
@@ -88,17 +87,10 @@ pub(crate) async fn ask_model(context: &TeamContext, turn: Turn) -> ModelOutcome
 
 async fn ask(context: &TeamContext, turn: &Turn) -> Result<ModelReply, WireError> {
     let subject = context.subjects.model(&context.team.name, &turn.model);
-    let observed = Observed {
-        session: turn.session.clone(),
-        run: turn.run.clone(),
-        agent: turn.agent.clone(),
-        step: turn.step,
-    };
-    let headers = Headers::new()
-        .with(header::TRACEPARENT, turn.trace.of_turn(&turn.run, turn.number).to_string());
+    let headers = Headers::new().with(header::TRACEPARENT, turn.trace.to_string());
     let complete = |request: &ModelRequest| ModelRequest {
         max_tokens: Some(turn.max_tokens),
-        observed: Some(observed.clone()),
+        observed: Some(turn.observed.clone()),
         ..request.clone()
     };
     if let Some(short) = &turn.outgoing.short {

@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::{Duration, sleep};
 use tracing::{debug, warn};
+use wire::chat::Observed;
 use wire::entry::{Body, Entry, Input, ModelReplied, Submitted};
 use wire::plan::Target;
 use wire::run::{Accepted, RunView};
@@ -94,6 +95,8 @@ pub(crate) struct SessionState {
     tasks: HashMap<Work, AbortHandle>,
     prefixes: SentPrefixes,
     handled: u64,
+    /// The count of handled messages for which an idle check is under way.
+    idle_check: Option<u64>,
 }
 
 /// Something under way that can be ended.
@@ -140,6 +143,7 @@ impl Actor for SessionActor {
             tasks: HashMap::new(),
             prefixes: SentPrefixes::default(),
             handled: 0,
+            idle_check: None,
         };
         state.take_up().await?;
         Ok(state)
@@ -339,28 +343,29 @@ impl SessionState {
         for effect in effects {
             match effect {
                 Effect::AskModel { run, turn, step, role, model, max_tokens, deadline } => {
-                    let Some((plan, transcript)) =
-                        self.machine.as_ref().ok().and_then(SessionMachine::transcript)
-                    else {
+                    let Ok(machine) = &self.machine else { continue };
+                    let Some((submitted, transcript)) = machine.transcript() else { continue };
+                    let Some(catalogue) = self.context.plans.catalogue(&submitted.plan) else {
                         continue;
                     };
-                    let Ok((digest, _)) = plan.to_bytes() else { continue };
-                    let Some(catalogue) = self.context.plans.catalogue(&digest) else { continue };
                     let prompt = dialect::prompt(role, &transcript);
-                    let agent = plan.agent.clone();
                     let outgoing = self.prefixes.outgoing(&run, role, prompt);
-                    let trace = self.view(&run).map(|view| view.trace);
-                    let Ok(trace) = trace else { continue };
-                    self.ask_model(perform::Turn {
+                    let observed = Observed {
                         session: self.session.clone(),
-                        run,
-                        agent,
+                        run: run.clone(),
+                        agent: submitted.agent.clone(),
+                        depth: submitted.parent.as_ref().map_or(0, |parent| parent.depth),
                         step,
+                    };
+                    let trace = submitted.trace.of_turn(&run, turn);
+                    self.ask_model(perform::Turn {
+                        run,
                         number: turn,
                         model,
                         max_tokens,
                         deadline,
                         trace,
+                        observed,
                         outgoing,
                         catalogue,
                     });
@@ -471,14 +476,16 @@ impl SessionState {
         !waiting && self.machine.as_ref().map_or(true, SessionMachine::is_idle)
     }
 
-    fn arm_idle_check(&self) {
-        if self.is_idle() {
+    fn arm_idle_check(&mut self) {
+        if self.idle_check != Some(self.handled) && self.is_idle() {
             let handled = self.handled;
+            self.idle_check = Some(handled);
             self.myself.send_after(IDLE, move || SessionMsg::IdleCheck { handled });
         }
     }
 
-    fn on_idle_check(&self, handled: u64) {
+    fn on_idle_check(&mut self, handled: u64) {
+        self.idle_check = None;
         if handled == self.handled && self.is_idle() {
             let session = self.session.clone();
             drop(self.supervisor.cast(SessionsMsg::Passivate { session, handled }));

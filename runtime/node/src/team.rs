@@ -56,7 +56,6 @@ pub(crate) struct TeamState {
     parts: HashMap<ActorId, Part>,
     faults: HashMap<Part, Faults>,
     inbox: Option<Inbox>,
-    _service: Service,
 }
 
 impl Actor for TeamSupervisor {
@@ -80,6 +79,8 @@ impl Actor for TeamSupervisor {
         )
         .await?;
         let service = Service::start(&context.bus, service_info(&context, started)).await?;
+        // This actor is started once, so nobody else has set it.
+        drop(context.service.set(service));
         let mut state = TeamState {
             context,
             http,
@@ -88,7 +89,6 @@ impl Actor for TeamSupervisor {
             parts: HashMap::new(),
             faults: HashMap::new(),
             inbox: None,
-            _service: service,
         };
         let team = state.context.team.clone();
         let models = team.models.keys().cloned().map(Part::Model);
@@ -203,6 +203,16 @@ impl TeamState {
     }
 }
 
+/// Names the endpoint of an agent in the team's service.
+pub(crate) fn agent_endpoint(agent: &Name) -> String {
+    format!("agent-{agent}")
+}
+
+/// Names the endpoint of a tool in the team's service.
+pub(crate) fn tool_endpoint(tool: &Name) -> String {
+    format!("tool-{tool}")
+}
+
 /// Describes a team to those who list services: every agent and tool with its schema.
 fn service_info(context: &TeamContext, started: String) -> ServiceInfo {
     let team = &context.team;
@@ -234,13 +244,13 @@ fn service_info(context: &TeamContext, started: String) -> ServiceInfo {
     })
     .to_string();
     let agents = team.agents.values().map(|plan| Endpoint {
-        name: format!("agent-{}", plan.agent),
+        name: agent_endpoint(&plan.agent),
         subject: context.subjects.agent_run(&team.name, &plan.agent),
         queue_group: QUEUE_GROUP.to_owned(),
         metadata: metadata("agent", &plan.description, run_schema.clone()),
     });
     let tools = team.tools.iter().map(|(name, tool)| Endpoint {
-        name: format!("tool-{name}"),
+        name: tool_endpoint(name),
         subject: context.subjects.tool(&team.name, name),
         queue_group: QUEUE_GROUP.to_owned(),
         metadata: metadata(

@@ -17,6 +17,7 @@ use wire::{
 use crate::clock;
 use crate::context::TeamContext;
 use crate::feed;
+use crate::team::tool_endpoint;
 
 /// Calls that may wait for a place, for each that may be under way; further ones are refused.
 const WAITING_PER_PLACE: usize = 32;
@@ -98,7 +99,11 @@ impl ToolState {
         };
         tokio::spawn(async move {
             let bus = &served.args.context.bus;
-            match served.call(&message).await {
+            let began = Instant::now();
+            let done = served.call(&message).await;
+            let endpoint = tool_endpoint(&served.args.name);
+            served.args.context.record(&endpoint, began.elapsed(), done.as_ref().err());
+            match done {
                 Ok(reply) => feed::answer(bus, &message, Headers::new(), &reply).await,
                 Err(error) => feed::answer_error(bus, &message, &error).await,
             }

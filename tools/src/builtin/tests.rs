@@ -15,7 +15,7 @@ use crate::tool::{ToolContext, ToolDeps, ToolKind, build};
 fn deps() -> ToolDeps {
     // Every test may come first; that another one did is no fault.
     let _installed = rustls::crypto::ring::default_provider().install_default();
-    ToolDeps { memory: Arc::new(InMemory::default()), http: crate::http::client().unwrap() }
+    ToolDeps { memory: Arc::new(InMemory::default()), http: crate::client::http_client().unwrap() }
 }
 
 fn all() -> Vec<Builtin> {

@@ -108,7 +108,7 @@ fn context(remaining: Duration) -> ToolContext {
 fn tool(spec: HttpSpec) -> HttpTool {
     // Every test may come first; that another one did is no fault.
     let _installed = rustls::crypto::ring::default_provider().install_default();
-    HttpTool::new(spec, client().unwrap())
+    HttpTool::new(spec, http_client().unwrap())
 }
 
 async fn call_within(tool: &HttpTool, arguments: Value, time: Duration) -> CallOutcome {

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use config::script::Script;
 use config::team::{Model, OpenAi, Provider};
-use model::{Conversation, ModelClient, http_client};
+use model::{Conversation, ModelClient};
 use serde_json::Map;
+use tools::client::http_client;
 use wire::chat::Head;
 use wire::plan::Dialect;
 use wire::{ErrorCode, Message, ModelReply, ModelRole, Name, WireError};

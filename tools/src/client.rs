@@ -1,4 +1,4 @@
-//! The HTTP client that all models share.
+//! The HTTP client that all tools and models share.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an idle connection is kept; below the 60 seconds after which common proxies close it.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(50);
 
-/// Idle connections kept to one server; more than a server of models usually serves at once.
+/// Idle connections kept to one server; more than a model server usually serves at once.
 const POOL_IDLE_PER_HOST_MAX: usize = 64;
 
-/// Makes the HTTP client for all models of a process.
+/// Makes the HTTP client for all tools and models of a process.
 ///
 /// It uses no proxy from the environment and follows no redirect, since either would carry keys and
 /// conversations to a place that the team file does not name. On a system without root certificates

@@ -1,1 +1,82 @@
-fn main() {}
+//! The binary `callboard`: reads the command line, does what it says, ends with its exit code.
+
+mod args;
+mod client;
+mod failure;
+mod live;
+mod paint;
+mod place;
+mod progress;
+mod records;
+mod screen;
+mod table;
+mod text;
+mod verb;
+mod view;
+mod waterfall;
+
+use std::process::ExitCode;
+
+use args::{Format, Line, Verb};
+use clap::Parser as _;
+use failure::{Exit, Failure};
+use place::Place;
+use screen::Screen;
+use telemetry::{LogFormat, LogOptions};
+use wire::ErrorCode;
+
+fn main() -> ExitCode {
+    let line = Line::parse();
+    let screen = Screen::new(line.global.color);
+    let done = set_up_log(&line, &screen).and_then(|()| run(&line, &screen));
+    done.unwrap_or_else(|failure| {
+        screen.note(&failure.render(screen.err.paint));
+        failure.exit()
+    })
+    .into()
+}
+
+fn set_up_log(line: &Line, screen: &Screen) -> Result<(), Failure> {
+    let quiet = if matches!(line.verb, Verb::Serve(_)) { "info" } else { "warn" };
+    let format = match line.global.log_format {
+        Format::Text => LogFormat::Text,
+        Format::Json => LogFormat::Json,
+    };
+    let filter = line.global.log.as_deref().unwrap_or(quiet);
+    telemetry::init(LogOptions { format, filter, color: screen.err.paint.is_on() })
+        .map_err(|error| Failure::new(ErrorCode::BadRequest, error.to_string()))
+}
+
+fn run(line: &Line, screen: &Screen) -> Result<Exit, Failure> {
+    let place = || Place::new(line.global.data.as_deref());
+    match &line.verb {
+        Verb::Check(args) => Ok(verb::check::check(args, screen)),
+        Verb::Tools(args) => verb::tools::tools(args, screen),
+        Verb::Explain(args) => verb::explain::explain(args, screen),
+        Verb::Schema => {
+            screen.json(&config::schema());
+            Ok(Exit::Done)
+        }
+        Verb::Store(args) => verb::store::store(args, &place()?, screen),
+        Verb::Run(args) => wait(verb::run::run(args, &place()?, screen)),
+        Verb::Serve(args) => wait(verb::serve::serve(args, &place()?, screen)),
+        Verb::Ask(args) => wait(verb::ask::ask(args, &place()?, screen)),
+        Verb::Answer(args) => wait(verb::control::answer(args, &place()?, screen)),
+        Verb::Cancel(args) => wait(verb::control::cancel(args, &place()?, screen)),
+        Verb::Sessions(args) => wait(verb::look::sessions(args, &place()?, screen)),
+        Verb::Runs(args) => wait(verb::look::runs(args, &place()?, screen)),
+        Verb::Memory(args) => wait(verb::look::memory(args, &place()?, screen)),
+        Verb::Trace(args) => wait(verb::trace::trace(args, &place()?, screen)),
+    }
+}
+
+fn wait(verb: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(ErrorCode::Internal, format!("start threads: {error}")))?;
+    let done = runtime.block_on(verb);
+    // A thread that waits for a line on stdin would wait for ever.
+    runtime.shutdown_background();
+    done
+}

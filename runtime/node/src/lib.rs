@@ -1,5 +1,6 @@
 //! The ractor shells: the supervision tree of a node, and the I/O that its decisions ask for.
 
+mod archive;
 mod clock;
 mod context;
 mod error;
@@ -18,6 +19,7 @@ mod sessions;
 mod team;
 mod tool_actor;
 
+pub use archive::{Archive, store_dir};
 pub use clock::now;
 pub use error::Error;
 pub use node::{Node, NodeOptions, RUNS_MAX, TeamHandle, team_dir};

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bus::Bus;
-use journal::{DataLock, Holder, Journal, Options};
+use journal::{DataLock, Holder, Journal};
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
-use store::{Opened, Store};
+use store::Store;
 use telemetry::{EXPORT_TIMEOUT, Exporter};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::spawn_blocking;
@@ -17,11 +17,11 @@ use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 use wire::{Event, Name, SessionId, Subjects, WireError};
 
+use crate::archive::{self, Archive};
 use crate::clock;
 use crate::context::TeamContext;
 use crate::error::Error;
-use crate::plans::PlanShelf;
-use crate::projector::{Projector, catch_up, read_entries};
+use crate::projector::Projector;
 use crate::sessions::SessionsMsg;
 use crate::team::{TeamArgs, TeamMsg, TeamSupervisor};
 
@@ -247,20 +247,8 @@ impl TeamHandle {
     ) -> Result<Vec<Event>, WireError> {
         let (context, session) = (self.context.clone(), session.clone());
         let folded = spawn_blocking(move || {
-            let entries = read_entries(&context.journal, &session)?;
-            let mut events = Vec::new();
-            let team = context.team.name.clone();
-            agents_core::session::SessionMachine::fold(
-                team,
-                session.clone(),
-                &entries,
-                &context.plans,
-                |_, _, effects| {
-                    events.extend(agents_core::session::events_after(&effects, after));
-                },
-            )
-            .map_err(|source| Error::Fold { session, source })?;
-            Ok::<_, Error>(events)
+            let TeamContext { team, journal, plans, .. } = &*context;
+            archive::events(&team.name, &session, journal, plans, after)
         });
         folded.await.map_err(|_| Error::Ending.to_wire())?.map_err(|error| error.to_wire())
     }
@@ -274,29 +262,11 @@ struct OpenedTeam {
 
 /// Opens journal and store of a team. Blocks on the disk.
 fn open_team(team: config::Team, bus: Bus, options: NodeOptions) -> Result<OpenedTeam, Error> {
-    let dir = team_dir(&options.data, &team.name);
-    let lock = DataLock::acquire(&dir, &options.holder)?;
-    let (journal, report) = Journal::open(&dir, Options::default())?;
-    for damage in &report.damage {
-        warn!(
-            segment = %damage.segment, offset = damage.offset, sessions = ?damage.sessions,
-            "the journal is damaged: {}; these sessions are set aside", damage.what
-        );
-    }
-    let (store, opened) = Store::open(&dir.join("store"))?;
-    if let Opened::Replaced { moved_to, reason } = &opened {
-        warn!(
-            %reason, moved_to = %moved_to.display(),
-            "the store was moved aside and is rebuilt from the journal"
-        );
-    }
-    let plans = PlanShelf::open(journal.clone(), team.agents.values())?;
-    let damaged = catch_up(&team.name, &journal, &store, &plans)?;
-    let unfinished = store
-        .unfinished()?
-        .into_iter()
-        .filter(|session| !damaged.iter().any(|(damaged, _)| damaged == session))
-        .collect();
+    let opened =
+        Archive::open_with(&options.data, &team.name, &options.holder, team.agents.values())?;
+    let Archive { lock, journal, store, plans, damaged, .. } = opened;
+    let unfinished =
+        store.unfinished()?.into_iter().filter(|session| !damaged.contains(session)).collect();
     let exporter = match &team.otlp_endpoint {
         Some(endpoint) => {
             let service = telemetry::Service {

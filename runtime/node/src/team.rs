@@ -265,7 +265,10 @@ fn service_info(context: &TeamContext, started: String) -> ServiceInfo {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         description: team.description.clone(),
         started,
-        metadata: BTreeMap::from([("team".to_owned(), team.name.to_string())]),
+        metadata: BTreeMap::from([
+            ("team".to_owned(), team.name.to_string()),
+            ("entry".to_owned(), team.entry.to_string()),
+        ]),
         endpoints: agents.chain(tools).collect(),
     }
 }

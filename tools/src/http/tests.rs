@@ -11,7 +11,8 @@ use wire::{
     TraceContext,
 };
 
-use super::{BodyTemplate, HeaderSource, HttpSpec, HttpTool, client};
+use super::{BodyTemplate, HeaderSource, HttpSpec, HttpTool};
+use crate::client::http_client;
 use crate::secret::SecretRef;
 use crate::tool::{Tool, ToolContext};
 

@@ -1,0 +1,326 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use wire::{Name, RunId, SessionId};
+
+use crate::screen::Color;
+
+/// Runs teams of LLM agents.
+#[derive(Debug, Parser)]
+#[command(name = "callboard", version, about, max_term_width = 100, disable_help_subcommand = true)]
+pub(crate) struct Line {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// What every command takes.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Directory below which each team keeps its data [default: the platform's]
+    #[arg(long, value_name = "DIR", env = "CALLBOARD_DATA", global = true)]
+    pub(crate) data: Option<PathBuf>,
+    /// What is logged to stderr, such as `info,node=debug` [default: info for serve, else warn]
+    #[arg(long, value_name = "FILTER", env = "CALLBOARD_LOG", global = true)]
+    pub(crate) log: Option<String>,
+    /// Form of a log line
+    #[arg(long, value_name = "FORMAT", default_value = "text", global = true)]
+    pub(crate) log_format: Format,
+    /// When to colour
+    #[arg(long, value_name = "WHEN", default_value = "auto", global = true)]
+    pub(crate) color: Color,
+}
+
+/// Form of a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    Text,
+    /// One object a line.
+    Json,
+}
+
+/// What is to be done.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Ask a team one thing, with live progress; the answer goes to stdout
+    Run(Run),
+    /// Run teams as a daemon
+    Serve(Serve),
+    /// Ask a team of a running daemon
+    Ask(Ask),
+    /// Answer a run that waits for a person
+    Answer(Answer),
+    /// End a run
+    Cancel(Cancel),
+    /// Check team files and point at what is wrong
+    Check(Check),
+    /// Show exactly what models are offered
+    Tools(Tools),
+    /// List sessions, or show what was said in one
+    Sessions(Sessions),
+    /// List runs
+    Runs(Look),
+    /// List traces, or draw one
+    Trace(Trace),
+    /// Show what a team remembers
+    Memory(Memory),
+    /// Check the stored data, or make the look-up store anew from the journal
+    #[command(subcommand)]
+    Store(Store),
+    /// Explain an error code, or list all codes
+    Explain(Explain),
+    /// Print the JSON Schema of team files
+    Schema,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// The team file
+    #[arg(value_name = "TEAM.toml")]
+    pub(crate) team: PathBuf,
+    /// What to ask; `-` reads it from stdin
+    #[arg(value_name = "MESSAGE", required = true)]
+    pub(crate) message: Vec<String>,
+    /// The agent to ask [default: the team's entry]
+    #[arg(long)]
+    pub(crate) agent: Option<Name>,
+    /// The conversation to go on with
+    #[arg(long)]
+    pub(crate) session: Option<SessionId>,
+    /// Seconds after which the run is ended
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) timeout: Option<u64>,
+    /// Print the whole reply as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// The team files
+    #[arg(value_name = "TEAM.toml", required = true)]
+    pub(crate) teams: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) nats: Nats,
+    /// Address of the HTTP door; `none` opens none, port 0 takes a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8787")]
+    pub(crate) listen: String,
+}
+
+/// How NATS is reached.
+#[derive(Debug, Args)]
+pub(crate) struct Nats {
+    /// NATS servers, such as `nats://host:4222`, joined by commas
+    #[arg(long = "nats", value_name = "URL", env = "CALLBOARD_NATS", hide_env_values = true)]
+    pub(crate) url: Option<String>,
+    /// File with a JWT and the seed of its nkey
+    #[arg(long, value_name = "FILE", requires = "url", group = "auth")]
+    pub(crate) nats_creds: Option<PathBuf>,
+    /// User; the password comes from a file
+    #[arg(long, value_name = "USER", requires = "nats_password_file", group = "auth")]
+    pub(crate) nats_user: Option<String>,
+    /// File with the password of the user
+    #[arg(long, value_name = "FILE", requires = "nats_user")]
+    pub(crate) nats_password_file: Option<PathBuf>,
+    /// File with the seed of an nkey
+    #[arg(long, value_name = "FILE", requires = "url", group = "auth")]
+    pub(crate) nats_nkey_file: Option<PathBuf>,
+    /// File with a token
+    #[arg(long, value_name = "FILE", requires = "url", group = "auth")]
+    pub(crate) nats_token_file: Option<PathBuf>,
+    /// First tokens of all subjects
+    #[arg(long, value_name = "PREFIX", default_value = wire::subject::PREFIX_DEFAULT)]
+    pub(crate) subject_prefix: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Ask {
+    /// The team, and the agent if it is not the team's entry
+    #[arg(value_name = "TEAM[/AGENT]")]
+    pub(crate) whom: Whom,
+    /// What to ask; `-` reads it from stdin
+    #[arg(value_name = "MESSAGE", required = true)]
+    pub(crate) message: Vec<String>,
+    #[command(flatten)]
+    pub(crate) nats: Nats,
+    /// Address of a daemon's HTTP door [default: that of the daemon that holds the team's data]
+    #[arg(long = "url", value_name = "HTTP", conflicts_with = "url")]
+    pub(crate) url_http: Option<String>,
+    /// The conversation to go on with
+    #[arg(long)]
+    pub(crate) session: Option<SessionId>,
+    /// Id of the run; asking again with the same id gives the same reply
+    #[arg(long)]
+    pub(crate) run: Option<RunId>,
+    /// Seconds after which the run is ended
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) timeout: Option<u64>,
+    /// Print the whole reply as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A team, and an agent of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Whom {
+    pub(crate) team: Name,
+    pub(crate) agent: Option<Name>,
+}
+
+impl std::str::FromStr for Whom {
+    type Err = wire::id::NameError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once('/') {
+            Some((team, agent)) => Ok(Self { team: team.parse()?, agent: Some(agent.parse()?) }),
+            None => Ok(Self { team: text.parse()?, agent: None }),
+        }
+    }
+}
+
+/// Which running daemon is meant.
+#[derive(Debug, Args)]
+pub(crate) struct Target {
+    /// The team [default: each whose data a daemon holds]
+    #[arg(long)]
+    pub(crate) team: Option<Name>,
+    /// Address of a daemon's HTTP door; needs --team
+    #[arg(long, value_name = "HTTP", requires = "team")]
+    pub(crate) url: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Answer {
+    /// The run that waits
+    pub(crate) run: RunId,
+    /// The answer
+    #[arg(value_name = "TEXT", required = true)]
+    pub(crate) text: Vec<String>,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Cancel {
+    /// The run
+    pub(crate) run: RunId,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// The team files
+    #[arg(value_name = "TEAM.toml", required = true)]
+    pub(crate) teams: Vec<PathBuf>,
+    /// Print what was found as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Tools {
+    /// The team file
+    #[arg(value_name = "TEAM.toml")]
+    pub(crate) team: PathBuf,
+    /// The agent [default: all]
+    #[arg(long)]
+    pub(crate) agent: Option<Name>,
+    /// Print exactly what is sent
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What look-ups take.
+#[derive(Debug, Args)]
+pub(crate) struct Look {
+    /// The team [default: all that have data]
+    #[arg(long)]
+    pub(crate) team: Option<Name>,
+    /// Rows, newest first
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    pub(crate) limit: usize,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Sessions {
+    /// The session to show
+    pub(crate) session: Option<SessionId>,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Trace {
+    /// The trace to draw: its id, the first digits of its id, or a run
+    pub(crate) id: Option<String>,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Memory {
+    /// Words to look for [default: the newest facts]
+    pub(crate) query: Vec<String>,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Store {
+    /// Read every record of journal and store, and change nothing
+    Verify(Stored),
+    /// Delete the look-up store and make it anew from the journal
+    Rebuild(Stored),
+}
+
+/// The data of one team.
+#[derive(Debug, Args)]
+pub(crate) struct Stored {
+    /// The team file; or name the team with --team
+    #[arg(value_name = "TEAM.toml", required_unless_present = "team", conflicts_with = "team")]
+    pub(crate) file: Option<PathBuf>,
+    /// The team
+    #[arg(long)]
+    pub(crate) team: Option<Name>,
+    /// Print what was found as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// The code, such as `E1003`
+    pub(crate) code: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Line::command().debug_assert();
+    }
+
+    #[test]
+    fn a_team_may_name_an_agent() {
+        let cases = [("a", Some(("a", None))), ("a/b", Some(("a", Some("b")))), ("a/", None)];
+        for (text, expected) in cases {
+            let whom: Option<Whom> = text.parse().ok();
+            let found = whom
+                .as_ref()
+                .map(|whom| (whom.team.as_str(), whom.agent.as_ref().map(Name::as_str)));
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+}

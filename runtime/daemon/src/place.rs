@@ -1,0 +1,139 @@
+//! Where data is: one directory per team below the data directory.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use journal::{DataLock, Holder};
+use node::team_dir;
+use wire::{ErrorCode, Name};
+
+use crate::failure::Failure;
+
+/// The most team directories that are looked through.
+const TEAMS_MAX: usize = 1_000;
+
+/// The data directory.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    dir: PathBuf,
+    named: bool,
+}
+
+impl Place {
+    /// Takes the directory that was named, or the platform's.
+    pub(crate) fn new(named: Option<&Path>) -> Result<Self, Failure> {
+        if let Some(dir) = named {
+            return Ok(Self { dir: dir.to_owned(), named: true });
+        }
+        let dir = platform_dir(env::consts::OS, |name| env::var_os(name)).ok_or_else(|| {
+            let text = "find the data directory: neither XDG_DATA_HOME nor HOME is set; name one \
+                        with --data";
+            Failure::new(ErrorCode::BadRequest, text)
+        })?;
+        Ok(Self { dir, named: false })
+    }
+
+    /// Returns the data directory.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Returns the option that leads others to the same directory; empty where they find it.
+    pub(crate) fn option(&self) -> String {
+        let from_env = env::var_os("CALLBOARD_DATA").is_some_and(|dir| Path::new(&dir) == self.dir);
+        if self.named && !from_env {
+            format!(" --data {}", self.dir.display())
+        } else {
+            String::new()
+        }
+    }
+
+    /// Returns the one team that was named, or all that have data, by name.
+    pub(crate) fn teams(&self, named: Option<&Name>) -> Result<Vec<Name>, Failure> {
+        if let Some(team) = named {
+            if team_dir(&self.dir, team).join("lock").is_file() {
+                return Ok(vec![team.clone()]);
+            }
+            let text = format!("team {team} has no data in {}", self.dir.display());
+            return Err(Failure::new(ErrorCode::BadRequest, text));
+        }
+        let Ok(entries) = fs::read_dir(&self.dir) else { return Ok(Vec::new()) };
+        let mut teams: Vec<Name> = entries
+            .take(TEAMS_MAX)
+            .filter_map(|entry| Name::new(entry.ok()?.file_name().to_str()?).ok())
+            .filter(|team| team_dir(&self.dir, team).join("lock").is_file())
+            .collect();
+        teams.sort();
+        Ok(teams)
+    }
+
+    /// Returns who holds the data of a team.
+    pub(crate) fn holder(&self, team: &Name) -> Result<Option<Holder>, Failure> {
+        Ok(DataLock::holder(&team_dir(&self.dir, team))?)
+    }
+}
+
+/// Names this process to those who find a directory in use.
+pub(crate) fn holder(verb: &str) -> Holder {
+    Holder {
+        pid: std::process::id(),
+        program: format!("callboard {verb}"),
+        listen: None,
+        nats: None,
+        since: node::now(),
+    }
+}
+
+/// Returns the directory that a platform has for the data of programs.
+fn platform_dir(os: &str, env: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let set = |name| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = match os {
+        "macos" => set("HOME")?.join("Library/Application Support"),
+        _ => match set("XDG_DATA_HOME").filter(|dir| dir.is_absolute()) {
+            Some(dir) => dir,
+            None => set("HOME")?.join(".local/share"),
+        },
+    };
+    Some(base.join("callboard"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_platform_has_its_directory() {
+        let (xdg, home) = (("XDG_DATA_HOME", "/x"), ("HOME", "/h"));
+        let cases: [(&str, &[(&str, &str)], Option<&str>); 6] = [
+            ("linux", &[xdg, home], Some("/x/callboard")),
+            ("linux", &[home], Some("/h/.local/share/callboard")),
+            ("linux", &[("XDG_DATA_HOME", ""), home], Some("/h/.local/share/callboard")),
+            ("linux", &[("XDG_DATA_HOME", "relative"), home], Some("/h/.local/share/callboard")),
+            ("linux", &[], None),
+            ("macos", &[xdg, home], Some("/h/Library/Application Support/callboard")),
+        ];
+        for (os, env, expected) in cases {
+            let get = |name: &str| {
+                env.iter().find(|(n, _)| *n == name).map(|(_, value)| OsString::from(value))
+            };
+            assert_eq!(platform_dir(os, get).as_deref(), expected.map(Path::new), "{os} {env:?}");
+        }
+    }
+
+    #[test]
+    fn teams_are_the_directories_that_were_locked_once() {
+        let root = tempfile::tempdir().unwrap();
+        let place = Place::new(Some(root.path())).unwrap();
+        for team in ["b", "a"] {
+            drop(DataLock::acquire(&root.path().join(team), &holder("run")).unwrap());
+        }
+        fs::create_dir(root.path().join("other")).unwrap();
+        let names: Vec<String> =
+            place.teams(None).unwrap().iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["a", "b"]);
+        let other = Name::new("other").unwrap();
+        assert!(place.teams(Some(&other)).is_err());
+    }
+}

@@ -1,0 +1,155 @@
+//! Look-ups of one team: in its own files, or at the daemon that holds them.
+
+use node::Archive;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use wire::{ErrorCode, Name, SessionId};
+
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::place::{Place, holder};
+use crate::screen::Screen;
+use crate::view::{self, FactList, RunList, SessionList, SessionView, TraceList, TraceView};
+
+/// Where the records of a team are read.
+pub(crate) struct Records {
+    /// The team.
+    pub(crate) team: Name,
+    source: Source,
+}
+
+enum Source {
+    Files(Box<Archive>),
+    Daemon(Client),
+}
+
+/// Something of one team.
+#[derive(Debug, Serialize)]
+pub(crate) struct Of<T> {
+    /// The team.
+    pub(crate) team: Name,
+    /// What was found in it.
+    #[serde(flatten)]
+    pub(crate) found: T,
+}
+
+impl Records {
+    /// Opens the records of a team.
+    pub(crate) fn open(place: &Place, team: &Name) -> Result<Self, Failure> {
+        let source = match Client::of_holder(place, team)? {
+            Some(client) => Source::Daemon(client),
+            None => Source::Files(Box::new(Archive::open(place.dir(), team, &holder("look-up"))?)),
+        };
+        Ok(Self { team: team.clone(), source })
+    }
+
+    /// Opens the records of the team that was named, or of all that have data.
+    ///
+    /// Of several teams, one that cannot be read is told of and left out.
+    pub(crate) fn open_all(
+        place: &Place,
+        named: Option<&Name>,
+        screen: &Screen,
+    ) -> Result<Vec<Self>, Failure> {
+        let teams = place.teams(named)?;
+        let mut records = Vec::with_capacity(teams.len());
+        let several = teams.len() > 1;
+        for team in &teams {
+            match Self::open(place, team) {
+                Ok(opened) => records.push(opened),
+                Err(failure) if several => screen.note(&failure.render(screen.err.paint)),
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(records)
+    }
+
+    /// Lists the newest runs.
+    pub(crate) async fn runs(&self, limit: usize) -> Result<RunList, Failure> {
+        match &self.source {
+            Source::Files(archive) => Ok(view::runs(archive.store(), limit)?),
+            Source::Daemon(client) => self.list(client, "runs", limit).await,
+        }
+    }
+
+    /// Lists the sessions that were active last.
+    pub(crate) async fn sessions(&self, limit: usize) -> Result<SessionList, Failure> {
+        match &self.source {
+            Source::Files(archive) => Ok(view::sessions(archive.store(), limit)?),
+            Source::Daemon(client) => self.list(client, "sessions", limit).await,
+        }
+    }
+
+    /// Looks up a session with what was said in it.
+    pub(crate) async fn session(&self, id: &SessionId) -> Result<Option<SessionView>, Failure> {
+        match &self.source {
+            Source::Files(archive) => {
+                let Some(mut found) = view::session(archive.store(), id)? else { return Ok(None) };
+                found.complete(&archive.events(id)?);
+                Ok(Some(found))
+            }
+            Source::Daemon(client) => {
+                known(client.get(&self.path(&format!("sessions/{id}")), &[]).await)
+            }
+        }
+    }
+
+    /// Lists the newest traces.
+    pub(crate) async fn traces(&self, limit: usize) -> Result<TraceList, Failure> {
+        match &self.source {
+            Source::Files(archive) => Ok(view::traces(archive.store(), limit)?),
+            Source::Daemon(client) => self.list(client, "traces", limit).await,
+        }
+    }
+
+    /// Looks up a trace by its id, the first digits of its id, or a run.
+    pub(crate) async fn trace(&self, id: &str) -> Result<Option<TraceView>, Failure> {
+        // What is no name is no id either, and must not reach into another path.
+        if Name::new(id).is_err() {
+            return Ok(None);
+        }
+        match &self.source {
+            Source::Files(archive) => Ok(view::trace(archive.store(), id)?),
+            Source::Daemon(client) => {
+                known(client.get(&self.path(&format!("traces/{id}")), &[]).await)
+            }
+        }
+    }
+
+    /// Finds facts by words; without words, the newest.
+    pub(crate) async fn memory(&self, query: &str, limit: usize) -> Result<FactList, Failure> {
+        match &self.source {
+            Source::Files(archive) => Ok(view::memory(archive.store(), query, limit)?),
+            Source::Daemon(client) => {
+                let query = [("query", query.to_owned()), ("limit", limit.to_string())];
+                client.get(&self.path("memory"), &query).await
+            }
+        }
+    }
+
+    async fn list<T: DeserializeOwned>(
+        &self,
+        client: &Client,
+        what: &str,
+        limit: usize,
+    ) -> Result<T, Failure> {
+        client.get(&self.path(what), &[("limit", limit.to_string())]).await
+    }
+
+    fn path(&self, what: &str) -> String {
+        format!("/v1/teams/{}/{what}", self.team)
+    }
+}
+
+/// Turns what is not known into nothing, so that other teams can be asked.
+fn known<T>(found: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(Failure::Error(error))
+            if matches!(error.code, ErrorCode::UnknownRun | ErrorCode::UnknownSession) =>
+        {
+            Ok(None)
+        }
+        Err(failure) => Err(failure),
+    }
+}

@@ -1,0 +1,25 @@
+//! One file per command.
+
+pub(crate) mod ask;
+pub(crate) mod check;
+pub(crate) mod control;
+pub(crate) mod explain;
+pub(crate) mod look;
+pub(crate) mod nats;
+pub(crate) mod run;
+pub(crate) mod serve;
+pub(crate) mod store;
+pub(crate) mod tools;
+pub(crate) mod trace;
+
+use std::path::Path;
+
+use config::Team;
+
+use crate::failure::Failure;
+use crate::paint::Paint;
+
+/// Loads a team file; the failure is its report.
+pub(crate) fn load(file: &Path, paint: Paint) -> Result<Team, Failure> {
+    config::load(file).map_err(|report| Failure::Report(report.render(paint.is_on())))
+}

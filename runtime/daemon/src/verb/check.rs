@@ -1,0 +1,57 @@
+//! `callboard check`: holds team files against what they may say.
+
+use config::{Report, Team};
+use serde_json::{Value, json};
+
+use crate::args::Check;
+use crate::failure::Exit;
+use crate::screen::Screen;
+use crate::text;
+
+/// Checks every file and reports on all of them.
+pub(crate) fn check(args: &Check, screen: &Screen) -> Exit {
+    let checked: Vec<Result<Team, Report>> =
+        args.teams.iter().map(|file| config::load(file)).collect();
+    let sound = checked.iter().all(Result::is_ok);
+    if args.json {
+        screen.json(&json!({"ok": sound, "files": checked.iter().map(to_json).collect::<Value>()}));
+    } else {
+        for file in &checked {
+            match file {
+                Ok(team) => screen.answer(&text::shorten(&summary(team), screen.out.width)),
+                Err(report) => screen.note(&report.render(screen.err.paint.is_on())),
+            }
+        }
+    }
+    if sound { Exit::Done } else { Exit::Usage }
+}
+
+fn to_json(checked: &Result<Team, Report>) -> Value {
+    match checked {
+        Ok(team) => json!({
+            "file": team.file.display().to_string(),
+            "team": team.name,
+            "agents": team.agents.keys().collect::<Vec<_>>(),
+            "models": team.models.keys().collect::<Vec<_>>(),
+            "tools": team.tools.keys().collect::<Vec<_>>(),
+            "faults": [],
+            "omitted": 0,
+        }),
+        Err(report) => report.to_json(),
+    }
+}
+
+/// Says in a line what a team consists of.
+fn summary(team: &Team) -> String {
+    let list = |what: &str, names: Vec<&str>| match names.as_slice() {
+        [] => format!("no {what}s"),
+        [one] => format!("1 {what} ({one})"),
+        many => format!("{} {what}s ({})", many.len(), many.join(", ")),
+    };
+    let parts = [
+        list("agent", team.agents.keys().map(AsRef::as_ref).collect()),
+        list("model", team.models.keys().map(AsRef::as_ref).collect()),
+        list("tool", team.tools.keys().map(AsRef::as_ref).collect()),
+    ];
+    format!("{}: team {}, {}", team.file.display(), team.name, parts.join(", "))
+}

@@ -1,0 +1,75 @@
+//! `callboard answer` and `cancel`: what is said to a run of a running daemon.
+
+use serde_json::{Value, json};
+use wire::run::{AnswerRequest, RunState, RunView};
+use wire::{ErrorCode, Name, RunId};
+
+use crate::args::{Answer, Cancel, Target};
+use crate::client::{Client, LOOKUP_TIMEOUT};
+use crate::failure::{Exit, Failure};
+use crate::place::Place;
+use crate::screen::Screen;
+
+/// Answers a run that waits for a person.
+pub(crate) async fn answer(args: &Answer, place: &Place, screen: &Screen) -> Result<Exit, Failure> {
+    let body = AnswerRequest { call: None, text: args.text.join(" ") };
+    let body = serde_json::to_value(body).unwrap_or_default();
+    let view = tell(&args.target, &args.run, "answer", &body, place).await?;
+    screen.note(&format!("run {} {}\n", view.run, state(&view.state)));
+    Ok(Exit::Done)
+}
+
+/// Ends a run.
+pub(crate) async fn cancel(args: &Cancel, place: &Place, screen: &Screen) -> Result<Exit, Failure> {
+    let view = tell(&args.target, &args.run, "cancel", &json!({}), place).await?;
+    screen.note(&format!("run {} {}\n", view.run, state(&view.state)));
+    Ok(Exit::Done)
+}
+
+/// Tells a run something at the daemon that has it.
+async fn tell(
+    target: &Target,
+    run: &RunId,
+    verb: &str,
+    body: &Value,
+    place: &Place,
+) -> Result<RunView, Failure> {
+    let clients: Vec<(Name, Client)> = match (&target.url, &target.team) {
+        (Some(url), Some(team)) => vec![(team.clone(), Client::new(url)?)],
+        (_, named) => {
+            let mut clients = Vec::new();
+            for team in place.teams(named.as_ref())? {
+                if let Some(client) = Client::of_holder(place, &team)? {
+                    clients.push((team, client));
+                }
+            }
+            clients
+        }
+    };
+    if clients.is_empty() {
+        let text = "no daemon runs on this data directory; start one with `callboard serve`, or \
+                    name it with --url and --team";
+        return Err(Failure::new(ErrorCode::Unavailable, text));
+    }
+    let mut unknown = None;
+    for (team, client) in clients {
+        let path = format!("/v1/teams/{team}/runs/{run}/{verb}");
+        match client.post(&path, body, LOOKUP_TIMEOUT).await {
+            Err(Failure::Error(error)) if error.code == ErrorCode::UnknownRun => {
+                unknown = Some(error.into());
+            }
+            done => return done,
+        }
+    }
+    Err(unknown
+        .unwrap_or_else(|| Failure::new(ErrorCode::UnknownRun, format!("no run {run} is known"))))
+}
+
+fn state(state: &RunState) -> String {
+    match state {
+        RunState::Queued => "waits for its turn".to_owned(),
+        RunState::Running { step, phase } => format!("is {phase} in step {step}"),
+        RunState::Waiting { question, .. } => format!("waits for an answer to: {question}"),
+        RunState::Ended { status } => format!("has ended: {}", status.as_str()),
+    }
+}

@@ -1,0 +1,306 @@
+//! `callboard run`: one message to a team, on a node with the bus inside the process.
+
+use std::future::pending;
+use std::io::{BufRead as _, Read as _};
+use std::time::Duration;
+
+use bus::{Bus, Subscription};
+use node::{Node, NodeOptions};
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use wire::run::{AnswerRequest, INPUT_BYTES_MAX};
+use wire::subject::RunVerb;
+use wire::{
+    ErrorCode, Event, EventKind, Headers, Name, Plan, RunId, RunReply, RunRequest, RunStatus,
+    Subjects,
+};
+
+use crate::args::Run;
+use crate::client;
+use crate::failure::{Exit, Failure};
+use crate::live::{Live, REDRAW_INTERVAL};
+use crate::place::{Place, holder};
+use crate::progress::{Question, question};
+use crate::screen::Screen;
+use crate::text;
+
+/// How long past its deadline the reply of a run is waited for.
+const REPLY_GRACE: Duration = Duration::from_secs(10);
+
+/// How long a look-up or an answer may take.
+const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the last events may come after the reply.
+const EVENTS_GRACE: Duration = Duration::from_millis(200);
+
+/// How long the node has to close at the end.
+const DRAIN_GRACE: Duration = Duration::from_secs(2);
+
+/// Lines of stdin that wait to be taken as answers.
+const LINES_MAX: usize = 16;
+
+/// Asks the team of a file, and prints its answer.
+pub(crate) async fn run(args: &Run, place: &Place, screen: &Screen) -> Result<Exit, Failure> {
+    let team = super::load(&args.team, screen.err.paint)?;
+    let plan = super::tools::agent(&team, args.agent.as_ref().unwrap_or(&team.entry))?.clone();
+    let input = message(&args.message)?;
+    let bus = Bus::local();
+    let options = NodeOptions {
+        data: place.dir().to_owned(),
+        holder: holder("run"),
+        subjects: Subjects::default(),
+    };
+    let node = Node::start(vec![team], bus.clone(), options).await?;
+    let request = RunRequest {
+        input,
+        session: args.session.clone(),
+        run: Some(RunId::fresh()),
+        timeout_ms: args.timeout.map(|seconds| seconds.saturating_mul(1000)),
+        budget: None,
+        parent: None,
+    };
+    let began = node::now();
+    let asked = Asking::begin(bus, plan, request, *screen).await;
+    let reply = match asked {
+        Ok(asking) => asking.watch().await,
+        Err(failure) => Err(failure),
+    };
+    node.drain(DRAIN_GRACE).await;
+    let reply = reply?;
+    if screen.err.is_terminal || !args.json {
+        screen.note(&closing(&reply, node::now().since(began), place, screen));
+    }
+    Ok(show(&reply, args.json, screen))
+}
+
+/// Prints a reply and tells how it ended.
+pub(crate) fn show(reply: &RunReply, json: bool, screen: &Screen) -> Exit {
+    if json {
+        screen.json(reply);
+    }
+    match (&reply.error, reply.status) {
+        (_, RunStatus::Completed) => {
+            if !json {
+                screen.reply(&reply.output);
+            }
+            Exit::Done
+        }
+        (error, RunStatus::Failed | RunStatus::Cancelled) => {
+            if let Some(error) = error {
+                screen.note(&Failure::from(error.clone()).render(screen.err.paint));
+            }
+            Exit::Failed
+        }
+    }
+}
+
+/// Says how a run went, and where to see more of it.
+fn closing(reply: &RunReply, time: Duration, place: &Place, screen: &Screen) -> String {
+    let paint = screen.err.paint;
+    let status = match reply.status {
+        RunStatus::Completed => paint.green("completed"),
+        RunStatus::Failed => paint.red("failed"),
+        RunStatus::Cancelled => paint.yellow("cancelled"),
+    };
+    let tokens = text::count(reply.usage.total());
+    let id: String = reply.trace_id.chars().take(8).collect();
+    let rest = format!(
+        "in {} · {tokens} tokens · callboard trace{} {id}\n",
+        text::duration(time),
+        place.option()
+    );
+    format!("{status} {}", paint.dim(&rest))
+}
+
+/// Joins the words of a message; a single `-` stands for stdin.
+pub(crate) fn message(words: &[String]) -> Result<String, Failure> {
+    if words != ["-"] {
+        return Ok(words.join(" "));
+    }
+    let limit = u64::try_from(INPUT_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
+    let mut text = String::new();
+    std::io::stdin().lock().take(limit).read_to_string(&mut text).map_err(|error| {
+        Failure::new(ErrorCode::BadRequest, format!("read the message from stdin: {error}"))
+    })?;
+    Ok(text)
+}
+
+/// One run that was asked for over the bus, and is watched until its reply.
+struct Asking {
+    bus: Bus,
+    team: Name,
+    run: RunId,
+    events: Subscription,
+    reply: tokio::task::JoinHandle<Result<RunReply, Failure>>,
+    live: Live,
+    screen: Screen,
+    /// Questions that wait for a line from stdin, oldest first.
+    questions: Vec<Question>,
+}
+
+impl Asking {
+    async fn begin(
+        bus: Bus,
+        plan: Plan,
+        request: RunRequest,
+        screen: Screen,
+    ) -> Result<Self, Failure> {
+        let subjects = Subjects::default();
+        let events = bus.subscribe(&subjects.all_session_events(&plan.team), None).await?;
+        let run = request.run.clone().unwrap_or_else(RunId::fresh);
+        let limit = Duration::from_millis(plan.limits.deadline_ms) + REPLY_GRACE;
+        let subject = subjects.agent_run(&plan.team, &plan.agent);
+        let reply = {
+            let bus = bus.clone();
+            tokio::spawn(async move {
+                let body = client::encode(&request)?;
+                let message = bus.request(&subject, Headers::new(), body, limit).await?;
+                client::decode(&message.payload)
+            })
+        };
+        let live = Live::new(screen);
+        let team = plan.team;
+        Ok(Self { bus, team, run, events, reply, live, screen, questions: Vec::new() })
+    }
+
+    /// Shows what happens until the reply is there.
+    async fn watch(mut self) -> Result<RunReply, Failure> {
+        let mut frames = interval(REDRAW_INTERVAL);
+        frames.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let mut lines: Option<mpsc::Receiver<String>> = None;
+        let mut trace: Option<String> = None;
+        let mut cancelled = false;
+        let reply = loop {
+            tokio::select! {
+                biased;
+                Some(message) = self.events.next() => {
+                    let Ok(event) = serde_json::from_slice::<Event>(&message.payload) else {
+                        continue;
+                    };
+                    self.on_event(&event, &mut trace);
+                    if !self.questions.is_empty() && lines.is_none() {
+                        lines = Some(stdin_lines());
+                    }
+                }
+                line = next_line(&mut lines), if !self.questions.is_empty() => {
+                    self.on_line(line).await;
+                }
+                reply = &mut self.reply => break reply,
+                pressed = tokio::signal::ctrl_c() => {
+                    pressed.unwrap_or_default();
+                    if cancelled {
+                        self.live.clear();
+                        return Err(Failure::new(ErrorCode::Cancelled, "stopped at once; what was \
+                            accepted is taken up when the team is next served"));
+                    }
+                    cancelled = true;
+                    self.cancel().await;
+                }
+                _ = frames.tick(), if self.screen.err.is_terminal && self.questions.is_empty() => {
+                    self.live.redraw(node::now());
+                }
+            }
+        };
+        // What was published before the reply may still be under way.
+        while let Ok(Some(message)) = timeout(EVENTS_GRACE, self.events.next()).await {
+            let Ok(event) = serde_json::from_slice::<Event>(&message.payload) else { continue };
+            self.on_event(&event, &mut trace);
+            if event.run == self.run && matches!(event.kind, EventKind::RunEnded { .. }) {
+                break;
+            }
+        }
+        self.live.clear();
+        reply.map_err(|error| Failure::new(ErrorCode::Internal, format!("ask: {error}")))?
+    }
+
+    fn on_event(&mut self, event: &Event, trace: &mut Option<String>) {
+        // Others may be at work in the team: runs that are taken up from an earlier time.
+        if event.run == self.run {
+            trace.get_or_insert_with(|| event.trace_id.clone());
+        }
+        if trace.as_ref() != Some(&event.trace_id) {
+            return;
+        }
+        self.live.on_event(event, node::now());
+        if let Some(asked) = question(event) {
+            self.questions.push(asked);
+            if self.questions.len() == 1 {
+                self.prompt();
+            }
+        }
+    }
+
+    fn prompt(&mut self) {
+        let Some(asked) = self.questions.first() else { return };
+        self.live.clear();
+        let paint = self.screen.err.paint;
+        let question = text::harmless(&asked.text);
+        self.screen.note(&format!("{} {question}\n{} ", paint.yellow("?"), paint.yellow(">")));
+    }
+
+    async fn on_line(&mut self, line: Option<String>) {
+        let Some(text) = line else {
+            let run = self.questions.first().map(|asked| asked.run.to_string());
+            self.questions.clear();
+            self.screen.note(&format!(
+                "stdin is at its end, so the question stays open; serve the team and use \
+                 `callboard answer {} TEXT`\n",
+                run.unwrap_or_default()
+            ));
+            return;
+        };
+        if text.trim().is_empty() {
+            self.prompt();
+            return;
+        }
+        let asked = self.questions.remove(0);
+        let body = AnswerRequest { call: Some(asked.call), text };
+        let subject = Subjects::default().run(&self.team, &asked.run, RunVerb::Answer);
+        if let Err(failure) = self.control(&subject, &body).await {
+            self.screen.note(&failure.render(self.screen.err.paint));
+        }
+        self.prompt();
+    }
+
+    async fn cancel(&mut self) {
+        self.live.clear();
+        self.questions.clear();
+        self.screen.note("cancels the run; press Ctrl-C again to stop at once\n");
+        let subject = Subjects::default().run(&self.team, &self.run, RunVerb::Cancel);
+        if let Err(failure) = self.control(&subject, &serde_json::json!({})).await {
+            self.screen.note(&failure.render(self.screen.err.paint));
+        }
+    }
+
+    async fn control(
+        &self,
+        subject: &str,
+        body: &impl serde::Serialize,
+    ) -> Result<wire::run::RunView, Failure> {
+        let body = client::encode(body)?;
+        let answer = self.bus.request(subject, Headers::new(), body, CONTROL_TIMEOUT).await?;
+        client::decode(&answer.payload)
+    }
+}
+
+async fn next_line(lines: &mut Option<mpsc::Receiver<String>>) -> Option<String> {
+    match lines {
+        Some(lines) => lines.recv().await,
+        None => pending().await,
+    }
+}
+
+/// Reads lines from stdin on a thread of their own, since such a read cannot be ended.
+fn stdin_lines() -> mpsc::Receiver<String> {
+    let (tx, rx) = mpsc::channel(LINES_MAX);
+    let read = move || {
+        for line in std::io::stdin().lock().lines() {
+            let Ok(line) = line else { return };
+            if tx.blocking_send(line).is_err() {
+                return;
+            }
+        }
+    };
+    drop(std::thread::Builder::new().name("callboard-stdin".to_owned()).spawn(read));
+    rx
+}

@@ -1,0 +1,168 @@
+//! `callboard serve`: the daemon.
+
+mod door;
+mod notify;
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bus::Bus;
+use door::Door;
+use node::{Node, NodeOptions};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::{error, info};
+use wire::{ErrorCode, Subjects};
+
+use super::nats;
+use crate::args::Serve;
+use crate::failure::{Exit, Failure};
+use crate::place::{Place, holder};
+use crate::screen::Screen;
+
+/// How long runs in work have to end once the daemon is told to stop: what supervisors of
+/// services allow by default, with room to spare.
+const DRAIN_GRACE: Duration = Duration::from_secs(10);
+
+/// How long those who ask over HTTP have to read their answers at the end.
+const CLOSE_GRACE: Duration = Duration::from_secs(2);
+
+/// Runs teams until it is told to stop.
+pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Result<Exit, Failure> {
+    let teams = load(args, screen)?;
+    let listen = listen(&args.listen)?;
+    let subjects = nats::subjects(&args.nats)?;
+    // Listened for before anything is opened, so that no signal is missed.
+    let mut term = on_signal(SignalKind::terminate())?;
+    let mut interrupt = on_signal(SignalKind::interrupt())?;
+    let mut described = String::new();
+    for team in &teams {
+        describe(&mut described, team, &subjects);
+    }
+    let bus = match nats::options(&args.nats)? {
+        Some(options) => Bus::connect(options).await?,
+        None => Bus::local(),
+    };
+    let mut holder = holder("serve");
+    let options = NodeOptions { data: place.dir().to_owned(), holder: holder.clone(), subjects };
+    let node = Arc::new(Node::start(teams, bus.clone(), options).await?);
+    let door = match listen {
+        Some(listen) => match Door::open(node.clone(), listen).await {
+            Ok(door) => Some(door),
+            Err(failure) => {
+                node.drain(Duration::ZERO).await;
+                return Err(failure);
+            }
+        },
+        None => None,
+    };
+    holder.listen = door.as_ref().map(|door| door.addr().to_string());
+    holder.nats = args.nats.url.as_deref().map(nats::without_secrets);
+    node.announce(&holder)?;
+    screen.note(&described);
+    screen.note(&ready(holder.listen.as_deref(), holder.nats.as_deref()));
+    notify::tell("READY=1");
+
+    let exit = tokio::select! {
+        _ = term.recv() => Exit::Done,
+        _ = interrupt.recv() => Exit::Done,
+        reason = node.failed() => {
+            error!(%reason, "the node cannot go on");
+            Exit::Fault
+        }
+    };
+    notify::tell("STOPPING=1");
+    info!(grace = ?DRAIN_GRACE, "drains");
+    let drained = async {
+        node.drain(DRAIN_GRACE).await;
+        if let Some(door) = door {
+            door.close(CLOSE_GRACE).await;
+        }
+    };
+    tokio::select! {
+        () = drained => {}
+        // Whoever asks twice does not want to wait; what was accepted is in the journal.
+        _ = interrupt.recv() => {}
+        _ = term.recv() => {}
+    }
+    if let Err(error) = bus.drain().await {
+        info!(%error, "bus not drained");
+    }
+    Ok(exit)
+}
+
+/// Loads all team files, and reports on all that are wrong.
+fn load(args: &Serve, screen: &Screen) -> Result<Vec<config::Team>, Failure> {
+    let mut teams: Vec<config::Team> = Vec::new();
+    let mut reports = String::new();
+    for file in &args.teams {
+        match super::load(file, screen.err.paint) {
+            Ok(team) => match teams.iter().find(|known| known.name == team.name) {
+                Some(known) => {
+                    let text = format!(
+                        "{} and {} are both named {}; give one another `name`",
+                        known.file.display(),
+                        team.file.display(),
+                        team.name
+                    );
+                    return Err(Failure::new(ErrorCode::ConfigInvalid, text));
+                }
+                None => teams.push(team),
+            },
+            Err(Failure::Report(report)) => reports.push_str(&report),
+            Err(failure) => return Err(failure),
+        }
+    }
+    if reports.is_empty() { Ok(teams) } else { Err(Failure::Report(reports)) }
+}
+
+/// Reads the address to listen on; `none` opens no door.
+fn listen(text: &str) -> Result<Option<SocketAddr>, Failure> {
+    if text == "none" {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| {
+        let text = format!("--listen {text:?}: write an address like 127.0.0.1:8787, or `none`");
+        Failure::new(ErrorCode::BadRequest, text)
+    })
+}
+
+fn describe(out: &mut String, team: &config::Team, subjects: &Subjects) {
+    let agents: Vec<&str> = team.agents.keys().map(AsRef::as_ref).collect();
+    let subject = subjects.agent_run(&team.name, &team.entry);
+    // Writing to a string does not fail.
+    writeln!(out, "team {}: agents {}, asked on {subject}", team.name, agents.join(", "))
+        .unwrap_or_default();
+}
+
+fn ready(listen: Option<&str>, nats: Option<&str>) -> String {
+    let listen = listen.map_or_else(|| "no HTTP".to_owned(), |addr| format!("http://{addr}"));
+    let nats = nats.map_or_else(|| "bus in process".to_owned(), |url| format!("NATS at {url}"));
+    format!("ready: {listen}, {nats}\n")
+}
+
+fn on_signal(kind: SignalKind) -> Result<tokio::signal::unix::Signal, Failure> {
+    signal(kind)
+        .map_err(|error| Failure::new(ErrorCode::Internal, format!("listen for signals: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_or_none_is_listened_on() {
+        let cases = [
+            ("none", Some(None)),
+            ("127.0.0.1:0", Some(Some("127.0.0.1:0"))),
+            ("[::1]:8787", Some(Some("[::1]:8787"))),
+            ("8787", None),
+            ("localhost", None),
+        ];
+        for (text, expected) in cases {
+            let found = listen(text).ok().map(|addr| addr.map(|addr| addr.to_string()));
+            assert_eq!(found, expected.map(|addr| addr.map(str::to_owned)), "{text}");
+        }
+    }
+}

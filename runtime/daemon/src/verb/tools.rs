@@ -1,0 +1,141 @@
+//! `callboard tools`: what the models of a team are offered.
+
+use agents_core::dialect;
+use config::Team;
+use serde_json::{Map, Value, json};
+use wire::plan::{Offer, Target};
+use wire::{ErrorCode, Name, Plan};
+
+use crate::args::Tools;
+use crate::failure::{Exit, Failure};
+use crate::paint::Paint;
+use crate::screen::Screen;
+use crate::text;
+
+/// The columns by which a tool's lines stand in.
+const INDENT: usize = 4;
+
+/// Prints the offers of one agent or of all.
+pub(crate) fn tools(args: &Tools, screen: &Screen) -> Result<Exit, Failure> {
+    let paint = screen.err.paint;
+    let team = super::load(&args.team, paint)?;
+    let plans: Vec<&Plan> = match &args.agent {
+        Some(name) => vec![agent(&team, name)?],
+        None => team.agents.values().collect(),
+    };
+    if args.json {
+        let offered = |plan: &Plan| {
+            let offer = json!({"dialect": plan.dialect, "offered": dialect::offered(plan)});
+            (plan.agent.to_string(), offer)
+        };
+        screen.json(&plans.into_iter().map(offered).collect::<Map<String, Value>>());
+    } else {
+        screen.answer(&render(&plans, screen.out.paint, screen.out.width));
+    }
+    Ok(Exit::Done)
+}
+
+/// Returns an agent of a team, or says which there are.
+pub(crate) fn agent<'t>(team: &'t Team, name: &Name) -> Result<&'t Plan, Failure> {
+    team.agents.get(name).ok_or_else(|| {
+        let known: Vec<&str> = team.agents.keys().map(Name::as_str).collect();
+        let text = format!("team {} has no agent {name}; it has {}", team.name, known.join(", "));
+        Failure::new(ErrorCode::UnknownAgent, text)
+    })
+}
+
+fn render(plans: &[&Plan], paint: Paint, width: usize) -> String {
+    let mut out = String::new();
+    for plan in plans {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        let models = match &plan.thinker {
+            Some(thinker) => format!("{thinker} thinks, {} acts", plan.actor),
+            None => format!("{} thinks and acts", plan.actor),
+        };
+        let dialect = plan.dialect.as_str();
+        let agent = paint.bold(plan.agent.as_str());
+        out.push_str(&format!("{agent}  {models}, dialect {dialect}\n"));
+        if plan.tools.is_empty() {
+            out.push_str("  no tools\n");
+        }
+        for offer in &plan.tools {
+            out.push_str(&render_offer(offer, paint, width));
+        }
+    }
+    out
+}
+
+fn render_offer(offer: &Offer, paint: Paint, width: usize) -> String {
+    let name = paint.cyan(offer.spec.name.as_str());
+    let kind = match offer.target {
+        Target::Tool => "tool",
+        Target::Agent => "agent",
+    };
+    let seconds = std::time::Duration::from_millis(offer.timeout_ms);
+    let facts = format!("{kind}, {}, up to {}", offer.effect.as_str(), text::duration(seconds));
+    let mut out = format!("  {name}  {}\n", paint.dim(&facts));
+    let indent = " ".repeat(INDENT);
+    let line = |text: &str| {
+        let line = text::shorten(&text::one_line(text), width.saturating_sub(INDENT));
+        format!("{indent}{line}\n")
+    };
+    out.push_str(&line(&offer.spec.description));
+    for (name, schema, required) in parameters(&offer.spec.parameters) {
+        let kind = schema.get("type").and_then(Value::as_str).unwrap_or("any");
+        let need = if required { "" } else { ", optional" };
+        let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+        let about = if about.is_empty() { String::new() } else { format!(": {about}") };
+        out.push_str(&line(&format!("{name} ({kind}{need}){about}")));
+    }
+    out
+}
+
+fn parameters(schema: &Value) -> Vec<(&str, &Value, bool)> {
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+        return Vec::new();
+    };
+    let required = schema.get("required").and_then(Value::as_array);
+    let is_required =
+        |name: &str| required.is_some_and(|names| names.iter().any(|known| known == name));
+    properties.iter().map(|(name, schema)| (name.as_str(), schema, is_required(name))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offers_are_listed_by_agent() {
+        let text = r#"
+            [team]
+            name = "t"
+            [models.m]
+            provider = "scripted"
+            replies = [{ when = "", content = "x" }]
+            [agents.lead]
+            description = "Leads."
+            instructions = "Lead."
+            actor = "m"
+            tools = ["calculate"]
+            agents = ["writer"]
+            [agents.writer]
+            description = "Writes."
+            instructions = "Write."
+            thinker = "m"
+            actor = "m"
+        "#;
+        let team =
+            config::parse("t.toml".as_ref(), text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        let team = team.unwrap_or_else(|report| panic!("{}", report.render(false)));
+        let plans: Vec<&Plan> = team.agents.values().collect();
+        let shown = render(&plans, Paint::new(false), 60);
+        println!("{shown}");
+        assert!(shown.starts_with("lead  m thinks and acts, dialect native\n  calculate  tool, "));
+        assert!(shown.contains("\n    expression (string)"), "{shown}");
+        assert!(shown.contains("\n  writer  agent, "), "{shown}");
+        assert!(shown.ends_with("\nwriter  m thinks, m acts, dialect native\n  no tools\n"));
+        assert!(shown.lines().all(|line| text::width(line) <= 60), "{shown}");
+    }
+}

@@ -1,0 +1,192 @@
+//! Draws a trace: a tree of spans, each with a bar where it lay in time.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use serde_json::Value;
+use telemetry::names;
+use wire::{SpanRecord, Timestamp, TraceContext};
+
+use crate::paint::Paint;
+use crate::text;
+
+/// The attribute that tells the part of a model.
+const ROLE: &str = agents_core::spans::attribute::ROLE;
+
+/// The columns of a time span.
+const TIME_WIDTH: usize = 8;
+
+/// The fewest columns of a bar.
+const BAR_WIDTH_MIN: usize = 10;
+
+/// The eighths of a block, from one to seven.
+const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
+
+/// One line of the drawing.
+#[derive(Debug)]
+struct Row<'s> {
+    span: &'s SpanRecord,
+    /// The branches that lead to it.
+    branches: String,
+    /// What stands before the lines below it, such as its error.
+    trunk: String,
+}
+
+/// Draws the spans of one trace.
+pub(crate) fn render(spans: &[SpanRecord], paint: Paint, width: usize) -> String {
+    let rows = rows(spans);
+    let (Some(begin), Some(end)) =
+        (spans.iter().map(|span| span.start).min(), spans.iter().map(|span| span.end).max())
+    else {
+        return String::new();
+    };
+    let label = |row: &Row<'_>| format!("{}{}", row.branches, name(row.span));
+    let tokens = |row: &Row<'_>| tokens(row.span).map(text::count).unwrap_or_default();
+    let widest = |cell: &dyn Fn(&Row<'_>) -> String, title: &str| {
+        let cells = rows.iter().map(|row| text::width(&cell(row)));
+        cells.max().unwrap_or(0).max(text::width(title))
+    };
+    let tokens_width = widest(&tokens, "tokens");
+    let fixed = TIME_WIDTH + tokens_width + 6;
+    let names_max = width.saturating_sub(fixed + BAR_WIDTH_MIN).max(BAR_WIDTH_MIN);
+    let names_width = widest(&label, "span").min(names_max.min(width / 2).max(BAR_WIDTH_MIN));
+    let bar_width = width.saturating_sub(names_width + fixed).max(BAR_WIDTH_MIN);
+
+    let total = end.since(begin);
+    let mut out = String::new();
+    let scale = scale(total, bar_width);
+    let head = format!(
+        "{}  {scale}  {:>TIME_WIDTH$}  {:>tokens_width$}",
+        text::pad("span", names_width),
+        "time",
+        "tokens"
+    );
+    out.push_str(&paint.dim(head.trim_end()));
+    out.push('\n');
+    for row in &rows {
+        let span = row.span;
+        let shown = text::shorten(&label(row), names_width);
+        let shown = text::pad(&shown, names_width);
+        let branches: String = shown.chars().take(row.branches.chars().count()).collect();
+        let rest: String = shown.chars().skip(row.branches.chars().count()).collect();
+        let bar = bar((begin, total), (span.start, span.end), bar_width);
+        let time = text::duration(span.end.since(span.start));
+        let failed = span.error.is_some();
+        let (rest, bar) = match kind(span) {
+            _ if failed => (paint.red(&rest), paint.red(&bar)),
+            names::operation::INVOKE_AGENT => (paint.bold(&rest), paint.cyan(&bar)),
+            names::operation::CHAT => (rest, paint.blue(&bar)),
+            _ => (rest, paint.green(&bar)),
+        };
+        let line = format!(
+            "{}{rest}  {bar}  {time:>TIME_WIDTH$}  {:>tokens_width$}",
+            paint.dim(&branches),
+            tokens(row)
+        );
+        out.push_str(line.trim_end());
+        out.push('\n');
+        for note in notes(span) {
+            let room = width.saturating_sub(text::width(&row.trunk) + 2);
+            let note = text::shorten(&text::one_line(&note), room);
+            out.push_str(&format!(
+                "{}{}\n",
+                paint.dim(&row.trunk),
+                paint.red(&format!("✗ {note}"))
+            ));
+        }
+    }
+    out
+}
+
+/// Returns the name by which a span is shown.
+fn name(span: &SpanRecord) -> String {
+    let role = span.attributes.get(ROLE).and_then(Value::as_str);
+    let role = role.map_or_else(String::new, |role| format!(" ({role})"));
+    text::one_line(&format!("{}{role}", span.name))
+}
+
+fn kind(span: &SpanRecord) -> &str {
+    let kind = span.attributes.get(names::OPERATION_NAME).and_then(Value::as_str);
+    kind.unwrap_or_default()
+}
+
+fn tokens(span: &SpanRecord) -> Option<u64> {
+    let count = |name: &str| span.attributes.get(name).and_then(Value::as_u64);
+    let sum = count(names::USAGE_INPUT_TOKENS)? + count(names::USAGE_OUTPUT_TOKENS).unwrap_or(0);
+    (sum > 0).then_some(sum)
+}
+
+/// Says what went wrong with a span, and what was not as usual.
+fn notes(span: &SpanRecord) -> Vec<String> {
+    let text = |name: &str| span.attributes.get(name).and_then(Value::as_str);
+    let count = |name: &str| span.attributes.get(name).and_then(Value::as_u64);
+    let feedback = text(agents_core::spans::attribute::FEEDBACK)
+        .map(|code| format!("the reply could not be used: {code}"));
+    let attempts = count(names::ATTEMPTS)
+        .filter(|attempts| *attempts > 1)
+        .map(|attempts| format!("the provider was asked {attempts} times"));
+    let resumes = count(agents_core::spans::attribute::RESUMES)
+        .filter(|resumes| *resumes > 0)
+        .map(|resumes| format!("taken up again {resumes} times"));
+    span.error.clone().into_iter().chain(feedback).chain(attempts).chain(resumes).collect()
+}
+
+/// Writes the length of the trace above the right end of the bars.
+fn scale(total: Duration, width: usize) -> String {
+    let end = text::duration(total);
+    let gap = width.saturating_sub(1 + text::width(&end));
+    format!("0{}{end}", " ".repeat(gap))
+}
+
+/// Draws a bar: at least a thin line, never beyond its column.
+fn bar(
+    (begin, total): (Timestamp, Duration),
+    (start, end): (Timestamp, Timestamp),
+    width: usize,
+) -> String {
+    let eighths = |time: Duration| {
+        let total = total.as_micros().max(1);
+        usize::try_from(time.as_micros() * width as u128 * 8 / total).unwrap_or(usize::MAX)
+    };
+    let from = (eighths(start.since(begin)) / 8).min(width.saturating_sub(1));
+    let until = eighths(end.since(begin)).clamp(from * 8 + 1, width * 8);
+    let (full, part) = ((until - from * 8) / 8, (until - from * 8) % 8);
+    let mut bar = " ".repeat(from);
+    bar.push_str(&"█".repeat(full));
+    bar.extend(part.checked_sub(1).and_then(|part| EIGHTHS.get(part)));
+    text::pad(&bar, width)
+}
+
+/// Puts spans into the order of a tree; what has no parent here stands at the root.
+fn rows(spans: &[SpanRecord]) -> Vec<Row<'_>> {
+    let known: HashMap<TraceContext, usize> =
+        spans.iter().enumerate().map(|(at, span)| (span.context, at)).collect();
+    let mut below: HashMap<Option<usize>, Vec<usize>> = HashMap::new();
+    for (at, span) in spans.iter().enumerate() {
+        let parent = span.parent.as_ref().and_then(|parent| known.get(parent)).copied();
+        below.entry(parent.filter(|parent| *parent != at)).or_default().push(at);
+    }
+    for children in below.values_mut() {
+        children
+            .sort_by_key(|at| spans.get(*at).map(|span| (span.start, std::cmp::Reverse(span.end))));
+    }
+    let mut rows = Vec::with_capacity(spans.len());
+    let mut seen = HashSet::new();
+    let roots = below.get(&None).cloned().unwrap_or_default();
+    // Spans that are each other's parents hang below no root, and are shown all the same.
+    for root in roots.into_iter().chain(0..spans.len()) {
+        let mut open = vec![(root, String::new(), String::new())];
+        while let Some((at, branches, trunk)) = open.pop() {
+            let Some(span) = spans.get(at).filter(|_| seen.insert(at)) else { continue };
+            let children = below.get(&Some(at)).map(Vec::as_slice).unwrap_or_default();
+            let pending = children.iter().filter(|child| !seen.contains(*child));
+            for (back, child) in pending.rev().enumerate() {
+                let (branch, trunk_below) =
+                    if back == 0 { ("└ ", "  ") } else { ("├ ", "│ ") };
+                open.push((*child, format!("{trunk}{branch}"), format!("{trunk}{trunk_below}")));
+            }
+            rows.push(Row { span, branches, trunk });
+        }
+    }
+    rows
+}

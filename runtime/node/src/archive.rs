@@ -1,0 +1,102 @@
+//! The data of one team, opened: by a node that works on it, or for look-ups while none does.
+
+use std::path::{Path, PathBuf};
+
+use agents_core::session::{SessionMachine, events_after};
+use journal::{DataLock, Holder, Journal, Options};
+use store::{Opened, Store};
+use tracing::warn;
+use wire::{Event, Name, Plan, SessionId};
+
+use crate::error::Error;
+use crate::node::team_dir;
+use crate::plans::PlanShelf;
+use crate::projector::{catch_up, read_entries};
+
+/// The folder of the store below a team's directory; a damaged store is moved aside as a whole,
+/// so nothing else may stand in it.
+const STORE_DIR: &str = "store";
+
+/// Holds the data of a team, with the store brought up to the journal.
+pub struct Archive {
+    pub(crate) lock: DataLock,
+    pub(crate) journal: Journal,
+    pub(crate) store: Store,
+    pub(crate) plans: PlanShelf,
+    /// The sessions that cannot be read.
+    pub(crate) damaged: Vec<SessionId>,
+    team: Name,
+}
+
+/// Returns the directory of a team's store; while nobody holds the team it may be deleted.
+pub fn store_dir(data: &Path, team: &Name) -> PathBuf {
+    team_dir(data, team).join(STORE_DIR)
+}
+
+impl Archive {
+    /// Opens the data of a team that nobody else holds. Blocks on the disk.
+    pub fn open(data: &Path, team: &Name, holder: &Holder) -> Result<Self, Error> {
+        Self::open_with(data, team, holder, [])
+    }
+
+    /// Opens the data and makes the plans of its agents durable.
+    pub(crate) fn open_with<'p>(
+        data: &Path,
+        team: &Name,
+        holder: &Holder,
+        plans: impl IntoIterator<Item = &'p Plan>,
+    ) -> Result<Self, Error> {
+        let dir = team_dir(data, team);
+        let lock = DataLock::acquire(&dir, holder)?;
+        let (journal, report) = Journal::open(&dir, Options::default())?;
+        for damage in &report.damage {
+            warn!(
+                segment = %damage.segment, offset = damage.offset, sessions = ?damage.sessions,
+                "the journal is damaged: {}; these sessions are set aside", damage.what
+            );
+        }
+        let (store, opened) = Store::open(&store_dir(data, team))?;
+        if let Opened::Replaced { moved_to, reason } = &opened {
+            warn!(
+                %reason, moved_to = %moved_to.display(),
+                "the store was moved aside and is rebuilt from the journal"
+            );
+        }
+        let plans = PlanShelf::open(journal.clone(), plans)?;
+        let damaged = catch_up(team, &journal, &store, &plans)?;
+        let damaged = damaged.into_iter().map(|(session, _)| session).collect();
+        Ok(Self { lock, journal, store, plans, damaged, team: team.clone() })
+    }
+
+    /// Returns the store.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Returns the sessions that are set aside because their journal cannot be read.
+    pub fn damaged(&self) -> &[SessionId] {
+        &self.damaged
+    }
+
+    /// Returns what observers of a session were told. Blocks on the disk.
+    pub fn events(&self, session: &SessionId) -> Result<Vec<Event>, Error> {
+        events(&self.team, session, &self.journal, &self.plans, None)
+    }
+}
+
+/// Folds what observers of a session were told after a position. Blocks on the disk.
+pub(crate) fn events(
+    team: &Name,
+    session: &SessionId,
+    journal: &Journal,
+    plans: &PlanShelf,
+    after: Option<(u64, u32)>,
+) -> Result<Vec<Event>, Error> {
+    let entries = read_entries(journal, session)?;
+    let mut events = Vec::new();
+    SessionMachine::fold(team.clone(), session.clone(), &entries, plans, |_, _, effects| {
+        events.extend(events_after(&effects, after));
+    })
+    .map_err(|source| Error::Fold { session: session.clone(), source })?;
+    Ok(events)
+}

@@ -118,20 +118,20 @@ pub(crate) struct Nats {
     #[arg(long = "nats", value_name = "URL", env = "CALLBOARD_NATS", hide_env_values = true)]
     pub(crate) url: Option<String>,
     /// File with a JWT and the seed of its nkey
-    #[arg(long, value_name = "FILE", requires = "url", group = "auth")]
-    pub(crate) nats_creds: Option<PathBuf>,
+    #[arg(long = "nats-creds", value_name = "FILE", requires = "url", group = "auth")]
+    pub(crate) creds: Option<PathBuf>,
     /// User; the password comes from a file
-    #[arg(long, value_name = "USER", requires = "nats_password_file", group = "auth")]
-    pub(crate) nats_user: Option<String>,
+    #[arg(long = "nats-user", value_name = "USER", requires = "password_file", group = "auth")]
+    pub(crate) user: Option<String>,
     /// File with the password of the user
-    #[arg(long, value_name = "FILE", requires = "nats_user")]
-    pub(crate) nats_password_file: Option<PathBuf>,
+    #[arg(long = "nats-password-file", value_name = "FILE", requires = "user")]
+    pub(crate) password_file: Option<PathBuf>,
     /// File with the seed of an nkey
-    #[arg(long, value_name = "FILE", requires = "url", group = "auth")]
-    pub(crate) nats_nkey_file: Option<PathBuf>,
+    #[arg(long = "nats-nkey-file", value_name = "FILE", requires = "url", group = "auth")]
+    pub(crate) nkey_file: Option<PathBuf>,
     /// File with a token
-    #[arg(long, value_name = "FILE", requires = "url", group = "auth")]
-    pub(crate) nats_token_file: Option<PathBuf>,
+    #[arg(long = "nats-token-file", value_name = "FILE", requires = "url", group = "auth")]
+    pub(crate) token_file: Option<PathBuf>,
     /// First tokens of all subjects
     #[arg(long, value_name = "PREFIX", default_value = wire::subject::PREFIX_DEFAULT)]
     pub(crate) subject_prefix: String,

@@ -63,16 +63,14 @@ impl Client {
     /// Finds the daemon that holds the data of a team; `None` if nobody does.
     pub(crate) fn of_holder(place: &Place, team: &Name) -> Result<Option<Self>, Failure> {
         let Some(holder) = place.holder(team)? else { return Ok(None) };
-        match &holder.listen {
-            Some(listen) => Self::new(listen).map(Some),
-            None => {
-                let text = format!(
-                    "the data of team {team} is in use by {holder}, which has no HTTP door to \
-                     ask at; wait until it ends"
-                );
-                Err(Failure::new(ErrorCode::DataInUse, text))
-            }
+        if let Some(listen) = &holder.listen {
+            return Self::new(listen).map(Some);
         }
+        let text = format!(
+            "the data of team {team} is in use by {holder}, which has no HTTP door to ask at; wait \
+             until it ends"
+        );
+        Err(Failure::new(ErrorCode::DataInUse, text))
     }
 
     /// Reads something.

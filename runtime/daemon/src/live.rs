@@ -5,7 +5,7 @@ use std::time::Duration;
 use wire::{Event, Timestamp};
 
 use crate::progress::{Detail, Progress};
-use crate::screen::Screen;
+use crate::screen::{self, Screen};
 
 /// How often what is under way is drawn anew: the eye sees it turn, the terminal has little to do.
 pub(crate) const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
@@ -34,10 +34,10 @@ impl Live {
 
     /// Shows an event.
     pub(crate) fn on_event(&mut self, event: &Event, now: Timestamp) {
-        let stream = self.screen.err;
+        let paint = self.screen.err.paint;
         let lines = self.progress.on_event(event);
         let text: String =
-            lines.iter().map(|line| line.render(stream.paint, stream.width, "") + "\n").collect();
+            lines.iter().map(|line| line.render(paint, self.width(), "") + "\n").collect();
         self.write(&text, now);
     }
 
@@ -50,27 +50,30 @@ impl Live {
     /// Takes the block away, so that others can write.
     pub(crate) fn clear(&mut self) {
         let erase = self.erase();
-        self.screen.note(&erase);
+        screen::note(&erase);
     }
 
     /// Writes lines that stay, and below them the block.
     fn write(&mut self, text: &str, now: Timestamp) {
         if !self.screen.err.is_terminal {
-            self.screen.note(text);
+            screen::note(text);
             return;
         }
         let mut frame = self.erase();
         frame.push_str(text);
         let paint = self.screen.err.paint;
         let spinner = SPINNER.get(self.frame % SPINNER.len()).copied().unwrap_or_default();
-        // The last column stays free: some terminals wrap when it is written.
-        let width = self.screen.err.width.saturating_sub(1);
         for line in self.progress.under_way(now).iter().take(BLOCK_LINES_MAX) {
-            frame.push_str(&line.render(paint, width, spinner));
+            frame.push_str(&line.render(paint, self.width(), spinner));
             frame.push('\n');
             self.drawn += 1;
         }
-        self.screen.note(&frame);
+        screen::note(&frame);
+    }
+
+    /// Returns the columns of a line; the last one stays free, since some terminals wrap there.
+    fn width(&self) -> usize {
+        self.screen.err.width.saturating_sub(1)
     }
 
     fn erase(&mut self) -> String {

@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     let screen = Screen::new(line.global.color);
     let done = set_up_log(&line, &screen).and_then(|()| run(&line, &screen));
     done.unwrap_or_else(|failure| {
-        screen.note(&failure.render(screen.err.paint));
+        screen::note(&failure.render(screen.err.paint));
         failure.exit()
     })
     .into()
@@ -52,17 +52,17 @@ fn run(line: &Line, screen: &Screen) -> Result<Exit, Failure> {
     match &line.verb {
         Verb::Check(args) => Ok(verb::check::check(args, screen)),
         Verb::Tools(args) => verb::tools::tools(args, screen),
-        Verb::Explain(args) => verb::explain::explain(args, screen),
+        Verb::Explain(args) => verb::explain::explain(args),
         Verb::Schema => {
-            screen.json(&config::schema());
+            screen::json(&config::schema());
             Ok(Exit::Done)
         }
         Verb::Store(args) => verb::store::store(args, &place()?, screen),
         Verb::Run(args) => wait(verb::run::run(args, &place()?, screen)),
         Verb::Serve(args) => wait(verb::serve::serve(args, &place()?, screen)),
         Verb::Ask(args) => wait(verb::ask::ask(args, &place()?, screen)),
-        Verb::Answer(args) => wait(verb::control::answer(args, &place()?, screen)),
-        Verb::Cancel(args) => wait(verb::control::cancel(args, &place()?, screen)),
+        Verb::Answer(args) => wait(verb::control::answer(args, &place()?)),
+        Verb::Cancel(args) => wait(verb::control::cancel(args, &place()?)),
         Verb::Sessions(args) => wait(verb::look::sessions(args, &place()?, screen)),
         Verb::Runs(args) => wait(verb::look::runs(args, &place()?, screen)),
         Verb::Memory(args) => wait(verb::look::memory(args, &place()?, screen)),

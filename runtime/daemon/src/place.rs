@@ -106,12 +106,13 @@ mod tests {
     #[test]
     fn each_platform_has_its_directory() {
         let (xdg, home) = (("XDG_DATA_HOME", "/x"), ("HOME", "/h"));
-        let cases: [(&str, &[(&str, &str)], Option<&str>); 6] = [
-            ("linux", &[xdg, home], Some("/x/callboard")),
+        let none: &[(&str, &str)] = &[];
+        let cases = [
+            ("linux", &[xdg, home][..], Some("/x/callboard")),
             ("linux", &[home], Some("/h/.local/share/callboard")),
             ("linux", &[("XDG_DATA_HOME", ""), home], Some("/h/.local/share/callboard")),
             ("linux", &[("XDG_DATA_HOME", "relative"), home], Some("/h/.local/share/callboard")),
-            ("linux", &[], None),
+            ("linux", none, None),
             ("macos", &[xdg, home], Some("/h/Library/Application Support/callboard")),
         ];
         for (os, env, expected) in cases {

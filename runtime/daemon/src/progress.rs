@@ -63,6 +63,8 @@ pub(crate) struct Line {
     lead: String,
     /// What was said, cut to the width.
     detail: String,
+    /// What came of it, cut to what is left of the width.
+    outcome: String,
     time: Option<Duration>,
 }
 
@@ -117,10 +119,11 @@ impl Progress {
             tone,
             lead,
             detail: text::one_line(detail),
+            outcome: String::new(),
             time,
         };
         let run = self.run_of(event);
-        let lines = match &event.kind {
+        match &event.kind {
             EventKind::RunAccepted { input } => {
                 run.activity = Some(("waits for its turn".to_owned(), event.at));
                 let told = every && event.depth == 0;
@@ -178,8 +181,8 @@ impl Progress {
                 vec![match started {
                     // Nothing was said of the call yet, so its line has to say what was asked.
                     Some(CallInWork { arguments, is_agent: false, .. }) if !every => {
-                        let lead = format!("→ {tool}");
-                        line(tone, lead, &format!("{arguments} = {output}"), time)
+                        let outcome = format!(" = {}", text::one_line(&output));
+                        Line { outcome, ..line(tone, format!("→ {tool}"), &arguments, time) }
                     }
                     _ => line(tone, format!("← {tool}"), &output, time),
                 }]
@@ -201,8 +204,7 @@ impl Progress {
                     }
                 }
             }
-        };
-        lines
+        }
     }
 
     /// Returns a line for each run that is in work, in the order of their calls.
@@ -223,6 +225,7 @@ impl Progress {
                 tone: Tone::Plain,
                 lead,
                 detail: String::new(),
+                outcome: String::new(),
                 time: Some(now.since(since)),
             }
         });
@@ -275,12 +278,7 @@ impl Line {
             + text::width(&self.lead)
             + gap
             + text::width(&time);
-        let room = width.saturating_sub(fixed + 1);
-        let detail = if self.detail.is_empty() || room < DETAIL_WIDTH_MIN {
-            String::new()
-        } else {
-            format!(" {}", text::shorten(&self.detail, room))
-        };
+        let detail = self.said(width.saturating_sub(fixed + 1));
         let (lead, detail) = match self.tone {
             Tone::Plain => (self.lead.clone(), detail),
             Tone::Quiet => (paint.dim(&self.lead), paint.dim(&detail)),
@@ -292,6 +290,17 @@ impl Line {
         let agent = paint.bold(&self.agent);
         format!("{}{}{agent} {lead}{detail}{time}", " ".repeat(indent), paint.cyan(mark))
     }
+
+    /// Cuts what was said and what came of it; what came of it has a right to half of the room.
+    fn said(&self, room: usize) -> String {
+        if self.detail.is_empty() || room < DETAIL_WIDTH_MIN {
+            return String::new();
+        }
+        let half = room.saturating_sub(text::width(&self.outcome)).max(room / 2);
+        let detail = text::shorten(&self.detail, half);
+        let outcome = text::shorten(&self.outcome, room.saturating_sub(text::width(&detail)));
+        format!(" {detail}{outcome}")
+    }
 }
 
 #[cfg(test)]
@@ -301,13 +310,13 @@ mod tests {
     use super::*;
 
     /// Makes an event from a time in milliseconds, `run/agent/depth` and its kind.
-    fn event(ms: u64, who: (&str, &str, u32), kind: Value) -> Event {
+    fn event(ms: u64, who: (&str, &str, u32), mut kind: Value) -> Event {
         let (run, agent, depth) = who;
         let mut event = json!({
             "at": ms * 1000, "trace_id": "t", "session": "s", "run": run, "agent": agent,
             "depth": depth,
         });
-        event.as_object_mut().unwrap().extend(kind.as_object().unwrap().clone());
+        event.as_object_mut().unwrap().append(kind.as_object_mut().unwrap());
         serde_json::from_value(event).unwrap()
     }
 
@@ -394,15 +403,15 @@ lead failed E4001 out of steps  500 ms
     #[test]
     fn a_terminal_keeps_what_is_over() {
         let expected = "\
-lead thought I ask the r…  300 ms
-lead → researcher {\"task\":\"Find her…
-  researcher → search {\"query\":\"h…  3.0 ms
-lead ← researcher error: E300…  91 ms
-lead failed E4001 out of st…  500 ms
+lead thought I ask the researcher.  300 ms
+lead → researcher {\"task\":\"Find her.\"}
+  researcher → search {\"query\"… = Vitto…  3.0 ms
+lead ← researcher error: E3006 it failed  91 ms
+lead failed E4001 out of steps  500 ms
 ";
-        let shown = told(Detail::Finished, 40);
+        let shown = told(Detail::Finished, 48);
         for line in shown.lines() {
-            assert!(text::width(line) <= 40, "{line}");
+            assert!(text::width(line) <= 48, "{line}");
         }
         assert_eq!(shown, expected);
     }

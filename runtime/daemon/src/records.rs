@@ -8,7 +8,7 @@ use wire::{ErrorCode, Name, SessionId};
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::place::{Place, holder};
-use crate::screen::Screen;
+use crate::screen::{self, Screen};
 use crate::view::{self, FactList, RunList, SessionList, SessionView, TraceList, TraceView};
 
 /// Where the records of a team are read.
@@ -57,7 +57,7 @@ impl Records {
         for team in &teams {
             match Self::open(place, team) {
                 Ok(opened) => records.push(opened),
-                Err(failure) if several => screen.note(&failure.render(screen.err.paint)),
+                Err(failure) if several => screen::note(&failure.render(screen.err.paint)),
                 Err(failure) => return Err(failure),
             }
         }

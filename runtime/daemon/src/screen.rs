@@ -70,33 +70,33 @@ impl Screen {
         }
     }
 
-    /// Writes an answer, closed by a line break.
-    pub(crate) fn answer(&self, answer: &str) {
-        let end = if answer.ends_with('\n') { "" } else { "\n" };
-        let mut out = io::stdout().lock();
-        // A reader that has gone away, such as `head`, wants no more.
-        write!(out, "{answer}{end}").and_then(|()| out.flush()).unwrap_or_default();
-    }
-
     /// Writes what a model said: byte for byte into a pipe, harmless on a terminal.
     pub(crate) fn reply(&self, reply: &str) {
         if self.out.is_terminal {
-            self.answer(&text::harmless(reply));
+            answer(&text::harmless(reply));
         } else {
-            self.answer(reply);
+            answer(reply);
         }
     }
+}
 
-    /// Writes an answer as indented JSON.
-    pub(crate) fn json(&self, value: &impl Serialize) {
-        self.answer(&serde_json::to_string_pretty(value).unwrap_or_default());
-    }
+/// Writes an answer to stdout, closed by a line break.
+pub(crate) fn answer(answer: &str) {
+    let end = if answer.ends_with('\n') { "" } else { "\n" };
+    let mut out = io::stdout().lock();
+    // A reader that has gone away, such as `head`, wants no more.
+    write!(out, "{answer}{end}").and_then(|()| out.flush()).unwrap_or_default();
+}
 
-    /// Writes to stderr as it is.
-    pub(crate) fn note(&self, text: &str) {
-        let mut err = io::stderr().lock();
-        write!(err, "{text}").and_then(|()| err.flush()).unwrap_or_default();
-    }
+/// Writes an answer to stdout as indented JSON.
+pub(crate) fn json(value: &impl Serialize) {
+    answer(&serde_json::to_string_pretty(value).unwrap_or_default());
+}
+
+/// Writes to stderr as it is.
+pub(crate) fn note(text: &str) {
+    let mut err = io::stderr().lock();
+    write!(err, "{text}").and_then(|()| err.flush()).unwrap_or_default();
 }
 
 fn columns(size: Option<(Width, terminal_size::Height)>) -> usize {

@@ -53,49 +53,43 @@ pub(crate) fn render(spans: &[SpanRecord], paint: Paint, width: usize) -> String
     let bar_width = width.saturating_sub(names_width + fixed).max(BAR_WIDTH_MIN);
 
     let total = end.since(begin);
-    let mut out = String::new();
-    let scale = scale(total, bar_width);
     let head = format!(
-        "{}  {scale}  {:>TIME_WIDTH$}  {:>tokens_width$}",
+        "{}  {}  {:>TIME_WIDTH$}  {:>tokens_width$}",
         text::pad("span", names_width),
+        scale(total, bar_width),
         "time",
         "tokens"
     );
-    out.push_str(&paint.dim(head.trim_end()));
-    out.push('\n');
+    let mut lines = vec![paint.dim(head.trim_end())];
     for row in &rows {
-        let span = row.span;
-        let shown = text::shorten(&label(row), names_width);
-        let shown = text::pad(&shown, names_width);
-        let branches: String = shown.chars().take(row.branches.chars().count()).collect();
-        let rest: String = shown.chars().skip(row.branches.chars().count()).collect();
+        let Row { span, branches, trunk } = row;
+        let shown = text::pad(&text::shorten(&label(row), names_width), names_width);
+        let (branches, shown) = split_at_char(&shown, branches.chars().count());
         let bar = bar((begin, total), (span.start, span.end), bar_width);
         let time = text::duration(span.end.since(span.start));
-        let failed = span.error.is_some();
-        let (rest, bar) = match kind(span) {
-            _ if failed => (paint.red(&rest), paint.red(&bar)),
-            names::operation::INVOKE_AGENT => (paint.bold(&rest), paint.cyan(&bar)),
-            names::operation::CHAT => (rest, paint.blue(&bar)),
-            _ => (rest, paint.green(&bar)),
+        let (shown, bar) = match kind(span) {
+            _ if span.error.is_some() => (paint.red(shown), paint.red(&bar)),
+            names::operation::INVOKE_AGENT => (paint.bold(shown), paint.cyan(&bar)),
+            names::operation::CHAT => (shown.to_owned(), paint.blue(&bar)),
+            _ => (shown.to_owned(), paint.green(&bar)),
         };
-        let line = format!(
-            "{}{rest}  {bar}  {time:>TIME_WIDTH$}  {:>tokens_width$}",
-            paint.dim(&branches),
-            tokens(row)
-        );
-        out.push_str(line.trim_end());
-        out.push('\n');
+        let branches = paint.dim(branches);
+        let tokens = tokens(row);
+        let line =
+            format!("{branches}{shown}  {bar}  {time:>TIME_WIDTH$}  {tokens:>tokens_width$}");
+        lines.push(line.trim_end().to_owned());
         for note in notes(span) {
-            let room = width.saturating_sub(text::width(&row.trunk) + 2);
+            let room = width.saturating_sub(text::width(trunk) + 2);
             let note = text::shorten(&text::one_line(&note), room);
-            out.push_str(&format!(
-                "{}{}\n",
-                paint.dim(&row.trunk),
-                paint.red(&format!("✗ {note}"))
-            ));
+            lines.push(format!("{}{}", paint.dim(trunk), paint.red(&format!("✗ {note}"))));
         }
     }
-    out
+    lines.join("\n")
+}
+
+fn split_at_char(text: &str, chars: usize) -> (&str, &str) {
+    let at = text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
+    text.split_at_checked(at).unwrap_or((text, ""))
 }
 
 /// Returns the name by which a span is shown.

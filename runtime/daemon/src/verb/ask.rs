@@ -75,19 +75,20 @@ async fn over_http(
     };
     let agent = match &args.whom.agent {
         Some(agent) => agent.clone(),
-        None => {
-            let known: TeamList = client.get("/v1/teams", &[]).await?;
-            let found = known.teams.iter().find(|known| known.name == *team);
-            let Some(found) = found else {
-                let names: Vec<&str> = known.teams.iter().map(|team| team.name.as_str()).collect();
-                let text = format!("no team {team} is served; there is {}", names.join(", "));
-                return Err(Failure::new(ErrorCode::UnknownAgent, text));
-            };
-            found.entry.clone()
-        }
+        None => entry_over_http(&client, team).await?,
     };
     let path = format!("/v1/teams/{team}/agents/{agent}/runs");
     client.post(&path, request, limit + REPLY_GRACE).await
+}
+
+async fn entry_over_http(client: &Client, team: &Name) -> Result<Name, Failure> {
+    let known: TeamList = client.get("/v1/teams", &[]).await?;
+    let found = known.teams.iter().find(|known| known.name == *team);
+    found.map(|found| found.entry.clone()).ok_or_else(|| {
+        let names: Vec<&str> = known.teams.iter().map(|team| team.name.as_str()).collect();
+        let text = format!("no team {team} is served; there is {}", names.join(", "));
+        Failure::new(ErrorCode::UnknownAgent, text)
+    })
 }
 
 async fn over_nats(
@@ -101,7 +102,7 @@ async fn over_nats(
     let team = &args.whom.team;
     let agent = match &args.whom.agent {
         Some(agent) => agent.clone(),
-        None => entry(&bus, team).await?,
+        None => entry_over_nats(&bus, team).await?,
     };
     let headers = Headers::new().with(header::REMAINING_MS, limit.as_millis().to_string());
     let body = client::encode(request)?;
@@ -111,7 +112,7 @@ async fn over_nats(
 }
 
 /// Asks the service of a team for the agent that is asked unless another is named.
-async fn entry(bus: &Bus, team: &Name) -> Result<Name, Failure> {
+async fn entry_over_nats(bus: &Bus, team: &Name) -> Result<Name, Failure> {
     let subject = format!("$SRV.INFO.callboard-{team}");
     let answer = bus.request(&subject, Headers::new(), Bytes::new(), LOOKUP_TIMEOUT).await?;
     let service: ServiceView = client::decode(&answer.payload)?;

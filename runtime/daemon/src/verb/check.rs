@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::args::Check;
 use crate::failure::Exit;
-use crate::screen::Screen;
+use crate::screen::{self, Screen};
 use crate::text;
 
 /// Checks every file and reports on all of them.
@@ -14,12 +14,14 @@ pub(crate) fn check(args: &Check, screen: &Screen) -> Exit {
         args.teams.iter().map(|file| config::load(file)).collect();
     let sound = checked.iter().all(Result::is_ok);
     if args.json {
-        screen.json(&json!({"ok": sound, "files": checked.iter().map(to_json).collect::<Value>()}));
+        screen::json(
+            &json!({"ok": sound, "files": checked.iter().map(to_json).collect::<Value>()}),
+        );
     } else {
         for file in &checked {
             match file {
-                Ok(team) => screen.answer(&text::shorten(&summary(team), screen.out.width)),
-                Err(report) => screen.note(&report.render(screen.err.paint.is_on())),
+                Ok(team) => screen::answer(&text::shorten(&summary(team), screen.out.width)),
+                Err(report) => screen::note(&report.render(screen.err.paint.is_on())),
             }
         }
     }

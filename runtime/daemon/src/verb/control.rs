@@ -8,21 +8,21 @@ use crate::args::{Answer, Cancel, Target};
 use crate::client::{Client, LOOKUP_TIMEOUT};
 use crate::failure::{Exit, Failure};
 use crate::place::Place;
-use crate::screen::Screen;
+use crate::screen;
 
 /// Answers a run that waits for a person.
-pub(crate) async fn answer(args: &Answer, place: &Place, screen: &Screen) -> Result<Exit, Failure> {
+pub(crate) async fn answer(args: &Answer, place: &Place) -> Result<Exit, Failure> {
     let body = AnswerRequest { call: None, text: args.text.join(" ") };
     let body = serde_json::to_value(body).unwrap_or_default();
     let view = tell(&args.target, &args.run, "answer", &body, place).await?;
-    screen.note(&format!("run {} {}\n", view.run, state(&view.state)));
+    screen::note(&format!("run {} {}\n", view.run, state(&view.state)));
     Ok(Exit::Done)
 }
 
 /// Ends a run.
-pub(crate) async fn cancel(args: &Cancel, place: &Place, screen: &Screen) -> Result<Exit, Failure> {
+pub(crate) async fn cancel(args: &Cancel, place: &Place) -> Result<Exit, Failure> {
     let view = tell(&args.target, &args.run, "cancel", &json!({}), place).await?;
-    screen.note(&format!("run {} {}\n", view.run, state(&view.state)));
+    screen::note(&format!("run {} {}\n", view.run, state(&view.state)));
     Ok(Exit::Done)
 }
 

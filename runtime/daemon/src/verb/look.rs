@@ -1,6 +1,7 @@
 //! `callboard sessions`, `runs` and `memory`: what is kept of earlier times.
 
 use chrono::{DateTime, Local};
+use wire::entry::Fact;
 use wire::{ErrorCode, RunStatus, Timestamp};
 
 use crate::args::{Look, Memory, Sessions};
@@ -8,7 +9,7 @@ use crate::failure::{Exit, Failure};
 use crate::paint::Paint;
 use crate::place::Place;
 use crate::records::{Of, Records};
-use crate::screen::Screen;
+use crate::screen::{self, Screen};
 use crate::table::{self, Column};
 use crate::text;
 use crate::view::{RunSummary, SessionSummary, SessionView};
@@ -25,9 +26,9 @@ pub(crate) async fn sessions(
             if let Some(found) = records.session(id).await? {
                 let team = records.team.clone();
                 if args.look.json {
-                    screen.json(&Of { team, found });
+                    screen::json(&Of { team, found });
                 } else {
-                    screen.answer(&render_session(&found, screen.out.paint, screen.out.width));
+                    screen::answer(&render_session(&found, screen.out.paint, screen.out.width));
                 }
                 return Ok(Exit::Done);
             }
@@ -41,7 +42,7 @@ pub(crate) async fn sessions(
         rows.extend(list.into_iter().map(|found| Of { team: records.team.clone(), found }));
     }
     newest(&mut rows, args.look.limit, |row| row.at);
-    show(&args.look, screen, "sessions", &rows, render_sessions)
+    Ok(show(&args.look, screen, "sessions", &rows, render_sessions))
 }
 
 /// Lists runs.
@@ -52,7 +53,7 @@ pub(crate) async fn runs(args: &Look, place: &Place, screen: &Screen) -> Result<
         rows.extend(list.into_iter().map(|found| Of { team: records.team.clone(), found }));
     }
     newest(&mut rows, args.limit, |row| row.at);
-    show(args, screen, "runs", &rows, render_runs)
+    Ok(show(args, screen, "runs", &rows, render_runs))
 }
 
 /// Shows what teams remember.
@@ -67,20 +68,7 @@ pub(crate) async fn memory(args: &Memory, place: &Place, screen: &Screen) -> Res
     if query.is_empty() {
         newest(&mut rows, args.look.limit, |fact| fact.at);
     }
-    show(&args.look, screen, "facts", &rows, |rows, paint, width| {
-        let columns = [
-            Column::Left("when"),
-            Column::Left("team"),
-            Column::Left("agent"),
-            Column::Rest("fact"),
-        ];
-        let cells = |row: &Of<wire::entry::Fact>| {
-            let Of { team, found } = row;
-            vec![when(found.at), team.to_string(), found.agent.to_string(), found.text.clone()]
-        };
-        let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
-        table::render(&columns, &rows, paint, width, |_, _| None)
-    })
+    Ok(show(&args.look, screen, "facts", &rows, render_facts))
 }
 
 /// Keeps the newest rows, newest first.
@@ -96,15 +84,15 @@ pub(crate) fn show<T: serde::Serialize>(
     what: &str,
     rows: &[Of<T>],
     render: impl Fn(&[Of<T>], Paint, usize) -> String,
-) -> Result<Exit, Failure> {
+) -> Exit {
     if look.json {
-        screen.json(&serde_json::json!({ what: rows }));
+        screen::json(&serde_json::json!({ what: rows }));
     } else if rows.is_empty() {
-        screen.note(&format!("no {what} yet\n"));
+        screen::note(&format!("no {what} yet\n"));
     } else {
-        screen.answer(&render(rows, screen.out.paint, screen.out.width));
+        screen::answer(&render(rows, screen.out.paint, screen.out.width));
     }
-    Ok(Exit::Done)
+    Exit::Done
 }
 
 /// Writes a time as the clock on the wall shows it.
@@ -137,18 +125,11 @@ fn render_sessions(rows: &[Of<SessionSummary>], paint: Paint, width: usize) -> S
         Column::Left("last active"),
         Column::Left("team"),
         Column::Left("agent"),
-        Column::Right("entries"),
         Column::Rest("session"),
     ];
     let cells = |row: &Of<SessionSummary>| {
         let Of { team, found } = row;
-        vec![
-            when(found.at),
-            team.to_string(),
-            found.agent.to_string(),
-            text::count(found.slots),
-            found.session.to_string(),
-        ]
+        vec![when(found.at), team.to_string(), found.agent.to_string(), found.session.to_string()]
     };
     let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
     table::render(&columns, &rows, paint, width, |_, _| None)
@@ -179,31 +160,36 @@ fn render_runs(rows: &[Of<RunSummary>], paint: Paint, width: usize) -> String {
     table::render(&columns, &rows, paint, width, |cell, column| status_tone(paint, cell, column))
 }
 
+fn render_facts(rows: &[Of<Fact>], paint: Paint, width: usize) -> String {
+    let columns =
+        [Column::Left("when"), Column::Left("team"), Column::Left("agent"), Column::Rest("fact")];
+    let cells = |row: &Of<Fact>| {
+        let Of { team, found } = row;
+        vec![when(found.at), team.to_string(), found.agent.to_string(), found.text.clone()]
+    };
+    let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
+    table::render(&columns, &rows, paint, width, |_, _| None)
+}
+
 fn render_session(session: &SessionView, paint: Paint, width: usize) -> String {
     let SessionSummary { session: id, agent, begun, .. } = &session.summary;
-    let mut out = format!("{} with {agent}, since {}\n", paint.bold(id.as_str()), when(*begun));
+    let mut lines =
+        vec![format!("{} with {agent}, since {}", paint.bold(id.as_str()), when(*begun))];
     for exchange in &session.exchanges {
         let run = &exchange.run;
         let head = format!("{}  {}  {}", when(run.at), status(run.status), run.run);
-        out.push_str(&format!("\n{}\n", paint.dim(&text::shorten(&head, width))));
-        out.push_str(&said(&paint.cyan("> "), &run.input));
-        if let Some(output) = exchange.output.as_deref().filter(|output| !output.is_empty()) {
-            out.push_str(&said("  ", output));
+        lines.push(String::new());
+        lines.push(paint.dim(&text::shorten(&head, width)));
+        for (n, line) in text::harmless(&run.input).trim_end().lines().enumerate() {
+            let mark = if n == 0 { paint.cyan("> ") } else { "  ".to_owned() };
+            lines.push(format!("{mark}{line}"));
         }
+        let output = exchange.output.as_deref().unwrap_or_default();
+        let output = text::harmless(output);
+        lines.extend(output.trim_end().lines().map(|line| format!("  {line}")));
         if let Some(error) = &exchange.error {
-            out.push_str(&said("  ", &paint.red(&text::one_line(&error.to_string()))));
+            lines.push(format!("  {}", paint.red(&text::one_line(&error.to_string()))));
         }
     }
-    out
-}
-
-/// Sets what somebody said line by line below its mark.
-fn said(mark: &str, what: &str) -> String {
-    let what = if mark == "  " && what.starts_with('\u{1b}') {
-        what.to_owned()
-    } else {
-        text::harmless(what)
-    };
-    let lines = what.trim_end().lines().enumerate();
-    lines.map(|(n, line)| format!("{}{line}\n", if n == 0 { mark } else { "  " })).collect()
+    lines.join("\n")
 }

@@ -16,13 +16,13 @@ const SECRET_BYTES_MAX: usize = 4_096;
 pub(crate) fn options(args: &Nats) -> Result<Option<NatsOptions>, Failure> {
     let Some(url) = &args.url else { return Ok(None) };
     let mut options = NatsOptions::new(url.split(',').map(str::trim));
-    options.auth = if let Some(file) = &args.nats_creds {
+    options.auth = if let Some(file) = &args.creds {
         Auth::CredentialsFile(file.clone())
-    } else if let Some(file) = &args.nats_nkey_file {
+    } else if let Some(file) = &args.nkey_file {
         Auth::NkeyFile(file.clone())
-    } else if let Some(file) = &args.nats_token_file {
+    } else if let Some(file) = &args.token_file {
         Auth::Token(secret(file)?)
-    } else if let (Some(user), Some(file)) = (&args.nats_user, &args.nats_password_file) {
+    } else if let (Some(user), Some(file)) = (&args.user, &args.password_file) {
         Auth::User { user: user.clone(), password: secret(file)? }
     } else {
         Auth::Anonymous

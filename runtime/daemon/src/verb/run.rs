@@ -21,7 +21,7 @@ use crate::failure::{Exit, Failure};
 use crate::live::{Live, REDRAW_INTERVAL};
 use crate::place::{Place, holder};
 use crate::progress::{Question, question};
-use crate::screen::Screen;
+use crate::screen::{self, Screen};
 use crate::text;
 
 /// How long past its deadline the reply of a run is waited for.
@@ -68,7 +68,7 @@ pub(crate) async fn run(args: &Run, place: &Place, screen: &Screen) -> Result<Ex
     node.drain(DRAIN_GRACE).await;
     let reply = reply?;
     if screen.err.is_terminal || !args.json {
-        screen.note(&closing(&reply, node::now().since(began), place, screen));
+        screen::note(&closing(&reply, node::now().since(began), place, screen));
     }
     Ok(show(&reply, args.json, screen))
 }
@@ -76,7 +76,7 @@ pub(crate) async fn run(args: &Run, place: &Place, screen: &Screen) -> Result<Ex
 /// Prints a reply and tells how it ended.
 pub(crate) fn show(reply: &RunReply, json: bool, screen: &Screen) -> Exit {
     if json {
-        screen.json(reply);
+        screen::json(reply);
     }
     match (&reply.error, reply.status) {
         (_, RunStatus::Completed) => {
@@ -87,7 +87,7 @@ pub(crate) fn show(reply: &RunReply, json: bool, screen: &Screen) -> Exit {
         }
         (error, RunStatus::Failed | RunStatus::Cancelled) => {
             if let Some(error) = error {
-                screen.note(&Failure::from(error.clone()).render(screen.err.paint));
+                screen::note(&Failure::from(error.clone()).render(screen.err.paint));
             }
             Exit::Failed
         }
@@ -235,14 +235,14 @@ impl Asking {
         self.live.clear();
         let paint = self.screen.err.paint;
         let question = text::harmless(&asked.text);
-        self.screen.note(&format!("{} {question}\n{} ", paint.yellow("?"), paint.yellow(">")));
+        screen::note(&format!("{} {question}\n{} ", paint.yellow("?"), paint.yellow(">")));
     }
 
     async fn on_line(&mut self, line: Option<String>) {
         let Some(text) = line else {
             let run = self.questions.first().map(|asked| asked.run.to_string());
             self.questions.clear();
-            self.screen.note(&format!(
+            screen::note(&format!(
                 "stdin is at its end, so the question stays open; serve the team and use \
                  `callboard answer {} TEXT`\n",
                 run.unwrap_or_default()
@@ -257,7 +257,7 @@ impl Asking {
         let body = AnswerRequest { call: Some(asked.call), text };
         let subject = Subjects::default().run(&self.team, &asked.run, RunVerb::Answer);
         if let Err(failure) = self.control(&subject, &body).await {
-            self.screen.note(&failure.render(self.screen.err.paint));
+            screen::note(&failure.render(self.screen.err.paint));
         }
         self.prompt();
     }
@@ -265,10 +265,10 @@ impl Asking {
     async fn cancel(&mut self) {
         self.live.clear();
         self.questions.clear();
-        self.screen.note("cancels the run; press Ctrl-C again to stop at once\n");
+        screen::note("cancels the run; press Ctrl-C again to stop at once\n");
         let subject = Subjects::default().run(&self.team, &self.run, RunVerb::Cancel);
         if let Err(failure) = self.control(&subject, &serde_json::json!({})).await {
-            self.screen.note(&failure.render(self.screen.err.paint));
+            screen::note(&failure.render(self.screen.err.paint));
         }
     }
 

@@ -19,7 +19,7 @@ use super::nats;
 use crate::args::Serve;
 use crate::failure::{Exit, Failure};
 use crate::place::{Place, holder};
-use crate::screen::Screen;
+use crate::screen::{self, Screen};
 
 /// How long runs in work have to end once the daemon is told to stop: what supervisors of
 /// services allow by default, with room to spare.
@@ -60,8 +60,8 @@ pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Resul
     holder.listen = door.as_ref().map(|door| door.addr().to_string());
     holder.nats = args.nats.url.as_deref().map(nats::without_secrets);
     node.announce(&holder)?;
-    screen.note(&described);
-    screen.note(&ready(holder.listen.as_deref(), holder.nats.as_deref()));
+    screen::note(&described);
+    screen::note(&ready(holder.listen.as_deref(), holder.nats.as_deref()));
     notify::tell("READY=1");
 
     let exit = tokio::select! {

@@ -1,14 +1,18 @@
 //! `callboard store`: checks what is stored, or makes the look-up store anew.
 
+use std::path::Path;
+
+use journal::{DataLock, Report};
 use node::{Archive, store_dir, team_dir};
 use serde_json::json;
-use store::Store;
+use store::{Opened, Store};
 use wire::{ErrorCode, Name};
 
 use crate::args::{self, Stored};
 use crate::failure::{Exit, Failure};
+use crate::paint::Paint;
 use crate::place::{Place, holder};
-use crate::screen::Screen;
+use crate::screen::{self, Screen};
 use crate::text;
 
 /// Does what was asked with the data of one team.
@@ -35,75 +39,86 @@ fn verify(stored: &Stored, place: &Place, screen: &Screen) -> Result<Exit, Failu
     let team = team(stored, place, screen)?;
     let report = journal::verify(&team_dir(place.dir(), &team))?;
     // A store in use is its holder's to read, who checks it as it opens it.
-    let (records, damage) = match place.holder(&team)? {
-        Some(_) => (None, None),
-        None => {
-            let lock =
-                journal::DataLock::acquire(&team_dir(place.dir(), &team), &holder("verify"))?;
-            let found = check(&store_dir(place.dir(), &team));
-            drop(lock);
-            found
-        }
+    let store = if place.holder(&team)?.is_some() {
+        Checked::InUse
+    } else {
+        let dir = team_dir(place.dir(), &team);
+        let _lock = DataLock::acquire(&dir, &holder("store verify"))?;
+        check(&store_dir(place.dir(), &team))
     };
-    let sound = report.damage.is_empty() && damage.is_none();
+    let sound = report.damage.is_empty() && !matches!(store, Checked::Damaged(_));
     if stored.json {
-        screen.json(&json!({
+        let (records, damage) = match &store {
+            Checked::InUse => (None, None),
+            Checked::Sound(records) => (Some(records), None),
+            Checked::Damaged(damage) => (None, Some(damage)),
+        };
+        screen::json(&json!({
             "team": team,
             "sound": sound,
             "journal": report,
             "store": {"records": records, "damage": damage},
         }));
-        return Ok(if sound { Exit::Done } else { Exit::Failed });
+    } else {
+        screen::answer(&render(&team, &report, &store, screen.out.paint));
     }
-    let paint = screen.out.paint;
-    let mut out = format!(
-        "journal of {team}: {} segments, {} commits, {} entries of {} sessions, {} bytes\n",
+    Ok(if sound { Exit::Done } else { Exit::Failed })
+}
+
+fn render(team: &Name, report: &Report, store: &Checked, paint: Paint) -> String {
+    let mut lines = vec![format!(
+        "journal of {team}: {} segments, {} commits, {} entries of {} sessions, {} bytes",
         text::count(report.segments),
         text::count(report.commits),
         text::count(report.entries),
         text::count(report.sessions),
         text::count(report.bytes),
-    );
+    )];
     if report.torn_tail_bytes > 0 {
-        out.push_str(&format!(
-            "  {} bytes at its end are unfinished, nobody was told that they are kept\n",
-            text::count(report.torn_tail_bytes)
-        ));
+        let bytes = text::count(report.torn_tail_bytes);
+        lines.push(format!("  {bytes} bytes at its end are unfinished; nobody was told of them"));
     }
     for damage in &report.damage {
         let sessions: Vec<&str> = damage.sessions.iter().map(AsRef::as_ref).collect();
-        let place = format!("{} at byte {}: {}", damage.segment, damage.offset, damage.what);
-        out.push_str(&format!(
-            "  {} {place}; sessions {}\n",
+        lines.push(format!(
+            "  {} {} at byte {}: {}; sessions {}",
             paint.red("damaged"),
+            damage.segment,
+            damage.offset,
+            damage.what,
             sessions.join(", ")
         ));
     }
-    match (records, &damage) {
-        (Some(records), _) => {
-            out.push_str(&format!("store of {team}: {} records\n", text::count(records)));
-        }
-        (None, Some(damage)) => out.push_str(&format!(
+    lines.push(match store {
+        Checked::Sound(records) => format!("store of {team}: {} records", text::count(*records)),
+        Checked::InUse => format!("store of {team}: in use, not read"),
+        Checked::Damaged(damage) => format!(
             "store of {team}: {} {damage}; it is made anew at the next start, or by `callboard \
-             store rebuild`\n",
+             store rebuild`",
             paint.red("damaged")
-        )),
-        (None, None) => out.push_str(&format!("store of {team}: in use, not read\n")),
-    }
-    out.push_str(if sound { "sound\n" } else { "damaged\n" });
-    screen.answer(&out);
-    Ok(if sound { Exit::Done } else { Exit::Failed })
+        ),
+    });
+    let sound = report.damage.is_empty() && !matches!(store, Checked::Damaged(_));
+    lines.push(if sound { paint.green("sound") } else { paint.red("damaged") });
+    lines.join("\n")
+}
+
+/// What a check of a store found.
+enum Checked {
+    InUse,
+    Sound(u64),
+    Damaged(String),
 }
 
 /// Reads every record of a store; one that was replaced on opening was damaged.
-fn check(dir: &std::path::Path) -> (Option<u64>, Option<String>) {
+fn check(dir: &Path) -> Checked {
     let checked = Store::open(dir).and_then(|(store, opened)| Ok((store.verify()?, opened)));
     match checked {
-        Ok((_, store::Opened::Replaced { reason, moved_to })) => {
-            (None, Some(format!("{reason} (moved to {})", moved_to.display())))
+        Ok((_, Opened::Replaced { reason, moved_to })) => {
+            Checked::Damaged(format!("{reason} (moved to {})", moved_to.display()))
         }
-        Ok((records, store::Opened::Ready | store::Opened::Fresh)) => (Some(records), None),
-        Err(error) => (None, Some(error.to_string())),
+        Ok((records, Opened::Ready | Opened::Fresh)) => Checked::Sound(records),
+        Err(error) => Checked::Damaged(error.to_string()),
     }
 }
 
@@ -112,7 +127,7 @@ fn rebuild(stored: &Stored, place: &Place, screen: &Screen) -> Result<Exit, Fail
     let dir = store_dir(place.dir(), &team);
     {
         let team_dir = team_dir(place.dir(), &team);
-        let _lock = journal::DataLock::acquire(&team_dir, &holder("store rebuild"))?;
+        let _lock = DataLock::acquire(&team_dir, &holder("store rebuild"))?;
         match std::fs::remove_dir_all(&dir) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 let text = format!("delete {}: {error}", dir.display());
@@ -125,12 +140,12 @@ fn rebuild(stored: &Stored, place: &Place, screen: &Screen) -> Result<Exit, Fail
     let records = archive.store().verify()?;
     let damaged = archive.damaged();
     if stored.json {
-        screen.json(&json!({"team": team, "records": records, "damaged_sessions": damaged}));
+        screen::json(&json!({"team": team, "records": records, "damaged_sessions": damaged}));
     } else {
         let records = text::count(records);
-        screen.answer(&format!("store of {team}: made anew from the journal, {records} records"));
+        screen::answer(&format!("store of {team}: made anew from the journal, {records} records"));
         for session in damaged {
-            screen.answer(&format!("  session {session} cannot be read and is left out"));
+            screen::answer(&format!("  session {session} cannot be read and is left out"));
         }
     }
     Ok(if damaged.is_empty() { Exit::Done } else { Exit::Failed })

@@ -1,5 +1,7 @@
 //! `callboard tools`: what the models of a team are offered.
 
+use std::time::Duration;
+
 use agents_core::dialect;
 use config::Team;
 use serde_json::{Map, Value, json};
@@ -9,7 +11,7 @@ use wire::{ErrorCode, Name, Plan};
 use crate::args::Tools;
 use crate::failure::{Exit, Failure};
 use crate::paint::Paint;
-use crate::screen::Screen;
+use crate::screen::{self, Screen};
 use crate::text;
 
 /// The columns by which a tool's lines stand in.
@@ -28,9 +30,9 @@ pub(crate) fn tools(args: &Tools, screen: &Screen) -> Result<Exit, Failure> {
             let offer = json!({"dialect": plan.dialect, "offered": dialect::offered(plan)});
             (plan.agent.to_string(), offer)
         };
-        screen.json(&plans.into_iter().map(offered).collect::<Map<String, Value>>());
+        screen::json(&plans.into_iter().map(offered).collect::<Map<String, Value>>());
     } else {
-        screen.answer(&render(&plans, screen.out.paint, screen.out.width));
+        screen::answer(&render(&plans, screen.out.paint, screen.out.width));
     }
     Ok(Exit::Done)
 }
@@ -45,51 +47,47 @@ pub(crate) fn agent<'t>(team: &'t Team, name: &Name) -> Result<&'t Plan, Failure
 }
 
 fn render(plans: &[&Plan], paint: Paint, width: usize) -> String {
-    let mut out = String::new();
+    let mut lines = Vec::new();
     for plan in plans {
-        if !out.is_empty() {
-            out.push('\n');
+        if !lines.is_empty() {
+            lines.push(String::new());
         }
         let models = match &plan.thinker {
             Some(thinker) => format!("{thinker} thinks, {} acts", plan.actor),
             None => format!("{} thinks and acts", plan.actor),
         };
-        let dialect = plan.dialect.as_str();
         let agent = paint.bold(plan.agent.as_str());
-        out.push_str(&format!("{agent}  {models}, dialect {dialect}\n"));
+        lines.push(format!("{agent}  {models}, dialect {}", plan.dialect.as_str()));
         if plan.tools.is_empty() {
-            out.push_str("  no tools\n");
+            lines.push("  no tools".to_owned());
         }
         for offer in &plan.tools {
-            out.push_str(&render_offer(offer, paint, width));
+            render_offer(&mut lines, offer, paint, width);
         }
     }
-    out
+    lines.join("\n")
 }
 
-fn render_offer(offer: &Offer, paint: Paint, width: usize) -> String {
-    let name = paint.cyan(offer.spec.name.as_str());
+fn render_offer(lines: &mut Vec<String>, offer: &Offer, paint: Paint, width: usize) {
     let kind = match offer.target {
         Target::Tool => "tool",
         Target::Agent => "agent",
     };
-    let seconds = std::time::Duration::from_millis(offer.timeout_ms);
-    let facts = format!("{kind}, {}, up to {}", offer.effect.as_str(), text::duration(seconds));
-    let mut out = format!("  {name}  {}\n", paint.dim(&facts));
-    let indent = " ".repeat(INDENT);
+    let limit = text::duration(Duration::from_millis(offer.timeout_ms));
+    let facts = format!("{kind}, {}, up to {limit}", offer.effect.as_str());
+    lines.push(format!("  {}  {}", paint.cyan(offer.spec.name.as_str()), paint.dim(&facts)));
     let line = |text: &str| {
         let line = text::shorten(&text::one_line(text), width.saturating_sub(INDENT));
-        format!("{indent}{line}\n")
+        format!("{}{line}", " ".repeat(INDENT))
     };
-    out.push_str(&line(&offer.spec.description));
+    lines.push(line(&offer.spec.description));
     for (name, schema, required) in parameters(&offer.spec.parameters) {
         let kind = schema.get("type").and_then(Value::as_str).unwrap_or("any");
         let need = if required { "" } else { ", optional" };
-        let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
-        let about = if about.is_empty() { String::new() } else { format!(": {about}") };
-        out.push_str(&line(&format!("{name} ({kind}{need}){about}")));
+        let about = schema.get("description").and_then(Value::as_str);
+        let about = about.map_or_else(String::new, |about| format!(": {about}"));
+        lines.push(line(&format!("{name} ({kind}{need}){about}")));
     }
-    out
 }
 
 fn parameters(schema: &Value) -> Vec<(&str, &Value, bool)> {
@@ -111,9 +109,11 @@ mod tests {
         let text = r#"
             [team]
             name = "t"
+            entry = "lead"
             [models.m]
-            provider = "scripted"
-            replies = [{ when = "", content = "x" }]
+            provider = "openai"
+            base_url = "http://127.0.0.1:1/v1"
+            model = "m"
             [agents.lead]
             description = "Leads."
             instructions = "Lead."
@@ -131,11 +131,10 @@ mod tests {
         let team = team.unwrap_or_else(|report| panic!("{}", report.render(false)));
         let plans: Vec<&Plan> = team.agents.values().collect();
         let shown = render(&plans, Paint::new(false), 60);
-        println!("{shown}");
         assert!(shown.starts_with("lead  m thinks and acts, dialect native\n  calculate  tool, "));
         assert!(shown.contains("\n    expression (string)"), "{shown}");
         assert!(shown.contains("\n  writer  agent, "), "{shown}");
-        assert!(shown.ends_with("\nwriter  m thinks, m acts, dialect native\n  no tools\n"));
+        assert!(shown.ends_with("\nwriter  m thinks, m acts, dialect native\n  no tools"));
         assert!(shown.lines().all(|line| text::width(line) <= 60), "{shown}");
     }
 }

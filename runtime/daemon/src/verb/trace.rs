@@ -10,7 +10,7 @@ use crate::failure::{Exit, Failure};
 use crate::paint::Paint;
 use crate::place::Place;
 use crate::records::{Of, Records};
-use crate::screen::Screen;
+use crate::screen::{self, Screen};
 use crate::table::{self, Column};
 use crate::text;
 use crate::view::TraceSummary;
@@ -26,12 +26,12 @@ pub(crate) async fn trace(args: &Trace, place: &Place, screen: &Screen) -> Resul
         for records in &all {
             let Some(found) = records.trace(id).await? else { continue };
             if args.look.json {
-                screen.json(&Of { team: records.team.clone(), found });
+                screen::json(&Of { team: records.team.clone(), found });
                 return Ok(Exit::Done);
             }
             let (paint, width) = (screen.out.paint, screen.out.width);
             let head = head(&found.trace_id, &found.spans, paint);
-            screen.answer(&format!("{head}{}", waterfall::render(&found.spans, paint, width)));
+            screen::answer(&format!("{head}{}", waterfall::render(&found.spans, paint, width)));
             return Ok(Exit::Done);
         }
         let text = format!(
@@ -46,7 +46,7 @@ pub(crate) async fn trace(args: &Trace, place: &Place, screen: &Screen) -> Resul
         rows.extend(list.into_iter().map(|found| Of { team: records.team.clone(), found }));
     }
     newest(&mut rows, args.look.limit, |row| row.start);
-    show(&args.look, screen, "traces", &rows, render)
+    Ok(show(&args.look, screen, "traces", &rows, render))
 }
 
 /// Says in a line what the trace is of.

@@ -73,7 +73,7 @@ async fn history_memory_and_results_come_back_from_the_journal() {
         let session = client.get(format!("{}/v1/teams/job/sessions/s", daemon.http));
         let session: Value =
             serde_json::from_str(&session.send().await.unwrap().text().await.unwrap()).unwrap();
-        let exchange = session["exchanges"][0]["user"].as_str().unwrap_or_default().to_owned();
+        let exchange = session["exchanges"][0]["input"].as_str().unwrap_or_default().to_owned();
         assert_eq!(exchange, "remember what the user likes", "{what}: {session}");
         assert_eq!(daemon.terminate().await, Some(0));
     }

@@ -40,7 +40,7 @@ pub(crate) async fn ask_until_answered(
 ) -> Bytes {
     let body = Bytes::from(json!({"input": input, "run": run}).to_string());
     loop {
-        let limit = Duration::from_secs(5);
+        let limit = Duration::from_secs(1);
         if let Ok(answer) = bus.request(subject, Headers::new(), body.clone(), limit).await {
             let reply: Value = serde_json::from_slice(&answer.payload).unwrap();
             if reply.get("status").is_some() {

@@ -41,7 +41,7 @@ pub fn write(dir: &Path, charge_url: &str, delay_ms: u64) -> PathBuf {
     ];
     let helper = [
         serde_json::json!({"when": "weekday", "content": "HELPER-DONE", "delay_ms": delay_ms}),
-        serde_json::json!({"when": ".", "calls": [{"name": "now"}], "delay_ms": delay_ms}),
+        serde_json::json!({"when": ".", "calls": [{"name": "now", "arguments": {}}], "delay_ms": delay_ms}),
     ];
     let lines = |replies: &[serde_json::Value]| {
         replies.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")

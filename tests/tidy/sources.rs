@@ -40,7 +40,7 @@ fn long_functions(path: &str, text: &str) -> Vec<String> {
         let ends =
             |line: &&str| **line == closes || line.starts_with(&declares) && line.ends_with(';');
         let alone = line.ends_with([';', '}']);
-        let length = lines.iter().skip(at).position(|line| ends(line)).map_or(1, |end| end + 1);
+        let length = lines.iter().skip(at).position(ends).map_or(1, |end| end + 1);
         if !alone && length > FUNCTION_LINES_MAX {
             let name = words.rsplit(' ').next().unwrap_or_default();
             offences.push(format!(

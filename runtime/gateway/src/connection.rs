@@ -117,3 +117,37 @@ impl AsyncWrite for Stalling {
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_write_that_nobody_takes_fails_in_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut server = Stalling { stream, stalled: None };
+        tokio::time::pause();
+        let start = Instant::now();
+        let chunk = vec![0; 64 * 1024];
+        let mut written = 0;
+        let error = loop {
+            match server.write(&chunk).await {
+                Ok(bytes) => written += bytes,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(start.elapsed() >= WRITE_TIMEOUT && start.elapsed() < WRITE_TIMEOUT * 2);
+
+        // What is taken late counts anew.
+        client.read_exact(&mut vec![0; written]).await.unwrap();
+        assert!(server.write(&chunk).await.is_ok());
+        assert!(server.stalled.is_none());
+    }
+}

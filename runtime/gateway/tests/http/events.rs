@@ -44,7 +44,7 @@ impl Events {
         }
     }
 
-    async fn rest(mut self) -> Vec<Seen> {
+    pub(crate) async fn rest(mut self) -> Vec<Seen> {
         let mut all = Vec::new();
         while let Some(event) = self.next().await {
             all.push(event);
@@ -203,4 +203,24 @@ async fn streams_are_bounded_and_end_when_the_doors_close() {
     for events in open {
         assert_ne!(kinds(&events.rest().await).last(), Some(&"run_ended"));
     }
+}
+
+#[tokio::test]
+async fn an_end_that_is_too_large_for_the_bus_is_told_all_the_same() {
+    let house = House::open().await;
+    // With so long an id the model's reply fits into a message, and the event does not.
+    let run = "r".repeat(64);
+    house.submit(&run, "ask me").await;
+    house.wait_for(&run, "call_suspended").await;
+    let path = format!("/v1/teams/crew/runs/{run}/events");
+    let mut events = Events::open(house.request(Method::GET, &path)).await;
+    while events.next().await.unwrap().kind != "call_suspended" {}
+    let answer = serde_json::json!({"text": "say much"});
+    house.post(&format!("/v1/teams/crew/runs/{run}/answer"), &answer).await;
+    let (_, reply) = house.result(&run).await;
+    assert_eq!(reply["status"], "completed", "{reply}");
+    tokio::time::pause();
+    let told = events.rest().await;
+    assert_eq!(told.last().unwrap().kind, "run_ended", "{told:?}");
+    assert_eq!(told.last().unwrap().data["output"], reply["output"]);
 }

@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout};
 use wire::subject::RunVerb;
 use wire::{Headers, RunId};
 
+use crate::events::Events;
 use crate::house::{House, PATIENCE, read};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -152,4 +153,33 @@ async fn requests_in_work_are_answered_when_the_doors_close() {
     let reply: serde_json::Value = response.json().await.unwrap();
     assert_eq!(reply["status"], "cancelled");
     assert!(TcpStream::connect(addr).await.is_err(), "nobody listens any more");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_connections_keep_nobody_out() {
+    let house = House::open().await;
+    let options =
+        Options { connections_max: 8, ..Options::new(SocketAddr::from(([127, 0, 0, 1], 0))) };
+    let gateway = Gateway::start(house.node.clone(), options).await.unwrap();
+    house.submit("r-1", "ask me").await;
+    house.wait_for("r-1", "call_suspended").await;
+    let path = format!("http://{}/v1/teams/crew/runs/r-1/events", gateway.addr());
+    let watching = Events::open(house.client.get(path)).await;
+    let mut idle = Vec::new();
+    for begin in ["", "GET /health HTTP/1.1\r\nHost: loc"].iter().cycle().take(40) {
+        let mut stream = TcpStream::connect(gateway.addr()).await.unwrap();
+        stream.write_all(begin.as_bytes()).await.unwrap();
+        idle.push(stream);
+    }
+    let start = Instant::now();
+    let (status, _) = read(house.client.get(format!("http://{}/health", gateway.addr()))).await;
+    assert_eq!(status, 200);
+    assert!(start.elapsed() < HEADER_TIMEOUT / 2, "{:?}", start.elapsed());
+    for oldest in idle.iter_mut().take(30) {
+        // Closed with something unread is a reset.
+        assert!(!matches!(oldest.read(&mut [0]).await, Ok(1..)), "the oldest are closed");
+    }
+    assert!(start.elapsed() < HEADER_TIMEOUT / 2, "{:?}", start.elapsed());
+    house.post("/v1/teams/crew/runs/r-1/answer", &json!({"text": "blue"})).await;
+    assert_eq!(watching.rest().await.last().unwrap().kind, "run_ended", "who was served stays");
 }

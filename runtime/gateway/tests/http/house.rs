@@ -16,6 +16,9 @@ use wire::{Subjects, Timestamp};
 /// What a test may take before it counts as hanging.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The largest message of the bus, in bytes.
+const PAYLOAD_MAX: usize = 32 * 1024;
+
 /// Bytes of each of two texts that together make a reply too large for the bus.
 pub(crate) const LARGE: usize = 20_000;
 
@@ -73,7 +76,7 @@ impl House {
         };
         let options =
             NodeOptions { data: dir.path().join("data"), holder, subjects: Subjects::default() };
-        let limits = LocalLimits { payload_bytes_max: 32 * 1024, ..LocalLimits::default() };
+        let limits = LocalLimits { payload_bytes_max: PAYLOAD_MAX, ..LocalLimits::default() };
         let node = Node::start(vec![team], Bus::local_with(limits), options).await.unwrap();
         let node = Arc::new(node);
         let listen = Options::new(SocketAddr::from(([127, 0, 0, 1], 0)));
@@ -143,6 +146,7 @@ fn script() -> Vec<Value> {
         json!({"when": "^\\s*hi there$", "content": "the helper said hi"}),
         json!({"when": "ppppp", "content": "q".repeat(LARGE)}),
         json!({"when": "remembered", "content": "noted"}),
+        json!({"when": "say much", "content": "m".repeat(PAYLOAD_MAX - 200)}),
         json!({"when": "please break", "fault": {"status": 400, "message": "no such model"}}),
         json!({"when": "take your time", "content": "late", "delay_ms": 20_000}),
         json!({"when": "ask me", "calls": call("ask_user", json!({"question": "which colour?"}))}),

@@ -1,19 +1,24 @@
 //! One connection: read and written within time.
 
+use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Sleep, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
+
+use crate::places::{BusyBody, Place};
 
 /// The longest time for the head of a request to arrive, and the longest that a connection stays
 /// open between two requests.
@@ -22,26 +27,54 @@ pub const HEADER_TIMEOUT: Duration = Duration::from_secs(8);
 /// The longest time that a client may take nothing of what is written to it.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long a connection that lost its place may take to end, as with half a head read.
+const LOST_TIMEOUT: Duration = Duration::from_millis(100);
+
 /// The largest head of a request, in bytes; a proxy adds some hundred, a cookie some thousand.
 const HEAD_BYTES_MAX: usize = 32 * 1024;
 
 /// The most headers of a request.
 const HEADERS_MAX: usize = 64;
 
-/// Serves the requests of a connection, until the client goes or the doors close.
+/// Serves the requests of a connection, until the client goes, its place is lost or the doors close.
 ///
 /// When they close the request in work is still answered.
-pub(crate) async fn serve(stream: TcpStream, router: Router, closing: CancellationToken) {
+pub(crate) async fn serve(
+    stream: TcpStream,
+    router: Router,
+    place: Place,
+    closing: CancellationToken,
+) {
+    let seat = place.seat.clone();
+    let place = Arc::new(place);
+    let answers = TowerToHyperService::new(router);
+    let service = service_fn(move |request| {
+        let busy = place.begin();
+        let answer = answers.call(request);
+        async move {
+            let response = answer.await?;
+            Ok::<_, Infallible>(response.map(|body| BusyBody { body, _busy: busy }))
+        }
+    });
     let io = TokioIo::new(Stalling { stream, stalled: None });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX)
-        .serve_connection(io, TowerToHyperService::new(router));
+        .serve_connection(io, service);
     let mut connection = std::pin::pin!(connection);
     let served = tokio::select! {
         served = connection.as_mut() => served,
+        () = seat.lost.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            match timeout(LOST_TIMEOUT, connection.as_mut()).await {
+                Ok(served) => served,
+                // A request that came in at this very moment is still answered.
+                Err(_) if seat.is_busy() => connection.await,
+                Err(_) => return,
+            }
+        }
         () = closing.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
@@ -115,5 +148,39 @@ impl AsyncWrite for Stalling {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_write_that_nobody_takes_fails_in_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut server = Stalling { stream, stalled: None };
+        tokio::time::pause();
+        let start = Instant::now();
+        let chunk = vec![0; 64 * 1024];
+        let mut written = 0;
+        let error = loop {
+            match server.write(&chunk).await {
+                Ok(bytes) => written += bytes,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(start.elapsed() >= WRITE_TIMEOUT && start.elapsed() < WRITE_TIMEOUT * 2);
+
+        // What is taken late counts anew.
+        client.read_exact(&mut vec![0; written]).await.unwrap();
+        assert!(server.write(&chunk).await.is_ok());
+        assert!(server.stalled.is_none());
     }
 }

@@ -59,9 +59,10 @@ pub(crate) async fn stream(
     let session = session_of(team, &run).await?;
     // Subscribed before the journal is read, so that nothing falls in between.
     let name = &team.team().name;
-    let subject = match scope.tree {
-        true => team.subjects().all_session_events(name),
-        false => team.subjects().session_events(name, &session),
+    let subject = if scope.tree {
+        team.subjects().all_session_events(name)
+    } else {
+        team.subjects().session_events(name, &session)
     };
     let live = doors.node.bus().subscribe(&subject, None).await?;
     doors.node.bus().flush().await?;
@@ -81,7 +82,7 @@ pub(crate) async fn stream(
         live,
         out,
         closing,
-        place,
+        _place: place,
     };
     tokio::spawn(stream.run(past.events));
     let first = stream::once(async { sse::Event::default().retry(COME_AGAIN) });

@@ -7,7 +7,6 @@ use std::time::Duration;
 use axum::Router;
 use node::Node;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -16,11 +15,12 @@ use tracing::{debug, warn};
 use crate::connection;
 use crate::error::Error;
 use crate::guard::Guard;
+use crate::places::{Place, Places};
 use crate::routes;
 use crate::state::Doors;
 
-/// Connections that are open at once; further ones wait to be accepted. Files that a process may
-/// have open are often 1,024 more than this or fewer.
+/// Connections that are open at once, unless the options say otherwise. Each waiting request is
+/// one, and each is an open file, of which a process may often have some thousand.
 pub const CONNECTIONS_MAX: usize = 1024;
 
 /// The pause after a connection could not be accepted, as when the process has no file left.
@@ -35,12 +35,20 @@ pub struct Options {
     pub allow_remote: bool,
     /// Names under which requests are served beside the loopback names and the address itself.
     pub host_names: Vec<String>,
+    /// Connections that are open at once. For one more the oldest that asks for nothing is closed;
+    /// if all wait for an answer, it waits to be accepted.
+    pub connections_max: usize,
 }
 
 impl Options {
     /// Listens on an address, under no other names, if it is a loopback address.
     pub const fn new(listen: SocketAddr) -> Self {
-        Self { listen, allow_remote: false, host_names: Vec::new() }
+        Self {
+            listen,
+            allow_remote: false,
+            host_names: Vec::new(),
+            connections_max: CONNECTIONS_MAX,
+        }
     }
 }
 
@@ -73,7 +81,7 @@ impl Gateway {
         let accepting = Accepting {
             listener,
             router: routes::router(doors, guard),
-            places: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            places: Places::new(options.connections_max),
             closing: closing.clone(),
             ending: ending.clone(),
             tasks: tasks.clone(),
@@ -109,7 +117,7 @@ impl Drop for Gateway {
 struct Accepting {
     listener: TcpListener,
     router: Router,
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
     closing: CancellationToken,
     ending: CancellationToken,
     tasks: TaskTracker,
@@ -117,28 +125,22 @@ struct Accepting {
 
 impl Accepting {
     async fn run(self) {
-        while let Some(Some((stream, place))) =
-            self.closing.run_until_cancelled(self.accept()).await
-        {
-            let serving = connection::serve(stream, self.router.clone(), self.closing.clone());
+        while let Some((stream, place)) = self.closing.run_until_cancelled(self.accept()).await {
+            let serving =
+                connection::serve(stream, self.router.clone(), place, self.closing.clone());
             let ending = self.ending.clone();
-            self.tasks.spawn(async move {
-                ending.run_until_cancelled(serving).await;
-                drop(place);
-            });
+            self.tasks.spawn(async move { ending.run_until_cancelled(serving).await });
         }
     }
 
-    /// Waits for a place, then for a connection; `None` never comes while the doors are open.
-    async fn accept(&self) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-        let place = self.places.clone().acquire_owned().await.ok()?;
+    async fn accept(&self) -> (TcpStream, Place) {
         loop {
             match self.listener.accept().await {
                 Ok((stream, _)) => {
                     if let Err(error) = stream.set_nodelay(true) {
                         debug!(%error, "connection stays with delayed writes");
                     }
-                    return Some((stream, place));
+                    return (stream, self.places.take().await);
                 }
                 Err(error) => {
                     debug!(%error, "connection not accepted");

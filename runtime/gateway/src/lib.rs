@@ -13,6 +13,7 @@ mod events;
 mod gateway;
 mod guard;
 mod look;
+mod places;
 mod refusal;
 mod replay;
 mod routes;

@@ -142,6 +142,21 @@ mod tests {
     }
 
     #[test]
+    fn every_code_is_in_the_references() {
+        let http = include_str!("../../HTTP.md");
+        let subjects = include_str!("../../SUBJECTS.md");
+        for code in ErrorCode::ALL {
+            let row = format!("| {code} | {} |", code.title());
+            assert!(subjects.contains(&row), "runtime/SUBJECTS.md lacks {row}");
+            let status = format!("| {} |", status_of(*code).as_u16());
+            let line = http.lines().find(|line| line.starts_with(&status)).unwrap_or_default();
+            assert!(line.contains(code.as_str()), "runtime/HTTP.md lacks {code} under {status}");
+        }
+        let rows = subjects.lines().filter(|line| line.starts_with("| E")).count();
+        assert_eq!(rows, ErrorCode::ALL.len(), "a row without a code");
+    }
+
+    #[test]
     fn advice_to_come_again_is_in_whole_seconds() {
         for (ms, seconds) in [(None, None), (Some(1), Some("1")), (Some(1001), Some("2"))] {
             let error = Refusal::new(ErrorCode::Overloaded, "full");

@@ -136,3 +136,111 @@ impl Seen {
         self.0.get(session).map(|(position, _)| *position)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Makes an event out of the fields that differ.
+    fn event(session: &str, id: Option<&str>, at: u64, kind: &Value) -> Event {
+        let mut event = json!({
+            "at": at, "trace_id": "t", "session": session, "run": session, "agent": "a", "depth": 0,
+        });
+        let fields = event.as_object_mut().unwrap();
+        fields.extend(kind.as_object().unwrap().clone());
+        fields.extend(id.map(|id| ("id".to_owned(), id.into())));
+        serde_json::from_value(event).unwrap()
+    }
+
+    fn started(call: &str) -> Value {
+        json!({"event": "call_started", "call": call, "tool": "x", "arguments": {}, "is_agent": true})
+    }
+
+    fn ended(call: &str) -> Value {
+        json!({
+            "event": "call_ended", "call": call, "tool": "x", "status": "ok", "output": "",
+            "duration_us": 1,
+        })
+    }
+
+    fn plain() -> Value {
+        json!({"event": "run_started"})
+    }
+
+    /// A run that calls `c` and `d` at once, and `e` after both.
+    fn tree() -> (Vec<Event>, HashMap<CallKey, Vec<Event>>) {
+        let own = vec![
+            event("r", Some("0.0"), 1, &plain()),
+            event("r", Some("1.0"), 2, &started("c")),
+            event("r", Some("1.1"), 2, &started("d")),
+            event("r", Some("2.0"), 7, &ended("c")),
+            event("r", Some("3.0"), 9, &ended("d")),
+            event("r", Some("3.1"), 9, &started("e")),
+        ];
+        let child = |call: &str, times: [u64; 2]| {
+            let [first, second] = times;
+            let events = vec![
+                event(call, Some("0.0"), first, &plain()),
+                event(call, Some("1.0"), second, &plain()),
+            ];
+            (CallKey::new(call).unwrap(), events)
+        };
+        // The clock of `e` lags; it is told of after its call all the same.
+        (own, HashMap::from([child("c", [3, 6]), child("d", [4, 8]), child("e", [0, 10])]))
+    }
+
+    #[test]
+    fn a_tree_is_told_in_the_order_of_time() {
+        let (own, children) = tree();
+        let merged = merge(own, None, children);
+        let told: Vec<String> = merged
+            .iter()
+            .map(|event| format!("{}{}", event.session, event.id.as_deref().unwrap()))
+            .collect();
+        let expected = [
+            "r0.0", "r1.0", "r1.1", "c0.0", "d0.0", "c1.0", "r2.0", "d1.0", "r3.0", "r3.1", "e0.0",
+            "e1.0",
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn calls_that_had_ended_are_not_told_again() {
+        let cases = [
+            (None, vec!["c", "d", "e"]),
+            (Some((1, 1)), vec!["c", "d", "e"]),
+            (Some((2, 0)), vec!["d", "e"]),
+            (Some((3, 0)), vec!["e"]),
+        ];
+        let (own, _) = tree();
+        for (after, expected) in cases {
+            let open = calls_open_after(&own, after);
+            let open: Vec<&str> = open.iter().map(CallKey::as_str).collect();
+            assert_eq!(open, expected, "{after:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_new_twice() {
+        let delta = json!({"event": "delta", "step": 1, "role": "actor", "text": "x"});
+        let steps = [
+            (event("r", Some("1.0"), 5, &plain()), true),
+            (event("r", Some("1.0"), 5, &plain()), false),
+            (event("r", Some("0.9"), 4, &plain()), false),
+            (event("r", Some("1.1"), 5, &plain()), true),
+            (event("r", Some("10.0"), 6, &plain()), true),
+            (event("r", Some("9.0"), 6, &plain()), false),
+            (event("c", Some("0.0"), 6, &plain()), true),
+            (event("r", None, 5, &delta), false),
+            (event("r", None, 6, &delta), true),
+            (event("d", None, 1, &delta), true),
+        ];
+        let mut seen = Seen::default();
+        for (n, (event, expected)) in steps.iter().enumerate() {
+            assert_eq!(seen.is_new(event), *expected, "step {n}");
+        }
+        assert_eq!(seen.position(&SessionId::new("r").unwrap()), Some((10, 0)));
+    }
+}

@@ -54,13 +54,14 @@ pub(crate) async fn submit(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
+    let body = body::read(&headers, body).await?;
     let team = doors.team(&team_name)?;
     let found = Name::new(&agent).ok().and_then(|name| team.team().agents.get(&name));
     let Some(plan) = found else {
         let text = format!("team {team_name} has no agent {}", shown(&agent));
         return Err(Refusal::new(ErrorCode::UnknownAgent, text));
     };
-    let request = read_request(&body::read(&headers, body).await?)?;
+    let request = read_request(&body)?;
     let run = request.run.clone().unwrap_or_else(RunId::fresh);
     let limit = plan.limits.deadline_ms;
     let within = request.timeout_ms.map_or(limit, |asked| asked.min(limit));

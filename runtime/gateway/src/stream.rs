@@ -24,7 +24,7 @@ pub(crate) struct Stream {
     pub(crate) out: Sender<Event>,
     pub(crate) closing: CancellationToken,
     /// Given back when the stream ends.
-    pub(crate) place: OwnedSemaphorePermit,
+    pub(crate) _place: OwnedSemaphorePermit,
 }
 
 /// Whether a stream goes on.
@@ -55,7 +55,6 @@ impl Stream {
                 _ = look.tick() => self.tell_missed_end(&mut seen).await,
             };
             if flow == Flow::Over {
-                drop(self.place);
                 return;
             }
         }

@@ -1,0 +1,120 @@
+//! Look-ups.
+
+use gateway::view::{
+    FactList, RunList, SessionList, SessionView, StoreCheck, TeamList, TraceList, TraceView,
+};
+use serde::de::DeserializeOwned;
+use wire::RunStatus;
+
+use crate::house::House;
+
+async fn look<T: DeserializeOwned>(house: &House, path: &str) -> T {
+    let (status, body) = house.get(path).await;
+    assert_eq!(status, 200, "{path}: {body}");
+    serde_json::from_value(body).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_run_left_is_found_at_once() {
+    let house = House::open().await;
+    let reply = house.ask("r-1", "delegate this").await;
+    assert_eq!(reply["output"], "the helper said hi", "{reply}");
+    let trace_id = reply["trace_id"].as_str().unwrap();
+
+    let runs: RunList = look(&house, "/v1/teams/crew/runs").await;
+    let [child, root] = runs.runs.as_slice() else { panic!("{runs:?}") };
+    assert_eq!(root.run.as_str(), "r-1");
+    assert_eq!(root.status, Some(RunStatus::Completed));
+    assert_eq!(child.parent.as_ref(), Some(&root.run));
+    assert_eq!(child.trace_id, trace_id);
+    let newest: RunList = look(&house, "/v1/teams/crew/runs?limit=1").await;
+    assert_eq!(newest.runs.as_slice(), std::slice::from_ref(child));
+
+    let traces: TraceList = look(&house, "/v1/teams/crew/traces").await;
+    let [summary] = traces.traces.as_slice() else { panic!("{traces:?}") };
+    assert_eq!((summary.trace_id.as_str(), summary.input.as_str()), (trace_id, "delegate this"));
+    assert_eq!(summary.status, Some(RunStatus::Completed));
+    let prefix: String = trace_id.chars().take(8).collect();
+    for name in [trace_id, &prefix, "r-1"] {
+        let trace: TraceView = look(&house, &format!("/v1/teams/crew/traces/{name}")).await;
+        assert_eq!(trace.trace_id, trace_id);
+        assert_eq!(trace.spans.len(), summary.spans as usize, "{name}");
+        let names: Vec<&str> = trace.spans.iter().map(|span| span.name.as_str()).collect();
+        assert!(names.contains(&"invoke_agent helper"), "{names:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_shows_what_was_said() {
+    let house = House::open().await;
+    let long = format!("hello {}", "x".repeat(500));
+    house.ask("r-1", &long).await;
+    let path = "/v1/teams/crew/agents/lead/runs";
+    let again = serde_json::json!({"input": "please break", "run": "r-2", "session": "r-1"});
+    house.post(path, &again).await;
+
+    let sessions: SessionList = look(&house, "/v1/teams/crew/sessions").await;
+    let [summary] = sessions.sessions.as_slice() else { panic!("{sessions:?}") };
+    let session: SessionView = look(&house, "/v1/teams/crew/sessions/r-1").await;
+    assert_eq!(&session.summary, summary);
+    let [first, second] = session.exchanges.as_slice() else { panic!("{session:?}") };
+    assert_eq!((&first.run.input, first.output.as_deref()), (&long, Some("hi there")));
+    assert_eq!(second.run.run.as_str(), "r-2");
+    assert_eq!(second.error.as_ref().unwrap().code, wire::ErrorCode::ModelRefused);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_team_and_store_are_shown() {
+    let house = House::open().await;
+    let reply = house.ask("r-1", "note this").await;
+    assert_eq!(reply["sources"][0]["status"], "ok", "{reply}");
+    for (query, count) in [("", 1), ("?query=green", 1), ("?query=purple", 0), ("?limit=0", 0)] {
+        let facts: FactList = look(&house, &format!("/v1/teams/crew/memory{query}")).await;
+        assert_eq!(facts.facts.len(), count, "{query}");
+    }
+    let teams: TeamList = look(&house, "/v1/teams").await;
+    let [team] = teams.teams.as_slice() else { panic!("{teams:?}") };
+    assert_eq!((team.name.as_str(), team.entry.as_str()), ("crew", "lead"));
+    let lead = team.agents.iter().find(|agent| agent.name == team.entry).unwrap();
+    let calls: Vec<&str> = lead.calls.iter().map(wire::Name::as_str).collect();
+    assert_eq!(calls, ["ask_user", "remember", "book", "helper"]);
+    let check: StoreCheck = look(&house, "/v1/teams/crew/store/verify").await;
+    assert!(check.records.is_some_and(|records| records > 0), "{check:?}");
+    assert_eq!((check.damage, check.sessions_damaged), (None, Vec::new()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_known_is_said_so() {
+    let house = House::open().await;
+    house.ask("r-1", "hello").await;
+    let cases = [
+        ("/v1/teams/none/runs", 404, "E1003"),
+        ("/v1/teams/crew/runs/r-9", 404, "E1004"),
+        ("/v1/teams/crew/runs/r-9/result", 404, "E1004"),
+        ("/v1/teams/crew/runs/r-9/events", 404, "E1004"),
+        ("/v1/teams/crew/runs/a.b", 400, "E1001"),
+        ("/v1/teams/crew/runs/a%20b", 400, "E1001"),
+        ("/v1/teams/crew/runs/%ff", 400, "E1001"),
+        ("/v1/teams/crew/runs?limit=x", 400, "E1001"),
+        ("/v1/teams/crew/runs?limt=1", 400, "E1001"),
+        ("/v1/teams/crew/sessions/s-9", 404, "E1009"),
+        ("/v1/teams/crew/sessions/a.b", 404, "E1009"),
+        ("/v1/teams/crew/traces/0123456789", 404, "E1004"),
+        ("/v1/teams/crew/agents/lead/runs", 405, "E1001"),
+        ("/v2/teams", 404, "E1001"),
+        ("/", 404, "E1001"),
+    ];
+    for (path, status, code) in cases {
+        let (found, body) = house.get(path).await;
+        assert_eq!(
+            (found.as_u16(), body["error"]["code"].as_str()),
+            (status, Some(code)),
+            "{path}"
+        );
+    }
+    let body = serde_json::json!({"input": "hello"});
+    for (path, code) in [("crew/agents/none/runs", "E1003"), ("none/agents/lead/runs", "E1003")] {
+        let (found, error) = house.post(&format!("/v1/teams/{path}"), &body).await;
+        assert_eq!((found.as_u16(), &error["error"]["code"]), (404, &code.into()), "{path}");
+    }
+}

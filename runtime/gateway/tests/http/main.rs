@@ -1,0 +1,9 @@
+//! A real node behind real doors, asked by a real HTTP client.
+
+#![cfg(test)]
+
+mod events;
+mod hostile;
+mod house;
+mod look;
+mod runs;

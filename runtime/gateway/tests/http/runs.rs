@@ -1,0 +1,141 @@
+//! Runs: asked for, waited for, controlled.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::house::{House, LARGE, read};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_answered_and_asked_for_again_gives_the_same_bytes() {
+    let house = House::open().await;
+    let path = "/v1/teams/crew/agents/lead/runs";
+    let ask = async || {
+        let body = json!({"input": "hello", "run": "r-1"}).to_string();
+        let response = house.request(Method::POST, path).body(body).send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["content-type"], "application/json");
+        response.bytes().await.unwrap()
+    };
+    let first = ask().await;
+    let reply: Value = serde_json::from_slice(&first).unwrap();
+    assert_eq!(reply["status"], "completed");
+    assert_eq!(reply["output"], "hi there");
+    assert_eq!(ask().await, first);
+    let result = house.request(Method::GET, "/v1/teams/crew/runs/r-1/result").send().await;
+    assert_eq!(result.unwrap().bytes().await.unwrap(), first);
+
+    let (status, error) = house.post(path, &json!({"input": "other", "run": "r-1"})).await;
+    assert_eq!((status.as_u16(), &error["error"]["code"]), (409, &json!("E1005")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_not_waited_for_is_found_later() {
+    let house = House::open().await;
+    let path = "/v1/teams/crew/agents/lead/runs";
+    let body = json!({"input": "hello"}).to_string();
+    let request = house.request(Method::POST, path).header("Prefer", "respond-async").body(body);
+    let response = request.send().await.unwrap();
+    assert_eq!(response.status(), 202);
+    let location = response.headers()["location"].to_str().unwrap().to_owned();
+    let accepted: Value = response.json().await.unwrap();
+    assert_eq!(accepted["status"], "accepted");
+    assert_eq!(location, format!("/v1/teams/crew/runs/{}", accepted["run"].as_str().unwrap()));
+
+    let (status, reply) = house.get(&format!("{location}/result")).await;
+    assert_eq!((status.as_u16(), &reply["output"]), (200, &json!("hi there")));
+    let (status, view) = house.get(&location).await;
+    assert_eq!(status, 200);
+    assert_eq!((&view["state"], &view["status"]), (&json!("ended"), &json!("completed")));
+    assert_eq!(view["run"], accepted["run"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_run_is_an_answer() {
+    let house = House::open().await;
+    let reply = house.ask("r-1", "please break").await;
+    assert_eq!(reply["status"], "failed");
+    assert_eq!(reply["error"]["code"], "E2001", "{reply}");
+    let (status, again) = house.result("r-1").await;
+    assert_eq!((status.as_u16(), again), (200, reply));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_run_is_late_and_then_cancelled() {
+    let house = House::open().await;
+    house.submit("r-1", "take your time").await;
+    house.wait_for("r-1", "model_asked").await;
+    let (status, error) = house.get("/v1/teams/crew/runs/r-1/result?timeout_ms=20").await;
+    assert_eq!((status.as_u16(), &error["error"]["code"]), (504, &json!("E1007")));
+    let (status, view) = house.get("/v1/teams/crew/runs/r-1").await;
+    assert_eq!((status.as_u16(), &view["state"]), (200, &json!("running")));
+
+    let (status, view) = house.post("/v1/teams/crew/runs/r-1/cancel", &Value::Null).await;
+    assert_eq!((status.as_u16(), &view["run"]), (200, &json!("r-1")));
+    let (status, reply) = house.result("r-1").await;
+    assert_eq!((status.as_u16(), &reply["status"]), (200, &json!("cancelled")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_to_the_user_is_answered() {
+    let house = House::open().await;
+    house.submit("r-1", "ask me").await;
+    house.wait_for("r-1", "call_suspended").await;
+    let (_, view) = house.get("/v1/teams/crew/runs/r-1").await;
+    assert_eq!((&view["state"], &view["question"]), (&json!("waiting"), &json!("which colour?")));
+
+    let path = "/v1/teams/crew/runs/r-1/answer";
+    let wrong = json!({"call": "0123", "text": "blue"});
+    let (status, error) = house.post(path, &wrong).await;
+    assert_eq!((status.as_u16(), &error["error"]["code"]), (409, &json!("E1010")));
+    let (status, _) = house.post(path, &json!({"text": "blue"})).await;
+    assert_eq!(status, 200);
+    let (_, reply) = house.result("r-1").await;
+    assert_eq!(reply["output"], "you said blue", "{reply}");
+    let (status, error) = house.post(path, &json!({"text": "red"})).await;
+    assert_eq!((status.as_u16(), &error["error"]["code"]), (409, &json!("E1010")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_trace_of_the_caller_goes_on() {
+    let house = House::open().await;
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    for (header, expected) in
+        [(format!("00-{trace}-b7ad6b7169203331-01"), true), ("nonsense".to_owned(), false)]
+    {
+        let request = house
+            .request(Method::POST, "/v1/teams/crew/agents/lead/runs")
+            .header("traceparent", &header)
+            .body(json!({"input": "hello"}).to_string());
+        let (_, reply) = read(request).await;
+        assert_eq!(reply["trace_id"] == trace, expected, "{header}: {reply}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reply_that_is_too_large_for_the_bus_comes_all_the_same() {
+    let house = House::open().await;
+    let reply = house.ask("r-1", "read all").await;
+    assert_eq!(reply["status"], "completed", "{reply}");
+    assert_eq!(reply["output"].as_str().unwrap().len(), LARGE);
+    assert_eq!(reply["sources"][0]["output"].as_str().unwrap().len(), LARGE);
+    assert_eq!(house.result("r-1").await, (reqwest::StatusCode::OK, reply));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_drains_takes_no_runs() {
+    let house = House::open().await;
+    assert_eq!(house.get("/health").await.0, 200);
+    let (status, ready) = house.get("/ready").await;
+    let expected = json!({
+        "ready": true, "draining": false, "bus_connected": true, "teams": ["crew"],
+    });
+    assert_eq!((status.as_u16(), ready), (200, expected));
+
+    house.node.drain(std::time::Duration::ZERO).await;
+    let (status, ready) = house.get("/ready").await;
+    assert_eq!((status.as_u16(), &ready["draining"]), (503, &json!(true)));
+    let body = json!({"input": "hello"});
+    let (status, error) = house.post("/v1/teams/crew/agents/lead/runs", &body).await;
+    assert_eq!((status.as_u16(), &error["error"]["code"]), (503, &json!("E1008")));
+    assert_eq!(house.get("/health").await.0, 200);
+}

@@ -12,7 +12,6 @@ mod screen;
 mod table;
 mod text;
 mod verb;
-mod view;
 mod waterfall;
 
 use std::process::ExitCode;

@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::failure::Failure;
 use crate::place::{Place, holder};
 use crate::screen::{self, Screen};
-use crate::view::{self, FactList, RunList, SessionList, SessionView, TraceList, TraceView};
+use gateway::view::{self, FactList, RunList, SessionList, SessionView, TraceList, TraceView};
 
 /// Where the records of a team are read.
 pub(crate) struct Records {

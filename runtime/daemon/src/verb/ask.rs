@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bus::Bus;
 use bytes::Bytes;
+use gateway::view::TeamList;
 use serde::Deserialize;
 use wire::{ErrorCode, Headers, Name, RunReply, RunRequest, header};
 
@@ -22,18 +23,6 @@ const REPLY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(3_600);
 
 /// How long past the time of a run its reply is waited for.
 const REPLY_GRACE: Duration = Duration::from_secs(10);
-
-/// What is needed of a team's description.
-#[derive(Deserialize)]
-struct TeamList {
-    teams: Vec<TeamView>,
-}
-
-#[derive(Deserialize)]
-struct TeamView {
-    name: Name,
-    entry: Name,
-}
 
 /// What is needed of a team's description as a NATS service.
 #[derive(Deserialize)]

@@ -12,7 +12,7 @@ use crate::records::{Of, Records};
 use crate::screen::{self, Screen};
 use crate::table::{self, Column};
 use crate::text;
-use crate::view::{RunSummary, SessionSummary, SessionView};
+use gateway::view::{RunSummary, SessionSummary, SessionView};
 
 /// Lists sessions, or shows one.
 pub(crate) async fn sessions(

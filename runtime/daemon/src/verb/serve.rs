@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bus::Bus;
-use door::Door;
 use node::{Node, NodeOptions};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info};
@@ -48,7 +47,7 @@ pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Resul
     let options = NodeOptions { data: place.dir().to_owned(), holder: holder.clone(), subjects };
     let node = Arc::new(Node::start(teams, bus.clone(), options).await?);
     let door = match listen {
-        Some(listen) => match Door::open(node.clone(), listen).await {
+        Some(listen) => match door::open(node.clone(), listen).await {
             Ok(door) => Some(door),
             Err(failure) => {
                 node.drain(Duration::ZERO).await;
@@ -77,7 +76,7 @@ pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Resul
     let drained = async {
         node.drain(DRAIN_GRACE).await;
         if let Some(door) = door {
-            door.close(CLOSE_GRACE).await;
+            door.stop(CLOSE_GRACE).await;
         }
     };
     tokio::select! {

@@ -13,8 +13,8 @@ use crate::records::{Of, Records};
 use crate::screen::{self, Screen};
 use crate::table::{self, Column};
 use crate::text;
-use crate::view::TraceSummary;
 use crate::waterfall;
+use gateway::view::TraceSummary;
 
 /// The digits by which a trace is named in a list.
 const ID_DIGITS: usize = 8;

@@ -81,7 +81,7 @@ impl House {
         let node = Arc::new(node);
         let listen = Options::new(SocketAddr::from(([127, 0, 0, 1], 0)));
         let gateway = Gateway::start(node.clone(), listen).await.unwrap();
-        let client = model::http_client().unwrap();
+        let client = tools::client::http_client().unwrap();
         Self { node, gateway, client, _dir: dir }
     }
 

@@ -1,5 +1,7 @@
 //! A node with scripted models over the embedded bus: the way of a run, and what a restart keeps.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, as tests do")]
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

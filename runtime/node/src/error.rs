@@ -16,7 +16,7 @@ pub enum Error {
     #[error(transparent)]
     Bus(#[from] bus::Error),
     /// A model or a tool cannot be made ready.
-    #[error("{what}: {error}")]
+    #[error("prepare {what}: {}", error.message)]
     Prepare {
         /// Which one.
         what: String,
@@ -46,13 +46,26 @@ pub enum Error {
     Thread(std::io::Error),
     /// An actor cannot be started.
     #[error("start an actor: {0}")]
-    Actor(#[from] ractor::SpawnErr),
+    Actor(ractor::SpawnErr),
     /// Spans cannot be exported.
     #[error(transparent)]
     Telemetry(#[from] telemetry::Error),
     /// Blocking work was cancelled because the process ends.
     #[error("the process ends")]
     Ending,
+}
+
+impl From<ractor::SpawnErr> for Error {
+    fn from(error: ractor::SpawnErr) -> Self {
+        match error {
+            // An actor that cannot start says why in our own words.
+            ractor::SpawnErr::StartupFailed(cause) => match cause.downcast::<Self>() {
+                Ok(ours) => *ours,
+                Err(cause) => Self::Actor(ractor::SpawnErr::StartupFailed(cause)),
+            },
+            other => Self::Actor(other),
+        }
+    }
 }
 
 impl Error {

@@ -1,6 +1,7 @@
 //! Runs one team: its models, its tools, its sessions and its door, and restarts what fails.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::Arc;
 
 use agents_core::restart::{Faults, RestartPolicy, Verdict};
@@ -35,6 +36,15 @@ pub(crate) enum TeamMsg {
 pub(crate) enum Part {
     Model(Name),
     Tool(Name),
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Model(name) => write!(f, "model {name}"),
+            Self::Tool(name) => write!(f, "tool {name}"),
+        }
+    }
 }
 
 pub(crate) struct TeamArgs {
@@ -135,7 +145,8 @@ impl Actor for TeamSupervisor {
 
 impl TeamState {
     async fn start(&mut self, myself: &ActorRef<TeamMsg>, part: Part) -> Result<(), Error> {
-        let prepare = |error| Error::Prepare { what: format!("{part:?}"), error };
+        let what = part.to_string();
+        let prepare = |error| Error::Prepare { what, error };
         let context = self.context.clone();
         let id = match &part {
             Part::Model(name) => {
@@ -168,7 +179,7 @@ impl TeamState {
 
     async fn restart(&mut self, myself: &ActorRef<TeamMsg>, part: Part) {
         if let Err(failed) = self.start(myself, part.clone()).await {
-            warn!(?part, error = %failed, "part not restarted");
+            warn!(%part, error = %failed, "part not restarted");
             self.plan_restart(myself, part, &failed.to_string());
         }
     }
@@ -193,11 +204,11 @@ impl TeamState {
         let faults = self.faults.entry(part.clone()).or_default();
         match faults.on_fault(self.began.elapsed(), &RestartPolicy::SERVICE) {
             Verdict::Restart(wait) => {
-                warn!(?part, fault, ?wait, "part failed, will be restarted");
+                warn!(%part, fault, ?wait, "part failed, will be restarted");
                 myself.send_after(wait, move || TeamMsg::Restart(part));
             }
             Verdict::GiveUp => {
-                error!(?part, fault, "part failed too often and stays off; restart the daemon");
+                error!(%part, fault, "part failed too often and stays off; restart the daemon");
             }
         }
     }

@@ -14,7 +14,8 @@ use store::{Change, INPUT_PREVIEW_CHARS_MAX, RunBegun, Store};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, warn};
 use wire::entry::{Body, Entry, Input, MemoryChange, memory_session};
-use wire::{Name, SessionId};
+use wire::event::EventKind;
+use wire::{Event, Name, SessionId};
 
 use crate::error::Error;
 
@@ -158,15 +159,16 @@ pub(crate) fn changes_of(
     slot: u64,
     effects: &[Effect],
 ) -> Vec<Change> {
+    let seen = |agent: &Name| Change::SessionSeen {
+        session: session.clone(),
+        agent: agent.clone(),
+        at: entry.at,
+        slots: slot + 1,
+    };
     let mut changes = Vec::new();
     match &entry.body {
         Body::Session(Input::Submitted(submitted)) => {
-            changes.push(Change::SessionSeen {
-                session: session.clone(),
-                agent: submitted.agent.clone(),
-                at: entry.at,
-                slots: slot + 1,
-            });
+            changes.push(seen(&submitted.agent));
             changes.push(Change::RunBegun(RunBegun {
                 run: submitted.run.clone(),
                 session: session.clone(),
@@ -193,6 +195,9 @@ pub(crate) fn changes_of(
                 reply: crate::reply::bytes(reply).to_vec(),
             }),
             Effect::Span(span) => changes.push(Change::Span(span.as_ref().clone())),
+            Effect::Tell(Event { agent, kind: EventKind::RunEnded { .. }, .. }) => {
+                changes.push(seen(agent));
+            }
             Effect::AskModel { .. }
             | Effect::Call(_)
             | Effect::Abort { .. }

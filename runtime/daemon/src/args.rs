@@ -132,6 +132,9 @@ pub(crate) struct Nats {
     /// File with a token
     #[arg(long = "nats-token-file", value_name = "FILE", requires = "url", group = "auth")]
     pub(crate) token_file: Option<PathBuf>,
+    /// First token of the subjects on which answers come, such as `_INBOX_client`
+    #[arg(long = "nats-inbox", value_name = "PREFIX", default_value = "_INBOX")]
+    pub(crate) inbox: String,
     /// First tokens of all subjects
     #[arg(long, value_name = "PREFIX", default_value = wire::subject::PREFIX_DEFAULT)]
     pub(crate) subject_prefix: String,

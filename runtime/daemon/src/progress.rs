@@ -168,7 +168,8 @@ impl Progress {
             }
             EventKind::CallSuspended { question, .. } => {
                 run.activity = Some(("waits for your answer".to_owned(), event.at));
-                vec![line(Tone::Asks, "asks".to_owned(), question, None)]
+                // On a terminal the question itself is put below.
+                Vec::from_iter(every.then(|| line(Tone::Asks, "asks".to_owned(), question, None)))
             }
             EventKind::CallEnded { call, tool, status, output, duration_us } => {
                 let started = run.calls.iter().position(|known| known.call == *call);

@@ -6,7 +6,7 @@ use crate::text;
 /// The spaces between two columns.
 const GAP: usize = 2;
 
-/// The columns that the last one keeps even if the line gets longer than the screen.
+/// The fewest columns in which the last one says anything; with less it is left out.
 const LAST_WIDTH_MIN: usize = 10;
 
 /// One column.
@@ -43,7 +43,8 @@ pub(crate) fn render(
         .iter()
         .enumerate()
         .map(|(at, column)| match column {
-            Column::Rest(_) => room.max(LAST_WIDTH_MIN),
+            Column::Rest(_) if room < LAST_WIDTH_MIN => 0,
+            Column::Rest(_) => room,
             Column::Left(title) | Column::Right(title) => {
                 let cells = rows.iter().filter_map(|row| row.get(at));
                 let widest =
@@ -114,6 +115,8 @@ longer  1,234  a text that…
         let plain = render(&columns, &rows, Paint::new(false), 27, |_, _| None);
         assert_eq!(plain, expected);
         assert!(plain.lines().all(|line| text::width(line) <= 27));
+        let narrow = render(&columns, &rows, Paint::new(false), 24, |_, _| None);
+        assert_eq!(narrow, "name    spans\na           7\nlonger  1,234\n");
 
         let red = |cell: &str, _| (cell == "a").then(|| "<a>".to_owned());
         let toned = render(&columns, &rows, Paint::new(false), 27, red);

@@ -142,9 +142,10 @@ fn bar(
         let total = total.as_micros().max(1);
         usize::try_from(time.as_micros() * width as u128 * 8 / total).unwrap_or(usize::MAX)
     };
+    // A bar begins with a whole cell, but is as long as its span.
     let from = (eighths(start.since(begin)) / 8).min(width.saturating_sub(1));
-    let until = eighths(end.since(begin)).clamp(from * 8 + 1, width * 8);
-    let (full, part) = ((until - from * 8) / 8, (until - from * 8) % 8);
+    let length = eighths(end.since(start)).clamp(1, (width - from) * 8);
+    let (full, part) = (length / 8, length % 8);
     let mut bar = " ".repeat(from);
     bar.push_str(&"█".repeat(full));
     bar.extend(part.checked_sub(1).and_then(|part| EIGHTHS.get(part)));
@@ -183,4 +184,91 @@ fn rows(spans: &[SpanRecord]) -> Vec<Row<'_>> {
         }
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Makes a span: its number, its parent's, its name, begin and end in milliseconds.
+    fn span(id: u8, parent: u8, name: &str, start: u64, end: u64) -> SpanRecord {
+        let context = |id: u8| format!("00-{:032x}-{id:016x}-01", 7);
+        let operation = name.split(' ').next();
+        let mut span = json!({
+            "context": context(id), "name": name, "kind": "internal", "start": start * 1000,
+            "end": end * 1000, "session": "s", "run": "r", "agent": "lead",
+            "attributes": {"gen_ai.operation.name": operation},
+        });
+        if parent > 0 {
+            span["parent"] = context(parent).into();
+        }
+        if operation == Some("chat") {
+            span["attributes"]["callboard.role"] = "thinker".into();
+            span["attributes"]["gen_ai.usage.input_tokens"] = 1000.into();
+            span["attributes"]["gen_ai.usage.output_tokens"] = 20.into();
+        }
+        serde_json::from_value(span).unwrap()
+    }
+
+    fn trace() -> Vec<SpanRecord> {
+        let mut failed = span(4, 3, "invoke_agent writer", 400, 800);
+        failed.error = Some("E4001 out of\nsteps".to_owned());
+        vec![
+            span(1, 9, "invoke_agent lead", 0, 1000),
+            span(3, 1, "execute_tool writer", 400, 800),
+            span(2, 1, "chat big", 0, 400),
+            failed,
+            span(5, 4, "execute_tool calculate", 500, 500),
+            span(6, 1, "chat big", 800, 1000),
+        ]
+    }
+
+    #[test]
+    fn a_trace_is_drawn_to_the_width() {
+        let narrow = "\
+span                          0                          1.0 s      time  tokens
+invoke_agent lead             ████████████████████████████████     1.0 s
+├ chat big (thinker)          ████████████▊                       400 ms   1,020
+├ execute_tool writer                     ████████████▊           400 ms
+│ └ invoke_agent writer                   ████████████▊           400 ms
+│   ✗ E4001 out of steps
+│   └ execute_tool calculate                  ▏                     0 µs
+└ chat big (thinker)                                   ██████▍    200 ms   1,020";
+        for (width, expected) in [(80, Some(narrow)), (120, None), (40, None)] {
+            let drawn = render(&trace(), Paint::new(false), width);
+            for line in drawn.lines() {
+                assert!(text::width(line) <= width, "{width}: {line}");
+            }
+            if let Some(expected) = expected {
+                assert_eq!(drawn, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a_bar_lies_where_the_span_lay() {
+        let at = Timestamp::from_micros;
+        let cases = [
+            ((0, 100), "██████████"),
+            ((0, 50), "█████     "),
+            ((50, 100), "     █████"),
+            ((0, 1), "▏         "),
+            ((100, 100), "         ▏"),
+            ((50, 53), "     ▎    "),
+        ];
+        for ((start, end), expected) in cases {
+            let drawn = bar((at(0), Duration::from_micros(100)), (at(start), at(end)), 10);
+            assert_eq!(drawn, expected, "{start} to {end}");
+        }
+    }
+
+    #[test]
+    fn every_span_is_drawn_once_whatever_its_parent() {
+        let circle = vec![span(1, 2, "a", 0, 1), span(2, 1, "b", 0, 1), span(3, 3, "c", 0, 1)];
+        let names: Vec<&str> = rows(&circle).iter().map(|row| row.span.name.as_str()).collect();
+        assert_eq!(names, ["c", "a", "b"]);
+        assert_eq!(render(&[], Paint::new(false), 80), "");
+    }
 }

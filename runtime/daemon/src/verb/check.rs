@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use crate::args::Check;
 use crate::failure::Exit;
 use crate::screen::{self, Screen};
-use crate::text;
 
 /// Checks every file and reports on all of them.
 pub(crate) fn check(args: &Check, screen: &Screen) -> Exit {
@@ -20,7 +19,7 @@ pub(crate) fn check(args: &Check, screen: &Screen) -> Exit {
     } else {
         for file in &checked {
             match file {
-                Ok(team) => screen::answer(&text::shorten(&summary(team), screen.out.width)),
+                Ok(team) => screen::answer(&summary(team)),
                 Err(report) => screen::note(&report.render(screen.err.paint.is_on())),
             }
         }

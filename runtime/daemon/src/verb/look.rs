@@ -122,39 +122,28 @@ pub(crate) fn status_tone(paint: Paint, cell: &str, column: Column) -> Option<St
 
 fn render_sessions(rows: &[Of<SessionSummary>], paint: Paint, width: usize) -> String {
     let columns = [
+        Column::Left("session"),
         Column::Left("last active"),
-        Column::Left("team"),
         Column::Left("agent"),
-        Column::Rest("session"),
+        Column::Rest("team"),
     ];
     let cells = |row: &Of<SessionSummary>| {
         let Of { team, found } = row;
-        vec![when(found.at), team.to_string(), found.agent.to_string(), found.session.to_string()]
+        let SessionSummary { session, agent, at, .. } = found;
+        vec![session.to_string(), when(*at), agent.to_string(), team.to_string()]
     };
     let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
     table::render(&columns, &rows, paint, width, |_, _| None)
 }
 
+/// Lists runs; their ids are never cut, so a narrow screen has room for little else.
 fn render_runs(rows: &[Of<RunSummary>], paint: Paint, width: usize) -> String {
-    let columns = [
-        Column::Left("run"),
-        Column::Left("when"),
-        Column::Left("agent"),
-        Column::Left("status"),
-        Column::Right("time"),
-        Column::Rest("input"),
-    ];
+    let columns =
+        [Column::Left("run"), Column::Left("when"), Column::Left("status"), Column::Rest("asked")];
     let cells = |row: &Of<RunSummary>| {
         let run = &row.found;
-        let time = run.ended.map(|ended| text::duration(ended.since(run.at))).unwrap_or_default();
-        vec![
-            run.run.to_string(),
-            when(run.at),
-            run.agent.to_string(),
-            status(run.status).to_owned(),
-            time,
-            run.input.clone(),
-        ]
+        let asked = format!("{}: {}", run.agent, run.input);
+        vec![run.run.to_string(), when(run.at), status(run.status).to_owned(), asked]
     };
     let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
     table::render(&columns, &rows, paint, width, |cell, column| status_tone(paint, cell, column))
@@ -192,4 +181,58 @@ fn render_session(session: &SessionView, paint: Paint, width: usize) -> String {
         }
     }
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn run(status: Option<&str>) -> RunSummary {
+        let mut run = json!({
+            "run": "r-01a1fdc15ab076b9a166a10adbfafc61", "session": "s", "agent": "lead",
+            "at": 1_000_000, "input": "Who is she?\nAnd why?", "trace_id": "t",
+        });
+        if let Some(status) = status {
+            run["status"] = status.into();
+        }
+        serde_json::from_value(run).unwrap()
+    }
+
+    #[test]
+    fn runs_are_listed_within_the_width() {
+        let of = |found| Of { team: "t".parse().unwrap(), found };
+        let rows = [of(run(Some("completed"))), of(run(None))];
+        let shown = render_runs(&rows, Paint::new(false), 80);
+        let at = when(Timestamp::from_micros(1_000_000));
+        let expected = format!(
+            "run                                 when                 status     asked\n\
+             r-01a1fdc15ab076b9a166a10adbfafc61  {at}  completed  lead: Who i…\n\
+             r-01a1fdc15ab076b9a166a10adbfafc61  {at}  in work    lead: Who i…\n"
+        );
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn a_session_is_read_like_a_conversation() {
+        let session = SessionView {
+            summary: SessionSummary {
+                session: "s".parse().unwrap(),
+                agent: "lead".parse().unwrap(),
+                begun: Timestamp::from_micros(0),
+                at: Timestamp::from_micros(0),
+                slots: 1,
+            },
+            exchanges: vec![gateway::view::Exchange {
+                run: run(Some("failed")),
+                output: Some("I do\u{1b}[2J not\nknow.".to_owned()),
+                error: Some(wire::WireError::new(ErrorCode::StepLimit, "out of steps")),
+                usage: None,
+            }],
+        };
+        let shown = render_session(&session, Paint::new(false), 80);
+        let said = "\n> Who is she?\n  And why?\n  I do[2J not\n  know.\n  E4001 out of steps";
+        assert!(shown.ends_with(said), "{shown}");
+    }
 }

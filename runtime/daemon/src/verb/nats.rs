@@ -16,6 +16,7 @@ const SECRET_BYTES_MAX: usize = 4_096;
 pub(crate) fn options(args: &Nats) -> Result<Option<NatsOptions>, Failure> {
     let Some(url) = &args.url else { return Ok(None) };
     let mut options = NatsOptions::new(url.split(',').map(str::trim));
+    options.inbox_prefix.clone_from(&args.inbox);
     options.auth = if let Some(file) = &args.creds {
         Auth::CredentialsFile(file.clone())
     } else if let Some(file) = &args.nkey_file {

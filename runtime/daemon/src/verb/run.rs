@@ -136,6 +136,8 @@ struct Asking {
     screen: Screen,
     /// Questions that wait for a line from stdin, oldest first.
     questions: Vec<Question>,
+    /// Whether the end of the run was shown.
+    ended: bool,
 }
 
 impl Asking {
@@ -160,7 +162,17 @@ impl Asking {
         };
         let live = Live::new(screen);
         let team = plan.team;
-        Ok(Self { bus, team, run, events, reply, live, screen, questions: Vec::new() })
+        Ok(Self {
+            bus,
+            team,
+            run,
+            events,
+            reply,
+            live,
+            screen,
+            questions: Vec::new(),
+            ended: false,
+        })
     }
 
     /// Shows what happens until the reply is there.
@@ -202,11 +214,10 @@ impl Asking {
             }
         };
         // What was published before the reply may still be under way.
-        while let Ok(Some(message)) = timeout(EVENTS_GRACE, self.events.next()).await {
-            let Ok(event) = serde_json::from_slice::<Event>(&message.payload) else { continue };
-            self.on_event(&event, &mut trace);
-            if event.run == self.run && matches!(event.kind, EventKind::RunEnded { .. }) {
-                break;
+        while !self.ended {
+            let Ok(Some(message)) = timeout(EVENTS_GRACE, self.events.next()).await else { break };
+            if let Ok(event) = serde_json::from_slice::<Event>(&message.payload) {
+                self.on_event(&event, &mut trace);
             }
         }
         self.live.clear();
@@ -222,6 +233,7 @@ impl Asking {
             return;
         }
         self.live.on_event(event, node::now());
+        self.ended |= event.run == self.run && matches!(event.kind, EventKind::RunEnded { .. });
         if let Some(asked) = question(event) {
             self.questions.push(asked);
             if self.questions.len() == 1 {

@@ -1,0 +1,64 @@
+//! Commands that need no node: check, tools, explain, schema.
+
+use crate::callboard::{Callboard, team};
+
+#[test]
+fn shipped_teams_are_sound() {
+    let callboard = Callboard::new();
+    let checked = callboard.run(&["check", team("quickstart.toml").to_str().unwrap()]);
+    assert_eq!((checked.code, checked.err.as_str()), (Some(0), ""));
+    assert!(checked.out.contains("quickstart.toml: team quickstart, 3 agents (lead, math"));
+}
+
+#[test]
+fn a_faulty_team_is_reported_with_its_line() {
+    let callboard = Callboard::new();
+    let good = team("quickstart.toml");
+    let bad = callboard.file("bad.toml", "[team]\nname = \"bad\"\nentri = \"x\"\n");
+    let args = ["check", bad.to_str().unwrap(), good.to_str().unwrap()];
+    let checked = callboard.run(&args);
+    assert_eq!(checked.code, Some(2));
+    for part in ["E6001", "bad.toml:3:1", "entri", "───"] {
+        assert!(checked.err.contains(part), "{part} in {}", checked.err);
+    }
+    assert!(checked.out.contains("quickstart"), "the good one is told of as well");
+
+    let json = callboard.run(&["check", "--json", bad.to_str().unwrap()]).json();
+    assert_eq!(json["ok"], false);
+    assert_eq!(json["files"][0]["faults"][0]["line"], 3, "{json}");
+
+    for verb in ["run", "serve"] {
+        let ended = callboard.run(&[verb, bad.to_str().unwrap(), "hi"]);
+        assert_eq!((ended.code, ended.out.as_str()), (Some(2), ""), "{verb}");
+        assert!(ended.err.contains("bad.toml:3:1"), "{}", ended.err);
+    }
+}
+
+#[test]
+fn codes_are_explained() {
+    let callboard = Callboard::new();
+    let page = callboard.run(&["explain", "e5001"]);
+    assert_eq!(page.code, Some(0));
+    assert!(page.out.starts_with("# E5001: "), "{}", page.out);
+    let all = callboard.run(&["explain"]);
+    assert!(all.out.contains("\nE5001  data directory in use\n"), "{}", all.out);
+    let unknown = callboard.run(&["explain", "E5010"]);
+    assert_eq!(unknown.code, Some(2));
+    assert!(unknown.err.contains("did you mean E5007?"), "{}", unknown.err);
+}
+
+#[test]
+fn the_schema_is_json_and_offers_are_shown() {
+    let callboard = Callboard::new();
+    let schema = callboard.run(&["schema"]).json();
+    assert!(schema["properties"]["agents"].is_object(), "{schema}");
+
+    let file = team("quickstart.toml");
+    let file = file.to_str().unwrap();
+    let shown = callboard.run(&["tools", file, "--agent", "mathematician"]);
+    assert!(shown.out.starts_with("mathematician  thinker thinks, actor acts"), "{}", shown.out);
+    assert!(!shown.out.contains("researcher"), "{}", shown.out);
+    let offered = callboard.run(&["tools", file, "--json"]).json();
+    assert!(offered["lead"]["offered"].to_string().contains("respond_to_user"), "{offered}");
+    assert_eq!(callboard.run(&["tools", file, "--agent", "nobody"]).code, Some(2));
+}

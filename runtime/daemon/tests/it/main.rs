@@ -1,0 +1,10 @@
+//! The binary as a person meets it.
+
+#[cfg(test)]
+mod callboard;
+#[cfg(test)]
+mod daemon;
+#[cfg(test)]
+mod files;
+#[cfg(test)]
+mod run;

@@ -1,0 +1,118 @@
+//! `run` and the look-ups after it.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use crate::callboard::{Callboard, Ended, QUESTION, team};
+
+#[test]
+fn the_quickstart_answers_and_leaves_one_trace() {
+    let callboard = Callboard::new();
+    let file = team("quickstart.toml");
+    let file = file.to_str().unwrap();
+    let ran = callboard.run(&["run", file, QUESTION]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert_eq!(ran.out.lines().count(), 1, "the answer alone: {}", ran.out);
+    assert!(ran.out.contains("2.16524"), "{}", ran.out);
+    let chain = [
+        "lead → researcher {\"task\":",
+        "  researcher → search_internet {\"query\":",
+        "lead ← researcher Leonardo",
+        "lead → mathematician {\"task\":",
+        "  mathematician ← calculate 2.1652378",
+        "completed in ",
+    ];
+    let mut rest = ran.err.as_str();
+    for part in chain {
+        let at = rest.find(part).unwrap_or_else(|| panic!("{part:?} is not in {}", ran.err));
+        rest = rest.split_at(at).1;
+    }
+    assert!(!ran.err.contains('\u{1b}'), "no colours in a pipe");
+
+    let list = callboard.run(&["trace", "--json"]).json();
+    let trace = &list["traces"][0];
+    assert_eq!((&trace["team"], &trace["status"]), (&"quickstart".into(), &"completed".into()));
+    let id = trace["trace_id"].as_str().unwrap();
+    assert!(ran.err.contains(&format!("callboard trace {}", id.split_at(8).0)), "{}", ran.err);
+    for name in [id, id.split_at(6).0, trace["run"].as_str().unwrap()] {
+        let drawn = callboard.run(&["trace", name]).out;
+        let tree = [
+            "\ninvoke_agent lead ",
+            "\n├ chat thinker (thinker) ",
+            "\n│ └ invoke_agent researcher ",
+            "\n│   ├ execute_tool search_internet ",
+            "\n│   ├ execute_tool calculate ",
+        ];
+        for part in tree {
+            assert!(drawn.contains(part), "{part:?} is not in {drawn}");
+        }
+    }
+    assert_eq!(callboard.run(&["trace", "ffffffff"]).code, Some(2));
+    let runs = callboard.run(&["runs", "--limit", "1"]).out;
+    assert_eq!(runs.lines().count(), 2, "a title and a row: {runs}");
+}
+
+#[test]
+fn a_session_goes_on_and_can_be_read() {
+    let callboard = Callboard::new();
+    let file = team("quickstart.toml");
+    let file = file.to_str().unwrap();
+    for message in ["Tell me a joke", "Another joke"] {
+        let ran = callboard.run(&["run", file, "--session", "s1", "--json", message]);
+        assert_eq!((ran.code, ran.json()["session"].as_str()), (Some(0), Some("s1")));
+    }
+    let shown = callboard.run(&["sessions", "s1"]).out;
+    let (first, second) = (shown.find("> Tell me a joke").unwrap(), shown.find("> Another joke"));
+    assert!(second > Some(first), "{shown}");
+    assert!(shown.contains("\n  What did the actor say"), "{shown}");
+    assert_eq!(callboard.run(&["sessions", "s2"]).code, Some(2));
+
+    let file = ["--team", "quickstart"];
+    for verb in ["verify", "rebuild"] {
+        let ended = callboard.run(&["store", verb, file[0], file[1]]);
+        assert_eq!(ended.code, Some(0), "{verb}: {ended:?}");
+    }
+    assert_eq!(callboard.run(&["sessions", "s1"]).out, shown, "after the rebuild");
+}
+
+#[test]
+fn what_cannot_be_asked_is_refused_before_anything_is_opened() {
+    let callboard = Callboard::new();
+    let file = team("quickstart.toml");
+    let ended = callboard.run(&["run", file.to_str().unwrap(), "--agent", "nobody", "hi"]);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(2), ""));
+    assert!(
+        ended.err.starts_with("error[E1003]: team quickstart has no agent nobody; it has lead")
+    );
+    assert!(ended.err.ends_with("help: callboard explain E1003\n"), "{}", ended.err);
+    assert!(!callboard.dir.path().join("data").exists());
+}
+
+#[test]
+fn a_question_is_answered_from_stdin() {
+    let callboard = Callboard::new();
+    let replies = "{\"when\": \"blue\", \"content\": \"You chose well.\"}\n{\"when\": \"\", \"calls\": \
+                   [{\"name\": \"ask_user\", \"arguments\": {\"question\": \"Which colour?\"}}]}\n";
+    callboard.file("replies.jsonl", replies);
+    let file = callboard.file(
+        "asker.toml",
+        "[models.m]\nprovider = \"scripted\"\nscript = \"replies.jsonl\"\n[agents.lead]\n\
+         instructions = \"Ask.\"\nactor = \"m\"\ntools = [\"ask_user\"]\n",
+    );
+    let file = file.to_str().unwrap();
+    let mut child = callboard
+        .command(&["run", file, "choose"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"blue\n").unwrap();
+    let ended: Ended = child.wait_with_output().unwrap().into();
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "You chose well.\n"), "{}", ended.err);
+
+    let ended = callboard.run(&["run", file, "--timeout", "1", "choose"]);
+    assert_eq!(ended.code, Some(1), "nobody answers: {}", ended.err);
+    assert!(ended.err.contains("callboard answer r-"), "{}", ended.err);
+    assert!(ended.err.contains("error[E1007]"), "{}", ended.err);
+}

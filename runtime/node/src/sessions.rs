@@ -188,37 +188,21 @@ impl SessionsState {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
     use std::time::Duration;
 
-    use bus::Bus;
     use tokio::sync::oneshot;
     use tokio::time::sleep;
     use wire::entry::{Body, Entry, Input, Submitted};
     use wire::run::Budget;
-    use wire::{Digest, RunId, Subjects, TraceContext};
+    use wire::{Digest, RunId, TraceContext};
 
     use super::*;
-    use crate::node::{NodeOptions, open_team};
-
-    fn open(data: &Path) -> Arc<TeamContext> {
-        let teams = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/teams");
-        let team = config::load(&teams.join("quickstart.toml")).unwrap();
-        let holder = journal::Holder {
-            pid: std::process::id(),
-            program: "test".to_owned(),
-            listen: None,
-            nats: None,
-            since: crate::clock::now(),
-        };
-        let options = NodeOptions { data: data.to_owned(), holder, subjects: Subjects::default() };
-        Arc::new(open_team(team, Bus::local(), options).unwrap().context)
-    }
+    use crate::testing;
 
     #[tokio::test(start_paused = true)]
     async fn a_session_that_cannot_be_taken_up_is_set_aside() {
         let data = tempfile::tempdir().unwrap();
-        let context = open(data.path());
+        let context = testing::open(data.path());
         let (session, run) = (SessionId::new("s").unwrap(), RunId::new("r").unwrap());
         let agent = context.team.entry.clone();
         let now = crate::clock::now();

@@ -66,7 +66,13 @@ impl TeamContext {
                 Ok(_) => return Ok(commit),
                 // What a session decided must not be lost to a full queue; it waits for its turn.
                 Err(journal::Error::Full) => tokio::time::sleep(FULL_PAUSE).await,
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    // A journal that stopped may have written it before.
+                    if !matches!(error, journal::Error::Stopped) {
+                        commit.give_up();
+                    }
+                    return Err(error.into());
+                }
             }
         }
     }

@@ -17,6 +17,8 @@ mod reply;
 mod session;
 mod sessions;
 mod team;
+#[cfg(test)]
+mod testing;
 mod tool_actor;
 
 pub use archive::{Archive, store_dir};

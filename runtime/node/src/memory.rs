@@ -18,14 +18,33 @@ use crate::error::Error;
 pub(crate) struct TeamMemory {
     context: Arc<TeamContext>,
     /// The slot of the next change; one change at a time.
-    turn: Mutex<u64>,
+    turn: Arc<Mutex<u64>>,
 }
 
 impl TeamMemory {
     pub(crate) fn new(context: Arc<TeamContext>) -> Self {
         let slot = context.journal.slots(&memory_session());
-        Self { context, turn: Mutex::new(slot) }
+        Self { context, turn: Arc::new(Mutex::new(slot)) }
     }
+}
+
+async fn make(
+    context: Arc<TeamContext>,
+    turn: Arc<Mutex<u64>>,
+    change: MemoryChange,
+) -> Result<(), WireError> {
+    let mut slot = turn.lock().await;
+    if let MemoryChange::Remembered(fact) = &change {
+        let id = fact.id.clone();
+        let known = look_up(context.clone(), move |store| store.fact(&id)).await?;
+        if known.is_some() {
+            return Ok(());
+        }
+    }
+    let entry = Entry::new(clock::now(), Body::Memory(change));
+    context.remember(*slot, entry).await.map_err(|error| error.to_wire())?;
+    *slot += 1;
+    Ok(())
 }
 
 async fn look_up<T: Send + 'static>(
@@ -39,18 +58,10 @@ async fn look_up<T: Send + 'static>(
 impl Memory for TeamMemory {
     fn change(&self, change: MemoryChange) -> BoxFuture<'_, Result<(), WireError>> {
         async move {
-            let mut slot = self.turn.lock().await;
-            if let MemoryChange::Remembered(fact) = &change {
-                let id = fact.id.clone();
-                let known = look_up(self.context.clone(), move |store| store.fact(&id)).await?;
-                if known.is_some() {
-                    return Ok(());
-                }
-            }
-            let entry = Entry::new(clock::now(), Body::Memory(change));
-            self.context.remember(*slot, entry).await.map_err(|error| error.to_wire())?;
-            *slot += 1;
-            Ok(())
+            // A caller whose time is over drops what it waits for. In a task of its own the change
+            // is made all the same, and its slot is counted.
+            let made = tokio::spawn(make(self.context.clone(), self.turn.clone(), change));
+            made.await.map_err(|_| Error::Ending.to_wire())?
         }
         .boxed()
     }
@@ -74,5 +85,32 @@ impl Memory for TeamMemory {
             Ok(facts)
         })
         .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::poll;
+
+    use super::*;
+    use crate::testing;
+
+    #[tokio::test]
+    async fn a_change_that_its_caller_gave_up_takes_its_slot() {
+        let data = tempfile::tempdir().unwrap();
+        let context = testing::open(data.path());
+        let memory = TeamMemory::new(context.clone());
+        let forget = |call: &str| {
+            let by = CallKey::new(call).unwrap();
+            memory.change(MemoryChange::Forgotten { facts: Vec::new(), by })
+        };
+        let mut given_up = forget("c0");
+        assert!(poll!(&mut given_up).is_pending());
+        while context.journal.slots(&memory_session()) == 0 {
+            tokio::task::yield_now().await;
+        }
+        drop(given_up);
+        assert_eq!(forget("c1").await, Ok(()));
+        assert_eq!(context.journal.slots(&memory_session()), 2);
     }
 }

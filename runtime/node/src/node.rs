@@ -254,14 +254,18 @@ impl TeamHandle {
     }
 }
 
-struct OpenedTeam {
-    context: TeamContext,
+pub(crate) struct OpenedTeam {
+    pub(crate) context: TeamContext,
     lock: DataLock,
     unfinished: Vec<SessionId>,
 }
 
 /// Opens journal and store of a team. Blocks on the disk.
-fn open_team(team: config::Team, bus: Bus, options: NodeOptions) -> Result<OpenedTeam, Error> {
+pub(crate) fn open_team(
+    team: config::Team,
+    bus: Bus,
+    options: NodeOptions,
+) -> Result<OpenedTeam, Error> {
     let opened =
         Archive::open_with(&options.data, &team.name, &options.holder, team.agents.values())?;
     let Archive { lock, journal, store, plans, damaged, .. } = opened;

@@ -39,6 +39,9 @@ enum Job {
 }
 
 /// A commit that is not yet in the store: nothing at or above its position may be taken as applied.
+///
+/// One that is dropped stays open, since its entries may be durable all the same. It then holds
+/// the store's position back, so that they are folded again at the next start.
 struct Ticket {
     number: u64,
     commits: Arc<Commits>,
@@ -66,8 +69,9 @@ impl Commits {
     }
 }
 
-impl Drop for Ticket {
-    fn drop(&mut self) {
+impl Ticket {
+    /// Says that the commit is in the store, or that nothing of it was written.
+    fn settle(self) {
         let mut open = self.commits.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.1.remove(&self.number);
     }
@@ -80,6 +84,11 @@ pub(crate) struct Commit {
 }
 
 impl Commit {
+    /// Gives up a commit of which nothing was written.
+    pub(crate) fn give_up(self) {
+        self.ticket.settle();
+    }
+
     pub(crate) async fn project(self, changes: Vec<Change>) {
         // The thread ends only with the node; what it did not apply is folded again at start.
         let sent = self.jobs.send(Job::Apply(changes, self.ticket)).await;
@@ -134,10 +143,9 @@ fn project(store: &Store, journal: &Journal, commits: &Commits, mut jobs: mpsc::
         }
         if let Err(failed) = store.apply(&changes, None) {
             error!(error = %failed, "the store cannot be written; its view is rebuilt at the next start");
-            // Kept open, these commits hold the position back until the next start.
-            tickets.into_iter().for_each(std::mem::forget);
-        } else {
             drop(tickets);
+        } else {
+            tickets.into_iter().for_each(Ticket::settle);
             let settled = commits.settled(journal);
             if let Err(failed) = store.apply(&[], Some(settled)) {
                 error!(error = %failed, "the store's position cannot be written");
@@ -290,4 +298,48 @@ pub(crate) fn catch_up(
     }
     store.apply(&[], Some(end))?;
     Ok(damaged)
+}
+
+#[cfg(test)]
+mod tests {
+    use journal::Options;
+    use wire::Timestamp;
+    use wire::entry::Fact;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_commit_that_nobody_followed_up_is_folded_at_the_next_start() {
+        let data = tempfile::tempdir().unwrap();
+        let (journal, _) = Journal::open(data.path(), Options::default()).unwrap();
+        let (store, _) = Store::open(&data.path().join("store")).unwrap();
+        let projector = Projector::start(store.clone(), journal.clone()).unwrap();
+        let session = memory_session();
+        let change = |id: &str| {
+            let fact = Fact {
+                id: wire::CallKey::new(id).unwrap(),
+                text: "a fact".to_owned(),
+                at: Timestamp::from_micros(1),
+                agent: Name::new("a").unwrap(),
+                session: SessionId::new("s").unwrap(),
+            };
+            Entry::new(fact.at, Body::Memory(MemoryChange::Remembered(fact)))
+        };
+        let body = |entry: &Entry| vec![serde_json::to_vec(entry).unwrap().into()];
+
+        // The first is made durable by an actor that is killed before it hands the changes over.
+        let killed = projector.begin();
+        journal.append(&session, 0, body(&change("c0"))).await.unwrap();
+        drop(killed);
+        let commit = projector.begin();
+        let entry = change("c1");
+        journal.append(&session, 1, body(&entry)).await.unwrap();
+        commit.project(changes_of(&session, &entry, 1, &[])).await;
+        projector.sync().await;
+        assert_eq!(store.facts(10).unwrap().len(), 1);
+
+        let plans = std::collections::HashMap::new();
+        catch_up(&Name::new("t").unwrap(), &journal, &store, &plans).unwrap();
+        assert_eq!(store.facts(10).unwrap().len(), 2);
+    }
 }

@@ -118,35 +118,32 @@ impl Actor for SessionActor {
         args: SessionArgs,
     ) -> Result<SessionState, ActorProcessingErr> {
         let SessionArgs { context, session, supervisor } = args;
-        let fold = {
-            let (context, session) = (context.clone(), session.clone());
-            spawn_blocking(move || {
-                let plans = &context.plans;
-                fold_session(&context.team.name, &session, &context.journal, plans)
-            })
-        };
-        let machine = match fold.await {
-            Ok(Ok(folded)) => Ok(folded.machine),
-            Ok(Err(error)) => {
-                warn!(%session, %error, "session set aside: it cannot be rebuilt");
-                Err(error.to_wire())
-            }
-            Err(_) => return Err(Error::Ending.into()),
-        };
-        let mut state = SessionState {
+        let text = format!("session {session} is being rebuilt");
+        let rebuilding = WireError::new(ErrorCode::Unavailable, text).retry_after(100);
+        Ok(SessionState {
             context,
             session,
             supervisor,
             myself,
-            machine,
+            machine: Err(rebuilding),
             waiters: HashMap::new(),
             tasks: HashMap::new(),
             prefixes: SentPrefixes::default(),
             handled: 0,
             idle_check: None,
-        };
+        })
+    }
+
+    /// Rebuilds the session, before its first message. A fault in `pre_start` would go unnoticed:
+    /// the supervisor is told only of actors that have started.
+    async fn post_start(
+        &self,
+        _: ActorRef<SessionMsg>,
+        state: &mut SessionState,
+    ) -> Result<(), ActorProcessingErr> {
+        state.rebuild().await?;
         state.take_up().await?;
-        Ok(state)
+        Ok(())
     }
 
     async fn handle(
@@ -182,6 +179,25 @@ impl Drop for SessionState {
 }
 
 impl SessionState {
+    /// Folds the machine from the journal.
+    async fn rebuild(&mut self) -> Result<(), Error> {
+        let fold = {
+            let (context, session) = (self.context.clone(), self.session.clone());
+            spawn_blocking(move || {
+                let plans = &context.plans;
+                fold_session(&context.team.name, &session, &context.journal, plans)
+            })
+        };
+        self.machine = match fold.await.map_err(|_| Error::Ending)? {
+            Ok(folded) => Ok(folded.machine),
+            Err(error) => {
+                warn!(session = %self.session, %error, "session set aside: it cannot be rebuilt");
+                Err(error.to_wire())
+            }
+        };
+        Ok(())
+    }
+
     /// Goes on with what was outstanding when the session was last in memory.
     async fn take_up(&mut self) -> Result<(), Error> {
         let Ok(machine) = &self.machine else { return Ok(()) };

@@ -185,3 +185,57 @@ impl SessionsState {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::sync::oneshot;
+    use tokio::time::sleep;
+    use wire::entry::{Body, Entry, Input, Submitted};
+    use wire::run::Budget;
+    use wire::{Digest, RunId, TraceContext};
+
+    use super::*;
+    use crate::testing;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_that_cannot_be_taken_up_is_set_aside() {
+        let data = tempfile::tempdir().unwrap();
+        let context = testing::open(data.path());
+        let (session, run) = (SessionId::new("s").unwrap(), RunId::new("r").unwrap());
+        let agent = context.team.entry.clone();
+        let now = crate::clock::now();
+        let submitted = Submitted {
+            run: run.clone(),
+            plan: context.plans.current(&agent).unwrap().0,
+            agent,
+            text: "x".to_owned(),
+            body: Digest::of(b"x"),
+            deadline: now.plus_ms(3_600_000),
+            budget: Budget::default(),
+            trace: TraceContext::root(&context.team.name, &run),
+            caller_span: None,
+            parent: None,
+        };
+        let entry = Entry::new(now, Body::Session(Input::Submitted(submitted)));
+        context.append(&session, 0, &[entry]).await.unwrap().project(Vec::new()).await;
+        // From here on taking the run up fails, since that has to be journaled first.
+        context.journal.clone().close();
+
+        let (sessions, _) = Actor::spawn(None, SessionSupervisor, context).await.unwrap();
+        sessions.cast(SessionsMsg::Activate { session: session.clone() }).unwrap();
+        let mut last = None;
+        for _ in 0..100 {
+            sleep(Duration::from_millis(100)).await;
+            let (answer, on_answer) = oneshot::channel();
+            let door = Door::View { run: run.clone(), answer };
+            sessions.cast(SessionsMsg::Route { session: session.clone(), door }).unwrap();
+            last = on_answer.await.ok().and_then(Result::err).map(|error| error.code);
+            if last == Some(ErrorCode::SessionDamaged) {
+                break;
+            }
+        }
+        assert_eq!(last, Some(ErrorCode::SessionDamaged));
+    }
+}

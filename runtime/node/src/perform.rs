@@ -51,9 +51,9 @@ pub(crate) struct Turn {
 
 /// Why a request has no answer.
 enum Missed {
-    /// Nobody got it, so nothing can have happened.
+    /// Nobody took it, so nothing can have happened.
     NotDelivered(WireError),
-    /// Someone may have got it.
+    /// Someone may have taken it.
     Unanswered(WireError),
 }
 
@@ -132,8 +132,8 @@ pub(crate) async fn call_tool(
         Ok(reply) => return reply,
         Err(Missed::Unanswered(error)) if call.effect == EffectClass::Once => {
             let note = format!(
-                "no answer came ({}); the call may have taken effect; do not repeat it; verify, \
-                 or ask the user",
+                "no usable answer came ({}); the call may have taken effect; do not repeat it; \
+                 verify, or ask the user",
                 error.message
             );
             CallOutcome::Unknown { note }
@@ -184,7 +184,12 @@ pub(crate) async fn call_agent(
             };
             (outcome, reply.usage)
         }
-        Err(missed) => (CallOutcome::Error { error: missed.into_error() }, Usage::default()),
+        Err(Missed::NotDelivered(error)) => (CallOutcome::Error { error }, Usage::default()),
+        Err(Missed::Unanswered(error)) => {
+            // What it used is not known, so all that was set aside for it counts as used.
+            let output_tokens = call.budget.tokens.unwrap_or_default();
+            (CallOutcome::Error { error }, Usage { output_tokens, ..Usage::default() })
+        }
     }
 }
 
@@ -220,7 +225,9 @@ async fn request<T: DeserializeOwned>(
                     (ErrorCode::Overloaded | ErrorCode::Unavailable, wait) => {
                         (error, wait.map(Duration::from_millis))
                     }
-                    _ => return Err(Missed::NotDelivered(error)),
+                    (code, _) if is_refusal(code) => return Err(Missed::NotDelivered(error)),
+                    // Whoever answers so, or so that it cannot be read, may have done the work.
+                    _ => return Err(Missed::Unanswered(error)),
                 },
             },
             Err(error @ (bus::Error::NoResponders { .. } | bus::Error::Overflow { .. })) => {
@@ -243,6 +250,18 @@ async fn request<T: DeserializeOwned>(
     }
 }
 
+/// Tells whether an error says that nothing was begun.
+const fn is_refusal(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::BadRequest
+            | ErrorCode::InvalidArguments
+            | ErrorCode::UnknownAgent
+            | ErrorCode::RunConflict
+            | ErrorCode::PrefixUnknown
+    )
+}
+
 /// Reads an answer: the body that was promised, or an error.
 pub(crate) fn decode<T: DeserializeOwned>(message: &Message) -> Result<T, WireError> {
     match serde_json::from_slice::<T>(&message.payload) {
@@ -254,6 +273,95 @@ pub(crate) fn decode<T: DeserializeOwned>(message: &Message) -> Result<T, WireEr
             let told = message.headers.get(header::SERVICE_ERROR).unwrap_or_default();
             let text = format!("the answer on {} cannot be read: {error} {told}", message.subject);
             Err(WireError::new(ErrorCode::ToolFailed, text.trim_end()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use wire::plan::Target;
+    use wire::run::Budget;
+    use wire::{CallKey, TraceContext};
+
+    use super::*;
+    use crate::testing;
+
+    fn call(context: &TeamContext, name: &str, target: Target, effect: EffectClass) -> CallEffect {
+        let run = RunId::new("r").unwrap();
+        CallEffect {
+            agent: context.team.entry.clone(),
+            call: CallKey::new("c").unwrap(),
+            name: Name::new(name).unwrap(),
+            target,
+            arguments: json!({"task": "x"}),
+            deadline: clock::now().plus_ms(5000),
+            effect,
+            budget: Budget { tokens: Some(70), steps: None },
+            depth: 1,
+            trace: TraceContext::root(&context.team.name, &run),
+            run,
+        }
+    }
+
+    /// Answers every request on a subject with the same bytes.
+    async fn answer_on(context: &TeamContext, subject: &str, answer: String) -> crate::feed::Feed {
+        let bus = context.bus.clone();
+        let answers = move |message: Message| {
+            let (bus, answer) = (bus.clone(), answer.clone());
+            tokio::spawn(async move {
+                bus.reply(&message, Headers::new(), answer.into()).await.unwrap();
+            });
+            true
+        };
+        crate::feed::start(&context.bus, subject, answers).await.unwrap()
+    }
+
+    fn error_of(code: ErrorCode) -> String {
+        serde_json::to_string(&ErrorBody { error: WireError::new(code, "m") }).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_call_that_may_have_taken_effect_is_unknown_and_not_failed() {
+        let data = tempfile::tempdir().unwrap();
+        let context = testing::open(data.path());
+        let done = r#"{"status":"settled","outcome":{"kind":"ok","output":"x"}}"#;
+        let cases = [
+            (done.to_owned(), EffectClass::Once, "ok"),
+            (error_of(ErrorCode::InvalidArguments), EffectClass::Once, "error"),
+            (error_of(ErrorCode::TooLarge), EffectClass::Once, "unknown"),
+            (error_of(ErrorCode::TooLarge), EffectClass::Read, "error"),
+            (error_of(ErrorCode::Internal), EffectClass::Once, "unknown"),
+            ("not an answer".to_owned(), EffectClass::Once, "unknown"),
+            ("not an answer".to_owned(), EffectClass::Idempotent, "error"),
+        ];
+        let session = SessionId::new("s").unwrap();
+        for (n, (answer, effect, expected)) in cases.into_iter().enumerate() {
+            let name = format!("pay{n}");
+            let subject = context.subjects.tool(&context.team.name, &Name::new(&name).unwrap());
+            let _tool = answer_on(&context, &subject, answer.clone()).await;
+            let call = call(&context, &name, Target::Tool, effect);
+            let ToolReply::Settled { outcome } = call_tool(&context, &session, &call).await else {
+                panic!("{answer} settles the call");
+            };
+            assert_eq!(outcome.as_str(), expected, "{answer} of a tool that is {effect:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_agent_that_left_no_count_used_all_it_was_given() {
+        let data = tempfile::tempdir().unwrap();
+        let context = testing::open(data.path());
+        let cases = [(ErrorCode::RunConflict, 0), (ErrorCode::TooLarge, 70)];
+        let session = SessionId::new("s").unwrap();
+        for (n, (code, expected)) in cases.into_iter().enumerate() {
+            let name = format!("writer{n}");
+            let subject =
+                context.subjects.agent_run(&context.team.name, &Name::new(&name).unwrap());
+            let _agent = answer_on(&context, &subject, error_of(code)).await;
+            let call = call(&context, &name, Target::Agent, EffectClass::Idempotent);
+            let (outcome, usage) = call_agent(&context, &session, &call).await;
+            assert_eq!((outcome.as_str(), usage.total()), ("error", expected), "{code}");
         }
     }
 }

@@ -272,14 +272,13 @@ impl SessionState {
                 let trace_id = self.view(&run).map(|view| view.trace.trace_id());
                 let answer = Accepted { trace_id: trace_id.unwrap_or(answer.trace_id), ..answer };
                 drop(accepted.send(Ok(answer)));
-                let done = self.waiters.get_mut(&run).and_then(Vec::pop);
-                if let Some(done) = done {
+                if let Some(done) = self.detach(&run) {
                     self.attach(&run, done);
                 }
             }
             Err(rejected) => {
                 drop(accepted.send(Err(rejected.to_wire())));
-                self.waiters.get_mut(&run).and_then(Vec::pop);
+                self.detach(&run);
             }
         }
         Ok(())
@@ -313,6 +312,16 @@ impl SessionState {
     fn view(&self, run: &RunId) -> Result<RunView, WireError> {
         let machine = self.machine.as_ref().map_err(Clone::clone)?;
         machine.view(run).ok_or_else(|| unknown_run(run))
+    }
+
+    /// Takes back the waiter that came last, and leaves nothing behind for a run that has no other.
+    fn detach(&mut self, run: &RunId) -> Option<Answer<Final>> {
+        let waiters = self.waiters.get_mut(run)?;
+        let done = waiters.pop();
+        if waiters.is_empty() {
+            self.waiters.remove(run);
+        }
+        done
     }
 
     /// Gives the reply of a run to someone, at once or when there is one.

@@ -332,8 +332,15 @@ impl SessionState {
         } else if machine.ended(run).is_some() {
             let (context, run) = (self.context.clone(), run.clone());
             spawn_blocking(move || {
-                let stored = context.store.reply(&run).ok().flatten().and_then(Final::stored);
-                drop(done.send(stored.ok_or_else(|| unknown_run(&run))));
+                let stored =
+                    context.store.reply(&run).map_err(|error| Error::from(error).to_wire());
+                let reply = stored.and_then(|stored| {
+                    stored.and_then(Final::stored).ok_or_else(|| {
+                        let text = format!("the reply of run {run} is not in the store yet");
+                        WireError::new(ErrorCode::Unavailable, text).retry_after(200)
+                    })
+                });
+                drop(done.send(reply));
             });
         } else if machine.view(run).is_some() {
             let waiters = self.waiters.entry(run.clone()).or_default();

@@ -16,7 +16,7 @@ use tracing::debug;
 use wire::header::{self, REPLY_ACCEPTED};
 use wire::run::{Accepted, AnswerRequest, RunView};
 use wire::subject::RunVerb;
-use wire::{ErrorCode, Headers, Name, Route, RunId, RunRequest, SessionId, WireError};
+use wire::{CallKey, ErrorCode, Headers, Name, Route, RunId, RunRequest, SessionId, WireError};
 
 use arrival::Arrival;
 use body::read;
@@ -103,12 +103,15 @@ impl Porter {
 
     async fn on_run(&self, message: &Message, agent: Name) -> Result<(), WireError> {
         let request: RunRequest = read(&message.payload)?;
-        // The runs in work may still ask other agents, or they would not come to an end.
-        if self.context.is_draining() && request.parent.is_none() {
+        // A run in work may still ask other agents, and has its place: else it would not end.
+        let permit = if self.is_asked_by_a_run(&request).await? {
+            None
+        } else if self.context.is_draining() {
             let text = "the node drains and takes no new runs";
             return Err(WireError::new(ErrorCode::Unavailable, text).retry_after(1000));
-        }
-        let permit = self.admit(&request)?;
+        } else {
+            Some(self.admit()?)
+        };
         let arrival = self.arrival(message, agent, request).await?;
         let end = Instant::now() + clock::until(arrival.submitted.deadline) + REPLY_GRACE;
         let bus = &self.context.bus;
@@ -167,16 +170,29 @@ impl Porter {
         }
     }
 
-    /// Takes a place for a run. Runs that other agents ask for belong to a run that has one.
-    fn admit(&self, request: &RunRequest) -> Result<Option<OwnedSemaphorePermit>, WireError> {
-        if request.parent.is_some() {
-            return Ok(None);
+    /// Takes a place for a run.
+    fn admit(&self) -> Result<OwnedSemaphorePermit, WireError> {
+        self.context.runs.clone().try_acquire_owned().map_err(|_| {
+            let text = "the node has as many runs in work as it takes";
+            WireError::new(ErrorCode::Overloaded, text).retry_after(1000)
+        })
+    }
+
+    /// Tells whether a run of this node asks for this one. Anyone may write so into a request, so
+    /// the session that is said to ask is asked itself.
+    async fn is_asked_by_a_run(&self, request: &RunRequest) -> Result<bool, WireError> {
+        let (Some(parent), Some(run)) = (&request.parent, &request.run) else { return Ok(false) };
+        if self.context.journal.slots(&parent.session) == 0 {
+            return Ok(false);
         }
-        if let Ok(permit) = self.context.runs.clone().try_acquire_owned() {
-            return Ok(Some(permit));
+        let Ok(call) = CallKey::new(run.as_str()) else { return Ok(false) };
+        let end = Instant::now() + SESSION_TIMEOUT;
+        if self.ask(&parent.session, end, |answer| Door::Awaits { call, answer }).await? {
+            return Ok(true);
         }
-        let text = "the node has as many runs in work as it takes";
-        Err(WireError::new(ErrorCode::Overloaded, text).retry_after(1000))
+        // Its own run may have been cancelled a moment ago; then this one must not begin.
+        let text = format!("run {} does not ask for run {run}", parent.run);
+        Err(WireError::new(ErrorCode::BadRequest, text))
     }
 
     async fn on_verb(&self, message: &Message, run: RunId, verb: RunVerb) -> Result<(), WireError> {

@@ -46,10 +46,30 @@ pub(crate) enum SessionMsg {
 /// What the door asks of a session.
 pub(crate) enum Door {
     Submit(Box<Submit>),
-    Cancel { run: RunId, reason: String, answer: Answer<RunView> },
-    Reply { run: RunId, call: Option<CallKey>, text: String, answer: Answer<RunView> },
-    View { run: RunId, answer: Answer<RunView> },
-    Await { run: RunId, done: Answer<Final> },
+    Cancel {
+        run: RunId,
+        reason: String,
+        answer: Answer<RunView>,
+    },
+    Reply {
+        run: RunId,
+        call: Option<CallKey>,
+        text: String,
+        answer: Answer<RunView>,
+    },
+    View {
+        run: RunId,
+        answer: Answer<RunView>,
+    },
+    Await {
+        run: RunId,
+        done: Answer<Final>,
+    },
+    /// Whether a run of the session awaits a call.
+    Awaits {
+        call: CallKey,
+        answer: Answer<bool>,
+    },
 }
 
 /// A run that is asked for.
@@ -71,6 +91,7 @@ impl Door {
                 drop(answer.send(Err(error)));
             }
             Self::Await { done, .. } => drop(done.send(Err(error))),
+            Self::Awaits { answer, .. } => drop(answer.send(Err(error))),
         }
     }
 }
@@ -238,6 +259,11 @@ impl SessionState {
             }
             Door::Await { run, done } => {
                 self.attach(&run, done);
+                Ok(())
+            }
+            Door::Awaits { call, answer } => {
+                let awaits = self.machine.as_ref().is_ok_and(|machine| machine.awaits(&call));
+                drop(answer.send(Ok(awaits)));
                 Ok(())
             }
         }

@@ -196,13 +196,16 @@ impl Porter {
     }
 
     async fn on_verb(&self, message: &Message, run: RunId, verb: RunVerb) -> Result<(), WireError> {
-        let known = self.context.session_of_run(&run).await?;
-        // A run that is not in the store yet may have begun a session of its own.
-        let session = known.unwrap_or_else(|| SessionId::of_run(&run));
-        if self.context.journal.slots(&session) == 0 {
+        let mut known = self.context.session_of_run(&run).await?;
+        if known.is_none() {
+            // The store lags behind the journal.
+            self.context.projector.sync().await;
+            known = self.context.session_of_run(&run).await?;
+        }
+        let Some(session) = known else {
             let text = format!("no run {run} is known");
             return Err(WireError::new(ErrorCode::UnknownRun, text));
-        }
+        };
         let end = Instant::now() + SESSION_TIMEOUT;
         match verb {
             RunVerb::Status => {

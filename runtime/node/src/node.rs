@@ -188,9 +188,12 @@ impl Node {
         for TeamHandle { context, lock, .. } in self.teams.values() {
             context.projector.sync().await;
             let exporter = context.exporter.clone();
-            let journal = context.journal.clone();
+            let (journal, store) = (context.journal.clone(), context.store.clone());
             let closed = spawn_blocking(move || {
                 journal.close();
+                if let Err(error) = store.flush() {
+                    warn!(%error, "the store cannot be flushed; it is brought up at the next start");
+                }
                 if let Some(exporter) = exporter
                     && let Err(error) = exporter.shutdown(EXPORT_TIMEOUT)
                 {

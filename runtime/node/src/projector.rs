@@ -115,7 +115,7 @@ impl Projector {
         Commit { ticket: self.commits.begin(&self.journal), jobs: self.jobs.clone() }
     }
 
-    /// Waits until everything handed over so far is in the store and flushed.
+    /// Waits until everything handed over so far can be found in the store.
     pub(crate) async fn sync(&self) {
         let (done, wait) = oneshot::channel();
         if self.jobs.send(Job::Sync(done)).await.is_ok() {
@@ -151,9 +151,6 @@ fn project(store: &Store, journal: &Journal, commits: &Commits, mut jobs: mpsc::
             }
         }
         for done in syncs {
-            if let Err(failed) = store.flush() {
-                warn!(error = %failed, "the store cannot be flushed");
-            }
             done.send(()).unwrap_or_default();
         }
     }

@@ -80,7 +80,8 @@ async fn a_run_is_known_as_soon_as_it_is_accepted() {
     let team = node.team("crew").unwrap();
     let name = &team.team().name;
     let subject = team.subjects().agent_run(name, &team.team().entry);
-    for n in 0..50 {
+    // Many at once, so that the store lags behind the journal.
+    let runs = (0..300).map(async |n| {
         let run = format!("r{n}");
         let body = json!({"input": "x", "run": run, "session": format!("s{n}")});
         let headers = Headers::new().with(header::REPLY_MODE, header::REPLY_ACCEPTED);
@@ -88,6 +89,7 @@ async fn a_run_is_known_as_soon_as_it_is_accepted() {
         let cancel = team.subjects().run(name, &RunId::new(&run).unwrap(), RunVerb::Cancel);
         let (code, view) = request(&node, &cancel, Headers::new(), Value::Null).await;
         assert_eq!(code, "none", "{view}");
-    }
+    });
+    futures_util::future::join_all(runs).await;
     node.drain(Duration::from_secs(5)).await;
 }

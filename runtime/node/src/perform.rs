@@ -12,14 +12,16 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
+use tracing::debug;
 use wire::chat::Observed;
 use wire::entry::{ModelOutcome, TurnReport};
 use wire::error::ErrorBody;
 use wire::run::Parent;
+use wire::subject::RunVerb;
 use wire::{
-    CallOutcome, EffectClass, ErrorCode, Headers, ModelReply, ModelRequest, Name, RunId, RunReply,
-    RunRequest, RunStatus, SessionId, Timestamp, ToolReply, ToolRequest, TraceContext, Usage,
-    WireError, header,
+    CallKey, CallOutcome, EffectClass, ErrorCode, Headers, ModelReply, ModelRequest, Name, RunId,
+    RunReply, RunRequest, RunStatus, SessionId, Timestamp, ToolReply, ToolRequest, TraceContext,
+    Usage, WireError, header,
 };
 
 use crate::clock;
@@ -34,6 +36,13 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// What a called agent is given beyond its own deadline to hand over its reply.
 const REPLY_GRACE: Duration = Duration::from_secs(1);
+
+/// How often the run of a called agent is told to end: it may not be known yet when it is told
+/// first, and has begun after a second and a half if it begins at all.
+const CANCEL_TRIES: u32 = 6;
+
+/// How long an answer to that is waited for.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A model turn that is to be asked for.
 pub(crate) struct Turn {
@@ -193,6 +202,22 @@ pub(crate) async fn call_agent(
     }
 }
 
+/// Ends the run of a called agent.
+pub(crate) async fn cancel_agent(context: &TeamContext, call: &CallKey) {
+    let child = RunId::of_call(call);
+    let subject = context.subjects.run(&context.team.name, &child, RunVerb::Cancel);
+    let mut pause = PAUSE_MIN;
+    for _ in 0..CANCEL_TRIES {
+        let told = context.bus.request(&subject, Headers::new(), Bytes::new(), CANCEL_TIMEOUT);
+        match told.await {
+            Ok(answer) if answer.headers.get(header::SERVICE_ERROR_CODE).is_none() => return,
+            Ok(_) | Err(_) => sleep(pause).await,
+        }
+        pause *= 2;
+    }
+    debug!(%child, "no run of a called agent was there to be ended");
+}
+
 /// Makes a request until it is answered or its time is over.
 ///
 /// It is made again only where it is certain that nobody took it, or where the answer says that
@@ -280,9 +305,9 @@ pub(crate) fn decode<T: DeserializeOwned>(message: &Message) -> Result<T, WireEr
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use wire::TraceContext;
     use wire::plan::Target;
     use wire::run::Budget;
-    use wire::{CallKey, TraceContext};
 
     use super::*;
     use crate::testing;
@@ -363,5 +388,27 @@ mod tests {
             let (outcome, usage) = call_agent(&context, &session, &call).await;
             assert_eq!((outcome.as_str(), usage.total()), ("error", expected), "{code}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_that_is_about_to_begin_is_told_to_end() {
+        let data = tempfile::tempdir().unwrap();
+        let context = testing::open(data.path());
+        let call = CallKey::new("c").unwrap();
+        let subject =
+            context.subjects.run(&context.team.name, &RunId::of_call(&call), RunVerb::Cancel);
+        let mut requests = context.bus.subscribe(&subject, None).await.unwrap();
+        let bus = context.bus.clone();
+        let agent = tokio::spawn(async move {
+            let unknown = WireError::new(ErrorCode::UnknownRun, "m");
+            for _ in 0..3 {
+                let request = requests.next().await.unwrap();
+                bus.reply_error(&request, &unknown).await.unwrap();
+            }
+            let request = requests.next().await.unwrap();
+            bus.reply(&request, Headers::new(), "{}".into()).await.unwrap();
+        });
+        cancel_agent(&context, &call).await;
+        agent.await.unwrap();
     }
 }

@@ -5,12 +5,10 @@ use agents_core::effect::{CallEffect, Effect};
 use ractor::ActorRef;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
-use tracing::debug;
 use wire::chat::Observed;
 use wire::entry::{Input, ModelReplied};
 use wire::plan::Target;
-use wire::subject::RunVerb;
-use wire::{CallKey, Headers, RunId, ToolReply, Usage};
+use wire::{CallKey, RunId, ToolReply, Usage};
 
 use super::{SessionMsg, SessionState};
 use crate::clock;
@@ -23,6 +21,7 @@ use crate::reply::Final;
 pub(super) enum Work {
     Turn(RunId),
     Call(CallKey),
+    Agent(CallKey),
     Timer(RunId),
 }
 
@@ -81,7 +80,10 @@ impl SessionState {
     }
 
     fn call(&mut self, call: CallEffect) {
-        let work = Work::Call(call.call.clone());
+        let work = match call.target {
+            Target::Tool => Work::Call(call.call.clone()),
+            Target::Agent => Work::Agent(call.call.clone()),
+        };
         let (context, myself) = (self.context.clone(), self.myself.clone());
         let session = self.session.clone();
         let task = tokio::spawn(async move {
@@ -107,34 +109,28 @@ impl SessionState {
 
     /// Ends what is under way for a run, here and in the runs of called agents.
     fn abort(&mut self, run: &RunId, calls: Vec<CallKey>) {
-        let works = calls
-            .iter()
-            .map(|call| Work::Call(call.clone()))
-            .chain([Work::Turn(run.clone()), Work::Timer(run.clone())]);
-        for work in works {
-            if let Some(task) = self.tasks.remove(&work) {
-                task.abort();
-            }
+        for work in [Work::Turn(run.clone()), Work::Timer(run.clone())] {
+            self.end(&work);
         }
         for call in calls {
-            let child = RunId::of_call(&call);
-            let context = self.context.clone();
-            tokio::spawn(async move {
-                let team = &context.team.name;
-                let subject = context.subjects.run(team, &child, RunVerb::Cancel);
-                let told = context.bus.publish(&subject, Headers::new(), bytes::Bytes::new()).await;
-                if let Err(error) = told {
-                    debug!(%child, %error, "called agent not told of the end");
-                }
-            });
+            // What is not a tool's is an agent's, or was one's before a restart.
+            if !self.end(&Work::Call(call.clone())) {
+                self.end(&Work::Agent(call.clone()));
+                let context = self.context.clone();
+                tokio::spawn(async move { perform::cancel_agent(&context, &call).await });
+            }
         }
+    }
+
+    /// Ends something if it is under way.
+    fn end(&mut self, work: &Work) -> bool {
+        let task = self.tasks.remove(work);
+        task.map(|task| task.abort()).is_some()
     }
 
     /// Hands a reply to everyone who waits, then notes that this is done.
     fn publish(&mut self, reply: &Final, run: &RunId) {
-        if let Some(task) = self.tasks.remove(&Work::Timer(run.clone())) {
-            task.abort();
-        }
+        self.end(&Work::Timer(run.clone()));
         for waiter in self.waiters.remove(run).into_iter().flatten() {
             drop(waiter.send(Ok(reply.clone())));
         }

@@ -194,15 +194,20 @@ mod tests {
     #[test]
     fn heads_count_as_well() {
         let mut held = HeldPrefixes::default();
-        for n in 0..80 {
-            let head = Head { stop: vec![n.to_string(), "x".repeat(1 << 20)], ..Head::default() };
-            let prompt = Prompt { head, messages: Vec::new(), keep: 0 };
-            let run = RunId::new("r").unwrap();
-            let mut sent = SentPrefixes::default();
-            let outgoing = sent.outgoing(&run, ModelRole::Actor, prompt);
-            held.complete(&outgoing.full).unwrap();
+        for n in 0..9 {
+            let head = Head { stop: vec![n.to_string(), "x".repeat(8 << 20)], ..Head::default() };
+            let request = ModelRequest {
+                role: ModelRole::Actor,
+                base: None,
+                head: Some(Arc::new(head)),
+                messages: Vec::new(),
+                keep: 0,
+                max_tokens: None,
+                observed: None,
+            };
+            held.complete(&request).unwrap();
         }
-        assert_eq!(held.held.len(), 63, "heads of a little more than a MiB");
+        assert_eq!(held.held.len(), 7, "heads of a little more than 8 MiB");
         assert_eq!(held.held.len(), held.order.len());
     }
 

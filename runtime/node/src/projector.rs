@@ -11,7 +11,7 @@ use agents_core::effect::Effect;
 use agents_core::session::{FoldError, Plans, SessionMachine};
 use journal::Journal;
 use store::{Change, INPUT_PREVIEW_CHARS_MAX, RunBegun, Store};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{error, warn};
 use wire::entry::{Body, Entry, Input, MemoryChange, memory_session};
 use wire::{Name, SessionId};
@@ -30,6 +30,7 @@ pub(crate) struct Projector {
     jobs: mpsc::Sender<Job>,
     commits: Arc<Commits>,
     journal: Journal,
+    failed: watch::Receiver<bool>,
 }
 
 enum Job {
@@ -102,10 +103,11 @@ impl Projector {
     pub(crate) fn start(store: Store, journal: Journal) -> Result<Self, Error> {
         let (jobs, receiver) = mpsc::channel(JOBS_MAX);
         let commits = Arc::new(Commits::default());
-        let projector = Self { jobs, commits: commits.clone(), journal: journal.clone() };
+        let (fault, failed) = watch::channel(false);
+        let projector = Self { jobs, commits: commits.clone(), journal: journal.clone(), failed };
         thread::Builder::new()
             .name("callboard-store".to_owned())
-            .spawn(move || project(&store, &journal, &commits, receiver))
+            .spawn(move || project(&store, &journal, &commits, receiver, &fault))
             .map_err(Error::Thread)?;
         Ok(projector)
     }
@@ -113,6 +115,18 @@ impl Projector {
     /// Announces a commit before it is appended.
     pub(crate) fn begin(&self) -> Commit {
         Commit { ticket: self.commits.begin(&self.journal), jobs: self.jobs.clone() }
+    }
+
+    /// Returns what resolves when the store cannot be written; the process should end then, since
+    /// the store is mended or replaced when it is opened. Holds on to nothing.
+    pub(crate) fn stopped(&self) -> impl Future<Output = ()> + use<> {
+        let mut failed = self.failed.clone();
+        async move {
+            // The thread ends with the node, without having failed.
+            if failed.wait_for(|failed| *failed).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
     }
 
     /// Waits until everything handed over so far can be found in the store.
@@ -124,7 +138,13 @@ impl Projector {
     }
 }
 
-fn project(store: &Store, journal: &Journal, commits: &Commits, mut jobs: mpsc::Receiver<Job>) {
+fn project(
+    store: &Store,
+    journal: &Journal,
+    commits: &Commits,
+    mut jobs: mpsc::Receiver<Job>,
+    fault: &watch::Sender<bool>,
+) {
     while let Some(first) = jobs.blocking_recv() {
         let mut changes = Vec::new();
         let mut tickets = Vec::new();
@@ -142,6 +162,7 @@ fn project(store: &Store, journal: &Journal, commits: &Commits, mut jobs: mpsc::
         }
         if let Err(failed) = store.apply(&changes, None) {
             error!(error = %failed, "the store cannot be written; its view is rebuilt at the next start");
+            fault.send_replace(true);
             drop(tickets);
         } else {
             tickets.into_iter().for_each(Ticket::settle);

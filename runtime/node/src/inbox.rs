@@ -10,9 +10,8 @@ use std::time::Duration;
 
 use bus::Message;
 use ractor::ActorRef;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
-use tracing::debug;
 use wire::header::{self, REPLY_ACCEPTED};
 use wire::run::{Accepted, AnswerRequest, RunView};
 use wire::subject::RunVerb;
@@ -79,10 +78,6 @@ impl Inbox {
 impl Porter {
     async fn take(&self, message: Message) {
         let bus = &self.context.bus;
-        if message.reply.as_deref().is_some_and(|reply| !wire::subject::is_inbox(reply)) {
-            debug!(subject = %message.subject, "request refused: its reply subject is no inbox");
-            return;
-        }
         let done = match self.context.subjects.parse(&message.subject) {
             Some(Route::AgentRun { agent, .. }) => {
                 let (began, endpoint) = (Instant::now(), agent_endpoint(&agent));

@@ -26,6 +26,12 @@ script = "script.jsonl"
 description = "Answers."
 instructions = "You lead."
 model = "main"
+tools = ["note"]
+
+[tools.note]
+kind = "builtin"
+builtin = "remember"
+concurrency = 1
 "#;
 
 async fn start(data: &Path) -> Node {
@@ -70,6 +76,29 @@ async fn only_a_run_that_awaits_it_is_the_parent_of_another() {
     assert_eq!(ask(below("c1", "p", 1)).await.0, "E1001");
     // A session that is not there gives a run nothing, so it is taken as any other.
     assert_eq!(ask(below("c2", "elsewhere", u32::MAX)).await.0, "none");
+    node.drain(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_call_whose_answer_nobody_may_get_is_not_made() {
+    let data = tempfile::tempdir().unwrap();
+    let node = start(data.path()).await;
+    let team = node.team("crew").unwrap();
+    let subject = team.subjects().tool(&team.team().name, &wire::Name::new("note").unwrap());
+    let facts = || async {
+        team.settle().await;
+        team.store().facts(10).unwrap().len()
+    };
+    let call = |key: &str| {
+        let arguments = json!({"text": key});
+        json!({"call": key, "arguments": arguments, "session": "s", "run": "r", "agent": "lead"})
+    };
+    let body = serde_json::to_vec(&call("c1")).unwrap();
+    let bus = node.bus();
+    bus.publish_with_reply(&subject, "$JS.API.INFO", Headers::new(), body.into()).await.unwrap();
+    // Taken after the first, so it tells when that is done with.
+    assert_eq!(request(&node, &subject, Headers::new(), call("c2")).await.0, "none");
+    assert_eq!(facts().await, 1);
     node.drain(Duration::from_secs(5)).await;
 }
 

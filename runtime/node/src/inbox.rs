@@ -23,6 +23,7 @@ use body::read;
 use crate::clock;
 use crate::context::TeamContext;
 use crate::feed::{self, Feed};
+use crate::node::RUNS_MAX;
 use crate::reply::Final;
 use crate::session::{Answer, Door, Submit};
 use crate::sessions::SessionsMsg;
@@ -30,6 +31,12 @@ use crate::team::agent_endpoint;
 
 /// How long a look-up of a result waits unless the request says otherwise.
 const AWAIT_DEFAULT: Duration = Duration::from_secs(30);
+
+/// How long a look-up of a result waits at most; whoever wants to wait longer asks again.
+const AWAIT_MAX: Duration = Duration::from_secs(600);
+
+/// Look-ups that wait for a result at once; as many as there may be runs to wait for.
+const AWAITED_MAX: usize = RUNS_MAX;
 
 /// How long past its deadline a run's own reply is waited for.
 const REPLY_GRACE: Duration = Duration::from_secs(5);
@@ -49,6 +56,7 @@ pub(crate) struct Inbox {
 struct Porter {
     context: Arc<TeamContext>,
     sessions: ActorRef<SessionsMsg>,
+    awaited: Arc<Semaphore>,
 }
 
 impl Inbox {
@@ -57,7 +65,11 @@ impl Inbox {
         context: &Arc<TeamContext>,
         sessions: &ActorRef<SessionsMsg>,
     ) -> Result<Self, bus::Error> {
-        let porter = Porter { context: context.clone(), sessions: sessions.clone() };
+        let porter = Porter {
+            context: context.clone(),
+            sessions: sessions.clone(),
+            awaited: Arc::new(Semaphore::new(AWAITED_MAX)),
+        };
         let team = &context.team;
         let agents = team.agents.keys().map(|agent| context.subjects.agent_run(&team.name, agent));
         let verbs = RunVerb::ALL.iter().map(|verb| context.subjects.all_runs(&team.name, *verb));
@@ -221,7 +233,13 @@ impl Porter {
             }
             RunVerb::Result => {
                 let wait = message.headers.number(header::REMAINING_MS);
-                let end = Instant::now() + wait.map_or(AWAIT_DEFAULT, Duration::from_millis);
+                let wait = wait.map_or(AWAIT_DEFAULT, Duration::from_millis).min(AWAIT_MAX);
+                let Ok(_place) = self.awaited.try_acquire() else {
+                    let text =
+                        format!("{AWAITED_MAX} look-ups wait already, which is all that may");
+                    return Err(WireError::new(ErrorCode::Overloaded, text).retry_after(1000));
+                };
+                let end = Instant::now() + wait;
                 let reply = self.ask(&session, end, |done| Door::Await { run, done }).await?;
                 let headers = reply.headers();
                 feed::answer_bytes(&self.context.bus, message, headers, reply.bytes).await;

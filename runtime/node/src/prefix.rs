@@ -195,11 +195,11 @@ mod tests {
     fn heads_count_as_well() {
         let mut held = HeldPrefixes::default();
         for n in 0..9 {
-            let head = Head { stop: vec![n.to_string(), "x".repeat(8 << 20)], ..Head::default() };
+            let stop = vec![n.to_string(), "x".repeat(8 << 20)];
             let request = ModelRequest {
                 role: ModelRole::Actor,
                 base: None,
-                head: Some(Arc::new(head)),
+                head: Some(Arc::new(Head { stop, ..Head::default() })),
                 messages: Vec::new(),
                 keep: 0,
                 max_tokens: None,

@@ -39,7 +39,7 @@ async fn start(data: &Path) -> Node {
     std::fs::write(&file, TEAM).unwrap();
     std::fs::write(data.join("script.jsonl"), "{\"when\": \".\", \"content\": \"Well.\"}\n")
         .unwrap();
-    let team = config::load(&file).unwrap_or_else(|report| panic!("{report}"));
+    let team = config::load(&file).unwrap();
     let holder = Holder {
         pid: std::process::id(),
         program: "test".to_owned(),

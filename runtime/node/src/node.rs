@@ -90,7 +90,7 @@ impl Node {
             tokio::spawn(async move {
                 let reason = tokio::select! {
                     () = journal.stopped() => "the journal cannot be written",
-                    () = store => "the store cannot be written",
+                    () = store => "the store cannot be used",
                 };
                 stopped.send_replace(Some(reason.to_owned()));
             });

@@ -30,7 +30,7 @@ pub(crate) struct Projector {
     jobs: mpsc::Sender<Job>,
     commits: Arc<Commits>,
     journal: Journal,
-    failed: watch::Receiver<bool>,
+    failed: Arc<watch::Sender<bool>>,
 }
 
 enum Job {
@@ -103,7 +103,8 @@ impl Projector {
     pub(crate) fn start(store: Store, journal: Journal) -> Result<Self, Error> {
         let (jobs, receiver) = mpsc::channel(JOBS_MAX);
         let commits = Arc::new(Commits::default());
-        let (fault, failed) = watch::channel(false);
+        let failed = Arc::new(watch::Sender::new(false));
+        let fault = failed.clone();
         let projector = Self { jobs, commits: commits.clone(), journal: journal.clone(), failed };
         thread::Builder::new()
             .name("callboard-store".to_owned())
@@ -117,16 +118,21 @@ impl Projector {
         Commit { ticket: self.commits.begin(&self.journal), jobs: self.jobs.clone() }
     }
 
-    /// Returns what resolves when the store cannot be written; the process should end then, since
+    /// Returns what resolves when the store cannot be used; the process should end then, since
     /// the store is mended or replaced when it is opened. Holds on to nothing.
     pub(crate) fn stopped(&self) -> impl Future<Output = ()> + use<> {
-        let mut failed = self.failed.clone();
+        let mut failed = self.failed.subscribe();
         async move {
             // The thread ends with the node, without having failed.
             if failed.wait_for(|failed| *failed).await.is_err() {
                 std::future::pending::<()>().await;
             }
         }
+    }
+
+    /// Says that the store was found to be unusable by whoever looked into it.
+    pub(crate) fn fail(&self) {
+        self.failed.send_replace(true);
     }
 
     /// Waits until everything handed over so far can be found in the store.

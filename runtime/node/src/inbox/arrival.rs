@@ -102,9 +102,13 @@ impl TeamContext {
     ) -> Result<Option<SessionId>, WireError> {
         let (context, run) = (self.clone(), run.clone());
         let found = spawn_blocking(move || context.store.run(&run)).await;
-        let row = found
-            .map_err(|_| crate::Error::Ending.to_wire())?
-            .map_err(|error| crate::Error::from(error).to_wire())?;
+        let row = found.map_err(|_| crate::Error::Ending.to_wire())?.map_err(|error| {
+            // Every request comes past here, so nothing would be written that could fail instead.
+            if matches!(error, store::Error::Damaged { .. }) {
+                self.projector.fail();
+            }
+            crate::Error::from(error).to_wire()
+        })?;
         Ok(row.map(|row| row.begun.session))
     }
 }

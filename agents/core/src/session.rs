@@ -229,6 +229,11 @@ impl SessionMachine {
         self.run.as_ref().filter(|run| run.id() == id)?.waiting().cloned()
     }
 
+    /// Tells whether the run in work awaits a call.
+    pub fn awaits(&self, call: &CallKey) -> bool {
+        self.run.as_ref().is_some_and(|run| run.awaits(call))
+    }
+
     /// Returns the exchanges of earlier runs, oldest first.
     pub fn exchanges(&self) -> impl Iterator<Item = &Exchange> {
         self.exchanges.iter()

@@ -55,15 +55,19 @@ impl Archive {
                 "the journal is damaged: {}; these sessions are set aside", damage.what
             );
         }
-        let (store, opened) = Store::open(&store_dir(data, team))?;
-        if let Opened::Replaced { moved_to, reason } = &opened {
-            warn!(
-                %reason, moved_to = %moved_to.display(),
-                "the store was moved aside and is rebuilt from the journal"
-            );
-        }
         let plans = PlanShelf::open(journal.clone(), plans)?;
-        let damaged = catch_up(team, &journal, &store, &plans)?;
+        let store = open_store(data, team)?;
+        let (store, damaged) = match catch_up(team, &journal, &store, &plans) {
+            Ok(damaged) => (store, damaged),
+            // In a large store damage shows only here; opened again, it is replaced.
+            Err(Error::Store(store::Error::Damaged { .. })) => {
+                drop(store);
+                let store = open_store(data, team)?;
+                let damaged = catch_up(team, &journal, &store, &plans)?;
+                (store, damaged)
+            }
+            Err(error) => return Err(error),
+        };
         let damaged = damaged.into_iter().map(|(session, _)| session).collect();
         Ok(Self { lock, journal, store, plans, damaged, team: team.clone() })
     }
@@ -82,6 +86,17 @@ impl Archive {
     pub fn events(&self, session: &SessionId) -> Result<Vec<Event>, Error> {
         events(&self.team, session, &self.journal, &self.plans, None)
     }
+}
+
+fn open_store(data: &Path, team: &Name) -> Result<Store, Error> {
+    let (store, opened) = Store::open(&store_dir(data, team))?;
+    if let Opened::Replaced { moved_to, reason } = &opened {
+        warn!(
+            %reason, moved_to = %moved_to.display(),
+            "the store was moved aside and is rebuilt from the journal"
+        );
+    }
+    Ok(store)
 }
 
 /// Folds what observers of a session were told after a position. Blocks on the disk.

@@ -19,6 +19,9 @@ impl Drop for Feed {
 }
 
 /// Subscribes and hands each message over until `hand_over` declines.
+///
+/// A request that wants its answer elsewhere than in an inbox would get none, so it is dropped
+/// before anything is done about it.
 pub(crate) async fn start(
     bus: &Bus,
     subject: &str,
@@ -27,6 +30,10 @@ pub(crate) async fn start(
     let mut subscription = bus.subscribe(subject, Some(QUEUE_GROUP)).await?;
     Ok(Feed(tokio::spawn(async move {
         while let Some(message) = subscription.next().await {
+            if message.reply.as_deref().is_some_and(|reply| !wire::subject::is_inbox(reply)) {
+                debug!(subject = %message.subject, "request dropped: its reply subject is no inbox");
+                continue;
+            }
             if !hand_over(message) {
                 return;
             }

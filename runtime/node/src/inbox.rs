@@ -2,28 +2,28 @@
 //!
 //! Nothing is journaled for a request that is refused here, and every refusal is an answer.
 
+mod arrival;
+mod body;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use bus::Message;
-use bytes::Bytes;
 use ractor::ActorRef;
-use serde::de::DeserializeOwned;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
-use tokio::task::spawn_blocking;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
-use tracing::debug;
-use wire::entry::Submitted;
 use wire::header::{self, REPLY_ACCEPTED};
-use wire::run::{Accepted, AnswerRequest, INPUT_BYTES_MAX, RunView};
+use wire::run::{Accepted, AnswerRequest, RunView};
 use wire::subject::RunVerb;
-use wire::{
-    Digest, ErrorCode, Headers, Name, Route, RunId, RunRequest, SessionId, TraceContext, WireError,
-};
+use wire::{CallKey, ErrorCode, Headers, Name, Route, RunId, RunRequest, SessionId, WireError};
+
+use arrival::Arrival;
+use body::read;
 
 use crate::clock;
 use crate::context::TeamContext;
 use crate::feed::{self, Feed};
+use crate::node::RUNS_MAX;
 use crate::reply::Final;
 use crate::session::{Answer, Door, Submit};
 use crate::sessions::SessionsMsg;
@@ -31,6 +31,12 @@ use crate::team::agent_endpoint;
 
 /// How long a look-up of a result waits unless the request says otherwise.
 const AWAIT_DEFAULT: Duration = Duration::from_secs(30);
+
+/// How long a look-up of a result waits at most; whoever wants to wait longer asks again.
+const AWAIT_MAX: Duration = Duration::from_secs(600);
+
+/// Look-ups that wait for a result at once; as many as there may be runs to wait for.
+const AWAITED_MAX: usize = RUNS_MAX;
 
 /// How long past its deadline a run's own reply is waited for.
 const REPLY_GRACE: Duration = Duration::from_secs(5);
@@ -41,12 +47,6 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
 /// The pause before a session that failed is asked again.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// The nesting of JSON that is read; deeper texts are refused unread.
-const JSON_DEPTH_MAX: usize = 64;
-
-/// The largest body of a request, in bytes: the input with every character escaped, and the rest.
-const BODY_BYTES_MAX: usize = 2 * INPUT_BYTES_MAX;
-
 /// The subscriptions of a team's door; it closes when they are dropped.
 pub(crate) struct Inbox {
     _feeds: Vec<Feed>,
@@ -56,6 +56,7 @@ pub(crate) struct Inbox {
 struct Porter {
     context: Arc<TeamContext>,
     sessions: ActorRef<SessionsMsg>,
+    awaited: Arc<Semaphore>,
 }
 
 impl Inbox {
@@ -64,7 +65,11 @@ impl Inbox {
         context: &Arc<TeamContext>,
         sessions: &ActorRef<SessionsMsg>,
     ) -> Result<Self, bus::Error> {
-        let porter = Porter { context: context.clone(), sessions: sessions.clone() };
+        let porter = Porter {
+            context: context.clone(),
+            sessions: sessions.clone(),
+            awaited: Arc::new(Semaphore::new(AWAITED_MAX)),
+        };
         let team = &context.team;
         let agents = team.agents.keys().map(|agent| context.subjects.agent_run(&team.name, agent));
         let verbs = RunVerb::ALL.iter().map(|verb| context.subjects.all_runs(&team.name, *verb));
@@ -85,10 +90,6 @@ impl Inbox {
 impl Porter {
     async fn take(&self, message: Message) {
         let bus = &self.context.bus;
-        if message.reply.as_deref().is_some_and(|reply| !wire::subject::is_inbox(reply)) {
-            debug!(subject = %message.subject, "request refused: its reply subject is no inbox");
-            return;
-        }
         let done = match self.context.subjects.parse(&message.subject) {
             Some(Route::AgentRun { agent, .. }) => {
                 let (began, endpoint) = (Instant::now(), agent_endpoint(&agent));
@@ -109,12 +110,15 @@ impl Porter {
 
     async fn on_run(&self, message: &Message, agent: Name) -> Result<(), WireError> {
         let request: RunRequest = read(&message.payload)?;
-        // The runs in work may still ask other agents, or they would not come to an end.
-        if self.context.is_draining() && request.parent.is_none() {
+        // A run in work may still ask other agents, and has its place: else it would not end.
+        let permit = if self.is_asked_by_a_run(&request).await? {
+            None
+        } else if self.context.is_draining() {
             let text = "the node drains and takes no new runs";
             return Err(WireError::new(ErrorCode::Unavailable, text).retry_after(1000));
-        }
-        let permit = self.admit(&request)?;
+        } else {
+            Some(self.admit()?)
+        };
         let arrival = self.arrival(message, agent, request).await?;
         let end = Instant::now() + clock::until(arrival.submitted.deadline) + REPLY_GRACE;
         let bus = &self.context.bus;
@@ -173,98 +177,42 @@ impl Porter {
         }
     }
 
-    /// Takes a place for a run. Runs that other agents ask for belong to a run that has one.
-    fn admit(&self, request: &RunRequest) -> Result<Option<OwnedSemaphorePermit>, WireError> {
-        if request.parent.is_some() {
-            return Ok(None);
-        }
-        if let Ok(permit) = self.context.runs.clone().try_acquire_owned() {
-            return Ok(Some(permit));
-        }
-        let text = "the node has as many runs in work as it takes";
-        Err(WireError::new(ErrorCode::Overloaded, text).retry_after(1000))
+    /// Takes a place for a run.
+    fn admit(&self) -> Result<OwnedSemaphorePermit, WireError> {
+        self.context.runs.clone().try_acquire_owned().map_err(|_| {
+            let text = "the node has as many runs in work as it takes";
+            WireError::new(ErrorCode::Overloaded, text).retry_after(1000)
+        })
     }
 
-    async fn arrival(
-        &self,
-        message: &Message,
-        agent: Name,
-        request: RunRequest,
-    ) -> Result<Arrival, WireError> {
-        let bad = |text: String| WireError::new(ErrorCode::BadRequest, text);
-        let Some((plan_digest, plan)) = self.context.plans.current(&agent) else {
-            let text = format!("team {} has no agent {agent}", self.context.team.name);
-            return Err(WireError::new(ErrorCode::UnknownAgent, text));
-        };
-        if request.input.len() > INPUT_BYTES_MAX {
-            let text = format!("the input has more than {INPUT_BYTES_MAX} bytes");
-            return Err(WireError::new(ErrorCode::TooLarge, text));
+    /// Tells whether a run of this node asks for this one. Anyone may write so into a request, so
+    /// the session that is said to ask is asked itself.
+    async fn is_asked_by_a_run(&self, request: &RunRequest) -> Result<bool, WireError> {
+        let (Some(parent), Some(run)) = (&request.parent, &request.run) else { return Ok(false) };
+        if self.context.journal.slots(&parent.session) == 0 {
+            return Ok(false);
         }
-        if request.input.trim().is_empty() {
-            return Err(bad("the input is empty".to_owned()));
+        let Ok(call) = CallKey::new(run.as_str()) else { return Ok(false) };
+        let end = Instant::now() + SESSION_TIMEOUT;
+        if self.ask(&parent.session, end, |answer| Door::Awaits { call, answer }).await? {
+            return Ok(true);
         }
-        let reserved = |name: &str| name.starts_with('_');
-        if request.run.as_ref().is_some_and(|run| reserved(run.as_str()))
-            || request.session.as_ref().is_some_and(|session| reserved(session.as_str()))
-        {
-            return Err(bad("ids that begin with '_' are reserved".to_owned()));
-        }
-        let message_id = message.headers.get(header::MESSAGE_ID);
-        let run = match (&request.run, message_id.and_then(|id| RunId::new(id).ok())) {
-            (Some(run), _) => run.clone(),
-            (None, Some(id)) if !reserved(id.as_str()) => id,
-            (None, _) => RunId::fresh(),
-        };
-        let session = self.session_of(&request, &run).await?;
-        let now = clock::now();
-        let limit = plan.limits.deadline_ms;
-        let asked = [request.timeout_ms, message.headers.number(header::REMAINING_MS)];
-        let within = asked.into_iter().flatten().min().map_or(limit, |ms| ms.min(limit));
-        let caller: Option<TraceContext> =
-            message.headers.get(header::TRACEPARENT).and_then(|text| text.parse().ok());
-        let trace = match &caller {
-            Some(caller) => caller.of_run(&run),
-            None => TraceContext::root(&self.context.team.name, &run),
-        };
-        // What tells a repetition from a conflict is what was asked, not how long to wait for it.
-        let body = Digest::of(agent.as_str().as_bytes()).then(request.input.as_bytes());
-        let submitted = Submitted {
-            run,
-            agent,
-            plan: plan_digest,
-            text: request.input,
-            body,
-            deadline: now.plus_ms(within),
-            budget: request.budget.unwrap_or_default(),
-            trace,
-            caller_span: caller,
-            parent: request.parent,
-        };
-        Ok(Arrival { session, submitted })
-    }
-
-    /// Finds the session of a request: the one it names, or the one in which its run began.
-    async fn session_of(&self, request: &RunRequest, run: &RunId) -> Result<SessionId, WireError> {
-        let known = self.context.session_of_run(run).await?;
-        match (&request.session, known) {
-            (Some(asked), Some(known)) if *asked != known => {
-                let text = format!("run {run} belongs to session {known}");
-                Err(WireError::new(ErrorCode::RunConflict, text))
-            }
-            (Some(asked), _) => Ok(asked.clone()),
-            (None, Some(known)) => Ok(known),
-            (None, None) => Ok(SessionId::of_run(run)),
-        }
+        // Its own run may have been cancelled a moment ago; then this one must not begin.
+        let text = format!("run {} does not ask for run {run}", parent.run);
+        Err(WireError::new(ErrorCode::BadRequest, text))
     }
 
     async fn on_verb(&self, message: &Message, run: RunId, verb: RunVerb) -> Result<(), WireError> {
-        let known = self.context.session_of_run(&run).await?;
-        // A run that is not in the store yet may have begun a session of its own.
-        let session = known.unwrap_or_else(|| SessionId::of_run(&run));
-        if self.context.journal.slots(&session) == 0 {
+        let mut known = self.context.session_of_run(&run).await?;
+        if known.is_none() {
+            // The store lags behind the journal.
+            self.context.projector.sync().await;
+            known = self.context.session_of_run(&run).await?;
+        }
+        let Some(session) = known else {
             let text = format!("no run {run} is known");
             return Err(WireError::new(ErrorCode::UnknownRun, text));
-        }
+        };
         let end = Instant::now() + SESSION_TIMEOUT;
         match verb {
             RunVerb::Status => {
@@ -285,7 +233,13 @@ impl Porter {
             }
             RunVerb::Result => {
                 let wait = message.headers.number(header::REMAINING_MS);
-                let end = Instant::now() + wait.map_or(AWAIT_DEFAULT, Duration::from_millis);
+                let wait = wait.map_or(AWAIT_DEFAULT, Duration::from_millis).min(AWAIT_MAX);
+                let Ok(_place) = self.awaited.try_acquire() else {
+                    let text =
+                        format!("{AWAITED_MAX} look-ups wait already, which is all that may");
+                    return Err(WireError::new(ErrorCode::Overloaded, text).retry_after(1000));
+                };
+                let end = Instant::now() + wait;
                 let reply = self.ask(&session, end, |done| Door::Await { run, done }).await?;
                 let headers = reply.headers();
                 feed::answer_bytes(&self.context.bus, message, headers, reply.bytes).await;
@@ -330,96 +284,7 @@ impl Porter {
     }
 }
 
-/// A request that was let in.
-struct Arrival {
-    session: SessionId,
-    submitted: Submitted,
-}
-
-impl TeamContext {
-    /// Returns the session in which a run began, if the run is known.
-    pub(crate) async fn session_of_run(
-        self: &Arc<Self>,
-        run: &RunId,
-    ) -> Result<Option<SessionId>, WireError> {
-        let (context, run) = (self.clone(), run.clone());
-        let found = spawn_blocking(move || context.store.run(&run)).await;
-        let row = found
-            .map_err(|_| crate::Error::Ending.to_wire())?
-            .map_err(|error| crate::Error::from(error).to_wire())?;
-        Ok(row.map(|row| row.begun.session))
-    }
-}
-
 fn late(run: &RunId) -> WireError {
     let text = format!("run {run} has no reply yet; ask again with the same run id");
     WireError::new(ErrorCode::DeadlineExceeded, text)
-}
-
-/// Reads a body, refusing what is too large, too deep or of another form.
-fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, WireError> {
-    if body.len() > BODY_BYTES_MAX {
-        let text = format!("the body has {} bytes, at most {BODY_BYTES_MAX} are read", body.len());
-        return Err(WireError::new(ErrorCode::TooLarge, text));
-    }
-    if depth(body) > JSON_DEPTH_MAX {
-        let text = format!("the body is nested more than {JSON_DEPTH_MAX} deep");
-        return Err(WireError::new(ErrorCode::BadRequest, text));
-    }
-    serde_json::from_slice(body).map_err(|error| {
-        WireError::new(ErrorCode::BadRequest, format!("the body cannot be read: {error}"))
-    })
-}
-
-/// Counts how deep brackets are nested, outside of strings.
-fn depth(json: &[u8]) -> usize {
-    let (mut depth, mut deepest, mut in_string, mut escaped) = (0usize, 0, false, false);
-    for byte in json {
-        match (in_string, byte) {
-            (true, _) if escaped => escaped = false,
-            (true, b'\\') => escaped = true,
-            (true, b'"') => in_string = false,
-            (false, b'"') => in_string = true,
-            (false, b'{' | b'[') => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            (false, b'}' | b']') => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    deepest
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn depth_counts_brackets_outside_of_strings() {
-        let cases =
-            [("1", 0), ("{}", 1), (r#"{"a":[[]]}"#, 3), (r#"{"a":"[[[\"[["}"#, 1), ("]]", 0)];
-        for (json, expected) in cases {
-            assert_eq!(depth(json.as_bytes()), expected, "{json}");
-        }
-    }
-
-    #[test]
-    fn bodies_are_read_or_refused() {
-        let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
-        let large = vec![b' '; BODY_BYTES_MAX + 1];
-        let cases: [(&[u8], Option<ErrorCode>); 7] = [
-            (br#"{"input":"x"}"#, None),
-            (b"", Some(ErrorCode::BadRequest)),
-            (b"\xff\xfe", Some(ErrorCode::BadRequest)),
-            (deep.as_bytes(), Some(ErrorCode::BadRequest)),
-            (br#"{"input":7}"#, Some(ErrorCode::BadRequest)),
-            (br#"{"input":"x","extra":1}"#, Some(ErrorCode::BadRequest)),
-            (&large, Some(ErrorCode::TooLarge)),
-        ];
-        for (body, expected) in cases {
-            let read = read::<RunRequest>(&Bytes::copy_from_slice(body));
-            assert_eq!(read.err().map(|error| error.code), expected);
-        }
-    }
 }

@@ -85,11 +85,14 @@ impl Node {
             };
             let opened = opened.await.map_err(|_| Error::Ending)??;
             let context = Arc::new(opened.context);
-            let journal = context.journal.clone();
+            let (journal, store) = (context.journal.clone(), context.projector.stopped());
             let stopped = fault_tx.clone();
             tokio::spawn(async move {
-                journal.stopped().await;
-                stopped.send_replace(Some("the journal cannot be written".to_owned()));
+                let reason = tokio::select! {
+                    () = journal.stopped() => "the journal cannot be written",
+                    () = store => "the store cannot be used",
+                };
+                stopped.send_replace(Some(reason.to_owned()));
             });
             let (told, sessions) = oneshot::channel();
             let args = TeamArgs {
@@ -188,9 +191,12 @@ impl Node {
         for TeamHandle { context, lock, .. } in self.teams.values() {
             context.projector.sync().await;
             let exporter = context.exporter.clone();
-            let journal = context.journal.clone();
+            let (journal, store) = (context.journal.clone(), context.store.clone());
             let closed = spawn_blocking(move || {
                 journal.close();
+                if let Err(error) = store.flush() {
+                    warn!(%error, "the store cannot be flushed; it is brought up at the next start");
+                }
                 if let Some(exporter) = exporter
                     && let Err(error) = exporter.shutdown(EXPORT_TIMEOUT)
                 {

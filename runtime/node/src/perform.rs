@@ -12,14 +12,16 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
+use tracing::debug;
 use wire::chat::Observed;
 use wire::entry::{ModelOutcome, TurnReport};
 use wire::error::ErrorBody;
 use wire::run::Parent;
+use wire::subject::RunVerb;
 use wire::{
-    CallOutcome, EffectClass, ErrorCode, Headers, ModelReply, ModelRequest, Name, RunId, RunReply,
-    RunRequest, RunStatus, SessionId, Timestamp, ToolReply, ToolRequest, TraceContext, Usage,
-    WireError, header,
+    CallKey, CallOutcome, EffectClass, ErrorCode, Headers, ModelReply, ModelRequest, Name, RunId,
+    RunReply, RunRequest, RunStatus, SessionId, Timestamp, ToolReply, ToolRequest, TraceContext,
+    Usage, WireError, header,
 };
 
 use crate::clock;
@@ -34,6 +36,13 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// What a called agent is given beyond its own deadline to hand over its reply.
 const REPLY_GRACE: Duration = Duration::from_secs(1);
+
+/// How often the run of a called agent is told to end: it may not be known yet when it is told
+/// first, and has begun after a second and a half if it begins at all.
+const CANCEL_TRIES: u32 = 6;
+
+/// How long an answer to that is waited for.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A model turn that is to be asked for.
 pub(crate) struct Turn {
@@ -51,9 +60,9 @@ pub(crate) struct Turn {
 
 /// Why a request has no answer.
 enum Missed {
-    /// Nobody got it, so nothing can have happened.
+    /// Nobody took it, so nothing can have happened.
     NotDelivered(WireError),
-    /// Someone may have got it.
+    /// Someone may have taken it.
     Unanswered(WireError),
 }
 
@@ -132,8 +141,8 @@ pub(crate) async fn call_tool(
         Ok(reply) => return reply,
         Err(Missed::Unanswered(error)) if call.effect == EffectClass::Once => {
             let note = format!(
-                "no answer came ({}); the call may have taken effect; do not repeat it; verify, \
-                 or ask the user",
+                "no usable answer came ({}); the call may have taken effect; do not repeat it; \
+                 verify, or ask the user",
                 error.message
             );
             CallOutcome::Unknown { note }
@@ -184,8 +193,29 @@ pub(crate) async fn call_agent(
             };
             (outcome, reply.usage)
         }
-        Err(missed) => (CallOutcome::Error { error: missed.into_error() }, Usage::default()),
+        Err(Missed::NotDelivered(error)) => (CallOutcome::Error { error }, Usage::default()),
+        Err(Missed::Unanswered(error)) => {
+            // What it used is not known, so all that was set aside for it counts as used.
+            let output_tokens = call.budget.tokens.unwrap_or_default();
+            (CallOutcome::Error { error }, Usage { output_tokens, ..Usage::default() })
+        }
     }
+}
+
+/// Ends the run of a called agent.
+pub(crate) async fn cancel_agent(context: &TeamContext, call: &CallKey) {
+    let child = RunId::of_call(call);
+    let subject = context.subjects.run(&context.team.name, &child, RunVerb::Cancel);
+    let mut pause = PAUSE_MIN;
+    for _ in 0..CANCEL_TRIES {
+        let told = context.bus.request(&subject, Headers::new(), Bytes::new(), CANCEL_TIMEOUT);
+        match told.await {
+            Ok(answer) if answer.headers.get(header::SERVICE_ERROR_CODE).is_none() => return,
+            Ok(_) | Err(_) => sleep(pause).await,
+        }
+        pause *= 2;
+    }
+    debug!(%child, "no run of a called agent was there to be ended");
 }
 
 /// Makes a request until it is answered or its time is over.
@@ -220,7 +250,9 @@ async fn request<T: DeserializeOwned>(
                     (ErrorCode::Overloaded | ErrorCode::Unavailable, wait) => {
                         (error, wait.map(Duration::from_millis))
                     }
-                    _ => return Err(Missed::NotDelivered(error)),
+                    (code, _) if is_refusal(code) => return Err(Missed::NotDelivered(error)),
+                    // Whoever answers so, or so that it cannot be read, may have done the work.
+                    _ => return Err(Missed::Unanswered(error)),
                 },
             },
             Err(error @ (bus::Error::NoResponders { .. } | bus::Error::Overflow { .. })) => {
@@ -243,6 +275,18 @@ async fn request<T: DeserializeOwned>(
     }
 }
 
+/// Tells whether an error says that nothing was begun.
+const fn is_refusal(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::BadRequest
+            | ErrorCode::InvalidArguments
+            | ErrorCode::UnknownAgent
+            | ErrorCode::RunConflict
+            | ErrorCode::PrefixUnknown
+    )
+}
+
 /// Reads an answer: the body that was promised, or an error.
 pub(crate) fn decode<T: DeserializeOwned>(message: &Message) -> Result<T, WireError> {
     match serde_json::from_slice::<T>(&message.payload) {
@@ -255,5 +299,116 @@ pub(crate) fn decode<T: DeserializeOwned>(message: &Message) -> Result<T, WireEr
             let text = format!("the answer on {} cannot be read: {error} {told}", message.subject);
             Err(WireError::new(ErrorCode::ToolFailed, text.trim_end()))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use wire::TraceContext;
+    use wire::plan::Target;
+    use wire::run::Budget;
+
+    use super::*;
+    use crate::testing;
+
+    fn call(context: &TeamContext, name: &str, target: Target, effect: EffectClass) -> CallEffect {
+        let run = RunId::new("r").unwrap();
+        CallEffect {
+            agent: context.team.entry.clone(),
+            call: CallKey::new("c").unwrap(),
+            name: Name::new(name).unwrap(),
+            target,
+            arguments: json!({"task": "x"}),
+            deadline: clock::now().plus_ms(5000),
+            effect,
+            budget: Budget { tokens: Some(70), steps: None },
+            depth: 1,
+            trace: TraceContext::root(&context.team.name, &run),
+            run,
+        }
+    }
+
+    /// Answers every request on a subject with the same bytes.
+    async fn answer_on(context: &TeamContext, subject: &str, answer: String) -> crate::feed::Feed {
+        let bus = context.bus.clone();
+        let answers = move |message: Message| {
+            let (bus, answer) = (bus.clone(), answer.clone());
+            tokio::spawn(async move {
+                bus.reply(&message, Headers::new(), answer.into()).await.unwrap();
+            });
+            true
+        };
+        crate::feed::start(&context.bus, subject, answers).await.unwrap()
+    }
+
+    fn error_of(code: ErrorCode) -> String {
+        serde_json::to_string(&ErrorBody { error: WireError::new(code, "m") }).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_call_that_may_have_taken_effect_is_unknown_and_not_failed() {
+        let data = tempfile::tempdir().unwrap();
+        let context = testing::open(data.path());
+        let done = r#"{"status":"settled","outcome":{"kind":"ok","output":"x"}}"#;
+        let cases = [
+            (done.to_owned(), EffectClass::Once, "ok"),
+            (error_of(ErrorCode::InvalidArguments), EffectClass::Once, "error"),
+            (error_of(ErrorCode::TooLarge), EffectClass::Once, "unknown"),
+            (error_of(ErrorCode::TooLarge), EffectClass::Read, "error"),
+            (error_of(ErrorCode::Internal), EffectClass::Once, "unknown"),
+            ("not an answer".to_owned(), EffectClass::Once, "unknown"),
+            ("not an answer".to_owned(), EffectClass::Idempotent, "error"),
+        ];
+        let session = SessionId::new("s").unwrap();
+        for (n, (answer, effect, expected)) in cases.into_iter().enumerate() {
+            let name = format!("pay{n}");
+            let subject = context.subjects.tool(&context.team.name, &Name::new(&name).unwrap());
+            let _tool = answer_on(&context, &subject, answer.clone()).await;
+            let call = call(&context, &name, Target::Tool, effect);
+            let ToolReply::Settled { outcome } = call_tool(&context, &session, &call).await else {
+                panic!("{answer} settles the call");
+            };
+            assert_eq!(outcome.as_str(), expected, "{answer} of a tool that is {effect:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_agent_that_left_no_count_used_all_it_was_given() {
+        let data = tempfile::tempdir().unwrap();
+        let context = testing::open(data.path());
+        let cases = [(ErrorCode::RunConflict, 0), (ErrorCode::TooLarge, 70)];
+        let session = SessionId::new("s").unwrap();
+        for (n, (code, expected)) in cases.into_iter().enumerate() {
+            let name = format!("writer{n}");
+            let subject =
+                context.subjects.agent_run(&context.team.name, &Name::new(&name).unwrap());
+            let _agent = answer_on(&context, &subject, error_of(code)).await;
+            let call = call(&context, &name, Target::Agent, EffectClass::Idempotent);
+            let (outcome, usage) = call_agent(&context, &session, &call).await;
+            assert_eq!((outcome.as_str(), usage.total()), ("error", expected), "{code}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_that_is_about_to_begin_is_told_to_end() {
+        let data = tempfile::tempdir().unwrap();
+        let context = testing::open(data.path());
+        let call = CallKey::new("c").unwrap();
+        let subject =
+            context.subjects.run(&context.team.name, &RunId::of_call(&call), RunVerb::Cancel);
+        let mut requests = context.bus.subscribe(&subject, None).await.unwrap();
+        let bus = context.bus.clone();
+        let agent = tokio::spawn(async move {
+            let unknown = WireError::new(ErrorCode::UnknownRun, "m");
+            for _ in 0..3 {
+                let request = requests.next().await.unwrap();
+                bus.reply_error(&request, &unknown).await.unwrap();
+            }
+            let request = requests.next().await.unwrap();
+            bus.reply(&request, Headers::new(), "{}".into()).await.unwrap();
+        });
+        cancel_agent(&context, &call).await;
+        agent.await.unwrap();
     }
 }

@@ -10,25 +10,38 @@ use agents_core::dialect::Prompt;
 use wire::chat::Head;
 use wire::{Digest, Message, ModelRequest, ModelRole, RunId};
 
-/// Bytes of messages that one model actor holds for all conversations together.
+/// Bytes that one model actor holds for all conversations together, heads included.
 const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Returns the digest of a head.
-fn head_digest(head: &Head) -> Digest {
-    Digest::of(&serde_json::to_vec(head).unwrap_or_default())
+/// What a head or a message takes beside its text, in bytes, about.
+const HELD_BYTES_EACH: usize = 128;
+
+/// The digest of a conversation, and about how many bytes it takes to hold it.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    digest: Digest,
+    bytes: usize,
 }
 
-fn extend(digest: Digest, messages: &[Arc<Message>]) -> Digest {
-    messages.iter().fold(digest, |digest, message| {
-        digest.then(&serde_json::to_vec(message).unwrap_or_default())
-    })
+impl Mark {
+    fn of_head(head: &Head) -> Self {
+        let json = serde_json::to_vec(head).unwrap_or_default();
+        Self { digest: Digest::of(&json), bytes: json.len() + HELD_BYTES_EACH }
+    }
+
+    fn extend(self, messages: &[Arc<Message>]) -> Self {
+        messages.iter().fold(self, |Self { digest, bytes }, message| {
+            let json = serde_json::to_vec(message).unwrap_or_default();
+            Self { digest: digest.then(&json), bytes: bytes + json.len() + HELD_BYTES_EACH }
+        })
+    }
 }
 
 /// What one run has sent to the model of one role.
 #[derive(Clone, Debug)]
 struct Sent {
     run: RunId,
-    digest: Digest,
+    mark: Mark,
     count: usize,
 }
 
@@ -54,16 +67,16 @@ impl SentPrefixes {
         let keep = prompt.keep.min(prompt.messages.len());
         let before = self.sent.get(&role).filter(|sent| sent.run == *run && sent.count <= keep);
         let (base, from) = match before {
-            Some(sent) => (Some(sent.digest), sent.count),
+            Some(sent) => (Some(sent.mark), sent.count),
             None => (None, 0),
         };
         let new = prompt.messages.get(from..).unwrap_or_default();
         let kept = new.get(..keep - from).unwrap_or_default();
-        let digest = extend(base.unwrap_or_else(|| head_digest(&head)), kept);
-        self.sent.insert(role, Sent { run: run.clone(), digest, count: keep });
+        let mark = base.unwrap_or_else(|| Mark::of_head(&head)).extend(kept);
+        self.sent.insert(role, Sent { run: run.clone(), mark, count: keep });
         let short = base.map(|base| ModelRequest {
             role,
-            base: Some(base),
+            base: Some(base.digest),
             head: None,
             messages: new.to_vec(),
             keep: keep - from,
@@ -101,29 +114,28 @@ pub(crate) struct HeldPrefixes {
 impl HeldPrefixes {
     /// Completes a request to its whole conversation; `None` if its base is not held.
     pub(crate) fn complete(&mut self, request: &ModelRequest) -> Option<Held> {
-        let (mut conversation, digest) = match (&request.base, &request.head) {
+        let (mut conversation, mark) = match (&request.base, &request.head) {
             (Some(base), _) => {
                 let (held, bytes) = self.held.remove(base)?;
                 self.bytes -= bytes;
                 self.order.retain(|digest| digest != base);
-                (held, *base)
+                (held, Mark { digest: *base, bytes })
             }
             (None, head) => {
                 let head = head.clone().unwrap_or_default();
-                let digest = head_digest(&head);
-                (Held { head, messages: Vec::new() }, digest)
+                let mark = Mark::of_head(&head);
+                (Held { head, messages: Vec::new() }, mark)
             }
         };
         let kept = request.messages.get(..request.keep.min(request.messages.len()))?;
         conversation.messages.extend_from_slice(kept);
-        self.insert(extend(digest, kept), conversation.clone());
+        self.insert(mark.extend(kept), conversation.clone());
         let rest = request.messages.get(kept.len()..).unwrap_or_default();
         conversation.messages.extend_from_slice(rest);
         Some(conversation)
     }
 
-    fn insert(&mut self, digest: Digest, held: Held) {
-        let bytes = held.messages.iter().map(|message| message.content().len() + 64).sum();
+    fn insert(&mut self, Mark { digest, bytes }: Mark, held: Held) {
         if let Some((_, before)) = self.held.insert(digest, (held, bytes)) {
             self.bytes -= before;
             self.order.retain(|other| *other != digest);
@@ -177,6 +189,26 @@ mod tests {
         let mut forgetful = HeldPrefixes::default();
         assert!(forgetful.complete(&third.short.unwrap()).is_none());
         assert_eq!(texts(&forgetful.complete(&third.full).unwrap()), ["a", "b", "c", "d", "ask"]);
+    }
+
+    #[test]
+    fn heads_count_as_well() {
+        let mut held = HeldPrefixes::default();
+        for n in 0..9 {
+            let stop = vec![n.to_string(), "x".repeat(8 << 20)];
+            let request = ModelRequest {
+                role: ModelRole::Actor,
+                base: None,
+                head: Some(Arc::new(Head { stop, ..Head::default() })),
+                messages: Vec::new(),
+                keep: 0,
+                max_tokens: None,
+                observed: None,
+            };
+            held.complete(&request).unwrap();
+        }
+        assert_eq!(held.held.len(), 7, "heads of a little more than 8 MiB");
+        assert_eq!(held.held.len(), held.order.len());
     }
 
     #[test]

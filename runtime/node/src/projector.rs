@@ -11,7 +11,7 @@ use agents_core::effect::Effect;
 use agents_core::session::{FoldError, Plans, SessionMachine};
 use journal::Journal;
 use store::{Change, INPUT_PREVIEW_CHARS_MAX, RunBegun, Store};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{error, warn};
 use wire::entry::{Body, Entry, Input, MemoryChange, memory_session};
 use wire::event::EventKind;
@@ -31,6 +31,7 @@ pub(crate) struct Projector {
     jobs: mpsc::Sender<Job>,
     commits: Arc<Commits>,
     journal: Journal,
+    failed: Arc<watch::Sender<bool>>,
 }
 
 enum Job {
@@ -103,10 +104,12 @@ impl Projector {
     pub(crate) fn start(store: Store, journal: Journal) -> Result<Self, Error> {
         let (jobs, receiver) = mpsc::channel(JOBS_MAX);
         let commits = Arc::new(Commits::default());
-        let projector = Self { jobs, commits: commits.clone(), journal: journal.clone() };
+        let failed = Arc::new(watch::Sender::new(false));
+        let fault = failed.clone();
+        let projector = Self { jobs, commits: commits.clone(), journal: journal.clone(), failed };
         thread::Builder::new()
             .name("callboard-store".to_owned())
-            .spawn(move || project(&store, &journal, &commits, receiver))
+            .spawn(move || project(&store, &journal, &commits, receiver, &fault))
             .map_err(Error::Thread)?;
         Ok(projector)
     }
@@ -116,7 +119,24 @@ impl Projector {
         Commit { ticket: self.commits.begin(&self.journal), jobs: self.jobs.clone() }
     }
 
-    /// Waits until everything handed over so far is in the store and flushed.
+    /// Returns what resolves when the store cannot be used; the process should end then, since
+    /// the store is mended or replaced when it is opened. Holds on to nothing.
+    pub(crate) fn stopped(&self) -> impl Future<Output = ()> + use<> {
+        let mut failed = self.failed.subscribe();
+        async move {
+            // The thread ends with the node, without having failed.
+            if failed.wait_for(|failed| *failed).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Says that the store was found to be unusable by whoever looked into it.
+    pub(crate) fn fail(&self) {
+        self.failed.send_replace(true);
+    }
+
+    /// Waits until everything handed over so far can be found in the store.
     pub(crate) async fn sync(&self) {
         let (done, wait) = oneshot::channel();
         if self.jobs.send(Job::Sync(done)).await.is_ok() {
@@ -125,7 +145,13 @@ impl Projector {
     }
 }
 
-fn project(store: &Store, journal: &Journal, commits: &Commits, mut jobs: mpsc::Receiver<Job>) {
+fn project(
+    store: &Store,
+    journal: &Journal,
+    commits: &Commits,
+    mut jobs: mpsc::Receiver<Job>,
+    fault: &watch::Sender<bool>,
+) {
     while let Some(first) = jobs.blocking_recv() {
         let mut changes = Vec::new();
         let mut tickets = Vec::new();
@@ -143,6 +169,7 @@ fn project(store: &Store, journal: &Journal, commits: &Commits, mut jobs: mpsc::
         }
         if let Err(failed) = store.apply(&changes, None) {
             error!(error = %failed, "the store cannot be written; its view is rebuilt at the next start");
+            fault.send_replace(true);
             drop(tickets);
         } else {
             tickets.into_iter().for_each(Ticket::settle);
@@ -152,9 +179,6 @@ fn project(store: &Store, journal: &Journal, commits: &Commits, mut jobs: mpsc::
             }
         }
         for done in syncs {
-            if let Err(failed) = store.flush() {
-                warn!(error = %failed, "the store cannot be flushed");
-            }
             done.send(()).unwrap_or_default();
         }
     }

@@ -1,29 +1,26 @@
 //! Runs one session: makes each input durable, then performs the effects it asked for.
 
+mod work;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use agents_core::dialect;
-use agents_core::effect::{CallEffect, Effect, Rejected};
+use agents_core::effect::Rejected;
 use agents_core::session::SessionMachine;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, spawn_blocking};
-use tokio::time::{Duration, sleep};
+use tokio::time::Duration;
 use tracing::{debug, warn};
-use wire::chat::Observed;
-use wire::entry::{Body, Entry, Input, ModelReplied, Submitted};
-use wire::plan::Target;
+use wire::entry::{Body, Entry, Input, Submitted};
 use wire::run::{Accepted, RunView};
-use wire::subject::RunVerb;
-use wire::{
-    CallKey, CallOutcome, ErrorCode, Headers, RunId, SessionId, ToolReply, Usage, WireError,
-};
+use wire::{CallKey, CallOutcome, ErrorCode, RunId, SessionId, Usage, WireError};
+
+use work::Work;
 
 use crate::clock;
 use crate::context::TeamContext;
 use crate::error::Error;
-use crate::perform;
 use crate::prefix::SentPrefixes;
 use crate::projector::{changes_of, fold_session};
 use crate::reply::Final;
@@ -49,10 +46,30 @@ pub(crate) enum SessionMsg {
 /// What the door asks of a session.
 pub(crate) enum Door {
     Submit(Box<Submit>),
-    Cancel { run: RunId, reason: String, answer: Answer<RunView> },
-    Reply { run: RunId, call: Option<CallKey>, text: String, answer: Answer<RunView> },
-    View { run: RunId, answer: Answer<RunView> },
-    Await { run: RunId, done: Answer<Final> },
+    Cancel {
+        run: RunId,
+        reason: String,
+        answer: Answer<RunView>,
+    },
+    Reply {
+        run: RunId,
+        call: Option<CallKey>,
+        text: String,
+        answer: Answer<RunView>,
+    },
+    View {
+        run: RunId,
+        answer: Answer<RunView>,
+    },
+    Await {
+        run: RunId,
+        done: Answer<Final>,
+    },
+    /// Whether a run of the session awaits a call.
+    Awaits {
+        call: CallKey,
+        answer: Answer<bool>,
+    },
 }
 
 /// A run that is asked for.
@@ -74,6 +91,7 @@ impl Door {
                 drop(answer.send(Err(error)));
             }
             Self::Await { done, .. } => drop(done.send(Err(error))),
+            Self::Awaits { answer, .. } => drop(answer.send(Err(error))),
         }
     }
 }
@@ -97,14 +115,6 @@ pub(crate) struct SessionState {
     handled: u64,
     /// The count of handled messages for which an idle check is under way.
     idle_check: Option<u64>,
-}
-
-/// Something under way that can be ended.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Work {
-    Turn(RunId),
-    Call(CallKey),
-    Timer(RunId),
 }
 
 impl Actor for SessionActor {
@@ -251,6 +261,11 @@ impl SessionState {
                 self.attach(&run, done);
                 Ok(())
             }
+            Door::Awaits { call, answer } => {
+                let awaits = self.machine.as_ref().is_ok_and(|machine| machine.awaits(&call));
+                drop(answer.send(Ok(awaits)));
+                Ok(())
+            }
         }
     }
 
@@ -272,14 +287,13 @@ impl SessionState {
                 let trace_id = self.view(&run).map(|view| view.trace.trace_id());
                 let answer = Accepted { trace_id: trace_id.unwrap_or(answer.trace_id), ..answer };
                 drop(accepted.send(Ok(answer)));
-                let done = self.waiters.get_mut(&run).and_then(Vec::pop);
-                if let Some(done) = done {
+                if let Some(done) = self.detach(&run) {
                     self.attach(&run, done);
                 }
             }
             Err(rejected) => {
                 drop(accepted.send(Err(rejected.to_wire())));
-                self.waiters.get_mut(&run).and_then(Vec::pop);
+                self.detach(&run);
             }
         }
         Ok(())
@@ -315,6 +329,16 @@ impl SessionState {
         machine.view(run).ok_or_else(|| unknown_run(run))
     }
 
+    /// Takes back the waiter that came last, and leaves nothing behind for a run that has no other.
+    fn detach(&mut self, run: &RunId) -> Option<Answer<Final>> {
+        let waiters = self.waiters.get_mut(run)?;
+        let done = waiters.pop();
+        if waiters.is_empty() {
+            self.waiters.remove(run);
+        }
+        done
+    }
+
     /// Gives the reply of a run to someone, at once or when there is one.
     fn attach(&mut self, run: &RunId, done: Answer<Final>) {
         let Ok(machine) = &self.machine else { return };
@@ -323,8 +347,15 @@ impl SessionState {
         } else if machine.ended(run).is_some() {
             let (context, run) = (self.context.clone(), run.clone());
             spawn_blocking(move || {
-                let stored = context.store.reply(&run).ok().flatten().and_then(Final::stored);
-                drop(done.send(stored.ok_or_else(|| unknown_run(&run))));
+                let stored =
+                    context.store.reply(&run).map_err(|error| Error::from(error).to_wire());
+                let reply = stored.and_then(|stored| {
+                    stored.and_then(Final::stored).ok_or_else(|| {
+                        let text = format!("the reply of run {run} is not in the store yet");
+                        WireError::new(ErrorCode::Unavailable, text).retry_after(200)
+                    })
+                });
+                drop(done.send(reply));
             });
         } else if machine.view(run).is_some() {
             let waiters = self.waiters.entry(run.clone()).or_default();
@@ -355,138 +386,6 @@ impl SessionState {
         Ok(Ok(()))
     }
 
-    async fn perform_all(&mut self, effects: Vec<Effect>) -> Result<(), Error> {
-        for effect in effects {
-            match effect {
-                Effect::AskModel { run, turn, step, role, model, max_tokens, deadline } => {
-                    let Ok(machine) = &self.machine else { continue };
-                    let Some((submitted, transcript)) = machine.transcript() else { continue };
-                    let Some(catalogue) = self.context.plans.catalogue(&submitted.plan) else {
-                        continue;
-                    };
-                    let prompt = dialect::prompt(role, &transcript);
-                    let outgoing = self.prefixes.outgoing(&run, role, prompt);
-                    let observed = Observed {
-                        session: self.session.clone(),
-                        run: run.clone(),
-                        agent: submitted.agent.clone(),
-                        depth: submitted.parent.as_ref().map_or(0, |parent| parent.depth),
-                        step,
-                    };
-                    let trace = submitted.trace.of_turn(&run, turn);
-                    self.ask_model(perform::Turn {
-                        run,
-                        number: turn,
-                        model,
-                        max_tokens,
-                        deadline,
-                        trace,
-                        observed,
-                        outgoing,
-                        catalogue,
-                    });
-                }
-                Effect::Call(call) => self.call(call),
-                Effect::Abort { run, calls } => self.abort(&run, calls),
-                Effect::Publish { reply } => self.publish(&Final::of(&reply), &reply.run),
-                Effect::SetTimer { run, at } => self.set_timer(run, at),
-                Effect::Tell(event) => self.context.tell(&event).await,
-                Effect::Span(_) => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn ask_model(&mut self, turn: perform::Turn) {
-        let work = Work::Turn(turn.run.clone());
-        let (context, myself) = (self.context.clone(), self.myself.clone());
-        let task = tokio::spawn(async move {
-            let (run, number) = (turn.run.clone(), turn.number);
-            let outcome = perform::ask_model(&context, turn).await;
-            report(&myself, Input::ModelReplied(ModelReplied { run, turn: number, outcome }));
-        });
-        self.track(work, task.abort_handle());
-    }
-
-    fn call(&mut self, call: CallEffect) {
-        let work = Work::Call(call.call.clone());
-        let (context, myself) = (self.context.clone(), self.myself.clone());
-        let session = self.session.clone();
-        let task = tokio::spawn(async move {
-            let key = call.call.clone();
-            let input = match call.target {
-                Target::Agent => {
-                    let (outcome, usage) = perform::call_agent(&context, &session, &call).await;
-                    Input::CallSettled { call: key, outcome, usage }
-                }
-                Target::Tool => match perform::call_tool(&context, &session, &call).await {
-                    ToolReply::Settled { outcome } => {
-                        Input::CallSettled { call: key, outcome, usage: Usage::default() }
-                    }
-                    ToolReply::Suspended { question } => {
-                        Input::CallSuspended { call: key, question }
-                    }
-                },
-            };
-            report(&myself, input);
-        });
-        self.track(work, task.abort_handle());
-    }
-
-    /// Ends what is under way for a run, here and in the runs of called agents.
-    fn abort(&mut self, run: &RunId, calls: Vec<CallKey>) {
-        let works = calls
-            .iter()
-            .map(|call| Work::Call(call.clone()))
-            .chain([Work::Turn(run.clone()), Work::Timer(run.clone())]);
-        for work in works {
-            if let Some(task) = self.tasks.remove(&work) {
-                task.abort();
-            }
-        }
-        for call in calls {
-            let child = RunId::of_call(&call);
-            let context = self.context.clone();
-            tokio::spawn(async move {
-                let team = &context.team.name;
-                let subject = context.subjects.run(team, &child, RunVerb::Cancel);
-                let told = context.bus.publish(&subject, Headers::new(), bytes::Bytes::new()).await;
-                if let Err(error) = told {
-                    debug!(%child, %error, "called agent not told of the end");
-                }
-            });
-        }
-    }
-
-    /// Hands a reply to everyone who waits, then notes that this is done.
-    fn publish(&mut self, reply: &Final, run: &RunId) {
-        if let Some(task) = self.tasks.remove(&Work::Timer(run.clone())) {
-            task.abort();
-        }
-        for waiter in self.waiters.remove(run).into_iter().flatten() {
-            drop(waiter.send(Ok(reply.clone())));
-        }
-        report(&self.myself, Input::ReplyPublished { run: run.clone() });
-    }
-
-    fn set_timer(&mut self, run: RunId, at: wire::Timestamp) {
-        let myself = self.myself.clone();
-        let work = Work::Timer(run.clone());
-        let wait = clock::until(at);
-        let task = tokio::spawn(async move {
-            sleep(wait).await;
-            report(&myself, Input::DeadlinePassed { run });
-        });
-        self.track(work, task.abort_handle());
-    }
-
-    fn track(&mut self, work: Work, task: AbortHandle) {
-        self.tasks.retain(|_, task| !task.is_finished());
-        if let Some(before) = self.tasks.insert(work, task) {
-            before.abort();
-        }
-    }
-
     fn is_idle(&self) -> bool {
         let waiting = self.waiters.values().flatten().any(|waiter| !waiter.is_closed());
         !waiting && self.machine.as_ref().map_or(true, SessionMachine::is_idle)
@@ -507,11 +406,6 @@ impl SessionState {
             drop(self.supervisor.cast(SessionsMsg::Passivate { session, handled }));
         }
     }
-}
-
-/// Brings an outcome back to the session; one that has ended takes its work up again by itself.
-fn report(session: &ActorRef<SessionMsg>, input: Input) {
-    drop(session.cast(SessionMsg::Input(Box::new(input))));
 }
 
 fn unknown_run(run: &RunId) -> WireError {

@@ -227,7 +227,7 @@ impl Run {
                 tokens: (pending.reserve > 0).then_some(pending.reserve),
                 steps: None,
             },
-            depth: self.depth() + 1,
+            depth: self.depth().saturating_add(1),
             trace: self.submitted.trace.of_call(&pending.key),
         }))
     }

@@ -59,6 +59,16 @@ fn steps_are_bounded() {
 }
 
 #[test]
+fn a_depth_that_no_run_has_is_borne() {
+    // Anyone may write any depth into a request.
+    let expected = format!(r#"call look 1/0 read {{"n":0}}, depth {}, by 5001"#, u32::MAX);
+    check(
+        &actor(),
+        &[(0, submit_below("r", u32::MAX), START), (1, calls("r", 0, &["look"]), &expected)],
+    );
+}
+
+#[test]
 fn calls_of_a_step_are_bounded() {
     let machine = check(
         &with(actor(), |limits| limits.calls_per_step_max = 1),

@@ -1,0 +1,114 @@
+//! What becomes of a request that is let in: a run with its session, its time and its trace.
+
+use std::sync::Arc;
+
+use bus::Message;
+use tokio::task::spawn_blocking;
+use wire::entry::Submitted;
+use wire::header;
+use wire::run::INPUT_BYTES_MAX;
+use wire::{Digest, ErrorCode, Name, RunId, RunRequest, SessionId, TraceContext, WireError};
+
+use super::Porter;
+use crate::clock;
+use crate::context::TeamContext;
+
+/// A request that was let in.
+pub(super) struct Arrival {
+    pub(super) session: SessionId,
+    pub(super) submitted: Submitted,
+}
+
+impl Porter {
+    /// Makes a run of a request, or says what is wrong with it.
+    pub(super) async fn arrival(
+        &self,
+        message: &Message,
+        agent: Name,
+        request: RunRequest,
+    ) -> Result<Arrival, WireError> {
+        let bad = |text: String| WireError::new(ErrorCode::BadRequest, text);
+        let Some((plan_digest, plan)) = self.context.plans.current(&agent) else {
+            let text = format!("team {} has no agent {agent}", self.context.team.name);
+            return Err(WireError::new(ErrorCode::UnknownAgent, text));
+        };
+        if request.input.len() > INPUT_BYTES_MAX {
+            let text = format!("the input has more than {INPUT_BYTES_MAX} bytes");
+            return Err(WireError::new(ErrorCode::TooLarge, text));
+        }
+        if request.input.trim().is_empty() {
+            return Err(bad("the input is empty".to_owned()));
+        }
+        let reserved = |name: &str| name.starts_with('_');
+        if request.run.as_ref().is_some_and(|run| reserved(run.as_str()))
+            || request.session.as_ref().is_some_and(|session| reserved(session.as_str()))
+        {
+            return Err(bad("ids that begin with '_' are reserved".to_owned()));
+        }
+        let message_id = message.headers.get(header::MESSAGE_ID);
+        let run = match (&request.run, message_id.and_then(|id| RunId::new(id).ok())) {
+            (Some(run), _) => run.clone(),
+            (None, Some(id)) if !reserved(id.as_str()) => id,
+            (None, _) => RunId::fresh(),
+        };
+        let session = self.session_of(&request, &run).await?;
+        let now = clock::now();
+        let limit = plan.limits.deadline_ms;
+        let asked = [request.timeout_ms, message.headers.number(header::REMAINING_MS)];
+        let within = asked.into_iter().flatten().min().map_or(limit, |ms| ms.min(limit));
+        let caller: Option<TraceContext> =
+            message.headers.get(header::TRACEPARENT).and_then(|text| text.parse().ok());
+        let trace = match &caller {
+            Some(caller) => caller.of_run(&run),
+            None => TraceContext::root(&self.context.team.name, &run),
+        };
+        // What tells a repetition from a conflict is what was asked, not how long to wait for it.
+        let body = Digest::of(agent.as_str().as_bytes()).then(request.input.as_bytes());
+        let submitted = Submitted {
+            run,
+            agent,
+            plan: plan_digest,
+            text: request.input,
+            body,
+            deadline: now.plus_ms(within),
+            budget: request.budget.unwrap_or_default(),
+            trace,
+            caller_span: caller,
+            parent: request.parent,
+        };
+        Ok(Arrival { session, submitted })
+    }
+
+    /// Finds the session of a request: the one it names, or the one in which its run began.
+    async fn session_of(&self, request: &RunRequest, run: &RunId) -> Result<SessionId, WireError> {
+        let known = self.context.session_of_run(run).await?;
+        match (&request.session, known) {
+            (Some(asked), Some(known)) if *asked != known => {
+                let text = format!("run {run} belongs to session {known}");
+                Err(WireError::new(ErrorCode::RunConflict, text))
+            }
+            (Some(asked), _) => Ok(asked.clone()),
+            (None, Some(known)) => Ok(known),
+            (None, None) => Ok(SessionId::of_run(run)),
+        }
+    }
+}
+
+impl TeamContext {
+    /// Returns the session in which a run began, if the run is known.
+    pub(crate) async fn session_of_run(
+        self: &Arc<Self>,
+        run: &RunId,
+    ) -> Result<Option<SessionId>, WireError> {
+        let (context, run) = (self.clone(), run.clone());
+        let found = spawn_blocking(move || context.store.run(&run)).await;
+        let row = found.map_err(|_| crate::Error::Ending.to_wire())?.map_err(|error| {
+            // Every request comes past here, so nothing would be written that could fail instead.
+            if matches!(error, store::Error::Damaged { .. }) {
+                self.projector.fail();
+            }
+            crate::Error::from(error).to_wire()
+        })?;
+        Ok(row.map(|row| row.begun.session))
+    }
+}

@@ -1,0 +1,162 @@
+//! Performs the effects of a session's inputs, and keeps hold of what is under way.
+
+use agents_core::dialect;
+use agents_core::effect::{CallEffect, Effect};
+use ractor::ActorRef;
+use tokio::task::AbortHandle;
+use tokio::time::sleep;
+use wire::chat::Observed;
+use wire::entry::{Input, ModelReplied};
+use wire::plan::Target;
+use wire::{CallKey, RunId, ToolReply, Usage};
+
+use super::{SessionMsg, SessionState};
+use crate::clock;
+use crate::error::Error;
+use crate::perform;
+use crate::reply::Final;
+
+/// Something under way that can be ended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Work {
+    Turn(RunId),
+    Call(CallKey),
+    Agent(CallKey),
+    Timer(RunId),
+}
+
+impl SessionState {
+    pub(super) async fn perform_all(&mut self, effects: Vec<Effect>) -> Result<(), Error> {
+        for effect in effects {
+            match effect {
+                Effect::AskModel { run, turn, step, role, model, max_tokens, deadline } => {
+                    let Ok(machine) = &self.machine else { continue };
+                    let Some((submitted, transcript)) = machine.transcript() else { continue };
+                    let Some(catalogue) = self.context.plans.catalogue(&submitted.plan) else {
+                        continue;
+                    };
+                    let prompt = dialect::prompt(role, &transcript);
+                    let outgoing = self.prefixes.outgoing(&run, role, prompt);
+                    let observed = Observed {
+                        session: self.session.clone(),
+                        run: run.clone(),
+                        agent: submitted.agent.clone(),
+                        depth: submitted.parent.as_ref().map_or(0, |parent| parent.depth),
+                        step,
+                    };
+                    let trace = submitted.trace.of_turn(&run, turn);
+                    self.ask_model(perform::Turn {
+                        run,
+                        number: turn,
+                        model,
+                        max_tokens,
+                        deadline,
+                        trace,
+                        observed,
+                        outgoing,
+                        catalogue,
+                    });
+                }
+                Effect::Call(call) => self.call(call),
+                Effect::Abort { run, calls } => self.abort(&run, calls),
+                Effect::Publish { reply } => self.publish(&Final::of(&reply), &reply.run),
+                Effect::SetTimer { run, at } => self.set_timer(run, at),
+                Effect::Tell(event) => self.context.tell(&event).await,
+                Effect::Span(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn ask_model(&mut self, turn: perform::Turn) {
+        let work = Work::Turn(turn.run.clone());
+        let (context, myself) = (self.context.clone(), self.myself.clone());
+        let task = tokio::spawn(async move {
+            let (run, number) = (turn.run.clone(), turn.number);
+            let outcome = perform::ask_model(&context, turn).await;
+            report(&myself, Input::ModelReplied(ModelReplied { run, turn: number, outcome }));
+        });
+        self.track(work, task.abort_handle());
+    }
+
+    fn call(&mut self, call: CallEffect) {
+        let work = match call.target {
+            Target::Tool => Work::Call(call.call.clone()),
+            Target::Agent => Work::Agent(call.call.clone()),
+        };
+        let (context, myself) = (self.context.clone(), self.myself.clone());
+        let session = self.session.clone();
+        let task = tokio::spawn(async move {
+            let key = call.call.clone();
+            let input = match call.target {
+                Target::Agent => {
+                    let (outcome, usage) = perform::call_agent(&context, &session, &call).await;
+                    Input::CallSettled { call: key, outcome, usage }
+                }
+                Target::Tool => match perform::call_tool(&context, &session, &call).await {
+                    ToolReply::Settled { outcome } => {
+                        Input::CallSettled { call: key, outcome, usage: Usage::default() }
+                    }
+                    ToolReply::Suspended { question } => {
+                        Input::CallSuspended { call: key, question }
+                    }
+                },
+            };
+            report(&myself, input);
+        });
+        self.track(work, task.abort_handle());
+    }
+
+    /// Ends what is under way for a run, here and in the runs of called agents.
+    fn abort(&mut self, run: &RunId, calls: Vec<CallKey>) {
+        for work in [Work::Turn(run.clone()), Work::Timer(run.clone())] {
+            self.end(&work);
+        }
+        for call in calls {
+            // What is not a tool's is an agent's, or was one's before a restart.
+            if !self.end(&Work::Call(call.clone())) {
+                self.end(&Work::Agent(call.clone()));
+                let context = self.context.clone();
+                tokio::spawn(async move { perform::cancel_agent(&context, &call).await });
+            }
+        }
+    }
+
+    /// Ends something if it is under way.
+    fn end(&mut self, work: &Work) -> bool {
+        let task = self.tasks.remove(work);
+        task.map(|task| task.abort()).is_some()
+    }
+
+    /// Hands a reply to everyone who waits, then notes that this is done.
+    fn publish(&mut self, reply: &Final, run: &RunId) {
+        self.end(&Work::Timer(run.clone()));
+        for waiter in self.waiters.remove(run).into_iter().flatten() {
+            drop(waiter.send(Ok(reply.clone())));
+        }
+        report(&self.myself, Input::ReplyPublished { run: run.clone() });
+    }
+
+    fn set_timer(&mut self, run: RunId, at: wire::Timestamp) {
+        let myself = self.myself.clone();
+        let work = Work::Timer(run.clone());
+        let wait = clock::until(at);
+        let task = tokio::spawn(async move {
+            sleep(wait).await;
+            report(&myself, Input::DeadlinePassed { run });
+        });
+        self.track(work, task.abort_handle());
+    }
+
+    fn track(&mut self, work: Work, task: AbortHandle) {
+        self.tasks.retain(|_, task| !task.is_finished());
+        if let Some(before) = self.tasks.insert(work, task) {
+            before.abort();
+        }
+    }
+}
+
+/// Brings an outcome back to the session; one that has ended takes its work up again by itself.
+fn report(session: &ActorRef<SessionMsg>, input: Input) {
+    drop(session.cast(SessionMsg::Input(Box::new(input))));
+}

@@ -1,0 +1,124 @@
+//! The door of a team: what it makes of requests that are not what they say, or that come early.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, as tests do")]
+
+use std::path::Path;
+use std::time::Duration;
+
+use bus::Bus;
+use journal::Holder;
+use node::{Node, NodeOptions};
+use serde_json::{Value, json};
+use wire::subject::RunVerb;
+use wire::{Headers, RunId, Subjects, Timestamp, header};
+
+const TEAM: &str = r#"
+[team]
+name = "crew"
+description = "Says what its script says."
+entry = "lead"
+
+[models.main]
+provider = "scripted"
+script = "script.jsonl"
+
+[agents.lead]
+description = "Answers."
+instructions = "You lead."
+model = "main"
+tools = ["note"]
+
+[tools.note]
+kind = "builtin"
+builtin = "remember"
+concurrency = 1
+"#;
+
+async fn start(data: &Path) -> Node {
+    let file = data.join("crew.toml");
+    std::fs::write(&file, TEAM).unwrap();
+    std::fs::write(data.join("script.jsonl"), "{\"when\": \".\", \"content\": \"Well.\"}\n")
+        .unwrap();
+    let team = config::load(&file).unwrap();
+    let holder = Holder {
+        pid: std::process::id(),
+        program: "test".to_owned(),
+        listen: None,
+        nats: None,
+        since: Timestamp::from_micros(0),
+    };
+    let options = NodeOptions { data: data.to_owned(), holder, subjects: Subjects::default() };
+    Node::start(vec![team], Bus::local(), options).await.unwrap()
+}
+
+async fn request(node: &Node, subject: &str, headers: Headers, body: Value) -> (String, Value) {
+    let payload = if body.is_null() { Vec::new() } else { serde_json::to_vec(&body).unwrap() };
+    let limit = Duration::from_secs(20);
+    let answer = node.bus().request(subject, headers, payload.into(), limit).await.unwrap();
+    let code = answer.headers.get(header::SERVICE_ERROR_CODE).unwrap_or("none").to_owned();
+    (code, serde_json::from_slice(&answer.payload).unwrap())
+}
+
+#[tokio::test]
+async fn only_a_run_that_awaits_it_is_the_parent_of_another() {
+    let data = tempfile::tempdir().unwrap();
+    let node = start(data.path()).await;
+    let team = node.team("crew").unwrap();
+    let subject = team.subjects().agent_run(&team.team().name, &team.team().entry);
+    let ask = |body: Value| request(&node, &subject, Headers::new(), body);
+    let below = |run: &str, session: &str, depth: u32| {
+        json!({
+            "input": "x", "run": run, "parent": {"session": session, "run": "p", "depth": depth},
+        })
+    };
+    assert_eq!(ask(json!({"input": "x", "run": "p"})).await.0, "none");
+    // The session is there and knows better.
+    assert_eq!(ask(below("c1", "p", 1)).await.0, "E1001");
+    // A session that is not there gives a run nothing, so it is taken as any other.
+    assert_eq!(ask(below("c2", "elsewhere", u32::MAX)).await.0, "none");
+    node.drain(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_call_whose_answer_nobody_may_get_is_not_made() {
+    let data = tempfile::tempdir().unwrap();
+    let node = start(data.path()).await;
+    let team = node.team("crew").unwrap();
+    let subject = team.subjects().tool(&team.team().name, &wire::Name::new("note").unwrap());
+    let facts = || async {
+        team.settle().await;
+        team.store().facts(10).unwrap().len()
+    };
+    let call = |key: &str| {
+        let arguments = json!({"text": key});
+        json!({"call": key, "arguments": arguments, "session": "s", "run": "r", "agent": "lead"})
+    };
+    let body = serde_json::to_vec(&call("c1")).unwrap();
+    let bus = node.bus();
+    bus.publish_with_reply(&subject, "$JS.API.INFO", Headers::new(), body.into()).await.unwrap();
+    // Taken after the first, so it tells when that is done with.
+    assert_eq!(request(&node, &subject, Headers::new(), call("c2")).await.0, "none");
+    assert_eq!(facts().await, 1);
+    node.drain(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_run_is_known_as_soon_as_it_is_accepted() {
+    let data = tempfile::tempdir().unwrap();
+    let node = start(data.path()).await;
+    let team = node.team("crew").unwrap();
+    let name = &team.team().name;
+    let subject = team.subjects().agent_run(name, &team.team().entry);
+    // Many at once, so that the store lags behind the journal.
+    let runs = (0..300).map(async |n| {
+        let run = format!("r{n}");
+        let body = json!({"input": "x", "run": run, "session": format!("s{n}")});
+        let headers = Headers::new().with(header::REPLY_MODE, header::REPLY_ACCEPTED);
+        assert_eq!(request(&node, &subject, headers, body).await.0, "none");
+        let cancel = team.subjects().run(name, &RunId::new(&run).unwrap(), RunVerb::Cancel);
+        let (code, view) = request(&node, &cancel, Headers::new(), Value::Null).await;
+        assert_eq!(code, "none", "{view}");
+    });
+    futures_util::future::join_all(runs).await;
+    node.drain(Duration::from_secs(5)).await;
+}

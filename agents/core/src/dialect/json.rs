@@ -199,7 +199,8 @@ mod tests {
 
     #[test]
     fn the_first_action_is_read_and_nothing_after_it() {
-        let good = r#"{"thought": "t", "action": {"function": "search", "arguments": {"query": "x"}}}"#;
+        let good =
+            r#"{"thought": "t", "action": {"function": "search", "arguments": {"query": "x"}}}"#;
         let other = good.replace("\"x\"", "\"y\"");
         let feedback = r#"{"type": "feedback_success", "function": "search", "result": 1}"#;
         let search = json!([["search", {"query": "x"}]]);
@@ -262,7 +263,9 @@ mod tests {
         ];
         for (content, expected) in cases {
             let reading = read_text(Stop, content);
-            let Reading::Fault { feedback, raw } = reading else { panic!("{content}: {reading:?}") };
+            let Reading::Fault { feedback, raw } = reading else {
+                panic!("{content}: {reading:?}")
+            };
             assert_eq!(feedback.faults.len(), expected, "{feedback:?}");
             assert_eq!(feedback.valid_names, ["search", "calculate", "now", "respond_to_user"]);
             assert_eq!(raw, content);

@@ -354,13 +354,19 @@ mod tests {
     #[test]
     fn notation_is_mended_and_meaning_is_not_guessed() {
         let cases = [
-            (r#"{"a": [1, -2.5, true, null, "x"]}"#, Some(json!({"a": [1, -2.5, true, null, "x"]}))),
+            (
+                r#"{"a": [1, -2.5, true, null, "x"]}"#,
+                Some(json!({"a": [1, -2.5, true, null, "x"]})),
+            ),
             ("{'a': 'it is \"so\"'}", Some(json!({"a": "it is \"so\""}))),
             ("{'a': 'it\\'s'}", Some(json!({"a": "it's"}))),
             ("{'a': 'it's'}", None),
             ("{\"a\": 1, \"b\": [1, 2,],}", Some(json!({"a": 1, "b": [1, 2]}))),
             ("{\"a\": \"x\ny\tz\"}", Some(json!({"a": "x\ny\tz"}))),
-            (r#"{"get\_it": "a\_b \d \\ \u00e9 \ud83d\ude00"}"#, Some(json!({"get_it": "a_b \\d \\ é 😀"}))),
+            (
+                r#"{"get\_it": "a\_b \d \\ \u00e9 \ud83d\ude00"}"#,
+                Some(json!({"get_it": "a_b \\d \\ é 😀"})),
+            ),
             (r#"["\ud83d", "\ud83dx", "\u12"]"#, Some(json!(["\u{fffd}", "\u{fffd}x", "\\u12"]))),
             ("{'a': True, 'b': False, 'c': None}", Some(json!({"a": true, "b": false, "c": null}))),
             ("{a: 1, b_2: 2}", Some(json!({"a": 1, "b_2": 2}))),

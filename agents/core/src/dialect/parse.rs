@@ -70,7 +70,9 @@ pub enum ToolsError {
 /// Reads a JSON list of tools, in the OpenAI form or as bare names, whose arguments are then not
 /// validated.
 pub fn toolbox(tools: &str) -> Result<Toolbox, ToolsError> {
-    let Value::Array(items) = serde_json::from_str(tools)? else { return Err(ToolsError::NotAList) };
+    let Value::Array(items) = serde_json::from_str(tools)? else {
+        return Err(ToolsError::NotAList);
+    };
     if items.len() > TOOLS_MAX {
         return Err(ToolsError::TooMany { found: items.len() });
     }

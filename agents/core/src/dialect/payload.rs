@@ -170,7 +170,8 @@ fn values(cursor: &mut Cursor<'_>) -> Result<Option<Vec<Written>>, Fault> {
 /// Reads `name>{..}` and its like, or parameters in tags of their own.
 fn function(cursor: &mut Cursor<'_>) -> Result<Vec<Written>, Fault> {
     cursor.take("\"");
-    let name = cursor.take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.')).to_owned();
+    let name =
+        cursor.take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.')).to_owned();
     cursor.take_while(|c| matches!(c, '"' | '>' | ')' | ' ' | '\n' | '=' | ','));
     if name.is_empty() {
         return Err(cursor.fault("a name is expected"));

@@ -100,7 +100,10 @@ mod tests {
     fn calls_are_read_with_their_arguments() {
         let cases = [
             ("f()", Some(json!([["f", {}]]))),
-            ("f(a=1, b='it\\'s', c=[True, None],)", Some(json!([["f", {"a": 1, "b": "it's", "c": [true, null]}]]))),
+            (
+                "f(a=1, b='it\\'s', c=[True, None],)",
+                Some(json!([["f", {"a": 1, "b": "it's", "c": [true, null]}]])),
+            ),
             ("a.b-c(x = {'k': (1)})", None),
             ("a.b-c(x = {'k': 1})", Some(json!([["a.b-c", {"x": {"k": 1}}]]))),
             ("[f(a=1), g()]", Some(json!([["f", {"a": 1}], ["g", {}]]))),

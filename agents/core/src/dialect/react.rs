@@ -83,9 +83,9 @@ pub(super) fn read(toolbox: &Toolbox, reply: &ModelReply) -> Reading {
         (Sought::Broken { fault, .. }, _) if fault.is_cut || is_cut => calls::truncated(reply),
         (Sought::Broken { fault, .. }, _) => fault_of(fault.why, toolbox, reply),
         (Sought::Action { action: Action::Nothing, at, .. }, Some(answer)) => {
-            let to = if answer.at < at { at } else { text.len() };
-            let end = text.get(..to).unwrap_or_default().trim_end_matches(['[', '-', '`', '\n', ' ']);
-            spoken(answer, end.len())
+            let to =
+                if answer.at < at { label::before_action(text, answer, at) } else { text.len() };
+            spoken(answer, to)
         }
         (Sought::Action { action: Action::Nothing, .. }, None) => {
             fault_of("the action names no tool, and there is no answer", toolbox, reply)
@@ -149,9 +149,9 @@ fn stopped(text: &str) -> (&str, bool) {
     }
     for (at, line) in label::lines(text).skip(1) {
         let bare = line.trim_start_matches([' ', '\t', '*', '>', '#']);
-        let is_labelled = bare
-            .strip_prefix(word)
-            .is_some_and(|rest| bare.len() == line.len() || rest.trim_start_matches('*').starts_with(':'));
+        let is_labelled = bare.strip_prefix(word).is_some_and(|rest| {
+            bare.len() == line.len() || rest.trim_start_matches('*').starts_with(':')
+        });
         let is_end = at + line.len() == text.len();
         let begins = is_end && bare.len() > 1 && word.starts_with(bare.trim_end());
         if is_labelled || begins {

@@ -84,8 +84,9 @@ fn plain(
     let name = object.get(*name_key).and_then(Value::as_str).unwrap_or_default();
     let key = ARGUMENTS.iter().find(|key| object.contains_key(**key));
     let arguments = key.and_then(|key| object.get(*key));
-    let belongs =
-        |found: &String| found == name_key || Some(&found.as_str()) == key || BESIDE.contains(&found.as_str());
+    let belongs = |found: &String| {
+        found == name_key || Some(&found.as_str()) == key || BESIDE.contains(&found.as_str())
+    };
     let is_clean = object.keys().all(belongs);
     // A name that is not offered makes a call only in the plainest of forms.
     let is_plain = *name_key == "name" && matches!(key, Some(&("arguments" | "parameters")));

@@ -16,7 +16,9 @@ impl Told {
     /// Begins with the system text and the earlier runs.
     pub(super) fn new(system: String, transcript: &Transcript<'_>) -> Self {
         let system = Message::System { content: system };
-        Self { messages: std::iter::once(system).chain(transcript.history()).map(Arc::new).collect() }
+        Self {
+            messages: std::iter::once(system).chain(transcript.history()).map(Arc::new).collect(),
+        }
     }
 
     pub(super) fn user(&mut self, content: String) {

@@ -173,7 +173,8 @@ pub(super) fn react_system(plan: &Plan) -> String {
     let mut lines =
         vec!["You answer a question in steps. A step may use one of these tools:".to_owned()];
     offers(plan, "input", &mut lines);
-    lines.push("\nA step that uses a tool is written like this and ends with the fence:".to_owned());
+    lines
+        .push("\nA step that uses a tool is written like this and ends with the fence:".to_owned());
     lines.push("Thought: <what comes next and why>".to_owned());
     lines.push("Action:".to_owned());
     lines.push("```json\n{\"action\": \"<tool>\", \"action_input\": {..}}\n```".to_owned());

@@ -48,14 +48,14 @@ pub(super) fn calls(text: &str, toolbox: &Toolbox) -> Holds {
 /// Finds the first mark that is followed by what may be a call.
 fn mark(text: &str) -> Option<(usize, usize)> {
     let places = MARKS.iter().flat_map(|mark| text.match_indices(mark).take(TRIES_MAX));
-    let mut places: Vec<(usize, usize)> =
-        places.map(|(at, mark)| (at, at + mark.len())).collect();
+    let mut places: Vec<(usize, usize)> = places.map(|(at, mark)| (at, at + mark.len())).collect();
     places.sort_by_key(|(at, end)| (*at, std::cmp::Reverse(*end)));
     places.into_iter().find(|(at, end)| {
         let before = text.get(..*at).unwrap_or_default();
         let after = text.get(*end..).unwrap_or_default();
         // A mark in backticks is spoken of, not used.
-        !(before.ends_with('`') && !before.ends_with("``") || after.starts_with('`') && !after.starts_with("``"))
+        !(before.ends_with('`') && !before.ends_with("``")
+            || after.starts_with('`') && !after.starts_with("``"))
     })
 }
 
@@ -68,10 +68,12 @@ fn evident(text: &str, at: usize, offered: &dyn Fn(&str) -> bool, is_whole: bool
         why: format!("it looks like a call, but {fault}"),
         is_cut: fault.is_cut,
     };
-    if extract::is_object_like(text, at) || rest.strip_prefix('[').is_some_and(|rest| {
-        let skipped = rest.len() - rest.trim_start().len();
-        extract::is_object_like(text, at + 1 + skipped)
-    }) {
+    if extract::is_object_like(text, at)
+        || rest.strip_prefix('[').is_some_and(|rest| {
+            let skipped = rest.len() - rest.trim_start().len();
+            extract::is_object_like(text, at + 1 + skipped)
+        })
+    {
         return match payload::unmarked(text, at, offered) {
             Ok(Shape::Calls(calls)) => {
                 if is_whole || calls.iter().all(|call| offered(&call.name)) {
@@ -128,13 +130,17 @@ fn named(cursor: &Cursor<'_>, offered: &dyn Fn(&str) -> bool) -> Holds {
     }
     match ahead.value() {
         Ok(value) => {
-            let written =
-                Written { id: String::new(), name: name.to_owned(), arguments: Arguments::Value(value) };
+            let written = Written {
+                id: String::new(),
+                name: name.to_owned(),
+                arguments: Arguments::Value(value),
+            };
             Holds::Calls { text: String::new(), calls: vec![written] }
         }
-        Err(fault) => {
-            Holds::Broken { why: format!("the arguments cannot be read: {fault}"), is_cut: fault.is_cut }
-        }
+        Err(fault) => Holds::Broken {
+            why: format!("the arguments cannot be read: {fault}"),
+            is_cut: fault.is_cut,
+        },
     }
 }
 
@@ -170,10 +176,8 @@ fn within(text: &str, toolbox: &Toolbox, offered: &dyn Fn(&str) -> bool) -> Hold
 }
 
 fn line_starts(text: &str) -> impl Iterator<Item = usize> + '_ {
-    std::iter::once(0)
-        .chain(text.match_indices('\n').map(|(at, _)| at + 1))
-        .map(|at| {
-            let rest = text.get(at..).unwrap_or_default();
-            at + rest.len() - rest.trim_start_matches([' ', '\t']).len()
-        })
+    std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).map(|at| {
+        let rest = text.get(at..).unwrap_or_default();
+        at + rest.len() - rest.trim_start_matches([' ', '\t']).len()
+    })
 }

@@ -20,8 +20,7 @@ pub(crate) fn parse(args: &Parse) -> Result<Exit, Failure> {
     let name = args.tools.display().to_string();
     let file = File::open(&args.tools).map_err(|error| unusable(&name, &error.to_string()))?;
     let tools = read(file, &name)?;
-    let toolbox =
-        dialect::toolbox(&tools).map_err(|error| unusable(&name, &error.to_string()))?;
+    let toolbox = dialect::toolbox(&tools).map_err(|error| unusable(&name, &error.to_string()))?;
     let reply = read(io::stdin().lock(), "stdin")?;
     let parsed = dialect::parse(args.dialect.into(), &toolbox, &reply);
     let line = serde_json::to_string(&parsed)

@@ -24,13 +24,11 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Finds a label from a byte on, in any case.
+/// Finds a label from a byte on, in any case. What follows the byte counts as a line.
 pub(super) fn find(text: &str, from: usize, words: &[&str]) -> Option<Label> {
-    lines(text).filter(|(at, line)| at + line.len() >= from).find_map(|(at, line)| {
-        let skipped = from.saturating_sub(at);
-        let line = line.get(skipped..)?;
+    lines(text.get(from..)?).find_map(|(at, line)| {
         let end = words.iter().find_map(|word| end(line, word))?;
-        Some(Label { at: at + skipped, end: at + skipped + end })
+        Some(Label { at: from + at, end: from + at + end })
     })
 }
 
@@ -74,27 +72,40 @@ pub(super) struct Answer {
 /// An answer ends where the model goes on to ask itself the next question. Of several labels
 /// before that the last one counts.
 pub(super) fn answer(text: &str) -> Option<Answer> {
-    let first = answer_from(text, 0)?;
+    let labels = answers(text);
+    let first = labels.first()?;
     let limit = find(text, first.end, &["Question"]).map_or(text.len(), |label| label.at);
-    let mut last = first;
-    while let Some(next) = answer_from(text, last.end).filter(|next| next.at < limit) {
-        last = next;
-    }
+    let last = labels.iter().rev().find(|label| label.at < limit)?;
     Some(Answer { at: first.at, start: last.end, end: limit })
 }
 
-/// Finds the label of the answer, also inside of a line; the short form only at its start.
-fn answer_from(text: &str, from: usize) -> Option<Label> {
-    let lower = text.get(from..)?.to_ascii_lowercase();
-    let inside = lower.match_indices("final answer").find_map(|(at, words)| {
+/// Finds the labels of answers, also inside of a line; without one the short form after a thought.
+fn answers(text: &str) -> Vec<Label> {
+    let lower = text.to_ascii_lowercase();
+    let label = |(at, words): (usize, &str)| {
         let rest = lower.get(at + words.len()..)?;
         let rest = rest.trim_start_matches(['*', '_', ' ']).strip_prefix(':')?;
         let end = lower.len() - rest.trim_start_matches(['*', '_']).len();
-        Some(Label { at: from + at, end: from + end })
-    });
-    let is_thought = find(text, 0, &["Thought"]).is_some();
-    let short = find(text, from, &["Answer"]).filter(|_| is_thought);
-    [inside, short].into_iter().flatten().min_by_key(|label| label.at)
+        Some(Label { at, end })
+    };
+    let labels: Vec<Label> = lower.match_indices("final answer").filter_map(label).collect();
+    if !labels.is_empty() || find(text, 0, &["Thought"]).is_none() {
+        return labels;
+    }
+    find(text, 0, &["Answer"]).into_iter().collect()
+}
+
+/// Returns where an answer ends that an action at a byte follows: before the label of the action,
+/// its fence and a rule.
+pub(super) fn before_action(text: &str, answer: Answer, at: usize) -> usize {
+    let label = find(text, answer.start, &["Action"]).map_or(at, |label| label.at.min(at));
+    let kept = text.get(..label).unwrap_or_default();
+    let kept = kept.trim_end().trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let kept = match kept.ends_with("``") {
+        true => kept,
+        false => text.get(..label).unwrap_or_default(),
+    };
+    kept.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '[' | '-' | '`')).len()
 }
 
 /// Returns the thought that precedes an action.

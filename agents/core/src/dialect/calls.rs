@@ -252,6 +252,13 @@ pub(super) fn is_cut(reply: &ModelReply) -> bool {
     }
 }
 
+/// Tells whether a reply was cut where a call ends, so that the end itself may be the cut: all that
+/// follows is a fence.
+pub(super) fn is_cut_at(reply: &ModelReply, after: Option<&str>) -> bool {
+    let is_last = |after: &str| after.trim_matches(['`', '~', ' ', '\n', '\r']).is_empty();
+    is_cut(reply) && after.is_none_or(is_last)
+}
+
 /// Returns a whole reply as text: what was said, then a line for each call.
 pub(super) fn raw(reply: &ModelReply) -> String {
     let mut raw = reply.content.clone();

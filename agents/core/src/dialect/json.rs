@@ -83,11 +83,10 @@ pub(super) fn read(toolbox: &Toolbox, reply: &ModelReply) -> Reading {
     }
     let faults = match first(&spoken.text, form) {
         Ok(Some(found)) => {
-            let after = spoken.text.get(found.end..).unwrap_or_default();
-            if calls::is_cut(reply) && after.trim().is_empty() {
+            if calls::is_cut_at(reply, spoken.text.get(found.end..)) {
                 return calls::truncated(reply);
             }
-            match call(found.value, form) {
+            match call(&found.value, form) {
                 Ok((thought, written)) => {
                     return calls::reading(toolbox, &form.endings, thought, &[written]);
                 }
@@ -143,7 +142,7 @@ fn first(text: &str, form: &Form<'_>) -> Result<Option<Found>, Fault> {
 }
 
 /// Takes the object apart, or lists everything that is wrong with its shape.
-fn call(value: Value, form: &Form<'_>) -> Result<(String, Written), Vec<String>> {
+fn call(value: &Value, form: &Form<'_>) -> Result<(String, Written), Vec<String>> {
     let mut faults = Vec::new();
     let kind = value.get("type").and_then(Value::as_str).unwrap_or_default();
     if kind.starts_with(FEEDBACK) {
@@ -216,10 +215,10 @@ mod tests {
             (Stop, format!("{good}\n```json\n{other}\n```"), search.clone()),
             (Stop, format!("given {{\"lat\": 1}}:\n```json\n{good}\n```"), search.clone()),
             (Stop, good.replace('"', "'"), search.clone()),
-            (Stop, good[..good.len() - 2].to_owned(), search),
+            (Stop, good.strip_suffix("}}").unwrap().to_owned(), search),
             (Length, format!("{good} {feedback}"), json!([["search", {"query": "x"}]])),
             (Length, good.to_owned(), cut.clone()),
-            (Stop, good[..good.len() - 3].to_owned(), cut.clone()),
+            (Stop, good.strip_suffix("}}}").unwrap().to_owned(), cut.clone()),
             (Stop, format!("<think>{good}"), cut),
             (Stop, format!("{feedback} {good}"), malformed.clone()),
             (Stop, "{\"thought\": t} ".to_owned() + good, malformed.clone()),

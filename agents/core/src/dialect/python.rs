@@ -120,9 +120,10 @@ mod tests {
         ];
         for (text, expected) in cases {
             let mut cursor = Cursor::new(text, 0, 0);
-            let calls = match text.starts_with('[') {
-                true => list(&mut cursor),
-                false => call(&mut cursor).map(|call| vec![call]),
+            let calls = if text.starts_with('[') {
+                list(&mut cursor)
+            } else {
+                call(&mut cursor).map(|call| vec![call])
             };
             let calls = calls.map(|calls| {
                 let value = |(name, arguments): (String, Arguments)| match arguments {

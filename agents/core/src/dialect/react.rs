@@ -94,9 +94,7 @@ pub(super) fn read(toolbox: &Toolbox, reply: &ModelReply) -> Reading {
             let why = "an answer and an action stand in one reply; give one of them";
             fault_of(why, toolbox, reply)
         }
-        (Sought::Action { end, .. }, _)
-            if is_cut && text.get(end..).unwrap_or_default().trim().is_empty() =>
-        {
+        (Sought::Action { end, .. }, _) if is_cut && calls::is_cut_at(reply, text.get(end..)) => {
             calls::truncated(reply)
         }
         (Sought::Action { action: Action::Final(answer), .. }, _) => said(&answer, reply),
@@ -159,4 +157,72 @@ fn stopped(text: &str) -> (&str, bool) {
         }
     }
     (text, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use wire::FinishReason::{self, Length, Stop};
+    use wire::plan::Dialect;
+
+    use super::super::fixture::{catalogue, outline, reply};
+    use super::*;
+
+    #[test]
+    fn replies_are_read_as_one_call_answer_or_fault() {
+        let blob = |action: &str, input: &str| {
+            format!("Action:\n```json\n{{\"action\": {action}, \"action_input\": {input}}}\n```")
+        };
+        let search = blob("\"search\"", "{\"query\": \"x\"}");
+        let found = json!([["search", {"query": "x"}]]);
+        let cut = json!({"fault": "truncated_reply"});
+        let malformed = json!({"fault": "malformed_reply"});
+        let cases: Vec<(FinishReason, String, Value)> = vec![
+            (Stop, search.clone(), found.clone()),
+            (Stop, blob("\"search\"", "\"x\""), found.clone()),
+            (Stop, "Action: search\nAction Input: x".to_owned(), found.clone()),
+            (
+                Stop,
+                blob("\"calculate\"", "{\"expression\": \"1\", \"digits\": null}"),
+                json!([["calculate", {"expression": "1"}]]),
+            ),
+            (
+                Stop,
+                blob("\"calculate\"", "\"1\""),
+                json!([["calculate", null, "invalid_arguments"]]),
+            ),
+            (
+                Stop,
+                blob("\"search\"", "{\"q\": \"x\"}"),
+                json!([["search", {"q": "x"}, "invalid_arguments"]]),
+            ),
+            (Stop, blob("\"now\"", "\"\""), json!([["now", {}]])),
+            (Stop, blob("\"fly\"", "{}"), json!([["fly", {}, "unknown_tool"]])),
+            (Stop, blob("\"respond_to_user\"", "{\"answer\": \"a\"}"), json!({"final": "a"})),
+            (Stop, blob("null", "null"), malformed.clone()),
+            (Stop, blob("[]", "{}"), malformed),
+            (Length, search.clone(), cut.clone()),
+            (Length, format!("{search}\nObservation: y\nThought: z"), found),
+            (Length, "Final Answer: half of".to_owned(), cut.clone()),
+            (Stop, format!("<think>{search}"), cut),
+            (Stop, "Final Answer: a\nObservation: b".to_owned(), json!({"final": "a"})),
+            (Stop, "Final Answer: a\n- b\n- c".to_owned(), json!({"final": "a\n- b\n- c"})),
+            (Stop, "Final Answer:".to_owned(), json!({"fault": "empty_reply"})),
+            (Stop, String::new(), json!({"fault": "empty_reply"})),
+        ];
+        let catalogue = catalogue(Dialect::React, false);
+        for (finish, content, expected) in cases {
+            let reading = read(catalogue.toolbox(), &reply(finish, &content));
+            assert_eq!(outline(&reading), expected, "{content}");
+        }
+    }
+
+    #[test]
+    fn the_thought_stands_beside_the_call() {
+        let catalogue = catalogue(Dialect::React, false);
+        let content = "Question: q\nThought: why\nAction: now\nAction Input: {}";
+        let reading = read(catalogue.toolbox(), &reply(Stop, content));
+        let Reading::Calls { text, .. } = reading else { panic!("not read as calls: {reading:?}") };
+        assert_eq!(text, "why");
+    }
 }

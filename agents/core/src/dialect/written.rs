@@ -54,8 +54,9 @@ fn mark(text: &str) -> Option<(usize, usize)> {
         let before = text.get(..*at).unwrap_or_default();
         let after = text.get(*end..).unwrap_or_default();
         // A mark in backticks is spoken of, not used.
-        !(before.ends_with('`') && !before.ends_with("``")
-            || after.starts_with('`') && !after.starts_with("``"))
+        let opens = before.ends_with('`') && !before.ends_with("``");
+        let closes = after.starts_with('`') && !after.starts_with("``");
+        !opens && !closes
     })
 }
 
@@ -85,9 +86,8 @@ fn evident(text: &str, at: usize, offered: &dyn Fn(&str) -> bool, is_whole: bool
             Ok(Shape::Broken(why)) if is_whole => {
                 Holds::Broken { why: why.to_owned(), is_cut: false }
             }
-            Ok(Shape::Broken(_) | Shape::Other) => Holds::Prose,
             Err(fault) if is_whole => broken(&fault),
-            Err(_) => Holds::Prose,
+            Ok(Shape::Broken(_) | Shape::Other) | Err(_) => Holds::Prose,
         };
     }
     let mut ahead = cursor.clone();
@@ -104,13 +104,12 @@ fn evident(text: &str, at: usize, offered: &dyn Fn(&str) -> bool, is_whole: bool
     };
     match read {
         Ok(found) if is_list || is_over(&calls) => holds(payload::written(found)),
-        Ok(_) => Holds::Prose,
         Err(fault) if is_list => broken(&fault),
         // A sentence may begin with the name of a tool and a bracket.
         Err(fault) if rest.get(name.len()..).is_some_and(|rest| rest.contains('=')) => {
             broken(&fault)
         }
-        Err(_) => Holds::Prose,
+        Ok(_) | Err(_) => Holds::Prose,
     }
 }
 

@@ -101,10 +101,8 @@ pub(super) fn before_action(text: &str, answer: Answer, at: usize) -> usize {
     let label = find(text, answer.start, &["Action"]).map_or(at, |label| label.at.min(at));
     let kept = text.get(..label).unwrap_or_default();
     let kept = kept.trim_end().trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let kept = match kept.ends_with("``") {
-        true => kept,
-        false => text.get(..label).unwrap_or_default(),
-    };
+    let is_fence = kept.ends_with("``");
+    let kept = if is_fence { kept } else { text.get(..label).unwrap_or_default() };
     kept.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '[' | '-' | '`')).len()
 }
 

@@ -133,3 +133,45 @@ fn error(feedback: &[&Feedback]) -> Parsed {
         .collect();
     Parsed::Error { code, why: sentences.join("; ") }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_kind_of_outcome_is_one_object() {
+        let bare = r#"["search", "with space"]"#;
+        let tools = r#"[{"type": "function", "function": {"name": "search", "parameters":
+            {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}}}]"#;
+        let call = |n: &str| format!(r#"{{"name": "search", "arguments": {{"n": {n}}}}}"#);
+        let made = |n: Value| json!({"kind": "tool_calls", "calls": [{"name": "search", "arguments": {"n": n}}]});
+        let cases = [
+            (bare, call("\"5\""), made(json!("5"))),
+            (tools, call("\"5\""), made(json!(5))),
+            (bare, "It rains.".to_owned(), json!({"kind": "final", "text": "It rains."})),
+            (tools, call("\"x\""), json!({"kind": "error", "code": "invalid_arguments"})),
+            (
+                bare,
+                format!("<tool_call>{}</tool_call>", call("1").replace("search", "fly")),
+                json!({"kind": "error", "code": "unknown_tool"}),
+            ),
+        ];
+        for (tools, reply, expected) in cases {
+            let parsed = parse(Dialect::Native, &toolbox(tools).unwrap(), &reply);
+            let mut found = serde_json::to_value(parsed).unwrap();
+            let why = found.as_object_mut().unwrap().remove("why");
+            assert_eq!(why.is_some(), expected["kind"] == "error", "{reply}");
+            assert_eq!(found, expected, "{reply}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_tools_that_cannot_be_used_is_refused() {
+        let many = serde_json::to_string(&vec!["x"; TOOLS_MAX + 1]).unwrap();
+        for tools in ["", "{}", "[1]", "[{\"function\": {}}]", &many] {
+            assert!(toolbox(tools).is_err(), "{tools:.40}");
+        }
+    }
+}

@@ -6,28 +6,44 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use wire::chat::Head;
 use wire::entry::{Feedback, ReadCall};
 use wire::plan::Dialect;
 use wire::{CallKey, Message, ModelReply, ModelRole, Plan, Reading};
 
-use crate::validate::Catalogue;
+use crate::validate::{Catalogue, Toolbox};
 
 mod calls;
+mod extract;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod form;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]
 mod hostile;
+mod json;
+mod lenient;
+mod message;
 mod native;
+mod parse;
+mod payload;
+mod python;
+mod react;
+#[cfg(test)]
+mod replies;
 mod schema;
+mod shape;
 mod text;
 mod thinker;
 mod thinking;
+mod told;
 mod union;
 mod wording;
+mod written;
+
+pub use parse::{Parsed, ParsedCall, TOOLS_MAX, ToolsError, parse, toolbox};
 
 /// The name by which models end a run; no tool or agent may be offered under it.
 pub const RESPOND_TO_USER: &str = "respond_to_user";
@@ -117,6 +133,8 @@ pub fn prompt(role: ModelRole, transcript: &Transcript<'_>) -> Prompt {
         ModelRole::Actor => match transcript.plan.dialect {
             Dialect::Native => native::prompt(transcript),
             Dialect::Schema => schema::prompt(transcript),
+            Dialect::Json => json::prompt(transcript),
+            Dialect::React => react::prompt(transcript),
         },
     }
 }
@@ -125,22 +143,31 @@ pub fn prompt(role: ModelRole, transcript: &Transcript<'_>) -> Prompt {
 pub fn read(role: ModelRole, catalogue: &Catalogue, reply: &ModelReply) -> Reading {
     match role {
         ModelRole::Thinker => thinker::read(reply),
-        ModelRole::Actor => match catalogue.plan().dialect {
-            Dialect::Native => native::read(catalogue, reply),
-            Dialect::Schema => schema::read(catalogue, reply),
-        },
+        ModelRole::Actor => {
+            let plan = catalogue.plan();
+            by(plan.dialect, catalogue.toolbox(), Some(plan), reply)
+        }
     }
 }
 
-/// Returns exactly what the actor model is offered: a list of tools in the OpenAI form, or the
-/// schema that its reply has to obey.
+fn by(dialect: Dialect, toolbox: &Toolbox, plan: Option<&Plan>, reply: &ModelReply) -> Reading {
+    match dialect {
+        Dialect::Native => native::read(toolbox, reply),
+        Dialect::Schema => schema::read(toolbox, plan, reply),
+        Dialect::Json => json::read(toolbox, reply),
+        Dialect::React => react::read(toolbox, reply),
+    }
+}
+
+/// Returns exactly what the actor model is offered: a list of tools in the OpenAI form, the schema
+/// that its reply has to obey, or the system text that asks for calls.
 pub fn offered(plan: &Plan) -> Value {
     match plan.dialect {
         Dialect::Native => plan
             .tools
             .iter()
             .map(|offer| {
-                json!({
+                serde_json::json!({
                     "type": "function",
                     "function": {
                         "name": offer.spec.name,
@@ -151,6 +178,8 @@ pub fn offered(plan: &Plan) -> Value {
             })
             .collect(),
         Dialect::Schema => union::of(plan),
+        Dialect::Json => wording::json_system(&form::FORM, plan).into(),
+        Dialect::React => wording::react_system(plan).into(),
     }
 }
 

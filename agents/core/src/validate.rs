@@ -7,7 +7,6 @@ use jsonschema::types::JsonType;
 use jsonschema::{Draft, ValidationError, Validator};
 use serde_json::{Number, Value};
 use wire::Plan;
-use wire::plan::Offer;
 
 /// The most faults that a model is told of at once; more would crowd out what it has to mend.
 pub const FAULTS_MAX: usize = 16;
@@ -21,14 +20,17 @@ const ROUNDS_MAX: usize = 4;
 #[derive(Debug)]
 pub struct Catalogue {
     plan: Arc<Plan>,
-    validators: Vec<Result<Validator, String>>,
+    toolbox: Toolbox,
 }
 
 impl Catalogue {
     /// Compiles the schemas of a plan. A schema that does not compile refuses every call.
     pub fn new(plan: Arc<Plan>) -> Self {
-        let validators = plan.tools.iter().map(|offer| validator(&offer.spec.parameters)).collect();
-        Self { plan, validators }
+        let mut toolbox = Toolbox::default();
+        for offer in &plan.tools {
+            toolbox.add(offer.spec.name.as_str(), Some(offer.spec.parameters.clone()));
+        }
+        Self { plan, toolbox }
     }
 
     /// Returns the plan.
@@ -36,26 +38,60 @@ impl Catalogue {
         &self.plan
     }
 
-    /// Finds what is offered under a name, which must match exactly.
-    pub(crate) fn find(&self, name: &str) -> Option<Entry<'_>> {
-        let mut pairs = self.plan.tools.iter().zip(&self.validators);
-        let (offer, validator) = pairs.find(|(offer, _)| offer.spec.name.as_str() == name)?;
-        Some(Entry { offer, validator })
+    /// Returns what may be called.
+    pub fn toolbox(&self) -> &Toolbox {
+        &self.toolbox
     }
 }
 
-/// One offer with its compiled schema.
-pub(crate) struct Entry<'a> {
-    pub(crate) offer: &'a Offer,
-    validator: &'a Result<Validator, String>,
+/// The tools that a reply may call.
+#[derive(Debug, Default)]
+pub struct Toolbox {
+    tools: Vec<Known>,
 }
 
-impl Entry<'_> {
+impl Toolbox {
+    /// Adds a tool. Without a schema every argument of it is taken.
+    pub fn add(&mut self, name: &str, parameters: Option<Value>) {
+        let validator = parameters.as_ref().map(validator);
+        self.tools.push(Known { name: name.to_owned(), parameters, validator });
+    }
+
+    /// Finds what is offered under a name, which must match exactly.
+    pub(crate) fn find(&self, name: &str) -> Option<&Known> {
+        self.tools.iter().find(|known| known.name == name)
+    }
+
+    /// Returns the names that may be called.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.tools.iter().map(|known| known.name.clone()).collect()
+    }
+}
+
+/// One tool with its compiled schema.
+#[derive(Debug)]
+pub(crate) struct Known {
+    name: String,
+    pub(crate) parameters: Option<Value>,
+    validator: Option<Result<Validator, String>>,
+}
+
+impl Known {
     /// Returns valid arguments, or every fault of those that were given.
     pub(crate) fn check(&self, arguments: Value) -> Result<Value, Vec<String>> {
-        match self.validator {
-            Ok(validator) => check(validator, arguments),
-            Err(message) => Err(vec![format!("the tool cannot be called: {message}")]),
+        match &self.validator {
+            None => Ok(arguments),
+            Some(Ok(validator)) => check(validator, arguments),
+            Some(Err(message)) => Err(vec![format!("the tool cannot be called: {message}")]),
+        }
+    }
+
+    /// Returns the name of the parameter, if there is exactly one.
+    pub(crate) fn only_parameter(&self) -> Option<&str> {
+        let properties = self.parameters.as_ref()?.get("properties")?.as_object()?;
+        match properties.len() {
+            1 => properties.keys().next().map(String::as_str),
+            _ => None,
         }
     }
 }

@@ -17,6 +17,10 @@ pub enum Dialect {
     Native,
     /// One JSON object under a schema, by constrained decoding.
     Schema,
+    /// One JSON object with a thought and an action, by a prompt alone.
+    Json,
+    /// Thought, action and observation as text, by a prompt alone.
+    React,
 }
 
 impl Dialect {
@@ -25,6 +29,8 @@ impl Dialect {
         match self {
             Self::Native => "native",
             Self::Schema => "schema",
+            Self::Json => "json",
+            Self::React => "react",
         }
     }
 }

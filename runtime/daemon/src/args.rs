@@ -60,6 +60,8 @@ pub(crate) enum Verb {
     Check(Check),
     /// Show exactly what models are offered
     Tools(Tools),
+    /// Read one reply of a model from stdin and print what it says as one line of JSON
+    Parse(Parse),
     /// List sessions, or show what was said in one
     Sessions(Sessions),
     /// List runs
@@ -236,6 +238,29 @@ pub(crate) struct Tools {
     /// Print exactly what is sent
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Parse {
+    /// How the reply is read; for `native` it is the assistant message as JSON, or plain text
+    #[arg(long, value_name = "DIALECT")]
+    pub(crate) dialect: Spoken,
+    /// File with a JSON list of tools in the OpenAI form, or of bare names
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tools: PathBuf,
+}
+
+/// A dialect by its word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Spoken {
+    /// The provider's tool calling, or calls in the text.
+    Native,
+    /// One JSON object under a schema.
+    Schema,
+    /// One JSON object with a thought and an action.
+    Json,
+    /// Thought, action and observation.
+    React,
 }
 
 /// What look-ups take.

@@ -51,6 +51,7 @@ fn run(line: &Line, screen: &Screen) -> Result<Exit, Failure> {
     match &line.verb {
         Verb::Check(args) => Ok(verb::check::check(args, screen)),
         Verb::Tools(args) => verb::tools::tools(args, screen),
+        Verb::Parse(args) => verb::parse::parse(args),
         Verb::Explain(args) => verb::explain::explain(args),
         Verb::Schema => {
             screen::json(&config::schema());

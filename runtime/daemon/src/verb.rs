@@ -6,6 +6,7 @@ pub(crate) mod control;
 pub(crate) mod explain;
 pub(crate) mod look;
 pub(crate) mod nats;
+pub(crate) mod parse;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod store;

@@ -2,68 +2,118 @@
 
 use serde_json::{Map, Value};
 use wire::entry::{Feedback, FeedbackCode, ReadCall};
-use wire::{FinishReason, ModelReply, Plan, Reading};
+use wire::{FinishReason, ModelReply, Reading};
 
-use super::{RESPOND_TO_USER, union};
-use crate::validate::Catalogue;
+use super::{RESPOND_TO_USER, extract, lenient, union};
+use crate::validate::{FAULTS_MAX, Known, Toolbox};
 
 /// The most characters of a model's words that a message of ours quotes.
 const QUOTED_CHARS_MAX: usize = 80;
 
 /// A call as a model wrote it.
-pub(super) struct Written<'a> {
-    pub(super) id: &'a str,
-    pub(super) name: &'a str,
-    pub(super) arguments: &'a str,
+pub(super) struct Written {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) arguments: Arguments,
 }
 
+/// The arguments of a call as a model wrote them.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Arguments {
+    /// Text that should be a JSON object.
+    Text(String),
+    /// A value inside the object that is the call.
+    Value(Value),
+    /// Free text, which may stand for the only parameter.
+    Input(String),
+}
+
+impl Arguments {
+    fn raw(&self) -> String {
+        match self {
+            Self::Text(text) | Self::Input(text) => text.clone(),
+            Self::Value(value) => value.to_string(),
+        }
+    }
+
+    fn object(&self) -> Result<Value, String> {
+        match self {
+            Self::Text(text) | Self::Input(text) => object(text),
+            Self::Value(value) => as_object(value.clone()),
+        }
+    }
+}
+
+/// A name that ends the work, and the parameter that holds the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ending<'a> {
+    pub(super) name: &'a str,
+    pub(super) answer: &'a str,
+}
+
+/// The way out that every dialect has.
+pub(super) const RESPOND: Ending<'_> = Ending { name: RESPOND_TO_USER, answer: "answer" };
+
 /// Reads the calls of a reply: parse, validate, mend. Faulty calls stay, each with its fault.
-pub(super) fn reading(catalogue: &Catalogue, text: String, written: &[Written<'_>]) -> Reading {
+pub(super) fn reading(
+    toolbox: &Toolbox,
+    endings: &[Ending<'_>],
+    text: String,
+    written: &[Written],
+) -> Reading {
+    let ending = |call: &Written| endings.iter().find(|ending| ending.name == call.name);
     if let [only] = written
-        && only.name == RESPOND_TO_USER
+        && let Some(ending) = ending(only)
     {
-        return match answer(only.arguments) {
+        return match answer(*ending, &only.arguments) {
             Ok(text) => Reading::Final { text },
-            Err(fault) => {
-                let feedback = invalid(only.name, vec![fault], union::answer_parameters());
-                let arguments = object(only.arguments).unwrap_or_default();
+            Err(faults) => {
+                let feedback = invalid(&only.name, faults, union::text_parameter(ending.answer));
+                let arguments = only.arguments.object().unwrap_or_default();
                 Reading::Calls { text, calls: vec![faulty(only, arguments, feedback)] }
             }
         };
     }
-    let calls = written.iter().map(|call| read(catalogue, call)).collect();
+    let calls = written
+        .iter()
+        .map(|call| match ending(call) {
+            Some(_) => not_alone(call),
+            None => read(toolbox, call),
+        })
+        .collect();
     Reading::Calls { text, calls }
 }
 
-fn read(catalogue: &Catalogue, call: &Written<'_>) -> ReadCall {
-    let parsed = object(call.arguments);
-    if call.name == RESPOND_TO_USER {
-        let message = format!(
-            "{RESPOND_TO_USER} ends the work, so it must be the only call of a reply; call it when \
-             the results of the other calls are there"
-        );
-        let feedback = feedback(FeedbackCode::MalformedReply, message);
-        return faulty(call, parsed.unwrap_or_default(), feedback);
-    }
-    let Some(entry) = catalogue.find(call.name) else {
+fn not_alone(call: &Written) -> ReadCall {
+    let message = format!(
+        "{} ends the work, so it must be the only call of a reply; call it when the results of the \
+         other calls are there",
+        call.name
+    );
+    let feedback = feedback(FeedbackCode::MalformedReply, message);
+    faulty(call, call.arguments.object().unwrap_or_default(), feedback)
+}
+
+fn read(toolbox: &Toolbox, call: &Written) -> ReadCall {
+    let Some(known) = toolbox.find(&call.name) else {
         let message =
-            format!("no tool named {} is offered; use one of the valid names", quoted(call.name));
+            format!("no tool named {} is offered; use one of the valid names", quoted(&call.name));
         let mut feedback = feedback(FeedbackCode::UnknownTool, message);
-        feedback.valid_names = names(catalogue.plan());
-        let parsed = parsed.unwrap_or_else(|fault| {
+        feedback.valid_names = toolbox.names();
+        let parsed = call.arguments.object().unwrap_or_else(|fault| {
             feedback.faults.push(fault);
             Value::Null
         });
         return faulty(call, parsed, feedback);
     };
-    let (arguments, faults) = match parsed {
-        Ok(parsed) => match entry.check(parsed.clone()) {
+    let (arguments, faults) = match bound(known, &call.arguments) {
+        Ok(parsed) => match known.check(parsed.clone()) {
             Ok(arguments) => {
                 return ReadCall {
-                    id: call.id.to_owned(),
-                    name: call.name.to_owned(),
+                    id: call.id.clone(),
+                    name: call.name.clone(),
                     arguments,
-                    raw: call.arguments.to_owned(),
+                    raw: call.arguments.raw(),
                     fault: None,
                 };
             }
@@ -71,75 +121,99 @@ fn read(catalogue: &Catalogue, call: &Written<'_>) -> ReadCall {
         },
         Err(fault) => (Value::Null, vec![fault]),
     };
-    let feedback = invalid(call.name, faults, entry.offer.spec.parameters.clone());
-    faulty(call, arguments, feedback)
+    let schema = known.parameters.clone().unwrap_or_default();
+    faulty(call, arguments, invalid(&call.name, faults, schema))
 }
 
-/// Returns the answer that a call of [`RESPOND_TO_USER`] carries, or what is wrong with it.
-fn answer(arguments: &str) -> Result<String, String> {
-    match object(arguments)?.get("answer") {
-        Some(Value::String(text)) if text.trim().is_empty() => {
-            Err("\"answer\" is empty".to_owned())
+/// Returns arguments as an object. Free text that is none stands for the only parameter; where no
+/// parameters are known it stays as it is.
+fn bound(known: &Known, arguments: &Arguments) -> Result<Value, String> {
+    let Arguments::Input(text) = arguments else { return arguments.object() };
+    match (object(text), known.only_parameter(), &known.parameters) {
+        (Ok(object), _, _) => Ok(object),
+        // What set out to be an object and is none must not become a text by its failure.
+        (Err(fault), _, _) if extract::is_object_like(text.trim(), 0) => Err(fault),
+        (Err(_), Some(name), _) => {
+            Ok(Map::from_iter([(name.to_owned(), text.clone().into())]).into())
         }
-        Some(Value::String(text)) => Ok(text.trim().to_owned()),
-        Some(_) => Err("\"answer\" is not a string".to_owned()),
-        None => Err("\"answer\" is missing".to_owned()),
+        (Err(_), None, None) => Ok(text.clone().into()),
+        (Err(fault), None, Some(_)) => Err(fault),
     }
+}
+
+/// Returns the answer that ends the work, or everything that is wrong with it.
+fn answer(ending: Ending<'_>, arguments: &Arguments) -> Result<String, Vec<String>> {
+    let name = ending.answer;
+    let object = arguments.object().map_err(|fault| vec![fault])?;
+    let fault = match object.get(name) {
+        Some(Value::String(text)) if text.trim().is_empty() => "is empty",
+        Some(Value::String(text)) => return Ok(text.trim().to_owned()),
+        Some(_) => "is not a string",
+        None => "is missing",
+    };
+    let mut faults = vec![format!("{name:?} {fault}")];
+    let others = object.as_object().into_iter().flat_map(Map::keys).filter(|key| *key != name);
+    faults.extend(others.take(FAULTS_MAX).map(|key| format!("{} is unknown", quoted(key))));
+    Err(faults)
 }
 
 fn invalid(name: &str, faults: Vec<String>, schema: Value) -> Feedback {
     let message = format!("the arguments of {name} do not obey its schema");
     let feedback = feedback(FeedbackCode::InvalidArguments, message);
-    Feedback { faults, schema: Some(schema), ..feedback }
+    Feedback { faults, schema: Some(schema).filter(|schema| !schema.is_null()), ..feedback }
 }
 
 /// Parses arguments. None at all are an empty object, and JSON within JSON is decoded once.
 pub(super) fn object(raw: &str) -> Result<Value, String> {
-    let value = match parse(raw)? {
+    as_object(parse(raw)?)
+}
+
+fn as_object(value: Value) -> Result<Value, String> {
+    let value = match value {
         Value::String(inner) => parse(&inner)?,
         other => other,
     };
     match value {
         Value::Object(_) => Ok(value),
         Value::Null => Ok(Value::Object(Map::new())),
-        other => Err(format!(
-            "the arguments must be a JSON object, not {}",
-            match other {
-                Value::Array(_) => "an array",
-                Value::String(_) => "a string",
-                Value::Number(_) => "a number",
-                Value::Bool(_) | Value::Null | Value::Object(_) => "a single value",
-            }
-        )),
+        other => Err(format!("the arguments must be a JSON object, not {}", kind(&other))),
+    }
+}
+
+/// Names the kind of a value in a sentence.
+pub(super) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Array(_) => "a list",
+        Value::String(_) => "a string",
+        Value::Number(_) => "a number",
+        Value::Bool(_) => "a truth value",
+        Value::Null => "null",
+        Value::Object(_) => "an object",
     }
 }
 
 fn parse(text: &str) -> Result<Value, String> {
-    if text.trim().is_empty() {
+    let text = text.trim();
+    if text.is_empty() {
         return Ok(Value::Null);
     }
-    serde_json::from_str(text).map_err(|error| {
-        if error.is_eof() {
-            format!("the arguments end before their JSON does: {error}")
+    lenient::whole(text, 0).map_err(|fault| {
+        if fault.is_cut {
+            format!("the arguments end before their JSON does: {fault}")
         } else {
-            format!("the arguments are not JSON: {error}")
+            format!("the arguments are not JSON: {fault}")
         }
     })
 }
 
-fn faulty(call: &Written<'_>, arguments: Value, fault: Feedback) -> ReadCall {
+fn faulty(call: &Written, arguments: Value, fault: Feedback) -> ReadCall {
     ReadCall {
-        id: call.id.to_owned(),
-        name: call.name.to_owned(),
+        id: call.id.clone(),
+        name: call.name.clone(),
         arguments,
-        raw: call.arguments.to_owned(),
+        raw: call.arguments.raw(),
         fault: Some(fault),
     }
-}
-
-/// Returns the names that may be called.
-pub(super) fn names(plan: &Plan) -> Vec<String> {
-    plan.tools.iter().map(|offer| offer.spec.name.to_string()).collect()
 }
 
 /// Makes feedback that still lacks its particulars.
@@ -158,12 +232,31 @@ pub(super) fn fault(code: FeedbackCode, message: &str, reply: &ModelReply) -> Re
     Reading::Fault { feedback: feedback(code, message), raw: raw(reply) }
 }
 
+/// Makes the reading of a reply that was cut.
+pub(super) fn truncated(reply: &ModelReply) -> Reading {
+    let message = "the reply was cut before it was whole; make it shorter";
+    fault(FeedbackCode::TruncatedReply, message, reply)
+}
+
+/// Makes the reading of a reply without content.
+pub(super) fn empty(reply: &ModelReply) -> Reading {
+    let message = "the reply is empty; make a call or give the answer";
+    fault(FeedbackCode::EmptyReply, message, reply)
+}
+
 /// Tells whether the end of a reply is missing by the provider's own account.
 pub(super) fn is_cut(reply: &ModelReply) -> bool {
     match reply.finish {
         FinishReason::Length | FinishReason::ContentFilter => true,
         FinishReason::Stop | FinishReason::ToolCalls | FinishReason::Other => false,
     }
+}
+
+/// Tells whether a reply was cut where a call ends, so that the end itself may be the cut: all that
+/// follows is a fence.
+pub(super) fn is_cut_at(reply: &ModelReply, after: Option<&str>) -> bool {
+    let is_last = |after: &str| after.trim_matches(['`', '~', ' ', '\n', '\r']).is_empty();
+    is_cut(reply) && after.is_none_or(is_last)
 }
 
 /// Returns a whole reply as text: what was said, then a line for each call.

@@ -144,6 +144,30 @@ fn a_native_actor_sees_the_conversation_as_it_was_led() {
 }
 
 #[test]
+fn a_json_actor_sees_its_own_form_and_feedback() {
+    let plan = plan(Dialect::Json, true);
+    let (history, request, mut steps) = (history(), REQUEST, steps(true));
+    let mut faulty =
+        called("", "k", "search", json!({"query": 1}), Some("{\"error\":{\"code\":\"c\"}}"));
+    faulty.read.raw = r#"{"query":1}"#.to_owned();
+    steps[1].acts.insert(1, calls("Look.", vec![faulty]));
+    let transcript = Transcript { plan: &plan, history: &history, request, steps: &steps };
+    let prompt = prompt(ModelRole::Actor, &transcript);
+    assert_eq!(prompt.head, wire::chat::Head::default());
+    assert_eq!(rendered(&prompt), include_str!("golden/json.txt"));
+}
+
+#[test]
+fn a_react_actor_sees_actions_and_observations_and_stops_before_the_next() {
+    let plan = plan(Dialect::React, false);
+    let (history, request, steps) = (history(), REQUEST, steps(false));
+    let transcript = Transcript { plan: &plan, history: &history, request, steps: &steps };
+    let prompt = prompt(ModelRole::Actor, &transcript);
+    assert_eq!(prompt.head.stop, ["\nObservation"]);
+    assert_eq!(rendered(&prompt), include_str!("golden/react.txt"));
+}
+
+#[test]
 fn a_schema_actor_without_a_thinker_thinks_in_its_reply() {
     let plan = plan(Dialect::Schema, false);
     let mut steps = steps(false);
@@ -181,7 +205,7 @@ fn prompts(role: ModelRole, plan: &Plan, history: &[Exchange], steps: &[Step]) -
 
 #[test]
 fn what_is_kept_begins_every_later_prompt() {
-    for dialect in [Dialect::Native, Dialect::Schema] {
+    for dialect in [Dialect::Native, Dialect::Schema, Dialect::Json, Dialect::React] {
         for thinker in [true, false] {
             for role in [ModelRole::Thinker, ModelRole::Actor] {
                 let (plan, history, steps) = (plan(dialect, thinker), history(), steps(thinker));
@@ -238,11 +262,13 @@ fn a_run_begins_with_its_first_question() {
         prompt.messages.last().unwrap().content().to_owned()
     };
     for steps in [&[][..], &[Step::default()]] {
-        for dialect in [Dialect::Native, Dialect::Schema] {
+        for dialect in [Dialect::Native, Dialect::Schema, Dialect::Json, Dialect::React] {
             assert_eq!(question(ModelRole::Thinker, dialect, true, steps), wording::THINK_FIRST);
         }
         assert_eq!(question(ModelRole::Actor, Dialect::Schema, false, steps), wording::ACT_FIRST);
         assert_eq!(question(ModelRole::Actor, Dialect::Native, false, steps), "Q");
+        assert_eq!(question(ModelRole::Actor, Dialect::Json, false, steps), "Q");
+        assert_eq!(question(ModelRole::Actor, Dialect::React, false, steps), "Question: Q");
     }
 }
 

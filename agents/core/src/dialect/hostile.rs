@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use wire::plan::Dialect;
 use wire::{FinishReason, ModelReply, ModelRole, Reading, ToolCall};
 
-use super::{RESPOND_TO_USER, fixture, read};
+use super::{Parsed, RESPOND_TO_USER, fixture, parse, read, replies};
 use crate::validate;
 
 /// Pieces of replies, so that random text comes near to what is read.
@@ -23,6 +23,30 @@ const KNOWN: &[&str] = &[
     "```json",
     "<think>",
     "</think>",
+    "<tool_call>",
+    "</tool_call>",
+    "[TOOL_CALLS]",
+    "<|python_tag|>",
+    "<function=",
+    "<parameter=",
+    "functools[",
+    "search(query='x')",
+    "Call: ",
+    "Thought: ",
+    "\nAction:",
+    "\nAction Input: ",
+    "\nObservation: ",
+    "Final Answer: ",
+    "Question: ",
+    "\"action\"",
+    "\"action_input\"",
+    "\"function\"",
+    "{\"thought\": \"t\", \"action\": {\"function\": \"now\", \"arguments\": {}}}",
+    "{\"action\": \"now\", \"action_input\": {}}",
+    "'",
+    "=",
+    "(",
+    ")",
     "\"tool\"",
     "\"arguments\"",
     "\"thought\"",
@@ -39,6 +63,8 @@ const KNOWN: &[&str] = &[
     "\u{feff}",
     "\0",
 ];
+
+const DIALECTS: &[Dialect] = &[Dialect::Native, Dialect::Schema, Dialect::Json, Dialect::React];
 
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -81,7 +107,7 @@ proptest! {
     #[test]
     fn readings_are_safe_to_act_on(
         reply in reply(),
-        dialect in proptest::sample::select(&[Dialect::Native, Dialect::Schema][..]),
+        dialect in proptest::sample::select(DIALECTS),
         role in proptest::sample::select(&[ModelRole::Thinker, ModelRole::Actor][..]),
     ) {
         let catalogue = fixture::catalogue(dialect, true);
@@ -97,11 +123,16 @@ proptest! {
             Reading::Calls { calls, .. } => {
                 prop_assert_eq!(role, ModelRole::Actor);
                 prop_assert!(!calls.is_empty());
-                if dialect == Dialect::Schema {
-                    prop_assert_eq!(calls.len(), 1);
-                    prop_assert_ne!(reply.finish, FinishReason::Length);
-                } else {
-                    prop_assert_eq!(calls.len(), reply.calls.len());
+                match dialect {
+                    Dialect::Native if reply.calls.is_empty() => {
+                        prop_assert_ne!(reply.finish, FinishReason::Length);
+                    }
+                    Dialect::Native => prop_assert_eq!(calls.len(), reply.calls.len()),
+                    Dialect::Schema => {
+                        prop_assert_eq!(calls.len(), 1);
+                        prop_assert_ne!(reply.finish, FinishReason::Length);
+                    }
+                    Dialect::Json | Dialect::React => prop_assert_eq!(calls.len(), 1),
                 }
                 for call in calls.iter().filter(|call| call.fault.is_none()) {
                     let offer = catalogue.plan().offer(&call.name);
@@ -111,6 +142,38 @@ proptest! {
                 }
             }
             Reading::Fault { feedback, .. } => prop_assert!(!feedback.message.is_empty()),
+        }
+    }
+
+    #[test]
+    fn damaged_replies_call_only_what_is_offered(
+        (at, from, to, with) in (any::<usize>(), any::<usize>(), any::<usize>(), piece()),
+    ) {
+        let replies = replies::replies();
+        let (form, _, reply, _) = &replies[at % replies.len()];
+        let mut chars: Vec<char> = reply.chars().collect();
+        let from = from % (chars.len() + 1);
+        let to = (from + to % 8).min(chars.len());
+        chars.splice(from..to, with.chars());
+        let damaged: String = chars.into_iter().collect();
+        let toolbox = replies::bare_tools();
+        match parse(replies::dialect(form), &toolbox, &damaged) {
+            Parsed::ToolCalls { calls } => {
+                prop_assert!(!calls.is_empty());
+                prop_assert!(calls.iter().all(|call| toolbox.find(&call.name).is_some()));
+            }
+            Parsed::Final { text } => prop_assert!(!text.trim().is_empty()),
+            Parsed::Error { why, .. } => prop_assert!(!why.is_empty()),
+        }
+    }
+}
+
+#[test]
+fn long_replies_are_read_in_time_that_grows_with_their_length() {
+    for piece in KNOWN.iter().chain(&["{\"a\":", "[[", "``` {", "\nAction: x", "({'"]) {
+        let text = piece.repeat(200_000 / piece.len());
+        for dialect in DIALECTS {
+            parse(*dialect, &replies::bare_tools(), &text);
         }
     }
 }

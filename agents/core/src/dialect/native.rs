@@ -7,9 +7,10 @@ use wire::chat::Head;
 use wire::entry::FeedbackCode;
 use wire::{Message, ModelReply, Reading, ToolCall};
 
-use super::calls::{self, Written};
+use super::calls::{self, Arguments, RESPOND, Written};
+use super::written::{self, Holds};
 use super::{Act, Called, Prompt, Transcript, shown, thinking, wording};
-use crate::validate::Catalogue;
+use crate::validate::Toolbox;
 
 /// Renders the conversation as it was led: every reply in its place, every call answered.
 pub(super) fn prompt(transcript: &Transcript<'_>) -> Prompt {
@@ -90,40 +91,69 @@ impl Ids {
     }
 }
 
-/// Reads calls, or else the text as the answer.
-pub(super) fn read(catalogue: &Catalogue, reply: &ModelReply) -> Reading {
+/// Reads the calls that the provider reports, or those in the text, or else the text as the answer.
+pub(super) fn read(toolbox: &Toolbox, reply: &ModelReply) -> Reading {
     let spoken = thinking::removed(&reply.content);
     if reply.calls.is_empty() {
-        return if !spoken.text.is_empty() && !spoken.cut {
-            Reading::Final { text: spoken.text }
-        } else if spoken.cut || calls::is_cut(reply) {
+        return if spoken.text.is_empty() && !spoken.cut && !calls::is_cut(reply) {
+            calls::fault(
+                FeedbackCode::EmptyReply,
+                "the reply is empty; make a call or write the answer",
+                reply,
+            )
+        } else if spoken.text.is_empty() || spoken.cut {
             calls::fault(
                 FeedbackCode::TruncatedReply,
                 "the reply was cut before it came to an answer; be shorter",
                 reply,
             )
         } else {
-            calls::fault(
-                FeedbackCode::EmptyReply,
-                "the reply is empty; make a call or write the answer",
-                reply,
-            )
+            text(toolbox, spoken.text, reply)
         };
     }
     if calls::is_cut(reply) && !reply.calls.iter().all(is_whole) {
-        return calls::fault(
-            FeedbackCode::TruncatedReply,
-            "the reply was cut inside a call, so none of its calls was made; make fewer or shorter \
-             calls",
-            reply,
-        );
+        return cut_inside(reply);
     }
     let written: Vec<_> = reply
         .calls
         .iter()
-        .map(|call| Written { id: &call.id, name: &call.name, arguments: &call.arguments })
+        .map(|call| Written {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            arguments: Arguments::Text(call.arguments.clone()),
+        })
         .collect();
-    calls::reading(catalogue, spoken.text, &written)
+    calls::reading(toolbox, &[RESPOND], spoken.text, &written)
+}
+
+/// Reads a reply whose calls, if any, stand in its text.
+fn text(toolbox: &Toolbox, text: String, reply: &ModelReply) -> Reading {
+    match written::calls(&text, toolbox) {
+        Holds::Prose => Reading::Final { text },
+        // Where a call in a text ends cannot be told, so a cut text has none that is whole.
+        Holds::Calls { .. } if calls::is_cut(reply) => cut_inside(reply),
+        Holds::Calls { text, calls: written } => {
+            calls::reading(toolbox, &[RESPOND], text, &written)
+        }
+        Holds::Broken { is_cut, .. } if is_cut || calls::is_cut(reply) => cut_inside(reply),
+        Holds::Broken { why, .. } => {
+            let message = "the text holds a call that cannot be read; use the tool calling that \
+                           you were given, or write the answer";
+            let mut feedback = calls::feedback(FeedbackCode::MalformedReply, message);
+            feedback.faults = vec![why];
+            feedback.valid_names = toolbox.names();
+            Reading::Fault { feedback, raw: calls::raw(reply) }
+        }
+    }
+}
+
+fn cut_inside(reply: &ModelReply) -> Reading {
+    calls::fault(
+        FeedbackCode::TruncatedReply,
+        "the reply was cut inside a call, so none of its calls was made; make fewer or shorter \
+         calls",
+        reply,
+    )
 }
 
 /// Tells whether a call of a cut reply is complete: a closed object is, but no arguments at all
@@ -154,7 +184,7 @@ mod tests {
                 arguments: (*arguments).to_owned(),
             })
             .collect();
-        read(&catalogue(Dialect::Native, false), &reply)
+        read(catalogue(Dialect::Native, false).toolbox(), &reply)
     }
 
     #[test]

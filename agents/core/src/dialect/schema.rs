@@ -5,10 +5,10 @@ use wire::chat::{Head, ResponseSchema};
 use wire::entry::FeedbackCode;
 use wire::{ModelReply, Name, Plan, Reading};
 
-use super::calls::{self, Written};
+use super::calls::{self, Arguments, RESPOND, Written};
 use super::text::{self, Conversation};
 use super::{Act, Called, Prompt, RESPOND_TO_USER, Transcript, shown, thinking, union, wording};
-use crate::validate::{Catalogue, FAULTS_MAX};
+use crate::validate::{FAULTS_MAX, Toolbox};
 
 /// Renders the run as text, then the thought, then the demand for one call.
 pub(super) fn prompt(transcript: &Transcript<'_>) -> Prompt {
@@ -69,8 +69,8 @@ fn response_schema(plan: &Plan) -> Option<ResponseSchema> {
     Name::new("call").ok().map(|name| ResponseSchema { name, schema: union::of(plan) })
 }
 
-/// Reads the one object that a reply consists of. A cut reply is never a call.
-pub(super) fn read(catalogue: &Catalogue, reply: &ModelReply) -> Reading {
+/// Reads the one object that a reply consists of; the plan is for the feedback. A cut reply is never a call.
+pub(super) fn read(toolbox: &Toolbox, plan: Option<&Plan>, reply: &ModelReply) -> Reading {
     let spoken = thinking::removed(&reply.content);
     if spoken.cut || calls::is_cut(reply) {
         return calls::fault(
@@ -88,16 +88,16 @@ pub(super) fn read(catalogue: &Catalogue, reply: &ModelReply) -> Reading {
     }
     match call(unfenced(&spoken.text)) {
         Ok(call) => {
-            let written = Written { id: "", name: &call.tool, arguments: &call.arguments };
-            calls::reading(catalogue, call.thought.trim().to_owned(), &[written])
+            let arguments = Arguments::Value(call.arguments);
+            let written = Written { id: String::new(), name: call.tool, arguments };
+            calls::reading(toolbox, &[RESPOND], call.thought.trim().to_owned(), &[written])
         }
         Err(faults) => {
-            let plan = catalogue.plan();
             let message = "the reply is not one JSON object with a tool and its arguments";
             let mut feedback = calls::feedback(FeedbackCode::MalformedReply, message);
             feedback.faults = faults;
-            feedback.schema = Some(union::of(plan));
-            feedback.valid_names = calls::names(plan);
+            feedback.schema = plan.map(union::of);
+            feedback.valid_names = toolbox.names();
             feedback.valid_names.push(RESPOND_TO_USER.to_owned());
             Reading::Fault { feedback, raw: calls::raw(reply) }
         }
@@ -107,7 +107,7 @@ pub(super) fn read(catalogue: &Catalogue, reply: &ModelReply) -> Reading {
 struct Call {
     thought: String,
     tool: String,
-    arguments: String,
+    arguments: Value,
 }
 
 /// Takes the object apart, or lists everything that is wrong with its shape.
@@ -117,7 +117,7 @@ fn call(text: &str) -> Result<Call, Vec<String>> {
         Ok(_) => return Err(vec!["the reply is JSON, but no object".to_owned()]),
         Err(error) => return Err(vec![format!("the reply is not JSON: {error}")]),
     };
-    let mut call = Call { thought: String::new(), tool: String::new(), arguments: String::new() };
+    let mut call = Call { thought: String::new(), tool: String::new(), arguments: Value::Null };
     let mut faults = Vec::new();
     for name in ["tool", "arguments"] {
         if !object.contains_key(name) {
@@ -129,7 +129,7 @@ fn call(text: &str) -> Result<Call, Vec<String>> {
             ("thought", Value::String(text)) => call.thought = text,
             ("tool", Value::String(text)) => call.tool = text,
             ("thought" | "tool", _) => faults.push(format!("{name:?} is not a string")),
-            ("arguments", value) => call.arguments = value.to_string(),
+            ("arguments", value) => call.arguments = value,
             _ => faults.push(format!("{} does not belong to a call", calls::quoted(&name))),
         }
     }
@@ -154,7 +154,8 @@ mod tests {
     use super::*;
 
     fn read_text(finish: FinishReason, content: &str) -> Reading {
-        read(&catalogue(Dialect::Schema, false), &reply(finish, content))
+        let catalogue = catalogue(Dialect::Schema, false);
+        read(catalogue.toolbox(), Some(catalogue.plan()), &reply(finish, content))
     }
 
     #[test]

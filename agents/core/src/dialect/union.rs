@@ -27,10 +27,15 @@ pub(super) fn of(plan: &Plan) -> Value {
 
 /// Returns the schema of the arguments of [`RESPOND_TO_USER`].
 pub(super) fn answer_parameters() -> Value {
+    text_parameter("answer")
+}
+
+/// Returns the schema of arguments that are one text.
+pub(super) fn text_parameter(name: &str) -> Value {
     json!({
         "type": "object",
-        "properties": {"answer": {"type": "string"}},
-        "required": ["answer"],
+        "properties": {name: {"type": "string"}},
+        "required": [name],
         "additionalProperties": false,
     })
 }

@@ -4,6 +4,7 @@ use wire::Plan;
 use wire::plan::Dialect;
 
 use super::RESPOND_TO_USER;
+use super::form::{FINAL_ANSWER, Form};
 
 /// Asks the thinker for its first thought.
 pub(super) const THINK_FIRST: &str = "What comes first: a call that finds out or does something, or \
@@ -83,7 +84,9 @@ pub(super) fn thinker_system(plan: &Plan) -> String {
             Dialect::Native => {
                 "- Plan one call for a step, or several that do not need each other's results."
             }
-            Dialect::Schema => "- Plan exactly one call for a step.",
+            Dialect::Schema | Dialect::Json | Dialect::React => {
+                "- Plan exactly one call for a step."
+            }
         }
         .to_owned(),
     );
@@ -128,4 +131,80 @@ fn after_instructions(plan: &Plan, lines: &[String]) -> String {
     let instructions = plan.instructions.trim_end();
     let gap = if instructions.is_empty() { "" } else { "\n\n" };
     format!("{instructions}{gap}{}", lines.join("\n"))
+}
+
+/// Hands a thought to a model that was shown the form of its replies.
+pub(super) fn carry_out(thought: &str) -> String {
+    format!("Plan for this step: {thought}\n\nCarry it out now, in the form that you were shown.")
+}
+
+/// Returns the system text of an actor model that is asked for one JSON object by words alone.
+pub(super) fn json_system(form: &Form<'_>, plan: &Plan) -> String {
+    let Form { thought, action, function, arguments, .. } = form;
+    let [ending, ..] = form.endings;
+    let mut lines =
+        vec!["You work in steps. Each step calls exactly one of these functions:".to_owned()];
+    offers(plan, "arguments", &mut lines);
+    lines.push(format!("- {}: {ANSWER_DESCRIPTION}", ending.name));
+    lines.push(format!("  arguments: {}", super::union::text_parameter(ending.answer)));
+    lines.push("\nEvery reply is one JSON object of this form, with nothing round it:".to_owned());
+    lines.push(format!(
+        "{{\"{thought}\": \"<what comes next and why>\", \"{action}\": {{\"{function}\": \"<name>\", \
+         \"{arguments}\": {{..}}}}}}"
+    ));
+    lines.push("\nRules:".to_owned());
+    lines.push(format!(
+        "- After each reply you are sent one JSON object: of type {} with the result, or of type {} \
+         with what was wrong. You never write such an object yourself.",
+        form.success, form.error
+    ));
+    lines.push("- If something was wrong, mend it in the next reply.".to_owned());
+    lines.push(NO_GUESSING.to_owned());
+    lines.push(UNKNOWN_RESULT.to_owned());
+    lines.push(format!(
+        "- When nothing is missing, or no other function fits, call {} with the whole answer.",
+        ending.name
+    ));
+    after_instructions(plan, &lines)
+}
+
+/// Returns the system text of an actor model that writes thought and action as text.
+pub(super) fn react_system(plan: &Plan) -> String {
+    let mut lines =
+        vec!["You answer a question in steps. A step may use one of these tools:".to_owned()];
+    offers(plan, "input", &mut lines);
+    lines
+        .push("\nA step that uses a tool is written like this and ends with the fence:".to_owned());
+    lines.push("Thought: <what comes next and why>".to_owned());
+    lines.push("Action:".to_owned());
+    lines.push("```json\n{\"action\": \"<tool>\", \"action_input\": {..}}\n```".to_owned());
+    lines.push("\nYou are then sent its result:".to_owned());
+    lines.push("Observation: <result>".to_owned());
+    lines.push("\nThe last step is written like this:".to_owned());
+    lines.push("Thought: <why nothing is missing>".to_owned());
+    lines.push(format!("{FINAL_ANSWER}: <the whole answer>"));
+    lines.push("\nRules:".to_owned());
+    lines.push("- A reply is one step: one action, or the final answer, never both.".to_owned());
+    lines.push("- You never write an observation yourself.".to_owned());
+    lines.push(NO_GUESSING.to_owned());
+    lines.push(UNKNOWN_RESULT.to_owned());
+    lines.push("- If no tool fits, give the final answer at once.".to_owned());
+    after_instructions(plan, &lines)
+}
+
+fn offers(plan: &Plan, arguments: &str, lines: &mut Vec<String>) {
+    for offer in &plan.tools {
+        lines.push(format!("- {}: {}", offer.spec.name, offer.spec.description.trim()));
+        lines.push(format!("  {arguments}: {}", offer.spec.parameters));
+    }
+}
+
+/// States what a model of dialect `react` is asked.
+pub(super) fn question(request: &str) -> String {
+    format!("Question: {request}")
+}
+
+/// States what came of an action.
+pub(super) fn observation(result: &str) -> String {
+    format!("Observation: {result}")
 }

@@ -1,0 +1,228 @@
+//! Dialect `react`: thought, action and observation as text, asked for by a prompt alone.
+
+use serde_json::{Value, json};
+use wire::chat::Head;
+use wire::entry::{Feedback, FeedbackCode};
+use wire::{ModelReply, Reading};
+
+use super::calls::{self, Written};
+use super::form::{FINAL_ANSWER, REACT_ENDINGS, STOP};
+use super::told::Told;
+use super::{Act, Called, Prompt, Transcript, shown, thinking, wording};
+use crate::validate::Toolbox;
+
+mod action;
+mod label;
+
+use action::{Action, Sought};
+use label::Answer;
+
+/// Renders the conversation: each call as thought and action, each result as an observation.
+pub(super) fn prompt(transcript: &Transcript<'_>) -> Prompt {
+    let mut told = Told::new(wording::react_system(transcript.plan), transcript);
+    told.user(wording::question(transcript.request));
+    for (thought, act) in transcript.acts() {
+        match act {
+            Act::Feedback { raw, feedback } => {
+                told.assistant(shown(raw));
+                told.user(wording::observation(&feedback.to_text()));
+            }
+            Act::Calls { .. } => {
+                let Some((text, calls)) = act.settled() else { continue };
+                let said = if text.is_empty() { thought.unwrap_or_default() } else { text };
+                for call in calls {
+                    told.assistant(form(said, call));
+                    let result = call.result.as_deref().unwrap_or_default();
+                    told.user(wording::observation(result));
+                }
+            }
+        }
+    }
+    told.finish(transcript, Head { stop: vec![STOP.to_owned()], ..Head::default() })
+}
+
+/// Writes a call in the form in which it was asked for.
+fn form(thought: &str, call: &Called) -> String {
+    let arguments = match &call.read.arguments {
+        Value::Null => Value::String(shown(&call.read.raw)),
+        arguments => arguments.clone(),
+    };
+    let blob = json!({"action": call.read.name, "action_input": arguments});
+    let thought = if thought.is_empty() { String::new() } else { format!("Thought: {thought}\n") };
+    format!("{thought}Action:\n```json\n{blob}\n```")
+}
+
+/// Reads the first action of a reply, or else its final answer.
+pub(super) fn read(toolbox: &Toolbox, reply: &ModelReply) -> Reading {
+    let spoken = thinking::removed(&reply.content);
+    if spoken.cut {
+        return calls::truncated(reply);
+    }
+    if spoken.text.is_empty() {
+        return if calls::is_cut(reply) { calls::truncated(reply) } else { calls::empty(reply) };
+    }
+    let (text, is_stopped) = stopped(&spoken.text);
+    // Beyond a stop nothing was wanted, so that an end that is missing there is no loss.
+    let is_cut = calls::is_cut(reply) && !is_stopped;
+    let answer = label::answer(text);
+    let spoken = |answer: Answer, to: usize| {
+        let answer = text.get(answer.start..answer.end.min(to)).unwrap_or_default();
+        said(label::unfenced(answer), reply)
+    };
+    // What precedes a question that the model asks itself is over; what follows it is invented.
+    let is_over = |answer: Answer, at: usize| answer.at < at && answer.end <= at;
+    match (action::find(text, toolbox), answer) {
+        (Sought::None, Some(_)) if is_cut => calls::truncated(reply),
+        (Sought::None, Some(answer)) => spoken(answer, text.len()),
+        (Sought::None, None) => unlabelled(text, toolbox, reply, is_cut),
+        (Sought::Broken { at, .. } | Sought::Action { at, .. }, Some(answer))
+            if is_over(answer, at) =>
+        {
+            spoken(answer, at)
+        }
+        (Sought::Broken { fault, .. }, _) if fault.is_cut || is_cut => calls::truncated(reply),
+        (Sought::Broken { fault, .. }, _) => fault_of(fault.why, toolbox, reply),
+        (Sought::Action { action: Action::Nothing, at, .. }, Some(answer)) => {
+            let to =
+                if answer.at < at { label::before_action(text, answer, at) } else { text.len() };
+            spoken(answer, to)
+        }
+        (Sought::Action { action: Action::Nothing, .. }, None) => {
+            fault_of("the action names no tool, and there is no answer", toolbox, reply)
+        }
+        (Sought::Action { at, .. }, Some(answer)) if answer.at < at => {
+            let why = "an answer and an action stand in one reply; give one of them";
+            fault_of(why, toolbox, reply)
+        }
+        (Sought::Action { end, .. }, _) if is_cut && calls::is_cut_at(reply, text.get(end..)) => {
+            calls::truncated(reply)
+        }
+        (Sought::Action { action: Action::Final(answer), .. }, _) => said(&answer, reply),
+        (Sought::Action { at, action: Action::Call { name, arguments }, .. }, _) => {
+            let written = Written { id: String::new(), name, arguments };
+            calls::reading(toolbox, &REACT_ENDINGS, label::thought(text, at), &[written])
+        }
+    }
+}
+
+fn said(answer: &str, reply: &ModelReply) -> Reading {
+    let answer = answer.trim();
+    if answer.is_empty() {
+        return calls::empty(reply);
+    }
+    Reading::Final { text: answer.to_owned() }
+}
+
+/// Reads a text without action and answer. Plain prose is the answer of a model that talks; prose
+/// that names a tool is a plan.
+fn unlabelled(text: &str, toolbox: &Toolbox, reply: &ModelReply, is_cut: bool) -> Reading {
+    if is_cut {
+        return calls::truncated(reply);
+    }
+    let names_tool = toolbox.names().iter().any(|name| text.contains(name.as_str()));
+    if label::any(text) || names_tool || text.contains(['{', '`']) {
+        let why = format!("there is neither an action nor a line that begins with {FINAL_ANSWER}:");
+        return fault_of(why, toolbox, reply);
+    }
+    Reading::Final { text: text.to_owned() }
+}
+
+fn fault_of(why: impl Into<String>, toolbox: &Toolbox, reply: &ModelReply) -> Reading {
+    let message = "the reply is neither one action in the form that was shown nor a final answer";
+    let feedback = calls::feedback(FeedbackCode::MalformedReply, message);
+    let feedback = Feedback { faults: vec![why.into()], valid_names: toolbox.names(), ..feedback };
+    Reading::Fault { feedback, raw: calls::raw(reply) }
+}
+
+/// Cuts what a server would have cut at the stop text, and an end that begins the stop text.
+/// Tells whether anything was cut.
+///
+/// A reply that begins with an observation goes on from what it was shown; it is cut only if it
+/// acts, since what follows an action is invented.
+fn stopped(text: &str) -> (&str, bool) {
+    let word = STOP.trim_start();
+    let goes_on = text.starts_with(word) && !label::acts(text);
+    if goes_on {
+        return (text, false);
+    }
+    for (at, line) in label::lines(text).skip(1) {
+        let bare = line.trim_start_matches([' ', '\t', '*', '>', '#']);
+        let is_labelled = bare.strip_prefix(word).is_some_and(|rest| {
+            bare.len() == line.len() || rest.trim_start_matches('*').starts_with(':')
+        });
+        let is_end = at + line.len() == text.len();
+        let begins = is_end && bare.len() > 1 && word.starts_with(bare.trim_end());
+        if is_labelled || begins {
+            return (text.get(..at).unwrap_or_default().trim_end(), true);
+        }
+    }
+    (text, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use wire::FinishReason::{self, Length, Stop};
+    use wire::plan::Dialect;
+
+    use super::super::fixture::{catalogue, outline, reply};
+    use super::*;
+
+    #[test]
+    fn replies_are_read_as_one_call_answer_or_fault() {
+        let blob = |action: &str, input: &str| {
+            format!("Action:\n```json\n{{\"action\": {action}, \"action_input\": {input}}}\n```")
+        };
+        let search = blob("\"search\"", "{\"query\": \"x\"}");
+        let found = json!([["search", {"query": "x"}]]);
+        let cut = json!({"fault": "truncated_reply"});
+        let malformed = json!({"fault": "malformed_reply"});
+        let cases: Vec<(FinishReason, String, Value)> = vec![
+            (Stop, search.clone(), found.clone()),
+            (Stop, blob("\"search\"", "\"x\""), found.clone()),
+            (Stop, "Action: search\nAction Input: x".to_owned(), found.clone()),
+            (
+                Stop,
+                blob("\"calculate\"", "{\"expression\": \"1\", \"digits\": null}"),
+                json!([["calculate", {"expression": "1"}]]),
+            ),
+            (
+                Stop,
+                blob("\"calculate\"", "\"1\""),
+                json!([["calculate", null, "invalid_arguments"]]),
+            ),
+            (
+                Stop,
+                blob("\"search\"", "{\"q\": \"x\"}"),
+                json!([["search", {"q": "x"}, "invalid_arguments"]]),
+            ),
+            (Stop, blob("\"now\"", "\"\""), json!([["now", {}]])),
+            (Stop, blob("\"fly\"", "{}"), json!([["fly", {}, "unknown_tool"]])),
+            (Stop, blob("\"respond_to_user\"", "{\"answer\": \"a\"}"), json!({"final": "a"})),
+            (Stop, blob("null", "null"), malformed.clone()),
+            (Stop, blob("[]", "{}"), malformed),
+            (Length, search.clone(), cut.clone()),
+            (Length, format!("{search}\nObservation: y\nThought: z"), found),
+            (Length, "Final Answer: half of".to_owned(), cut.clone()),
+            (Stop, format!("<think>{search}"), cut),
+            (Stop, "Final Answer: a\nObservation: b".to_owned(), json!({"final": "a"})),
+            (Stop, "Final Answer: a\n- b\n- c".to_owned(), json!({"final": "a\n- b\n- c"})),
+            (Stop, "Final Answer:".to_owned(), json!({"fault": "empty_reply"})),
+            (Stop, String::new(), json!({"fault": "empty_reply"})),
+        ];
+        let catalogue = catalogue(Dialect::React, false);
+        for (finish, content, expected) in cases {
+            let reading = read(catalogue.toolbox(), &reply(finish, &content));
+            assert_eq!(outline(&reading), expected, "{content}");
+        }
+    }
+
+    #[test]
+    fn the_thought_stands_beside_the_call() {
+        let catalogue = catalogue(Dialect::React, false);
+        let content = "Question: q\nThought: why\nAction: now\nAction Input: {}";
+        let reading = read(catalogue.toolbox(), &reply(Stop, content));
+        let Reading::Calls { text, .. } = reading else { panic!("not read as calls: {reading:?}") };
+        assert_eq!(text, "why");
+    }
+}

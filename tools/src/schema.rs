@@ -29,11 +29,17 @@ pub fn check_parameters(schema: &Value) -> Result<(), String> {
     }
     jsonschema::draft202012::meta::validate(schema).map_err(|error| at(&error))?;
     // Patterns and references are valid only if they also compile.
-    jsonschema::draft202012::new(schema).map_err(|error| at(&error))?;
+    compile(schema)?;
     Ok(())
 }
 
-fn at(error: &jsonschema::ValidationError<'_>) -> String {
+/// Compiles a JSON Schema 2020-12; the error says what is wrong and where.
+pub(crate) fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
+    jsonschema::draft202012::new(schema).map_err(|error| at(&error))
+}
+
+/// Says what is wrong with a value, and where in it.
+pub(crate) fn at(error: &jsonschema::ValidationError<'_>) -> String {
     let path = error.instance_path().to_string();
     if path.is_empty() { error.to_string() } else { format!("{path}: {error}") }
 }

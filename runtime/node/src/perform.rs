@@ -50,7 +50,7 @@ pub(crate) struct Turn {
 }
 
 /// Why a request has no answer.
-enum Missed {
+pub(crate) enum Missed {
     /// Nobody got it, so nothing can have happened.
     NotDelivered(WireError),
     /// Someone may have got it.
@@ -58,7 +58,7 @@ enum Missed {
 }
 
 impl Missed {
-    fn into_error(self) -> WireError {
+    pub(crate) fn into_error(self) -> WireError {
         match self {
             Self::NotDelivered(error) | Self::Unanswered(error) => error,
         }
@@ -192,7 +192,7 @@ pub(crate) async fn call_agent(
 ///
 /// It is made again only where it is certain that nobody took it, or where the answer says that
 /// nothing was begun.
-async fn request<T: DeserializeOwned>(
+pub(crate) async fn request<T: DeserializeOwned>(
     context: &TeamContext,
     subject: &str,
     headers: &Headers,

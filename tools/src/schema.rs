@@ -13,7 +13,7 @@ const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 /// The error says what is wrong and where, as a JSON pointer into the schema.
 pub fn check_parameters(schema: &Value) -> Result<(), String> {
     let Some(root) = schema.as_object() else {
-        return Err("the schema of the parameters has to be an object".to_owned());
+        return Err("the schema has to be an object".to_owned());
     };
     let bytes = schema.to_string().len();
     if bytes > SCHEMA_BYTES_MAX {
@@ -25,7 +25,7 @@ pub fn check_parameters(schema: &Value) -> Result<(), String> {
         return Err(format!("\"$schema\" is {dialect}; only {DIALECT} is read"));
     }
     if root.get("type") != Some(&Value::from("object")) {
-        return Err("the schema of the parameters needs \"type\": \"object\"".to_owned());
+        return Err("the schema needs \"type\": \"object\"".to_owned());
     }
     jsonschema::draft202012::meta::validate(schema).map_err(|error| at(&error))?;
     // Patterns and references are valid only if they also compile.

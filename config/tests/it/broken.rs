@@ -309,7 +309,7 @@ fn one_fault_added_to_a_fine_file() {
             "[tools.t]\nkind = 'model'\ndescription = 'd'\nprompt = 'p'",
             7,
             "`tools.t` lacks `model`",
-            "a model of the team",
+            "the model of the team that is asked",
         ),
         (
             "[tools.t]\nkind = 'model'\ndescription = 'd'\nmodel = 'm'",

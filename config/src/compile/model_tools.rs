@@ -75,10 +75,9 @@ impl Compiler<'_> {
                 return Some(ModelOutput::Json { schema });
             }
             Some(RawOutput::Calculate) => ModelOutput::Calculate,
-            Some(RawOutput::Text) => ModelOutput::Text,
             // A word that is there but not known has been reported.
             None if self.document.has(&[table, own, "output"]) => return None,
-            None => ModelOutput::Text,
+            Some(RawOutput::Text) | None => ModelOutput::Text,
         };
         if has_schema {
             let json = "`output = \"json\"`";

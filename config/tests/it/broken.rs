@@ -9,7 +9,7 @@ use wire::ErrorCode;
 use super::arbitrary::lines;
 
 /// Nothing is wrong here; the cases below are added at line 7, inside of the agent's table.
-const FINE: &str = "[models.m]\nprovider = 'scripted'\nscript = 'm.jsonl'\n[agents.a]\ninstructions = 'Answer.'\nmodel = 'm'\n";
+pub(crate) const FINE: &str = "[models.m]\nprovider = 'scripted'\nscript = 'm.jsonl'\n[agents.a]\ninstructions = 'Answer.'\nmodel = 'm'\n";
 
 pub(crate) fn files(path: &Path) -> io::Result<String> {
     match path.to_str().unwrap() {
@@ -31,7 +31,7 @@ fn report(text: &str) -> Report {
 }
 
 /// Expects one fault: its line, and parts of its message and of its help.
-fn check(text: &str, line: usize, message: &str, help: &str) {
+pub(crate) fn check(text: &str, line: usize, message: &str, help: &str) {
     let report = report(text);
     let [fault] = report.faults() else { panic!("{text}\n{report}") };
     assert!(fault.message.contains(message), "{text}\n{fault}\nexpected: {message}");
@@ -298,114 +298,6 @@ fn one_fault_added_to_a_fine_file() {
             11,
             "must be \"arguments\", this is \"argument\"",
             "did you mean \"arguments\"?",
-        ),
-        (
-            "[tools.t]\nkind = 'model'\nmodel = 'm'\nprompt = 'p'",
-            7,
-            "`tools.t` lacks `description`",
-            "for models",
-        ),
-        (
-            "[tools.t]\nkind = 'model'\ndescription = 'd'\nprompt = 'p'",
-            7,
-            "`tools.t` lacks `model`",
-            "the model of the team that is asked",
-        ),
-        (
-            "[tools.t]\nkind = 'model'\ndescription = 'd'\nmodel = 'm'",
-            7,
-            "`tools.t` lacks `prompt`",
-            "`{parameter}` for arguments",
-        ),
-        (
-            "[tools.t]\nkind = 'model'\ndescription = 'd'\nmodel = 'm'\nprompt = ' '",
-            11,
-            "`prompt` is empty",
-            "write what the model is asked",
-        ),
-        (
-            "[tools.t]\nkind = 'model'\ndescription = 'd'\nmodel = 'n'\nprompt = 'p'",
-            10,
-            "there is no model `n`",
-            "known models: m",
-        ),
-        (
-            "[tools.t]\nkind = 'model'\ndescription = 'd'\nmodel = 'm'\nprompt = 'p {x}'",
-            7,
-            "tool `t`: {x} stands for a parameter that is not declared",
-            "change the texts",
-        ),
-        (
-            "[tools.t]\nkind = 'model'\ndescription = 'd'\nmodel = 'm'\nprompt = 'p'\nparameters = { x = 'string' }",
-            7,
-            "tool `t`: parameter \"x\" appears nowhere in the prompt",
-            "`parameters`",
-        ),
-        (
-            "[tools.t]\nkind = 'model'\ndescription = 'd'\nmodel = 'm'\nprompt = '{x}'\ninstructions = '{x}'\nparameters = { x = 'string' }",
-            7,
-            "tool `t`: {x} stands in the instructions",
-            "change the texts",
-        ),
-        (
-            "[tools.t]\nkind = 'model'\ndescription = 'd'\nmodel = 'm'\nprompt = 'p'\noutput = 'jsn'",
-            12,
-            "\"text\" or \"json\" or \"calculate\", this is \"jsn\"",
-            "did you mean \"json\"?",
-        ),
-        (
-            "[tools.t]\nkind = 'model'\ndescription = 'd'\nmodel = 'm'\nprompt = 'p'\noutput = 'jsn'\nschema = {}",
-            12,
-            "this is \"jsn\"",
-            "did you mean \"json\"?",
-        ),
-        (
-            "[tools.t]\nkind = 'model'\ndescription = 'd'\nmodel = 'm'\nprompt = 'p'\noutput = 'json'",
-            12,
-            "tool `t` promises JSON but not which",
-            "add `schema`",
-        ),
-        (
-            "[tools.t]\nkind = 'model'\ndescription = 'd'\nmodel = 'm'\nprompt = 'p'\noutput = 'calculate'\nschema = { x = 'string' }",
-            13,
-            "`schema` goes with `output = \"json\"` only",
-            "remove `schema`",
-        ),
-        (
-            "[tools.t]\nkind = 'model'\ndescription = 'd'\nmodel = 'm'\nprompt = 'p'\noutput = 'json'\nschema = { x = 'text' }",
-            13,
-            "`x` of `schema` has no type: \"text\"",
-            "one of string, integer",
-        ),
-        (
-            "[tools.t]\nkind = 'model'\ndescription = 'd'\nmodel = 'm'\nprompt = 'p'\noutput = 'json'\nschema = { type = 'object', required = 1 }",
-            13,
-            "`schema` of `t` is no JSON Schema: /required: ",
-            "short form",
-        ),
-        (
-            "[tools.t]\nkind = 'model'\ndescription = 'd'\nmodel = 'm'\nprompt = 'p'\nreply_tokens_max = 0",
-            12,
-            "`tools.t.reply_tokens_max` must be from 1 to 1000000, this is 0",
-            "a reply that is cut there is an error",
-        ),
-        (
-            "[tools.t]\nkind = 'model'\ndescription = 'd'\nmodel = 'm'\nprompt = 'p'\nurl = 'http://h'",
-            12,
-            "`url` goes with `kind = \"http\"` only",
-            "remove `url`",
-        ),
-        (
-            "[tools.t]\nkind = 'http'\ndescription = 'd'\nurl = 'http://h'\nprompt = 'p'",
-            11,
-            "`prompt` goes with `kind = \"model\"` only",
-            "remove `prompt`",
-        ),
-        (
-            "[tools.now]\nkind = 'builtin'\neffect = 'read'",
-            9,
-            "`effect` goes with `kind = \"http\"` or `kind = \"model\"` only",
-            "remove `effect`",
         ),
         ("model = 'm'", 7, "duplicate key", "toml.io"),
         ("tools = ['now'", 7, "", "toml.io"),

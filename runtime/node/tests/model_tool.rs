@@ -1,4 +1,4 @@
-//! Tools that ask a model: the published joke run of seed 003, and what goes wrong in a call.
+//! Tools that ask a model: a joke told and translated, a sum computed, and what goes wrong.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, as tests do")]
 
@@ -31,7 +31,7 @@ script = "small.jsonl"
 [agents.assistant]
 instructions = "You do what the user asks."
 model = "large"
-tools = ["random_joke", "translate"]
+tools = ["random_joke", "translate", "calculate"]
 
 [tools.random_joke]
 kind = "model"
@@ -46,12 +46,20 @@ model = "small"
 instructions = "You translate."
 prompt = "Translate into Simplified Chinese: {string}"
 parameters = { string = "string: the text" }
+
+[tools.calculate]
+kind = "model"
+description = "Computes what is said in words."
+model = "small"
+prompt = "Write Python that sets result: {task}"
+parameters = { task = "string" }
+output = "calculate"
 "#;
 
 /// Writes a team, its assistant's turns and the replies of the model behind its tools.
 async fn start(folder: &Path, large: &[serde_json::Value], small: &[serde_json::Value]) -> Node {
     let lines = |replies: &[serde_json::Value]| {
-        replies.iter().map(|reply| format!("{reply}\n")).collect::<String>()
+        replies.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     };
     std::fs::write(folder.join("jokes.toml"), TEAM).unwrap();
     std::fs::write(folder.join("large.jsonl"), lines(large)).unwrap();
@@ -144,6 +152,29 @@ async fn an_agent_has_a_joke_told_and_translated_by_another_model() {
         assert_eq!(asked, texts, "{tool}");
     }
     node.drain(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn what_another_model_writes_as_code_is_computed_and_not_run() {
+    let code = "Sure!\n```python\nresult = round(25 ** 0.24, 5)\n```";
+    for (written, status, part) in [
+        (code, "ok", "2.16524"),
+        ("```python\nimport os\nresult = os.getpid()\n```", "error", "E2004"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let arguments = json!({"task": "25 raised to the power 0.24"});
+        let large = [
+            json!({"content": "", "calls": [{"name": "calculate", "arguments": arguments}]}),
+            json!({"content": "Done."}),
+        ];
+        let small = json!({"when": ": 25 raised to the power 0\\.24$", "content": written});
+        let node = start(folder.path(), &large, &[small]).await;
+        let reply = ask(&node, "What is 25 raised to the power 0.24?").await;
+        let [source] = reply.sources.as_slice() else { panic!("{reply:?}") };
+        assert_eq!(source.status, status, "{source:?}");
+        assert!(source.output.contains(part), "{source:?}");
+        node.drain(Duration::from_secs(5)).await;
+    }
 }
 
 #[tokio::test]

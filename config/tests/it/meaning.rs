@@ -158,7 +158,7 @@ fn agents() {
     assert_eq!((team.name.as_str(), team.entry.as_str()), ("crew", "lead"));
     let (lead, writer) = (&team.agents["lead"], &team.agents["writer"]);
     assert_eq!(lead.instructions, "The text of folder/lead.md.");
-    assert_eq!(lead.thinker.as_ref().map(wire::Name::as_str), Some("big"));
+    assert_eq!(lead.thinker.as_ref().map(Name::as_str), Some("big"));
     assert_eq!((lead.actor.as_str(), lead.dialect), ("small", Dialect::Schema));
     assert_eq!((&writer.thinker, writer.actor.as_str()), (&None, "small"));
     let offered: Vec<_> = lead

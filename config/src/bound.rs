@@ -58,6 +58,8 @@ pub const TOOL_TIMEOUT_MS: Bound = bound(30_000, 1, 3_600_000);
 /// Bytes of a tool's response: a result must fit into one NATS message of 1 MiB when it is quoted
 /// and escaped as JSON.
 pub const RESPONSE_BYTES_MAX: Bound = bound(64 << 10, 1, 384 << 10);
+/// Tokens of the reply of a model behind a tool, which goes into the conversation of an agent.
+pub const TOOL_REPLY_TOKENS_MAX: Bound = bound(1024, 1, 1_000_000);
 
 /// Model steps of one run; a team that needs more has usually lost its way.
 pub const STEPS_MAX: Bound = bound(25, 1, 1000);

@@ -16,6 +16,7 @@ use crate::team::Team;
 
 mod agents;
 mod circle;
+mod model_tools;
 mod models;
 mod tools;
 
@@ -39,7 +40,7 @@ pub(crate) fn compile(
     let mut compiler = Compiler { file, document, files, report };
     let name = compiler.team_name(raw.team.name.as_deref());
     let models = compiler.models(std::mem::take(&mut raw.models));
-    let mut tools = compiler.tools(std::mem::take(&mut raw.tools));
+    let mut tools = compiler.tools(std::mem::take(&mut raw.tools), &models);
     let agents = compiler.agents(name.as_ref(), &raw, &models, &mut tools);
     let entry = compiler.entry(raw.team.entry.as_deref());
     if let Some(address) = &raw.team.otlp_endpoint {

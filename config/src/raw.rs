@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use wire::call::EffectClass;
 use wire::plan::Dialect;
 
 use crate::bound::{
-    self as b, AGENTS_MAX, DESCRIPTION_BYTES_MAX, MODELS_MAX, OFFERS_MAX, ROWS_MAX, TOOLS_MAX,
+    self as b, AGENTS_MAX, DESCRIPTION_BYTES_MAX, INSTRUCTIONS_BYTES_MAX, MODELS_MAX, OFFERS_MAX,
+    ROWS_MAX, TOOLS_MAX,
 };
 
 /// A team of agents.
@@ -186,7 +187,7 @@ pub(crate) struct RawTool {
     /// What the tool does, for models; tools that come with the runtime bring their own.
     #[schemars(length(max = DESCRIPTION_BYTES_MAX))]
     pub(crate) description: Option<String>,
-    /// Milliseconds that one call may take; 30000 for kind `http`, for `builtin` its own.
+    /// Milliseconds that one call may take; 30000 for kind `http`, for `model` the model's, for `builtin` its own.
     #[schemars(range(min = b::TOOL_TIMEOUT_MS.min, max = b::TOOL_TIMEOUT_MS.max))]
     pub(crate) timeout_ms: Option<u64>,
     /// Calls that may be under way at once.
@@ -208,13 +209,29 @@ pub(crate) struct RawTool {
     pub(crate) headers: Option<BTreeMap<String, RawHeader>>,
     /// Kind `http`: the body: `"arguments"`, `{ json = .. }` or `{ text = ".." }`.
     pub(crate) body: Option<RawBody>,
-    /// Kind `http`: what may be repeated; `read` for GET and HEAD, `idempotent` for PUT and DELETE, else `once`.
+    /// Kinds `http` and `model`: what may be repeated; `read` for models, GET and HEAD, `idempotent` for PUT and DELETE, else `once`.
     pub(crate) effect: Option<EffectClass>,
     /// Kind `http`: bytes of a response that are read; the rest is cut.
     #[schemars(range(min = b::RESPONSE_BYTES_MAX.min, max = b::RESPONSE_BYTES_MAX.max), extend("default" = b::RESPONSE_BYTES_MAX.default))]
     pub(crate) response_bytes_max: Option<u64>,
-    /// Kind `http`: a JSON Schema (2020-12) of the arguments, or the short form `name = "type: description"`.
+    /// Kinds `http` and `model`: a JSON Schema (2020-12) of the arguments, or the short form `name = "type: description"`.
     pub(crate) parameters: Option<Map<String, Value>>,
+    /// Kind `model`: the model that is asked.
+    pub(crate) model: Option<String>,
+    /// Kind `model`: the model's system text.
+    #[schemars(length(max = INSTRUCTIONS_BYTES_MAX))]
+    pub(crate) instructions: Option<String>,
+    /// Kind `model`: what the model is asked, with `{parameter}` for arguments.
+    #[schemars(length(max = INSTRUCTIONS_BYTES_MAX))]
+    pub(crate) prompt: Option<String>,
+    /// Kind `model`: what the reply has to be.
+    #[schemars(extend("default" = RawOutput::Text))]
+    pub(crate) output: Option<RawOutput>,
+    /// Kind `model`, output `json`: a JSON Schema (2020-12) of the reply, or the short form `name = "type: description"`.
+    pub(crate) schema: Option<Map<String, Value>>,
+    /// Kind `model`: tokens that the reply may have; a reply that is cut there is an error.
+    #[schemars(range(min = b::TOOL_REPLY_TOKENS_MAX.min, max = b::TOOL_REPLY_TOKENS_MAX.max), extend("default" = b::TOOL_REPLY_TOKENS_MAX.default))]
+    pub(crate) reply_tokens_max: Option<u64>,
 }
 
 /// What stands behind a tool.
@@ -225,6 +242,20 @@ pub(crate) enum RawKind {
     Builtin,
     /// A request to an HTTP server.
     Http,
+    /// A question to a model of the team.
+    Model,
+}
+
+/// What the reply of a model behind a tool has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RawOutput {
+    /// A text.
+    Text,
+    /// A JSON object that obeys `schema`.
+    Json,
+    /// An arithmetic expression, which is computed.
+    Calculate,
 }
 
 /// One row of a look-up table.

@@ -3,7 +3,6 @@
 mod address;
 mod request;
 mod response;
-mod template;
 #[cfg(test)]
 mod tests;
 

@@ -8,10 +8,13 @@ pub mod calculate;
 pub mod client;
 pub mod http;
 pub mod memory;
+pub mod model;
 pub mod schema;
 pub mod secret;
+mod template;
 pub mod tool;
 
 pub use memory::Memory;
+pub use model::{ModelQuestion, Models};
 pub use secret::SecretRef;
 pub use tool::{Tool, ToolContext, ToolDeps, ToolKind, build, build_as};

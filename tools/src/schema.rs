@@ -13,7 +13,7 @@ const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 /// The error says what is wrong and where, as a JSON pointer into the schema.
 pub fn check_parameters(schema: &Value) -> Result<(), String> {
     let Some(root) = schema.as_object() else {
-        return Err("the schema of the parameters has to be an object".to_owned());
+        return Err("the schema has to be an object".to_owned());
     };
     let bytes = schema.to_string().len();
     if bytes > SCHEMA_BYTES_MAX {
@@ -25,15 +25,21 @@ pub fn check_parameters(schema: &Value) -> Result<(), String> {
         return Err(format!("\"$schema\" is {dialect}; only {DIALECT} is read"));
     }
     if root.get("type") != Some(&Value::from("object")) {
-        return Err("the schema of the parameters needs \"type\": \"object\"".to_owned());
+        return Err("the schema needs \"type\": \"object\"".to_owned());
     }
     jsonschema::draft202012::meta::validate(schema).map_err(|error| at(&error))?;
     // Patterns and references are valid only if they also compile.
-    jsonschema::draft202012::new(schema).map_err(|error| at(&error))?;
+    compile(schema)?;
     Ok(())
 }
 
-fn at(error: &jsonschema::ValidationError<'_>) -> String {
+/// Compiles a JSON Schema 2020-12; the error says what is wrong and where.
+pub(crate) fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
+    jsonschema::draft202012::new(schema).map_err(|error| at(&error))
+}
+
+/// Says what is wrong with a value, and where in it.
+pub(crate) fn at(error: &jsonschema::ValidationError<'_>) -> String {
     let path = error.instance_path().to_string();
     if path.is_empty() { error.to_string() } else { format!("{path}: {error}") }
 }

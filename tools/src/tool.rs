@@ -10,6 +10,7 @@ use wire::{CallKey, EffectClass, Name, RunId, SessionId, Timestamp, ToolReply, T
 use crate::builtin::Builtin;
 use crate::http::{HttpSpec, HttpTool};
 use crate::memory::Memory;
+use crate::model::{ModelSpec, ModelTool, Models};
 
 /// Something that an agent may call.
 pub trait Tool: Send + Sync {
@@ -53,6 +54,8 @@ pub enum ToolKind {
     Builtin(Builtin),
     /// A request to an HTTP server.
     Http(HttpSpec),
+    /// A question to a model of the team.
+    Model(ModelSpec),
 }
 
 /// What tools need from the node they run on.
@@ -62,6 +65,8 @@ pub struct ToolDeps {
     pub memory: Arc<dyn Memory>,
     /// The client of all HTTP tools.
     pub http: reqwest::Client,
+    /// The models of the team.
+    pub models: Arc<dyn Models>,
 }
 
 impl ToolKind {
@@ -70,6 +75,7 @@ impl ToolKind {
         match self {
             Self::Builtin(builtin) => builtin.effect(),
             Self::Http(spec) => spec.effect(),
+            Self::Model(spec) => spec.effect(),
         }
     }
 }
@@ -86,6 +92,9 @@ pub fn build_as(kind: &ToolKind, effect: EffectClass, deps: &ToolDeps) -> Arc<dy
         ToolKind::Builtin(builtin) => builtin.build(deps),
         ToolKind::Http(spec) => {
             Arc::new(HttpTool::new(spec.clone(), deps.http.clone()).with_effect(effect))
+        }
+        ToolKind::Model(spec) => {
+            Arc::new(ModelTool::new(spec.clone(), deps.models.clone()).with_effect(effect))
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tools::ToolKind;
 use tools::builtin::{Builtin, LookupRow};
 use tools::http::{BodyTemplate, HeaderSource, HttpSpec};
@@ -14,26 +14,43 @@ use crate::bound::{RESPONSE_BYTES_MAX, TOOL_CONCURRENCY, TOOL_TIMEOUT_MS};
 use crate::parameters;
 use crate::raw::{RawBody, RawBodyForm, RawBodyWord, RawHeader, RawKind, RawTool};
 use crate::suggest::nearest;
-use crate::team::TeamTool;
+use crate::team::{Model, TeamTool};
 use tools::schema::check_parameters;
 
 /// Fields that only a tool of the kind `builtin` has.
-const BUILTIN_FIELDS: &[&str] = &["builtin", "rows"];
+pub(super) const BUILTIN_FIELDS: &[&str] = &["builtin", "rows"];
 
 /// Fields that only a tool of the kind `http` has.
-const HTTP_FIELDS: &[&str] =
-    &["method", "url", "query", "headers", "body", "effect", "response_bytes_max", "parameters"];
+pub(super) const HTTP_FIELDS: &[&str] =
+    &["method", "url", "query", "headers", "body", "response_bytes_max"];
+
+/// Fields that only a tool of the kind `model` has.
+const MODEL_FIELDS: &[&str] =
+    &["model", "instructions", "prompt", "output", "schema", "reply_tokens_max"];
+
+/// Fields that tools have whose calls the team file describes.
+const DESCRIBED_FIELDS: &[&str] = &["effect", "parameters"];
+
+/// The kinds of tools, as they stand in a team file.
+pub(super) const BUILTIN: &str = "`kind = \"builtin\"`";
+pub(super) const HTTP: &str = "`kind = \"http\"`";
+const MODEL: &str = "`kind = \"model\"`";
 
 /// The builtin that needs a table of answers.
 const LOOKUP: &str = "lookup";
 
 impl Compiler<'_> {
-    pub(super) fn tools(&mut self, raw: BTreeMap<String, RawTool>) -> BTreeMap<Name, TeamTool> {
+    pub(super) fn tools(
+        &mut self,
+        raw: BTreeMap<String, RawTool>,
+        models: &BTreeMap<Name, Model>,
+    ) -> BTreeMap<Name, TeamTool> {
         let named = self.named("tools", raw);
         let tools = named.into_iter().filter_map(|(name, raw)| {
             let tool = match raw.kind {
                 RawKind::Builtin => self.builtin(&name, raw),
                 RawKind::Http => self.http(&name, raw),
+                RawKind::Model => self.model_tool(&name, raw, models),
             }?;
             Some((name, tool))
         });
@@ -47,7 +64,9 @@ impl Compiler<'_> {
 
     fn builtin(&mut self, name: &Name, raw: RawTool) -> Option<TeamTool> {
         let path = ["tools", name.as_str()];
-        self.foreign_fields(&path, HTTP_FIELDS, "`kind = \"http\"`");
+        self.foreign_fields(&path, HTTP_FIELDS, HTTP);
+        self.foreign_fields(&path, MODEL_FIELDS, MODEL);
+        self.foreign_fields(&path, DESCRIBED_FIELDS, &format!("{HTTP} or {MODEL}"));
         let [table, own] = path;
         let word = raw.builtin.as_deref().unwrap_or(own);
         let builtin = if word == LOOKUP {
@@ -109,11 +128,13 @@ impl Compiler<'_> {
 
     fn http(&mut self, name: &Name, raw: RawTool) -> Option<TeamTool> {
         let path = ["tools", name.as_str()];
-        self.foreign_fields(&path, BUILTIN_FIELDS, "`kind = \"builtin\"`");
+        self.foreign_fields(&path, BUILTIN_FIELDS, BUILTIN);
+        self.foreign_fields(&path, MODEL_FIELDS, MODEL);
         let what = "what the tool does, for models";
         let description = self.needed(&path, "description", raw.description, what);
         let url = self.needed(&path, "url", raw.url, "the address, such as `https://host/{city}`");
-        let parameters = self.parameters(&path, &raw.parameters.unwrap_or_default());
+        let parameters =
+            self.object_schema(&path, "parameters", &raw.parameters.unwrap_or_default());
         let headers = raw.headers.unwrap_or_default().into_iter().filter_map(|(header, value)| {
             let value = self.header(&path, &header, value)?;
             Some((header, value))
@@ -147,20 +168,22 @@ impl Compiler<'_> {
         })
     }
 
-    fn parameters(
+    /// Returns the JSON Schema of an object, which may be written in the short form.
+    pub(super) fn object_schema(
         &mut self,
         path: &[&str; 2],
-        written: &serde_json::Map<String, Value>,
+        field: &str,
+        written: &Map<String, Value>,
     ) -> Option<Value> {
         let [table, own] = *path;
         match parameters::schema(written) {
             Ok(schema) => match check_parameters(&schema) {
                 Ok(()) => Some(schema),
                 Err(error) => {
-                    let message = format!("the parameters of `{own}` are no JSON Schema: {error}");
+                    let message = format!("`{field}` of `{own}` is no JSON Schema: {error}");
                     let help =
                         "write an object schema, or the short form `city = \"string: the city\"`";
-                    self.fault(&[table, own, "parameters"], message, help);
+                    self.fault(&[table, own, field], message, help);
                     None
                 }
             },
@@ -171,8 +194,8 @@ impl Compiler<'_> {
                         parameters::TYPES.join(", ")
                     );
                     self.fault(
-                        &[table, own, "parameters", &name],
-                        format!("parameter `{name}` has no type: {text}"),
+                        &[table, own, field, &name],
+                        format!("`{name}` of `{field}` has no type: {text}"),
                         help,
                     );
                 }
@@ -230,10 +253,10 @@ fn builtin_tool(name: &Name, builtin: Builtin) -> TeamTool {
     }
 }
 
-fn offer(spec: ToolSpec, effect: EffectClass, timeout_ms: u64) -> Offer {
+pub(super) fn offer(spec: ToolSpec, effect: EffectClass, timeout_ms: u64) -> Offer {
     Offer { spec, target: Target::Tool, effect, timeout_ms }
 }
 
-fn concurrency() -> u32 {
+pub(super) fn concurrency() -> u32 {
     u32::try_from(TOOL_CONCURRENCY.default).unwrap_or(u32::MAX)
 }

@@ -30,6 +30,7 @@ fn line() -> impl Strategy<Value = String> {
         "agents.a.limits",
         "tools.t.headers",
         "tools.t.parameters",
+        "tools.t.schema",
         "models.m.extra_body",
         "x",
         "\"\"",
@@ -66,6 +67,9 @@ fn line() -> impl Strategy<Value = String> {
         "description",
         "extra_body",
         "query",
+        "prompt",
+        "output",
+        "schema",
     ]);
     let value = prop::sample::select(vec![
         "1",
@@ -79,6 +83,9 @@ fn line() -> impl Strategy<Value = String> {
         "'m'",
         "'http'",
         "'builtin'",
+        "'model'",
+        "'json'",
+        "'{a}'",
         "'lookup'",
         "'scripted'",
         "'openai'",

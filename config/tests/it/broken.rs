@@ -9,7 +9,7 @@ use wire::ErrorCode;
 use super::arbitrary::lines;
 
 /// Nothing is wrong here; the cases below are added at line 7, inside of the agent's table.
-const FINE: &str = "[models.m]\nprovider = 'scripted'\nscript = 'm.jsonl'\n[agents.a]\ninstructions = 'Answer.'\nmodel = 'm'\n";
+pub(crate) const FINE: &str = "[models.m]\nprovider = 'scripted'\nscript = 'm.jsonl'\n[agents.a]\ninstructions = 'Answer.'\nmodel = 'm'\n";
 
 pub(crate) fn files(path: &Path) -> io::Result<String> {
     match path.to_str().unwrap() {
@@ -31,7 +31,7 @@ fn report(text: &str) -> Report {
 }
 
 /// Expects one fault: its line, and parts of its message and of its help.
-fn check(text: &str, line: usize, message: &str, help: &str) {
+pub(crate) fn check(text: &str, line: usize, message: &str, help: &str) {
     let report = report(text);
     let [fault] = report.faults() else { panic!("{text}\n{report}") };
     assert!(fault.message.contains(message), "{text}\n{fault}\nexpected: {message}");
@@ -266,13 +266,13 @@ fn one_fault_added_to_a_fine_file() {
         (
             "[tools.t]\nkind = 'http'\ndescription = 'd'\nurl = 'http://h/{c}'\n[tools.t.parameters]\nc = 'text'",
             12,
-            "parameter `c` has no type: \"text\"",
+            "`c` of `parameters` has no type: \"text\"",
             "one of string, integer",
         ),
         (
             "[tools.t]\nkind = 'http'\ndescription = 'd'\nurl = 'http://h'\nparameters = { type = 5 }",
             11,
-            "the parameters of `t` are no JSON Schema",
+            "`parameters` of `t` is no JSON Schema",
             "short form",
         ),
         (

@@ -5,6 +5,8 @@ mod arbitrary;
 #[cfg(test)]
 mod broken;
 #[cfg(test)]
+mod broken_model_tools;
+#[cfg(test)]
 mod meaning;
 #[cfg(test)]
 mod readme;

@@ -6,9 +6,10 @@ use config::Team;
 use config::team::{OpenAi, Provider};
 use serde_json::json;
 use tools::http::{BodyTemplate, HeaderSource, HttpSpec};
+use tools::model::{ModelOutput, ModelSpec};
 use tools::{SecretRef, ToolKind};
-use wire::EffectClass;
 use wire::plan::{Dialect, Limits, Target};
+use wire::{EffectClass, Name};
 
 fn team(text: &str) -> Team {
     let files = |path: &Path| Ok(format!("The text of {}.", path.display()));
@@ -83,6 +84,53 @@ required = ["text"]
 properties.text = { type = "string" }
 "#;
 
+const MODEL_TOOLS: &str = r#"
+[models.big]
+provider = "openai"
+base_url = "https://host/v1"
+model = "big-1"
+timeout_ms = 300_000
+
+[models.small]
+provider = "openai"
+base_url = "https://host/v1"
+model = "small-1"
+
+[agents.lead]
+instructions = "Lead."
+model = "big"
+tools = ["translate", "film", "sum"]
+
+[tools.translate]
+kind = "model"
+description = "Translates."
+model = "small"
+instructions = "You translate."
+prompt = "Translate into Simplified Chinese: {string}"
+parameters = { string = "string: the text" }
+
+[tools.film]
+kind = "model"
+description = "Names a film."
+model = "big"
+prompt = "Which film is it? {hints}"
+parameters = { hints = "string[]" }
+output = "json"
+schema = { title = "string", year = "integer?" }
+reply_tokens_max = 64
+
+[tools.sum]
+kind = "model"
+description = "Computes."
+model = "small"
+prompt = "Write as an expression: {task}"
+instructions = ""
+parameters = { task = "string" }
+output = "calculate"
+effect = "once"
+timeout_ms = 9000
+"#;
+
 #[test]
 fn models() {
     let team = team(CREW);
@@ -110,7 +158,7 @@ fn agents() {
     assert_eq!((team.name.as_str(), team.entry.as_str()), ("crew", "lead"));
     let (lead, writer) = (&team.agents["lead"], &team.agents["writer"]);
     assert_eq!(lead.instructions, "The text of folder/lead.md.");
-    assert_eq!(lead.thinker.as_ref().map(wire::Name::as_str), Some("big"));
+    assert_eq!(lead.thinker.as_ref().map(Name::as_str), Some("big"));
     assert_eq!((lead.actor.as_str(), lead.dialect), ("small", Dialect::Schema));
     assert_eq!((&writer.thinker, writer.actor.as_str()), (&None, "small"));
     let offered: Vec<_> = lead
@@ -187,6 +235,52 @@ fn http_tools() {
     assert_eq!((note.method.as_str(), note.response_bytes_max), ("POST", 10));
     let ToolKind::Builtin(now) = &team.tools["now"].kind else { panic!() };
     assert_eq!(*now, tools::builtin::Builtin::Now);
+}
+
+#[test]
+fn tools_that_are_questions_to_a_model() {
+    let team = team(MODEL_TOOLS);
+    let text = |text: &str| text.to_owned();
+    let translate = ModelSpec {
+        model: Name::new("small").unwrap(),
+        instructions: Some(text("You translate.")),
+        prompt: text("Translate into Simplified Chinese: {string}"),
+        output: ModelOutput::Text,
+        reply_tokens_max: 1024,
+    };
+    let short = json!({
+        "type": "object",
+        "properties": {"title": {"type": "string"}, "year": {"type": "integer"}},
+        "required": ["title"],
+        "additionalProperties": false,
+    });
+    let film = ModelSpec {
+        model: Name::new("big").unwrap(),
+        instructions: None,
+        prompt: text("Which film is it? {hints}"),
+        output: ModelOutput::Json { schema: short },
+        reply_tokens_max: 64,
+    };
+    let sum = ModelSpec {
+        prompt: text("Write as an expression: {task}"),
+        instructions: None,
+        output: ModelOutput::Calculate,
+        ..translate.clone()
+    };
+    for (name, spec, effect, timeout_ms) in [
+        ("translate", translate, EffectClass::Read, 120_000),
+        ("film", film, EffectClass::Read, 300_000),
+        ("sum", sum, EffectClass::Once, 9_000),
+    ] {
+        let tool = &team.tools[name];
+        assert_eq!(tool.kind, ToolKind::Model(spec), "{name}");
+        assert_eq!((tool.offer.effect, tool.offer.timeout_ms), (effect, timeout_ms), "{name}");
+        assert_eq!((tool.offer.target, tool.concurrency), (Target::Tool, 16), "{name}");
+    }
+    let offered: Vec<_> = team.agents["lead"].tools.iter().map(|offer| &offer.spec).collect();
+    assert_eq!(offered[0].description, "Translates.");
+    let parameters = &offered[0].parameters;
+    assert_eq!(parameters["properties"]["string"]["description"], "the text");
 }
 
 #[test]

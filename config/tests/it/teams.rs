@@ -77,6 +77,8 @@ fn the_schema_refuses_what_the_reader_refuses() {
         (json!({"tools": {"t": {"kind": "http", "body": "everything"}}}), false),
         (json!({"tools": {"t": {"kind": "http", "headers": {"A": {"env": "B"}}}}}), true),
         (json!({"tools": {"t": {"kind": "http", "headers": {"A": {"secret": "B"}}}}}), false),
+        (json!({"tools": {"t": {"kind": "model", "output": "json", "schema": {}}}}), true),
+        (json!({"tools": {"t": {"kind": "model", "output": "yaml"}}}), false),
         (json!({"limits": {"steps_max": 1001}}), false),
     ] {
         assert_eq!(validator.is_valid(&written), fine, "{written}");

@@ -8,6 +8,7 @@ mod feed;
 mod inbox;
 mod memory;
 mod model_actor;
+mod models;
 mod node;
 mod perform;
 mod plans;

@@ -59,7 +59,7 @@ pub(crate) struct Turn {
 }
 
 /// Why a request has no answer.
-enum Missed {
+pub(crate) enum Missed {
     /// Nobody took it, so nothing can have happened.
     NotDelivered(WireError),
     /// Someone may have taken it.
@@ -67,7 +67,7 @@ enum Missed {
 }
 
 impl Missed {
-    fn into_error(self) -> WireError {
+    pub(crate) fn into_error(self) -> WireError {
         match self {
             Self::NotDelivered(error) | Self::Unanswered(error) => error,
         }
@@ -222,7 +222,7 @@ pub(crate) async fn cancel_agent(context: &TeamContext, call: &CallKey) {
 ///
 /// It is made again only where it is certain that nobody took it, or where the answer says that
 /// nothing was begun.
-async fn request<T: DeserializeOwned>(
+pub(crate) async fn request<T: DeserializeOwned>(
     context: &TeamContext,
     subject: &str,
     headers: &Headers,

@@ -19,6 +19,7 @@ use crate::feed::QUEUE_GROUP;
 use crate::inbox::Inbox;
 use crate::memory::TeamMemory;
 use crate::model_actor::{ModelActor, ModelArgs};
+use crate::models::TeamModels;
 use crate::sessions::{SessionSupervisor, SessionsMsg};
 use crate::tool_actor::{ToolActor, ToolArgs};
 
@@ -80,7 +81,8 @@ impl Actor for TeamSupervisor {
     ) -> Result<TeamState, ActorProcessingErr> {
         let TeamArgs { context, http, unfinished, sessions: told, started } = args;
         let memory = Arc::new(TeamMemory::new(context.clone()));
-        let deps = ToolDeps { memory, http: http.clone() };
+        let models = Arc::new(TeamModels::new(context.clone()));
+        let deps = ToolDeps { memory, http: http.clone(), models };
         let (sessions, _) = SessionSupervisor::spawn_linked(
             None,
             SessionSupervisor,

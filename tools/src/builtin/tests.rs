@@ -9,13 +9,18 @@ use wire::{
 
 use super::{Builtin, LookupRow};
 use crate::memory::InMemory;
+use crate::model::PreparedModels;
 use crate::schema::check_parameters;
 use crate::tool::{ToolContext, ToolDeps, ToolKind, build};
 
 fn deps() -> ToolDeps {
     // Every test may come first; that another one did is no fault.
     let _installed = rustls::crypto::ring::default_provider().install_default();
-    ToolDeps { memory: Arc::new(InMemory::default()), http: crate::client::http_client().unwrap() }
+    ToolDeps {
+        memory: Arc::new(InMemory::default()),
+        http: crate::client::http_client().unwrap(),
+        models: Arc::new(PreparedModels::default()),
+    }
 }
 
 fn all() -> Vec<Builtin> {

@@ -3,7 +3,7 @@
 use reqwest::Url;
 use serde_json::{Map, Value};
 
-use super::template::{Template, encode};
+use crate::template::{Template, encode};
 
 /// The longest address, in bytes. Common servers refuse longer ones.
 pub const ADDRESS_BYTES_MAX: usize = 8 * 1024;

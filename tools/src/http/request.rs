@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 use wire::{CallOutcome, ErrorCode};
 
 use super::address::{ADDRESS_BYTES_MAX, Address};
-use super::template::{Template, present, to_text};
 use super::{BodyTemplate, HeaderSource, HttpSpec};
 use crate::argument::invalid;
 use crate::secret::SecretRef;
+use crate::template::{Template, to_text};
 use crate::tool::ToolContext;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -171,17 +171,8 @@ impl Blueprint {
                 Some((JSON, value.to_string()))
             }
             BodyTemplate::Text(text) => {
-                let mut arguments = arguments.clone();
-                let template = Template::parse(text);
-                for name in template.names() {
-                    if present(&arguments, name).is_none() {
-                        arguments.insert(name.to_owned(), Value::from(""));
-                    }
-                }
-                Some((
-                    "text/plain; charset=utf-8",
-                    template.fill_plain(&arguments).unwrap_or_default(),
-                ))
+                let text = Template::parse(text).fill_lenient(arguments);
+                Some(("text/plain; charset=utf-8", text))
             }
         }
     }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 /// A name consists of letters, digits, `_` and `-`; braces around anything else stand for
 /// themselves, so that JSON and queries can be written as they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Template {
+pub(crate) struct Template {
     parts: Vec<Part>,
 }
 
@@ -18,7 +18,7 @@ enum Part {
 }
 
 impl Template {
-    pub(super) fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let mut parts = Vec::new();
         let mut literal = String::new();
         let mut rest = text;
@@ -44,7 +44,7 @@ impl Template {
     }
 
     /// Returns the names of the arguments, in order.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| match part {
             Part::Argument(name) => Some(name.as_str()),
             Part::Text(_) => None,
@@ -52,7 +52,7 @@ impl Template {
     }
 
     /// Returns the name if the text is one argument and nothing else.
-    pub(super) fn whole(&self) -> Option<&str> {
+    pub(crate) fn whole(&self) -> Option<&str> {
         match self.parts.as_slice() {
             [Part::Argument(name)] => Some(name),
             _ => None,
@@ -60,7 +60,7 @@ impl Template {
     }
 
     /// Fills in the arguments as `write` writes them; the error names one that is absent or null.
-    pub(super) fn fill(
+    pub(crate) fn fill(
         &self,
         arguments: &Map<String, Value>,
         write: impl Fn(&str, &mut String),
@@ -79,23 +79,32 @@ impl Template {
     }
 
     /// Fills in the arguments as they are.
-    pub(super) fn fill_plain(&self, arguments: &Map<String, Value>) -> Result<String, &str> {
+    pub(crate) fn fill_plain(&self, arguments: &Map<String, Value>) -> Result<String, &str> {
         self.fill(arguments, |value, filled| filled.push_str(value))
+    }
+
+    /// Fills in the arguments as they are; one that is absent or null is nothing.
+    pub(crate) fn fill_lenient(&self, arguments: &Map<String, Value>) -> String {
+        let texts = self.parts.iter().map(|part| match part {
+            Part::Text(text) => text.clone(),
+            Part::Argument(name) => present(arguments, name).map(to_text).unwrap_or_default(),
+        });
+        texts.collect()
     }
 }
 
 /// Returns an argument that is there and not null.
-pub(super) fn present<'a>(arguments: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+pub(crate) fn present<'a>(arguments: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     arguments.get(name).filter(|value| !value.is_null())
 }
 
 /// Writes a value as it stands in a text: a string without quotes, all else as JSON.
-pub(super) fn to_text(value: &Value) -> String {
+pub(crate) fn to_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// Percent-encodes all but the characters that mean nothing in any part of a URL.
-pub(super) fn encode(value: &str, encoded: &mut String) {
+pub(crate) fn encode(value: &str, encoded: &mut String) {
     for byte in value.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
             encoded.push(char::from(byte));
@@ -140,6 +149,10 @@ mod tests {
             assert_eq!(template.fill_plain(arguments), filled.map(str::to_owned), "{text}");
         }
         assert_eq!(Template::parse("{null}").fill_plain(arguments), Err("null"));
+        assert_eq!(
+            Template::parse("{a}{none}-{null}{list}").fill_lenient(arguments),
+            "1-[1,\"x\"]"
+        );
         assert_eq!(Template::parse("{a}").whole(), Some("a"));
         assert_eq!(Template::parse("{a} ").whole(), None);
     }

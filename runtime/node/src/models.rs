@@ -1,0 +1,65 @@
+//! The models of a team, as its tools see them: asked on their subjects, like by an agent.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tools::{ModelQuestion, Models, ToolContext};
+use tracing::debug;
+use wire::chat::Head;
+use wire::{Headers, ModelReply, ModelRequest, ModelRole, WireError, header};
+
+use crate::clock;
+use crate::context::TeamContext;
+use crate::perform::{Missed, request};
+
+/// Models over the bus.
+pub(crate) struct TeamModels {
+    context: Arc<TeamContext>,
+}
+
+impl TeamModels {
+    pub(crate) fn new(context: Arc<TeamContext>) -> Self {
+        Self { context }
+    }
+
+    async fn turn(
+        &self,
+        call: &ToolContext,
+        question: ModelQuestion,
+    ) -> Result<ModelReply, WireError> {
+        let ModelQuestion { model, messages, response_schema, max_tokens, remaining } = question;
+        let subject = self.context.subjects.model(&self.context.team.name, &model);
+        let headers = Headers::new().with(header::TRACEPARENT, call.trace.to_string());
+        let deadline = clock::now().plus_ms(u64::try_from(remaining.as_millis()).unwrap_or(0));
+        let body = ModelRequest {
+            role: match response_schema {
+                Some(_) => ModelRole::Actor,
+                None => ModelRole::Thinker,
+            },
+            base: None,
+            head: Some(Arc::new(Head { response_schema, ..Head::default() })),
+            messages: messages.into_iter().map(Arc::new).collect(),
+            // The conversation ends with its first reply, so nothing of it is worth keeping.
+            keep: 0,
+            max_tokens: Some(max_tokens),
+            // What a tool writes on the way is no speech of the agent that observers follow.
+            observed: None,
+        };
+        let asked = request::<ModelReply>(&self.context, &subject, &headers, &body, deadline);
+        let reply = asked.await.map_err(Missed::into_error)?;
+        let (tool, usage) = (&call.tool, reply.usage);
+        debug!(%tool, %model, usage.input_tokens, usage.output_tokens, "model asked by a tool");
+        Ok(reply)
+    }
+}
+
+impl Models for TeamModels {
+    fn ask<'a>(
+        &'a self,
+        context: &'a ToolContext,
+        question: ModelQuestion,
+    ) -> BoxFuture<'a, Result<ModelReply, WireError>> {
+        self.turn(context, question).boxed()
+    }
+}

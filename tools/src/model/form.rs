@@ -1,0 +1,126 @@
+//! Turns the text of a reply into the result of a call.
+
+use jsonschema::Validator;
+use serde_json::Value;
+
+use super::ModelOutput;
+use crate::calculate::evaluate;
+use crate::schema;
+
+/// The marks around what some models think aloud before they answer.
+const THINKING: (&str, &str) = ("<think>", "</think>");
+
+/// What fences a block of code.
+const FENCE: &str = "```";
+
+/// The most faults of one reply that are told; more would not help to mend it.
+const FAULTS_MAX: usize = 8;
+
+/// The most characters of a reply, or of one fault of it, that an error repeats.
+const QUOTED_CHARS_MAX: usize = 300;
+
+/// How the replies of one tool are read.
+#[derive(Debug)]
+pub(super) enum ReplyForm {
+    Text,
+    Json(Box<Validator>),
+    Calculate,
+}
+
+impl ReplyForm {
+    /// Compiles what an output needs; the error says what is wrong with its schema.
+    pub(super) fn new(output: &ModelOutput) -> Result<Self, String> {
+        Ok(match output {
+            ModelOutput::Text => Self::Text,
+            ModelOutput::Json { schema } => Self::Json(Box::new(schema::compile(schema)?)),
+            ModelOutput::Calculate => Self::Calculate,
+        })
+    }
+
+    /// Reads a whole reply; the error goes on where "the reply of the model" leaves off.
+    pub(super) fn read(&self, content: &str) -> Result<Value, String> {
+        let text = spoken(content);
+        if text.is_empty() {
+            return Err("is empty".to_owned());
+        }
+        match self {
+            Self::Text => Ok(Value::from(text)),
+            Self::Json(validator) => json(validator, text),
+            Self::Calculate => {
+                let expression = unassigned(fenced(text).unwrap_or(text).trim());
+                let number = evaluate(expression).map_err(|error| {
+                    format!(
+                        "is no expression that can be computed: {error}: {}",
+                        quoted(expression)
+                    )
+                })?;
+                Ok(number.to_value())
+            }
+        }
+    }
+}
+
+fn json(validator: &Validator, text: &str) -> Result<Value, String> {
+    let value = serde_json::from_str::<Value>(text).or_else(|whole| match fenced(text) {
+        Some(block) => serde_json::from_str(block),
+        None => Err(whole),
+    });
+    let value = value.map_err(|error| format!("is not JSON: {error}: {}", quoted(text)))?;
+    let faults = validator.iter_errors(&value).take(FAULTS_MAX);
+    let faults: Vec<String> = faults.map(|error| beginning(&schema::at(&error))).collect();
+    if faults.is_empty() {
+        return Ok(value);
+    }
+    Err(format!("does not obey the schema: {}: {}", faults.join("; "), quoted(text)))
+}
+
+/// Returns what is said after the thinking; nothing if the thinking has no end.
+fn spoken(content: &str) -> &str {
+    let text = content.trim();
+    let (open, close) = THINKING;
+    let Some(rest) = text.strip_prefix(open) else { return text };
+    rest.split_once(close).map_or("", |(_, said)| said.trim())
+}
+
+/// Returns the inside of the first fenced block, without the word that names its language.
+///
+/// A block without an end reaches to the end of the text: a stop text may have taken its fence.
+fn fenced(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once(FENCE)?;
+    let block = rest.split_once(FENCE).map_or(rest, |(block, _)| block);
+    let language = |line: &str| {
+        let line = line.trim();
+        line.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '+' | '#'))
+            && !line.starts_with(|c: char| c.is_ascii_digit())
+    };
+    match block.split_once('\n') {
+        Some((first, code)) if language(first) && !code.trim().is_empty() => Some(code),
+        Some(_) | None => Some(block),
+    }
+}
+
+/// Returns the value of an assignment such as `result = 2 + 3`; any other text as it is.
+fn unassigned(text: &str) -> &str {
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    match text.split_once('=') {
+        Some((name, value)) if is_name(name.trim_end()) => value.trim_start(),
+        Some(_) | None => text,
+    }
+}
+
+/// Repeats a reply in an error.
+fn quoted(text: &str) -> String {
+    format!("{:?}", beginning(text))
+}
+
+/// Cuts a text that is too long to stand in an error.
+fn beginning(text: &str) -> String {
+    let mut beginning: String = text.chars().take(QUOTED_CHARS_MAX).collect();
+    if beginning.len() < text.len() {
+        beginning.push_str("..");
+    }
+    beginning
+}

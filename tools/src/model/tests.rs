@@ -1,0 +1,254 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use wire::{
+    CallKey, CallOutcome, EffectClass, ErrorCode, FinishReason, Message, ModelReply, Name, RunId,
+    SessionId, Timestamp, ToolReply, TraceContext, Usage, WireError,
+};
+
+use super::{ModelOutput, ModelSpec, ModelTool, PreparedModels};
+use crate::tool::{Tool, ToolContext};
+
+fn spec(output: ModelOutput) -> ModelSpec {
+    ModelSpec {
+        model: Name::new("small").unwrap(),
+        instructions: Some("You translate {carefully}.".to_owned()),
+        prompt: "Translate into {language}: {string}".to_owned(),
+        output,
+        reply_tokens_max: 1024,
+    }
+}
+
+fn reply(content: &str, finish: FinishReason) -> ModelReply {
+    ModelReply {
+        content: content.to_owned(),
+        calls: Vec::new(),
+        finish,
+        usage: Usage::default(),
+        provider: "prepared".to_owned(),
+        model: "small".to_owned(),
+        attempts: 1,
+    }
+}
+
+fn context() -> ToolContext {
+    let (team, run) = (Name::new("team").unwrap(), RunId::new("r").unwrap());
+    ToolContext {
+        call: CallKey::new("k").unwrap(),
+        tool: Name::new("translate").unwrap(),
+        agent: Name::new("lead").unwrap(),
+        session: SessionId::new("s").unwrap(),
+        trace: TraceContext::root(&team, &run),
+        team,
+        run,
+        now: Timestamp::from_micros(0),
+        remaining: Duration::from_secs(5),
+    }
+}
+
+async fn outcome(tool: &ModelTool, arguments: Value) -> CallOutcome {
+    match tool.call(&context(), &arguments).await {
+        ToolReply::Settled { outcome } => outcome,
+        other @ ToolReply::Suspended { .. } => panic!("{other:?}"),
+    }
+}
+
+fn person() -> Value {
+    json!({
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+        "required": ["name", "age"],
+    })
+}
+
+#[tokio::test]
+async fn the_question_is_made_of_the_arguments() {
+    for (output, arguments, prompt) in [
+        (
+            ModelOutput::Text,
+            json!({"string": "a {b} \"c\"", "language": "French"}),
+            "Translate into French: a {b} \"c\"",
+        ),
+        (ModelOutput::Calculate, json!({"string": [1, "x"]}), "Translate into : [1,\"x\"]"),
+        (
+            ModelOutput::Json { schema: person() },
+            json!({"string": {"a": null}, "language": null}),
+            "Translate into : {\"a\":null}",
+        ),
+    ] {
+        let models = Arc::new(PreparedModels::default());
+        let tool = ModelTool::new(spec(output.clone()), models.clone());
+        drop(outcome(&tool, arguments).await);
+        let asked = models.asked();
+        let [question] = asked.as_slice() else { panic!("{asked:?}") };
+        let system = "You translate {carefully}.".to_owned();
+        assert_eq!(
+            question.messages,
+            [Message::System { content: system }, Message::User { content: prompt.to_owned() }]
+        );
+        assert_eq!((question.model.as_str(), question.max_tokens), ("small", 1024));
+        assert!(question.remaining < context().remaining, "{question:?}");
+        let schema = question.response_schema.as_ref().map(|it| (it.name.as_str(), &it.schema));
+        match &output {
+            ModelOutput::Json { schema: given } => assert_eq!(schema, Some(("translate", given))),
+            ModelOutput::Text | ModelOutput::Calculate => assert_eq!(schema, None),
+        }
+    }
+}
+
+#[tokio::test]
+async fn replies_become_results() {
+    let text = || ModelOutput::Text;
+    let calculate = || ModelOutput::Calculate;
+    let person = || ModelOutput::Json { schema: person() };
+    let ada = json!({"name": "Ada", "age": 36});
+    for (output, content, expected) in [
+        (text(), " 你好 \n", json!("你好")),
+        (text(), "```\ncode\n```", json!("```\ncode\n```")),
+        (text(), "<think>Hm.\n2?</think>\n\n4", json!("4")),
+        (text(), "a <think>b</think>", json!("a <think>b</think>")),
+        (person(), r#"{"name": "Ada", "age": 36}"#, ada.clone()),
+        (person(), "Here it is:\n```json\n{\"name\":\"Ada\",\"age\":36}\n```\nDone.", ada.clone()),
+        (person(), "```{\"name\":\"Ada\",\"age\":36}```", ada),
+        (
+            person(),
+            r#"{"name": "```json\n{}\n```", "age": 1}"#,
+            json!({"name": "```json\n{}\n```", "age": 1}),
+        ),
+        (calculate(), "2 + 3", json!(5)),
+        (calculate(), "result = 2 ** 10", json!(1024)),
+        (calculate(), "Of course!\n```python\nresult = 25 ** 0\n```\n```\n7\n```", json!(1)),
+        (calculate(), "```\nround(25^0.24, 5)\n```", json!(2.16524)),
+        (calculate(), "```12 * 34```", json!(408)),
+        (calculate(), "```\npi * 0\n", json!(0)),
+        (calculate(), "```pi\n```", json!(std::f64::consts::PI)),
+        (calculate(), "<think>```\n1\n```</think>result=2", json!(2)),
+    ] {
+        let models = Arc::new(PreparedModels::default());
+        models.prepare(Ok(reply(content, FinishReason::Stop)));
+        let tool = ModelTool::new(spec(output), models);
+        let outcome = outcome(&tool, json!({"string": "x"})).await;
+        assert_eq!(outcome, CallOutcome::Ok { output: expected }, "{content}");
+    }
+}
+
+#[tokio::test]
+async fn replies_that_are_not_what_was_promised_are_errors() {
+    use FinishReason::{ContentFilter, Length, Stop};
+    let text = || ModelOutput::Text;
+    let calculate = || ModelOutput::Calculate;
+    let person = || ModelOutput::Json { schema: person() };
+    for (output, content, finish, part) in [
+        (text(), "4", Length, "was cut after 1024 tokens"),
+        (calculate(), "2 + 3", Length, "was cut after 1024 tokens"),
+        (person(), r#"{"name": "Ada", "age": 36}"#, Length, "was cut after 1024 tokens"),
+        (text(), "4", ContentFilter, "was withheld"),
+        (text(), " \n", Stop, "is empty"),
+        (text(), "<think>I do not know", Stop, "is empty"),
+        (text(), "<think>I do not know</think> ", Stop, "is empty"),
+        (person(), "Ada is 36.", Stop, "is not JSON: expected value at line 1 column 1: \"Ada"),
+        (person(), "```json\n{\"name\":\n```", Stop, "is not JSON"),
+        (person(), r#"{"name": 5, "age": "x"}"#, Stop, "/age: "),
+        (person(), r#"{"name": 5, "age": "x"}"#, Stop, "/name: "),
+        (person(), "[]", Stop, "does not obey the schema"),
+        (calculate(), "import os", Stop, "no expression that can be computed: "),
+        (
+            calculate(),
+            "```python\nimport math\nresult = 2\n```",
+            Stop,
+            "character 20: unexpected '='",
+        ),
+        (calculate(), "result = 1 / 0", Stop, "zero"),
+        (calculate(), "result == 1", Stop, "no expression"),
+        (calculate(), "The result is 4.", Stop, "\"The result is 4.\""),
+    ] {
+        let models = Arc::new(PreparedModels::default());
+        models.prepare(Ok(reply(content, finish)));
+        let tool = ModelTool::new(spec(output), models);
+        let outcome = outcome(&tool, json!({"string": "x"})).await;
+        let CallOutcome::Error { error } = outcome else { panic!("{content}: {outcome:?}") };
+        assert_eq!(error.code, ErrorCode::ReplyUnusable, "{content}");
+        assert!(error.message.starts_with("the reply of model small "), "{error}");
+        assert!(error.message.contains(part), "{content}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_stays_short() {
+    let models = Arc::new(PreparedModels::default());
+    models.prepare(Ok(reply(&"[".repeat(100_000), FinishReason::Stop)));
+    let long = json!({"name": "x".repeat(100_000)}).to_string();
+    models.prepare(Ok(reply(&format!("[{long}]"), FinishReason::Stop)));
+    let tool = ModelTool::new(spec(ModelOutput::Json { schema: person() }), models);
+    for _reply in 0..2 {
+        let outcome = outcome(&tool, json!({})).await;
+        assert!(matches!(outcome, CallOutcome::Error { .. }), "{outcome:?}");
+        assert!(outcome.to_text().len() < 2000, "{outcome:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_without_an_answer_is_an_error_or_unknown() {
+    let refused = WireError::new(ErrorCode::Overloaded, "model small: full").retry_after(7);
+    let late = WireError::new(ErrorCode::DeadlineExceeded, "model small: no reply in 9 ms");
+    for (effect, answer, expected) in [
+        (EffectClass::Read, Some(&refused), Ok(refused.clone())),
+        (EffectClass::Once, Some(&refused), Ok(refused.clone())),
+        (EffectClass::Read, Some(&late), Ok(late.clone())),
+        (EffectClass::Once, Some(&late), Err("no reply in 9 ms; the model may have been asked")),
+        (
+            EffectClass::Idempotent,
+            None,
+            Ok(WireError::new(ErrorCode::ToolTimeout, "model small did not answer within 4900 ms")),
+        ),
+        (EffectClass::Once, None, Err("within 4900 ms; the model may have been asked")),
+    ] {
+        let models = Arc::new(PreparedModels::default());
+        match answer {
+            Some(error) => models.prepare(Err(error.clone())),
+            None => models.prepare_silence(),
+        }
+        let tool = ModelTool::new(spec(ModelOutput::Text), models).with_effect(effect);
+        match (outcome(&tool, json!({})).await, expected) {
+            (CallOutcome::Error { error }, Ok(expected)) => assert_eq!(error, expected),
+            (CallOutcome::Unknown { note }, Err(part)) => assert!(note.contains(part), "{note}"),
+            (outcome, expected) => panic!("{outcome:?}, expected {expected:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_schema_that_does_not_compile_is_told_and_nobody_is_asked() {
+    let models = Arc::new(PreparedModels::default());
+    let schema = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/none"}}});
+    let tool = ModelTool::new(spec(ModelOutput::Json { schema }), models.clone());
+    let outcome = outcome(&tool, json!({})).await;
+    let CallOutcome::Error { error } = outcome else { panic!("{outcome:?}") };
+    assert_eq!(error.code, ErrorCode::ToolUnavailable, "{error}");
+    assert_eq!(models.asked(), []);
+}
+
+#[test]
+fn texts_are_checked_against_the_parameters() {
+    let both = json!({"properties": {"string": {}, "language": {}}});
+    for (instructions, parameters, faults) in [
+        (None, both.clone(), &[][..]),
+        (Some("Be {kind}."), both.clone(), &[]),
+        (Some("Speak {language}."), both, &["{language} stands in the instructions"]),
+        (None, json!({"properties": {"string": {}}}), &["{language} stands for a parameter"]),
+        (None, json!({}), &["{language} stands for", "{string} stands for"]),
+        (
+            None,
+            json!({"properties": {"string": {}, "language": {}, "tone": {}}}),
+            &["parameter \"tone\" appears nowhere in the prompt"],
+        ),
+    ] {
+        let instructions = instructions.map(str::to_owned);
+        let found = ModelSpec { instructions, ..spec(ModelOutput::Text) }.check(&parameters);
+        assert_eq!(found.len(), faults.len(), "{found:?}");
+        for (found, part) in found.iter().zip(faults) {
+            assert!(found.contains(part), "{found}");
+        }
+    }
+}

@@ -42,7 +42,7 @@ impl Ledger {
         }
         if rng.percent(10) {
             let outcome = CallOutcome::error(ErrorCode::ToolFailed, "nothing was done");
-            return ToolReply::Settled { outcome };
+            return ToolReply::settled(outcome);
         }
         let serial = self.hits.len();
         let hit = self.hits.entry(call.call.clone()).or_insert_with(|| Hit {
@@ -60,6 +60,6 @@ impl Ledger {
             EffectClass::Idempotent => hit.effects = 1,
             EffectClass::Once => hit.effects += 1,
         }
-        ToolReply::Settled { outcome: hit.outcome.clone() }
+        ToolReply::settled(hit.outcome.clone())
     }
 }

@@ -234,8 +234,8 @@ impl World {
             Message::ToolReplied { session, call, reply } => {
                 self.end_wait(&session, &call);
                 let input = match reply {
-                    ToolReply::Settled { outcome } => {
-                        Input::CallSettled { call, outcome, usage: wire::Usage::default() }
+                    ToolReply::Settled { outcome, usage } => {
+                        Input::CallSettled { call, outcome, usage }
                     }
                     ToolReply::Suspended { question } => Input::CallSuspended { call, question },
                 };

@@ -200,6 +200,6 @@ impl Tool for HttpTool {
         context: &'a ToolContext,
         arguments: &'a Value,
     ) -> BoxFuture<'a, ToolReply> {
-        Box::pin(async { ToolReply::Settled { outcome: self.exchange(context, arguments).await } })
+        Box::pin(async { ToolReply::settled(self.exchange(context, arguments).await) })
     }
 }

@@ -123,19 +123,22 @@ impl ModelTool {
         self
     }
 
-    async fn ask(&self, context: &ToolContext, arguments: &Value) -> CallOutcome {
+    async fn ask(&self, context: &ToolContext, arguments: &Value) -> ToolReply {
         let form = match &self.form {
             Ok(form) => form,
             Err(fault) => {
                 let message = format!("the schema of the tool's output does not compile: {fault}");
-                return CallOutcome::error(ErrorCode::ToolUnavailable, message);
+                return ToolReply::settled(CallOutcome::error(ErrorCode::ToolUnavailable, message));
             }
         };
         let margin = ANSWER_MARGIN.min(context.remaining / 10);
         let remaining = context.remaining.saturating_sub(margin);
         let question = self.question(context, arguments, remaining);
-        match timeout(remaining, self.models.ask(context, question)).await {
-            Ok(Ok(reply)) => self.outcome(form, &reply),
+        let outcome = match timeout(remaining, self.models.ask(context, question)).await {
+            Ok(Ok(reply)) => {
+                let outcome = self.outcome(form, &reply);
+                return ToolReply::Settled { outcome, usage: reply.usage };
+            }
             Ok(Err(error)) if error.code == ErrorCode::DeadlineExceeded => self.lost(error),
             Ok(Err(error)) => CallOutcome::Error { error },
             Err(_) => {
@@ -143,7 +146,8 @@ impl ModelTool {
                 let message = format!("model {model} did not answer within {limit} ms");
                 self.lost(WireError::new(ErrorCode::ToolTimeout, message))
             }
-        }
+        };
+        ToolReply::settled(outcome)
     }
 
     fn question(
@@ -207,6 +211,6 @@ impl Tool for ModelTool {
         context: &'a ToolContext,
         arguments: &'a Value,
     ) -> BoxFuture<'a, ToolReply> {
-        Box::pin(async { ToolReply::Settled { outcome: self.ask(context, arguments).await } })
+        Box::pin(self.ask(context, arguments))
     }
 }

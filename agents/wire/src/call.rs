@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::chat::Usage;
 use crate::error::{ErrorCode, WireError};
 use crate::id::{CallKey, Name, RunId, SessionId};
 
@@ -55,12 +56,22 @@ pub enum ToolReply {
     Settled {
         /// How it ended.
         outcome: CallOutcome,
+        /// Tokens that the tool used, if it asked a model.
+        #[serde(default, skip_serializing_if = "Usage::is_none")]
+        usage: Usage,
     },
     /// A person has to answer first; the outcome is given to the run later.
     Suspended {
         /// What the person is asked.
         question: String,
     },
+}
+
+impl ToolReply {
+    /// Makes the reply of a tool that is done and used no model.
+    pub fn settled(outcome: CallOutcome) -> Self {
+        Self::Settled { outcome, usage: Usage::default() }
+    }
 }
 
 /// How a call ended. Every call gets exactly one.

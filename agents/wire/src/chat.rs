@@ -109,6 +109,11 @@ impl Usage {
         self.input_tokens.saturating_add(self.output_tokens)
     }
 
+    /// Tells whether nothing was used.
+    pub const fn is_none(&self) -> bool {
+        self.input_tokens == 0 && self.output_tokens == 0
+    }
+
     /// Adds another count to this one.
     pub const fn add(&mut self, other: Self) {
         self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);

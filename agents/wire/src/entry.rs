@@ -72,7 +72,7 @@ pub enum Input {
         call: CallKey,
         /// How.
         outcome: CallOutcome,
-        /// Tokens that it used, if it was a run of another agent.
+        /// Tokens that it used: those of a called agent's run, or of the models that a tool asked.
         #[serde(default)]
         usage: Usage,
     },

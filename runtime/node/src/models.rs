@@ -5,7 +5,6 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tools::{ModelQuestion, Models, ToolContext};
-use tracing::debug;
 use wire::chat::Head;
 use wire::{Headers, ModelReply, ModelRequest, ModelRole, WireError, header};
 
@@ -47,10 +46,7 @@ impl TeamModels {
             observed: None,
         };
         let asked = request::<ModelReply>(&self.context, &subject, &headers, &body, deadline);
-        let reply = asked.await.map_err(Missed::into_error)?;
-        let (tool, usage) = (&call.tool, reply.usage);
-        debug!(%tool, %model, usage.input_tokens, usage.output_tokens, "model asked by a tool");
-        Ok(reply)
+        asked.await.map_err(Missed::into_error)
     }
 }
 

@@ -149,7 +149,7 @@ pub(crate) async fn call_tool(
         }
         Err(missed) => CallOutcome::Error { error: missed.into_error() },
     };
-    ToolReply::Settled { outcome }
+    ToolReply::settled(outcome)
 }
 
 /// Asks another agent. Its run goes under the call's key, so asking again begins nothing new.
@@ -366,7 +366,8 @@ mod tests {
             let subject = context.subjects.tool(&context.team.name, &Name::new(&name).unwrap());
             let _tool = answer_on(&context, &subject, answer.clone()).await;
             let call = call(&context, &name, Target::Tool, effect);
-            let ToolReply::Settled { outcome } = call_tool(&context, &session, &call).await else {
+            let ToolReply::Settled { outcome, .. } = call_tool(&context, &session, &call).await
+            else {
                 panic!("{answer} settles the call");
             };
             assert_eq!(outcome.as_str(), expected, "{answer} of a tool that is {effect:?}");

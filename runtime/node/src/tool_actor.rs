@@ -148,7 +148,7 @@ impl Served {
         };
         let Ok(reply) = timeout_at(end, self.args.tool.call(&context, &request.arguments)).await
         else {
-            return Ok(ToolReply::Settled { outcome: self.timed_out(remaining) });
+            return Ok(ToolReply::settled(self.timed_out(remaining)));
         };
         Ok(reply)
     }

@@ -12,7 +12,7 @@ pub(super) struct Calculate;
 
 impl Tool for Calculate {
     fn call<'a>(&'a self, _: &'a ToolContext, arguments: &'a Value) -> BoxFuture<'a, ToolReply> {
-        Box::pin(async { ToolReply::Settled { outcome: calculate(arguments) } })
+        Box::pin(async { ToolReply::settled(calculate(arguments)) })
     }
 }
 

@@ -16,7 +16,7 @@ impl Tool for Now {
         context: &'a ToolContext,
         arguments: &'a Value,
     ) -> BoxFuture<'a, ToolReply> {
-        Box::pin(async { ToolReply::Settled { outcome: tell(context.now, arguments) } })
+        Box::pin(async { ToolReply::settled(tell(context.now, arguments)) })
     }
 }
 

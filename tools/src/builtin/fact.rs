@@ -65,7 +65,7 @@ impl Tool for Forget {
 
 fn settled(result: Result<Value, CallOutcome>) -> ToolReply {
     let outcome = result.map_or_else(|outcome| outcome, |output| CallOutcome::Ok { output });
-    ToolReply::Settled { outcome }
+    ToolReply::settled(outcome)
 }
 
 fn failed(error: wire::WireError) -> CallOutcome {

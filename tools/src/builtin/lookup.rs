@@ -37,7 +37,7 @@ impl Tool for Lookup {
                 |outcome| outcome,
                 |query| CallOutcome::text(self.find(query).unwrap_or("nothing found")),
             );
-            ToolReply::Settled { outcome }
+            ToolReply::settled(outcome)
         })
     }
 }

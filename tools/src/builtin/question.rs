@@ -15,7 +15,7 @@ impl Tool for AskUser {
         Box::pin(async {
             match argument::text(arguments, "question", TEXT_BYTES_MAX) {
                 Ok(question) => ToolReply::Suspended { question: question.to_owned() },
-                Err(outcome) => ToolReply::Settled { outcome },
+                Err(outcome) => ToolReply::settled(outcome),
             }
         })
     }

@@ -50,7 +50,7 @@ async fn reply(deps: &ToolDeps, name: &str, key: &str, at: u64, arguments: Value
 
 async fn output(deps: &ToolDeps, name: &str, key: &str, at: u64, arguments: Value) -> Value {
     match reply(deps, name, key, at, arguments).await {
-        ToolReply::Settled { outcome: CallOutcome::Ok { output } } => output,
+        ToolReply::Settled { outcome: CallOutcome::Ok { output }, .. } => output,
         other => panic!("{name}: {other:?}"),
     }
 }
@@ -149,7 +149,7 @@ async fn arguments_that_cannot_be_used_are_named() {
         ("lookup", json!({}), InvalidArguments, "\"query\" has to be a text"),
     ] {
         match reply(&deps, name, "k", 1, arguments).await {
-            ToolReply::Settled { outcome: CallOutcome::Error { error } } => {
+            ToolReply::Settled { outcome: CallOutcome::Error { error }, .. } => {
                 assert_eq!(error.code, code, "{name}: {error}");
                 assert!(error.message.contains(part), "{name}: {error}");
             }

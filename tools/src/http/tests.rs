@@ -114,7 +114,7 @@ fn tool(spec: HttpSpec) -> HttpTool {
 
 async fn call_within(tool: &HttpTool, arguments: Value, time: Duration) -> CallOutcome {
     match tool.call(&context(time), &arguments).await {
-        ToolReply::Settled { outcome } => outcome,
+        ToolReply::Settled { outcome, .. } => outcome,
         ToolReply::Suspended { question } => panic!("suspended: {question}"),
     }
 }

@@ -49,7 +49,7 @@ fn context() -> ToolContext {
 
 async fn outcome(tool: &ModelTool, arguments: Value) -> CallOutcome {
     match tool.call(&context(), &arguments).await {
-        ToolReply::Settled { outcome } => outcome,
+        ToolReply::Settled { outcome, .. } => outcome,
         other @ ToolReply::Suspended { .. } => panic!("{other:?}"),
     }
 }

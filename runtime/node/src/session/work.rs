@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use wire::chat::Observed;
 use wire::entry::{Input, ModelReplied};
 use wire::plan::Target;
-use wire::{CallKey, RunId, ToolReply, Usage};
+use wire::{CallKey, RunId, ToolReply};
 
 use super::{SessionMsg, SessionState};
 use crate::clock;
@@ -94,8 +94,8 @@ impl SessionState {
                     Input::CallSettled { call: key, outcome, usage }
                 }
                 Target::Tool => match perform::call_tool(&context, &session, &call).await {
-                    ToolReply::Settled { outcome } => {
-                        Input::CallSettled { call: key, outcome, usage: Usage::default() }
+                    ToolReply::Settled { outcome, usage } => {
+                        Input::CallSettled { call: key, outcome, usage }
                     }
                     ToolReply::Suspended { question } => {
                         Input::CallSuspended { call: key, question }

@@ -355,7 +355,7 @@ fn make_nullable(schema: &mut Value) {
     }
     match keywords.get_mut("type") {
         Some(Value::String(name)) if name != "null" => {
-            let types = json!([name, null]);
+            let types = json!([name, "null"]);
             keywords.insert("type".to_owned(), types);
         }
         Some(Value::Array(names)) if !names.contains(&null) => names.push(null),

@@ -21,6 +21,9 @@ mod tests;
 /// more, a script of long results could not be loaded.
 const END_CHARS_MAX: usize = 1000;
 
+/// Times that JSON in JSON may hold a secret, which is written otherwise in each.
+const NESTED_MAX: usize = 3;
+
 /// What stands in place of a secret.
 const BLOTTED: &str = "***";
 
@@ -119,16 +122,18 @@ impl Recorder {
         format!(r"(?s)\A{}\z", parts.join(".*"))
     }
 
-    /// Puts something in place of every secret, as it is and as JSON writes it.
+    /// Puts something in place of every secret, as it is and as JSON writes it, in arguments that
+    /// hold JSON too.
     fn blotted(&self, text: &str, instead: &str) -> String {
         let mut text = text.to_owned();
         for secret in &self.secrets {
-            let secret = secret.expose_secret();
-            let written = serde_json::to_string(secret).unwrap_or_default();
-            for form in [secret, written.trim_matches('"')] {
-                if !form.is_empty() && text.contains(form) {
-                    text = text.replace(form, instead);
+            let mut form = secret.expose_secret().to_owned();
+            for _ in 0..=NESTED_MAX {
+                if !form.is_empty() && text.contains(&form) {
+                    text = text.replace(&form, instead);
                 }
+                let written = Value::from(form).to_string();
+                form = written.get(1..written.len() - 1).unwrap_or_default().to_owned();
             }
         }
         match key_forms() {

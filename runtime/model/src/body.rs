@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use wire::chat::Head;
-use wire::{Message, ToolCall};
+use wire::{Message, ToolCall, ToolSpec};
 
 /// The body of a request.
 #[derive(Clone, Debug, Default)]
@@ -59,7 +59,8 @@ pub(crate) fn tokens_max(run: Option<u64>, own: Option<u64>) -> Option<u64> {
 }
 
 /// Returns a tool in the form that most protocols share.
-pub(crate) fn function_tool(name: &str, description: &str, parameters: Value) -> Value {
+pub(crate) fn function_tool(tool: &ToolSpec) -> Value {
+    let ToolSpec { name, description, parameters } = tool;
     let function = json!({"name": name, "description": description, "parameters": parameters});
     json!({"type": "function", "function": function})
 }

@@ -40,7 +40,7 @@ impl LlamaCppProtocol {
             Constrain::JsonSchema => {
                 let form = self.lowerer.lower(&schema.schema).schema;
                 if self.is_chat() {
-                    let format = openai::response_format(schema.name.as_str(), form, true);
+                    let format = openai::response_format(schema.name.as_str(), &form, true);
                     body.set("response_format", format);
                 } else {
                     body.set("json_schema", form);
@@ -68,10 +68,7 @@ impl Protocol for LlamaCppProtocol {
         if self.is_chat() {
             body.set("model", server.model.as_str());
             body.set("messages", openai::messages(conversation, *merge_adjacent));
-            let tool = |tool: &wire::ToolSpec| {
-                function_tool(tool.name.as_str(), &tool.description, tool.parameters.clone())
-            };
-            body.set_list("tools", head.tools.iter().map(tool).collect());
+            body.set_list("tools", head.tools.iter().map(function_tool).collect());
             body.set_some("max_tokens", tokens_max);
         } else {
             if !head.tools.is_empty() {

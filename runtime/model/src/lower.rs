@@ -1,7 +1,8 @@
 //! Puts schemas into the forms that providers take.
 //!
-//! What a provider does not know is left out, and the whole schema is held against the reply
-//! elsewhere; so lowering may only ever allow more than the schema does.
+//! What a provider does not know is left out, and what it cannot say is narrowed: an object takes
+//! no properties without a name, an optional one may be null. The whole schema is held against the
+//! reply elsewhere.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -184,18 +185,15 @@ impl Lowering {
         }
         for union in ["oneOf", "anyOf"] {
             let Some(Value::Array(alternatives)) = keywords.get(union) else { continue };
-            match distributed(&keywords, alternatives) {
-                Some(alternatives) => {
-                    let kept = ["$defs", "definitions", "title", "description"];
-                    keywords.retain(|name, _| kept.contains(&name.as_str()));
-                    keywords.insert(union.to_owned(), alternatives.into());
-                    return keywords;
-                }
-                None => {
-                    keywords.shift_remove(union);
-                    self.drop(union);
-                }
-            }
+            let Some(alternatives) = distributed(&keywords, alternatives) else {
+                keywords.shift_remove(union);
+                self.drop(union);
+                continue;
+            };
+            let kept = ["$defs", "definitions", "title", "description"];
+            keywords.retain(|name, _| kept.contains(&name.as_str()));
+            keywords.insert(union.to_owned(), alternatives.into());
+            return keywords;
         }
         keywords
     }

@@ -50,10 +50,7 @@ impl Protocol for OllamaProtocol {
         body.set("model", server.model.as_str());
         let messages = conversation.messages.iter().map(|message| chat_message(message));
         body.set("messages", messages.collect::<Vec<Value>>());
-        let tool = |tool: &wire::ToolSpec| {
-            function_tool(tool.name.as_str(), &tool.description, tool.parameters.clone())
-        };
-        body.set_list("tools", head.tools.iter().map(tool).collect());
+        body.set_list("tools", head.tools.iter().map(function_tool).collect());
         if let Some(schema) = &head.response_schema {
             body.set("format", self.lowerer.lower(&schema.schema).schema);
         }

@@ -50,10 +50,7 @@ impl Protocol for OpenAiProtocol {
         let mut body = Body::default();
         body.set("model", server.model.as_str());
         body.set("messages", messages(conversation, *merge_adjacent));
-        let tool = |tool: &wire::ToolSpec| {
-            function_tool(tool.name.as_str(), &tool.description, tool.parameters.clone())
-        };
-        body.set_list("tools", head.tools.iter().map(tool).collect());
+        body.set_list("tools", head.tools.iter().map(function_tool).collect());
         if let Some(schema) = &head.response_schema {
             let form = if *strict {
                 let lowered = self.lowerer.lower(&schema.schema);
@@ -62,7 +59,7 @@ impl Protocol for OpenAiProtocol {
             } else {
                 schema.schema.clone()
             };
-            body.set("response_format", response_format(schema.name.as_str(), form, *strict));
+            body.set("response_format", response_format(schema.name.as_str(), &form, *strict));
         }
         body.set_some("max_tokens", conversation.max_tokens);
         body.set_some("temperature", server.temperature);
@@ -119,7 +116,7 @@ fn chat_call(call: &ToolCall) -> Value {
 }
 
 /// Writes how the reply has to look.
-pub(crate) fn response_format(name: &str, schema: Value, strict: bool) -> Value {
+pub(crate) fn response_format(name: &str, schema: &Value, strict: bool) -> Value {
     let json_schema = json!({"name": name, "schema": schema, "strict": strict});
     json!({"type": "json_schema", "json_schema": json_schema})
 }

@@ -132,8 +132,7 @@ impl Recorder {
                 if !form.is_empty() && text.contains(&form) {
                     text = text.replace(&form, instead);
                 }
-                let written = Value::from(form).to_string();
-                form = written.get(1..written.len() - 1).unwrap_or_default().to_owned();
+                form = escaped(form);
             }
         }
         match key_forms() {
@@ -141,6 +140,14 @@ impl Recorder {
             None => text,
         }
     }
+}
+
+/// Returns a text as JSON writes it, without the quotes around it.
+fn escaped(text: String) -> String {
+    let mut written = Value::from(text).to_string();
+    written.pop();
+    written.drain(..1);
+    written
 }
 
 fn key_forms() -> Option<&'static Regex> {

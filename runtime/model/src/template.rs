@@ -1,5 +1,6 @@
 //! Turns messages into the one text that a model was trained on.
 
+use std::mem;
 use std::sync::Arc;
 
 use config::team::Template;
@@ -89,10 +90,12 @@ fn text(message: &Message) -> String {
 /// Breaks the words that would end a message before its end: the server takes them for its own,
 /// wherever they stand.
 fn defused(mut text: String, marks: &[&str]) -> String {
-    for mark in marks.iter().filter(|mark| text.contains(**mark)).copied().collect::<Vec<_>>() {
-        let mut broken = mark.to_owned();
-        broken.insert(1, ' ');
-        text = text.replace(mark, &broken);
+    for mark in marks {
+        if text.contains(mark) {
+            let mut broken = (*mark).to_owned();
+            broken.insert(1, ' ');
+            text = text.replace(mark, &broken);
+        }
     }
     text
 }
@@ -105,11 +108,11 @@ fn llama_2(script: &Script) -> String {
     let mut prompt = String::new();
     for turn in with_user_first(&script.turns) {
         let text = turn.text.trim();
-        prompt += &if turn.is_user {
-            format!("<s>[INST] {}{text} [/INST]", std::mem::take(&mut system))
+        if turn.is_user {
+            prompt.extend(["<s>[INST] ", &mem::take(&mut system), text, " [/INST]"]);
         } else {
-            format!(" {text} </s>")
-        };
+            prompt.extend([" ", text, " </s>"]);
+        }
     }
     prompt
 }
@@ -122,28 +125,28 @@ fn mistral(script: &Script) -> String {
     let mut prompt = "<s>".to_owned();
     for turn in with_user_first(&script.turns) {
         let text = turn.text.trim();
-        prompt += &if turn.is_user {
-            format!("[INST] {}{text} [/INST]", std::mem::take(&mut system))
+        if turn.is_user {
+            prompt.extend(["[INST] ", &mem::take(&mut system), text, " [/INST]"]);
         } else {
-            format!("{text}</s> ")
-        };
+            prompt.extend([text, "</s> "]);
+        }
     }
     prompt
 }
 
 fn llama_3(script: &Script) -> String {
-    let header = |role: &str| format!("<|start_header_id|>{role}<|end_header_id|>\n\n");
     let mut prompt = "<|begin_of_text|>".to_owned();
     for (role, text) in roles(script) {
-        prompt += &format!("{}{}<|eot_id|>", header(role), text.trim());
+        let header = ["<|start_header_id|>", role, "<|end_header_id|>\n\n"];
+        prompt.extend(header.into_iter().chain([text.trim(), "<|eot_id|>"]));
     }
-    prompt + &header("assistant")
+    prompt + "<|start_header_id|>assistant<|end_header_id|>\n\n"
 }
 
 fn chat_ml(script: &Script) -> String {
     let mut prompt = String::new();
     for (role, text) in roles(script) {
-        prompt += &format!("<|im_start|>{role}\n{text}<|im_end|>\n");
+        prompt.extend(["<|im_start|>", role, "\n", text, "<|im_end|>\n"]);
     }
     prompt + "<|im_start|>assistant\n"
 }

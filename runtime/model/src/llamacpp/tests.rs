@@ -62,7 +62,7 @@ fn a_schema_goes_by_one_means_and_never_by_two() {
     let means = ["json_schema", "grammar", "response_format"];
     for (template, name, form) in [
         (Template::Llama3, "json_schema", schema.clone()),
-        (Template::Server, "response_format", openai::response_format("turn", schema, true)),
+        (Template::Server, "response_format", openai::response_format("turn", &schema, true)),
     ] {
         let protocol = LlamaCppProtocol::new(options(template, Constrain::JsonSchema));
         let (body, _) = sent(&protocol, &asked).unwrap();
@@ -87,7 +87,8 @@ fn the_servers_own_template_is_asked_as_a_chat() {
     assert_eq!(protocol.path(), ["v1", "chat", "completions"]);
     let expected = json!({
         "model": "m", "messages": [{"role": "user", "content": "a\n\nb"}],
-        "tools": [function_tool("now", "Tells the time.", parameters)],
+        "tools": [{"type": "function", "function": {"name": "now", "description": "Tells the time.",
+            "parameters": parameters}}],
         "max_tokens": 7, "top_k": 3, "stop": ["END"], "stream": true,
         "stream_options": {"include_usage": true},
     });

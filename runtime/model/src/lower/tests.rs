@@ -1,3 +1,5 @@
+//! Schemas, and what each provider gets of them.
+
 use super::*;
 
 fn lowered(target: Target, schema: &Value) -> (Value, bool, Vec<String>) {
@@ -5,7 +7,7 @@ fn lowered(target: Target, schema: &Value) -> (Value, bool, Vec<String>) {
     (schema, wrapped, dropped.into_iter().collect())
 }
 
-fn closed(properties: Value) -> Value {
+fn closed(properties: &Value) -> Value {
     let required: Vec<&String> = properties.as_object().unwrap().keys().collect();
     json!({"type": "object", "properties": properties, "required": required,
         "additionalProperties": false})
@@ -17,7 +19,7 @@ fn strict_servers_get_closed_objects_with_everything_required() {
         (
             json!({"type": "object", "properties": {"b": {"type": "string"}, "a": {"type": "integer"}},
                 "required": ["b"]}),
-            closed(json!({"b": {"type": "string"}, "a": {"type": ["integer", "null"]}})),
+            closed(&json!({"b": {"type": "string"}, "a": {"type": ["integer", "null"]}})),
             &[],
         ),
         (
@@ -29,7 +31,7 @@ fn strict_servers_get_closed_objects_with_everything_required() {
                     "b": {"anyOf": [{"const": 1}, {"type": "null"}]},
                     "c": {"anyOf": [{"$ref": "#/$defs/C"}, {"type": "null"}]},
                     "d": {"type": ["string", "null"]}},
-                "$defs": {"C": closed(json!({}))},
+                "$defs": {"C": closed(&json!({}))},
                 "required": ["a", "b", "c", "d"], "additionalProperties": false}),
             &[],
         ),
@@ -37,7 +39,7 @@ fn strict_servers_get_closed_objects_with_everything_required() {
             json!({"type": "object", "properties": {"a": {"oneOf": [{"type": "string", "minLength": 2}, {"type": "array", "items": {"type": "number"}, "uniqueItems": true}]}},
                 "required": ["a"]}),
             closed(
-                json!({"a": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "number"}}]}}),
+                &json!({"a": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "number"}}]}}),
             ),
             &["minLength", "uniqueItems"],
         ),
@@ -50,7 +52,7 @@ fn strict_servers_get_closed_objects_with_everything_required() {
         ),
         (
             json!({"type": "object", "properties": {"a": true, "b": {}}, "required": ["a", "b"]}),
-            closed(json!({"a": {"type": ["string", "number", "boolean", "null"]},
+            closed(&json!({"a": {"type": ["string", "number", "boolean", "null"]},
                 "b": {"type": ["string", "number", "boolean", "null"]}})),
             &["a value of any type"],
         ),
@@ -67,13 +69,13 @@ fn strict_servers_get_closed_objects_with_everything_required() {
         (
             json!({"type": "object", "properties": {"properties": {"type": "string"}, "oneOf": {"type": "null"}},
                 "required": ["properties", "oneOf"]}),
-            closed(json!({"properties": {"type": "string"}, "oneOf": {"type": "null"}})),
+            closed(&json!({"properties": {"type": "string"}, "oneOf": {"type": "null"}})),
             &[],
         ),
         (
             json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"],
                 "not": {"const": 1}, "if": {}, "then": {}}),
-            closed(json!({"a": {"type": "string"}})),
+            closed(&json!({"a": {"type": "string"}})),
             &["if", "not", "then"],
         ),
     ];
@@ -103,7 +105,7 @@ fn a_root_that_strict_servers_refuse_is_wrapped() {
         ),
     ] {
         let (found, wrapped, _) = lowered(Target::OpenAiStrict, &schema);
-        let mut expected = closed(json!({"reply": inner}));
+        let mut expected = closed(&json!({"reply": inner}));
         if let Some(definitions) = hoisted {
             expected["$defs"] = definitions.clone();
         }

@@ -1,3 +1,5 @@
+//! Records that are played again.
+
 use std::path::PathBuf;
 
 use config::script::Script;

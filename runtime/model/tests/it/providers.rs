@@ -54,7 +54,8 @@ fn openai(server: Served) -> Provider {
 }
 
 fn events(events: &[serde_json::Value]) -> String {
-    events.iter().map(|event| format!("data: {event}\n\n")).collect()
+    let events: Vec<String> = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    events.concat()
 }
 
 fn chat() -> (String, String) {

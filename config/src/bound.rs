@@ -51,6 +51,11 @@ pub const MODEL_IDLE_TIMEOUT_MS: Bound = bound(30_000, 1, 3_600_000);
 /// Times that a failed model request is made again.
 pub const MODEL_RETRIES_MAX: Bound = bound(4, 0, 20);
 
+/// Texts at which a reply ends; providers take few, and each is looked for in every piece.
+pub const STOPS_MAX: usize = 16;
+/// Tokens that a model sees at once, prompt and reply together; the default is the server's.
+pub const CONTEXT_TOKENS: Bound = bound(0, 1, 10_000_000);
+
 /// Calls of one tool at once.
 pub const TOOL_CONCURRENCY: Bound = bound(16, 1, 1024);
 /// Milliseconds of one call of an HTTP tool.

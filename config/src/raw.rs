@@ -16,6 +16,7 @@ use crate::bound::{
     self as b, AGENTS_MAX, DESCRIPTION_BYTES_MAX, INSTRUCTIONS_BYTES_MAX, MODELS_MAX, OFFERS_MAX,
     ROWS_MAX, TOOLS_MAX,
 };
+use crate::team::{Constrain, Template};
 
 /// A team of agents.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -76,38 +77,109 @@ pub(crate) struct RawModel {
     /// Times that a failed request is made again.
     #[schemars(range(min = b::MODEL_RETRIES_MAX.min, max = b::MODEL_RETRIES_MAX.max), extend("default" = b::MODEL_RETRIES_MAX.default))]
     pub(crate) retries_max: Option<u32>,
+    /// The file to which replies are added as a script, relative to the team file; not for `scripted`.
+    pub(crate) record: Option<String>,
     /// Provider `scripted`: the file of replies, one JSON object a line, relative to the team file.
     pub(crate) script: Option<String>,
-    /// Provider `openai`: the address up to and including the version, such as `https://api.openai.com/v1`.
+    /// The address of the server; of `openai` up to and including the version, such as `https://api.openai.com/v1`.
     pub(crate) base_url: Option<String>,
-    /// Provider `openai`: the model's name at the provider.
+    /// The model's name at the provider.
     pub(crate) model: Option<String>,
-    /// Provider `openai`: the environment variable that holds the key.
+    /// The environment variable that holds the key.
     pub(crate) api_key_env: Option<String>,
-    /// Provider `openai`: the file that holds the key, relative to the team file.
+    /// The file that holds the key, relative to the team file.
     pub(crate) api_key_file: Option<String>,
-    /// Provider `openai`: whether replies are streamed.
+    /// Whether replies are streamed.
     #[schemars(extend("default" = true))]
     pub(crate) stream: Option<bool>,
-    /// Provider `openai`: whether schemas are sent with `strict: true`.
+    /// The sampling temperature; the provider's own if absent, and below 0 for `llamacpp` only, which then always takes the likeliest token.
+    #[schemars(range(min = -1, max = 2))]
+    pub(crate) temperature: Option<f64>,
+    /// Texts at which a reply ends, beside those that a dialect needs.
+    #[schemars(length(max = b::STOPS_MAX), inner(length(min = 1)))]
+    pub(crate) stop: Option<Vec<String>>,
+    /// Fields put into the request body as they are.
+    pub(crate) extra_body: Option<Map<String, Value>>,
+    /// Provider `openai`: whether schemas are sent with `strict: true`, in the form that strict servers take.
     #[schemars(extend("default" = false))]
     pub(crate) strict: Option<bool>,
-    /// Provider `openai`: the sampling temperature; the provider's own if absent.
-    #[schemars(range(min = 0, max = 2))]
-    pub(crate) temperature: Option<f64>,
-    /// Provider `openai`: fields put into the request body as they are.
-    pub(crate) extra_body: Option<Map<String, Value>>,
+    /// Providers `openai` and `llamacpp`: whether neighbouring messages of one role are sent as one.
+    #[schemars(extend("default" = false))]
+    pub(crate) merge_adjacent: Option<bool>,
+    /// Provider `llamacpp`: who turns messages into a prompt, and how.
+    #[schemars(extend("default" = "server"))]
+    pub(crate) template: Option<Template>,
+    /// Provider `llamacpp`: what holds a reply to its schema.
+    #[schemars(extend("default" = "json_schema"))]
+    pub(crate) constrain: Option<Constrain>,
+    /// Provider `llamacpp`: the most tokens of a reply, if less than the run allows.
+    #[schemars(range(min = b::REPLY_TOKENS_MAX.min, max = b::REPLY_TOKENS_MAX.max))]
+    pub(crate) n_predict: Option<u64>,
+    /// Provider `ollama`: the most tokens of a reply, if less than the run allows.
+    #[schemars(range(min = b::REPLY_TOKENS_MAX.min, max = b::REPLY_TOKENS_MAX.max))]
+    pub(crate) num_predict: Option<u64>,
+    /// Provider `ollama`: tokens that the model sees at once.
+    #[schemars(range(min = b::CONTEXT_TOKENS.min, max = b::CONTEXT_TOKENS.max))]
+    pub(crate) num_ctx: Option<u64>,
+    /// Provider `ollama`: how long the model stays loaded, such as `5m`.
+    pub(crate) keep_alive: Option<String>,
+    /// Provider `ollama`: whether and how hard the model thinks.
+    pub(crate) think: Option<RawThink>,
+    /// Providers `llamacpp` and `ollama`: the most likely tokens among which the next one is chosen; 0 for all.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub(crate) top_k: Option<u64>,
+    /// Providers `llamacpp` and `ollama`: the likelihood that these tokens have together.
+    #[schemars(range(min = 0, max = 1))]
+    pub(crate) top_p: Option<f64>,
+    /// Providers `llamacpp` and `ollama`: how much less likely a token becomes by having occurred; 1 for no less.
+    #[schemars(range(min = 0, max = 10))]
+    pub(crate) repeat_penalty: Option<f64>,
+    /// Providers `llamacpp` and `ollama`: the last tokens in which it must have occurred; -1 for all.
+    #[schemars(range(min = -1, max = 1_000_000))]
+    pub(crate) repeat_last_n: Option<i64>,
+    /// Providers `llamacpp` and `ollama`: where chance begins.
+    #[schemars(range(min = 0, max = 4_294_967_295_u64))]
+    pub(crate) seed: Option<u64>,
 }
 
 /// Who serves a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum RawProvider {
     /// Any server of the OpenAI chat completions protocol.
-    #[serde(rename = "openai")]
     OpenAi,
+    /// A server of llama.cpp.
+    LlamaCpp,
+    /// A server of Ollama.
+    Ollama,
+    /// The Messages interface of Anthropic.
+    Anthropic,
     /// A file of replies.
     Scripted,
+}
+
+/// Whether and how hard a model thinks.
+#[derive(Debug, JsonSchema)]
+#[schemars(untagged)]
+pub(crate) enum RawThink {
+    /// Whether.
+    Truth(bool),
+    /// How hard.
+    Word(RawThinkWord),
+}
+
+/// How hard a model thinks.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum RawThinkWord {
+    /// A little.
+    Low,
+    /// Some.
+    Medium,
+    /// Much.
+    High,
+    /// As hard as it can.
+    Max,
 }
 
 /// One agent.
@@ -324,6 +396,15 @@ impl<'de> Deserialize<'de> for RawHeader {
         match Value::deserialize(deserializer)? {
             Value::String(text) => Ok(Self::Text(text)),
             table => RawSecret::deserialize(table).map(Self::Secret).map_err(D::Error::custom),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for RawThink {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::Bool(truth) => Ok(Self::Truth(truth)),
+            word => RawThinkWord::deserialize(word).map(Self::Word).map_err(D::Error::custom),
         }
     }
 }

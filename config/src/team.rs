@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use tools::{SecretRef, ToolKind};
 use wire::{Name, Plan};
@@ -60,6 +62,8 @@ pub struct Model {
     pub idle_timeout_ms: u64,
     /// Times that a failed request is made again.
     pub retries_max: u32,
+    /// The file to which replies are added as a script.
+    pub record: Option<PathBuf>,
 }
 
 /// Who serves a model.
@@ -67,25 +71,122 @@ pub struct Model {
 pub enum Provider {
     /// Any server of the OpenAI chat completions protocol.
     OpenAi(OpenAi),
+    /// A server of llama.cpp.
+    LlamaCpp(LlamaCpp),
+    /// A server of Ollama.
+    Ollama(Ollama),
+    /// The Messages interface of Anthropic.
+    Anthropic(Server),
     /// A file of replies.
     Scripted(Script),
+}
+
+/// What all models behind HTTP have.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// The address below which the provider's own paths lie, without a slash at its end.
+    pub base_url: String,
+    /// The model's name at the provider.
+    pub model: String,
+    /// The key.
+    pub api_key: Option<SecretRef>,
+    /// Whether replies are streamed.
+    pub stream: bool,
+    /// Sampling temperature.
+    pub temperature: Option<f64>,
+    /// Texts at which a reply ends, beside those that a dialect needs.
+    pub stop: Vec<String>,
+    /// Fields put into the request body as they are.
+    pub extra_body: Map<String, Value>,
 }
 
 /// A server of the OpenAI chat completions protocol.
 #[derive(Clone, Debug)]
 pub struct OpenAi {
-    /// The address up to and including the version, such as `https://api.openai.com/v1`.
-    pub base_url: String,
-    /// The model's name at the provider.
-    pub model: String,
-    /// The key, sent as a bearer token.
-    pub api_key: Option<SecretRef>,
-    /// Whether replies are streamed.
-    pub stream: bool,
-    /// Whether schemas are sent with `strict: true`.
+    /// Where it is and what it is asked; the address includes the version, such as
+    /// `https://api.openai.com/v1`.
+    pub server: Server,
+    /// Whether schemas are sent with `strict: true`, in the form that strict servers take.
     pub strict: bool,
-    /// Sampling temperature.
-    pub temperature: Option<f64>,
-    /// Fields put into the request body as they are.
-    pub extra_body: Map<String, Value>,
+    /// Whether neighbouring messages of one role are sent as one, as strict chat templates want.
+    pub merge_adjacent: bool,
+}
+
+/// A server of llama.cpp.
+#[derive(Clone, Debug)]
+pub struct LlamaCpp {
+    /// Where it is and what it is asked.
+    pub server: Server,
+    /// Who writes the prompt, and how.
+    pub template: Template,
+    /// How a reply is held to its schema.
+    pub constrain: Constrain,
+    /// The most tokens of a reply, if less than the run allows.
+    pub n_predict: Option<u64>,
+    /// How the next token is chosen.
+    pub sampling: Sampling,
+    /// Whether neighbouring messages of one role are sent as one.
+    pub merge_adjacent: bool,
+}
+
+/// A server of Ollama.
+#[derive(Clone, Debug)]
+pub struct Ollama {
+    /// Where it is and what it is asked.
+    pub server: Server,
+    /// Tokens that the model sees at once.
+    pub num_ctx: Option<u64>,
+    /// The most tokens of a reply, if less than the run allows.
+    pub num_predict: Option<u64>,
+    /// How the next token is chosen.
+    pub sampling: Sampling,
+    /// How long the model stays loaded, such as `5m`.
+    pub keep_alive: Option<String>,
+    /// Whether and how hard the model thinks: a truth value or a word.
+    pub think: Option<Value>,
+}
+
+/// How the next token is chosen; what is absent is left to the server.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sampling {
+    /// The most likely tokens among which it is.
+    pub top_k: Option<u64>,
+    /// The likelihood that these have together.
+    pub top_p: Option<f64>,
+    /// How much less likely a token becomes by having occurred.
+    pub repeat_penalty: Option<f64>,
+    /// The last tokens in which it must have occurred; -1 for all.
+    pub repeat_last_n: Option<i64>,
+    /// Where chance begins.
+    pub seed: Option<u64>,
+}
+
+/// Who turns messages into a prompt, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum Template {
+    /// The server, by the template that the model brings.
+    #[serde(rename = "server")]
+    Server,
+    /// We, as Llama 2 wants it.
+    #[serde(rename = "llama-2")]
+    Llama2,
+    /// We, as Llama 3 wants it.
+    #[serde(rename = "llama-3")]
+    Llama3,
+    /// We, in `ChatML`.
+    #[serde(rename = "chatml")]
+    ChatMl,
+    /// We, as Mistral wants it.
+    #[serde(rename = "mistral")]
+    Mistral,
+}
+
+/// What holds a reply to its schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Constrain {
+    /// The schema itself, from which the server makes a grammar.
+    JsonSchema,
+    /// A grammar that we make of the schema.
+    Grammar,
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
 use wire::Name;
 use wire::plan::Dialect;
 
@@ -10,27 +11,84 @@ use crate::bound::{
     MODEL_CONCURRENCY, MODEL_IDLE_TIMEOUT_MS, MODEL_QUEUE_MAX, MODEL_RETRIES_MAX, MODEL_TIMEOUT_MS,
     SCRIPT_BYTES_MAX,
 };
-use crate::raw::{RawModel, RawProvider};
+use crate::raw::RawProvider::{self, Anthropic, LlamaCpp, Ollama, OpenAi, Scripted};
+use crate::raw::{RawModel, RawThink};
 use crate::script::Script;
-use crate::team::{Model, OpenAi, Provider};
+use crate::team::{self, Constrain, Model, Provider, Sampling, Server, Template};
 
-/// Fields that only a model of the provider `scripted` has.
-const SCRIPTED_FIELDS: &[&str] = &["script"];
+/// The providers that are reached over HTTP.
+const SERVED: &[RawProvider] = &[OpenAi, LlamaCpp, Ollama, Anthropic];
 
-/// Fields that only a model of the provider `openai` has.
-const OPENAI_FIELDS: &[&str] = &[
-    "base_url",
-    "model",
-    "api_key_env",
-    "api_key_file",
-    "stream",
-    "strict",
-    "temperature",
-    "extra_body",
+/// Fields that not every provider has, and the providers that have them.
+const OWNERS: &[(&str, &[RawProvider])] = &[
+    ("script", &[Scripted]),
+    ("record", SERVED),
+    ("base_url", SERVED),
+    ("model", SERVED),
+    ("api_key_env", SERVED),
+    ("api_key_file", SERVED),
+    ("stream", SERVED),
+    ("temperature", SERVED),
+    ("stop", SERVED),
+    ("extra_body", SERVED),
+    ("strict", &[OpenAi]),
+    ("merge_adjacent", &[OpenAi, LlamaCpp]),
+    ("template", &[LlamaCpp]),
+    ("constrain", &[LlamaCpp]),
+    ("n_predict", &[LlamaCpp]),
+    ("num_predict", &[Ollama]),
+    ("num_ctx", &[Ollama]),
+    ("keep_alive", &[Ollama]),
+    ("think", &[Ollama]),
+    ("top_k", &[LlamaCpp, Ollama]),
+    ("top_p", &[LlamaCpp, Ollama]),
+    ("repeat_penalty", &[LlamaCpp, Ollama]),
+    ("repeat_last_n", &[LlamaCpp, Ollama]),
+    ("seed", &[LlamaCpp, Ollama]),
 ];
 
-/// Fields of the request body that the runtime writes itself.
-const BODY_FIELDS: &[&str] = &["model", "messages", "tools", "response_format", "stream"];
+impl RawProvider {
+    /// Returns the word by which a team file names it.
+    const fn word(self) -> &'static str {
+        match self {
+            OpenAi => "openai",
+            LlamaCpp => "llamacpp",
+            Ollama => "ollama",
+            Anthropic => "anthropic",
+            Scripted => "scripted",
+        }
+    }
+
+    /// Returns where its server is unless the team file says otherwise.
+    const fn address(self) -> Option<&'static str> {
+        match self {
+            LlamaCpp => Some("http://127.0.0.1:8080"),
+            Ollama => Some("http://127.0.0.1:11434"),
+            Anthropic => Some("https://api.anthropic.com"),
+            OpenAi | Scripted => None,
+        }
+    }
+
+    /// Returns the fields of the request body that the runtime writes itself.
+    const fn body_fields(self) -> &'static [&'static str] {
+        match self {
+            OpenAi => &["model", "messages", "tools", "response_format", "stream"],
+            LlamaCpp => &[
+                "prompt",
+                "model",
+                "messages",
+                "tools",
+                "response_format",
+                "json_schema",
+                "grammar",
+                "stream",
+            ],
+            Ollama => &["model", "messages", "tools", "format", "stream", "options"],
+            Anthropic => &["model", "messages", "system", "tools", "output_config", "stream"],
+            Scripted => &[],
+        }
+    }
+}
 
 impl Compiler<'_> {
     pub(super) fn models(&mut self, raw: BTreeMap<String, RawModel>) -> BTreeMap<Name, Model> {
@@ -47,58 +105,137 @@ impl Compiler<'_> {
         let small = |given: Option<u32>, bound: crate::bound::Bound| {
             given.unwrap_or(u32::try_from(bound.default).unwrap_or(u32::MAX))
         };
-        let (dialect, concurrency) = (raw.dialect, small(raw.concurrency, MODEL_CONCURRENCY));
+        let kind = raw.provider;
+        for (field, owners) in OWNERS.iter().filter(|(_, owners)| !owners.contains(&kind)) {
+            self.foreign_fields(&path, &[field], &owners_text(owners));
+        }
+        let concurrency = small(raw.concurrency, MODEL_CONCURRENCY);
         let queue_max = small(raw.queue_max, MODEL_QUEUE_MAX);
         let retries_max = small(raw.retries_max, MODEL_RETRIES_MAX);
         let timeout_ms = raw.timeout_ms.unwrap_or(MODEL_TIMEOUT_MS.default);
         let idle_timeout_ms = raw.idle_timeout_ms.unwrap_or(MODEL_IDLE_TIMEOUT_MS.default);
-        let provider = match raw.provider {
-            RawProvider::Scripted => {
-                self.foreign_fields(&path, OPENAI_FIELDS, "`provider = \"openai\"`");
-                Provider::Scripted(self.script(&path, raw.script.as_deref())?)
+        let dialect = self.dialect(&path, &raw);
+        let record = match raw.record.as_deref() {
+            Some(file) if file.trim().is_empty() => {
+                let place = ["models", name.as_str(), "record"];
+                self.fault(&place, "`record` is empty", "write the file to add replies to");
+                None
             }
-            RawProvider::OpenAi => {
-                self.foreign_fields(&path, SCRIPTED_FIELDS, "`provider = \"scripted\"`");
-                Provider::OpenAi(self.openai(&path, raw)?)
-            }
+            file => file.map(|file| self.path_of(file)),
         };
         Some(Model {
             name: name.clone(),
-            provider,
-            dialect: dialect.unwrap_or(Dialect::Native),
+            provider: self.provider(&path, raw)?,
+            dialect,
             concurrency,
             queue_max,
             timeout_ms,
             idle_timeout_ms,
             retries_max,
+            record,
         })
     }
 
-    fn openai(&mut self, path: &[&str; 2], raw: RawModel) -> Option<OpenAi> {
+    /// Returns the dialect: prompts that we write have no place for tools, so that models behind
+    /// them are held to a schema.
+    fn dialect(&mut self, path: &[&str; 2], raw: &RawModel) -> Dialect {
         let [table, name] = *path;
-        let base_url = self.needed(path, "base_url", raw.base_url, "the address of the server");
-        let model = self.needed(path, "model", raw.model, "the model's name at the provider");
+        let plain = raw.template.is_some_and(|template| template != Template::Server);
+        if plain && raw.dialect == Some(Dialect::Native) {
+            self.fault(
+                &[table, name, "dialect"],
+                "dialect `native` goes with `template = \"server\"` only",
+                "only the server can tell the model of tools in its own way: choose another dialect, or let the server write the prompt",
+            );
+        }
+        raw.dialect.unwrap_or(if plain { Dialect::Schema } else { Dialect::Native })
+    }
+
+    fn provider(&mut self, path: &[&str; 2], mut raw: RawModel) -> Option<Provider> {
+        if raw.provider == Scripted {
+            return Some(Provider::Scripted(self.script(path, raw.script.as_deref())?));
+        }
+        let server = self.server(path, &mut raw)?;
+        let sampling = Sampling {
+            top_k: raw.top_k,
+            top_p: raw.top_p,
+            repeat_penalty: raw.repeat_penalty,
+            repeat_last_n: raw.repeat_last_n,
+            seed: raw.seed,
+        };
+        Some(match raw.provider {
+            OpenAi => Provider::OpenAi(team::OpenAi {
+                server,
+                strict: raw.strict.unwrap_or(false),
+                merge_adjacent: raw.merge_adjacent.unwrap_or(false),
+            }),
+            LlamaCpp => Provider::LlamaCpp(team::LlamaCpp {
+                server,
+                template: raw.template.unwrap_or(Template::Server),
+                constrain: raw.constrain.unwrap_or(Constrain::JsonSchema),
+                n_predict: raw.n_predict,
+                sampling,
+                merge_adjacent: raw.merge_adjacent.unwrap_or(false),
+            }),
+            Ollama => Provider::Ollama(team::Ollama {
+                server,
+                num_ctx: raw.num_ctx,
+                num_predict: raw.num_predict,
+                sampling,
+                keep_alive: raw.keep_alive,
+                think: raw.think.map(|think| match think {
+                    RawThink::Truth(truth) => Value::Bool(truth),
+                    RawThink::Word(word) => serde_json::to_value(word).unwrap_or_default(),
+                }),
+            }),
+            Anthropic => Provider::Anthropic(server),
+            Scripted => return None,
+        })
+    }
+
+    fn server(&mut self, path: &[&str; 2], raw: &mut RawModel) -> Option<Server> {
+        let [table, name] = *path;
+        let kind = raw.provider;
+        let given = raw.base_url.take();
+        let base_url = match kind.address() {
+            Some(address) if !self.document.has(&[table, name, "base_url"]) => {
+                Some(address.to_owned())
+            }
+            _ => self.needed(path, "base_url", given, "the address of the server"),
+        };
         if let Some(address) = &base_url {
             self.address(&[table, name, "base_url"], address);
         }
+        let model = match raw.model.take() {
+            // A server of llama.cpp has one model, whatever it is called.
+            None if kind == LlamaCpp => Some(name.to_owned()),
+            model => self.needed(path, "model", model, "the model's name at the provider"),
+        };
         let fields = ["api_key_env", "api_key_file"];
         let (env, file) = (raw.api_key_env.as_deref(), raw.api_key_file.as_deref());
         let api_key = self.secret(path, fields, env, file);
-        let extra_body = raw.extra_body.unwrap_or_default();
-        for field in BODY_FIELDS.iter().filter(|field| extra_body.contains_key(**field)) {
+        if kind != LlamaCpp && raw.temperature.is_some_and(|temperature| temperature < 0.0) {
+            self.fault(
+                &[table, name, "temperature"],
+                format!("`temperature` below 0 goes with {} only", owners_text(&[LlamaCpp])),
+                "write 0 for the likeliest reply",
+            );
+        }
+        let extra_body = raw.extra_body.take().unwrap_or_default();
+        for field in kind.body_fields().iter().filter(|field| extra_body.contains_key(**field)) {
             self.fault_at_key(
                 &[table, name, "extra_body", field],
                 format!("`{field}` of the request is written by the runtime"),
                 "remove it from `extra_body`",
             );
         }
-        Some(OpenAi {
+        Some(Server {
             base_url: base_url?.trim_end_matches('/').to_owned(),
             model: model?,
             api_key,
             stream: raw.stream.unwrap_or(true),
-            strict: raw.strict.unwrap_or(false),
             temperature: raw.temperature,
+            stop: raw.stop.take().unwrap_or_default(),
             extra_body,
         })
     }
@@ -163,4 +300,10 @@ impl Compiler<'_> {
             );
         }
     }
+}
+
+/// Tells with which providers a field goes.
+fn owners_text(owners: &[RawProvider]) -> String {
+    let words: Vec<String> = owners.iter().map(|owner| format!("\"{}\"", owner.word())).collect();
+    format!("`provider = {}`", words.join(" | "))
 }

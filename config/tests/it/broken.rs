@@ -137,7 +137,7 @@ fn one_fault_added_to_a_fine_file() {
             "\"gpt 4\" in `models`: a name",
             "change",
         ),
-        ("[models.n]", 7, "`models.n` lacks `provider`", "\"openai\" or \"scripted\""),
+        ("[models.n]", 7, "`models.n` lacks `provider`", "\"anthropic\" or \"scripted\""),
         ("[models.n]\nprovider = 'opnai'", 8, "this is \"opnai\"", "did you mean \"openai\"?"),
         ("[models.n]\nprovider = 'scripted'", 7, "`models.n` lacks `script`", "add `script`"),
         (
@@ -149,9 +149,52 @@ fn one_fault_added_to_a_fine_file() {
         (
             "[models.n]\nprovider = 'scripted'\nscript = 'm.jsonl'\nstream = true",
             10,
-            "`stream` goes with",
+            "`stream` goes with `provider = \"openai\" | \"llamacpp\" | \"ollama\" | \"anthropic\"` only",
             "remove",
         ),
+        (
+            "[models.n]\nprovider = 'scripted'\nscript = 'm.jsonl'\nrecord = 'r.jsonl'",
+            10,
+            "`record` goes with",
+            "remove",
+        ),
+        (
+            "[models.n]\nprovider = 'ollama'\nmodel = 'x'\nrecord = ''",
+            10,
+            "`record` is empty",
+            "the file",
+        ),
+        (
+            "[models.n]\nprovider = 'ollama'\nmodel = 'x'\ntemplate = 'chatml'",
+            10,
+            "`template` goes with `provider = \"llamacpp\"` only",
+            "remove",
+        ),
+        (
+            "[models.n]\nprovider = 'ollama'\nmodel = 'x'\nthink = 'hard'",
+            10,
+            "`models.n.think` must be \"low\" or",
+            "",
+        ),
+        (
+            "[models.n]\nprovider = 'anthropic'\nmodel = 'x'\ntemperature = -1",
+            10,
+            "`temperature` below 0 goes with `provider = \"llamacpp\"` only",
+            "write 0",
+        ),
+        (
+            "[models.n]\nprovider = 'llamacpp'\ntemplate = 'llama-2'\ndialect = 'native'",
+            10,
+            "dialect `native` goes with `template = \"server\"` only",
+            "choose another dialect",
+        ),
+        (
+            "[models.n]\nprovider = 'llamacpp'\nextra_body = { grammar = 'root ::= x' }",
+            9,
+            "`grammar` of the request is written by the runtime",
+            "remove it",
+        ),
+        ("[models.n]\nprovider = 'ollama'", 7, "`models.n` lacks `model`", "at the provider"),
         (
             "[models.n]\nprovider = 'openai'\nbase_url = 'http://h/v1'",
             7,

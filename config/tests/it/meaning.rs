@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use config::Team;
-use config::team::{OpenAi, Provider};
+use config::team::{Constrain, OpenAi, Provider, Sampling, Server, Template};
 use serde_json::json;
 use tools::http::{BodyTemplate, HeaderSource, HttpSpec};
 use tools::model::{ModelOutput, ModelSpec};
@@ -139,17 +139,50 @@ fn models() {
     assert_eq!((big.concurrency, small.concurrency), (8, 2));
     assert_eq!((big.queue_max, big.retries_max), (256, 4));
     assert_eq!((big.timeout_ms, big.idle_timeout_ms), (300_000, 30_000));
-    let Provider::OpenAi(OpenAi {
-        base_url, api_key, stream, strict, temperature, extra_body, ..
-    }) = &big.provider
-    else {
+    let Provider::OpenAi(OpenAi { server, strict, merge_adjacent }) = &big.provider else {
         panic!("{big:?}")
     };
+    let Server { base_url, api_key, stream, temperature, extra_body, .. } = server;
     assert_eq!(base_url, "https://host/v1");
     assert_eq!(*api_key, Some(SecretRef::File(PathBuf::from("folder/keys/big"))));
     assert_eq!((*stream, *strict, *temperature), (true, true, Some(1.0)));
+    assert!(!merge_adjacent);
     let written = serde_json::to_string(extra_body).unwrap();
     assert_eq!(written, r#"{"seed":7,"nested":{"b":1,"a":[true,0.5]}}"#);
+}
+
+#[test]
+fn models_of_other_providers() {
+    let team = team(
+        "[models.seed]\nprovider='llamacpp'\ntemplate='llama-2'\ntemperature=-1\ntop_k=40\ntop_p=0.9\nrepeat_penalty=1.1\nrepeat_last_n=64\nn_predict=512\nstop=['</s>']\nrecord='out/seed.jsonl'\n[models.chat]\nprovider='llamacpp'\nconstrain='grammar'\n[models.ollama]\nprovider='ollama'\nmodel='mixtral'\nnum_ctx=8192\nthink='low'\nkeep_alive='5m'\n[models.claude]\nprovider='anthropic'\nmodel='c'\nbase_url='http://h/'\n[agents.a]\nmodel='seed'\ninstructions='Help.'\n",
+    );
+    let Provider::LlamaCpp(seed) = &team.models["seed"].provider else { panic!() };
+    assert_eq!(team.models["seed"].dialect, Dialect::Schema);
+    assert_eq!(team.models["seed"].record, Some(PathBuf::from("folder/out/seed.jsonl")));
+    assert_eq!((seed.template, seed.constrain), (Template::Llama2, Constrain::JsonSchema));
+    assert_eq!(
+        (seed.server.base_url.as_str(), seed.n_predict),
+        ("http://127.0.0.1:8080", Some(512))
+    );
+    assert_eq!((seed.server.model.as_str(), seed.server.temperature), ("seed", Some(-1.0)));
+    assert_eq!(seed.server.stop, ["</s>"]);
+    let sampling = Sampling {
+        top_k: Some(40),
+        top_p: Some(0.9),
+        repeat_penalty: Some(1.1),
+        repeat_last_n: Some(64),
+        seed: None,
+    };
+    assert_eq!(seed.sampling, sampling);
+    let Provider::LlamaCpp(chat) = &team.models["chat"].provider else { panic!() };
+    assert_eq!((chat.template, chat.constrain), (Template::Server, Constrain::Grammar));
+    assert_eq!(team.models["chat"].dialect, Dialect::Native);
+    let Provider::Ollama(ollama) = &team.models["ollama"].provider else { panic!() };
+    assert_eq!((ollama.num_ctx, ollama.think.clone()), (Some(8192), Some("low".into())));
+    assert_eq!(ollama.keep_alive.as_deref(), Some("5m"));
+    assert_eq!(ollama.server.base_url, "http://127.0.0.1:11434");
+    let Provider::Anthropic(claude) = &team.models["claude"].provider else { panic!() };
+    assert_eq!((claude.base_url.as_str(), claude.model.as_str()), ("http://h", "c"));
 }
 
 #[test]

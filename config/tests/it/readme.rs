@@ -42,7 +42,7 @@ fn every_field_stands_in_its_section_with_default_and_bounds() {
                 };
                 let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                 let text = text.trim_end_matches(".0");
-                let named = row.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+                let named = row.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-')));
                 assert!(
                     named.into_iter().any(|word| word == text),
                     "{heading} `{field}`: {fact} {text}: {row}"

@@ -67,6 +67,11 @@ fn the_schema_refuses_what_the_reader_refuses() {
         (json!({"agent": {}}), false),
         (json!({"models": {"m": {}}}), false),
         (json!({"models": {"m": {"provider": "openai"}}}), true),
+        (json!({"models": {"m": {"provider": "llamacpp", "template": "llama-2"}}}), true),
+        (json!({"models": {"m": {"provider": "llamacpp", "template": "alpaca"}}}), false),
+        (json!({"models": {"m": {"provider": "ollama", "think": true}}}), true),
+        (json!({"models": {"m": {"provider": "ollama", "think": "low"}}}), true),
+        (json!({"models": {"m": {"provider": "ollama", "think": "hard"}}}), false),
         (json!({"models": {"m": {"provider": "other"}}}), false),
         (json!({"models": {"m": {"provider": "openai", "concurrency": 0}}}), false),
         (json!({"models": {"m": {"provider": "openai", "concurrency": null}}}), false),
@@ -99,7 +104,7 @@ fn answer(team: &Team, agent: &str, request: &str, trace: &mut Vec<String>) -> S
     let plan: &Plan = &team.agents[agent];
     let script = |name: &Name| match &team.models[name].provider {
         Provider::Scripted(script) => script.clone(),
-        Provider::OpenAi(_) => panic!("the quickstart needs no server"),
+        other => panic!("the quickstart needs no server: {other:?}"),
     };
     let (thinker, actor) = (script(plan.thinker.as_ref().unwrap()), script(&plan.actor));
     let mut newest = format!("The user request is: {request}");

@@ -1,5 +1,9 @@
 //! What one attempt at a provider gave, before it becomes a reply.
 
+use std::collections::HashSet;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use wire::{FinishReason, Message, ModelReply, ToolCall, Usage};
 
 use crate::client::Conversation;
@@ -21,11 +25,26 @@ pub(crate) struct Answer {
     pub(crate) model: Option<String>,
 }
 
+/// A reply whose schema was wrapped; its property is [`WRAPPER`](crate::lower::WRAPPER).
+#[derive(Deserialize)]
+struct Wrapped<'a> {
+    #[serde(borrow)]
+    reply: &'a RawValue,
+}
+
 impl Answer {
+    /// Takes the reply out of the object around it, byte for byte; what is none stays as it is.
+    pub(crate) fn unwrap_reply(&mut self) {
+        if let Ok(wrapped) = serde_json::from_str::<Wrapped>(&self.content) {
+            self.content = wrapped.reply.get().to_owned();
+        }
+    }
+
     /// Makes the reply of a turn.
     ///
-    /// Calls without an id get `call_<n>`, counted over the conversation, so that the answers to
-    /// calls of several turns are told apart. A refusal is withheld content.
+    /// Calls without an id, or with one that occurred before, get `call_<n>`, counted over the
+    /// conversation, so that the answers to calls of several turns are told apart. A refusal is
+    /// withheld content.
     pub(crate) fn into_reply(
         self,
         conversation: &Conversation,
@@ -35,11 +54,14 @@ impl Answer {
     ) -> ModelReply {
         let refused = self.content.is_empty() && !self.refusal.is_empty();
         let mut calls = self.calls;
-        let first = calls_before(conversation) + 1;
+        let before = ids_before(conversation);
+        let first = before.len() + 1;
+        let mut taken: HashSet<String> = before.into_iter().map(str::to_owned).collect();
         for (number, call) in (first..).zip(&mut calls) {
-            if call.id.is_empty() {
+            if call.id.is_empty() || taken.contains(&call.id) {
                 call.id = format!("call_{number}");
             }
+            taken.insert(call.id.clone());
         }
         ModelReply {
             content: if refused { self.refusal } else { self.content },
@@ -57,13 +79,10 @@ impl Answer {
     }
 }
 
-fn calls_before(conversation: &Conversation) -> usize {
-    conversation
-        .messages
-        .iter()
-        .map(|message| match &**message {
-            Message::Assistant { calls, .. } => calls.len(),
-            Message::System { .. } | Message::User { .. } | Message::Tool { .. } => 0,
-        })
-        .sum()
+fn ids_before(conversation: &Conversation) -> Vec<&str> {
+    let calls = conversation.messages.iter().flat_map(|message| match &**message {
+        Message::Assistant { calls, .. } => calls.as_slice(),
+        Message::System { .. } | Message::User { .. } | Message::Tool { .. } => &[],
+    });
+    calls.map(|call| call.id.as_str()).collect()
 }

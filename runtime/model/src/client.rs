@@ -5,8 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use config::team::{Model, Provider};
+use config::team::Model;
 use tokio::time::{Instant, sleep, timeout};
 use wire::chat::Head;
 use wire::{ErrorCode, Message, ModelReply, ModelRole, Name, WireError};
@@ -14,9 +13,9 @@ use wire::{ErrorCode, Message, ModelReply, ModelRole, Name, WireError};
 use crate::answer::Answer;
 use crate::error::Error;
 use crate::gate::Gate;
-use crate::openai::OpenAiClient;
+use crate::provider::Backend;
+use crate::recorder::Recorder;
 use crate::retry::{Class, Tries};
-use crate::scripted::ScriptedModel;
 
 /// When a turn that found the queue full may come again, in milliseconds. Turns take seconds, so
 /// that sooner would most often be in vain.
@@ -39,6 +38,7 @@ pub struct Conversation {
 pub struct ModelClient {
     name: Name,
     backend: Backend,
+    recorder: Option<Arc<Recorder>>,
     gate: Gate,
     concurrency: u32,
     queue_max: u32,
@@ -52,30 +52,27 @@ impl fmt::Debug for ModelClient {
     }
 }
 
-enum Backend {
-    OpenAi(Box<OpenAiClient>),
-    Scripted(ScriptedModel),
-}
-
 impl ModelClient {
     /// Makes a client; calls nobody.
     ///
-    /// Fails with [`ErrorCode::SecretMissing`] if the key cannot be read, and with
-    /// [`ErrorCode::ConfigInvalid`] if the address or a pattern of the script is not valid.
+    /// Fails with [`ErrorCode::SecretMissing`] if the key cannot be read, with
+    /// [`ErrorCode::ConfigInvalid`] if the address or a pattern of the script is not valid, and
+    /// with [`ErrorCode::FileUnreadable`] if replies cannot be recorded.
     pub fn new(model: &Model, http: reqwest::Client) -> Result<Self, WireError> {
-        let idle = Duration::from_millis(model.idle_timeout_ms);
-        let backend = match &model.provider {
-            Provider::OpenAi(options) => {
-                OpenAiClient::new(options, idle, http).map(|client| Backend::OpenAi(client.into()))
-            }
-            Provider::Scripted(script) => ScriptedModel::new(script, idle).map(Backend::Scripted),
+        let name = &model.name;
+        let named = |error: WireError| WireError {
+            message: format!("model {name}: {}", error.message),
+            ..error
+        };
+        let backend = Backend::new(model, http).map_err(named)?;
+        let recorder = match &model.record {
+            Some(file) => Some(Recorder::open(file, backend.secrets()).map_err(named)?),
+            None => None,
         };
         Ok(Self {
-            name: model.name.clone(),
-            backend: backend.map_err(|error| WireError {
-                message: format!("model {}: {}", model.name, error.message),
-                ..error
-            })?,
+            name: name.clone(),
+            backend,
+            recorder,
             gate: Gate::new(model.concurrency, model.queue_max),
             concurrency: model.concurrency,
             queue_max: model.queue_max,
@@ -88,7 +85,8 @@ impl ModelClient {
     ///
     /// `on_delta` is given the pieces of the text as they come. They are provisional: an attempt
     /// that is cut half way is dropped, the next one begins its text anew, and only the returned
-    /// reply counts. An error that the provider itself reports after some text is final. Dropping the future cancels the request.
+    /// reply counts. An error that the provider itself reports after some text is final. Dropping
+    /// the future cancels the request.
     ///
     /// Fails with [`ErrorCode::Overloaded`] at once if the model's queue is full,
     /// [`ErrorCode::DeadlineExceeded`] if `remaining` or the model's `timeout_ms` is over,
@@ -133,12 +131,7 @@ impl ModelClient {
         let Some(_place) = self.gate.enter().await else {
             return Err(self.overloaded());
         };
-        let body = match &self.backend {
-            Backend::OpenAi(client) => client.body(conversation).map_err(|error| {
-                WireError::new(ErrorCode::Internal, format!("write a model request: {error}"))
-            })?,
-            Backend::Scripted(_) => Bytes::new(),
-        };
+        let request = self.backend.write(conversation)?;
         let mut tries = Tries::new(self.retries_max);
         loop {
             let mut shown = false;
@@ -146,8 +139,8 @@ impl ModelClient {
                 shown = true;
                 on_delta(piece);
             };
-            let error = match self.attempt(conversation, body.clone(), &mut show).await {
-                Ok(answer) => return Ok(self.reply(answer, conversation, &tries)),
+            let error = match self.backend.attempt(conversation, &request, &mut show).await {
+                Ok(answer) => return Ok(self.reply(answer, conversation, &tries).await),
                 Err(error) => error,
             };
             let class = Class::of(&error, shown);
@@ -170,31 +163,19 @@ impl ModelClient {
         }
     }
 
-    async fn attempt(
-        &self,
-        conversation: &Conversation,
-        body: Bytes,
-        on_delta: &mut (dyn FnMut(&str) + Send),
-    ) -> Result<Answer, Error> {
-        match &self.backend {
-            Backend::OpenAi(client) => client.attempt(body, on_delta).await,
-            Backend::Scripted(script) => script.attempt(conversation, on_delta).await,
+    async fn reply(&self, answer: Answer, asked: &Conversation, tries: &Tries) -> ModelReply {
+        let model = self.backend.model().unwrap_or(self.name.as_str());
+        let attempts = tries.failed().saturating_add(1);
+        let reply = answer.into_reply(asked, self.backend.word(), model, attempts);
+        if let Some(recorder) = &self.recorder {
+            recorder.add(asked, &reply).await;
         }
-    }
-
-    fn reply(&self, answer: Answer, conversation: &Conversation, tries: &Tries) -> ModelReply {
-        let (provider, model) = match &self.backend {
-            Backend::OpenAi(client) => ("openai", client.model()),
-            Backend::Scripted(_) => ("scripted", self.name.as_str()),
-        };
-        answer.into_reply(conversation, provider, model, tries.failed().saturating_add(1))
+        reply
     }
 
     fn failed(&self, error: &Error, class: Class, tries: &Tries) -> WireError {
-        let place = match &self.backend {
-            Backend::OpenAi(client) => format!(" at {}", client.address()),
-            Backend::Scripted(_) => String::new(),
-        };
+        let address = self.backend.address();
+        let place = address.map(|address| format!(" at {address}")).unwrap_or_default();
         let attempts = tries.failed();
         let times = if attempts == 1 { "once".to_owned() } else { format!("{attempts} times") };
         WireError {

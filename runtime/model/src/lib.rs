@@ -7,12 +7,30 @@
 #![warn(missing_docs)]
 
 mod answer;
+mod anthropic;
+mod body;
 mod client;
 mod complaint;
+mod draft;
 mod error;
+mod fields;
+#[cfg(test)]
+mod fixture;
 mod gate;
+mod grammar;
+mod http;
+mod lines;
+mod llamacpp;
+mod lower;
+mod ollama;
 mod openai;
+mod provider;
+mod recorder;
 mod retry;
+mod sampling;
 mod scripted;
+mod sse;
+mod stream;
+mod template;
 
 pub use client::{Conversation, ModelClient};

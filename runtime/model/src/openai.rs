@@ -1,221 +1,198 @@
-//! A client of the OpenAI chat completions protocol, as many servers speak it.
+//! The OpenAI chat completions protocol, as many servers speak it.
 
-mod calls;
-mod request;
-mod sse;
-mod stream;
-mod whole;
+use std::borrow::Cow;
 
-use std::time::Duration;
-
-use bytes::Bytes;
 use config::team::OpenAi;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
-use reqwest::{Response, Url};
-use secrecy::{ExposeSecret, SecretString};
-use tokio::time::timeout;
-use wire::{ErrorCode, WireError};
+use serde_json::{Value, json};
+use wire::{FinishReason, Message, ToolCall, Usage};
 
-use crate::answer::Answer;
+use crate::body::{Body, function_tool, merge_adjacent, stops};
 use crate::client::Conversation;
-use crate::complaint::{Complaint, excerpt};
-use crate::error::{Error, REPLY_BYTES_MAX};
-use crate::retry::Advice;
-use stream::StreamReader;
+use crate::complaint::Complaint;
+use crate::draft::{CallPiece, Draft};
+use crate::error::Error;
+use crate::fields;
+use crate::lower::{Lowerer, Target};
+use crate::provider::Protocol;
 
-/// The most bytes read of an answer that reports an error; only its beginning is told.
-const COMPLAINT_BYTES_MAX: usize = 64 << 10;
+#[cfg(test)]
+mod streamed;
+#[cfg(test)]
+mod whole;
+#[cfg(test)]
+mod writing;
 
-/// How long the end of a stream is awaited after the model has finished: token counts come in it,
-/// which are good to have and not worth failing a whole reply.
-const TAIL_WAIT: Duration = Duration::from_secs(2);
-
-/// A client of one model at one server.
-pub(crate) struct OpenAiClient {
-    http: reqwest::Client,
-    url: Url,
+/// What such a server is sent, and how it is read.
+pub(crate) struct OpenAiProtocol {
     options: OpenAi,
-    key: Option<SecretString>,
-    headers: HeaderMap,
-    idle: Duration,
+    lowerer: Lowerer,
 }
 
-impl OpenAiClient {
-    /// Reads the key and checks the address.
-    pub(crate) fn new(
-        options: &OpenAi,
-        idle: Duration,
-        http: reqwest::Client,
-    ) -> Result<Self, WireError> {
-        let key = match &options.api_key {
-            Some(key) => Some(key.resolve()?),
-            None => None,
-        };
-        Ok(Self {
-            http,
-            url: endpoint(&options.base_url)?,
-            headers: headers(key.as_ref())?,
-            options: options.clone(),
-            key,
-            idle,
-        })
+impl OpenAiProtocol {
+    /// Takes the options of a model.
+    pub(crate) fn new(options: OpenAi) -> Self {
+        Self { options, lowerer: Lowerer::new(Target::OpenAiStrict) }
+    }
+}
+
+impl Protocol for OpenAiProtocol {
+    fn word(&self) -> &'static str {
+        "openai"
     }
 
-    /// Returns the model's name at the provider.
-    pub(crate) fn model(&self) -> &str {
-        &self.options.model
+    fn path(&self) -> &'static [&'static str] {
+        &["chat", "completions"]
     }
 
-    /// Returns the server's address as it may be told: without user, password and query.
-    pub(crate) fn address(&self) -> String {
-        self.url.origin().ascii_serialization() + self.url.path()
-    }
-
-    /// Writes the request body of a turn, the same for all its attempts.
-    pub(crate) fn body(&self, conversation: &Conversation) -> Result<Bytes, serde_json::Error> {
-        request::body(&self.options, conversation).map(Bytes::from)
-    }
-
-    /// Makes one request and reads its answer.
-    pub(crate) async fn attempt(
-        &self,
-        body: Bytes,
-        on_delta: &mut (dyn FnMut(&str) + Send),
-    ) -> Result<Answer, Error> {
-        let request = self.http.post(self.url.clone()).headers(self.headers.clone()).body(body);
-        let response =
-            self.in_time(self.idle, request.send()).await?.map_err(Error::unreachable)?;
-        if !response.status().is_success() {
-            return Err(self.refusal(response).await);
-        }
-        let mut answer = if is_stream(&response, self.options.stream) {
-            self.read_stream(response, on_delta).await
-        } else {
-            self.read_whole(response, on_delta).await
-        };
-        if let (Err(Error::InBand(complaint)), Some(key)) = (&mut answer, &self.key) {
-            complaint.redact(key.expose_secret());
-        }
-        answer
-    }
-
-    async fn read_stream(
-        &self,
-        mut response: Response,
-        on_delta: &mut (dyn FnMut(&str) + Send),
-    ) -> Result<Answer, Error> {
-        let mut reader = StreamReader::default();
-        while !reader.is_done() {
-            let finished = reader.is_finished();
-            let limit = if finished { TAIL_WAIT.min(self.idle) } else { self.idle };
-            let piece = match self.in_time(limit, response.chunk()).await {
-                Ok(piece) => piece.map_err(Error::cut),
-                Err(error) => Err(error),
+    fn body(&self, conversation: &Conversation) -> Result<Body, String> {
+        let OpenAi { server, strict, merge_adjacent } = &self.options;
+        let head = &conversation.head;
+        let mut body = Body::default();
+        body.set("model", server.model.as_str());
+        body.set("messages", messages(conversation, *merge_adjacent));
+        body.set_list("tools", head.tools.iter().map(function_tool).collect());
+        if let Some(schema) = &head.response_schema {
+            let form = if *strict {
+                let lowered = self.lowerer.lower(&schema.schema);
+                body.wrapped = lowered.wrapped;
+                lowered.schema
+            } else {
+                schema.schema.clone()
             };
-            match piece {
-                Ok(Some(bytes)) => reader.push(&bytes, on_delta)?,
-                Ok(None) => break,
-                Err(_) if finished => break,
-                Err(error) => return Err(error),
-            }
+            body.set("response_format", response_format(schema.name.as_str(), &form, *strict));
         }
-        reader.end(on_delta)
+        body.set_some("max_tokens", conversation.max_tokens);
+        body.set_some("temperature", server.temperature);
+        body.set_list("stop", stops(head, &server.stop));
+        body.set("stream", server.stream);
+        if server.stream {
+            body.set("stream_options", json!({"include_usage": true}));
+        }
+        body.extend(&server.extra_body);
+        Ok(body)
     }
 
-    async fn read_whole(
-        &self,
-        mut response: Response,
-        on_delta: &mut (dyn FnMut(&str) + Send),
-    ) -> Result<Answer, Error> {
-        let mut body = Vec::new();
-        while let Some(bytes) =
-            self.in_time(self.idle, response.chunk()).await?.map_err(Error::cut)?
-        {
-            if body.len() + bytes.len() > REPLY_BYTES_MAX {
-                return Err(Error::TooLarge);
-            }
-            body.extend_from_slice(&bytes);
-        }
-        let answer = whole::read(&body)?;
-        if !answer.content.is_empty() {
-            on_delta(&answer.content);
-        }
-        Ok(answer)
+    fn read_whole(&self, answer: &Value, draft: &mut Draft) -> Result<(), Error> {
+        read_whole(answer, draft)
     }
 
-    /// Makes the error of an answer that is no success; what cannot be read of it is left out.
-    async fn refusal(&self, mut response: Response) -> Error {
-        let header = |name: &str| response.headers().get(name)?.to_str().ok();
-        let advice = Advice::read(header);
-        let request = header("x-request-id").or_else(|| header("request-id")).map(excerpt);
-        let moved = header("location").map(excerpt);
-        let status = response.status();
-        let mut body = Vec::new();
-        while let Ok(Ok(Some(bytes))) = self.in_time(self.idle, response.chunk()).await {
-            body.extend_from_slice(&bytes);
-            if body.len() > COMPLAINT_BYTES_MAX {
-                body.truncate(COMPLAINT_BYTES_MAX);
-                break;
-            }
-        }
-        let mut complaint = Complaint::from_body(&body);
-        if let Some(place) = moved.filter(|_| status.is_redirection()) {
-            complaint.message = format!("the server points to {place}; set `base_url` to it");
-        }
-        if let Some(key) = &self.key {
-            complaint.redact(key.expose_secret());
-        }
-        Error::Status { status: status.as_u16(), complaint: Box::new(complaint), advice, request }
-    }
-
-    async fn in_time<T>(
-        &self,
-        limit: Duration,
-        future: impl Future<Output = T>,
-    ) -> Result<T, Error> {
-        timeout(limit, future).await.map_err(|_| Error::Idle { limit })
+    fn read_event(&self, event: &Value, draft: &mut Draft) -> Result<(), Error> {
+        read_event(event, draft)
     }
 }
 
-fn endpoint(base_url: &str) -> Result<Url, WireError> {
-    let invalid = |why: &str| {
-        WireError::new(ErrorCode::ConfigInvalid, format!("read `base_url` {base_url:?}: {why}"))
+/// Writes the messages of a conversation.
+pub(crate) fn messages(conversation: &Conversation, merge: bool) -> Vec<Value> {
+    let messages: Vec<Cow<Message>> = if merge {
+        merge_adjacent(&conversation.messages)
+    } else {
+        conversation.messages.iter().map(|message| Cow::Borrowed(&**message)).collect()
     };
-    let mut url = Url::parse(base_url).map_err(|error| invalid(&error.to_string()))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(invalid("it must begin with http:// or https://"));
-    }
-    url.path_segments_mut()
-        .map_err(|()| invalid("it has no path"))?
-        .pop_if_empty()
-        .extend(["chat", "completions"]);
-    Ok(url)
+    messages.iter().map(|message| chat_message(message)).collect()
 }
 
-fn headers(key: Option<&SecretString>) -> Result<HeaderMap, WireError> {
-    let mut headers = HeaderMap::new();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
-    if let Some(key) = key {
-        let mut value =
-            HeaderValue::try_from(format!("Bearer {}", key.expose_secret())).map_err(|_| {
-                WireError::new(
-                    ErrorCode::SecretMissing,
-                    "use `api_key`: the secret has characters that cannot stand in a header",
-                )
-            })?;
-        value.set_sensitive(true);
-        headers.insert(AUTHORIZATION, value);
+fn chat_message(message: &Message) -> Value {
+    match message {
+        Message::System { content } => json!({"role": "system", "content": content}),
+        Message::User { content } => json!({"role": "user", "content": content}),
+        Message::Assistant { content, calls } if calls.is_empty() => {
+            json!({"role": "assistant", "content": content})
+        }
+        Message::Assistant { content, calls } => {
+            // Null beside calls without a text, which is how the protocol writes it.
+            let content = (!content.is_empty()).then_some(content);
+            let calls: Vec<Value> = calls.iter().map(chat_call).collect();
+            json!({"role": "assistant", "content": content, "tool_calls": calls})
+        }
+        Message::Tool { call_id, name, content } => {
+            json!({"role": "tool", "tool_call_id": call_id, "name": name, "content": content})
+        }
     }
-    Ok(headers)
 }
 
-/// Tells by what the server says, and by what was asked for if it says nothing useful.
-fn is_stream(response: &Response, asked: bool) -> bool {
-    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    match kind {
-        Some(kind) if kind.contains("event-stream") => true,
-        Some(kind) if kind.contains("json") => false,
-        _ => asked,
+fn chat_call(call: &ToolCall) -> Value {
+    let function = json!({"name": call.name, "arguments": call.arguments});
+    json!({"id": call.id, "type": "function", "function": function})
+}
+
+/// Writes how the reply has to look.
+pub(crate) fn response_format(name: &str, schema: &Value, strict: bool) -> Value {
+    let json_schema = json!({"name": name, "schema": schema, "strict": strict});
+    json!({"type": "json_schema", "json_schema": json_schema})
+}
+
+/// Reads an answer that came in one piece.
+pub(crate) fn read_whole(answer: &Value, draft: &mut Draft) -> Result<(), Error> {
+    let fault = |fault| Error::form(fault, &answer.to_string());
+    let choice = answer.pointer("/choices/0").ok_or_else(|| fault("the answer has no choice"))?;
+    read_frame(answer, draft);
+    read_end(choice, draft)?;
+    let message = choice.get("message").filter(|message| message.is_object());
+    let message = message.ok_or_else(|| fault("the answer has no message"))?;
+    read_text(message, draft)?;
+    for call in fields::list(message.get("tool_calls")) {
+        draft.push_call(CallPiece { index: None, ..piece(call) })?;
+    }
+    Ok(())
+}
+
+/// Reads one chunk of a stream.
+pub(crate) fn read_event(chunk: &Value, draft: &mut Draft) -> Result<(), Error> {
+    read_frame(chunk, draft);
+    let first = |choice: &&Value| fields::count(choice, "index").unwrap_or(0) == 0;
+    let Some(choice) = fields::list(chunk.get("choices")).iter().find(first) else {
+        return Ok(());
+    };
+    draft.begun = true;
+    if let Some(delta) = choice.get("delta") {
+        read_text(delta, draft)?;
+        for call in fields::list(delta.get("tool_calls")) {
+            draft.join_call(piece(call))?;
+        }
+    }
+    read_end(choice, draft)
+}
+
+/// Reads what stands around the choices: the token counts and the model that answered.
+fn read_frame(answer: &Value, draft: &mut Draft) {
+    if let Some(usage) = answer.get("usage").filter(|usage| usage.is_object()) {
+        *draft.usage() = Usage {
+            input_tokens: fields::count(usage, "prompt_tokens").unwrap_or(0),
+            output_tokens: fields::count(usage, "completion_tokens").unwrap_or(0),
+        };
+    }
+    draft.model(answer.get("model"));
+}
+
+fn read_text(message: &Value, draft: &mut Draft) -> Result<(), Error> {
+    draft.push_text(&fields::text(message.get("content")))?;
+    draft.push_refusal(&fields::text(message.get("refusal")))
+}
+
+/// Reads how a choice ends, which with some servers is an error in place of the rest.
+fn read_end(choice: &Value, draft: &mut Draft) -> Result<(), Error> {
+    let reason = choice.get("finish_reason").and_then(Value::as_str).unwrap_or_default();
+    let ended = (reason == "error").then(Complaint::default);
+    if let Some(complaint) = Complaint::from_answer(choice).or(ended) {
+        return Err(Error::InBand(complaint.into()));
+    }
+    draft.finish(match reason {
+        "" => None,
+        "stop" | "stop_sequence" | "end_turn" | "eos" => Some(FinishReason::Stop),
+        "length" | "max_tokens" | "model_length" => Some(FinishReason::Length),
+        "tool_calls" | "tool_use" | "function_call" => Some(FinishReason::ToolCalls),
+        "content_filter" => Some(FinishReason::ContentFilter),
+        _ => Some(FinishReason::Other),
+    });
+    Ok(())
+}
+
+fn piece(call: &Value) -> CallPiece {
+    let function = call.get("function");
+    CallPiece {
+        index: fields::count(call, "index"),
+        id: fields::text(call.get("id")),
+        name: fields::text(function.and_then(|function| function.get("name"))),
+        arguments: fields::arguments(function.and_then(|function| function.get("arguments"))),
     }
 }

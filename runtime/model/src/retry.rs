@@ -31,6 +31,7 @@ const SPENT: &[&str] = &[
     "insufficient_credits",
     "billing_hard_limit_reached",
     "billing_not_active",
+    "billing_error",
     "spend_limit_reached",
     "spend_limit_exceeded",
     "usage_limit_reached",

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod providers;
+#[cfg(test)]
 mod replies;
 #[cfg(test)]
 mod scripted;

@@ -70,9 +70,9 @@ async fn a_request_names_path_key_and_options() {
     std::fs::write(&file, "sk-Test\n").unwrap();
     let mut server = Server::start(vec![vec![Step::Send(said("a"))]]).await;
     let mut options = openai(&(server.base_url.clone() + "/?api-version=2"), true);
-    options.api_key = Some(SecretRef::File(file));
-    options.temperature = Some(0.0);
-    options.extra_body = json!({"seed": 7, "stream": false}).as_object().unwrap().clone();
+    options.server.api_key = Some(SecretRef::File(file));
+    options.server.temperature = Some(0.0);
+    options.server.extra_body = json!({"seed": 7, "stream": false}).as_object().unwrap().clone();
     let client = client(&model(Provider::OpenAi(options)));
     let mut conversation = conversation(vec![user("hi")]);
     conversation.max_tokens = Some(64);
@@ -143,7 +143,7 @@ async fn a_client_that_cannot_work_is_not_made() {
     ];
     for (base_url, api_key, code, text) in cases {
         let mut options = openai(base_url, false);
-        options.api_key = api_key;
+        options.server.api_key = api_key;
         let made = ModelClient::new(&model(Provider::OpenAi(options)), http());
         assert_failed(made, code, text);
     }
@@ -159,7 +159,7 @@ async fn a_key_that_the_server_repeats_is_not_told() {
         let server = Server::start(vec![vec![Step::Send(play)]]).await;
         let base_url = server.base_url.replace("http://", "http://user:sk-canary@");
         let mut options = openai(&base_url, false);
-        options.api_key = Some(SecretRef::File(file.clone()));
+        options.server.api_key = Some(SecretRef::File(file.clone()));
         let client = client(&model(Provider::OpenAi(options)));
         let (result, _) = turn(&client, &conversation(vec![user("hi")])).await;
         let error = assert_failed(result, ErrorCode::ModelRefused, "bad key ***");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use config::script::Script;
-use config::team::{Model, OpenAi, Provider};
+use config::team::{Model, OpenAi, Provider, Server};
 use model::{Conversation, ModelClient};
 use serde_json::Map;
 use tools::client::http_client;
@@ -25,17 +25,22 @@ pub(crate) fn model(provider: Provider) -> Model {
         timeout_ms: 60_000,
         idle_timeout_ms: 20_000,
         retries_max: 3,
+        record: None,
     }
 }
 
 pub(crate) fn openai(base_url: &str, stream: bool) -> OpenAi {
-    OpenAi {
+    OpenAi { server: served(base_url, stream), strict: false, merge_adjacent: false }
+}
+
+pub(crate) fn served(base_url: &str, stream: bool) -> Server {
+    Server {
         base_url: base_url.to_owned(),
         model: "gpt".to_owned(),
         api_key: None,
         stream,
-        strict: false,
         temperature: None,
+        stop: Vec::new(),
         extra_body: Map::new(),
     }
 }

@@ -6,16 +6,23 @@ use crate::error::{Error, REPLY_BYTES_MAX};
 
 /// One event that carries data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct SseEvent {
+pub(crate) struct SseEvent {
     /// The event's type, empty if it has none.
-    pub(super) kind: String,
+    pub(crate) kind: String,
     /// Its data; several lines are joined with line feeds.
-    pub(super) data: String,
+    pub(crate) data: String,
+}
+
+impl SseEvent {
+    /// Makes an event without a type.
+    pub(crate) fn of(data: String) -> Self {
+        Self { kind: String::new(), data }
+    }
 }
 
 /// A parser that is fed pieces of any length. It holds one event, [`REPLY_BYTES_MAX`] at most.
 #[derive(Debug, Default)]
-pub(super) struct SseParser {
+pub(crate) struct SseParser {
     line: Vec<u8>,
     event: SseEvent,
     /// Whether the event has a data line, which may be empty.
@@ -28,7 +35,7 @@ pub(super) struct SseParser {
 
 impl SseParser {
     /// Takes a piece and returns the events that it completes.
-    pub(super) fn push(&mut self, piece: &[u8]) -> Result<Vec<SseEvent>, Error> {
+    pub(crate) fn push(&mut self, piece: &[u8]) -> Result<Vec<SseEvent>, Error> {
         let mut events = Vec::new();
         for part in piece.split_inclusive(|byte| matches!(byte, b'\r' | b'\n')) {
             let (line, end) = match part.split_last() {
@@ -52,7 +59,7 @@ impl SseParser {
     }
 
     /// Takes the end of the stream and returns the event that lacked only its last line ends.
-    pub(super) fn end(mut self) -> Result<Option<SseEvent>, Error> {
+    pub(crate) fn end(&mut self) -> Result<Option<SseEvent>, Error> {
         if !self.line.is_empty() {
             self.end_line()?;
         }
@@ -83,6 +90,12 @@ impl SseParser {
                 self.event.data.push_str(value);
             }
             "event" => value.clone_into(&mut self.event.kind),
+            // Older servers of llama.cpp name the field of an error after it.
+            "error" => {
+                "error".clone_into(&mut self.event.kind);
+                value.clone_into(&mut self.event.data);
+                self.has_data = true;
+            }
             // Comments, ids and reconnection times are of no use here.
             _ => {}
         }

@@ -1,0 +1,233 @@
+//! The Messages interface of Anthropic.
+
+use config::team::Server;
+use serde_json::{Value, json};
+use wire::{FinishReason, Message, ToolCall};
+
+use crate::body::{Body, append, arguments_object, stops};
+use crate::client::Conversation;
+use crate::draft::{CallPiece, Draft};
+use crate::error::Error;
+use crate::fields;
+use crate::lower::{Lowerer, Target};
+use crate::provider::Protocol;
+
+#[cfg(test)]
+mod tests;
+
+/// Tokens of a reply where the run sets no limit, as the interface wants to be told one.
+const TOKENS_MAX: u64 = 4096;
+
+/// What the user says where the conversation would begin with the model.
+const OPENING: &str = "Go on.";
+
+/// What the interface is sent, and how it is read.
+pub(crate) struct AnthropicProtocol {
+    server: Server,
+    lowerer: Lowerer,
+}
+
+impl AnthropicProtocol {
+    /// Takes the options of a model.
+    pub(crate) fn new(server: Server) -> Self {
+        Self { server, lowerer: Lowerer::new(Target::Anthropic) }
+    }
+}
+
+impl Protocol for AnthropicProtocol {
+    fn word(&self) -> &'static str {
+        "anthropic"
+    }
+
+    fn path(&self) -> &'static [&'static str] {
+        &["v1", "messages"]
+    }
+
+    fn key_header(&self) -> (&'static str, &'static str) {
+        ("x-api-key", "")
+    }
+
+    fn headers(&self) -> &'static [(&'static str, &'static str)] {
+        &[("anthropic-version", "2023-06-01")]
+    }
+
+    fn body(&self, conversation: &Conversation) -> Result<Body, String> {
+        let server = &self.server;
+        let head = &conversation.head;
+        let (system, messages) = messages(conversation);
+        let mut body = Body::default();
+        body.set("model", server.model.as_str());
+        body.set("max_tokens", conversation.max_tokens.unwrap_or(TOKENS_MAX));
+        body.set_some("system", Some(system).filter(|system| !system.is_empty()));
+        body.set("messages", messages);
+        body.set_list("tools", head.tools.iter().map(tool).collect());
+        if !head.tools.is_empty() {
+            body.set("tool_choice", json!({"type": "auto"}));
+        }
+        if let Some(schema) = &head.response_schema {
+            let form = self.lowerer.lower(&schema.schema).schema;
+            body.set("output_config", json!({"format": {"type": "json_schema", "schema": form}}));
+        }
+        body.set_some("temperature", server.temperature);
+        let mut stops = stops(head, &server.stop);
+        // White space alone is refused; it is cut on our side.
+        stops.retain(|stop| !stop.trim().is_empty());
+        body.set_list("stop_sequences", stops);
+        body.set("stream", server.stream);
+        body.extend(&server.extra_body);
+        Ok(body)
+    }
+
+    fn read_whole(&self, answer: &Value, draft: &mut Draft) -> Result<(), Error> {
+        if !answer.get("content").is_some_and(Value::is_array) {
+            return Err(Error::form("the answer has no content", &answer.to_string()));
+        }
+        draft.model(answer.get("model"));
+        read_usage(answer, draft);
+        for block in fields::list(answer.get("content")) {
+            read_block(block, None, draft)?;
+        }
+        draft.finish(finish(answer));
+        Ok(())
+    }
+
+    fn read_event(&self, event: &Value, draft: &mut Draft) -> Result<(), Error> {
+        match event.get("type").and_then(Value::as_str).unwrap_or_default() {
+            "message_start" => {
+                draft.begun = true;
+                let message = event.get("message").unwrap_or(&Value::Null);
+                draft.model(message.get("model"));
+                read_usage(message, draft);
+            }
+            "content_block_start" => {
+                let block = event.get("content_block").unwrap_or(&Value::Null);
+                read_block(block, fields::count(event, "index"), draft)?;
+            }
+            "content_block_delta" => {
+                let delta = event.get("delta").unwrap_or(&Value::Null);
+                read_delta(delta, fields::count(event, "index"), draft)?;
+            }
+            "message_delta" => {
+                read_usage(event, draft);
+                draft.finish(event.get("delta").and_then(finish));
+            }
+            "message_stop" => draft.done = true,
+            // The ends of blocks, signs of life, and what may come later.
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn tool(tool: &wire::ToolSpec) -> Value {
+    let mut schema = tool.parameters.clone();
+    if let Value::Object(keywords) = &mut schema {
+        keywords.entry("type").or_insert_with(|| "object".into());
+    }
+    json!({"name": tool.name.as_str(), "description": tool.description, "input_schema": schema})
+}
+
+/// Returns the system's text at the beginning, and messages in which user and model alternate.
+///
+/// Results of tools are the user's; what the system says later is too. An empty text is refused,
+/// so that it is left out.
+fn messages(conversation: &Conversation) -> (String, Vec<Value>) {
+    let mut system = String::new();
+    let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
+    for message in &conversation.messages {
+        let (role, blocks) = match &**message {
+            Message::System { content } if turns.is_empty() => {
+                append(&mut system, content);
+                continue;
+            }
+            Message::System { content } | Message::User { content } => ("user", text(content)),
+            Message::Assistant { content, calls } => {
+                let mut blocks = text(content);
+                blocks.extend(calls.iter().map(tool_use));
+                ("assistant", blocks)
+            }
+            Message::Tool { call_id, content, .. } => ("user", vec![tool_result(call_id, content)]),
+        };
+        match turns.last_mut() {
+            Some((last, before)) if *last == role => before.extend(blocks),
+            _ if blocks.is_empty() => {}
+            None if role == "assistant" => turns.extend([("user", text(OPENING)), (role, blocks)]),
+            _ => turns.push((role, blocks)),
+        }
+    }
+    let messages = turns.into_iter();
+    (system, messages.map(|(role, content)| json!({"role": role, "content": content})).collect())
+}
+
+fn text(text: &str) -> Vec<Value> {
+    if text.trim().is_empty() { Vec::new() } else { vec![json!({"type": "text", "text": text})] }
+}
+
+fn tool_use(call: &ToolCall) -> Value {
+    let id = lowered_id(&call.id);
+    json!({"type": "tool_use", "id": id, "name": call.name, "input": arguments_object(call)})
+}
+
+fn tool_result(call_id: &str, content: &str) -> Value {
+    json!({"type": "tool_result", "tool_use_id": lowered_id(call_id), "content": content})
+}
+
+/// Returns an id without the characters that the interface refuses in ids of other providers.
+fn lowered_id(id: &str) -> String {
+    let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    id.chars().map(allowed).collect()
+}
+
+/// Reads a block that is whole, or the beginning of one; blocks of thinking are passed over.
+fn read_block(block: &Value, index: Option<u64>, draft: &mut Draft) -> Result<(), Error> {
+    match block.get("type").and_then(Value::as_str) {
+        Some("text") => draft.push_text(&fields::text(block.get("text"))),
+        Some("tool_use") => {
+            let input = block.get("input");
+            // In a stream the input begins empty, and its text comes in pieces.
+            let begins = index.is_some() && input == Some(&json!({}));
+            draft.push_call(CallPiece {
+                index,
+                id: fields::text(block.get("id")),
+                name: fields::text(block.get("name")),
+                arguments: if begins { String::new() } else { fields::arguments(input) },
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn read_delta(delta: &Value, index: Option<u64>, draft: &mut Draft) -> Result<(), Error> {
+    match delta.get("type").and_then(Value::as_str) {
+        Some("text_delta") => draft.push_text(&fields::text(delta.get("text"))),
+        Some("input_json_delta") => draft.join_call(CallPiece {
+            index,
+            arguments: fields::text(delta.get("partial_json")),
+            ..CallPiece::default()
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Reads the token counts, those of the cache among the input; a later count replaces an earlier.
+fn read_usage(message: &Value, draft: &mut Draft) {
+    let Some(usage) = message.get("usage") else { return };
+    if let Some(input) = fields::count(usage, "input_tokens") {
+        let cached = ["cache_creation_input_tokens", "cache_read_input_tokens"];
+        let cached = cached.iter().filter_map(|name| fields::count(usage, name));
+        draft.usage().input_tokens = cached.fold(input, u64::saturating_add);
+    }
+    if let Some(output) = fields::count(usage, "output_tokens") {
+        draft.usage().output_tokens = output;
+    }
+}
+
+fn finish(message: &Value) -> Option<FinishReason> {
+    Some(match message.get("stop_reason")?.as_str()? {
+        "end_turn" | "stop_sequence" => FinishReason::Stop,
+        "max_tokens" | "model_context_window_exceeded" => FinishReason::Length,
+        "tool_use" => FinishReason::ToolCalls,
+        "refusal" => FinishReason::ContentFilter,
+        _ => FinishReason::Other,
+    })
+}

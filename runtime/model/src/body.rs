@@ -1,0 +1,195 @@
+//! Puts a request body together.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use wire::chat::Head;
+use wire::{Message, ToolCall, ToolSpec};
+
+/// The body of a request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Body {
+    /// The fields, in the order in which they are sent.
+    pub(crate) fields: Map<String, Value>,
+    /// Whether the schema of the reply was wrapped into an object, out of which the reply is taken.
+    pub(crate) wrapped: bool,
+}
+
+impl Body {
+    /// Sets a field.
+    pub(crate) fn set(&mut self, name: &str, value: impl Into<Value>) {
+        self.fields.insert(name.to_owned(), value.into());
+    }
+
+    /// Sets a field, or leaves it to the server.
+    pub(crate) fn set_some(&mut self, name: &str, value: Option<impl Into<Value>>) {
+        if let Some(value) = value {
+            self.set(name, value);
+        }
+    }
+
+    /// Sets a field to a list unless the list is empty.
+    pub(crate) fn set_list(&mut self, name: &str, list: Vec<impl Into<Value>>) {
+        if !list.is_empty() {
+            self.set(name, list.into_iter().map(Into::into).collect::<Vec<Value>>());
+        }
+    }
+
+    /// Adds the fields that the team file asks for; they replace those of the same name.
+    pub(crate) fn extend(&mut self, extra: &Map<String, Value>) {
+        self.fields.extend(extra.clone());
+    }
+}
+
+/// Returns the texts at which a reply ends: the dialect's, then the team file's, each once.
+pub(crate) fn stops(head: &Head, own: &[String]) -> Vec<String> {
+    let mut stops: Vec<String> = Vec::new();
+    for stop in head.stop.iter().chain(own) {
+        if !stops.contains(stop) {
+            stops.push(stop.clone());
+        }
+    }
+    stops
+}
+
+/// Returns the smaller of two limits of a reply's tokens.
+pub(crate) fn tokens_max(run: Option<u64>, own: Option<u64>) -> Option<u64> {
+    run.into_iter().chain(own).min()
+}
+
+/// Returns a tool in the form that most protocols share.
+pub(crate) fn function_tool(tool: &ToolSpec) -> Value {
+    let ToolSpec { name, description, parameters } = tool;
+    let function = json!({"name": name, "description": description, "parameters": parameters});
+    json!({"type": "function", "function": function})
+}
+
+/// Returns the arguments of a call as the object that some protocols want.
+///
+/// What a model wrote and is no object stands under the name `arguments`, so that it sees its own
+/// words beside the complaint about them.
+pub(crate) fn arguments_object(call: &ToolCall) -> Value {
+    match serde_json::from_str(&call.arguments) {
+        Ok(object @ Value::Object(_)) => object,
+        _ if call.arguments.trim().is_empty() => json!({}),
+        _ => json!({"arguments": call.arguments}),
+    }
+}
+
+/// Makes one message of neighbours of one role, an empty line between their texts. Results of
+/// tools stay apart, since each answers its own call.
+pub(crate) fn merge_adjacent(messages: &[Arc<Message>]) -> Vec<Cow<'_, Message>> {
+    let mut merged: Vec<Cow<Message>> = Vec::with_capacity(messages.len());
+    for message in messages {
+        let joined = merged.last_mut().is_some_and(|last| join(last, message));
+        if !joined {
+            merged.push(Cow::Borrowed(message));
+        }
+    }
+    merged
+}
+
+/// Adds a message to the one before, if both are of one role.
+fn join(last: &mut Cow<Message>, message: &Message) -> bool {
+    let is_same = matches!(
+        (&**last, message),
+        (Message::System { .. }, Message::System { .. })
+            | (Message::User { .. }, Message::User { .. })
+            | (Message::Assistant { .. }, Message::Assistant { .. })
+    );
+    if !is_same {
+        return false;
+    }
+    match (last.to_mut(), message) {
+        (
+            Message::Assistant { content, calls },
+            Message::Assistant { content: more, calls: new },
+        ) => {
+            append(content, more);
+            calls.extend(new.iter().cloned());
+        }
+        (Message::System { content } | Message::User { content }, more) => {
+            append(content, more.content());
+        }
+        _ => {}
+    }
+    true
+}
+
+/// Adds a text to another, an empty line between unless one of them is empty.
+pub(crate) fn append(text: &mut String, more: &str) {
+    if !text.is_empty() && !more.is_empty() {
+        text.push_str("\n\n");
+    }
+    text.push_str(more);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(content: &str, calls: &[&str]) -> Message {
+        let call = |id: &&str| ToolCall {
+            id: (*id).to_owned(),
+            name: "t".to_owned(),
+            arguments: "{}".to_owned(),
+        };
+        Message::Assistant { content: content.to_owned(), calls: calls.iter().map(call).collect() }
+    }
+
+    #[test]
+    fn neighbours_of_one_role_become_one() {
+        let user = |content: &str| Message::User { content: content.to_owned() };
+        let system = |content: &str| Message::System { content: content.to_owned() };
+        let tool = |content: &str| Message::Tool {
+            call_id: "a".to_owned(),
+            name: "t".to_owned(),
+            content: content.to_owned(),
+        };
+        let cases = [
+            (vec![], vec![]),
+            (vec![system("a"), system("b"), user("c")], vec![system("a\n\nb"), user("c")]),
+            (vec![user("a"), user(""), user("b")], vec![user("a\n\nb")]),
+            (
+                vec![user("a"), said("b", &[]), user("c")],
+                vec![user("a"), said("b", &[]), user("c")],
+            ),
+            (vec![said("", &["1"]), said("x", &["2"])], vec![said("x", &["1", "2"])]),
+            (vec![tool("a"), tool("b")], vec![tool("a"), tool("b")]),
+        ];
+        for (messages, expected) in cases {
+            let messages: Vec<_> = messages.into_iter().map(Arc::new).collect();
+            let merged: Vec<_> =
+                merge_adjacent(&messages).into_iter().map(Cow::into_owned).collect();
+            assert_eq!(merged, expected);
+        }
+    }
+
+    #[test]
+    fn arguments_become_an_object_and_nothing_is_lost() {
+        for (arguments, object) in [
+            (r#"{"b":1,"a":[]}"#, json!({"b": 1, "a": []})),
+            ("", json!({})),
+            (" \n", json!({})),
+            ("{\"a\":", json!({"arguments": "{\"a\":"})),
+            ("[1]", json!({"arguments": "[1]"})),
+        ] {
+            let call = ToolCall {
+                id: String::new(),
+                name: String::new(),
+                arguments: arguments.to_owned(),
+            };
+            assert_eq!(arguments_object(&call), object, "{arguments}");
+        }
+    }
+
+    #[test]
+    fn limits_and_stops_are_put_together() {
+        assert_eq!(tokens_max(None, None), None);
+        assert_eq!(tokens_max(Some(9), Some(5)), Some(5));
+        assert_eq!(tokens_max(Some(4), Some(5)), Some(4));
+        let head = Head { stop: vec!["a".to_owned(), "b".to_owned()], ..Head::default() };
+        assert_eq!(stops(&head, &["b".to_owned(), "c".to_owned()]), ["a", "b", "c"]);
+    }
+}

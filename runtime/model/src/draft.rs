@@ -1,0 +1,147 @@
+//! A reply that is being put together, from pieces or from one.
+
+use serde_json::Value;
+use wire::{FinishReason, ToolCall, Usage};
+
+use crate::answer::Answer;
+use crate::error::{CALLS_MAX, Error, REPLY_BYTES_MAX};
+
+/// A reply of [`REPLY_BYTES_MAX`] bytes and [`CALLS_MAX`] calls at most.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    answer: Answer,
+    calls: Vec<CallDraft>,
+    /// Bytes of text, names and arguments so far.
+    len: usize,
+    /// Bytes of the text that were passed on already.
+    told: usize,
+    /// Whether something came that only a reply has.
+    pub(crate) begun: bool,
+    /// Whether the server has marked the end.
+    pub(crate) done: bool,
+}
+
+#[derive(Debug)]
+struct CallDraft {
+    index: u64,
+    call: ToolCall,
+}
+
+/// A piece of a call, or a whole one.
+#[derive(Debug, Default)]
+pub(crate) struct CallPiece {
+    /// Which call of the reply it belongs to, if the server says.
+    pub(crate) index: Option<u64>,
+    /// The call's id, empty if it is not in this piece.
+    pub(crate) id: String,
+    /// The tool's name, empty if it is not in this piece.
+    pub(crate) name: String,
+    /// What is added to the arguments.
+    pub(crate) arguments: String,
+}
+
+impl Draft {
+    /// Adds to the text.
+    pub(crate) fn push_text(&mut self, text: &str) -> Result<(), Error> {
+        self.grow(text.len())?;
+        self.answer.content.push_str(text);
+        Ok(())
+    }
+
+    /// Adds to the text by which the model refuses.
+    pub(crate) fn push_refusal(&mut self, text: &str) -> Result<(), Error> {
+        self.grow(text.len())?;
+        self.answer.refusal.push_str(text);
+        Ok(())
+    }
+
+    /// Adds a whole call.
+    pub(crate) fn push_call(&mut self, piece: CallPiece) -> Result<(), Error> {
+        self.grow(piece.id.len() + piece.name.len() + piece.arguments.len())?;
+        if self.calls.len() >= CALLS_MAX {
+            return Err(Error::TooLarge);
+        }
+        let next = self.calls.last().map_or(0, |draft| draft.index.saturating_add(1));
+        let CallPiece { index, id, name, arguments } = piece;
+        let call = ToolCall { id, name, arguments };
+        self.calls.push(CallDraft { index: index.unwrap_or(next), call });
+        Ok(())
+    }
+
+    /// Adds a piece to the call of its index.
+    ///
+    /// Some servers give every call the index 0, or none: a piece with a name begins another call
+    /// if its id is another, or if the call before has all its arguments and this one brings its own.
+    pub(crate) fn join_call(&mut self, piece: CallPiece) -> Result<(), Error> {
+        let known = match piece.index {
+            Some(index) => self.calls.iter_mut().rfind(|draft| draft.index == index),
+            None => self.calls.last_mut(),
+        };
+        let another = |call: &ToolCall| {
+            let other_id = !piece.id.is_empty() && !call.id.is_empty() && call.id != piece.id;
+            let is_whole = || serde_json::from_str::<Value>(&call.arguments).is_ok();
+            !piece.name.is_empty() && (other_id || (!piece.arguments.is_empty() && is_whole()))
+        };
+        match known {
+            Some(CallDraft { call, .. }) if !another(call) => {
+                let bytes = piece.id.len() + piece.name.len() + piece.arguments.len();
+                if call.id.is_empty() {
+                    call.id = piece.id;
+                }
+                if call.name.is_empty() {
+                    call.name = piece.name;
+                }
+                call.arguments.push_str(&piece.arguments);
+                self.grow(bytes)
+            }
+            _ => self.push_call(piece),
+        }
+    }
+
+    /// Notes why the model stopped; what is absent leaves what was known.
+    pub(crate) fn finish(&mut self, finish: Option<FinishReason>) {
+        self.answer.finish = finish.or(self.answer.finish);
+    }
+
+    /// Returns whether the model has said why it stopped, so that the reply is whole.
+    pub(crate) const fn is_finished(&self) -> bool {
+        self.answer.finish.is_some()
+    }
+
+    /// Returns whether there is a call.
+    pub(crate) const fn has_calls(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
+    /// Returns the tokens so far, to be added to or replaced.
+    pub(crate) const fn usage(&mut self) -> &mut Usage {
+        &mut self.answer.usage
+    }
+
+    /// Notes the model that answers; the first to be named stands.
+    pub(crate) fn model(&mut self, model: Option<&Value>) {
+        if self.answer.model.is_none() {
+            let model = model.and_then(Value::as_str).filter(|model| !model.is_empty());
+            self.answer.model = model.map(str::to_owned);
+        }
+    }
+
+    /// Returns the text that came since this was last asked for.
+    pub(crate) fn news(&mut self) -> &str {
+        let news = self.answer.content.get(self.told..).unwrap_or_default();
+        self.told = self.answer.content.len();
+        news
+    }
+
+    /// Returns the answer, its calls in the order of their indexes.
+    pub(crate) fn into_answer(mut self) -> Answer {
+        self.calls.sort_by_key(|draft| draft.index);
+        self.answer.calls = self.calls.into_iter().map(|draft| draft.call).collect();
+        self.answer
+    }
+
+    fn grow(&mut self, bytes: usize) -> Result<(), Error> {
+        self.len = self.len.saturating_add(bytes);
+        if self.len > REPLY_BYTES_MAX { Err(Error::TooLarge) } else { Ok(()) }
+    }
+}

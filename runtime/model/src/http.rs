@@ -1,0 +1,232 @@
+//! One server: requests to it, and the reading of its answers within limits of time and size.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use config::team::Server;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Response, Url};
+use secrecy::{ExposeSecret, SecretString};
+use tokio::time::timeout;
+use wire::{ErrorCode, WireError};
+
+use crate::answer::Answer;
+use crate::complaint::{Complaint, excerpt};
+use crate::draft::Draft;
+use crate::error::{Error, REPLY_BYTES_MAX};
+use crate::provider::Protocol;
+use crate::retry::Advice;
+use crate::stream::{Framing, StreamReader};
+
+/// The most bytes read of an answer that reports an error; only its beginning is told.
+const COMPLAINT_BYTES_MAX: usize = 64 << 10;
+
+/// How long the end of a stream is awaited after the model has finished: token counts come in it,
+/// which are good to have and not worth failing a whole reply.
+const TAIL_WAIT: Duration = Duration::from_secs(2);
+
+/// A server that speaks one protocol.
+pub(crate) struct Endpoint {
+    http: reqwest::Client,
+    url: Url,
+    headers: HeaderMap,
+    key: Option<SecretString>,
+    /// Whether a stream is asked for.
+    stream: bool,
+    idle: Duration,
+}
+
+impl Endpoint {
+    /// Reads the key and checks the address.
+    pub(crate) fn new(
+        server: &Server,
+        protocol: &dyn Protocol,
+        idle: Duration,
+        http: reqwest::Client,
+    ) -> Result<Self, WireError> {
+        let key = match &server.api_key {
+            Some(key) => Some(key.resolve()?),
+            None => None,
+        };
+        Ok(Self {
+            http,
+            url: url(&server.base_url, protocol.path())?,
+            headers: headers(protocol, key.as_ref())?,
+            key,
+            stream: server.stream,
+            idle,
+        })
+    }
+
+    /// Returns the server's address as it may be told: without user, password and query.
+    pub(crate) fn address(&self) -> String {
+        self.url.origin().ascii_serialization() + self.url.path()
+    }
+
+    /// Returns what must not be told: the key, and a password in the address.
+    pub(crate) fn secrets(&self) -> Vec<SecretString> {
+        let password = self.url.password().map(SecretString::from);
+        self.key.iter().cloned().chain(password).collect()
+    }
+
+    /// Makes one request and reads its answer.
+    pub(crate) async fn attempt(
+        &self,
+        protocol: &dyn Protocol,
+        body: Bytes,
+        on_delta: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<Answer, Error> {
+        let request = self.http.post(self.url.clone()).headers(self.headers.clone()).body(body);
+        let response =
+            self.in_time(self.idle, request.send()).await?.map_err(Error::unreachable)?;
+        if !response.status().is_success() {
+            return Err(self.refusal(response).await);
+        }
+        let mut answer = match framing(&response, protocol, self.stream) {
+            Some(framing) => self.read_stream(protocol, framing, response, on_delta).await,
+            None => self.read_whole(protocol, response, on_delta).await,
+        };
+        if let (Err(Error::InBand(complaint)), Some(key)) = (&mut answer, &self.key) {
+            complaint.redact(key.expose_secret());
+        }
+        answer
+    }
+
+    async fn read_stream(
+        &self,
+        protocol: &dyn Protocol,
+        framing: Framing,
+        mut response: Response,
+        on_delta: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<Answer, Error> {
+        let mut reader = StreamReader::new(protocol, framing);
+        while !reader.is_done() {
+            let finished = reader.is_finished();
+            let limit = if finished { TAIL_WAIT.min(self.idle) } else { self.idle };
+            let piece = match self.in_time(limit, response.chunk()).await {
+                Ok(piece) => piece.map_err(Error::cut),
+                Err(error) => Err(error),
+            };
+            match piece {
+                Ok(Some(bytes)) => reader.push(&bytes, on_delta)?,
+                Ok(None) => break,
+                Err(_) if finished => break,
+                Err(error) => return Err(error),
+            }
+        }
+        reader.end(on_delta)
+    }
+
+    async fn read_whole(
+        &self,
+        protocol: &dyn Protocol,
+        mut response: Response,
+        on_delta: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<Answer, Error> {
+        let mut body = Vec::new();
+        while let Some(bytes) =
+            self.in_time(self.idle, response.chunk()).await?.map_err(Error::cut)?
+        {
+            if body.len() + bytes.len() > REPLY_BYTES_MAX {
+                return Err(Error::TooLarge);
+            }
+            body.extend_from_slice(&bytes);
+        }
+        let answer = read(protocol, &body)?;
+        if !answer.content.is_empty() {
+            on_delta(&answer.content);
+        }
+        Ok(answer)
+    }
+
+    /// Makes the error of an answer that is no success; what cannot be read of it is left out.
+    async fn refusal(&self, mut response: Response) -> Error {
+        let header = |name: &str| response.headers().get(name)?.to_str().ok();
+        let advice = Advice::read(header);
+        let request = header("x-request-id").or_else(|| header("request-id")).map(excerpt);
+        let moved = header("location").map(excerpt);
+        let status = response.status();
+        let mut body = Vec::new();
+        while let Ok(Ok(Some(bytes))) = self.in_time(self.idle, response.chunk()).await {
+            body.extend_from_slice(&bytes);
+            if body.len() > COMPLAINT_BYTES_MAX {
+                body.truncate(COMPLAINT_BYTES_MAX);
+                break;
+            }
+        }
+        let mut complaint = Complaint::from_body(&body);
+        if let Some(place) = moved.filter(|_| status.is_redirection()) {
+            complaint.message = format!("the server points to {place}; set `base_url` to it");
+        }
+        if let Some(key) = &self.key {
+            complaint.redact(key.expose_secret());
+        }
+        Error::Status { status: status.as_u16(), complaint: Box::new(complaint), advice, request }
+    }
+
+    async fn in_time<T>(
+        &self,
+        limit: Duration,
+        future: impl Future<Output = T>,
+    ) -> Result<T, Error> {
+        timeout(limit, future).await.map_err(|_| Error::Idle { limit })
+    }
+}
+
+/// Reads an answer that came in one piece.
+pub(crate) fn read(protocol: &dyn Protocol, body: &[u8]) -> Result<Answer, Error> {
+    let value = serde_json::from_slice(body)
+        .map_err(|_| Error::form("the answer is no JSON", &String::from_utf8_lossy(body)))?;
+    if let Some(complaint) = Complaint::from_answer(&value) {
+        return Err(Error::InBand(complaint.into()));
+    }
+    let mut draft = Draft::default();
+    protocol.read_whole(&value, &mut draft)?;
+    Ok(draft.into_answer())
+}
+
+fn url(base_url: &str, path: &[&str]) -> Result<Url, WireError> {
+    let invalid = |why: &str| {
+        WireError::new(ErrorCode::ConfigInvalid, format!("read `base_url` {base_url:?}: {why}"))
+    };
+    let mut url = Url::parse(base_url).map_err(|error| invalid(&error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(invalid("it must begin with http:// or https://"));
+    }
+    url.path_segments_mut().map_err(|()| invalid("it has no path"))?.pop_if_empty().extend(path);
+    Ok(url)
+}
+
+fn headers(protocol: &dyn Protocol, key: Option<&SecretString>) -> Result<HeaderMap, WireError> {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(ACCEPT, HeaderValue::from_static(protocol.framing().accept()));
+    for &(name, value) in protocol.headers() {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    if let Some(key) = key {
+        let (name, prefix) = protocol.key_header();
+        let value = HeaderValue::try_from(format!("{prefix}{}", key.expose_secret()));
+        let mut value = value.map_err(|_| {
+            WireError::new(
+                ErrorCode::SecretMissing,
+                "use `api_key`: the secret has characters that cannot stand in a header",
+            )
+        })?;
+        value.set_sensitive(true);
+        headers.insert(HeaderName::from_static(name), value);
+    }
+    Ok(headers)
+}
+
+/// Tells how an answer is streamed, if it is: by what the server says, and by what was asked for
+/// if it says nothing useful.
+fn framing(response: &Response, protocol: &dyn Protocol, asked: bool) -> Option<Framing> {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    match kind {
+        Some(kind) if kind.contains("event-stream") => Some(Framing::Events),
+        Some(kind) if kind.contains("ndjson") || kind.contains("jsonl") => Some(Framing::Lines),
+        Some(kind) if kind.contains("json") => None,
+        _ => asked.then(|| protocol.framing()),
+    }
+}

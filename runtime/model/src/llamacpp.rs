@@ -1,0 +1,138 @@
+//! A server of llama.cpp: its completion of a prompt that we write, or its chat endpoint.
+
+use config::team::{Constrain, LlamaCpp, Template};
+use serde_json::{Value, json};
+use wire::chat::ResponseSchema;
+use wire::{FinishReason, Usage};
+
+use crate::body::{Body, function_tool, stops, tokens_max};
+use crate::client::Conversation;
+use crate::draft::Draft;
+use crate::error::Error;
+use crate::lower::{Lowerer, Target};
+use crate::provider::Protocol;
+use crate::{fields, grammar, openai, sampling, template};
+
+#[cfg(test)]
+mod tests;
+
+/// What a server of llama.cpp is sent, and how it is read.
+pub(crate) struct LlamaCppProtocol {
+    options: LlamaCpp,
+    lowerer: Lowerer,
+}
+
+impl LlamaCppProtocol {
+    /// Takes the options of a model.
+    pub(crate) fn new(options: LlamaCpp) -> Self {
+        Self { options, lowerer: Lowerer::new(Target::LlamaCpp) }
+    }
+
+    fn is_chat(&self) -> bool {
+        self.options.template == Template::Server
+    }
+
+    /// Writes what holds the reply to its schema, by one of two means and never by both, which
+    /// the server refuses.
+    fn constrain(&self, body: &mut Body, schema: &ResponseSchema) -> Result<(), String> {
+        match self.options.constrain {
+            Constrain::Grammar => body.set("grammar", grammar::of(&schema.schema)?),
+            Constrain::JsonSchema => {
+                let form = self.lowerer.lower(&schema.schema).schema;
+                if self.is_chat() {
+                    let format = openai::response_format(schema.name.as_str(), &form, true);
+                    body.set("response_format", format);
+                } else {
+                    body.set("json_schema", form);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Protocol for LlamaCppProtocol {
+    fn word(&self) -> &'static str {
+        "llamacpp"
+    }
+
+    fn path(&self) -> &'static [&'static str] {
+        if self.is_chat() { &["v1", "chat", "completions"] } else { &["completion"] }
+    }
+
+    fn body(&self, conversation: &Conversation) -> Result<Body, String> {
+        let LlamaCpp { server, n_predict, merge_adjacent, .. } = &self.options;
+        let head = &conversation.head;
+        let tokens_max = tokens_max(conversation.max_tokens, *n_predict);
+        let mut body = Body::default();
+        if self.is_chat() {
+            body.set("model", server.model.as_str());
+            body.set("messages", openai::messages(conversation, *merge_adjacent));
+            body.set_list("tools", head.tools.iter().map(function_tool).collect());
+            body.set_some("max_tokens", tokens_max);
+        } else {
+            if !head.tools.is_empty() {
+                return Err("a prompt has no place for tools; set `template = \"server\"` or \
+                            another dialect"
+                    .to_owned());
+            }
+            body.set("prompt", template::prompt(self.options.template, &conversation.messages));
+            body.set_some("n_predict", tokens_max);
+        }
+        body.set_some("temperature", server.temperature);
+        sampling::set(&mut body, &self.options.sampling);
+        body.set_list("stop", stops(head, &server.stop));
+        if let Some(schema) = &head.response_schema {
+            self.constrain(&mut body, schema)?;
+        }
+        body.set("stream", server.stream);
+        if self.is_chat() && server.stream {
+            body.set("stream_options", json!({"include_usage": true}));
+        }
+        body.extend(&server.extra_body);
+        Ok(body)
+    }
+
+    fn read_whole(&self, answer: &Value, draft: &mut Draft) -> Result<(), Error> {
+        if self.is_chat() {
+            return openai::read_whole(answer, draft);
+        }
+        if !answer.get("content").is_some_and(Value::is_string) {
+            return Err(Error::form("the answer has no content", &answer.to_string()));
+        }
+        read_completion(answer, draft)?;
+        read_end(answer, draft);
+        Ok(())
+    }
+
+    fn read_event(&self, event: &Value, draft: &mut Draft) -> Result<(), Error> {
+        if self.is_chat() {
+            return openai::read_event(event, draft);
+        }
+        read_completion(event, draft)?;
+        if fields::is_true(event, "stop") {
+            draft.done = true;
+            read_end(event, draft);
+        }
+        Ok(())
+    }
+}
+
+fn read_completion(event: &Value, draft: &mut Draft) -> Result<(), Error> {
+    draft.model(event.get("model"));
+    draft.begun |= event.get("content").is_some();
+    draft.push_text(&fields::text(event.get("content")))
+}
+
+/// Reads how a completion ends; older servers say it by other fields.
+fn read_end(event: &Value, draft: &mut Draft) {
+    let kind = event.get("stop_type").and_then(Value::as_str);
+    let is_cut = kind == Some("limit")
+        || fields::is_true(event, "stopped_limit")
+        || fields::is_true(event, "truncated");
+    draft.finish(Some(if is_cut { FinishReason::Length } else { FinishReason::Stop }));
+    *draft.usage() = Usage {
+        input_tokens: fields::count(event, "tokens_evaluated").unwrap_or(0),
+        output_tokens: fields::count(event, "tokens_predicted").unwrap_or(0),
+    };
+}

@@ -1,0 +1,367 @@
+//! Puts schemas into the forms that providers take.
+//!
+//! What a provider does not know is left out, and what it cannot say is narrowed: an object takes
+//! no properties without a name, an optional one may be null. The whole schema is held against the
+//! reply elsewhere.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::{Map, Value, json};
+
+mod keyword;
+#[cfg(test)]
+mod tests;
+
+/// The property in which a reply stands whose schema is wrapped.
+pub(crate) const WRAPPER: &str = "reply";
+
+/// Keywords that are told of at most; a schema may bring any number of words of its own.
+const TOLD_MAX: usize = 64;
+
+/// The largest `maxLength` and `maxItems` of which llama.cpp makes a grammar that it can read.
+const REPEATS_MAX: u64 = 1000;
+
+/// Whose form it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Servers that take `strict: true`.
+    OpenAiStrict,
+    /// Anthropic.
+    Anthropic,
+    /// llama.cpp, and Ollama, which has it inside.
+    LlamaCpp,
+}
+
+/// A schema as a provider takes it.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Lowered {
+    /// The schema.
+    pub(crate) schema: Value,
+    /// Whether the reply stands in the property [`WRAPPER`] of an object.
+    pub(crate) wrapped: bool,
+    /// The keywords that were left out.
+    pub(crate) dropped: BTreeSet<String>,
+}
+
+/// Lowers the schemas of one model and tells once of each keyword that it leaves out.
+pub(crate) struct Lowerer {
+    target: Target,
+    told: Mutex<BTreeSet<String>>,
+}
+
+impl Lowerer {
+    /// Makes one for a provider.
+    pub(crate) const fn new(target: Target) -> Self {
+        Self { target, told: Mutex::new(BTreeSet::new()) }
+    }
+
+    /// Lowers a schema.
+    pub(crate) fn lower(&self, schema: &Value) -> Lowered {
+        let lowered = lower(schema, self.target);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        for keyword in &lowered.dropped {
+            if told.len() < TOLD_MAX && told.insert(keyword.clone()) {
+                tracing::warn!(%keyword, "the provider does not know a keyword of a schema; only our own check of replies will hold to it");
+            }
+        }
+        lowered
+    }
+}
+
+/// Lowers a schema.
+pub(crate) fn lower(schema: &Value, target: Target) -> Lowered {
+    let mut lowering = Lowering { target, dropped: BTreeSet::new() };
+    let mut schema = lowering.schema(schema);
+    let wrapped = target == Target::OpenAiStrict && !is_closed_object(&schema);
+    if wrapped {
+        schema = wrap(schema);
+    }
+    Lowered { schema, wrapped, dropped: lowering.dropped }
+}
+
+fn is_closed_object(schema: &Value) -> bool {
+    schema.get("type") == Some(&json!("object")) && schema.get("anyOf").is_none()
+}
+
+/// Makes a schema the only property of an object; definitions stay at the root.
+fn wrap(mut schema: Value) -> Value {
+    let definitions = ["$defs", "definitions"];
+    let hoisted = definitions.map(|name| schema.as_object_mut()?.shift_remove(name));
+    let mut root = json!({
+        "type": "object",
+        "properties": {WRAPPER: schema},
+        "required": [WRAPPER],
+        "additionalProperties": false,
+    });
+    for (name, definitions) in definitions.into_iter().zip(hoisted) {
+        if let (Value::Object(root), Some(definitions)) = (&mut root, definitions) {
+            root.insert(name.to_owned(), definitions);
+        }
+    }
+    root
+}
+
+struct Lowering {
+    target: Target,
+    dropped: BTreeSet<String>,
+}
+
+impl Lowering {
+    fn schema(&mut self, schema: &Value) -> Value {
+        match schema {
+            Value::Object(keywords) => self.object(keywords),
+            // A schema that allows anything has no type, which strict servers want.
+            Value::Bool(true) if self.target == Target::OpenAiStrict => self.anything(),
+            Value::Bool(true) => json!({}),
+            _ => {
+                self.drop("false");
+                json!({})
+            }
+        }
+    }
+
+    fn object(&mut self, keywords: &Map<String, Value>) -> Value {
+        let keywords = self.unfolded(keywords);
+        if self.target == Target::OpenAiStrict
+            && let Some(reference) = keywords.get("$ref")
+        {
+            return self.only_reference(reference, &keywords);
+        }
+        let mut lowered = Map::new();
+        let mut notes = Vec::new();
+        for (name, value) in &keywords {
+            match name.as_str() {
+                "oneOf" if self.target != Target::LlamaCpp => {
+                    lowered.insert("anyOf".to_owned(), self.list(value));
+                }
+                "anyOf" | "oneOf" | "allOf" => {
+                    lowered.insert(name.clone(), self.list(value));
+                }
+                "properties" | "$defs" | "definitions" => {
+                    lowered.insert(name.clone(), self.named(value));
+                }
+                "items" => {
+                    lowered.insert(name.clone(), self.schema(value));
+                }
+                "additionalProperties" if value.is_object() && self.target == Target::LlamaCpp => {
+                    lowered.insert(name.clone(), self.schema(value));
+                }
+                _ if self.takes(name, value) => {
+                    lowered.insert(name.clone(), value.clone());
+                }
+                _ => {
+                    if self.drop(name) && !value.is_object() && !value.is_array() {
+                        notes.push(format!("{name}: {value}"));
+                    }
+                }
+            }
+        }
+        match self.target {
+            Target::OpenAiStrict => self.close_strictly(&mut lowered, &keywords),
+            Target::Anthropic => {
+                close(&mut lowered);
+                note(&mut lowered, &notes);
+            }
+            Target::LlamaCpp => {}
+        }
+        lowered.into()
+    }
+
+    /// Returns the keywords with what only some providers read together made one: `allOf` of one
+    /// schema, and alternatives beside properties, which then have the properties themselves.
+    fn unfolded(&mut self, keywords: &Map<String, Value>) -> Map<String, Value> {
+        let mut keywords = keywords.clone();
+        if let Some(Value::Array(all)) = keywords.get("allOf")
+            && let [Value::Object(only)] = all.as_slice()
+            && only.keys().all(|name| !keywords.contains_key(name))
+        {
+            let only = only.clone();
+            keywords.shift_remove("allOf");
+            keywords.extend(only);
+        }
+        if !keywords.contains_key("properties") {
+            return keywords;
+        }
+        for union in ["oneOf", "anyOf"] {
+            let Some(Value::Array(alternatives)) = keywords.get(union) else { continue };
+            let Some(alternatives) = distributed(&keywords, alternatives) else {
+                keywords.shift_remove(union);
+                self.drop(union);
+                continue;
+            };
+            let kept = ["$defs", "definitions", "title", "description"];
+            keywords.retain(|name, _| kept.contains(&name.as_str()));
+            keywords.insert(union.to_owned(), alternatives.into());
+            return keywords;
+        }
+        keywords
+    }
+
+    /// Returns a reference alone, as strict servers want it; definitions stay beside it.
+    fn only_reference(&mut self, reference: &Value, keywords: &Map<String, Value>) -> Value {
+        let mut lowered = Map::from_iter([("$ref".to_owned(), reference.clone())]);
+        for name in ["$defs", "definitions"] {
+            if let Some(definitions) = keywords.get(name) {
+                lowered.insert(name.to_owned(), self.named(definitions));
+            }
+        }
+        lowered.into()
+    }
+
+    /// Closes an object and makes all its properties required, those that were not nullable.
+    fn close_strictly(&mut self, lowered: &mut Map<String, Value>, keywords: &Map<String, Value>) {
+        let has = |name: &str| keywords.contains_key(name);
+        if !has("type") && !has("properties") {
+            let says = ["anyOf", "oneOf", "enum", "const"];
+            if !says.iter().any(|name| lowered.contains_key(*name)) {
+                let Value::Object(anything) = self.anything() else { return };
+                lowered.extend(anything);
+            }
+            return;
+        }
+        if !is_object(lowered) {
+            return;
+        }
+        if keywords.get("additionalProperties").is_some_and(|more| *more != json!(false)) {
+            self.drop("additionalProperties");
+        }
+        let needed: Vec<&str> = keywords
+            .get("required")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let mut names = Vec::new();
+        let properties = lowered.entry("properties").or_insert_with(|| json!({}));
+        for (name, schema) in properties.as_object_mut().into_iter().flatten() {
+            names.push(Value::from(name.as_str()));
+            if !needed.contains(&name.as_str()) {
+                make_nullable(schema);
+            }
+        }
+        lowered.insert("type".to_owned(), "object".into());
+        lowered.insert("required".to_owned(), names.into());
+        lowered.insert("additionalProperties".to_owned(), false.into());
+    }
+
+    fn anything(&mut self) -> Value {
+        self.drop("a value of any type");
+        json!({"type": ["string", "number", "boolean", "null"]})
+    }
+
+    fn list(&mut self, schemas: &Value) -> Value {
+        fields_of(schemas).iter().map(|schema| self.schema(schema)).collect::<Vec<_>>().into()
+    }
+
+    fn named(&mut self, schemas: &Value) -> Value {
+        let named = schemas.as_object().into_iter().flatten();
+        named
+            .map(|(name, schema)| (name.clone(), self.schema(schema)))
+            .collect::<Map<_, _>>()
+            .into()
+    }
+
+    fn takes(&self, name: &str, value: &Value) -> bool {
+        match self.target {
+            Target::OpenAiStrict => keyword::openai_takes(name),
+            Target::Anthropic => keyword::anthropic_takes(name, value),
+            Target::LlamaCpp => keyword::llama_cpp_takes(name, value, REPEATS_MAX),
+        }
+    }
+
+    /// Notes a keyword that is left out; words that constrain nothing are not worth it.
+    fn drop(&mut self, name: &str) -> bool {
+        let constrains = !keyword::only_tells(name);
+        if constrains {
+            self.dropped.insert(name.to_owned());
+        }
+        constrains
+    }
+}
+
+fn fields_of(schemas: &Value) -> &[Value] {
+    schemas.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn is_object(schema: &Map<String, Value>) -> bool {
+    match schema.get("type") {
+        Some(Value::String(name)) => name == "object",
+        Some(Value::Array(names)) => names.contains(&json!("object")),
+        _ => schema.contains_key("properties"),
+    }
+}
+
+/// Gives every alternative the properties that stand beside them, if all are plain objects.
+fn distributed(base: &Map<String, Value>, alternatives: &[Value]) -> Option<Vec<Value>> {
+    let merged = alternatives.iter().map(|alternative| {
+        let alternative = alternative.as_object()?;
+        let plain =
+            ["type", "properties", "required", "additionalProperties", "title", "description"];
+        if !alternative.keys().all(|name| plain.contains(&name.as_str())) {
+            return None;
+        }
+        let mut merged: Map<String, Value> = base.clone();
+        for name in ["oneOf", "anyOf", "$defs", "definitions", "title", "description"] {
+            merged.shift_remove(name);
+        }
+        for (name, value) in alternative {
+            match (name.as_str(), merged.get_mut(name), value) {
+                ("properties", Some(Value::Object(properties)), Value::Object(own)) => {
+                    properties.extend(own.clone());
+                }
+                ("required", Some(Value::Array(required)), Value::Array(own)) => {
+                    let new = own.iter().filter(|name| !required.contains(name)).cloned();
+                    let new: Vec<Value> = new.collect();
+                    required.extend(new);
+                }
+                _ => drop(merged.insert(name.clone(), value.clone())),
+            }
+        }
+        Some(merged.into())
+    });
+    merged.collect()
+}
+
+fn close(lowered: &mut Map<String, Value>) {
+    if is_object(lowered) {
+        lowered.insert("additionalProperties".to_owned(), false.into());
+    }
+}
+
+/// Puts what is left out into words, which the model still reads.
+fn note(lowered: &mut Map<String, Value>, notes: &[String]) {
+    if notes.is_empty() {
+        return;
+    }
+    let said = lowered.get("description").and_then(Value::as_str).unwrap_or_default();
+    let text = format!("{said} ({})", notes.join(", "));
+    lowered.insert("description".to_owned(), text.trim_start().into());
+}
+
+fn make_nullable(schema: &mut Value) {
+    let null = json!("null");
+    let Value::Object(keywords) = schema else { return };
+    if ["$ref", "const", "anyOf"].iter().any(|name| keywords.contains_key(*name)) {
+        if let Some(Value::Array(alternatives)) = keywords.get_mut("anyOf") {
+            alternatives.push(json!({"type": "null"}));
+        } else {
+            *schema = json!({"anyOf": [schema.take(), {"type": "null"}]});
+        }
+        return;
+    }
+    match keywords.get_mut("type") {
+        Some(Value::String(name)) if name != "null" => {
+            let types = json!([name, "null"]);
+            keywords.insert("type".to_owned(), types);
+        }
+        Some(Value::Array(names)) if !names.contains(&null) => names.push(null),
+        _ => {}
+    }
+    if let Some(Value::Array(values)) = keywords.get_mut("enum")
+        && !values.contains(&Value::Null)
+    {
+        values.push(Value::Null);
+    }
+}

@@ -1,0 +1,145 @@
+//! The chat interface of Ollama.
+
+use config::team::Ollama;
+use serde_json::{Map, Value, json};
+use wire::{FinishReason, Message, ToolCall, Usage};
+
+use crate::body::{Body, arguments_object, function_tool, stops, tokens_max};
+use crate::client::Conversation;
+use crate::draft::{CallPiece, Draft};
+use crate::error::Error;
+use crate::fields;
+use crate::lower::{Lowerer, Target};
+use crate::provider::Protocol;
+use crate::sampling;
+use crate::stream::Framing;
+
+#[cfg(test)]
+mod tests;
+
+/// What a server of Ollama is sent, and how it is read.
+pub(crate) struct OllamaProtocol {
+    options: Ollama,
+    lowerer: Lowerer,
+}
+
+impl OllamaProtocol {
+    /// Takes the options of a model.
+    pub(crate) fn new(options: Ollama) -> Self {
+        Self { options, lowerer: Lowerer::new(Target::LlamaCpp) }
+    }
+}
+
+impl Protocol for OllamaProtocol {
+    fn word(&self) -> &'static str {
+        "ollama"
+    }
+
+    fn path(&self) -> &'static [&'static str] {
+        &["api", "chat"]
+    }
+
+    fn framing(&self) -> Framing {
+        Framing::Lines
+    }
+
+    fn body(&self, conversation: &Conversation) -> Result<Body, String> {
+        let Ollama { server, num_ctx, num_predict, sampling, keep_alive, think } = &self.options;
+        let head = &conversation.head;
+        let mut body = Body::default();
+        body.set("model", server.model.as_str());
+        let messages = conversation.messages.iter().map(|message| chat_message(message));
+        body.set("messages", messages.collect::<Vec<Value>>());
+        body.set_list("tools", head.tools.iter().map(function_tool).collect());
+        if let Some(schema) = &head.response_schema {
+            body.set("format", self.lowerer.lower(&schema.schema).schema);
+        }
+        body.set("stream", server.stream);
+        let mut options = Body::default();
+        options.set_some("num_ctx", *num_ctx);
+        options.set_some("num_predict", tokens_max(conversation.max_tokens, *num_predict));
+        options.set_some("temperature", server.temperature);
+        sampling::set(&mut options, sampling);
+        options.set_list("stop", stops(head, &server.stop));
+        let options: Map<String, Value> = options.fields;
+        if !options.is_empty() {
+            body.set("options", options);
+        }
+        body.set_some("keep_alive", keep_alive.as_deref());
+        body.set_some("think", think.clone());
+        body.extend(&server.extra_body);
+        Ok(body)
+    }
+
+    fn read_whole(&self, answer: &Value, draft: &mut Draft) -> Result<(), Error> {
+        self.read_event(answer, draft)?;
+        if draft.begun {
+            return Ok(());
+        }
+        Err(Error::form("the answer has no message", &answer.to_string()))
+    }
+
+    /// Reads a line of a stream. An answer in one piece is a stream of one line.
+    fn read_event(&self, line: &Value, draft: &mut Draft) -> Result<(), Error> {
+        draft.model(line.get("model"));
+        if let Some(message) = line.get("message").filter(|message| message.is_object()) {
+            draft.begun = true;
+            draft.push_text(&fields::text(message.get("content")))?;
+            for call in fields::list(message.get("tool_calls")) {
+                draft.push_call(whole_call(call))?;
+            }
+        }
+        if fields::is_true(line, "done") {
+            draft.done = true;
+            // The last line does not tell of calls in the lines before.
+            draft.finish(finish(line, draft.has_calls()));
+            *draft.usage() = Usage {
+                input_tokens: fields::count(line, "prompt_eval_count").unwrap_or(0),
+                output_tokens: fields::count(line, "eval_count").unwrap_or(0),
+            };
+        }
+        Ok(())
+    }
+}
+
+fn chat_message(message: &Message) -> Value {
+    match message {
+        Message::System { content } => json!({"role": "system", "content": content}),
+        Message::User { content } => json!({"role": "user", "content": content}),
+        Message::Assistant { content, calls } if calls.is_empty() => {
+            json!({"role": "assistant", "content": content})
+        }
+        Message::Assistant { content, calls } => {
+            let calls: Vec<Value> = calls.iter().map(chat_call).collect();
+            json!({"role": "assistant", "content": content, "tool_calls": calls})
+        }
+        Message::Tool { call_id, name, content } => {
+            json!({"role": "tool", "tool_name": name, "tool_call_id": call_id, "content": content})
+        }
+    }
+}
+
+fn chat_call(call: &ToolCall) -> Value {
+    json!({"id": call.id, "function": {"name": call.name, "arguments": arguments_object(call)}})
+}
+
+fn whole_call(call: &Value) -> CallPiece {
+    let function = call.get("function");
+    CallPiece {
+        // Its index counts the calls of one line only.
+        index: None,
+        id: fields::text(call.get("id")),
+        name: fields::text(function.and_then(|function| function.get("name"))),
+        arguments: fields::arguments(function.and_then(|function| function.get("arguments"))),
+    }
+}
+
+fn finish(line: &Value, has_calls: bool) -> Option<FinishReason> {
+    Some(match line.get("done_reason").and_then(Value::as_str) {
+        Some("length") => FinishReason::Length,
+        None | Some("" | "stop") if has_calls => FinishReason::ToolCalls,
+        Some("stop") => FinishReason::Stop,
+        None | Some("") => return None,
+        Some(_) => FinishReason::Other,
+    })
+}

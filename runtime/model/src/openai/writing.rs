@@ -1,0 +1,186 @@
+//! Requests for chat completions.
+
+use serde_json::json;
+use wire::chat::{Head, ResponseSchema};
+use wire::{Name, ToolSpec};
+
+use super::*;
+use crate::fixture::{conversation, sent, server, user};
+
+fn options(change: impl FnOnce(&mut OpenAi)) -> OpenAi {
+    let mut options = OpenAi { server: server(false), strict: false, merge_adjacent: false };
+    change(&mut options);
+    options
+}
+
+fn body(options: &OpenAi, conversation: &Conversation) -> Result<Vec<u8>, String> {
+    let (fields, _) = sent(&OpenAiProtocol::new(options.clone()), conversation)?;
+    Ok(fields.to_string().into_bytes())
+}
+
+#[test]
+fn the_history_is_sent_in_order_with_arguments_unchanged() {
+    let call = |id: &str, arguments: &str| ToolCall {
+        id: id.to_owned(),
+        name: "int_mult".to_owned(),
+        arguments: arguments.to_owned(),
+    };
+    let said = |content: &str, calls| Message::Assistant { content: content.to_owned(), calls };
+    let tool = |call_id: &str, content: &str| Message::Tool {
+        call_id: call_id.to_owned(),
+        name: "int_mult".to_owned(),
+        content: content.to_owned(),
+    };
+    let messages = vec![
+        Message::System { content: "Be brief.".to_owned() },
+        user("12*34?"),
+        said("", vec![call("a", r#"{"a": 12,"b":34 }"#), call("b", "{\"a\":")]),
+        tool("a", "408"),
+        tool("b", "no JSON"),
+        said("408", vec![]),
+        said("", vec![]),
+        said("again", vec![call("c", "")]),
+    ];
+    let call = |id: &str, arguments: &str| {
+        json!({"id": id, "type": "function",
+            "function": {"name": "int_mult", "arguments": arguments}})
+    };
+    let bytes = body(&options(|_| ()), &conversation(Head::default(), messages, None)).unwrap();
+    assert_eq!(
+        serde_json::from_slice::<Value>(&bytes).unwrap(),
+        json!({
+            "model": "m",
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "12*34?"},
+                {"role": "assistant", "content": null,
+                    "tool_calls": [call("a", r#"{"a": 12,"b":34 }"#), call("b", "{\"a\":")]},
+                {"role": "tool", "tool_call_id": "a", "name": "int_mult", "content": "408"},
+                {"role": "tool", "tool_call_id": "b", "name": "int_mult", "content": "no JSON"},
+                {"role": "assistant", "content": "408"},
+                {"role": "assistant", "content": ""},
+                {"role": "assistant", "content": "again", "tool_calls": [call("c", "")]},
+            ],
+            "stream": false,
+        })
+    );
+}
+
+#[test]
+fn options_become_fields() {
+    let text = json!({"type": "string"});
+    let schema = json!({"type": "object", "properties": {"b": text, "a": text},
+        "required": ["b", "a"], "additionalProperties": false});
+    let head = Head {
+        tools: vec![ToolSpec {
+            name: Name::new("now").unwrap(),
+            description: "Tells the time.".to_owned(),
+            parameters: schema.clone(),
+        }],
+        response_schema: Some(ResponseSchema {
+            name: Name::new("turn").unwrap(),
+            schema: schema.clone(),
+        }),
+        stop: vec!["Observation:".to_owned()],
+    };
+    let plain = json!({"model": "m", "messages": [{"role": "user", "content": "hi"}],
+        "stream": false});
+    let with = |fields: Value| {
+        let mut body = plain.clone();
+        body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        body
+    };
+    let format = |strict: bool| {
+        json!({"type": "json_schema",
+            "json_schema": {"name": "turn", "schema": schema, "strict": strict}})
+    };
+    let tools = json!([{"type": "function", "function": {
+        "name": "now", "description": "Tells the time.", "parameters": schema}}]);
+    let stop = json!(["Observation:"]);
+    let cases = [
+        (options(|_| ()), Head::default(), None, plain.clone()),
+        (
+            options(|o| o.server.stream = true),
+            Head::default(),
+            Some(9),
+            with(json!({
+            "max_tokens": 9, "stream": true, "stream_options": {"include_usage": true}})),
+        ),
+        (
+            options(|o| o.server.temperature = Some(0.0)),
+            head.clone(),
+            None,
+            with(json!({
+            "tools": tools, "response_format": format(false), "temperature": 0.0,
+            "stop": stop})),
+        ),
+        (
+            options(|o| o.strict = true),
+            head,
+            None,
+            with(json!({
+            "tools": tools, "response_format": format(true), "stop": stop})),
+        ),
+        (
+            options(|o| {
+                o.server.temperature = Some(0.5);
+                o.server.extra_body =
+                    json!({"temperature": 1, "max_tokens": null, "seed": {"x": []}})
+                        .as_object()
+                        .unwrap()
+                        .clone();
+            }),
+            Head::default(),
+            Some(9),
+            with(json!({"temperature": 1, "max_tokens": null, "seed": {"x": []}})),
+        ),
+    ];
+    for (options, head, max_tokens, expected) in cases {
+        let conversation = conversation(head, vec![user("hi")], max_tokens);
+        let bytes = body(&options, &conversation).unwrap();
+        assert_eq!(serde_json::from_slice::<Value>(&bytes).unwrap(), expected);
+    }
+}
+
+#[test]
+fn schemas_keep_the_order_of_their_keys() {
+    let schema = serde_json::from_str(r#"{"properties":{"tool":{},"arguments":{}}}"#).unwrap();
+    let head = Head {
+        response_schema: Some(ResponseSchema { name: Name::new("t").unwrap(), schema }),
+        ..Head::default()
+    };
+    let extra = json!({"seed": 1}).as_object().unwrap().clone();
+    for options in [options(|_| ()), options(|o| o.server.extra_body = extra)] {
+        let bytes = body(&options, &conversation(head.clone(), vec![], None)).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.contains(r#"{"properties":{"tool":{},"arguments":{}}}"#), "{text}");
+    }
+}
+
+#[test]
+fn strict_servers_get_the_form_that_they_take() {
+    let one = json!({"type": "object", "properties": {"tool": {"const": "now"}},
+        "required": ["tool"], "additionalProperties": false});
+    let schema = json!({"oneOf": [one, one]});
+    let head = crate::fixture::head(None, Some(schema), &[]);
+    let protocol = OpenAiProtocol::new(options(|o| o.strict = true));
+    let (body, wrapped) = sent(&protocol, &conversation(head, vec![], None)).unwrap();
+    assert!(wrapped);
+    assert_eq!(
+        body["response_format"]["json_schema"]["schema"],
+        json!({"type": "object", "properties": {"reply": {"anyOf": [one, one]}},
+            "required": ["reply"], "additionalProperties": false})
+    );
+}
+
+#[test]
+fn neighbours_of_one_role_are_merged_where_wanted() {
+    let messages = || vec![user("a"), user("b")];
+    for (merge_adjacent, expected) in [(false, vec!["a", "b"]), (true, vec!["a\n\nb"])] {
+        let protocol = OpenAiProtocol::new(options(|o| o.merge_adjacent = merge_adjacent));
+        let (body, _) = sent(&protocol, &conversation(Head::default(), messages(), None)).unwrap();
+        let texts: Vec<&Value> =
+            body["messages"].as_array().unwrap().iter().map(|m| &m["content"]).collect();
+        assert_eq!(texts, expected);
+    }
+}

@@ -1,0 +1,166 @@
+//! What sets one provider apart from the others; a provider is one file that implements it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use config::team::{Model, Provider, Server};
+use secrecy::SecretString;
+use serde_json::Value;
+use wire::{ErrorCode, WireError};
+
+use crate::answer::Answer;
+use crate::anthropic::AnthropicProtocol;
+use crate::body::Body;
+use crate::client::Conversation;
+use crate::draft::Draft;
+use crate::error::Error;
+use crate::http::Endpoint;
+use crate::llamacpp::LlamaCppProtocol;
+use crate::ollama::OllamaProtocol;
+use crate::openai::OpenAiProtocol;
+use crate::scripted::ScriptedModel;
+use crate::stream::Framing;
+
+/// What a provider is sent and how its answers are read. It holds no connection and no secret.
+pub(crate) trait Protocol: Send + Sync {
+    /// Returns the word for the provider in traces.
+    fn word(&self) -> &'static str;
+
+    /// Returns the path below `base_url`.
+    fn path(&self) -> &'static [&'static str];
+
+    /// Returns the header that carries the key, and what stands before the key in it.
+    fn key_header(&self) -> (&'static str, &'static str) {
+        ("authorization", "Bearer ")
+    }
+
+    /// Returns headers of every request, names in lower case.
+    fn headers(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
+    /// Returns how its streams are divided.
+    fn framing(&self) -> Framing {
+        Framing::Events
+    }
+
+    /// Writes the request of a turn; the error says why it cannot be put into words.
+    fn body(&self, conversation: &Conversation) -> Result<Body, String>;
+
+    /// Reads an answer that came in one piece.
+    fn read_whole(&self, answer: &Value, draft: &mut Draft) -> Result<(), Error>;
+
+    /// Reads one event of a stream.
+    fn read_event(&self, event: &Value, draft: &mut Draft) -> Result<(), Error>;
+}
+
+/// Whom a model's turns are put to.
+pub(crate) enum Backend {
+    /// A server.
+    Served(Box<Served>),
+    /// A script.
+    Scripted(ScriptedModel),
+}
+
+/// A model behind HTTP.
+pub(crate) struct Served {
+    protocol: Box<dyn Protocol>,
+    endpoint: Endpoint,
+    /// The model's name at the provider.
+    model: String,
+}
+
+/// A request that is written, the same for all attempts of a turn.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Written {
+    bytes: Bytes,
+    wrapped: bool,
+}
+
+impl Backend {
+    /// Makes what a model's provider needs; calls nobody.
+    pub(crate) fn new(model: &Model, http: reqwest::Client) -> Result<Self, WireError> {
+        let idle = Duration::from_millis(model.idle_timeout_ms);
+        let (server, protocol): (&Server, Box<dyn Protocol>) = match &model.provider {
+            Provider::OpenAi(options) => {
+                (&options.server, Box::new(OpenAiProtocol::new(options.clone())))
+            }
+            Provider::LlamaCpp(options) => {
+                (&options.server, Box::new(LlamaCppProtocol::new(options.clone())))
+            }
+            Provider::Ollama(options) => {
+                (&options.server, Box::new(OllamaProtocol::new(options.clone())))
+            }
+            Provider::Anthropic(server) => {
+                (server, Box::new(AnthropicProtocol::new(server.clone())))
+            }
+            Provider::Scripted(script) => {
+                return ScriptedModel::new(script, idle).map(Self::Scripted);
+            }
+        };
+        let endpoint = Endpoint::new(server, &*protocol, idle, http)?;
+        Ok(Self::Served(Box::new(Served { protocol, endpoint, model: server.model.clone() })))
+    }
+
+    /// Returns the provider's word for traces.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Self::Served(served) => served.protocol.word(),
+            Self::Scripted(_) => "scripted",
+        }
+    }
+
+    /// Returns the model's name at the provider, if it has one there.
+    pub(crate) fn model(&self) -> Option<&str> {
+        match self {
+            Self::Served(served) => Some(&served.model),
+            Self::Scripted(_) => None,
+        }
+    }
+
+    /// Returns the address that is asked, as it may be told.
+    pub(crate) fn address(&self) -> Option<String> {
+        match self {
+            Self::Served(served) => Some(served.endpoint.address()),
+            Self::Scripted(_) => None,
+        }
+    }
+
+    /// Returns what must not be told.
+    pub(crate) fn secrets(&self) -> Vec<SecretString> {
+        match self {
+            Self::Served(served) => served.endpoint.secrets(),
+            Self::Scripted(_) => Vec::new(),
+        }
+    }
+
+    /// Writes the request of a turn.
+    pub(crate) fn write(&self, conversation: &Conversation) -> Result<Written, WireError> {
+        let Self::Served(served) = self else { return Ok(Written::default()) };
+        let refused = |why: String| {
+            WireError::new(ErrorCode::ModelRefused, format!("write a model request: {why}"))
+        };
+        let body = served.protocol.body(conversation).map_err(refused)?;
+        let bytes = serde_json::to_vec(&body.fields).map_err(|error| refused(error.to_string()))?;
+        Ok(Written { bytes: bytes.into(), wrapped: body.wrapped })
+    }
+
+    /// Makes one attempt at a turn.
+    pub(crate) async fn attempt(
+        &self,
+        conversation: &Conversation,
+        request: &Written,
+        on_delta: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<Answer, Error> {
+        let served = match self {
+            Self::Served(served) => served,
+            Self::Scripted(script) => return script.attempt(conversation, on_delta).await,
+        };
+        let bytes = request.bytes.clone();
+        let mut answer = served.endpoint.attempt(&*served.protocol, bytes, on_delta).await?;
+        if request.wrapped {
+            answer.unwrap_reply();
+        }
+        Ok(answer)
+    }
+}

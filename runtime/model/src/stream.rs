@@ -1,0 +1,148 @@
+//! Puts a streamed reply together.
+
+use serde_json::Value;
+
+use crate::answer::Answer;
+use crate::complaint::Complaint;
+use crate::draft::Draft;
+use crate::error::Error;
+use crate::lines::LineSplitter;
+use crate::provider::Protocol;
+use crate::sse::{SseEvent, SseParser};
+
+/// Bytes kept of the beginning of a stream, enough to tell a web page from a reply.
+const BEGINNING_BYTES: usize = 200;
+
+/// How a stream is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// Server-sent events.
+    Events,
+    /// One JSON value a line.
+    Lines,
+}
+
+impl Framing {
+    /// Returns what a client accepts that can read it, besides an answer in one piece.
+    pub(crate) const fn accept(self) -> &'static str {
+        match self {
+            Self::Events => "text/event-stream, application/json",
+            Self::Lines => "application/x-ndjson, application/json",
+        }
+    }
+}
+
+/// Reads a stream of one protocol, fed as bytes.
+pub(crate) struct StreamReader<'a> {
+    protocol: &'a dyn Protocol,
+    splitter: Splitter,
+    draft: Draft,
+    /// What came first, for the error if it is something else.
+    beginning: Vec<u8>,
+}
+
+enum Splitter {
+    Events(SseParser),
+    Lines(LineSplitter),
+}
+
+impl Splitter {
+    fn push(&mut self, bytes: &[u8]) -> Result<Vec<SseEvent>, Error> {
+        match self {
+            Self::Events(parser) => parser.push(bytes),
+            Self::Lines(lines) => Ok(lines.push(bytes)?.into_iter().map(SseEvent::of).collect()),
+        }
+    }
+
+    fn end(&mut self) -> Result<Option<SseEvent>, Error> {
+        match self {
+            Self::Events(parser) => parser.end(),
+            Self::Lines(lines) => Ok(lines.end()?.map(SseEvent::of)),
+        }
+    }
+}
+
+impl<'a> StreamReader<'a> {
+    /// Begins to read.
+    pub(crate) fn new(protocol: &'a dyn Protocol, framing: Framing) -> Self {
+        let splitter = match framing {
+            Framing::Events => Splitter::Events(SseParser::default()),
+            Framing::Lines => Splitter::Lines(LineSplitter::default()),
+        };
+        Self { protocol, splitter, draft: Draft::default(), beginning: Vec::new() }
+    }
+
+    /// Returns whether the server has marked the end.
+    pub(crate) const fn is_done(&self) -> bool {
+        self.draft.done
+    }
+
+    /// Returns whether the model has said why it stopped, so that the reply is whole.
+    pub(crate) const fn is_finished(&self) -> bool {
+        self.draft.is_finished()
+    }
+
+    /// Takes some bytes and passes on the pieces of text in them.
+    pub(crate) fn push(
+        &mut self,
+        bytes: &[u8],
+        on_delta: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<(), Error> {
+        let room = BEGINNING_BYTES.saturating_sub(self.beginning.len());
+        self.beginning.extend(bytes.iter().take(room));
+        for event in self.splitter.push(bytes)? {
+            if self.draft.done {
+                break;
+            }
+            self.on_event(&event, on_delta)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the end of the bytes and returns the answer, if it is whole.
+    pub(crate) fn end(mut self, on_delta: &mut (dyn FnMut(&str) + Send)) -> Result<Answer, Error> {
+        if !self.draft.done
+            && let Some(event) = self.splitter.end().unwrap_or_default()
+        {
+            // Of another error, such as a torn event, only the cut below is of interest.
+            if let Err(error @ (Error::InBand(_) | Error::TooLarge)) =
+                self.on_event(&event, on_delta)
+            {
+                return Err(error);
+            }
+        }
+        if !self.draft.begun {
+            let beginning = String::from_utf8_lossy(&self.beginning);
+            return Err(Error::form("the answer is no stream of a reply", &beginning));
+        }
+        if !self.draft.done && !self.draft.is_finished() {
+            return Err(Error::Cut { reason: "the stream ended too early".to_owned() });
+        }
+        Ok(self.draft.into_answer())
+    }
+
+    fn on_event(
+        &mut self,
+        event: &SseEvent,
+        on_delta: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<(), Error> {
+        if event.data.trim() == "[DONE]" {
+            self.draft.done = true;
+            return Ok(());
+        }
+        if event.kind == "error" {
+            return Err(Error::InBand(Complaint::from_body(event.data.as_bytes()).into()));
+        }
+        let value: Value = serde_json::from_str(&event.data)
+            .map_err(|_| Error::form("an event of the stream is no JSON", &event.data))?;
+        if let Some(complaint) = Complaint::from_answer(&value) {
+            return Err(Error::InBand(complaint.into()));
+        }
+        self.protocol.read_event(&value, &mut self.draft)?;
+        let news = self.draft.news();
+        if !news.is_empty() {
+            on_delta(news);
+        }
+        Ok(())
+    }
+}

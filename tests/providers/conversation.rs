@@ -1,0 +1,139 @@
+//! A question, a call of a tool, its result and the answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use config::team::{Model, Ollama, OpenAi, Provider, Sampling, Server};
+use model::{Conversation, ModelClient};
+use serde_json::{Map, Value, json};
+use tools::client::http_client;
+use wire::chat::Head;
+use wire::plan::Dialect;
+use wire::{FinishReason, Message, ModelReply, ModelRole, Name, ToolSpec};
+
+use crate::aimock::Aimock;
+
+const QUESTION: &str = "What is twelve times thirty-four?";
+const ANSWER: &str = "12 * 34 = 408";
+
+fn fixtures() -> Value {
+    let arguments = json!({"a": 12, "b": 34}).to_string();
+    json!([
+        {"match": {"userMessage": "twelve times", "hasToolResult": true},
+            "response": {"content": ANSWER}},
+        {"match": {"userMessage": "twelve times", "hasToolResult": false},
+            "response": {"toolCalls": [{"name": "int_mult", "arguments": arguments}]}},
+    ])
+}
+
+fn server(base_url: String, stream: bool) -> Server {
+    Server {
+        base_url,
+        model: "served".to_owned(),
+        api_key: None,
+        stream,
+        temperature: Some(0.0),
+        stop: Vec::new(),
+        extra_body: Map::new(),
+    }
+}
+
+/// The providers, with the path at which the server speaks for them.
+fn providers(url: &str, stream: bool) -> [(&'static str, Provider); 3] {
+    let openai = OpenAi {
+        server: server(format!("{url}/v1"), stream),
+        strict: false,
+        merge_adjacent: false,
+    };
+    let ollama = Ollama {
+        server: server(url.to_owned(), stream),
+        num_ctx: Some(4096),
+        num_predict: None,
+        sampling: Sampling::default(),
+        keep_alive: None,
+        think: None,
+    };
+    [
+        ("/v1/chat/completions", Provider::OpenAi(openai)),
+        ("/api/chat", Provider::Ollama(ollama)),
+        ("/v1/messages", Provider::Anthropic(server(url.to_owned(), stream))),
+    ]
+}
+
+fn client(provider: Provider, http: reqwest::Client) -> ModelClient {
+    let model = Model {
+        name: Name::new("m").unwrap(),
+        provider,
+        dialect: Dialect::Native,
+        concurrency: 1,
+        queue_max: 0,
+        timeout_ms: 30_000,
+        idle_timeout_ms: 30_000,
+        retries_max: 0,
+        record: None,
+    };
+    ModelClient::new(&model, http).unwrap()
+}
+
+fn head() -> Head {
+    let number = json!({"type": "integer"});
+    let tool = ToolSpec {
+        name: Name::new("int_mult").unwrap(),
+        description: "Multiplies two whole numbers.".to_owned(),
+        parameters: json!({"type": "object", "properties": {"a": number, "b": number},
+            "required": ["a", "b"], "additionalProperties": false}),
+    };
+    Head { tools: vec![tool], ..Head::default() }
+}
+
+async fn turn(client: &ModelClient, messages: &[Message]) -> (ModelReply, String) {
+    let conversation = Conversation {
+        head: Arc::new(head()),
+        messages: messages.iter().cloned().map(Arc::new).collect(),
+        max_tokens: Some(100),
+        role: ModelRole::Actor,
+    };
+    let mut shown = String::new();
+    let mut on_delta = |piece: &str| shown.push_str(piece);
+    let reply = client.turn(&conversation, Duration::from_mins(1), &mut on_delta).await.unwrap();
+    (reply, shown)
+}
+
+#[tokio::test]
+async fn every_provider_calls_a_tool_and_answers_streaming_and_not() {
+    let server = Aimock::start(fixtures()).await;
+    let http = http_client().unwrap();
+    let mut paths = Vec::new();
+    for stream in [true, false] {
+        for (path, provider) in providers(&server.url, stream) {
+            let client = client(provider, http.clone());
+            let name = format!("{path} {stream}");
+            let mut messages = vec![
+                Message::System { content: "You compute.".to_owned() },
+                Message::User { content: QUESTION.to_owned() },
+            ];
+            let (reply, shown) = turn(&client, &messages).await;
+            let [call] = reply.calls.as_slice() else { panic!("{name}: {reply:?}") };
+            assert_eq!(call.name, "int_mult", "{name}");
+            let arguments: Value = serde_json::from_str(&call.arguments).unwrap();
+            assert_eq!(arguments, json!({"a": 12, "b": 34}), "{name}");
+            assert_eq!((reply.finish, shown.as_str()), (FinishReason::ToolCalls, ""), "{name}");
+            messages.push(Message::Assistant {
+                content: reply.content.clone(),
+                calls: reply.calls.clone(),
+            });
+            messages.push(Message::Tool {
+                call_id: call.id.clone(),
+                name: call.name.clone(),
+                content: "408".to_owned(),
+            });
+            let (reply, shown) = turn(&client, &messages).await;
+            assert_eq!((reply.content.as_str(), shown.as_str()), (ANSWER, ANSWER), "{name}");
+            assert_eq!((reply.finish, reply.calls), (FinishReason::Stop, vec![]), "{name}");
+            paths.extend([path, path]);
+        }
+    }
+    let requests = server.requests(&http).await;
+    let seen: Vec<&str> = requests.iter().map(|entry| entry["path"].as_str().unwrap()).collect();
+    assert_eq!(seen, paths);
+}

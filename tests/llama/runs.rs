@@ -11,6 +11,7 @@ use tests::ledger::Ledger;
 use wire::entry::{Body, Entry, FeedbackCode, Input, ModelOutcome, ReadCall, Reading};
 use wire::{FinishReason, ModelRole, Name, SessionId};
 
+use crate::NOT_JSON;
 use crate::server::{Server, post};
 
 /// Runs that are asked for, by turns of an agent with a thinker and of one without.
@@ -18,9 +19,6 @@ const RUNS: usize = 20;
 
 /// How noise may end beside with an answer: by its steps or its tokens, and not by how it looks.
 const ENDINGS: &[&str] = &["E4001", "E4002"];
-
-/// What the server's own grammar lets through although no strict reader of JSON takes it.
-const NOT_JSON: &[&str] = &["surrogate", "number out of range"];
 
 /// What came of the actor models' turns.
 #[derive(Debug, Default)]

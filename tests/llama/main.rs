@@ -11,5 +11,11 @@
     reason = "helpers of tests fail by panicking, as tests do"
 )]
 
+#[path = "../../agents/core/src/grammar/tests/arbitrary.rs"]
+mod arbitrary;
+mod grammar;
 mod runs;
 mod server;
+
+/// What the server's own grammars let through although no strict reader of JSON takes it.
+const NOT_JSON: &[&str] = &["surrogate", "number out of range"];

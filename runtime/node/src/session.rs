@@ -1,5 +1,6 @@
 //! Runs one session: makes each input durable, then performs the effects it asked for.
 
+mod door;
 mod work;
 
 use std::collections::HashMap;
@@ -8,14 +9,14 @@ use std::sync::Arc;
 use agents_core::effect::Rejected;
 use agents_core::session::SessionMachine;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::Duration;
 use tracing::{debug, warn};
-use wire::entry::{Body, Entry, Input, Submitted};
+use wire::entry::{Body, Entry, Input};
 use wire::run::{Accepted, RunView};
-use wire::{CallKey, CallOutcome, ErrorCode, RunId, SessionId, Usage, WireError};
+use wire::{CallOutcome, ErrorCode, RunId, SessionId, Usage, WireError};
 
+pub(crate) use door::{Answer, Door, Submit};
 use work::Work;
 
 use crate::clock;
@@ -31,9 +32,6 @@ const IDLE: Duration = Duration::from_secs(60);
 
 pub(crate) struct SessionActor;
 
-/// The answer to a message of the door.
-pub(crate) type Answer<T> = oneshot::Sender<Result<T, WireError>>;
-
 pub(crate) enum SessionMsg {
     /// Something from outside; counted by the supervisor.
     Door(Door),
@@ -41,59 +39,6 @@ pub(crate) enum SessionMsg {
     Input(Box<Input>),
     /// The idle time is over, if nothing was handled since.
     IdleCheck { handled: u64 },
-}
-
-/// What the door asks of a session.
-pub(crate) enum Door {
-    Submit(Box<Submit>),
-    Cancel {
-        run: RunId,
-        reason: String,
-        answer: Answer<RunView>,
-    },
-    Reply {
-        run: RunId,
-        call: Option<CallKey>,
-        text: String,
-        answer: Answer<RunView>,
-    },
-    View {
-        run: RunId,
-        answer: Answer<RunView>,
-    },
-    Await {
-        run: RunId,
-        done: Answer<Final>,
-    },
-    /// Whether a run of the session awaits a call.
-    Awaits {
-        call: CallKey,
-        answer: Answer<bool>,
-    },
-}
-
-/// A run that is asked for.
-pub(crate) struct Submit {
-    pub(crate) submitted: Submitted,
-    pub(crate) accepted: Answer<Accepted>,
-    pub(crate) done: Answer<Final>,
-}
-
-impl Door {
-    /// Answers with an error in place of the session.
-    pub(crate) fn refuse(self, error: WireError) {
-        // Whoever asked may have gone; then nobody is to be told.
-        match self {
-            Self::Submit(submit) => drop(submit.accepted.send(Err(error))),
-            Self::Cancel { answer, .. }
-            | Self::Reply { answer, .. }
-            | Self::View { answer, .. } => {
-                drop(answer.send(Err(error)));
-            }
-            Self::Await { done, .. } => drop(done.send(Err(error))),
-            Self::Awaits { answer, .. } => drop(answer.send(Err(error))),
-        }
-    }
 }
 
 pub(crate) struct SessionArgs {

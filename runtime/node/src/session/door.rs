@@ -1,0 +1,64 @@
+//! What the door asks of a session.
+
+use tokio::sync::oneshot;
+use wire::entry::Submitted;
+use wire::run::{Accepted, RunView};
+use wire::{CallKey, RunId, WireError};
+
+use crate::reply::Final;
+
+/// The answer to a message of the door.
+pub(crate) type Answer<T> = oneshot::Sender<Result<T, WireError>>;
+
+/// What the door asks of a session.
+pub(crate) enum Door {
+    Submit(Box<Submit>),
+    Cancel {
+        run: RunId,
+        reason: String,
+        answer: Answer<RunView>,
+    },
+    Reply {
+        run: RunId,
+        call: Option<CallKey>,
+        text: String,
+        answer: Answer<RunView>,
+    },
+    View {
+        run: RunId,
+        answer: Answer<RunView>,
+    },
+    Await {
+        run: RunId,
+        done: Answer<Final>,
+    },
+    /// Whether a run of the session awaits a call.
+    Awaits {
+        call: CallKey,
+        answer: Answer<bool>,
+    },
+}
+
+/// A run that is asked for.
+pub(crate) struct Submit {
+    pub(crate) submitted: Submitted,
+    pub(crate) accepted: Answer<Accepted>,
+    pub(crate) done: Answer<Final>,
+}
+
+impl Door {
+    /// Answers with an error in place of the session.
+    pub(crate) fn refuse(self, error: WireError) {
+        // Whoever asked may have gone; then nobody is to be told.
+        match self {
+            Self::Submit(submit) => drop(submit.accepted.send(Err(error))),
+            Self::Cancel { answer, .. }
+            | Self::Reply { answer, .. }
+            | Self::View { answer, .. } => {
+                drop(answer.send(Err(error)));
+            }
+            Self::Await { done, .. } => drop(done.send(Err(error))),
+            Self::Awaits { answer, .. } => drop(answer.send(Err(error))),
+        }
+    }
+}

@@ -12,6 +12,8 @@
 //! - Between tokens stands at most one space.
 //! - Numbers have at most sixteen digits before the point and two in the exponent, integers are
 //!   written as such, and free values are nested at most [`FREE_DEPTH_MAX`] deep.
+//! - A `pattern` must be anchored at both ends and made of plain characters, classes, groups and
+//!   counts; it cannot stand beside a length.
 //! - The alternatives of `oneOf` must be told apart by a type, by the values of a property that
 //!   they require, or by a property that one of them requires and the other does not have.
 
@@ -23,6 +25,7 @@ mod digits;
 mod literal;
 mod merge;
 mod object;
+mod pattern;
 mod rules;
 mod terminal;
 #[cfg(test)]

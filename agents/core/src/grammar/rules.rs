@@ -19,6 +19,8 @@ pub(super) enum Expr {
     Text(String),
     /// One character of a class, as it is written.
     Class(&'static str),
+    /// One character of these ranges.
+    Set(Vec<(char, char)>),
     /// One digit of a range.
     Digit(u8, u8),
     Rule(String),
@@ -57,6 +59,7 @@ impl Expr {
         match self {
             Self::Text(text) => write_text(text, out),
             Self::Class(class) => out.push_str(class),
+            Self::Set(ranges) => write_set(ranges, out),
             Self::Digit(from, to) if from == to => drop(write!(out, "\"{from}\"")),
             Self::Digit(from, to) => drop(write!(out, "[{from}-{to}]")),
             Self::Rule(name) => out.push_str(name),
@@ -86,7 +89,9 @@ impl Expr {
     fn write_atom(&self, out: &mut String) {
         match self {
             Self::Alt(_) | Self::Seq(_) | Self::Repeat(..) => self.write_group(out),
-            Self::Text(_) | Self::Class(_) | Self::Digit(..) | Self::Rule(_) => self.write(out),
+            Self::Text(_) | Self::Class(_) | Self::Set(_) | Self::Digit(..) | Self::Rule(_) => {
+                self.write(out);
+            }
         }
     }
 
@@ -99,7 +104,7 @@ impl Expr {
     /// Tells whether it mentions a rule that is not among the given ones.
     fn mentions_other(&self, known: &BTreeSet<&str>) -> bool {
         match self {
-            Self::Text(_) | Self::Class(_) | Self::Digit(..) => false,
+            Self::Text(_) | Self::Class(_) | Self::Set(_) | Self::Digit(..) => false,
             Self::Rule(name) => !known.contains(name.as_str()),
             Self::Seq(parts) | Self::Alt(parts) => {
                 parts.iter().any(|part| part.mentions_other(known))
@@ -111,7 +116,7 @@ impl Expr {
     /// Tells whether all rules that it cannot do without are among the given ones.
     fn ends(&self, ending: &BTreeSet<&str>) -> bool {
         match self {
-            Self::Text(_) | Self::Class(_) | Self::Digit(..) => true,
+            Self::Text(_) | Self::Class(_) | Self::Set(_) | Self::Digit(..) => true,
             Self::Rule(name) => ending.contains(name.as_str()),
             Self::Seq(parts) => parts.iter().all(|part| part.ends(ending)),
             Self::Alt(choices) => choices.iter().any(|choice| choice.ends(ending)),
@@ -119,11 +124,16 @@ impl Expr {
         }
     }
 
+    /// Tells whether it may be nothing; it has no rules in it.
+    pub(super) fn may_be_nothing(&self) -> bool {
+        self.may_be_empty(&BTreeSet::new())
+    }
+
     /// Tells whether it may be nothing, given the rules that may be.
     fn may_be_empty(&self, empty: &BTreeSet<&str>) -> bool {
         match self {
             Self::Text(text) => text.is_empty(),
-            Self::Class(_) | Self::Digit(..) => false,
+            Self::Class(_) | Self::Set(_) | Self::Digit(..) => false,
             Self::Rule(name) => empty.contains(name.as_str()),
             Self::Seq(parts) => parts.iter().all(|part| part.may_be_empty(empty)),
             Self::Alt(choices) => choices.iter().any(|choice| choice.may_be_empty(empty)),
@@ -134,7 +144,7 @@ impl Expr {
     /// Collects the rules that it may begin with.
     fn firsts<'a>(&'a self, empty: &BTreeSet<&str>, found: &mut BTreeSet<&'a str>) {
         match self {
-            Self::Text(_) | Self::Class(_) | Self::Digit(..) => {}
+            Self::Text(_) | Self::Class(_) | Self::Set(_) | Self::Digit(..) => {}
             Self::Rule(name) => drop(found.insert(name)),
             Self::Alt(choices) => choices.iter().for_each(|choice| choice.firsts(empty, found)),
             Self::Repeat(inner, ..) => inner.firsts(empty, found),
@@ -162,12 +172,35 @@ fn join(parts: &[Expr], between: &str, write: fn(&Expr, &mut String), out: &mut 
     }
 }
 
+fn write_set(ranges: &[(char, char)], out: &mut String) {
+    let write = |c: char, out: &mut String| match c {
+        c if c.is_ascii() && !c.is_ascii_alphanumeric() => {
+            out.push_str(&code(c));
+        }
+        c => out.push(c),
+    };
+    out.push('[');
+    for (from, to) in ranges {
+        write(*from, out);
+        if from != to {
+            out.push('-');
+            write(*to, out);
+        }
+    }
+    out.push(']');
+}
+
+/// Writes an ASCII character by its number.
+fn code(c: char) -> String {
+    format!("\\x{:02X}", u32::from(c))
+}
+
 fn write_text(text: &str, out: &mut String) {
     out.push('"');
     for c in text.chars() {
         match c {
             '"' | '\\' => out.extend(['\\', c]),
-            c if c.is_ascii_control() => drop(write!(out, "\\x{:02X}", u32::from(c))),
+            c if c.is_ascii_control() => out.push_str(&code(c)),
             c => out.push(c),
         }
     }

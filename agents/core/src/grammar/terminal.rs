@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::convert::{Converter, count, refuse};
 use super::digits::{self, BOUND_MAX, Bound, INTEGER_MAX};
 use super::rules::Expr;
-use super::{GrammarError, Keywords, LENGTH_MAX, malformed, unsupported};
+use super::{GrammarError, Keywords, LENGTH_MAX, malformed, pattern, unsupported};
 
 /// The kinds of JSON values that schemas tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,14 +117,21 @@ fn string(
     keywords: &Keywords,
     at: &str,
 ) -> Result<Expr, GrammarError> {
-    refuse(keywords, &["pattern"], at)?;
+    let quote = || Expr::text("\"");
+    if let Some(pattern) = keywords.get("pattern") {
+        let pattern = pattern.as_str().ok_or_else(|| malformed(at, "pattern"))?;
+        let Some(characters) = pattern::characters(pattern) else {
+            return Err(unsupported(at, format!("the pattern {pattern}")));
+        };
+        refuse(keywords, &["minLength", "maxLength"], at)?;
+        return Ok(Expr::Seq(vec![quote(), characters, quote(), Expr::rule("space")]));
+    }
     let min = count(keywords, "minLength", LENGTH_MAX, at)?.unwrap_or(0);
     let max = count(keywords, "maxLength", LENGTH_MAX, at)?;
     if max.is_some_and(|max| max < min) {
         return Err(GrammarError::Empty { at: at.to_owned() });
     }
     let quoted = |character: Expr| {
-        let quote = || Expr::text("\"");
         let characters = character.repeat(min, max);
         Expr::Seq(vec![quote(), characters, quote(), Expr::rule("space")])
     };

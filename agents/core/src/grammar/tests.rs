@@ -8,10 +8,12 @@ mod refused;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use wire::plan::Dialect;
 
 use self::arbitrary::Random;
 use self::gbnf::Grammar;
 use super::to_gbnf;
+use crate::dialect::{fixture, offered};
 use crate::validate::validator;
 
 /// The three tools of the published example, with what its grammar accepts.
@@ -85,6 +87,18 @@ fn item_000_4_calls_of_the_published_tools_are_accepted_and_incomplete_ones_refu
     }
 }
 
+#[test]
+fn what_actor_models_are_offered_has_a_grammar() {
+    for thinker in [true, false] {
+        let plan = fixture::plan(Dialect::Schema, thinker);
+        let grammar = Grammar::read(&to_gbnf(&offered(&plan)).unwrap());
+        let call = json!({"tool": "respond_to_user", "arguments": {"answer": "42"}}).to_string();
+        assert_eq!(grammar.accepts(&call), thinker, "{call}");
+        let thought = call.replacen('{', "{\"thought\":\"so\",", 1);
+        assert_eq!(grammar.accepts(&thought), !thinker, "{thought}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
@@ -110,6 +124,22 @@ proptest! {
                 TestCaseError::fail(format!("{error}: {sentence} by {text}"))
             })?;
             prop_assert!(validator.is_valid(&value), "{sentence} by {schema}:\n{text}");
+        }
+    }
+
+    #[test]
+    fn schemas_that_were_spoilt_give_an_error_or_valid_sentences(seed: u64) {
+        let mut random = Random::new(seed);
+        let mut schema = arbitrary::schema(&mut random);
+        for _ in 0..=random.below(4) {
+            schema = instance::changed(&schema, &mut random);
+        }
+        if let (Ok(text), Ok(validator)) = (to_gbnf(&schema), validator(&schema)) {
+            let grammar = Grammar::read(&text);
+            for sentence in (0..16).filter_map(|_| grammar.sentence(&mut random)) {
+                let value: Value = serde_json::from_str(&sentence).unwrap();
+                prop_assert!(validator.is_valid(&value), "{sentence} by {schema}:\n{text}");
+            }
         }
     }
 }

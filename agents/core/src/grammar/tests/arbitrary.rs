@@ -38,6 +38,9 @@ impl Random {
 const NAMES: &[&str] =
     &["a", "name", "two words", "a-b", "a_b", "über", "say \"hi\"", "back\\slash", "x/y~z", "root"];
 
+/// A pattern, for times.
+pub(crate) const OFFSET: &str = "^[+-][0-9]{2}:[0-9]{2}$";
+
 const LITERALS: &[&str] = &["red", "", "a b", "\"quoted\"", "back\\slash", "line\nbreak", "größe"];
 
 /// Returns a schema with definitions, some of which refer to themselves.
@@ -148,7 +151,9 @@ fn number(random: &mut Random) -> Value {
 
 fn text(random: &mut Random) -> Value {
     let min = random.below(4);
-    match random.below(3) {
+    match random.below(5) {
+        3 => json!({"type": "string", "pattern": OFFSET}),
+        4 => json!({"type": "string", "pattern": "^[a-z_.@-]+(/[A-Z]{1,3})?$"}),
         0 => json!({"type": "string", "minLength": min}),
         1 => json!({"type": "string", "maxLength": min + random.below(9)}),
         _ => json!({"type": "string", "minLength": min, "maxLength": min + random.below(9)}),

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Number, Value, json};
 
-use super::arbitrary::Random;
+use super::arbitrary::{OFFSET, Random};
 
 /// Returns a valid value whose properties stand in the order of the grammar.
 pub(super) fn valid(schema: &Value, root: &Value, random: &mut Random) -> Value {
@@ -115,6 +115,11 @@ fn number(schema: &Value, random: &mut Random) -> Value {
 }
 
 fn text(schema: &Value, random: &mut Random) -> Value {
+    match schema["pattern"].as_str() {
+        Some(OFFSET) => return "-03:30".into(),
+        Some(_) => return "a.b@c-d/XY".into(),
+        None => {}
+    }
     let min = schema["minLength"].as_u64().unwrap_or(0);
     let max = schema["maxLength"].as_u64().unwrap_or(min + 12);
     let count = min + u64::try_from(random.below(usize::try_from(max - min).unwrap() + 1)).unwrap();

@@ -17,7 +17,7 @@ fn error(schema: &Value) -> String {
 fn what_cannot_be_expressed_is_named_with_its_place() {
     let property = |schema: Value| json!({"type": "object", "properties": {"a/b": schema}});
     let cases = [
-        (json!({"type": "string", "pattern": "^a$"}), "pattern cannot"),
+        (json!({"type": "string", "pattern": "^a$", "minLength": 1}), "minLength"),
         (json!({"type": "string", "maxLength": 1001}), "maxLength above 1000"),
         (json!({"type": "array", "items": {"type": "null"}, "maxItems": 5000}), "maxItems above"),
         (json!({"type": "array", "uniqueItems": true}), "uniqueItems"),
@@ -56,9 +56,49 @@ fn what_cannot_be_expressed_is_named_with_its_place() {
     let unsupported = property(json!({"type": "string", "pattern": "a"}));
     assert_eq!(
         error(&unsupported),
-        "make a grammar of the schema at /properties/a~1b: pattern cannot be expressed; leave it \
+        "make a grammar of the schema at /properties/a~1b: the pattern a cannot be expressed; leave it \
          out and check the reply against the whole schema"
     );
+}
+
+#[test]
+fn patterns_that_cannot_be_said_are_refused() {
+    let patterns = [
+        "a",
+        "^a",
+        "a$",
+        "^a|b$",
+        "^.$",
+        "^[^a]$",
+        "^\\s$",
+        "^\\\\$",
+        "^\"$",
+        "^[!-~]$",
+        "^[A-z]$",
+        "^(?=a)a$",
+        "^(?i:a)$",
+        "^a+?$",
+        "^(a*)*$",
+        "^a{2,1}$",
+        "^a{9999}$",
+        "^(a$",
+        "^a)$",
+        "^[a$",
+        "^\\b$",
+        "^\\1$",
+        "^\\p{L}$",
+        "^a^$",
+        "^[[:alpha:]]$",
+        "^[]a]$",
+        "^\\$",
+        "^a{,2}$",
+    ];
+    for pattern in patterns {
+        let text = error(&json!({"type": "string", "pattern": pattern}));
+        assert!(text.contains("the pattern"), "{text}");
+    }
+    let groups = format!("^{}a{}$", "(".repeat(1000), ")".repeat(1000));
+    assert!(error(&json!({"type": "string", "pattern": groups})).contains("the pattern"));
 }
 
 #[test]

@@ -10,6 +10,9 @@ use crate::lines::LineSplitter;
 use crate::provider::Protocol;
 use crate::sse::{SseEvent, SseParser};
 
+#[cfg(test)]
+mod arbitrary;
+
 /// Bytes kept of the beginning of a stream, enough to tell a web page from a reply.
 const BEGINNING_BYTES: usize = 200;
 

@@ -55,11 +55,14 @@ impl Answer {
         let refused = self.content.is_empty() && !self.refusal.is_empty();
         let mut calls = self.calls;
         let before = ids_before(conversation);
-        let first = before.len() + 1;
+        let mut numbers = before.len() + 1..;
         let mut taken: HashSet<String> = before.into_iter().map(str::to_owned).collect();
-        for (number, call) in (first..).zip(&mut calls) {
+        for call in &mut calls {
+            let number = numbers.next();
             if call.id.is_empty() || taken.contains(&call.id) {
-                call.id = format!("call_{number}");
+                let fresh = number.into_iter().chain(numbers.by_ref());
+                let mut fresh = fresh.map(|number| format!("call_{number}"));
+                call.id = fresh.find(|id| !taken.contains(id)).unwrap_or_default();
             }
             taken.insert(call.id.clone());
         }
@@ -85,4 +88,42 @@ fn ids_before(conversation: &Conversation) -> Vec<&str> {
         Message::System { .. } | Message::User { .. } | Message::Tool { .. } => &[],
     });
     calls.map(|call| call.id.as_str()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{call, conversation, said};
+
+    #[test]
+    fn no_two_calls_of_a_conversation_have_one_id() {
+        let before = vec![said("", vec![call("a", "f", ""), call("call_4", "f", "")])];
+        let asked = conversation(wire::chat::Head::default(), before, None);
+        for (ids, expected) in [
+            (vec!["b", "c"], vec!["b", "c"]),
+            (vec!["", "b", ""], vec!["call_3", "b", "call_5"]),
+            (vec!["a", "b", "b"], vec!["call_3", "b", "call_5"]),
+            (vec!["x", ""], vec!["x", "call_5"]),
+            (vec!["", "call_3"], vec!["call_3", "call_5"]),
+        ] {
+            let calls = ids.iter().map(|id| call(id, "f", "")).collect();
+            let reply = Answer { calls, ..Answer::default() }.into_reply(&asked, "p", "m", 1);
+            let found: Vec<&str> = reply.calls.iter().map(|call| call.id.as_str()).collect();
+            assert_eq!(found, expected, "{ids:?}");
+        }
+    }
+
+    #[test]
+    fn a_wrapped_reply_comes_out_byte_for_byte() {
+        for (content, expected) in [
+            (r#"{"reply": {"b" :1.0,"a":1e400} }"#, r#"{"b" :1.0,"a":1e400}"#),
+            (r#" {"reply":"text"}"#, r#""text""#),
+            (r#"{"reply":{"a":"#, r#"{"reply":{"a":"#),
+            ("I refuse.", "I refuse."),
+        ] {
+            let mut answer = Answer { content: content.to_owned(), ..Answer::default() };
+            answer.unwrap_reply();
+            assert_eq!(answer.content, expected);
+        }
+    }
 }

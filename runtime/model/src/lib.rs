@@ -3,6 +3,10 @@
 //! A [`ModelClient`] owns everything between the two: the places of the model and the queue for
 //! them, time limits, and repetition of what failed in a way that may pass. It keeps no
 //! conversation; every turn brings its own.
+//!
+//! A provider is one file: what it is sent and how its answers are read, as a `Protocol` of
+//! `provider`, where it is named once more. Requests, streams, limits and the lowering of schemas
+//! are the same for all of them.
 
 #![warn(missing_docs)]
 

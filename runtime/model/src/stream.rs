@@ -10,6 +10,9 @@ use crate::lines::LineSplitter;
 use crate::provider::Protocol;
 use crate::sse::{SseEvent, SseParser};
 
+#[cfg(test)]
+mod arbitrary;
+
 /// Bytes kept of the beginning of a stream, enough to tell a web page from a reply.
 const BEGINNING_BYTES: usize = 200;
 
@@ -90,11 +93,14 @@ impl<'a> StreamReader<'a> {
     ) -> Result<(), Error> {
         let room = BEGINNING_BYTES.saturating_sub(self.beginning.len());
         self.beginning.extend(bytes.iter().take(room));
-        for event in self.splitter.push(bytes)? {
+        // Line by line, so that what comes after the end, or after a fault, changes nothing.
+        for line in bytes.split_inclusive(|byte| matches!(byte, b'\r' | b'\n')) {
             if self.draft.done {
                 break;
             }
-            self.on_event(&event, on_delta)?;
+            for event in self.splitter.push(line)? {
+                self.on_event(&event, on_delta)?;
+            }
         }
         Ok(())
     }

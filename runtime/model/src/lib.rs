@@ -21,7 +21,7 @@ mod fields;
 #[cfg(test)]
 mod fixture;
 mod gate;
-mod grammar;
+
 mod http;
 mod lines;
 mod llamacpp;

@@ -1,5 +1,6 @@
 //! A server of llama.cpp: its completion of a prompt that we write, or its chat endpoint.
 
+use agents_core::grammar::to_gbnf;
 use config::team::{Constrain, LlamaCpp, Template};
 use serde_json::{Value, json};
 use wire::chat::ResponseSchema;
@@ -11,7 +12,7 @@ use crate::draft::Draft;
 use crate::error::Error;
 use crate::lower::{Lowerer, Target};
 use crate::provider::Protocol;
-use crate::{fields, grammar, openai, sampling, template};
+use crate::{fields, openai, sampling, template};
 
 #[cfg(test)]
 mod tests;
@@ -36,7 +37,10 @@ impl LlamaCppProtocol {
     /// the server refuses.
     fn constrain(&self, body: &mut Body, schema: &ResponseSchema) -> Result<(), String> {
         match self.options.constrain {
-            Constrain::Grammar => body.set("grammar", grammar::of(&schema.schema)?),
+            Constrain::Grammar => {
+                let grammar = to_gbnf(&schema.schema).map_err(|error| error.to_string())?;
+                body.set("grammar", grammar);
+            }
             Constrain::JsonSchema => {
                 let form = self.lowerer.lower(&schema.schema).schema;
                 if self.is_chat() {

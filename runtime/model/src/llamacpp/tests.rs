@@ -75,6 +75,25 @@ fn a_schema_goes_by_one_means_and_never_by_two() {
 }
 
 #[test]
+fn a_grammar_stands_in_place_of_the_schema() {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "string"}},
+        "required": ["a"], "additionalProperties": false});
+    let asked = conversation(head(None, Some(schema), &[]), vec![user("U")], None);
+    for template in [Template::Llama2, Template::Server] {
+        let protocol = LlamaCppProtocol::new(options(template, Constrain::Grammar));
+        let (body, _) = sent(&protocol, &asked).unwrap();
+        let grammar = body["grammar"].as_str().unwrap();
+        assert!(grammar.contains("root ::="), "{grammar}");
+        let others = ["json_schema", "response_format"];
+        assert!(others.iter().all(|other| body.get(*other).is_none()), "{body}");
+    }
+    let vague = json!({"not": {"type": "string"}});
+    let asked = conversation(head(None, Some(vague), &[]), vec![user("U")], None);
+    let protocol = LlamaCppProtocol::new(options(Template::Llama2, Constrain::Grammar));
+    assert!(sent(&protocol, &asked).is_err());
+}
+
+#[test]
 fn the_servers_own_template_is_asked_as_a_chat() {
     let mut options = options(Template::Server, Constrain::JsonSchema);
     options.n_predict = Some(7);

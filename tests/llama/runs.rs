@@ -32,12 +32,37 @@ struct Tally {
     empty_thoughts: usize,
 }
 
+/// Asks the server's chat endpoint.
+const OPENAI: &str = r#"provider = "openai"
+base_url = "SERVER/v1"
+model = "tiny""#;
+
+/// Asks the server to complete a prompt of ours, under its own grammar of the schema or ours.
+const LLAMACPP: &str = r#"provider = "llamacpp"
+base_url = "SERVER"
+template = "chatml"
+constrain = "CONSTRAIN""#;
+
 #[tokio::test]
 async fn random_weights_give_only_schema_valid_calls() {
+    only_valid_calls_are_made(OPENAI).await;
+}
+
+#[tokio::test]
+async fn so_they_do_completing_under_the_servers_grammar() {
+    only_valid_calls_are_made(&LLAMACPP.replace("CONSTRAIN", "json_schema")).await;
+}
+
+#[tokio::test]
+async fn so_they_do_completing_under_our_grammar() {
+    only_valid_calls_are_made(&LLAMACPP.replace("CONSTRAIN", "grammar")).await;
+}
+
+async fn only_valid_calls_are_made(provider: &str) {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path()).await;
     let ledger = Ledger::start().await;
-    let file = write_team(dir.path(), &server.url, &ledger.url(""));
+    let file = write_team(dir.path(), provider, &server.url, &ledger.url(""));
     let team = config::load(&file).unwrap_or_else(|report| panic!("{report:?}"));
     let data = dir.path().join("data");
     let args = [file.as_os_str(), "--data".as_ref(), data.as_os_str()];
@@ -74,8 +99,9 @@ async fn random_weights_give_only_schema_valid_calls() {
     assert!(tally.finals >= completed, "{tally:?}");
 }
 
-fn write_team(dir: &Path, server: &str, ledger: &str) -> PathBuf {
-    let text = include_str!("noise.toml").replace("SERVER", server).replace("LEDGER", ledger);
+fn write_team(dir: &Path, provider: &str, server: &str, ledger: &str) -> PathBuf {
+    let text = include_str!("noise.toml").replace("PROVIDER", provider);
+    let text = text.replace("SERVER", server).replace("LEDGER", ledger);
     let file = dir.join("noise.toml");
     std::fs::write(&file, text).unwrap();
     file

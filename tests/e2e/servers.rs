@@ -1,13 +1,11 @@
 //! The main job against a model server that is not ours, streaming and not.
 
 use std::path::Path;
-use std::process::Stdio;
-use std::time::Duration;
 
 use bus::testing::NatsServer;
 use serde_json::{Value, json};
-use tests::daemon::{Daemon, root};
-use tokio::process::{Child, Command};
+use tests::aimock::Aimock;
+use tests::daemon::Daemon;
 
 use crate::setup::{QUESTION, ask_until_answered, connect, on_nats};
 
@@ -20,7 +18,7 @@ fn fixtures() -> Value {
     let call = |name: &str, arguments: Value| json!({"toolCalls": [{"name": name, "arguments": arguments.to_string()}]});
     let search = json!({"query": "Leonardo DiCaprio's current girlfriend"});
     let power = json!({"expression": "25^0.24"});
-    json!({"fixtures": [
+    json!([
         {"match": {"model": "thinker"}, "response": {"content": "Let me take the next step."}},
         turn("You lead", 0, call("researcher", json!({"task": "who is she and how old"}))),
         turn("You lead", 1, call("mathematician", json!({"task": "25 to the power of 0.24"}))),
@@ -29,7 +27,7 @@ fn fixtures() -> Value {
         turn("You research", 1, json!({"content": "Vittoria Ceretti, 25 years old"})),
         turn("You compute", 0, call("calculate", power)),
         turn("You compute", 1, json!({"content": "2.16524"})),
-    ]})
+    ])
 }
 
 fn team(dir: &Path, base_url: &str, stream: bool) -> std::path::PathBuf {
@@ -79,50 +77,11 @@ rows = [{{ words = ["dicaprio"], answer = "He is with Vittoria Ceretti. She is 2
     file
 }
 
-/// A model server that runs until it is dropped.
-struct Server {
-    _child: Child,
-    url: String,
-}
-
-async fn serve(dir: &Path) -> Server {
-    let script = root().join("tests/aimock/aimock.sh");
-    let output = Command::new("sh").arg(script).output().await.unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "the model server is not there: {errors}");
-    let words = String::from_utf8(output.stdout).unwrap();
-    let mut words = words.lines();
-    let folder = dir.join("fixtures");
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("team.json"), fixtures().to_string()).unwrap();
-    let config = dir.join("aimock.json");
-    std::fs::write(&config, json!({"llm": {"fixtures": folder}}).to_string()).unwrap();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let child = Command::new(words.next().unwrap())
-        .args(words)
-        .arg("--config")
-        .arg(config)
-        .args(["--port", &port.to_string()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let listens = async {
-        while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), listens).await.unwrap();
-    Server { _child: child, url: format!("http://127.0.0.1:{port}") }
-}
-
 #[tokio::test]
 async fn a_foreign_model_server_is_asked_streaming_and_not() {
     let nats = NatsServer::start("").await.unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let server = serve(dir.path()).await;
+    let server = Aimock::start(fixtures()).await;
     let bus = connect(&nats).await;
     for stream in [true, false] {
         let team = team(dir.path(), &server.url, stream);

@@ -8,7 +8,8 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "helpers of tests fail by panicking, as tests do"
+    clippy::print_stdout,
+    reason = "helpers of tests fail by panicking and print figures, as tests do"
 )]
 
 #[path = "../../agents/core/src/grammar/tests/arbitrary.rs"]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tests::daemon::root;
+use tests::install::install;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
@@ -22,13 +23,12 @@ pub(crate) struct Server {
 impl Server {
     /// Builds the server if need be, makes the model and waits until the server is ready.
     pub(crate) async fn start(dir: &Path) -> Self {
-        let binary =
-            output(Command::new("sh").arg(root().join("tests/llama/llama-server.sh"))).await;
+        let binary = install("llama/llama-server.sh").await.concat();
         let model = dir.join("tiny.gguf");
         let script = root().join("tests/llama/tiny_gguf.py");
         output(Command::new("python3").arg(script).arg(&model)).await;
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let child = Command::new(binary.trim())
+        let child = Command::new(binary)
             .arg("-m")
             .arg(&model)
             .args(["--host", "127.0.0.1", "--port", &port.to_string()])

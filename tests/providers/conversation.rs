@@ -11,7 +11,7 @@ use wire::chat::Head;
 use wire::plan::Dialect;
 use wire::{FinishReason, Message, ModelReply, ModelRole, Name, ToolSpec};
 
-use crate::aimock::Aimock;
+use tests::aimock::Aimock;
 
 const QUESTION: &str = "What is twelve times thirty-four?";
 const ANSWER: &str = "12 * 34 = 408";

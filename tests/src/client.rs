@@ -1,6 +1,5 @@
 //! An ordinary NATS client that is not the one the daemon uses: nats-py, run as a program.
 
-use std::path::PathBuf;
 use std::process::Stdio;
 
 use serde_json::Value;
@@ -8,19 +7,12 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
 use crate::daemon::root;
-
-/// Installs the client where it is not there yet, and returns its Python.
-async fn python() -> PathBuf {
-    let script = root().join("tests/nats-client.sh");
-    let output = Command::new("sh").arg(script).output().await.expect("sh runs");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "the NATS client is not there: {errors}");
-    String::from_utf8_lossy(&output.stdout).trim().into()
-}
+use crate::install::install;
 
 /// Runs the client with one request, as its script describes them, and returns what it printed.
 pub async fn nats(url: &str, request: &Value) -> Value {
-    let mut child = Command::new(python().await)
+    let python = install("nats-client.sh").await.concat();
+    let mut child = Command::new(python)
         .arg(root().join("tests/e2e/client.py"))
         .arg(url)
         .stdin(Stdio::piped())

@@ -3,7 +3,9 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a harness fails by panicking")]
 
+pub mod aimock;
 pub mod client;
 pub mod daemon;
+pub mod install;
 pub mod job;
 pub mod ledger;

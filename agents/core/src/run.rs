@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use wire::entry::{ModelOutcome, Reading, Submitted, TurnReport};
+use wire::entry::Submitted;
 use wire::event::EventKind;
 use wire::run::{RunReply, RunState, RunStatus, Source};
 use wire::{
@@ -14,11 +14,12 @@ use wire::{
     Timestamp, Usage, WireError,
 };
 
-use crate::dialect::{Act, Exchange, Step, Transcript};
+use crate::dialect::{Exchange, Step, Transcript};
 use crate::effect::{Effect, Effects, Rejected};
 use crate::spans;
 
 mod call;
+mod turn;
 
 use call::Pending;
 
@@ -158,59 +159,6 @@ impl Run {
     pub(crate) fn start(&mut self, effects: &mut Effects) {
         effects.tell(&self.submitted, EventKind::RunStarted);
         self.begin_step(effects);
-    }
-
-    pub(crate) fn on_model_replied(
-        &mut self,
-        turn: u32,
-        outcome: ModelOutcome,
-        effects: &mut Effects,
-    ) -> Result<(), Rejected> {
-        let role = match self.phase {
-            Phase::Thinking => ModelRole::Thinker,
-            Phase::Acting => ModelRole::Actor,
-            Phase::Calling | Phase::Replying => return Err(Rejected::StaleTurn { turn }),
-        };
-        if self.turns.checked_sub(1) != Some(turn) {
-            return Err(Rejected::StaleTurn { turn });
-        }
-        let (reading, report) = match outcome {
-            ModelOutcome::Failed { error } => {
-                self.report_turn(role, None, Err(&error), effects);
-                self.fail(error, effects);
-                return Ok(());
-            }
-            ModelOutcome::Read { reading, turn } => (reading, turn),
-        };
-        let fits = match reading {
-            Reading::Thought { .. } => role == ModelRole::Thinker,
-            Reading::Calls { .. } | Reading::Final { .. } => role == ModelRole::Actor,
-            Reading::Fault { .. } => true,
-        };
-        if !fits {
-            return Err(Rejected::OutOfPlace);
-        }
-        self.resumes = 0;
-        self.usage.add(report.usage);
-        self.report_turn(role, Some(&report), Ok(&reading), effects);
-        match reading {
-            Reading::Thought { text } => self.on_thought(text, effects),
-            Reading::Calls { text, calls } => self.on_calls(text, calls, effects),
-            Reading::Final { text } => self.complete(text, effects),
-            Reading::Fault { feedback, raw } => {
-                let step = self.step();
-                effects.tell(
-                    &self.submitted,
-                    EventKind::FeedbackGiven { step, feedback: feedback.clone() },
-                );
-                let last = raw.clone();
-                if let Some(step) = self.steps.last_mut() {
-                    step.acts.push(Act::Feedback { raw, feedback: feedback.clone() });
-                }
-                self.ask_again(role, &feedback.message, &last, effects);
-            }
-        }
-        Ok(())
     }
 
     pub(crate) fn on_call_suspended(
@@ -354,77 +302,6 @@ impl Run {
         self.ask(role, effects);
     }
 
-    /// Asks a model for a turn, if there are time and tokens left.
-    fn ask(&mut self, role: ModelRole, effects: &mut Effects) {
-        if self.is_late(effects.now()) {
-            self.fail(late(), effects);
-            return;
-        }
-        if self.tokens_left() == 0 {
-            let message = format!(
-                "all {} tokens of the run are used; raise tokens_max or the request's budget",
-                self.tokens_max()
-            );
-            self.fail(WireError::new(ErrorCode::BudgetExceeded, message), effects);
-            return;
-        }
-        self.phase = match role {
-            ModelRole::Thinker => Phase::Thinking,
-            ModelRole::Actor => Phase::Acting,
-        };
-        self.turns += 1;
-        self.turn_asked = effects.now();
-        let model = self.model(role).clone();
-        effects.tell(&self.submitted, EventKind::ModelAsked { step: self.step(), role, model });
-        effects.push(self.ask_effect(role));
-    }
-
-    fn ask_again(&mut self, role: ModelRole, fault: &str, raw: &str, effects: &mut Effects) {
-        self.feedback += 1;
-        if self.feedback <= self.plan.limits.feedback_max {
-            self.ask(role, effects);
-            return;
-        }
-        let message = format!(
-            "{} replies in step {} cannot be used; the last is of model {}: {fault}; it wrote: {}",
-            self.feedback,
-            self.step(),
-            self.model(role),
-            if raw.is_empty() { "nothing" } else { raw },
-        );
-        self.fail(WireError::new(ErrorCode::ReplyUnusable, message), effects);
-    }
-
-    fn model(&self, role: ModelRole) -> &Name {
-        match (role, &self.plan.thinker) {
-            (ModelRole::Thinker, Some(thinker)) => thinker,
-            (ModelRole::Thinker, None) | (ModelRole::Actor, _) => &self.plan.actor,
-        }
-    }
-
-    fn ask_effect(&self, role: ModelRole) -> Effect {
-        let limits = &self.plan.limits;
-        Effect::AskModel {
-            run: self.id().clone(),
-            turn: self.turns.saturating_sub(1),
-            step: self.step(),
-            role,
-            model: self.model(role).clone(),
-            max_tokens: limits.reply_tokens_max.min(self.tokens_left()).max(1),
-            deadline: self.submitted.deadline.min(self.turn_asked.plus_ms(limits.model_timeout_ms)),
-        }
-    }
-
-    fn on_thought(&mut self, text: String, effects: &mut Effects) {
-        effects.tell(&self.submitted, EventKind::Thought { step: self.step(), text: text.clone() });
-        if let Some(step) = self.steps.last_mut() {
-            // Feedback before a thought was for the thinker; the actor model has no use for it.
-            step.acts.clear();
-            step.thought = Some(text);
-        }
-        self.ask(ModelRole::Actor, effects);
-    }
-
     fn complete(&mut self, text: String, effects: &mut Effects) {
         self.end(RunStatus::Completed, text, None, effects);
     }
@@ -474,38 +351,6 @@ impl Run {
             run: &self.submitted.run,
             trace: &self.submitted.trace,
         }
-    }
-
-    fn report_turn(
-        &self,
-        role: ModelRole,
-        report: Option<&TurnReport>,
-        outcome: Result<&Reading, &WireError>,
-        effects: &mut Effects,
-    ) {
-        let feedback = match outcome {
-            Ok(Reading::Fault { feedback, .. }) => Some(feedback.code),
-            Ok(Reading::Calls { calls, .. }) => {
-                calls.iter().find_map(|call| call.fault.as_ref()).map(|fault| fault.code)
-            }
-            Ok(Reading::Thought { .. } | Reading::Final { .. }) | Err(_) => None,
-        };
-        let facts = self.facts(effects.session());
-        let span = spans::model_span(
-            &facts,
-            &spans::TurnFacts {
-                turn: self.turns.saturating_sub(1),
-                step: self.step(),
-                role,
-                model: self.model(role),
-                start: self.turn_asked,
-                end: effects.now(),
-                report,
-                feedback,
-                error: outcome.err(),
-            },
-        );
-        effects.push(Effect::Span(Box::new(span)));
     }
 }
 

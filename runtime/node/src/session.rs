@@ -115,20 +115,12 @@ impl Actor for SessionActor {
         state.arm_idle_check();
         Ok(())
     }
-
-    async fn post_stop(
-        &self,
-        _: ActorRef<SessionMsg>,
-        state: &mut SessionState,
-    ) -> Result<(), ActorProcessingErr> {
-        state.tasks.drain().for_each(|(_, task)| task.abort());
-        Ok(())
-    }
 }
 
 impl Drop for SessionState {
     fn drop(&mut self) {
-        // A failed actor does not come to `post_stop`, and its tasks would report to nobody.
+        // However the actor ended, what is under way would report to nobody. It is done here and
+        // not in `post_stop`, to which a failed actor does not come.
         self.tasks.drain().for_each(|(_, task)| task.abort());
     }
 }
@@ -157,15 +149,10 @@ impl SessionState {
     async fn take_up(&mut self) -> Result<(), Error> {
         let Ok(machine) = &self.machine else { return Ok(()) };
         if machine.is_working() {
-            self.accept(Input::Resumed)
-                .await?
-                .map_err(|rejected| {
-                    debug!(session = %self.session, %rejected, "nothing to take up");
-                })
-                .unwrap_or_default();
+            self.on_outcome(Input::Resumed).await?;
         } else {
             let effects = machine.outstanding();
-            self.perform_all(effects).await?;
+            self.perform_all(effects).await;
         }
         self.arm_idle_check();
         Ok(())
@@ -327,7 +314,7 @@ impl SessionState {
         let changes = changes_of(&self.session, &entry, slot, &effects);
         self.context.export(&changes);
         commit.project(changes).await;
-        self.perform_all(effects).await?;
+        self.perform_all(effects).await;
         Ok(Ok(()))
     }
 

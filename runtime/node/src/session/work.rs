@@ -12,7 +12,6 @@ use wire::{CallKey, RunId, ToolReply};
 
 use super::{SessionMsg, SessionState};
 use crate::clock;
-use crate::error::Error;
 use crate::perform;
 use crate::reply::Final;
 
@@ -26,7 +25,7 @@ pub(super) enum Work {
 }
 
 impl SessionState {
-    pub(super) async fn perform_all(&mut self, effects: Vec<Effect>) -> Result<(), Error> {
+    pub(super) async fn perform_all(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
                 Effect::AskModel { run, turn, step, role, model, max_tokens, deadline } => {
@@ -65,7 +64,6 @@ impl SessionState {
                 Effect::Span(_) => {}
             }
         }
-        Ok(())
     }
 
     fn ask_model(&mut self, turn: perform::Turn) {

@@ -1,41 +1,25 @@
 //! A node with scripted models over the embedded bus: the way of a run, and what a restart keeps.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, as tests do")]
-
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use bus::Bus;
-use journal::Holder;
-use node::{Node, NodeOptions};
-use wire::{Headers, RunReply, RunRequest, RunStatus, Subjects, Timestamp};
+use bus::Message;
+use node::Node;
+use wire::{Headers, RunReply, RunRequest, RunStatus};
+
+use crate::house;
 
 const QUESTION: &str =
     "Who is Leonardo DiCaprio's current girlfriend and what is her age raised to the 0.24 power?";
 
-fn teams() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/teams")
-}
-
 async fn start(data: &Path) -> Node {
-    let team = config::load(&teams().join("quickstart.toml")).unwrap();
-    let holder = Holder {
-        pid: std::process::id(),
-        program: "test".to_owned(),
-        listen: None,
-        nats: None,
-        since: Timestamp::from_micros(0),
-    };
-    let options = NodeOptions { data: data.to_owned(), holder, subjects: Subjects::default() };
-    Node::start(vec![team], Bus::local(), options).await.unwrap()
+    let teams = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/teams");
+    house::start(&teams.join("quickstart.toml"), data).await
 }
 
-async fn ask(node: &Node, request: &RunRequest) -> bus::Message {
-    let team = node.team("quickstart").unwrap();
-    let subject = team.subjects().agent_run(&team.team().name, &team.team().entry);
+async fn ask(node: &Node, request: &RunRequest) -> Message {
     let body = serde_json::to_vec(request).unwrap();
-    let limit = Duration::from_secs(20);
-    node.bus().request(&subject, Headers::new(), body.into(), limit).await.unwrap()
+    house::ask(node, &house::entry(node), Headers::new(), body.into()).await
 }
 
 fn question(run: &str) -> RunRequest {

@@ -1,18 +1,14 @@
 //! Tools that ask a model: a joke told and translated, a sum computed, and what goes wrong.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, as tests do")]
-
 use std::path::Path;
 use std::time::Duration;
 
-use bus::{Bus, Subscription};
-use journal::Holder;
-use node::{Node, NodeOptions};
+use bus::Subscription;
+use node::Node;
 use serde_json::json;
-use wire::{
-    Headers, ModelRequest, RunReply, RunRequest, RunStatus, Subjects, Timestamp, TraceContext,
-    header,
-};
+use wire::{Headers, ModelRequest, RunReply, RunRequest, RunStatus, TraceContext, header};
+
+use crate::house;
 
 const REQUEST: &str = "Please create a random joke and provide the translated result in \
                        Simplified Chinese.";
@@ -64,22 +60,10 @@ async fn start(folder: &Path, large: &[serde_json::Value], small: &[serde_json::
     std::fs::write(folder.join("jokes.toml"), TEAM).unwrap();
     std::fs::write(folder.join("large.jsonl"), lines(large)).unwrap();
     std::fs::write(folder.join("small.jsonl"), lines(small)).unwrap();
-    let team = config::load(&folder.join("jokes.toml")).unwrap();
-    let holder = Holder {
-        pid: std::process::id(),
-        program: "test".to_owned(),
-        listen: None,
-        nats: None,
-        since: Timestamp::from_micros(0),
-    };
-    let data = folder.join("data");
-    let options = NodeOptions { data, holder, subjects: Subjects::default() };
-    Node::start(vec![team], Bus::local(), options).await.unwrap()
+    house::start(&folder.join("jokes.toml"), &folder.join("data")).await
 }
 
 async fn ask(node: &Node, input: &str) -> RunReply {
-    let team = node.team("jokes").unwrap();
-    let subject = team.subjects().agent_run(&team.team().name, &team.team().entry);
     let request = RunRequest {
         input: input.to_owned(),
         session: None,
@@ -89,8 +73,7 @@ async fn ask(node: &Node, input: &str) -> RunReply {
         parent: None,
     };
     let body = serde_json::to_vec(&request).unwrap();
-    let limit = Duration::from_secs(20);
-    let answer = node.bus().request(&subject, Headers::new(), body.into(), limit).await.unwrap();
+    let answer = house::ask(node, &house::entry(node), Headers::new(), body.into()).await;
     serde_json::from_slice(&answer.payload).unwrap()
 }
 

@@ -1,16 +1,14 @@
 //! The door of a team: what it makes of requests that are not what they say, or that come early.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, as tests do")]
-
 use std::path::Path;
 use std::time::Duration;
 
-use bus::Bus;
-use journal::Holder;
-use node::{Node, NodeOptions};
+use node::Node;
 use serde_json::{Value, json};
 use wire::subject::RunVerb;
-use wire::{Headers, RunId, Subjects, Timestamp, header};
+use wire::{Headers, RunId, header};
+
+use crate::house;
 
 const TEAM: &str = r#"
 [team]
@@ -39,22 +37,12 @@ async fn start(data: &Path) -> Node {
     std::fs::write(&file, TEAM).unwrap();
     std::fs::write(data.join("script.jsonl"), "{\"when\": \".\", \"content\": \"Well.\"}\n")
         .unwrap();
-    let team = config::load(&file).unwrap();
-    let holder = Holder {
-        pid: std::process::id(),
-        program: "test".to_owned(),
-        listen: None,
-        nats: None,
-        since: Timestamp::from_micros(0),
-    };
-    let options = NodeOptions { data: data.to_owned(), holder, subjects: Subjects::default() };
-    Node::start(vec![team], Bus::local(), options).await.unwrap()
+    house::start(&file, data).await
 }
 
 async fn request(node: &Node, subject: &str, headers: Headers, body: Value) -> (String, Value) {
     let payload = if body.is_null() { Vec::new() } else { serde_json::to_vec(&body).unwrap() };
-    let limit = Duration::from_secs(20);
-    let answer = node.bus().request(subject, headers, payload.into(), limit).await.unwrap();
+    let answer = house::ask(node, subject, headers, payload.into()).await;
     let code = answer.headers.get(header::SERVICE_ERROR_CODE).unwrap_or("none").to_owned();
     (code, serde_json::from_slice(&answer.payload).unwrap())
 }

@@ -1,0 +1,8 @@
+//! Whole nodes over the embedded bus, with scripted models.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, as tests do")]
+
+mod door;
+mod house;
+mod model_tool;
+mod run;

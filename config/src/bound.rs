@@ -19,6 +19,9 @@ const fn bound(default: u64, min: u64, max: u64) -> Bound {
 pub const FILE_BYTES_MAX: usize = 1 << 20;
 /// Bytes of an agent's instructions; all of them are sent in every model turn.
 pub const INSTRUCTIONS_BYTES_MAX: usize = 256 << 10;
+/// Bytes of the word by which an agent goes on; a longer one is a sentence, which models do not
+/// repeat letter by letter.
+pub const CONTINUE_WORD_BYTES_MAX: usize = 32;
 /// Bytes of a script; it is held in memory for as long as the team runs.
 pub const SCRIPT_BYTES_MAX: usize = 4 << 20;
 /// Replies of a script; each reply with a pattern is tried in each turn.

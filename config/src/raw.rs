@@ -205,6 +205,9 @@ pub(crate) struct RawAgent {
     /// The agents that the agent may call as tools.
     #[schemars(length(max = OFFERS_MAX))]
     pub(crate) agents: Vec<String>,
+    /// The word with which the actor model begins a reply that is not the answer yet, such as `CONTINUE`.
+    #[schemars(length(min = 1, max = b::CONTINUE_WORD_BYTES_MAX))]
+    pub(crate) continue_word: Option<String>,
     /// Whether the agent may stand in a circle of agents that call each other; `depth_max` bounds it.
     pub(crate) recursion: bool,
     /// What a run of the agent may use at most.

@@ -15,6 +15,7 @@ pub(crate) fn reply(rng: &mut Rng, plan: &Plan, role: ModelRole) -> ModelOutcome
         ModelRole::Thinker => Reading::Thought { text: format!("thought {}", rng.below(100)) },
         // A thought in place of an act is refused, and the run then ends by its clock.
         ModelRole::Actor if rng.percent(1) => Reading::Thought { text: String::new() },
+        ModelRole::Actor if rng.percent(3) => Reading::Continued { text: "WAIT more".to_owned() },
         ModelRole::Actor if rng.percent(40) => {
             Reading::Final { text: format!("answer {}", rng.below(1000)) }
         }

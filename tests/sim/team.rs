@@ -50,6 +50,7 @@ fn plan(agent: &str, thinker: Option<&str>, offers: &[&str]) -> Plan {
         thinker: thinker.map(name),
         actor: name("small"),
         dialect: Dialect::Native,
+        continue_word: None,
         tools: offers.iter().map(|text| offer(text)).collect(),
         limits: Limits {
             steps_max: 4,

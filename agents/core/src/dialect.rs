@@ -15,6 +15,7 @@ use wire::{CallKey, Message, ModelReply, ModelRole, Plan, Reading};
 use crate::validate::{Catalogue, Toolbox};
 
 mod calls;
+pub mod continued;
 mod extract;
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -95,6 +96,11 @@ pub enum Act {
         /// The calls in order. The act is left out of prompts until every one has its result.
         calls: Vec<Called>,
     },
+    /// It said something and wants to go on.
+    Continued {
+        /// The text as it wrote it.
+        text: String,
+    },
     /// It could not be used.
     Feedback {
         /// The reply as it came.
@@ -145,7 +151,11 @@ pub fn read(role: ModelRole, catalogue: &Catalogue, reply: &ModelReply) -> Readi
         ModelRole::Thinker => thinker::read(reply),
         ModelRole::Actor => {
             let plan = catalogue.plan();
-            by(plan.dialect, catalogue.toolbox(), Some(plan), reply)
+            let reading = by(plan.dialect, catalogue.toolbox(), Some(plan), reply);
+            match &plan.continue_word {
+                Some(word) => continued::reading(word, plan.dialect, reading, reply),
+                None => reading,
+            }
         }
     }
 }
@@ -213,7 +223,7 @@ impl Act {
             Self::Calls { text, calls } if calls.iter().all(|call| call.result.is_some()) => {
                 Some((text, calls))
             }
-            Self::Calls { .. } | Self::Feedback { .. } => None,
+            Self::Calls { .. } | Self::Continued { .. } | Self::Feedback { .. } => None,
         }
     }
 }

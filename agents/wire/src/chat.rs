@@ -158,6 +158,9 @@ pub struct Observed {
     pub depth: u32,
     /// The step of that run.
     pub step: u32,
+    /// A word that observers are not shown: the agent's `continue_word`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidden: Option<String>,
 }
 
 /// One model turn, as asked for on the model's subject.

@@ -186,6 +186,11 @@ pub enum Reading {
         /// The calls, in order.
         calls: Vec<ReadCall>,
     },
+    /// A text after which the model wants to go on by itself.
+    Continued {
+        /// The text as the model wrote it, its `continue_word` included.
+        text: String,
+    },
     /// The answer to the user.
     Final {
         /// The text.

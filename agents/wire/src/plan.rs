@@ -52,6 +52,9 @@ pub struct Plan {
     pub actor: Name,
     /// How the actor model is asked for calls.
     pub dialect: Dialect,
+    /// The word with which the actor model begins a reply that is not the answer yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continue_word: Option<String>,
     /// The tools and agents that it may call, in the order in which models are told.
     pub tools: Vec<Offer>,
     /// What a run may use at most.

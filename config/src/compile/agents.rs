@@ -36,6 +36,7 @@ impl Compiler<'_> {
             let offers = self.offers(name, agent, tools, &offers);
             let instructions = self.instructions(name, agent);
             let roles = self.roles(name, agent);
+            self.continue_word(name, agent);
             let (Some(team), Some((thinker, actor))) = (team, roles) else { continue };
             let serving = [thinker.as_ref(), Some(&actor)].into_iter().flatten();
             let timeout_ms =
@@ -50,6 +51,7 @@ impl Compiler<'_> {
                     thinker,
                     dialect: models.get(&actor).map_or(Dialect::Native, |model| model.dialect),
                     actor,
+                    continue_word: agent.continue_word.clone(),
                     tools: offers,
                     limits: limits(&agent.limits, &raw.limits, timeout_ms),
                 },
@@ -181,6 +183,20 @@ impl Compiler<'_> {
             );
         }
         Some(text)
+    }
+
+    /// Checks the word by which an agent goes on: it has to be found again in a text.
+    fn continue_word(&mut self, name: &Name, agent: &RawAgent) {
+        let Some(word) = &agent.continue_word else { return };
+        let is_word = word.contains(char::is_alphanumeric)
+            && !word.contains(|c: char| c.is_whitespace() || c.is_control());
+        if !is_word && !word.is_empty() {
+            self.fault(
+                &["agents", name.as_str(), "continue_word"],
+                format!("`continue_word` {word:?} of agent `{name}` is not one word"),
+                "write a word without spaces that no answer has, such as `CONTINUE`",
+            );
+        }
     }
 
     /// Resolves the models of an agent: the thinker, if any, and the actor model.

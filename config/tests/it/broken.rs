@@ -85,6 +85,9 @@ fn one_fault_added_to_a_fine_file() {
             "both `instructions` and `instructions_file`",
             "remove one",
         ),
+        ("continue_word = ''", 7, "`agents.a.continue_word` has 0 bytes, at least 1 needed", ""),
+        ("continue_word = 'GO ON'", 7, "\"GO ON\" of agent `a` is not one word", "without spaces"),
+        ("continue_word = '...'", 7, "\"...\" of agent `a` is not one word", "such as `CONTINUE`"),
         ("recursion = 'yes'", 7, "`agents.a.recursion` must be true or false, this is a text", ""),
         (
             "limits.steps_max = 0",

@@ -59,6 +59,7 @@ instructions = "Write."
 model = "small"
 agents = ["lead"]
 recursion = true
+continue_word = "CONTINUE"
 limits = { deadline_ms = 5000, model_timeout_ms = 1000 }
 
 [tools.weather]
@@ -194,6 +195,7 @@ fn agents() {
     assert_eq!(lead.thinker.as_ref().map(Name::as_str), Some("big"));
     assert_eq!((lead.actor.as_str(), lead.dialect), ("small", Dialect::Schema));
     assert_eq!((&writer.thinker, writer.actor.as_str()), (&None, "small"));
+    assert_eq!((&lead.continue_word, writer.continue_word.as_deref()), (&None, Some("CONTINUE")));
     let offered: Vec<_> = lead
         .tools
         .iter()

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agents_core::dialect::continued::Veil;
 use bus::Message;
 use model::{Conversation, ModelClient};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -135,6 +136,8 @@ struct Deltas {
     observed: Option<(Observed, TraceContext)>,
     context: Arc<TeamContext>,
     role: ModelRole,
+    /// Hides the word by which the agent goes on.
+    veil: Option<Veil>,
     text: String,
     since: Instant,
 }
@@ -146,7 +149,9 @@ impl Deltas {
         observed: Option<Observed>,
         trace: Option<TraceContext>,
     ) -> Self {
+        let hidden = observed.as_ref().and_then(|observed| observed.hidden.as_deref());
         Self {
+            veil: hidden.map(Veil::new),
             observed: observed.zip(trace),
             context: context.clone(),
             role,
@@ -159,13 +164,23 @@ impl Deltas {
         if self.observed.is_none() {
             return;
         }
-        self.text.push_str(piece);
+        match &mut self.veil {
+            Some(veil) => self.text.push_str(&veil.push(piece)),
+            None => self.text.push_str(piece),
+        }
         if self.text.len() >= DELTA_BYTES || self.since.elapsed() >= DELTA_INTERVAL {
-            self.finish();
+            self.publish();
         }
     }
 
     fn finish(&mut self) {
+        if let Some(veil) = &mut self.veil {
+            self.text.push_str(&veil.finish());
+        }
+        self.publish();
+    }
+
+    fn publish(&mut self) {
         let text = std::mem::take(&mut self.text);
         self.since = Instant::now();
         let Some((observed, trace)) = &self.observed else { return };

@@ -30,6 +30,7 @@ pub(crate) fn plan(dialect: Dialect, thinker: bool) -> Plan {
         thinker: thinker.then(|| Name::new("big").unwrap()),
         actor: Name::new("small").unwrap(),
         dialect,
+        continue_word: None,
         tools: vec![
             offer(
                 "search",
@@ -83,6 +84,7 @@ pub(crate) fn reply(finish: FinishReason, content: &str) -> ModelReply {
 pub(crate) fn outline(reading: &Reading) -> Value {
     match reading {
         Reading::Thought { text } => json!({ "thought": text }),
+        Reading::Continued { text } => json!({ "continued": text }),
         Reading::Final { text } => json!({ "final": text }),
         Reading::Fault { feedback, .. } => json!({ "fault": feedback.code }),
         Reading::Calls { calls, .. } => calls

@@ -116,6 +116,7 @@ proptest! {
                 prop_assert_eq!(role, ModelRole::Thinker);
                 prop_assert!(!text.trim().is_empty());
             }
+            Reading::Continued { text } => prop_assert!(false, "no word of the agent's: {text}"),
             Reading::Final { text } => {
                 prop_assert_eq!(role, ModelRole::Actor);
                 prop_assert!(!text.trim().is_empty());

@@ -27,6 +27,7 @@ pub(super) fn prompt(transcript: &Transcript<'_>) -> Prompt {
                 told.assistant(shown(raw));
                 told.user(json!({"type": form.error, "error": feedback}).to_string());
             }
+            Act::Continued { text } => told.continued(text),
             Act::Calls { .. } => {
                 let Some((text, calls)) = act.settled() else { continue };
                 let said = if text.is_empty() { thought.unwrap_or_default() } else { text };

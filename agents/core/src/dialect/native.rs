@@ -31,6 +31,10 @@ pub(super) fn prompt(transcript: &Transcript<'_>) -> Prompt {
                 }
                 messages.push(Message::User { content: feedback.to_text() });
             }
+            Act::Continued { text } => {
+                messages.push(Message::Assistant { content: text.clone(), calls: Vec::new() });
+                messages.push(Message::User { content: wording::GO_ON.to_owned() });
+            }
             Act::Calls { text, calls } => {
                 let ids: Vec<String> = calls.iter().map(|call| ids.next(call)).collect();
                 if act.settled().is_some() {

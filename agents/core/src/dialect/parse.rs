@@ -107,7 +107,9 @@ pub fn parse(dialect: Dialect, toolbox: &Toolbox, reply: &str) -> Parsed {
         attempts: 1,
     };
     match by(dialect, toolbox, None, &reply) {
-        Reading::Final { text } | Reading::Thought { text } => Parsed::Final { text },
+        Reading::Final { text } | Reading::Continued { text } | Reading::Thought { text } => {
+            Parsed::Final { text }
+        }
         Reading::Fault { feedback, .. } => error(&[&feedback]),
         Reading::Calls { calls, .. } => of_calls(calls),
     }

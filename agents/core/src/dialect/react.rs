@@ -27,6 +27,7 @@ pub(super) fn prompt(transcript: &Transcript<'_>) -> Prompt {
                 told.assistant(shown(raw));
                 told.user(wording::observation(&feedback.to_text()));
             }
+            Act::Continued { text } => told.continued(text),
             Act::Calls { .. } => {
                 let Some((text, calls)) = act.settled() else { continue };
                 let said = if text.is_empty() { thought.unwrap_or_default() } else { text };

@@ -40,6 +40,8 @@ fn again(act: &Act, told: &mut Conversation) {
             }
             told.user(format!("{}\n\n{}", feedback.to_text(), wording::ACT_AGAIN));
         }
+        // A step that goes on is over, so that it is told among the finished ones.
+        Act::Continued { .. } => {}
         Act::Calls { .. } => {
             let Some((text, calls)) = act.settled() else { return };
             let replies: Vec<String> = calls.iter().map(|call| form(text, call)).collect();

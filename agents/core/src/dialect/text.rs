@@ -39,14 +39,17 @@ impl Conversation {
 
     fn step(&mut self, step: &Step) {
         let mut thought = step.thought.as_deref();
-        for (text, calls) in step.acts.iter().filter_map(Act::settled) {
+        for act in &step.acts {
+            if let Act::Continued { text } = act {
+                self.assistant(said(thought.take(), text).collect::<Vec<_>>().join("\n"));
+                self.user(wording::GO_ON.to_owned());
+            }
+            let Some((text, calls)) = act.settled() else { continue };
             let first = self.calls;
             let lines = calls.iter().enumerate().map(|(index, call)| {
                 wording::call(first + index + 1, &call.read.name, &arguments(call))
             });
-            let said = [thought.take().unwrap_or_default(), text];
-            let said = said.into_iter().filter(|part| !part.is_empty()).map(str::to_owned);
-            let content = said.chain(lines).collect::<Vec<_>>().join("\n");
+            let content = said(thought.take(), text).chain(lines).collect::<Vec<_>>().join("\n");
             self.assistant(content);
             let results = self.results(calls);
             self.user(results);
@@ -63,6 +66,12 @@ impl Conversation {
         }
         results.join("\n\n")
     }
+}
+
+/// Returns the thought of a step and a text of its reply, as far as they are there.
+fn said(thought: Option<&str>, text: &str) -> impl Iterator<Item = String> {
+    let said = [thought.unwrap_or_default(), text].map(str::to_owned);
+    said.into_iter().filter(|part| !part.is_empty())
 }
 
 /// Returns the arguments of a call as one line, or as the model wrote them if they are no JSON.

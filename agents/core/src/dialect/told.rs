@@ -32,6 +32,12 @@ impl Told {
         }
     }
 
+    /// Adds a text after which the model goes on.
+    pub(super) fn continued(&mut self, text: &str) {
+        self.assistant(text.to_owned());
+        self.user(wording::GO_ON.to_owned());
+    }
+
     /// Adds the thought of the step in work, which later prompts do not show.
     pub(super) fn finish(mut self, transcript: &Transcript<'_>, head: Head) -> Prompt {
         let keep = self.messages.len();

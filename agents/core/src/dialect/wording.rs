@@ -14,6 +14,9 @@ the answer itself? Say it in one or two sentences.";
 pub(super) const THINK_NEXT: &str = "Is anything still missing? Say in one or two sentences which \
 call comes next, or, if nothing is missing, what the answer is.";
 
+/// Follows a text after which the model wants to go on.
+pub(super) const GO_ON: &str = "Go on.";
+
 /// Follows a thought that the token limit cut.
 pub(super) const THOUGHT_CUT: &str = "(The thought ends here because it reached the token limit.)";
 

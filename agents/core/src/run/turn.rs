@@ -5,7 +5,7 @@ use wire::event::EventKind;
 use wire::{ErrorCode, ModelRole, Name, WireError};
 
 use super::{Phase, Run, late};
-use crate::dialect::Act;
+use crate::dialect::{Act, continued};
 use crate::effect::{Effect, Effects, Rejected};
 use crate::spans;
 
@@ -34,7 +34,9 @@ impl Run {
         };
         let fits = match reading {
             Reading::Thought { .. } => role == ModelRole::Thinker,
-            Reading::Calls { .. } | Reading::Final { .. } => role == ModelRole::Actor,
+            Reading::Calls { .. } | Reading::Continued { .. } | Reading::Final { .. } => {
+                role == ModelRole::Actor
+            }
             Reading::Fault { .. } => true,
         };
         if !fits {
@@ -46,6 +48,7 @@ impl Run {
         match reading {
             Reading::Thought { text } => self.on_thought(text, effects),
             Reading::Calls { text, calls } => self.on_calls(text, calls, effects),
+            Reading::Continued { text } => self.on_continued(text, effects),
             Reading::Final { text } => self.complete(text, effects),
             Reading::Fault { feedback, raw } => {
                 let step = self.step();
@@ -105,7 +108,7 @@ impl Run {
             self.feedback,
             self.step(),
             self.model(role),
-            if raw.is_empty() { "nothing" } else { raw },
+            if raw.is_empty() { "nothing".to_owned() } else { self.shown(raw) },
         );
         self.fail(WireError::new(ErrorCode::ReplyUnusable, message), effects);
     }
@@ -131,13 +134,30 @@ impl Run {
     }
 
     fn on_thought(&mut self, text: String, effects: &mut Effects) {
-        effects.tell(&self.submitted, EventKind::Thought { step: self.step(), text: text.clone() });
+        let kind = EventKind::Thought { step: self.step(), text: self.shown(&text) };
+        effects.tell(&self.submitted, kind);
         if let Some(step) = self.steps.last_mut() {
             // Feedback before a thought was for the thinker; the actor model has no use for it.
             step.acts.clear();
             step.thought = Some(text);
         }
         self.ask(ModelRole::Actor, effects);
+    }
+
+    /// Keeps a text that is not the answer yet, and lets the model go on in a further step.
+    fn on_continued(&mut self, text: String, effects: &mut Effects) {
+        if let Some(step) = self.steps.last_mut() {
+            step.acts.push(Act::Continued { text });
+        }
+        self.begin_step(effects);
+    }
+
+    /// Returns a model's text as people may see it.
+    fn shown(&self, text: &str) -> String {
+        match &self.plan.continue_word {
+            Some(word) => continued::without(word, text),
+            None => text.to_owned(),
+        }
     }
 
     fn report_turn(
@@ -152,7 +172,8 @@ impl Run {
             Ok(Reading::Calls { calls, .. }) => {
                 calls.iter().find_map(|call| call.fault.as_ref()).map(|fault| fault.code)
             }
-            Ok(Reading::Thought { .. } | Reading::Final { .. }) | Err(_) => None,
+            Ok(Reading::Thought { .. } | Reading::Continued { .. } | Reading::Final { .. })
+            | Err(_) => None,
         };
         let facts = self.facts(effects.session());
         let span = spans::model_span(

@@ -42,6 +42,7 @@ impl SessionState {
                         agent: submitted.agent.clone(),
                         depth: submitted.parent.as_ref().map_or(0, |parent| parent.depth),
                         step,
+                        hidden: catalogue.plan().continue_word.clone(),
                     };
                     let trace = submitted.trace.of_turn(&run, turn);
                     self.ask_model(perform::Turn {

@@ -7,7 +7,7 @@ use bus::{Bus, Message};
 use bytes::Bytes;
 use journal::Holder;
 use node::{Node, NodeOptions};
-use wire::{Headers, Subjects, Timestamp};
+use wire::{Headers, RunReply, RunRequest, SessionId, Subjects, Timestamp};
 
 /// The longest wait for an answer, on a busy machine.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
@@ -35,4 +35,33 @@ pub(crate) fn entry(node: &Node) -> String {
 /// Asks on a subject and waits for the answer.
 pub(crate) async fn ask(node: &Node, subject: &str, headers: Headers, body: Bytes) -> Message {
     node.bus().request(subject, headers, body, ANSWER_MAX).await.unwrap()
+}
+
+/// Says something to the node's one team, in a session if one is named.
+pub(crate) async fn say(node: &Node, input: &str, session: Option<&SessionId>) -> RunReply {
+    let request = RunRequest {
+        input: input.to_owned(),
+        session: session.cloned(),
+        run: None,
+        timeout_ms: None,
+        budget: None,
+        parent: None,
+    };
+    let body = serde_json::to_vec(&request).unwrap();
+    let answer = ask(node, &entry(node), Headers::new(), body.into()).await;
+    serde_json::from_slice(&answer.payload).unwrap()
+}
+
+/// Writes a team and its scripts into a folder, and starts a node for it.
+pub(crate) async fn start_with(
+    folder: &Path,
+    team: &str,
+    scripts: &[(&str, &[serde_json::Value])],
+) -> Node {
+    std::fs::write(folder.join("team.toml"), team).unwrap();
+    for (file, replies) in scripts {
+        let lines: Vec<String> = replies.iter().map(ToString::to_string).collect();
+        std::fs::write(folder.join(file), lines.join("\n")).unwrap();
+    }
+    start(&folder.join("team.toml"), &folder.join("data")).await
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bus::Subscription;
 use node::Node;
 use serde_json::json;
-use wire::{Headers, ModelRequest, RunReply, RunRequest, RunStatus, TraceContext, header};
+use wire::{ModelRequest, RunStatus, TraceContext, header};
 
 use crate::house;
 
@@ -52,29 +52,8 @@ parameters = { task = "string" }
 output = "calculate"
 "#;
 
-/// Writes a team, its assistant's turns and the replies of the model behind its tools.
 async fn start(folder: &Path, large: &[serde_json::Value], small: &[serde_json::Value]) -> Node {
-    let lines = |replies: &[serde_json::Value]| {
-        replies.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-    };
-    std::fs::write(folder.join("jokes.toml"), TEAM).unwrap();
-    std::fs::write(folder.join("large.jsonl"), lines(large)).unwrap();
-    std::fs::write(folder.join("small.jsonl"), lines(small)).unwrap();
-    house::start(&folder.join("jokes.toml"), &folder.join("data")).await
-}
-
-async fn ask(node: &Node, input: &str) -> RunReply {
-    let request = RunRequest {
-        input: input.to_owned(),
-        session: None,
-        run: None,
-        timeout_ms: None,
-        budget: None,
-        parent: None,
-    };
-    let body = serde_json::to_vec(&request).unwrap();
-    let answer = house::ask(node, &house::entry(node), Headers::new(), body.into()).await;
-    serde_json::from_slice(&answer.payload).unwrap()
+    house::start_with(folder, TEAM, &[("large.jsonl", large), ("small.jsonl", small)]).await
 }
 
 /// Returns the span and the texts of the next question to the model behind the tools.
@@ -102,11 +81,11 @@ async fn an_agent_has_a_joke_told_and_translated_by_another_model() {
             "content": format!("{TRANSLATED}\n")}),
     ];
     let node = start(folder.path(), &large, &small).await;
-    let team = node.team("jokes").unwrap();
+    let team = node.team("team").unwrap();
     let subject = team.subjects().model(&team.team().name, &wire::Name::new("small").unwrap());
     let mut questions = node.bus().subscribe(&subject, None).await.unwrap();
 
-    let reply = ask(&node, REQUEST).await;
+    let reply = house::say(&node, REQUEST, None).await;
     assert_eq!((reply.status, reply.output.as_str()), (RunStatus::Completed, TRANSLATED));
     let sources = reply.sources.iter().map(|source| {
         (source.tool.as_str(), source.arguments.clone(), source.status.as_str(), &*source.output)
@@ -161,7 +140,7 @@ async fn what_another_model_writes_as_code_is_computed_and_not_run() {
         ];
         let small = json!({"when": ": 25 raised to the power 0\\.24$", "content": written});
         let node = start(folder.path(), &large, &[small]).await;
-        let reply = ask(&node, "What is 25 raised to the power 0.24?").await;
+        let reply = house::say(&node, "What is 25 raised to the power 0.24?", None).await;
         let [source] = reply.sources.as_slice() else { panic!("{reply:?}") };
         assert_eq!(source.status, status, "{source:?}");
         assert!(source.output.contains(part), "{source:?}");
@@ -182,7 +161,7 @@ async fn what_the_other_model_could_not_say_is_told_to_the_agent() {
             json!({"content": "There is no joke today."}),
         ];
         let node = start(folder.path(), &large, &[small]).await;
-        let reply = ask(&node, "Tell me a joke").await;
+        let reply = house::say(&node, "Tell me a joke", None).await;
         assert_eq!(reply.output, "There is no joke today.", "{reply:?}");
         let [source] = reply.sources.as_slice() else { panic!("{reply:?}") };
         assert_eq!(source.status, "error", "{source:?}");

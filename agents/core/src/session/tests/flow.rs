@@ -1,11 +1,12 @@
 //! The way of a run that nothing disturbs, and of one whose models and tools err.
 
+use wire::Plan;
 use wire::entry::FeedbackCode::{InvalidArguments, UnknownTool};
 use wire::run::RunState;
 
 use super::team::{
-    actor, answer, call, calls, done, failed, faulty, garbage, model_failed, published, run,
-    settle, submit, suspend, thinker, thought, unknown,
+    actor, answer, call, calls, continued, done, failed, faulty, garbage, model_failed, published,
+    run, settle, submit, suspend, thinker, thought, unknown, with,
 };
 use super::{check, check_reports};
 use crate::dialect::Act;
@@ -166,6 +167,7 @@ fn a_bad_reply_is_told_to_its_author() {
                 };
                 calls.iter().map(made).collect::<Vec<_>>().join(", ")
             }
+            Act::Continued { text } => text.clone(),
             Act::Feedback { raw, feedback } => format!("{raw}: {}", feedback.message),
         })
         .collect();
@@ -307,4 +309,69 @@ fn the_same_call_is_refused_after_an_unknown_outcome() {
     let Act::Calls { calls, .. } = &transcript.steps[1].acts[0] else { panic!("no calls") };
     let result = calls[0].result.as_deref().unwrap();
     assert!(calls[0].key.is_none() && result.contains("is not made again"), "{result}");
+}
+
+#[test]
+fn a_model_that_goes_on_is_asked_in_further_steps() {
+    let plan = Plan { continue_word: Some("CONTINUE".to_owned()), ..thinker() };
+    let machine = check_reports(
+        &plan,
+        &[
+            (
+                0,
+                submit("r"),
+                r#"tell 0.0 accepted "ask r"
+                   timer r at 60000
+                   tell 0.1 started
+                   tell 0.2 asked big
+                   ask big as thinker for r, turn 0, step 1, 200 tokens, by 9000"#,
+            ),
+            (
+                1,
+                thought("r", 0, "CONTINUE with one"),
+                r#"span chat big
+                   tell 1.0 thought "with one"
+                   tell 1.1 asked small
+                   ask small as actor for r, turn 1, step 1, 200 tokens, by 9001"#,
+            ),
+            (
+                2,
+                continued("r", 1, "CONTINUE one"),
+                r#"span chat small
+                   tell 2.0 asked big
+                   ask big as thinker for r, turn 2, step 2, 200 tokens, by 9002"#,
+            ),
+            (
+                2,
+                continued("r", 2, "CONTINUE"),
+                "rejected: the input makes no sense where the run stands",
+            ),
+            (
+                3,
+                thought("r", 2, "two"),
+                r#"span chat big
+                   tell 3.0 thought "two"
+                   tell 3.1 asked small
+                   ask small as actor for r, turn 3, step 2, 200 tokens, by 9003"#,
+            ),
+        ],
+    );
+    let (_, transcript) = machine.transcript().unwrap();
+    assert_eq!(transcript.steps[0].acts, [Act::Continued { text: "CONTINUE one".to_owned() }]);
+}
+
+#[test]
+fn a_model_that_goes_on_for_ever_is_stopped() {
+    check(
+        &with(actor(), |limits| limits.steps_max = 2),
+        &[
+            (0, submit("r"), START),
+            (
+                1,
+                continued("r", 0, "CONTINUE"),
+                "ask small as actor for r, turn 1, step 2, 200 tokens, by 9001",
+            ),
+            (2, continued("r", 1, "CONTINUE"), "publish r failed E4001, 20 used"),
+        ],
+    );
 }

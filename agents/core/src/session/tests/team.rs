@@ -48,6 +48,7 @@ pub(super) fn thinker() -> Plan {
         thinker: Some(name("big")),
         actor: name("small"),
         dialect: Dialect::Native,
+        continue_word: None,
         tools: vec![
             offer("look", Target::Tool, EffectClass::Read),
             offer("put", Target::Tool, EffectClass::Idempotent),
@@ -126,6 +127,10 @@ fn replied(id: &str, turn: u32, role: ModelRole, tokens: u64, reading: Reading) 
         turn,
         outcome: ModelOutcome::Read { reading, turn: report },
     })
+}
+
+pub(super) fn continued(id: &str, turn: u32, text: &str) -> Input {
+    replied(id, turn, ModelRole::Actor, 10, Reading::Continued { text: text.to_owned() })
 }
 
 pub(super) fn thought(id: &str, turn: u32, text: &str) -> Input {

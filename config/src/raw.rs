@@ -208,6 +208,9 @@ pub(crate) struct RawAgent {
     /// The word with which the actor model begins a reply that is not the answer yet, such as `CONTINUE`.
     #[schemars(length(min = 1, max = b::CONTINUE_WORD_BYTES_MAX))]
     pub(crate) continue_word: Option<String>,
+    /// Whether arguments such as `"5"` for a number are mended; otherwise the model is told what is wrong.
+    #[schemars(extend("default" = true))]
+    pub(crate) coerce: Option<bool>,
     /// Whether the agent may stand in a circle of agents that call each other; `depth_max` bounds it.
     pub(crate) recursion: bool,
     /// What a run of the agent may use at most.

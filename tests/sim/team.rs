@@ -51,6 +51,7 @@ fn plan(agent: &str, thinker: Option<&str>, offers: &[&str]) -> Plan {
         actor: name("small"),
         dialect: Dialect::Native,
         continue_word: None,
+        coerce: true,
         tools: offers.iter().map(|text| offer(text)).collect(),
         limits: Limits {
             steps_max: 4,

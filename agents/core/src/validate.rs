@@ -26,7 +26,7 @@ pub struct Catalogue {
 impl Catalogue {
     /// Compiles the schemas of a plan. A schema that does not compile refuses every call.
     pub fn new(plan: Arc<Plan>) -> Self {
-        let mut toolbox = Toolbox::default();
+        let mut toolbox = Toolbox::new(plan.coerce);
         for offer in &plan.tools {
             toolbox.add(offer.spec.name.as_str(), Some(offer.spec.parameters.clone()));
         }
@@ -45,16 +45,30 @@ impl Catalogue {
 }
 
 /// The tools that a reply may call.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Toolbox {
     tools: Vec<Known>,
+    coerce: bool,
+}
+
+impl Default for Toolbox {
+    fn default() -> Self {
+        Self::new(true)
+    }
 }
 
 impl Toolbox {
+    /// Makes one without tools. `coerce` says whether a text in place of a number, a truth value,
+    /// a list or an object is read as such.
+    pub const fn new(coerce: bool) -> Self {
+        Self { tools: Vec::new(), coerce }
+    }
+
     /// Adds a tool. Without a schema every argument of it is taken.
     pub fn add(&mut self, name: &str, parameters: Option<Value>) {
         let validator = parameters.as_ref().map(validator);
-        self.tools.push(Known { name: name.to_owned(), parameters, validator });
+        let coerce = self.coerce;
+        self.tools.push(Known { name: name.to_owned(), parameters, validator, coerce });
     }
 
     /// Finds what is offered under a name, which must match exactly.
@@ -74,6 +88,7 @@ pub(crate) struct Known {
     name: String,
     pub(crate) parameters: Option<Value>,
     validator: Option<Result<Validator, String>>,
+    coerce: bool,
 }
 
 impl Known {
@@ -81,7 +96,7 @@ impl Known {
     pub(crate) fn check(&self, arguments: Value) -> Result<Value, Vec<String>> {
         match &self.validator {
             None => Ok(arguments),
-            Some(Ok(validator)) => check(validator, arguments),
+            Some(Ok(validator)) => check(validator, arguments, self.coerce),
             Some(Err(message)) => Err(vec![format!("the tool cannot be called: {message}")]),
         }
     }
@@ -106,11 +121,11 @@ pub fn validator(schema: &Value) -> Result<Validator, String> {
         .map_err(|error| format!("compile the schema of the parameters: {}", fault(&error)))
 }
 
-fn check(validator: &Validator, arguments: Value) -> Result<Value, Vec<String>> {
+fn check(validator: &Validator, arguments: Value, coerce: bool) -> Result<Value, Vec<String>> {
     if validator.is_valid(&arguments) {
         return Ok(arguments);
     }
-    mended(validator, &arguments).ok_or_else(|| faults(validator, &arguments))
+    mended(validator, &arguments, coerce).ok_or_else(|| faults(validator, &arguments))
 }
 
 /// Lists what is wrong with a value, at most [`FAULTS_MAX`] faults; none if it is valid.
@@ -132,13 +147,15 @@ fn fault(error: &ValidationError<'_>) -> String {
 }
 
 /// Mends arguments where only the notation is wrong. What comes out is valid, or nothing does.
-fn mended(validator: &Validator, arguments: &Value) -> Option<Value> {
+fn mended(validator: &Validator, arguments: &Value, coerce: bool) -> Option<Value> {
     let mut value = arguments.clone();
     for _ in 0..ROUNDS_MAX {
         let mut repairs = Vec::new();
         for error in validator.iter_errors(&value) {
             collect(&error, &value, &mut repairs);
         }
+        // A null says that a value is absent, however strictly values are taken.
+        repairs.retain(|(_, repair)| coerce || matches!(repair, Repair::Drop));
         // Repairs of deeper places come first, so that no path is cut off by one above it.
         repairs.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
         let mut changed = false;
@@ -306,7 +323,31 @@ mod tests {
             ("not in the list", json!({"s": "", "e": "c"}), None),
         ];
         for (case, given, expected) in cases {
-            assert_eq!(check(&validator, given).ok(), expected, "{case}");
+            assert_eq!(check(&validator, given, true).ok(), expected, "{case}");
+        }
+    }
+
+    #[test]
+    fn without_coercion_only_what_is_absent_is_left_out() {
+        let mut toolbox = Toolbox::new(false);
+        toolbox.add("t", Some(schema()));
+        let known = toolbox.find("t").unwrap();
+        for (given, expected) in [
+            (json!({"s": "5", "n": 5}), Ok(json!({"s": "5", "n": 5}))),
+            (json!({"s": "", "n": null}), Ok(json!({"s": ""}))),
+            (json!({"s": "", "n": "5"}), Err("/n: ")),
+            (json!({"s": "", "x": "-6.177", "n": null}), Err("/x: ")),
+            (json!({"s": "", "b": "true"}), Err("/b: ")),
+            (json!({"s": "", "list": "[1]"}), Err("/list: ")),
+            (json!({"s": null}), Err("/s: ")),
+        ] {
+            match (known.check(given.clone()), expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{given}"),
+                (Err(faults), Err(part)) => {
+                    assert!(faults.iter().any(|fault| fault.starts_with(part)), "{faults:?}");
+                }
+                (found, _) => panic!("{given}: {found:?}"),
+            }
         }
     }
 
@@ -314,7 +355,7 @@ mod tests {
     fn tells_all_faults_with_their_places_and_without_the_values() {
         let validator = validator(&schema()).unwrap();
         let found =
-            check(&validator, json!({"n": "secret", "list": [1, "x"], "zz": 1})).unwrap_err();
+            check(&validator, json!({"n": "secret", "list": [1, "x"], "zz": 1}), true).unwrap_err();
         let all = found.join("\n");
         for part in ["/n: ", "/list/1: ", "\"s\" is a required property", "'zz'"] {
             assert!(all.contains(part), "{part} in {all}");
@@ -322,10 +363,10 @@ mod tests {
         assert!(!all.contains("secret"), "{all}");
 
         let many: Vec<Value> = (0..100).map(|_| json!("x")).collect();
-        let found = check(&validator, json!({"s": "", "list": many})).unwrap_err();
+        let found = check(&validator, json!({"s": "", "list": many}), true).unwrap_err();
         assert_eq!(found.len(), FAULTS_MAX + 1);
         let long = "k".repeat(5000);
-        let found = check(&validator, json!({"s": "", long: 1})).unwrap_err();
+        let found = check(&validator, json!({"s": "", long: 1}), true).unwrap_err();
         assert!(found.iter().all(|fault| fault.chars().count() <= FAULT_CHARS_MAX), "{found:?}");
     }
 

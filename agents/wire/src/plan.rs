@@ -55,10 +55,18 @@ pub struct Plan {
     /// The word with which the actor model begins a reply that is not the answer yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continue_word: Option<String>,
+    /// Whether arguments that are of another type only by their notation are mended.
+    #[serde(default = "yes")]
+    pub coerce: bool,
     /// The tools and agents that it may call, in the order in which models are told.
     pub tools: Vec<Offer>,
     /// What a run may use at most.
     pub limits: Limits,
+}
+
+/// What plans did before they said it.
+const fn yes() -> bool {
+    true
 }
 
 impl Plan {

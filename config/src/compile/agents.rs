@@ -52,6 +52,7 @@ impl Compiler<'_> {
                     dialect: models.get(&actor).map_or(Dialect::Native, |model| model.dialect),
                     actor,
                     continue_word: agent.continue_word.clone(),
+                    coerce: agent.coerce.unwrap_or(true),
                     tools: offers,
                     limits: limits(&agent.limits, &raw.limits, timeout_ms),
                 },

@@ -60,6 +60,7 @@ model = "small"
 agents = ["lead"]
 recursion = true
 continue_word = "CONTINUE"
+coerce = false
 limits = { deadline_ms = 5000, model_timeout_ms = 1000 }
 
 [tools.weather]
@@ -196,6 +197,7 @@ fn agents() {
     assert_eq!((lead.actor.as_str(), lead.dialect), ("small", Dialect::Schema));
     assert_eq!((&writer.thinker, writer.actor.as_str()), (&None, "small"));
     assert_eq!((&lead.continue_word, writer.continue_word.as_deref()), (&None, Some("CONTINUE")));
+    assert_eq!((lead.coerce, writer.coerce), (true, false));
     let offered: Vec<_> = lead
         .tools
         .iter()

@@ -31,6 +31,7 @@ pub(crate) fn plan(dialect: Dialect, thinker: bool) -> Plan {
         actor: Name::new("small").unwrap(),
         dialect,
         continue_word: None,
+        coerce: true,
         tools: vec![
             offer(
                 "search",

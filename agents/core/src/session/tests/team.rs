@@ -49,6 +49,7 @@ pub(super) fn thinker() -> Plan {
         actor: name("small"),
         dialect: Dialect::Native,
         continue_word: None,
+        coerce: true,
         tools: vec![
             offer("look", Target::Tool, EffectClass::Read),
             offer("put", Target::Tool, EffectClass::Idempotent),

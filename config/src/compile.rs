@@ -15,6 +15,7 @@ use crate::suggest::nearest;
 use crate::team::Team;
 
 mod agents;
+mod called;
 mod circle;
 mod model_tools;
 mod models;

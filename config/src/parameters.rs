@@ -32,12 +32,15 @@ pub(crate) fn schema(written: &Map<String, Value>) -> Result<Value, Vec<(String,
     if !faults.is_empty() {
         return Err(faults);
     }
-    Ok(json!({
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": false,
-    }))
+    let mut schema = Map::new();
+    schema.insert("type".to_owned(), "object".into());
+    schema.insert("properties".to_owned(), properties.into());
+    // Some servers refuse a list of nothing.
+    if !required.is_empty() {
+        schema.insert("required".to_owned(), required.into());
+    }
+    schema.insert("additionalProperties".to_owned(), false.into());
+    Ok(schema.into())
 }
 
 /// Reads one parameter: its schema and whether it is optional.
@@ -94,6 +97,17 @@ mod tests {
             schema.to_string(),
             r#"{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"integer"}},"required":["z"],"additionalProperties":false}"#
         );
+    }
+
+    #[test]
+    fn requires_nothing_where_nothing_is_required() {
+        for (written, properties) in
+            [(json!({}), json!({})), (json!({"a": "string?"}), json!({"a": {"type": "string"}}))]
+        {
+            let closed = json!({"type": "object", "properties": properties,
+                "additionalProperties": false});
+            assert_eq!(schema(written.as_object().unwrap()), Ok(closed), "{written}");
+        }
     }
 
     #[test]

@@ -205,6 +205,11 @@ pub(crate) struct RawAgent {
     /// The agents that the agent may call as tools.
     #[schemars(length(max = OFFERS_MAX))]
     pub(crate) agents: Vec<String>,
+    /// The arguments with which other agents call the agent: a JSON Schema (2020-12), or the short form `name = "type: description"`; one text `task` if absent.
+    pub(crate) parameters: Option<Map<String, Value>>,
+    /// What the agent is told when it is called, with `{parameter}` for arguments; the argument `task` if absent.
+    #[schemars(length(max = INSTRUCTIONS_BYTES_MAX))]
+    pub(crate) task: Option<String>,
     /// The word with which the actor model begins a reply that is not the answer yet, such as `CONTINUE`.
     #[schemars(length(min = 1, max = b::CONTINUE_WORD_BYTES_MAX))]
     pub(crate) continue_word: Option<String>,

@@ -85,5 +85,6 @@ fn offer(text: &str) -> Offer {
         target,
         effect,
         timeout_ms: 3000,
+        task: None,
     }
 }

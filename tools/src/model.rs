@@ -19,7 +19,7 @@ use wire::{
     WireError,
 };
 
-use crate::template::Template;
+use crate::template::{Template, declared};
 use crate::tool::{Tool, ToolContext};
 use form::ReplyForm;
 
@@ -69,21 +69,10 @@ impl ModelSpec {
 
     /// Returns the faults of the texts against the JSON Schema of the tool's parameters.
     pub fn check(&self, parameters: &Value) -> Vec<String> {
-        let properties = parameters.get("properties").and_then(Value::as_object);
-        let known: BTreeSet<&str> =
-            properties.into_iter().flat_map(Map::keys).map(String::as_str).collect();
-        let prompt = Template::parse(&self.prompt);
-        let used: BTreeSet<&str> = prompt.names().collect();
-        let mut faults = Vec::new();
-        for name in used.difference(&known) {
-            faults.push(format!("{{{name}}} stands for a parameter that is not declared"));
-        }
-        for name in known.difference(&used) {
-            faults.push(format!("parameter {name:?} appears nowhere in the prompt"));
-        }
+        let mut faults = Template::parse(&self.prompt).faults(parameters, "prompt");
         let instructions = Template::parse(self.instructions.as_deref().unwrap_or_default());
         let misplaced: BTreeSet<&str> = instructions.names().collect();
-        for name in misplaced.intersection(&known) {
+        for name in misplaced.intersection(&declared(parameters)) {
             faults.push(format!("{{{name}}} stands in the instructions, where no argument goes"));
         }
         faults

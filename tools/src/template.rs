@@ -1,5 +1,7 @@
 //! Texts with places for arguments.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 /// A text in which `{name}` stands for the argument of that name.
@@ -7,7 +9,7 @@ use serde_json::{Map, Value};
 /// A name consists of letters, digits, `_` and `-`; braces around anything else stand for
 /// themselves, so that JSON and queries can be written as they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Template {
+pub struct Template {
     parts: Vec<Part>,
 }
 
@@ -18,7 +20,8 @@ enum Part {
 }
 
 impl Template {
-    pub(crate) fn parse(text: &str) -> Self {
+    /// Takes a text apart; every text is a template.
+    pub fn parse(text: &str) -> Self {
         let mut parts = Vec::new();
         let mut literal = String::new();
         let mut rest = text;
@@ -83,14 +86,34 @@ impl Template {
         self.fill(arguments, |value, filled| filled.push_str(value))
     }
 
+    /// Returns what is wrong with it beside the JSON Schema of the parameters: places without a
+    /// parameter, and parameters without a place in `text`, as it is called in a sentence.
+    pub fn faults(&self, parameters: &Value, text: &str) -> Vec<String> {
+        let known = declared(parameters);
+        let used: BTreeSet<&str> = self.names().collect();
+        let unknown = used
+            .difference(&known)
+            .map(|name| format!("{{{name}}} stands for a parameter that is not declared"));
+        let unused = known
+            .difference(&used)
+            .map(|name| format!("parameter {name:?} appears nowhere in the {text}"));
+        unknown.chain(unused).collect()
+    }
+
     /// Fills in the arguments as they are; one that is absent or null is nothing.
-    pub(crate) fn fill_lenient(&self, arguments: &Map<String, Value>) -> String {
+    pub fn fill_lenient(&self, arguments: &Map<String, Value>) -> String {
         let texts = self.parts.iter().map(|part| match part {
             Part::Text(text) => text.clone(),
             Part::Argument(name) => present(arguments, name).map(to_text).unwrap_or_default(),
         });
         texts.collect()
     }
+}
+
+/// Returns the names of the parameters that a JSON Schema of an object declares.
+pub(crate) fn declared(parameters: &Value) -> BTreeSet<&str> {
+    let properties = parameters.get("properties").and_then(Value::as_object);
+    properties.into_iter().flat_map(Map::keys).map(String::as_str).collect()
 }
 
 /// Returns an argument that is there and not null.

@@ -73,6 +73,8 @@ pub struct CallEffect {
     pub target: Target,
     /// The arguments, valid by the schema.
     pub arguments: Value,
+    /// What a called agent is told, as [`wire::plan::Offer`] has it.
+    pub task: Option<String>,
     /// When the outcome must be there.
     pub deadline: Timestamp,
     /// Whether an attempt may be repeated, for what a lost answer means.

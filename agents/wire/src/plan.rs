@@ -93,6 +93,10 @@ pub struct Offer {
     pub effect: EffectClass,
     /// The longest time for one call, in milliseconds.
     pub timeout_ms: u64,
+    /// What an agent is told, with `{name}` for the argument of that name; absent for tools, and
+    /// where the argument `task` is all that it is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
 }
 
 /// What stands behind the name of an offer.

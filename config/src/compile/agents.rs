@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
 use tools::builtin::Builtin;
-use wire::plan::{Dialect, Limits, Offer, Target};
-use wire::{EffectClass, Name, Plan, ToolSpec};
+use wire::plan::{Dialect, Limits, Offer};
+use wire::{Name, Plan};
 
 use super::Compiler;
 use super::circle::{Calls, circles};
@@ -29,7 +28,10 @@ impl Compiler<'_> {
         );
         let offers: BTreeMap<Name, Offer> = named
             .iter()
-            .map(|(name, agent)| (name.clone(), agent_offer(name, agent, &raw.limits)))
+            .map(|(name, agent)| {
+                let timeout_ms = limits(&agent.limits, &raw.limits, None).deadline_ms;
+                (name.clone(), self.offer_of(name, agent, timeout_ms))
+            })
             .collect();
         let mut plans = BTreeMap::new();
         for (name, agent) in &named {
@@ -276,32 +278,6 @@ impl Compiler<'_> {
                 help,
             );
         }
-    }
-}
-
-/// Makes the offer of an agent to those who may call it.
-fn agent_offer(name: &Name, agent: &RawAgent, defaults: &RawLimits) -> Offer {
-    let parameters = json!({
-        "type": "object",
-        "properties": {
-            "task": {
-                "type": "string",
-                "description": "What the agent is to do, with all that it needs to know.",
-            },
-        },
-        "required": ["task"],
-        "additionalProperties": false,
-    });
-    Offer {
-        spec: ToolSpec {
-            name: name.clone(),
-            description: agent.description.clone().unwrap_or_default(),
-            parameters,
-        },
-        target: Target::Agent,
-        // The key of the call is the id of the run, so that asking again finds the same run.
-        effect: EffectClass::Idempotent,
-        timeout_ms: limits(&agent.limits, defaults, None).deadline_ms,
     }
 }
 

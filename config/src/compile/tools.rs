@@ -254,7 +254,7 @@ fn builtin_tool(name: &Name, builtin: Builtin) -> TeamTool {
 }
 
 pub(super) fn offer(spec: ToolSpec, effect: EffectClass, timeout_ms: u64) -> Offer {
-    Offer { spec, target: Target::Tool, effect, timeout_ms }
+    Offer { spec, target: Target::Tool, effect, timeout_ms, task: None }
 }
 
 pub(super) fn concurrency() -> u32 {

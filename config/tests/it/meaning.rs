@@ -221,6 +221,47 @@ fn agents() {
 }
 
 #[test]
+fn agents_are_called_with_parameters_of_their_own() {
+    let agent = |name: &str, more: &str| {
+        format!("[agents.{name}]\ndescription='d'\ninstructions='Help.'\nmodel='m'\n{more}\n")
+    };
+    let schema = "parameters={type='object', properties={string={title='String', type='string'}}, \
+                  required=['string']}\ntask='Translate: {string}'";
+    let text = [
+        "[team]\nentry='lead'\n[models.m]\nprovider='openai'\nbase_url='http://h/v1'\nmodel='x'\n",
+        &agent("lead", "agents=['plain','joke','short','seed','none']"),
+        &agent("plain", ""),
+        &agent("joke", "parameters={}\ntask='Tell a joke.'"),
+        &agent("short", "parameters={to='string', loud='boolean?'}\ntask='To {to} ({loud})'"),
+        &agent("seed", schema),
+        &agent("none", "parameters={type='object', properties={}}\ntask='Tell another.'"),
+    ]
+    .concat();
+    let team = team(&text);
+    let offered: Vec<_> = team.agents["lead"]
+        .tools
+        .iter()
+        .map(|offer| (offer.spec.parameters.to_string(), offer.task.as_deref()))
+        .collect();
+    let task = &team.agents["lead"].tools[0].spec.parameters["properties"]["task"];
+    assert_eq!((task["type"].as_str(), offered[0].1), (Some("string"), None));
+    let expected = [
+        (r#"{"type":"object","properties":{},"additionalProperties":false}"#, Some("Tell a joke.")),
+        (
+            r#"{"type":"object","properties":{"to":{"type":"string"},"loud":{"type":"boolean"}},"required":["to"],"additionalProperties":false}"#,
+            Some("To {to} ({loud})"),
+        ),
+        (
+            r#"{"type":"object","properties":{"string":{"title":"String","type":"string"}},"required":["string"]}"#,
+            Some("Translate: {string}"),
+        ),
+        (r#"{"type":"object","properties":{}}"#, Some("Tell another.")),
+    ];
+    let found: Vec<_> = offered[1..].iter().map(|(text, task)| (text.as_str(), *task)).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
 fn limits_are_the_agents_own_or_the_teams_or_the_default() {
     let team = team(CREW);
     let defaults = Limits {

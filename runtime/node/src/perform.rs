@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
+use tools::Template;
 use tracing::debug;
 use wire::chat::Observed;
 use wire::entry::{ModelOutcome, TurnReport};
@@ -159,13 +160,9 @@ pub(crate) async fn call_agent(
     call: &CallEffect,
 ) -> (CallOutcome, Usage) {
     let subject = context.subjects.agent_run(&context.team.name, &call.name);
-    let task = match call.arguments.get("task") {
-        Some(Value::String(task)) => task.clone(),
-        Some(_) | None => call.arguments.to_string(),
-    };
     let remaining = clock::until(call.deadline);
     let body = RunRequest {
-        input: task,
+        input: task(call),
         session: Some(SessionId::of_call(&call.call)),
         run: Some(RunId::of_call(&call.call)),
         timeout_ms: Some(u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX)),
@@ -199,6 +196,15 @@ pub(crate) async fn call_agent(
             let output_tokens = call.budget.tokens.unwrap_or_default();
             (CallOutcome::Error { error }, Usage { output_tokens, ..Usage::default() })
         }
+    }
+}
+
+/// Returns what a called agent is told.
+fn task(call: &CallEffect) -> String {
+    match (&call.task, call.arguments.as_object(), call.arguments.get("task")) {
+        (Some(template), Some(arguments), _) => Template::parse(template).fill_lenient(arguments),
+        (None, _, Some(Value::String(task))) => task.clone(),
+        (Some(_), None, _) | (None, _, Some(_) | None) => call.arguments.to_string(),
     }
 }
 

@@ -18,6 +18,7 @@ fn offer(name: &str, description: &str, parameters: Value) -> Offer {
         target: Target::Tool,
         effect: EffectClass::Read,
         timeout_ms: 1000,
+        task: None,
     }
 }
 

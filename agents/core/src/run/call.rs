@@ -221,6 +221,7 @@ impl Run {
             name: offer.spec.name.clone(),
             target: offer.target,
             arguments: source.arguments.clone(),
+            task: offer.task.clone(),
             deadline: pending.deadline,
             effect: self.effect_of(pending),
             budget: Budget {

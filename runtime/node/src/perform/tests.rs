@@ -16,6 +16,7 @@ fn call(context: &TeamContext, name: &str, target: Target, effect: EffectClass) 
         name: Name::new(name).unwrap(),
         target,
         arguments: json!({"task": "x"}),
+        task: None,
         deadline: clock::now().plus_ms(5000),
         effect,
         budget: Budget { tokens: Some(70), steps: None },
@@ -104,4 +105,21 @@ async fn an_agent_that_is_about_to_begin_is_told_to_end() {
     });
     cancel_agent(&context, &call).await;
     agent.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_called_agent_is_told_what_its_offer_says() {
+    let data = tempfile::tempdir().unwrap();
+    let context = testing::open(data.path());
+    for (template, arguments, expected) in [
+        (None, json!({"task": "Find {it}."}), "Find {it}."),
+        (None, json!({"task": 5}), r#"{"task":5}"#),
+        (Some("Translate: {string}"), json!({"string": "a {b} \"c\""}), "Translate: a {b} \"c\""),
+        (Some("{list}{none}{null}"), json!({"list": [1, "x"], "null": null}), "[1,\"x\"]"),
+        (Some("Tell a joke."), json!({}), "Tell a joke."),
+    ] {
+        let call = call(&context, "writer", Target::Agent, EffectClass::Idempotent);
+        let call = CallEffect { task: template.map(str::to_owned), arguments, ..call };
+        assert_eq!(task(&call), expected);
+    }
 }

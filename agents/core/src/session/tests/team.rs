@@ -39,6 +39,7 @@ pub(super) fn thinker() -> Plan {
         target,
         effect,
         timeout_ms: 5000,
+        task: None,
     };
     Plan {
         team: name("team"),

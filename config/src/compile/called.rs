@@ -1,0 +1,68 @@
+//! Agents as those who call them see them: tools with parameters, of which a task is made.
+
+use ::tools::Template;
+use serde_json::{Value, json};
+use wire::plan::{Offer, Target};
+use wire::{EffectClass, Name, ToolSpec};
+
+use super::Compiler;
+use crate::raw::RawAgent;
+
+impl Compiler<'_> {
+    /// Makes the offer of an agent to those who may call it.
+    pub(super) fn offer_of(&mut self, name: &Name, agent: &RawAgent, timeout_ms: u64) -> Offer {
+        let (parameters, task) = self.task(name, agent).unwrap_or_else(|| (one_task(), None));
+        Offer {
+            spec: ToolSpec {
+                name: name.clone(),
+                description: agent.description.clone().unwrap_or_default(),
+                parameters,
+            },
+            target: Target::Agent,
+            // The key of the call is the id of the run, so that asking again finds the same run.
+            effect: EffectClass::Idempotent,
+            timeout_ms,
+            task,
+        }
+    }
+
+    /// Returns the parameters of an agent and the text that is made of them, if it has its own.
+    fn task(&mut self, name: &Name, agent: &RawAgent) -> Option<(Value, Option<String>)> {
+        let path = ["agents", name.as_str()];
+        let [table, own] = path;
+        let parameters = match &agent.parameters {
+            Some(written) => self.object_schema(&path, "parameters", written)?,
+            // What is there but of the wrong type has been reported.
+            None if self.document.has(&[table, own, "parameters"]) => return None,
+            None => one_task(),
+        };
+        let what = "what the agent is told, with `{parameter}` for arguments";
+        let task = match &agent.task {
+            None if agent.parameters.is_none() => return None,
+            task => self.needed(&path, "task", task.clone(), what)?,
+        };
+        for fault in Template::parse(&task).faults(&parameters, "task") {
+            self.fault(
+                &[table, own, "task"],
+                format!("agent `{name}`: {fault}"),
+                "change `task`, or `parameters`",
+            );
+        }
+        Some((parameters, Some(task)))
+    }
+}
+
+/// The parameters of an agent that says nothing of them.
+fn one_task() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "task": {
+                "type": "string",
+                "description": "What the agent is to do, with all that it needs to know.",
+            },
+        },
+        "required": ["task"],
+        "additionalProperties": false,
+    })
+}

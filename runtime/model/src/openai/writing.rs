@@ -184,3 +184,28 @@ fn neighbours_of_one_role_are_merged_where_wanted() {
         assert_eq!(texts, expected);
     }
 }
+
+#[test]
+fn tools_are_sent_as_the_team_wrote_them() {
+    let parameters = [
+        r#"{"type":"object","properties":{"b":{"title":"B","type":"integer"},"a":{"title":"A","type":"integer"}},"required":["b","a"]}"#,
+        r#"{"type":"object","properties":{}}"#,
+    ];
+    let tool = |text: &&str| ToolSpec {
+        name: Name::new("t").unwrap(),
+        description: "t(a: int) -> int\nMultiplies.".to_owned(),
+        parameters: serde_json::from_str(text).unwrap(),
+    };
+    let head = Head { tools: parameters.iter().map(tool).collect(), ..Head::default() };
+    for strict in [false, true] {
+        let options = options(|options| options.strict = strict);
+        let conversation = conversation(head.clone(), vec![user("12*34?")], None);
+        let body = String::from_utf8(body(&options, &conversation).unwrap()).unwrap();
+        for parameters in parameters {
+            let function = format!(
+                r#"{{"type":"function","function":{{"name":"t","description":"t(a: int) -> int\nMultiplies.","parameters":{parameters}}}}}"#
+            );
+            assert!(body.contains(&function), "{body}");
+        }
+    }
+}

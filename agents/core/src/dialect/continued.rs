@@ -82,23 +82,26 @@ fn begins(word: &str, text: &str) -> bool {
 /// Returns a text without the word where it stands by itself, and without what goes with it: the
 /// markup round it, and the punctuation after it at the beginning of a line.
 pub fn without(word: &str, text: &str) -> String {
-    removed(word, text, None)
+    removed(word, text, None, text.len()).0
 }
 
-/// Removes the word from a text that follows a character.
-fn removed(word: &str, text: &str, before: Option<char>) -> String {
+/// Removes the word from the part of a text that ends before `to`, where the text follows a
+/// character. Returns what is left, and where in the text it ends.
+fn removed(word: &str, text: &str, before: Option<char>, to: usize) -> (String, usize) {
     let mut shown = String::with_capacity(text.len());
     let mut from = 0;
-    for (at, _) in text.match_indices(word) {
-        if word.is_empty() || at < from || !stands_alone(word, text, at, before) {
+    let places = text.match_indices(word).map(|(at, _)| at);
+    for at in places.take_while(|at| *at < to && !word.is_empty()) {
+        if at < from || !stands_alone(word, text, at, before) {
             continue;
         }
         let (start, end) = grown(text, from, at, at + word.len());
         shown.push_str(text.get(from..start).unwrap_or_default());
         from = end + closed(&mut shown, text.get(end..).unwrap_or_default(), before);
     }
-    shown.push_str(text.get(from..).unwrap_or_default());
-    shown
+    let to = to.max(from);
+    shown.push_str(text.get(from..to).unwrap_or_default());
+    (shown, to)
 }
 
 /// Closes the gap that the word leaves; returns how many bytes of the rest go with it.
@@ -107,6 +110,8 @@ fn closed(shown: &mut String, rest: &str, before: Option<char>) -> usize {
     let is_first = line.len() < shown.len() || before.is_none_or(|c| c == '\n');
     if is_first && line.chars().all(|c| is_markup(c) || c.is_whitespace()) {
         let bare = rest.trim_start_matches(is_mark).trim_start_matches([' ', '\t']);
+        let bare =
+            ["- ", "– ", "— "].iter().find_map(|dash| bare.strip_prefix(dash)).unwrap_or(bare);
         let bare = if line.is_empty() { bare.strip_prefix('\n').unwrap_or(bare) } else { bare };
         return rest.len() - bare.len();
     }
@@ -175,20 +180,19 @@ impl Veil {
     /// Takes a piece and returns what can be shown.
     pub fn push(&mut self, piece: &str) -> String {
         self.held.push_str(piece);
-        let held = self.held.split_off(self.open_from());
-        let ready = std::mem::replace(&mut self.held, held);
-        self.show(&ready)
+        self.show(self.open_from())
     }
 
     /// Returns what was held back, as nothing more comes.
     pub fn finish(&mut self) -> String {
-        let ready = std::mem::take(&mut self.held);
-        self.show(&ready)
+        self.show(self.held.len())
     }
 
-    fn show(&mut self, ready: &str) -> String {
-        let shown = removed(&self.word, ready, self.before);
-        self.before = ready.chars().next_back().or(self.before);
+    fn show(&mut self, to: usize) -> String {
+        let (shown, to) = removed(&self.word, &self.held, self.before, to);
+        let rest = self.held.split_off(to);
+        self.before = self.held.chars().next_back().or(self.before);
+        self.held = rest;
         shown
     }
 

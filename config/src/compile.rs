@@ -17,6 +17,7 @@ use crate::team::Team;
 mod agents;
 mod called;
 mod circle;
+mod grammar;
 mod model_tools;
 mod models;
 mod tools;

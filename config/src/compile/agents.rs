@@ -43,22 +43,23 @@ impl Compiler<'_> {
             let serving = [thinker.as_ref(), Some(&actor)].into_iter().flatten();
             let timeout_ms =
                 serving.filter_map(|model| models.get(model)).map(|model| model.timeout_ms).max();
-            plans.insert(
-                name.clone(),
-                Plan {
-                    team: team.clone(),
-                    agent: name.clone(),
-                    description: agent.description.clone().unwrap_or_default(),
-                    instructions: instructions.unwrap_or_default(),
-                    thinker,
-                    dialect: models.get(&actor).map_or(Dialect::Native, |model| model.dialect),
-                    actor,
-                    continue_word: agent.continue_word.clone(),
-                    coerce: agent.coerce.unwrap_or(true),
-                    tools: offers,
-                    limits: limits(&agent.limits, &raw.limits, timeout_ms),
-                },
-            );
+            let plan = Plan {
+                team: team.clone(),
+                agent: name.clone(),
+                description: agent.description.clone().unwrap_or_default(),
+                instructions: instructions.unwrap_or_default(),
+                thinker,
+                dialect: models.get(&actor).map_or(Dialect::Native, |model| model.dialect),
+                actor,
+                continue_word: agent.continue_word.clone(),
+                coerce: agent.coerce.unwrap_or(true),
+                tools: offers,
+                limits: limits(&agent.limits, &raw.limits, timeout_ms),
+            };
+            if let Some(actor) = models.get(&plan.actor) {
+                self.grammar_of_calls(&plan, actor);
+            }
+            plans.insert(name.clone(), plan);
         }
         plans
     }

@@ -45,6 +45,9 @@ impl Compiler<'_> {
             let message = format!("tool `{name}`: {fault}");
             self.fault_at_key(&path, message, "change the texts, or `parameters`");
         }
+        if let ModelOutput::Json { schema } = &spec.output {
+            self.grammar_of_output(name, schema, models.get(&spec.model));
+        }
         let effect = raw.effect.unwrap_or_else(|| spec.effect());
         // The model may have faults of its own, which have been reported.
         let turn_ms = models.get(&spec.model).map_or(MODEL_TIMEOUT_MS.default, |it| it.timeout_ms);

@@ -1,6 +1,8 @@
 //! Broken tools of the kind `model`, each with what is said about it, where, and what to do.
 
-use super::broken::{FINE, check};
+use std::path::Path;
+
+use super::broken::{FINE, check, files};
 
 #[test]
 fn one_fault_in_a_tool_that_asks_a_model() {
@@ -116,4 +118,29 @@ fn one_fault_in_a_tool_that_asks_a_model() {
     ] {
         check(&format!("{FINE}{added}\n"), line, message, help);
     }
+}
+
+#[test]
+fn what_no_grammar_can_hold_is_told_before_any_run() {
+    let model = "[models.g]\nprovider = 'llamacpp'\ndialect = 'schema'\nconstrain = 'grammar'\n";
+    let tool = "[tools.t]\nkind = 'http'\ndescription = 'd'\nurl = 'http://h'\nmethod = 'POST'\nbody = 'arguments'\n\
+        parameters = { type = 'object', properties = { list = { type = 'array', uniqueItems = true } } }\n";
+    let agent =
+        "[agents.b]\ninstructions = 'Help.'\nmodel = 'g'\ntools = ['t']\n[team]\nentry = 'a'\n";
+    let added = format!("{model}{tool}{agent}");
+    let message = "agent `b`, parameters of `t`: make a grammar of the schema at /properties/list";
+    check(&format!("{FINE}{added}"), 18, message, "json_schema");
+    let native = added.replace("'schema'", "'native'");
+    parse(&native).unwrap_or_else(|report| panic!("{report}"));
+
+    let tool = "[tools.t]\nkind = 'model'\nmodel = 'g'\ndescription = 'd'\nprompt = 'p'\noutput = 'json'\n\
+        schema = { type = 'object', minProperties = 1 }\n";
+    let message = "tool `t`, its output: make a grammar of the schema: minProperties";
+    check(&format!("{FINE}{model}{tool}"), 17, message, "json_schema");
+    parse(&format!("{}{tool}", model.replace("'grammar'", "'json_schema'")))
+        .unwrap_or_else(|report| panic!("{report}"));
+}
+
+fn parse(added: &str) -> Result<config::Team, config::Report> {
+    config::parse(Path::new("teams/t.toml"), &format!("{FINE}{added}"), &files)
 }

@@ -16,9 +16,18 @@ pub(crate) mod trace;
 use std::path::Path;
 
 use config::Team;
+use model::Unenforced;
 
 use crate::failure::Failure;
 use crate::paint::Paint;
+use crate::screen;
+
+/// Tells what providers will not hold models to.
+pub(crate) fn note_unenforced(notes: &[Unenforced]) {
+    for note in notes {
+        screen::note(&format!("note: {note}\n"));
+    }
+}
 
 /// Loads a team file; the failure is its report.
 pub(crate) fn load(file: &Path, paint: Paint) -> Result<Team, Failure> {

@@ -9,7 +9,7 @@ use crate::client::Conversation;
 use crate::draft::{CallPiece, Draft};
 use crate::error::Error;
 use crate::fields;
-use crate::lower::{Lowerer, Target};
+use crate::lower::{Target, lower};
 use crate::provider::Protocol;
 
 #[cfg(test)]
@@ -21,16 +21,18 @@ const TOKENS_MAX: u64 = 4096;
 /// What the user says where the conversation would begin with the model.
 const OPENING: &str = "Go on.";
 
+/// The form in which its schemas are sent.
+const FORM: Target = Target::Anthropic;
+
 /// What the interface is sent, and how it is read.
 pub(crate) struct AnthropicProtocol {
     server: Server,
-    lowerer: Lowerer,
 }
 
 impl AnthropicProtocol {
     /// Takes the options of a model.
-    pub(crate) fn new(server: Server) -> Self {
-        Self { server, lowerer: Lowerer::new(Target::Anthropic) }
+    pub(crate) const fn new(server: Server) -> Self {
+        Self { server }
     }
 }
 
@@ -51,6 +53,10 @@ impl Protocol for AnthropicProtocol {
         &[("anthropic-version", "2023-06-01")]
     }
 
+    fn schema_form(&self) -> Option<Target> {
+        Some(FORM)
+    }
+
     fn body(&self, conversation: &Conversation) -> Result<Body, String> {
         let server = &self.server;
         let head = &conversation.head;
@@ -65,7 +71,7 @@ impl Protocol for AnthropicProtocol {
             body.set("tool_choice", json!({"type": "auto"}));
         }
         if let Some(schema) = &head.response_schema {
-            let form = self.lowerer.lower(&schema.schema).schema;
+            let form = lower(&schema.schema, FORM).schema;
             body.set("output_config", json!({"format": {"type": "json_schema", "schema": form}}));
         }
         body.set_some("temperature", server.temperature);

@@ -36,5 +36,7 @@ mod scripted;
 mod sse;
 mod stream;
 mod template;
+mod unenforced;
 
 pub use client::{Conversation, ModelClient};
+pub use unenforced::{NOTES_MAX, PLACES_MAX, Unenforced, unenforced};

@@ -10,7 +10,7 @@ use crate::body::{Body, function_tool, stops, tokens_max};
 use crate::client::Conversation;
 use crate::draft::Draft;
 use crate::error::Error;
-use crate::lower::{Lowerer, Target};
+use crate::lower::{Target, lower};
 use crate::provider::Protocol;
 use crate::{fields, openai, sampling, template};
 
@@ -20,13 +20,12 @@ mod tests;
 /// What a server of llama.cpp is sent, and how it is read.
 pub(crate) struct LlamaCppProtocol {
     options: LlamaCpp,
-    lowerer: Lowerer,
 }
 
 impl LlamaCppProtocol {
     /// Takes the options of a model.
-    pub(crate) fn new(options: LlamaCpp) -> Self {
-        Self { options, lowerer: Lowerer::new(Target::LlamaCpp) }
+    pub(crate) const fn new(options: LlamaCpp) -> Self {
+        Self { options }
     }
 
     fn is_chat(&self) -> bool {
@@ -36,13 +35,13 @@ impl LlamaCppProtocol {
     /// Writes what holds the reply to its schema, by one of two means and never by both, which
     /// the server refuses.
     fn constrain(&self, body: &mut Body, schema: &ResponseSchema) -> Result<(), String> {
-        match self.options.constrain {
-            Constrain::Grammar => {
+        match self.schema_form() {
+            None => {
                 let grammar = to_gbnf(&schema.schema).map_err(|error| error.to_string())?;
                 body.set("grammar", grammar);
             }
-            Constrain::JsonSchema => {
-                let form = self.lowerer.lower(&schema.schema).schema;
+            Some(target) => {
+                let form = lower(&schema.schema, target).schema;
                 if self.is_chat() {
                     let format = openai::response_format(schema.name.as_str(), &form, true);
                     body.set("response_format", format);
@@ -62,6 +61,14 @@ impl Protocol for LlamaCppProtocol {
 
     fn path(&self) -> &'static [&'static str] {
         if self.is_chat() { &["v1", "chat", "completions"] } else { &["completion"] }
+    }
+
+    fn schema_form(&self) -> Option<Target> {
+        match self.options.constrain {
+            Constrain::JsonSchema => Some(Target::LlamaCpp),
+            // The grammar is made of the whole schema.
+            Constrain::Grammar => None,
+        }
     }
 
     fn body(&self, conversation: &Conversation) -> Result<Body, String> {

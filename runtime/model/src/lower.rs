@@ -5,7 +5,6 @@
 //! reply elsewhere.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Map, Value, json};
 
@@ -15,9 +14,6 @@ mod tests;
 
 /// The property in which a reply stands whose schema is wrapped.
 pub(crate) const WRAPPER: &str = "reply";
-
-/// Keywords that are told of at most; a schema may bring any number of words of its own.
-const TOLD_MAX: usize = 64;
 
 /// The largest `maxLength` and `maxItems` of which llama.cpp makes a grammar that it can read.
 const REPEATS_MAX: u64 = 1000;
@@ -40,38 +36,22 @@ pub(crate) struct Lowered {
     pub(crate) schema: Value,
     /// Whether the reply stands in the property [`WRAPPER`] of an object.
     pub(crate) wrapped: bool,
-    /// The keywords that were left out.
-    pub(crate) dropped: BTreeSet<String>,
+    /// What was left out.
+    pub(crate) dropped: BTreeSet<Dropped>,
 }
 
-/// Lowers the schemas of one model and tells once of each keyword that it leaves out.
-pub(crate) struct Lowerer {
-    target: Target,
-    told: Mutex<BTreeSet<String>>,
-}
-
-impl Lowerer {
-    /// Makes one for a provider.
-    pub(crate) const fn new(target: Target) -> Self {
-        Self { target, told: Mutex::new(BTreeSet::new()) }
-    }
-
-    /// Lowers a schema.
-    pub(crate) fn lower(&self, schema: &Value) -> Lowered {
-        let lowered = lower(schema, self.target);
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        for keyword in &lowered.dropped {
-            if told.len() < TOLD_MAX && told.insert(keyword.clone()) {
-                tracing::warn!(%keyword, "the provider does not know a keyword of a schema; only our own check of replies will hold to it");
-            }
-        }
-        lowered
-    }
+/// A keyword that was left out of a schema.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Dropped {
+    /// The schema in which it stands, as a JSON pointer.
+    pub(crate) at: String,
+    /// The keyword, or a value that the provider cannot be told of.
+    pub(crate) keyword: String,
 }
 
 /// Lowers a schema.
 pub(crate) fn lower(schema: &Value, target: Target) -> Lowered {
-    let mut lowering = Lowering { target, dropped: BTreeSet::new() };
+    let mut lowering = Lowering { target, at: String::new(), dropped: BTreeSet::new() };
     let mut schema = lowering.schema(schema);
     let wrapped = target == Target::OpenAiStrict && !is_closed_object(&schema);
     if wrapped {
@@ -104,10 +84,22 @@ fn wrap(mut schema: Value) -> Value {
 
 struct Lowering {
     target: Target,
-    dropped: BTreeSet<String>,
+    /// Where the schema stands that is being lowered.
+    at: String,
+    dropped: BTreeSet<Dropped>,
 }
 
 impl Lowering {
+    /// Lowers the schema that stands at a place below the present one.
+    fn below(&mut self, step: &str, schema: &Value) -> Value {
+        let length = self.at.len();
+        self.at.push('/');
+        self.at.push_str(step);
+        let lowered = self.schema(schema);
+        self.at.truncate(length);
+        lowered
+    }
+
     fn schema(&mut self, schema: &Value) -> Value {
         match schema {
             Value::Object(keywords) => self.object(keywords),
@@ -133,19 +125,19 @@ impl Lowering {
         for (name, value) in &keywords {
             match name.as_str() {
                 "oneOf" if self.target != Target::LlamaCpp => {
-                    lowered.insert("anyOf".to_owned(), self.list(value));
+                    lowered.insert("anyOf".to_owned(), self.list(name, value));
                 }
                 "anyOf" | "oneOf" | "allOf" => {
-                    lowered.insert(name.clone(), self.list(value));
+                    lowered.insert(name.clone(), self.list(name, value));
                 }
                 "properties" | "$defs" | "definitions" => {
-                    lowered.insert(name.clone(), self.named(value));
+                    lowered.insert(name.clone(), self.named(name, value));
                 }
                 "items" => {
-                    lowered.insert(name.clone(), self.schema(value));
+                    lowered.insert(name.clone(), self.below(name, value));
                 }
                 "additionalProperties" if value.is_object() && self.target == Target::LlamaCpp => {
-                    lowered.insert(name.clone(), self.schema(value));
+                    lowered.insert(name.clone(), self.below(name, value));
                 }
                 _ if self.takes(name, value) => {
                     lowered.insert(name.clone(), value.clone());
@@ -203,7 +195,7 @@ impl Lowering {
         let mut lowered = Map::from_iter([("$ref".to_owned(), reference.clone())]);
         for name in ["$defs", "definitions"] {
             if let Some(definitions) = keywords.get(name) {
-                lowered.insert(name.to_owned(), self.named(definitions));
+                lowered.insert(name.to_owned(), self.named(name, definitions));
             }
         }
         lowered.into()
@@ -251,16 +243,18 @@ impl Lowering {
         json!({"type": ["string", "number", "boolean", "null"]})
     }
 
-    fn list(&mut self, schemas: &Value) -> Value {
-        fields_of(schemas).iter().map(|schema| self.schema(schema)).collect::<Vec<_>>().into()
+    fn list(&mut self, keyword: &str, schemas: &Value) -> Value {
+        let schemas = fields_of(schemas).iter().enumerate();
+        schemas.map(|(n, schema)| self.below(&format!("{keyword}/{n}"), schema)).collect()
     }
 
-    fn named(&mut self, schemas: &Value) -> Value {
+    fn named(&mut self, keyword: &str, schemas: &Value) -> Value {
         let named = schemas.as_object().into_iter().flatten();
-        named
-            .map(|(name, schema)| (name.clone(), self.schema(schema)))
-            .collect::<Map<_, _>>()
-            .into()
+        let lowered = named.map(|(name, schema)| {
+            let step = name.replace('~', "~0").replace('/', "~1");
+            (name.clone(), self.below(&format!("{keyword}/{step}"), schema))
+        });
+        lowered.collect::<Map<_, _>>().into()
     }
 
     fn takes(&self, name: &str, value: &Value) -> bool {
@@ -275,7 +269,7 @@ impl Lowering {
     fn drop(&mut self, name: &str) -> bool {
         let constrains = !keyword::only_tells(name);
         if constrains {
-            self.dropped.insert(name.to_owned());
+            self.dropped.insert(Dropped { at: self.at.clone(), keyword: name.to_owned() });
         }
         constrains
     }

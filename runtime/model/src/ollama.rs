@@ -9,7 +9,7 @@ use crate::client::Conversation;
 use crate::draft::{CallPiece, Draft};
 use crate::error::Error;
 use crate::fields;
-use crate::lower::{Lowerer, Target};
+use crate::lower::{Target, lower};
 use crate::provider::Protocol;
 use crate::sampling;
 use crate::stream::Framing;
@@ -17,16 +17,18 @@ use crate::stream::Framing;
 #[cfg(test)]
 mod tests;
 
+/// The form in which its schemas are sent.
+const FORM: Target = Target::LlamaCpp;
+
 /// What a server of Ollama is sent, and how it is read.
 pub(crate) struct OllamaProtocol {
     options: Ollama,
-    lowerer: Lowerer,
 }
 
 impl OllamaProtocol {
     /// Takes the options of a model.
-    pub(crate) fn new(options: Ollama) -> Self {
-        Self { options, lowerer: Lowerer::new(Target::LlamaCpp) }
+    pub(crate) const fn new(options: Ollama) -> Self {
+        Self { options }
     }
 }
 
@@ -43,6 +45,10 @@ impl Protocol for OllamaProtocol {
         Framing::Lines
     }
 
+    fn schema_form(&self) -> Option<Target> {
+        Some(FORM)
+    }
+
     fn body(&self, conversation: &Conversation) -> Result<Body, String> {
         let Ollama { server, num_ctx, num_predict, sampling, keep_alive, think } = &self.options;
         let head = &conversation.head;
@@ -52,7 +58,7 @@ impl Protocol for OllamaProtocol {
         body.set("messages", messages.collect::<Vec<Value>>());
         body.set_list("tools", head.tools.iter().map(function_tool).collect());
         if let Some(schema) = &head.response_schema {
-            body.set("format", self.lowerer.lower(&schema.schema).schema);
+            body.set("format", lower(&schema.schema, FORM).schema);
         }
         body.set("stream", server.stream);
         let mut options = Body::default();

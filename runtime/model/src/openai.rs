@@ -12,7 +12,7 @@ use crate::complaint::Complaint;
 use crate::draft::{CallPiece, Draft};
 use crate::error::Error;
 use crate::fields;
-use crate::lower::{Lowerer, Target};
+use crate::lower::{Target, lower};
 use crate::provider::Protocol;
 
 #[cfg(test)]
@@ -25,13 +25,12 @@ mod writing;
 /// What such a server is sent, and how it is read.
 pub(crate) struct OpenAiProtocol {
     options: OpenAi,
-    lowerer: Lowerer,
 }
 
 impl OpenAiProtocol {
     /// Takes the options of a model.
-    pub(crate) fn new(options: OpenAi) -> Self {
-        Self { options, lowerer: Lowerer::new(Target::OpenAiStrict) }
+    pub(crate) const fn new(options: OpenAi) -> Self {
+        Self { options }
     }
 }
 
@@ -44,6 +43,10 @@ impl Protocol for OpenAiProtocol {
         &["chat", "completions"]
     }
 
+    fn schema_form(&self) -> Option<Target> {
+        self.options.strict.then_some(Target::OpenAiStrict)
+    }
+
     fn body(&self, conversation: &Conversation) -> Result<Body, String> {
         let OpenAi { server, strict, merge_adjacent } = &self.options;
         let head = &conversation.head;
@@ -52,12 +55,13 @@ impl Protocol for OpenAiProtocol {
         body.set("messages", messages(conversation, *merge_adjacent));
         body.set_list("tools", head.tools.iter().map(function_tool).collect());
         if let Some(schema) = &head.response_schema {
-            let form = if *strict {
-                let lowered = self.lowerer.lower(&schema.schema);
-                body.wrapped = lowered.wrapped;
-                lowered.schema
-            } else {
-                schema.schema.clone()
+            let form = match self.schema_form() {
+                Some(target) => {
+                    let lowered = lower(&schema.schema, target);
+                    body.wrapped = lowered.wrapped;
+                    lowered.schema
+                }
+                None => schema.schema.clone(),
             };
             body.set("response_format", response_format(schema.name.as_str(), &form, *strict));
         }

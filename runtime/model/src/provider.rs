@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use config::script::Script;
 use config::team::{Model, Provider, Server};
 use secrecy::SecretString;
 use serde_json::Value;
@@ -16,6 +17,7 @@ use crate::draft::Draft;
 use crate::error::Error;
 use crate::http::Endpoint;
 use crate::llamacpp::LlamaCppProtocol;
+use crate::lower::Target;
 use crate::ollama::OllamaProtocol;
 use crate::openai::OpenAiProtocol;
 use crate::scripted::ScriptedModel;
@@ -44,6 +46,11 @@ pub(crate) trait Protocol: Send + Sync {
         Framing::Events
     }
 
+    /// Returns the form in which schemas are sent, unless they are sent as they are.
+    fn schema_form(&self) -> Option<Target> {
+        None
+    }
+
     /// Writes the request of a turn; the error says why it cannot be put into words.
     fn body(&self, conversation: &Conversation) -> Result<Body, String>;
 
@@ -70,18 +77,18 @@ pub(crate) struct Served {
     model: String,
 }
 
-/// A request that is written, the same for all attempts of a turn.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Written {
-    bytes: Bytes,
-    wrapped: bool,
+/// Who answers for a provider, without a connection.
+pub(crate) enum Asked<'m> {
+    /// A server, and the protocol that it speaks.
+    Server(&'m Server, Box<dyn Protocol>),
+    /// A script.
+    Script(&'m Script),
 }
 
-impl Backend {
-    /// Makes what a model's provider needs; calls nobody.
-    pub(crate) fn new(model: &Model, http: reqwest::Client) -> Result<Self, WireError> {
-        let idle = Duration::from_millis(model.idle_timeout_ms);
-        let (server, protocol): (&Server, Box<dyn Protocol>) = match &model.provider {
+impl<'m> Asked<'m> {
+    /// Finds out who answers for a provider.
+    pub(crate) fn of(provider: &'m Provider) -> Self {
+        let (server, protocol): (&Server, Box<dyn Protocol>) = match provider {
             Provider::OpenAi(options) => {
                 (&options.server, Box::new(OpenAiProtocol::new(options.clone())))
             }
@@ -94,9 +101,26 @@ impl Backend {
             Provider::Anthropic(server) => {
                 (server, Box::new(AnthropicProtocol::new(server.clone())))
             }
-            Provider::Scripted(script) => {
-                return ScriptedModel::new(script, idle).map(Self::Scripted);
-            }
+            Provider::Scripted(script) => return Self::Script(script),
+        };
+        Self::Server(server, protocol)
+    }
+}
+
+/// A request that is written, the same for all attempts of a turn.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Written {
+    bytes: Bytes,
+    wrapped: bool,
+}
+
+impl Backend {
+    /// Makes what a model's provider needs; calls nobody.
+    pub(crate) fn new(model: &Model, http: reqwest::Client) -> Result<Self, WireError> {
+        let idle = Duration::from_millis(model.idle_timeout_ms);
+        let (server, protocol) = match Asked::of(&model.provider) {
+            Asked::Server(server, protocol) => (server, protocol),
+            Asked::Script(script) => return ScriptedModel::new(script, idle).map(Self::Scripted),
         };
         let endpoint = Endpoint::new(server, &*protocol, idle, http)?;
         Ok(Self::Served(Box::new(Served { protocol, endpoint, model: server.model.clone() })))

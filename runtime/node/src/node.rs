@@ -79,6 +79,9 @@ impl Node {
             draining: AtomicBool::new(false),
         };
         for team in teams {
+            for note in model::unenforced(&team, team.agents.values()) {
+                warn!(team = %team.name, %note, "a part of a schema is not sent to the provider");
+            }
             let opened = {
                 let (bus, options) = (bus.clone(), options.clone());
                 spawn_blocking(move || open_team(team, bus, options))

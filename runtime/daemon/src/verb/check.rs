@@ -1,6 +1,7 @@
 //! `callboard check`: holds team files against what they may say.
 
 use config::{Report, Team};
+use model::unenforced;
 use serde_json::{Value, json};
 
 use crate::args::Check;
@@ -19,7 +20,10 @@ pub(crate) fn check(args: &Check, screen: &Screen) -> Exit {
     } else {
         for file in &checked {
             match file {
-                Ok(team) => screen::answer(&summary(team)),
+                Ok(team) => {
+                    screen::answer(&summary(team));
+                    super::note_unenforced(&unenforced(team, team.agents.values()));
+                }
                 Err(report) => screen::note(&report.render(screen.err.paint.is_on())),
             }
         }
@@ -37,6 +41,7 @@ fn to_json(checked: &Result<Team, Report>) -> Value {
             "tools": team.tools.keys().collect::<Vec<_>>(),
             "faults": [],
             "omitted": 0,
+            "notes": unenforced(team, team.agents.values()),
         }),
         Err(report) => report.to_json(),
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use agents_core::dialect;
 use config::Team;
+use model::unenforced;
 use serde_json::{Map, Value, json};
 use wire::plan::{Offer, Target};
 use wire::{ErrorCode, Name, Plan};
@@ -27,12 +28,17 @@ pub(crate) fn tools(args: &Tools, screen: &Screen) -> Result<Exit, Failure> {
     };
     if args.json {
         let offered = |plan: &Plan| {
-            let offer = json!({"dialect": plan.dialect, "offered": dialect::offered(plan)});
+            let offer = json!({
+                "dialect": plan.dialect,
+                "offered": dialect::offered(plan),
+                "notes": unenforced(&team, [plan]),
+            });
             (plan.agent.to_string(), offer)
         };
         screen::json(&plans.into_iter().map(offered).collect::<Map<String, Value>>());
     } else {
         screen::answer(&render(&plans, screen.out.paint, screen.out.width));
+        super::note_unenforced(&unenforced(&team, plans));
     }
     Ok(Exit::Done)
 }

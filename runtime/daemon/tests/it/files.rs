@@ -62,3 +62,24 @@ fn the_schema_is_json_and_offers_are_shown() {
     assert!(offered["lead"]["offered"].to_string().contains("respond_to_user"), "{offered}");
     assert_eq!(callboard.run(&["tools", file, "--agent", "nobody"]).code, Some(2));
 }
+
+#[test]
+fn what_a_provider_does_not_know_is_noted() {
+    let callboard = Callboard::new();
+    let team = "[models.m]\nprovider = 'ollama'\nmodel = 'x'\ndialect = 'schema'\n\
+        [agents.a]\ninstructions = 'Help.'\nmodel = 'm'\ntools = ['t']\n\
+        [tools.t]\nkind = 'http'\ndescription = 'd'\nurl = 'http://h/{city}'\n[tools.t.parameters]\n\
+        type = 'object'\nproperties.city = { type = 'string', pattern = 'x' }\n";
+    let file = callboard.file("t.toml", team);
+    let file = file.to_str().unwrap();
+    let told = "note: tool t: provider ollama does not hold model m to \
+                parameters/properties/city/pattern; ";
+    for verb in ["check", "tools"] {
+        let ended = callboard.run(&[verb, file]);
+        assert_eq!(ended.code, Some(0), "{verb}");
+        assert!(ended.err.starts_with(told) && !ended.out.contains("note"), "{ended:?}");
+        let json = callboard.run(&[verb, file, "--json"]).json();
+        let notes = if verb == "check" { &json["files"][0]["notes"] } else { &json["a"]["notes"] };
+        assert_eq!(notes[0]["places"][0], "parameters/properties/city/pattern", "{json}");
+    }
+}

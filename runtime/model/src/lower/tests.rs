@@ -4,7 +4,8 @@ use super::*;
 
 fn lowered(target: Target, schema: &Value) -> (Value, bool, Vec<String>) {
     let Lowered { schema, wrapped, dropped } = lower(schema, target);
-    (schema, wrapped, dropped.into_iter().collect())
+    let keywords: BTreeSet<String> = dropped.into_iter().map(|left| left.keyword).collect();
+    (schema, wrapped, keywords.into_iter().collect())
 }
 
 fn closed(properties: &Value) -> Value {
@@ -196,13 +197,25 @@ fn anthropic_reads_in_words_what_it_does_not_take() {
 }
 
 #[test]
-fn keywords_are_told_once() {
-    let lowerer = Lowerer::new(Target::LlamaCpp);
-    for number in 0..2 * TOLD_MAX {
-        let keyword = format!("x{}", number % (TOLD_MAX + 9));
-        lowerer.lower(&json!({keyword: 1}));
-    }
-    assert_eq!(lowerer.told.lock().unwrap().len(), TOLD_MAX);
+fn what_is_left_out_comes_with_its_place() {
+    let schema = json!({"type": "object", "minProperties": 1, "title": "T", "properties": {
+            "a/b": {"type": "string", "pattern": "x"},
+            "list": {"type": "array", "items": {"anyOf": [{"type": "null"}, {"uniqueItems": true}]}}},
+        "$defs": {"D": {"not": {}}}});
+    let places: Vec<String> = lower(&schema, Target::LlamaCpp)
+        .dropped
+        .into_iter()
+        .map(|Dropped { at, keyword }| format!("{at} {keyword}"))
+        .collect();
+    assert_eq!(
+        places,
+        [
+            " minProperties",
+            "/$defs/D not",
+            "/properties/a~1b pattern",
+            "/properties/list/items/anyOf/1 uniqueItems",
+        ]
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! One conversation with every provider that an independently written server speaks for.
 
 #[cfg(test)]
-#[cfg(test)]
 mod conversation;
+#[cfg(test)]
+mod endpoints;

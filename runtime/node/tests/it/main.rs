@@ -5,4 +5,5 @@
 mod door;
 mod house;
 mod model_tool;
+mod planner;
 mod run;

@@ -38,6 +38,10 @@ pub const MODELS_MAX: usize = 64;
 pub const TOOLS_MAX: usize = 1024;
 /// Tools and agents that one agent may call; models choose badly long before this.
 pub const OFFERS_MAX: usize = 64;
+/// Other names of a tool; a planner that needs more of them guesses.
+pub const ALIASES_MAX: usize = 16;
+/// Bytes of one such name; names of tools have at most as many.
+pub const ALIAS_BYTES_MAX: usize = 64;
 /// Rows of a look-up table, which is searched from the top in each call.
 pub const ROWS_MAX: usize = 1000;
 /// Bytes of a description; all descriptions are sent in every model turn.

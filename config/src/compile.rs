@@ -44,6 +44,7 @@ pub(crate) fn compile(
     let models = compiler.models(std::mem::take(&mut raw.models));
     let mut tools = compiler.tools(std::mem::take(&mut raw.tools), &models);
     let agents = compiler.agents(name.as_ref(), &raw, &models, &mut tools);
+    compiler.aliases(&tools);
     let entry = compiler.entry(raw.team.entry.as_deref());
     if let Some(address) = &raw.team.otlp_endpoint {
         compiler.address(&["team", "otlp_endpoint"], address);

@@ -13,8 +13,8 @@ use wire::call::EffectClass;
 use wire::plan::Dialect;
 
 use crate::bound::{
-    self as b, AGENTS_MAX, DESCRIPTION_BYTES_MAX, INSTRUCTIONS_BYTES_MAX, MODELS_MAX, OFFERS_MAX,
-    ROWS_MAX, TOOLS_MAX,
+    self as b, AGENTS_MAX, ALIAS_BYTES_MAX, ALIASES_MAX, DESCRIPTION_BYTES_MAX,
+    INSTRUCTIONS_BYTES_MAX, MODELS_MAX, OFFERS_MAX, ROWS_MAX, TOOLS_MAX,
 };
 use crate::team::{Constrain, Template};
 
@@ -195,6 +195,8 @@ pub(crate) struct RawAgent {
     pub(crate) instructions_file: Option<String>,
     /// The model that thinks first, without a schema.
     pub(crate) thinker: Option<String>,
+    /// The model that plans each step: it selects one tool and states a task for it; stands in place of `thinker`.
+    pub(crate) planner: Option<String>,
     /// The model that makes the calls and the answer.
     pub(crate) actor: Option<String>,
     /// One model that does both in one turn; stands in place of `thinker` and `actor`.
@@ -276,6 +278,11 @@ pub(crate) struct RawTool {
     /// Calls that may be under way at once.
     #[schemars(range(min = b::TOOL_CONCURRENCY.min, max = b::TOOL_CONCURRENCY.max), extend("default" = b::TOOL_CONCURRENCY.default))]
     pub(crate) concurrency: Option<u32>,
+    /// The model that makes the arguments where an agent's planner selects the tool; the agent's `actor` if absent.
+    pub(crate) actor: Option<String>,
+    /// Other names under which a planner may select the tool.
+    #[schemars(length(max = ALIASES_MAX), inner(length(min = 1, max = ALIAS_BYTES_MAX)))]
+    pub(crate) aliases: Option<Vec<String>>,
     /// Kind `builtin`: which tool of the runtime; the tool's own name if absent.
     pub(crate) builtin: Option<String>,
     /// Kind `builtin`, builtin `lookup`: the table, searched from the top.

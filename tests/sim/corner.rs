@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use agents_core::dialect::RESPOND_TO_USER;
 use agents_core::effect::{Effect, Rejected};
 use wire::entry::Body;
 use wire::{EventKind, Input};
@@ -26,6 +27,8 @@ pub(crate) fn all() -> BTreeSet<&'static str> {
         "resumed and waits for a person",
         "aborts calls",
         "gives feedback",
+        "plans a call",
+        "plans the answer",
         "ends completed",
         "ends cancelled E4004",
         "ends failed E1007",
@@ -100,6 +103,10 @@ fn done(effect: &Effect) -> Option<String> {
         }
         Effect::Tell(event) => match &event.kind {
             EventKind::FeedbackGiven { .. } => Some("gives feedback".to_owned()),
+            EventKind::Planned { tool, .. } if tool == RESPOND_TO_USER => {
+                Some("plans the answer".to_owned())
+            }
+            EventKind::Planned { .. } => Some("plans a call".to_owned()),
             EventKind::CallEnded { status, .. } => Some(format!("call ended {status}")),
             _ => None,
         },

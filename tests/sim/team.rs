@@ -1,10 +1,11 @@
-//! The team of the world: a lead that thinks and calls two specialists, and tools of every class.
+//! The team of the world: a lead that thinks and calls two specialists, one that plans, and tools
+//! of every class.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::json;
-use wire::plan::{Dialect, Limits, Offer, Target};
+use wire::plan::{AskedModel, Dialect, Limits, Offer, Target};
 use wire::{Digest, EffectClass, Name, Plan, ToolSpec};
 
 pub(crate) fn name(text: &str) -> Name {
@@ -24,6 +25,7 @@ impl Team {
             plan("lead", Some("big"), &["look", "put", "pay", "ask", "finder", "writer"]),
             plan("finder", Some("big"), &["look", "pay", "writer"]),
             plan("writer", None, &["look", "put", "lead"]),
+            planning("planner", "big", &["look", "put", "pay", "ask", "finder"]),
         ];
         let mut team = Self { plans: HashMap::new(), digests: HashMap::new() };
         for plan in plans {
@@ -48,6 +50,7 @@ fn plan(agent: &str, thinker: Option<&str>, offers: &[&str]) -> Plan {
         description: String::new(),
         instructions: String::new(),
         thinker: thinker.map(name),
+        planner: None,
         actor: name("small"),
         dialect: Dialect::Native,
         continue_word: None,
@@ -69,6 +72,15 @@ fn plan(agent: &str, thinker: Option<&str>, offers: &[&str]) -> Plan {
     }
 }
 
+fn planning(agent: &str, planner: &str, offers: &[&str]) -> Plan {
+    let asked = |model: &str| Some(AskedModel { model: name(model), dialect: Dialect::Schema });
+    let mut plan = Plan { planner: asked(planner), ..plan(agent, None, offers) };
+    for offer in plan.tools.iter_mut().step_by(2) {
+        offer.actor = asked("own");
+    }
+    plan
+}
+
 fn offer(text: &str) -> Offer {
     let (target, effect) = match text {
         "look" | "ask" => (Target::Tool, EffectClass::Read),
@@ -86,5 +98,7 @@ fn offer(text: &str) -> Offer {
         effect,
         timeout_ms: 3000,
         task: None,
+        actor: None,
+        aliases: Vec::new(),
     }
 }

@@ -143,7 +143,8 @@ impl World {
         let runs = 1 + self.rng.below(3);
         for number in 0..runs {
             let session = SessionId::new(["s0", "s1"][usize::from(self.rng.percent(30))]).unwrap();
-            let agent = name(["lead", "lead", "finder", "writer"][index(self.rng.below(4))]);
+            let agent =
+                name(["lead", "lead", "finder", "writer", "planner"][index(self.rng.below(5))]);
             let tokens = self.rng.percent(10).then(|| self.rng.below(200));
             let ask = Ask {
                 session,
@@ -267,7 +268,10 @@ impl World {
         deadline: Timestamp,
     ) {
         let plan = self.team.plan(agent).1.clone();
-        let outcome = model::reply(&mut self.rng, &plan, role);
+        let machine = self.shell(session).map(|shell| &shell.machine);
+        let transcript = machine.and_then(|machine| machine.transcript());
+        let planned = transcript.and_then(|(_, transcript)| transcript.planned().cloned());
+        let outcome = model::reply(&mut self.rng, &plan, planned.as_ref(), role);
         let replied = |outcome: ModelOutcome| Message::ModelReplied {
             session: session.clone(),
             replied: ModelReplied { run: run.clone(), turn, outcome },

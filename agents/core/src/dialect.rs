@@ -2,7 +2,7 @@
 //!
 //! A run is recorded without regard to any dialect, as a [`Transcript`]. [`prompt`] renders it for
 //! one role, [`read`] turns the reply into a [`Reading`]. Each dialect is one file below this one;
-//! the thinker is the same for all of them.
+//! thinker and planner are the same for all of them.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use wire::chat::Head;
 use wire::entry::{Feedback, ReadCall};
 use wire::plan::Dialect;
-use wire::{CallKey, Message, ModelReply, ModelRole, Plan, Reading};
+use wire::{CallKey, Message, ModelReply, ModelRole, Plan, Planned, Reading};
 
 use crate::validate::{Catalogue, Toolbox};
 
@@ -30,6 +30,7 @@ mod message;
 mod native;
 mod parse;
 mod payload;
+mod planner;
 mod python;
 mod react;
 #[cfg(test)]
@@ -76,13 +77,15 @@ pub struct Exchange {
     pub answer: String,
 }
 
-/// One step: at most one thought, then what the actor model replied.
+/// One step: at most one thought or plan, then what the actor model replied.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Step {
     /// The thinker's thought; absent while it thinks, and where there is no thinker.
     pub thought: Option<String>,
-    /// The actor model's replies in order; more than one after feedback. While a thought is
-    /// awaited, feedback that stands here is on the thinker's own replies.
+    /// What the planner wants; absent while it plans, and where there is no planner.
+    pub planned: Option<Planned>,
+    /// The actor model's replies in order; more than one after feedback. While a thought or a plan
+    /// is awaited, feedback that stands here is on the thinker's or planner's own replies.
     pub acts: Vec<Act>,
 }
 
@@ -135,22 +138,32 @@ pub struct Prompt {
 /// Renders what a role is sent next.
 pub fn prompt(role: ModelRole, transcript: &Transcript<'_>) -> Prompt {
     match role {
+        ModelRole::Thinker if transcript.plan.planner.is_some() => planner::prompt(transcript),
         ModelRole::Thinker => thinker::prompt(transcript),
-        ModelRole::Actor => match transcript.plan.dialect {
-            Dialect::Native => native::prompt(transcript),
-            Dialect::Schema => schema::prompt(transcript),
-            Dialect::Json => json::prompt(transcript),
-            Dialect::React => react::prompt(transcript),
+        ModelRole::Actor => match (transcript.planned(), transcript.plan.dialect) {
+            (Some(planned), _) => planner::task::prompt(transcript, planned),
+            (None, Dialect::Native) => native::prompt(transcript),
+            (None, Dialect::Schema) => schema::prompt(transcript),
+            (None, Dialect::Json) => json::prompt(transcript),
+            (None, Dialect::React) => react::prompt(transcript),
         },
     }
 }
 
-/// Reads the reply of a role. Whatever the reply holds, the outcome is a reading.
-pub fn read(role: ModelRole, catalogue: &Catalogue, reply: &ModelReply) -> Reading {
-    match role {
-        ModelRole::Thinker => thinker::read(reply),
-        ModelRole::Actor => {
-            let plan = catalogue.plan();
+/// Reads the reply of a role, which for the actor model may be bound to what was planned. Whatever
+/// the reply holds, the outcome is a reading.
+pub fn read(
+    role: ModelRole,
+    catalogue: &Catalogue,
+    planned: Option<&Planned>,
+    reply: &ModelReply,
+) -> Reading {
+    let plan = catalogue.plan();
+    match (role, planned) {
+        (ModelRole::Thinker, _) if plan.planner.is_some() => planner::read(plan, reply),
+        (ModelRole::Thinker, _) => thinker::read(reply),
+        (ModelRole::Actor, Some(planned)) => planner::task::read(catalogue, planned, reply),
+        (ModelRole::Actor, None) => {
             let reading = by(plan.dialect, catalogue.toolbox(), Some(plan), reply);
             match &plan.continue_word {
                 Some(word) => continued::reading(word, plan.dialect, reading, reply),
@@ -171,22 +184,20 @@ fn by(dialect: Dialect, toolbox: &Toolbox, plan: Option<&Plan>, reply: &ModelRep
 
 /// Returns exactly what the actor model is offered: a list of tools in the OpenAI form, the schema
 /// that its reply has to obey, or the system text that asks for calls.
+///
+/// With a planner it is the schema of the plan, and for each tool what the model is offered that
+/// makes the call.
 pub fn offered(plan: &Plan) -> Value {
-    match plan.dialect {
-        Dialect::Native => plan
+    if plan.planner.is_some() {
+        let each = plan
             .tools
             .iter()
-            .map(|offer| {
-                serde_json::json!({
-                    "type": "function",
-                    "function": {
-                        "name": offer.spec.name,
-                        "description": offer.spec.description,
-                        "parameters": offer.spec.parameters,
-                    },
-                })
-            })
-            .collect(),
+            .map(|offer| (offer.spec.name.to_string(), planner::task::offered(plan, offer)));
+        let each: serde_json::Map<String, Value> = each.collect();
+        return serde_json::json!({"plan": planner::schema(plan), "calls": each});
+    }
+    match plan.dialect {
+        Dialect::Native => plan.tools.iter().map(native::offered).collect(),
         Dialect::Schema => union::of(plan),
         Dialect::Json => wording::json_system(&form::FORM, plan).into(),
         Dialect::React => wording::react_system(plan).into(),
@@ -200,6 +211,11 @@ impl Transcript<'_> {
             Some((current, finished)) => (finished, Some(current)),
             None => (&[], None),
         }
+    }
+
+    /// Returns what the planner wants done in the step in work.
+    pub fn planned(&self) -> Option<&Planned> {
+        self.steps.last().and_then(|step| step.planned.as_ref())
     }
 
     /// Returns the earlier runs that a model is shown, as messages.

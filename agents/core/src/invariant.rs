@@ -15,7 +15,7 @@ mod call;
 mod limit;
 mod run;
 
-pub use call::{calls_answered_once, once_made_once, unknown_not_repeated};
+pub use call::{called_as_planned, calls_answered_once, once_made_once, unknown_not_repeated};
 pub use limit::{within_budget, within_deadline, within_depth};
 pub use run::{nothing_after_end, one_at_a_time, one_reply};
 
@@ -91,6 +91,12 @@ pub enum Violation {
         /// The call.
         call: CallKey,
     },
+    /// A call was made that is not of the tool that the planner selected.
+    #[error("call {call} is of another tool than the planner of its run selected")]
+    NotPlanned {
+        /// The call.
+        call: CallKey,
+    },
     /// An agent was called too deep.
     #[error("call {call} goes deeper than the plan allows")]
     TooDeep {
@@ -140,6 +146,7 @@ pub fn check(records: &[Record], plans: &dyn Plans) -> Result<(), Violation> {
     one_at_a_time(records)?;
     once_made_once(records)?;
     unknown_not_repeated(records)?;
+    called_as_planned(records)?;
     within_budget(records, plans)?;
     within_deadline(records)?;
     within_depth(records, plans)

@@ -1,7 +1,7 @@
 //! One run: submitted → thinking → acting → calling → … → replying.
 //!
-//! A step is a thought (if the agent has a thinker), one reply of the actor model that can be
-//! acted on, and the calls it asks for. The run ends with a reply, which its session keeps until
+//! A step is a thought or a plan (if the agent has a thinker or planner), one reply of the actor
+//! model that can be acted on, and the calls it asks for. The run ends with a reply, which its session keeps until
 //! it is known to be handed over.
 
 use std::sync::Arc;
@@ -297,8 +297,11 @@ impl Run {
             return;
         }
         self.feedback = 0;
-        self.steps.push(Step { thought: None, acts: Vec::new() });
-        let role = if self.plan.thinker.is_some() { ModelRole::Thinker } else { ModelRole::Actor };
+        self.steps.push(Step::default());
+        let role = match self.plan.thinking_model() {
+            Some(_) => ModelRole::Thinker,
+            None => ModelRole::Actor,
+        };
         self.ask(role, effects);
     }
 

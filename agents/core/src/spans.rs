@@ -8,8 +8,8 @@ use wire::entry::{FeedbackCode, TurnReport};
 use wire::plan::{Offer, Target};
 use wire::trace::SpanKind;
 use wire::{
-    CallKey, CallOutcome, ModelRole, Name, Plan, RunId, RunReply, SessionId, SpanRecord, Timestamp,
-    TraceContext, Usage, WireError,
+    CallKey, CallOutcome, ModelRole, Name, Plan, Planned, RunId, RunReply, SessionId, SpanRecord,
+    Timestamp, TraceContext, Usage, WireError,
 };
 
 /// The names of attributes, those of the conventions first.
@@ -50,6 +50,8 @@ pub mod attribute {
     pub const STEP: &str = "callboard.step";
     /// The model turn of the run, from 0.
     pub const TURN: &str = "callboard.turn";
+    /// What the planner selected for the step: a tool, an agent, or the answer.
+    pub const SELECTED_TOOL: &str = "callboard.selected_tool";
     /// How the actor model is asked.
     pub const DIALECT: &str = "callboard.dialect";
     /// What may be repeated.
@@ -95,6 +97,8 @@ pub struct TurnFacts<'a> {
     pub role: ModelRole,
     /// The model's name in the team.
     pub model: &'a Name,
+    /// What the planner wants done in the step, if it has said so.
+    pub planned: Option<&'a Planned>,
     /// When it was asked.
     pub start: Timestamp,
     /// When the answer was there.
@@ -136,7 +140,11 @@ pub fn model_span(facts: &RunFacts<'_>, turn: &TurnFacts<'_>) -> SpanRecord {
     set(&mut attributes, attribute::STEP, turn.step);
     set(&mut attributes, attribute::TURN, turn.turn);
     if turn.role == ModelRole::Actor {
-        set(&mut attributes, attribute::DIALECT, facts.plan.dialect.as_str());
+        let (_, dialect) = facts.plan.acting_model(turn.planned);
+        set(&mut attributes, attribute::DIALECT, dialect.as_str());
+    }
+    if let Some(planned) = turn.planned {
+        set(&mut attributes, attribute::SELECTED_TOOL, planned.tool.as_str());
     }
     if let Some(report) = turn.report {
         set(&mut attributes, attribute::RESPONSE_MODEL, report.model.as_str());
@@ -301,6 +309,7 @@ mod tests {
             step: 3,
             role: ModelRole::Actor,
             model: &plan.actor,
+            planned: None,
             start: START,
             end: END,
             report: Some(&report),

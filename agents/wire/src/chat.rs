@@ -11,9 +11,9 @@ use crate::id::{Digest, Name, RunId, SessionId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelRole {
-    /// Reasons freely, without a schema.
+    /// Reasons freely, without a schema; or plans, by choosing a tool and a task for it.
     Thinker,
-    /// Turns the thought into schema-valid calls or the answer.
+    /// Turns the thought, or the task, into schema-valid calls or the answer.
     Actor,
 }
 
@@ -121,7 +121,9 @@ impl Usage {
     }
 }
 
-/// What stays the same over the turns of one role in a run: the tools and the form of the reply.
+/// What stands beside a conversation: the tools and the form of the reply.
+///
+/// It stays the same over the turns of one role in a run, unless a planner selects the tool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Head {
     /// Tools offered by the provider's own means; empty for dialects that do without.

@@ -179,6 +179,8 @@ pub enum Reading {
         /// The text.
         text: String,
     },
+    /// What the planner wants done in this step.
+    Planned(Planned),
     /// Calls, at least one.
     Calls {
         /// Text beside the calls, empty where there is none.
@@ -203,6 +205,21 @@ pub enum Reading {
         /// The reply as it came.
         raw: String,
     },
+}
+
+/// A step as the planner wants it: one tool, and in words what that tool is to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Planned {
+    /// The name under which the tool or agent is offered, or `respond_to_user`.
+    pub tool: String,
+    /// What it is to do; may be empty where the user is answered.
+    pub task: String,
+    /// Why, empty if the planner does not say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub thoughts: String,
+    /// What the planner takes to be known, empty if it does not say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub summary: String,
 }
 
 /// One call of a reply.

@@ -69,6 +69,17 @@ pub enum EventKind {
         /// The text.
         text: String,
     },
+    /// The planner's choice of a tool and a task for it.
+    Planned {
+        /// The step, from 1.
+        step: u32,
+        /// The tool or agent, or `respond_to_user`.
+        tool: String,
+        /// What it is to do.
+        task: String,
+        /// Why.
+        thoughts: String,
+    },
     /// A reply could not be used; the model is told why.
     FeedbackGiven {
         /// The step, from 1.

@@ -22,7 +22,7 @@ pub use call::{CallOutcome, EffectClass, ToolReply, ToolRequest};
 pub use chat::{
     FinishReason, Message, ModelReply, ModelRequest, ModelRole, ToolCall, ToolSpec, Usage,
 };
-pub use entry::{Entry, Input, Reading};
+pub use entry::{Entry, Input, Planned, Reading};
 pub use error::{ErrorCode, WireError};
 pub use event::{Event, EventKind};
 pub use header::Headers;

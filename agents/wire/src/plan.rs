@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::call::EffectClass;
 use crate::chat::ToolSpec;
+use crate::entry::Planned;
 use crate::id::{Digest, Name};
 
 /// How a model is asked for calls and how its reply is read.
@@ -48,6 +49,10 @@ pub struct Plan {
     pub instructions: String,
     /// The model that thinks first; absent means that the actor model does both in one turn.
     pub thinker: Option<Name>,
+    /// The model that plans each step, in the thinker's place: it picks one tool and says in words
+    /// what that tool is to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planner: Option<AskedModel>,
     /// The model that makes the calls and the answer.
     pub actor: Name,
     /// How the actor model is asked for calls.
@@ -80,6 +85,31 @@ impl Plan {
     pub fn offer(&self, name: &str) -> Option<&Offer> {
         self.tools.iter().find(|offer| offer.spec.name.as_str() == name)
     }
+
+    /// Returns the model that begins a step in the thinker's role, if the actor model does not do
+    /// both.
+    pub fn thinking_model(&self) -> Option<&Name> {
+        self.planner.as_ref().map(|planner| &planner.model).or(self.thinker.as_ref())
+    }
+
+    /// Returns the model that acts, and how it is asked: the own one of what the planner selected,
+    /// if there is one, else the agent's.
+    pub fn acting_model(&self, planned: Option<&Planned>) -> (&Name, Dialect) {
+        let offer = planned.and_then(|planned| self.offer(&planned.tool));
+        match offer.and_then(|offer| offer.actor.as_ref()) {
+            Some(own) => (&own.model, own.dialect),
+            None => (&self.actor, self.dialect),
+        }
+    }
+}
+
+/// A model and how it is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskedModel {
+    /// Its name in the team.
+    pub model: Name,
+    /// How it is asked.
+    pub dialect: Dialect,
 }
 
 /// One tool or agent that an agent may call.
@@ -97,6 +127,13 @@ pub struct Offer {
     /// where the argument `task` is all that it is told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
+    /// The model that makes the arguments where a planner selects this; the agent's actor model if
+    /// absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<AskedModel>,
+    /// Other names under which a planner may select this.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<String>,
 }
 
 /// What stands behind the name of an offer.
@@ -134,4 +171,66 @@ pub struct Limits {
     pub queue_max: u32,
     /// Messages of earlier runs that a model is shown.
     pub history_messages_max: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn plan() -> Value {
+        let spec = |name: &str| json!({"name": name, "description": "", "parameters": {}});
+        let offer = |name: &str| json!({"spec": spec(name), "target": "tool", "effect": "read", "timeout_ms": 1});
+        let limits = [
+            "steps_max",
+            "calls_per_step_max",
+            "depth_max",
+            "tokens_max",
+            "reply_tokens_max",
+            "feedback_max",
+            "resumes_max",
+            "deadline_ms",
+            "model_timeout_ms",
+            "queue_max",
+            "history_messages_max",
+        ];
+        let limits: serde_json::Map<String, Value> =
+            limits.iter().map(|name| ((*name).to_owned(), json!(1))).collect();
+        json!({
+            "team": "t", "agent": "a", "description": "", "instructions": "", "thinker": "big",
+            "actor": "small", "dialect": "native", "tools": [offer("x"), offer("y")],
+            "limits": limits,
+        })
+    }
+
+    fn planned(tool: &str) -> Planned {
+        serde_json::from_value(json!({"tool": tool, "task": "t"})).unwrap()
+    }
+
+    #[test]
+    fn a_plan_from_before_there_were_planners_has_the_same_bytes() {
+        let plan_of_old: Plan = serde_json::from_value(plan()).unwrap();
+        assert_eq!(serde_json::to_value(&plan_of_old).unwrap(), plan());
+        assert_eq!(plan_of_old.thinking_model().map(Name::as_str), Some("big"));
+    }
+
+    #[test]
+    fn what_was_planned_says_who_acts() {
+        let mut written = plan();
+        written["planner"] = json!({"model": "planner", "dialect": "json"});
+        written["thinker"] = Value::Null;
+        written["tools"][1]["actor"] = json!({"model": "own", "dialect": "schema"});
+        let plan: Plan = serde_json::from_value(written).unwrap();
+        assert_eq!(plan.thinking_model().map(Name::as_str), Some("planner"));
+        for (planned, model, dialect) in [
+            (None, "small", Dialect::Native),
+            (Some(planned("x")), "small", Dialect::Native),
+            (Some(planned("y")), "own", Dialect::Schema),
+            (Some(planned("respond_to_user")), "small", Dialect::Native),
+        ] {
+            let (found, asked) = plan.acting_model(planned.as_ref());
+            assert_eq!((found.as_str(), asked), (model, dialect), "{planned:?}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tools::builtin::Builtin;
-use wire::plan::{Dialect, Limits, Offer};
+use wire::plan::{AskedModel, Dialect, Limits, Offer};
 use wire::{Name, Plan};
 
 use super::Compiler;
@@ -39,8 +39,13 @@ impl Compiler<'_> {
             let instructions = self.instructions(name, agent);
             let roles = self.roles(name, agent);
             self.continue_word(name, agent);
-            let (Some(team), Some((thinker, actor))) = (team, roles) else { continue };
-            let serving = [thinker.as_ref(), Some(&actor)].into_iter().flatten();
+            let (Some(team), Some(Roles { thinker, planner, actor })) = (team, roles) else {
+                continue;
+            };
+            let planner = planner.and_then(|name| asked(models, name));
+            let own = offers.iter().filter(|_| planner.is_some());
+            let own = own.filter_map(|offer| offer.actor.as_ref()).chain(&planner);
+            let serving = own.map(|own| &own.model).chain(&thinker).chain([&actor]);
             let timeout_ms =
                 serving.filter_map(|model| models.get(model)).map(|model| model.timeout_ms).max();
             let plan = Plan {
@@ -49,6 +54,7 @@ impl Compiler<'_> {
                 description: agent.description.clone().unwrap_or_default(),
                 instructions: instructions.unwrap_or_default(),
                 thinker,
+                planner,
                 dialect: models.get(&actor).map_or(Dialect::Native, |model| model.dialect),
                 actor,
                 continue_word: agent.continue_word.clone(),
@@ -203,8 +209,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// Resolves the models of an agent: the thinker, if any, and the actor model.
-    fn roles(&mut self, name: &Name, agent: &RawAgent) -> Option<(Option<Name>, Name)> {
+    /// Resolves the models of an agent.
+    fn roles(&mut self, name: &Name, agent: &RawAgent) -> Option<Roles> {
         let path = ["agents", name.as_str()];
         let [table, own] = path;
         let model = |compiler: &mut Self, field: &str, text: &Option<String>| {
@@ -212,25 +218,34 @@ impl Compiler<'_> {
         };
         let both = model(self, "model", &agent.model);
         let thinker = model(self, "thinker", &agent.thinker);
+        let planner = model(self, "planner", &agent.planner);
         let actor = model(self, "actor", &agent.actor);
-        let has = |field| self.document.has(&[table, own, field]);
-        let (has_model, has_thinker, has_actor) = (has("model"), has("thinker"), has("actor"));
-        if has_model && (has_thinker || has_actor) {
-            let other = if has_actor { "actor" } else { "thinker" };
+        let has = |field: &&str| self.document.has(&[table, own, *field]);
+        let apart = ["actor", "planner", "thinker"].into_iter().find(has);
+        let (has_model, has_actor) = (has(&"model"), has(&"actor"));
+        let clashes = has(&"planner") && has(&"thinker");
+        if let (true, Some(other)) = (has_model, apart) {
             self.fault_at_key(
                 &[table, own, "model"],
                 format!("agent `{name}` has both `model` and `{other}`"),
-                "`model` stands for one model that does both; remove it, or remove `thinker` and `actor`",
+                "`model` stands for one model that does all; remove it, or remove `thinker`, `planner` and `actor`",
             );
         } else if !has_model && !has_actor {
-            let help = "add `model`, or `actor` and if wanted `thinker`";
+            let help = "add `model`, or `actor` and if wanted `thinker` or `planner`";
             self.fault(
                 &path,
                 format!("agent `{name}` does not say which model makes its calls"),
                 help,
             );
         }
-        Some((thinker, actor.or(both)?))
+        if clashes {
+            self.fault_at_key(
+                &[table, own, "planner"],
+                format!("agent `{name}` has both `thinker` and `planner`"),
+                "the planner stands in the thinker's place: remove one of them",
+            );
+        }
+        Some(Roles { thinker, planner, actor: actor.or(both)? })
     }
 
     /// Reports names that stand for a tool and for an agent at once.
@@ -280,6 +295,19 @@ impl Compiler<'_> {
             );
         }
     }
+}
+
+/// The models of an agent, by the parts that they play.
+struct Roles {
+    thinker: Option<Name>,
+    planner: Option<Name>,
+    actor: Name,
+}
+
+/// Adds to a model how it is asked. A model that has faults of its own has been reported.
+pub(super) fn asked(models: &BTreeMap<Name, Model>, name: Name) -> Option<AskedModel> {
+    let dialect = models.get(&name)?.dialect;
+    Some(AskedModel { model: name, dialect })
 }
 
 /// Fills the limits of an agent: its own, else the team's, else the runtime's.

@@ -23,6 +23,8 @@ impl Compiler<'_> {
             effect: EffectClass::Idempotent,
             timeout_ms,
             task,
+            actor: None,
+            aliases: Vec::new(),
         }
     }
 

@@ -9,7 +9,8 @@ use tools::http::{BodyTemplate, HeaderSource, HttpSpec};
 use wire::plan::{Offer, Target};
 use wire::{EffectClass, Name, ToolSpec};
 
-use super::Compiler;
+use super::agents::asked;
+use super::{ANSWER, Compiler};
 use crate::bound::{RESPONSE_BYTES_MAX, TOOL_CONCURRENCY, TOOL_TIMEOUT_MS};
 use crate::parameters;
 use crate::raw::{RawBody, RawBodyForm, RawBodyWord, RawHeader, RawKind, RawTool};
@@ -46,15 +47,48 @@ impl Compiler<'_> {
         models: &BTreeMap<Name, Model>,
     ) -> BTreeMap<Name, TeamTool> {
         let named = self.named("tools", raw);
-        let tools = named.into_iter().filter_map(|(name, raw)| {
-            let tool = match raw.kind {
+        let tools = named.into_iter().filter_map(|(name, mut raw)| {
+            let actor = raw.actor.take().and_then(|text| {
+                self.reference("models", &text, &["tools", name.as_str(), "actor"])
+            });
+            let aliases = raw.aliases.take().unwrap_or_default();
+            let mut tool = match raw.kind {
                 RawKind::Builtin => self.builtin(&name, raw),
                 RawKind::Http => self.http(&name, raw),
                 RawKind::Model => self.model_tool(&name, raw, models),
             }?;
+            tool.offer.actor = actor.and_then(|actor| asked(models, actor));
+            tool.offer.aliases = aliases;
             Some((name, tool))
         });
         tools.collect()
+    }
+
+    /// Reports aliases that could not be told from other names. The tools are those of the file
+    /// and those that agents name without a table.
+    pub(super) fn aliases(&mut self, tools: &BTreeMap<Name, TeamTool>) {
+        let mut seen: BTreeMap<&str, &Name> = BTreeMap::new();
+        for (name, tool) in tools {
+            for (index, alias) in tool.offer.aliases.iter().enumerate() {
+                let fault = if alias.trim() != alias {
+                    Some(format!("alias {alias:?} begins or ends with white space"))
+                } else if alias == ANSWER {
+                    Some(format!("`{alias}` is the name by which models give their answer"))
+                } else if tools.contains_key(alias.as_str()) || self.document.has(&["tools", alias])
+                {
+                    Some(format!("alias `{alias}` of tool `{name}` is the name of a tool"))
+                } else if self.document.has(&["agents", alias]) {
+                    Some(format!("alias `{alias}` of tool `{name}` is the name of an agent"))
+                } else {
+                    let other = seen.insert(alias, name);
+                    other.map(|other| format!("alias `{alias}` is one of tool `{other}` already"))
+                };
+                if let Some(fault) = fault {
+                    let at = ["tools", name.as_str(), "aliases", &index.to_string()];
+                    self.fault(&at, fault, "choose another alias, or remove it");
+                }
+            }
+        }
     }
 
     /// Returns the tool of the runtime that an agent names without a table.
@@ -254,7 +288,15 @@ fn builtin_tool(name: &Name, builtin: Builtin) -> TeamTool {
 }
 
 pub(super) fn offer(spec: ToolSpec, effect: EffectClass, timeout_ms: u64) -> Offer {
-    Offer { spec, target: Target::Tool, effect, timeout_ms, task: None }
+    Offer {
+        spec,
+        target: Target::Tool,
+        effect,
+        timeout_ms,
+        task: None,
+        actor: None,
+        aliases: Vec::new(),
+    }
 }
 
 pub(super) fn concurrency() -> u32 {

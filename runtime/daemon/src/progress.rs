@@ -147,6 +147,10 @@ impl Progress {
                 let time = run.since(event.at);
                 vec![line(Tone::Quiet, "thought".to_owned(), text, time)]
             }
+            EventKind::Planned { tool, task, .. } => {
+                let time = run.since(event.at);
+                vec![line(Tone::Quiet, format!("plans {tool}"), task, time)]
+            }
             EventKind::FeedbackGiven { feedback, .. } => {
                 let time = run.since(event.at);
                 vec![line(Tone::Bad, "is corrected".to_owned(), &feedback.message, time)]

@@ -60,6 +60,9 @@ pub struct AgentView {
     /// The model that thinks, if it has one of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinker: Option<Name>,
+    /// The model that plans, if it has one; it then has no thinker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planner: Option<Name>,
     /// The model that acts.
     pub actor: Name,
     /// How that model is asked.
@@ -240,6 +243,7 @@ impl From<&Plan> for AgentView {
             name: plan.agent.clone(),
             description: plan.description.clone(),
             thinker: plan.thinker.clone(),
+            planner: plan.planner.as_ref().map(|planner| planner.model.clone()),
             actor: plan.actor.clone(),
             dialect: plan.dialect,
             calls: plan.tools.iter().map(|offer| offer.spec.name.clone()).collect(),

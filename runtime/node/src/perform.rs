@@ -20,9 +20,9 @@ use wire::error::ErrorBody;
 use wire::run::Parent;
 use wire::subject::RunVerb;
 use wire::{
-    CallKey, CallOutcome, EffectClass, ErrorCode, Headers, ModelReply, ModelRequest, Name, RunId,
-    RunReply, RunRequest, RunStatus, SessionId, Timestamp, ToolReply, ToolRequest, TraceContext,
-    Usage, WireError, header,
+    CallKey, CallOutcome, EffectClass, ErrorCode, Headers, ModelReply, ModelRequest, Name, Planned,
+    RunId, RunReply, RunRequest, RunStatus, SessionId, Timestamp, ToolReply, ToolRequest,
+    TraceContext, Usage, WireError, header,
 };
 
 use crate::clock;
@@ -57,6 +57,8 @@ pub(crate) struct Turn {
     pub(crate) observed: Observed,
     pub(crate) outgoing: Outgoing,
     pub(crate) catalogue: Arc<Catalogue>,
+    /// What the planner wants done in the step, if it has said so.
+    pub(crate) planned: Option<Planned>,
 }
 
 /// Why a request has no answer.
@@ -80,7 +82,7 @@ pub(crate) async fn ask_model(context: &TeamContext, turn: Turn) -> ModelOutcome
     let role = turn.outgoing.full.role;
     match ask(context, &turn).await {
         Ok(reply) => {
-            let reading = dialect::read(role, &turn.catalogue, &reply);
+            let reading = dialect::read(role, &turn.catalogue, turn.planned.as_ref(), &reply);
             let report = TurnReport {
                 role,
                 usage: reply.usage,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use agents_core::dialect::Prompt;
 use wire::chat::Head;
-use wire::{Digest, Message, ModelRequest, ModelRole, RunId};
+use wire::{Digest, Message, ModelRequest, ModelRole, Name, RunId};
 
 /// Bytes that one model actor holds for all conversations together, heads included.
 const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -37,18 +37,21 @@ impl Mark {
     }
 }
 
-/// What one run has sent to the model of one role.
+/// What one run has sent to one model in one role.
 #[derive(Clone, Debug)]
 struct Sent {
     run: RunId,
+    /// The digest of the head with which it began. What began with another one is another
+    /// conversation, however alike its messages are.
+    head: Digest,
     mark: Mark,
     count: usize,
 }
 
-/// The asking side: what was sent, by role.
+/// The asking side: what was sent, by role and model.
 #[derive(Debug, Default)]
 pub(crate) struct SentPrefixes {
-    sent: HashMap<ModelRole, Sent>,
+    sent: HashMap<(ModelRole, Name), Sent>,
 }
 
 /// A prompt in the two forms in which it can be sent.
@@ -62,18 +65,28 @@ pub(crate) struct Outgoing {
 
 impl SentPrefixes {
     /// Turns a prompt into requests and remembers what the model will hold afterwards.
-    pub(crate) fn outgoing(&mut self, run: &RunId, role: ModelRole, prompt: Prompt) -> Outgoing {
+    pub(crate) fn outgoing(
+        &mut self,
+        run: &RunId,
+        (role, model): (ModelRole, &Name),
+        prompt: Prompt,
+    ) -> Outgoing {
         let head = Arc::new(prompt.head);
+        let head_mark = Mark::of_head(&head);
         let keep = prompt.keep.min(prompt.messages.len());
-        let before = self.sent.get(&role).filter(|sent| sent.run == *run && sent.count <= keep);
+        self.sent.retain(|_, sent| sent.run == *run);
+        let place = (role, model.clone());
+        let begins = |sent: &&Sent| sent.head == head_mark.digest && sent.count <= keep;
+        let before = self.sent.get(&place).filter(begins);
         let (base, from) = match before {
             Some(sent) => (Some(sent.mark), sent.count),
             None => (None, 0),
         };
         let new = prompt.messages.get(from..).unwrap_or_default();
         let kept = new.get(..keep - from).unwrap_or_default();
-        let mark = base.unwrap_or_else(|| Mark::of_head(&head)).extend(kept);
-        self.sent.insert(role, Sent { run: run.clone(), mark, count: keep });
+        let mark = base.unwrap_or(head_mark).extend(kept);
+        let sent = Sent { run: run.clone(), head: head_mark.digest, mark, count: keep };
+        self.sent.insert(place, sent);
         let short = base.map(|base| ModelRequest {
             role,
             base: Some(base.digest),
@@ -171,24 +184,58 @@ mod tests {
         held.messages.iter().map(|message| message.content()).collect()
     }
 
+    fn name(text: &str) -> Name {
+        Name::new(text).unwrap()
+    }
+
     #[test]
     fn a_growing_conversation_is_sent_in_pieces() {
         let run = RunId::new("r").unwrap();
+        let small = name("small");
+        let actor = (ModelRole::Actor, &small);
         let mut sent = SentPrefixes::default();
         let mut held = HeldPrefixes::default();
-        let first = sent.outgoing(&run, ModelRole::Actor, prompt(&["a", "b", "ask"], 2));
+        let first = sent.outgoing(&run, actor, prompt(&["a", "b", "ask"], 2));
         assert!(first.short.is_none());
         assert_eq!(texts(&held.complete(&first.full).unwrap()), ["a", "b", "ask"]);
 
-        let second = sent.outgoing(&run, ModelRole::Actor, prompt(&["a", "b", "c", "ask"], 3));
+        let second = sent.outgoing(&run, actor, prompt(&["a", "b", "c", "ask"], 3));
         let short = second.short.unwrap();
         assert_eq!(short.messages.len(), 2);
         assert_eq!(texts(&held.complete(&short).unwrap()), ["a", "b", "c", "ask"]);
 
-        let third = sent.outgoing(&run, ModelRole::Actor, prompt(&["a", "b", "c", "d", "ask"], 4));
+        let third = sent.outgoing(&run, actor, prompt(&["a", "b", "c", "d", "ask"], 4));
         let mut forgetful = HeldPrefixes::default();
         assert!(forgetful.complete(&third.short.unwrap()).is_none());
         assert_eq!(texts(&forgetful.complete(&third.full).unwrap()), ["a", "b", "c", "d", "ask"]);
+    }
+
+    #[test]
+    fn what_a_model_is_sent_is_what_was_meant_however_head_and_model_change() {
+        let run = RunId::new("r").unwrap();
+        let mut sent = SentPrefixes::default();
+        let mut models: HashMap<&str, HeldPrefixes> = HashMap::new();
+        // The model, the head, the messages, how many are kept, and whether only the new ones go.
+        let turns: [(&str, &str, &[&str], usize, bool); 9] = [
+            ("small", "search", &["find it"], 0, false),
+            ("small", "search", &["find it", "again"], 0, true),
+            ("small", "calculate", &["compute it"], 0, false),
+            ("math", "calculate", &["compute it"], 0, false),
+            ("small", "calculate", &["compute more"], 0, true),
+            ("small", "search", &["find more"], 0, false),
+            ("math", "calculate", &["compute more"], 0, true),
+            ("small", "search", &["system", "find more"], 1, true),
+            ("small", "calculate", &["system", "compute"], 1, false),
+        ];
+        for (index, (model, tool, messages, keep, is_short)) in turns.into_iter().enumerate() {
+            let head = Head { stop: vec![tool.to_owned()], ..Head::default() };
+            let prompt = Prompt { head: head.clone(), ..prompt(messages, keep) };
+            let outgoing = sent.outgoing(&run, (ModelRole::Actor, &name(model)), prompt);
+            assert_eq!(outgoing.short.is_some(), is_short, "turn {index}");
+            let request = outgoing.short.unwrap_or(outgoing.full);
+            let whole = models.entry(model).or_default().complete(&request).unwrap();
+            assert_eq!((&*whole.head, texts(&whole)), (&head, messages.to_vec()), "turn {index}");
+        }
     }
 
     #[test]
@@ -214,12 +261,13 @@ mod tests {
     #[test]
     fn roles_and_runs_do_not_mix() {
         let mut sent = SentPrefixes::default();
-        let run = RunId::new("r").unwrap();
-        sent.outgoing(&run, ModelRole::Actor, prompt(&["a", "ask"], 1));
-        let other_role = sent.outgoing(&run, ModelRole::Thinker, prompt(&["a", "ask"], 1));
-        assert!(other_role.short.is_none());
+        let (small, run) = (name("small"), RunId::new("r").unwrap());
+        sent.outgoing(&run, (ModelRole::Actor, &small), prompt(&["a", "ask"], 1));
+        let thinker = (ModelRole::Thinker, &small);
+        assert!(sent.outgoing(&run, thinker, prompt(&["a", "ask"], 1)).short.is_none());
         let other_run = RunId::new("q").unwrap();
-        let next = sent.outgoing(&other_run, ModelRole::Actor, prompt(&["a", "ask"], 1));
+        let next = sent.outgoing(&other_run, thinker, prompt(&["a", "ask"], 1));
         assert!(next.short.is_none());
+        assert_eq!(sent.sent.len(), 1, "what an earlier run sent is of no use any more");
     }
 }

@@ -47,7 +47,10 @@ pub(super) fn reading(
                 None => Reading::Fault { feedback, raw },
             }
         }
-        Reading::Thought { .. } | Reading::Calls { .. } | Reading::Continued { .. } => reading,
+        Reading::Thought { .. }
+        | Reading::Planned(_)
+        | Reading::Calls { .. }
+        | Reading::Continued { .. } => reading,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use wire::plan::{Dialect, Limits, Offer, Target};
+use wire::plan::{AskedModel, Dialect, Limits, Offer, Target};
 use wire::{EffectClass, FinishReason, ModelReply, Name, Plan, Reading, ToolSpec, Usage};
 
 use crate::validate::Catalogue;
@@ -19,6 +19,8 @@ fn offer(name: &str, description: &str, parameters: Value) -> Offer {
         effect: EffectClass::Read,
         timeout_ms: 1000,
         task: None,
+        actor: None,
+        aliases: Vec::new(),
     }
 }
 
@@ -29,6 +31,7 @@ pub(crate) fn plan(dialect: Dialect, thinker: bool) -> Plan {
         description: "Answers questions.".to_owned(),
         instructions: "You answer questions.".to_owned(),
         thinker: thinker.then(|| Name::new("big").unwrap()),
+        planner: None,
         actor: Name::new("small").unwrap(),
         dialect,
         continue_word: None,
@@ -70,6 +73,17 @@ pub(crate) fn catalogue(dialect: Dialect, thinker: bool) -> Catalogue {
     Catalogue::new(Arc::new(plan))
 }
 
+/// The plan of [`catalogue`] with a planner, a fourth tool and an alias.
+pub(crate) fn planning(dialect: Dialect) -> Plan {
+    let mut plan = Plan::clone(catalogue(dialect, false).plan());
+    let model = Name::new("big").unwrap();
+    plan.planner = Some(AskedModel { model, dialect: Dialect::Native });
+    let question = json!({"type": "object", "properties": {"question": {"type": "string"}}});
+    plan.tools.push(offer("ask_user", "Asks the user.", question));
+    plan.tools[1].aliases = vec!["calculate_number".to_owned()];
+    plan
+}
+
 pub(crate) fn reply(finish: FinishReason, content: &str) -> ModelReply {
     ModelReply {
         content: content.to_owned(),
@@ -87,6 +101,7 @@ pub(crate) fn outline(reading: &Reading) -> Value {
     match reading {
         Reading::Thought { text } => json!({ "thought": text }),
         Reading::Continued { text } => json!({ "continued": text }),
+        Reading::Planned(planned) => json!({ "planned": [planned.tool, planned.task] }),
         Reading::Final { text } => json!({ "final": text }),
         Reading::Fault { feedback, .. } => json!({ "fault": feedback.code }),
         Reading::Calls { calls, .. } => calls

@@ -42,6 +42,7 @@ fn steps(thinker: bool) -> Vec<Step> {
     vec![
         Step {
             thought: thought("I need to search for his girlfriend."),
+            planned: None,
             acts: vec![calls(
                 "",
                 vec![called(
@@ -55,6 +56,7 @@ fn steps(thinker: bool) -> Vec<Step> {
         },
         Step {
             thought: thought("Now 25 to the power of 0.24."),
+            planned: None,
             acts: vec![
                 Act::Feedback {
                     raw: "well".to_owned(),
@@ -81,7 +83,7 @@ fn steps(thinker: bool) -> Vec<Step> {
                 ),
             ],
         },
-        Step { thought: thought("I can answer: Vittoria Ceretti, 2.16524."), acts: Vec::new() },
+        Step { thought: thought("I can answer: Vittoria Ceretti, 2.16524."), ..Step::default() },
     ]
 }
 
@@ -233,7 +235,7 @@ fn every_call_that_is_shown_has_an_id_of_its_own_and_one_answer() {
     let once = |id: &str, key: &str| called(id, key, "search", json!({}), Some("r"));
     let keyless = || Called { key: None, ..once("", "k") };
     let unsettled = called("y", "k8", "search", json!({}), None);
-    let acts = |acts: Vec<Called>| Step { thought: None, acts: vec![calls("", acts)] };
+    let acts = |acts: Vec<Called>| Step { acts: vec![calls("", acts)], ..Step::default() };
     let steps = [
         acts(vec![once("call_7", "k1"), once("call_7", "k2"), once("", "k3"), keyless()]),
         acts(vec![once("k2", "k2"), once("call_4", "k5"), keyless()]),

@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 use wire::plan::Dialect;
-use wire::{FinishReason, ModelReply, ModelRole, Reading, ToolCall};
+use wire::{FinishReason, ModelReply, ModelRole, Planned, Reading, ToolCall};
 
 use super::{Parsed, RESPOND_TO_USER, fixture, parse, read, replies};
-use crate::validate;
+use crate::validate::{self, Catalogue};
 
 /// Pieces of replies, so that random text comes near to what is read.
 const KNOWN: &[&str] = &[
@@ -56,6 +56,11 @@ const KNOWN: &[&str] = &[
     "{\"tool\":\"search\",\"arguments\":",
     "{\"tool\":\"respond_to_user\",\"arguments\":",
     "{\"answer\":\"a\"}",
+    "{\"task\":\"t\",\"selected_tool\":\"",
+    "\"selected_action\":",
+    "\"task\":",
+    "respond_to_user",
+    "final_answer",
     "null",
     "1e999",
     "-0",
@@ -111,7 +116,8 @@ proptest! {
         role in proptest::sample::select(&[ModelRole::Thinker, ModelRole::Actor][..]),
     ) {
         let catalogue = fixture::catalogue(dialect, true);
-        match read(role, &catalogue, &reply) {
+        match read(role, &catalogue, None, &reply) {
+            Reading::Planned(planned) => prop_assert!(false, "nobody plans: {planned:?}"),
             Reading::Thought { text } => {
                 prop_assert_eq!(role, ModelRole::Thinker);
                 prop_assert!(!text.trim().is_empty());
@@ -147,6 +153,49 @@ proptest! {
     }
 
     #[test]
+    fn readings_of_a_step_that_is_planned_are_safe_to_act_on(
+        reply in reply(),
+        dialect in proptest::sample::select(DIALECTS),
+        tool in proptest::sample::select(&["search", "calculate", "now", RESPOND_TO_USER][..]),
+        role in proptest::sample::select(&[ModelRole::Thinker, ModelRole::Actor][..]),
+    ) {
+        let catalogue = Catalogue::new(fixture::planning(dialect).into());
+        let plan = catalogue.plan();
+        let planned = Planned {
+            tool: tool.to_owned(),
+            task: "t".to_owned(),
+            thoughts: String::new(),
+            summary: String::new(),
+        };
+        let planned = Some(&planned).filter(|_| role == ModelRole::Actor);
+        match read(role, &catalogue, planned, &reply) {
+            Reading::Thought { text } | Reading::Continued { text } => {
+                prop_assert!(false, "a text of nobody: {text}");
+            }
+            Reading::Planned(Planned { tool, task, .. }) => {
+                prop_assert_eq!(role, ModelRole::Thinker);
+                let answers = tool == RESPOND_TO_USER;
+                prop_assert!(answers || plan.offer(&tool).is_some(), "{tool} is not offered");
+                prop_assert!(answers || !task.is_empty());
+            }
+            Reading::Final { text } => {
+                prop_assert_eq!((role, tool), (ModelRole::Actor, RESPOND_TO_USER));
+                prop_assert!(!text.trim().is_empty());
+            }
+            Reading::Calls { calls, .. } => {
+                prop_assert_eq!(role, ModelRole::Actor);
+                prop_assert!(!calls.is_empty());
+                for call in calls.iter().filter(|call| call.fault.is_none()) {
+                    prop_assert_eq!(&call.name, tool);
+                    let schema = &plan.offer(tool).unwrap().spec.parameters;
+                    prop_assert!(validate::validator(schema).unwrap().is_valid(&call.arguments));
+                }
+            }
+            Reading::Fault { feedback, .. } => prop_assert!(!feedback.message.is_empty()),
+        }
+    }
+
+    #[test]
     fn damaged_replies_call_only_what_is_offered(
         (at, from, to, with) in (any::<usize>(), any::<usize>(), any::<usize>(), piece()),
     ) {
@@ -171,10 +220,13 @@ proptest! {
 
 #[test]
 fn long_replies_are_read_in_time_that_grows_with_their_length() {
-    for piece in KNOWN.iter().chain(&["{\"a\":", "[[", "``` {", "\nAction: x", "({'"]) {
+    let planning = Catalogue::new(fixture::planning(Dialect::Native).into());
+    for piece in KNOWN.iter().chain(&["{\"a\":", "{\"a\":\"", "[[", "``` {", "\nAction: x", "({'"])
+    {
         let text = piece.repeat(200_000 / piece.len());
         for dialect in DIALECTS {
             parse(*dialect, &replies::bare_tools(), &text);
         }
+        read(ModelRole::Thinker, &planning, None, &fixture::reply(FinishReason::Stop, &text));
     }
 }

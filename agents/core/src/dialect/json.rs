@@ -42,7 +42,7 @@ pub(super) fn prompt(transcript: &Transcript<'_>) -> Prompt {
 }
 
 /// Writes a call in the form in which it was asked for.
-fn action(form: &Form<'_>, thought: &str, call: &Called) -> String {
+pub(super) fn action(form: &Form<'_>, thought: &str, call: &Called) -> String {
     let arguments = match &call.read.arguments {
         Value::Null => Value::String(shown(&call.read.raw)),
         arguments => arguments.clone(),

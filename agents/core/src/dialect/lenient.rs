@@ -35,13 +35,16 @@ pub(super) struct Cursor<'a> {
     at: usize,
     /// How many closing brackets may be missing at the end.
     spare: usize,
+    /// Whether this reads inside of a string whose quotes nobody escaped. Such strings are not
+    /// sought in each other, since that would nest as deep as the text is long.
+    is_inside: bool,
 }
 
 impl<'a> Cursor<'a> {
     /// Starts at a byte. The text may lack `spare` closing brackets after its last value: as many
     /// as enclose arguments, so that arguments themselves are always closed by their author.
     pub(super) fn new(text: &'a str, at: usize, spare: usize) -> Self {
-        Self { text, at, spare }
+        Self { text, at, spare, is_inside: false }
     }
 
     /// Returns the byte that is read next.
@@ -208,11 +211,11 @@ impl<'a> Cursor<'a> {
 
     /// Reads a string that holds an object whose quotes nobody escaped.
     fn unescaped(&mut self) -> Option<String> {
-        if !self.rest().starts_with("\"{\"") {
+        if self.is_inside || !self.rest().starts_with("\"{\"") {
             return None;
         }
         let start = self.at + 1;
-        let mut ahead = Cursor::new(self.text, start, 0);
+        let mut ahead = Cursor { is_inside: true, ..Cursor::new(self.text, start, 0) };
         ahead.nested(DEPTH_MAX / 2).ok()?;
         let text = self.text.get(start..ahead.at)?;
         if !ahead.take("\"") {

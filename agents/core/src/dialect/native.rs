@@ -3,8 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use serde_json::{Value, json};
 use wire::chat::Head;
 use wire::entry::FeedbackCode;
+use wire::plan::Offer;
 use wire::{Message, ModelReply, Reading, ToolCall};
 
 use super::calls::{self, Arguments, RESPOND, Written};
@@ -72,9 +74,29 @@ fn called(text: &str, calls: &[Called], ids: Vec<String>, messages: &mut Vec<Mes
     }));
 }
 
+/// Writes an offer in the OpenAI form.
+pub(super) fn offered(offer: &Offer) -> Value {
+    json!({
+        "type": "function",
+        "function": {
+            "name": offer.spec.name,
+            "description": offer.spec.description,
+            "parameters": offer.spec.parameters,
+        },
+    })
+}
+
+/// Writes the calls of one reply and their results as messages.
+pub(super) fn answered(text: &str, calls: &[Called], ids: &mut Ids) -> Vec<Message> {
+    let ids = calls.iter().map(|call| ids.next(call)).collect();
+    let mut messages = Vec::with_capacity(calls.len() + 1);
+    called(text, calls, ids, &mut messages);
+    messages
+}
+
 /// Gives every call of a conversation an id of its own, the same in every later prompt.
 #[derive(Default)]
-struct Ids {
+pub(super) struct Ids {
     taken: HashSet<String>,
     calls: usize,
 }
@@ -168,7 +190,6 @@ fn is_whole(call: &ToolCall) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
     use wire::FinishReason::{self, ContentFilter, Length, Stop, ToolCalls};
     use wire::plan::Dialect;
 

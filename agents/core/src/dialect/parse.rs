@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 use wire::entry::{Feedback, FeedbackCode, ReadCall};
 use wire::plan::Dialect;
-use wire::{FinishReason, ModelReply, Reading, Usage};
+use wire::{FinishReason, ModelReply, Planned, Reading, Usage};
 
 use super::{by, message};
 use crate::validate::Toolbox;
@@ -107,9 +107,10 @@ pub fn parse(dialect: Dialect, toolbox: &Toolbox, reply: &str) -> Parsed {
         attempts: 1,
     };
     match by(dialect, toolbox, None, &reply) {
-        Reading::Final { text } | Reading::Continued { text } | Reading::Thought { text } => {
-            Parsed::Final { text }
-        }
+        Reading::Final { text }
+        | Reading::Continued { text }
+        | Reading::Thought { text }
+        | Reading::Planned(Planned { task: text, .. }) => Parsed::Final { text },
         Reading::Fault { feedback, .. } => error(&[&feedback]),
         Reading::Calls { calls, .. } => of_calls(calls),
     }

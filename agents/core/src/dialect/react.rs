@@ -43,7 +43,7 @@ pub(super) fn prompt(transcript: &Transcript<'_>) -> Prompt {
 }
 
 /// Writes a call in the form in which it was asked for.
-fn form(thought: &str, call: &Called) -> String {
+pub(super) fn form(thought: &str, call: &Called) -> String {
     let arguments = match &call.read.arguments {
         Value::Null => Value::String(shown(&call.read.raw)),
         arguments => arguments.clone(),

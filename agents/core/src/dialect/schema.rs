@@ -53,7 +53,7 @@ fn again(act: &Act, told: &mut Conversation) {
 }
 
 /// Writes a call in the form in which it was asked for.
-fn form(thought: &str, call: &Called) -> String {
+pub(super) fn form(thought: &str, call: &Called) -> String {
     let arguments = match &call.read.arguments {
         Value::Null => Value::String(text::arguments(call)),
         arguments => arguments.clone(),

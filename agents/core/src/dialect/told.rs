@@ -21,6 +21,18 @@ impl Told {
         }
     }
 
+    /// Begins with a system text alone, unless it is empty.
+    pub(super) fn alone(system: String) -> Self {
+        let system = Some(system).filter(|system| !system.is_empty());
+        let system = system.map(|content| Arc::new(Message::System { content }));
+        Self { messages: system.into_iter().collect() }
+    }
+
+    /// Returns how many messages there are.
+    pub(super) fn len(&self) -> usize {
+        self.messages.len()
+    }
+
     pub(super) fn user(&mut self, content: String) {
         self.messages.push(Arc::new(Message::User { content }));
     }
@@ -36,6 +48,16 @@ impl Told {
     pub(super) fn continued(&mut self, text: &str) {
         self.assistant(text.to_owned());
         self.user(wording::GO_ON.to_owned());
+    }
+
+    /// Adds a message as it is.
+    pub(super) fn message(&mut self, message: Message) {
+        self.messages.push(Arc::new(message));
+    }
+
+    /// Ends with the last message. So many of the first begin every later prompt of the role.
+    pub(super) fn keeping(self, keep: usize, head: Head) -> Prompt {
+        Prompt { head, messages: self.messages, keep }
     }
 
     /// Adds the thought of the step in work, which later prompts do not show.

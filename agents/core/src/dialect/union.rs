@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use wire::Plan;
+use wire::plan::Offer;
 
 use super::RESPOND_TO_USER;
 
@@ -12,13 +13,27 @@ use super::RESPOND_TO_USER;
 pub(super) fn of(plan: &Plan) -> Value {
     let mut definitions = Map::new();
     let mut alternatives = Vec::with_capacity(plan.tools.len() + 1);
+    let thinks = plan.thinking_model().is_none();
     for (index, offer) in plan.tools.iter().enumerate() {
         let arguments = Hoist::new(index).parameters(&offer.spec.parameters, &mut definitions);
-        alternatives.push(alternative(plan, offer.spec.name.as_str(), &arguments));
+        alternatives.push(alternative(thinks, offer.spec.name.as_str(), &arguments));
     }
-    alternatives.push(alternative(plan, RESPOND_TO_USER, &answer_parameters()));
-    let mut schema = Map::new();
-    schema.insert("oneOf".to_owned(), alternatives.into());
+    alternatives.push(alternative(thinks, RESPOND_TO_USER, &answer_parameters()));
+    let schema = Map::from_iter([("oneOf".to_owned(), alternatives.into())]);
+    with_definitions(schema, definitions)
+}
+
+/// Returns the schema of the reply of a model that can only call one tool: its alternative alone.
+pub(super) fn only(offer: &Offer) -> Value {
+    let mut definitions = Map::new();
+    let arguments = Hoist::new(0).parameters(&offer.spec.parameters, &mut definitions);
+    match alternative(false, offer.spec.name.as_str(), &arguments) {
+        Value::Object(schema) => with_definitions(schema, definitions),
+        schema => schema,
+    }
+}
+
+fn with_definitions(mut schema: Map<String, Value>, definitions: Map<String, Value>) -> Value {
     if !definitions.is_empty() {
         schema.insert("$defs".to_owned(), definitions.into());
     }
@@ -40,15 +55,9 @@ pub(super) fn text_parameter(name: &str) -> Value {
     })
 }
 
-fn alternative(plan: &Plan, name: &str, arguments: &Value) -> Value {
-    match plan.thinker {
-        Some(_) => json!({
-            "type": "object",
-            "properties": {"tool": {"const": name}, "arguments": arguments},
-            "required": ["tool", "arguments"],
-            "additionalProperties": false,
-        }),
-        None => json!({
+fn alternative(thinks: bool, name: &str, arguments: &Value) -> Value {
+    if thinks {
+        json!({
             "type": "object",
             "properties": {
                 "thought": {"type": "string"},
@@ -57,7 +66,14 @@ fn alternative(plan: &Plan, name: &str, arguments: &Value) -> Value {
             },
             "required": ["thought", "tool", "arguments"],
             "additionalProperties": false,
-        }),
+        })
+    } else {
+        json!({
+            "type": "object",
+            "properties": {"tool": {"const": name}, "arguments": arguments},
+            "required": ["tool", "arguments"],
+            "additionalProperties": false,
+        })
     }
 }
 
@@ -239,6 +255,12 @@ mod tests {
         for (tool, arguments, expected) in cases {
             let call = json!({"tool": tool, "arguments": arguments});
             assert_eq!(validator.is_valid(&call), expected, "{call} by {schema}");
+            // A tool that is offered alone means the same.
+            let Some(offer) = plan.offer(tool) else { continue };
+            let alone = only(offer);
+            assert!(alone.get("oneOf").is_none() && alone["properties"]["tool"]["const"] == tool);
+            let is_valid = crate::validate::validator(&alone).unwrap().is_valid(&call);
+            assert_eq!(is_valid, expected, "{call} by {alone}");
         }
     }
 }

@@ -40,10 +40,10 @@ pub(super) const THINK_AGAIN: &str = "Say again what comes next, in one or two s
 
 const ANSWER_DESCRIPTION: &str = "Gives the user the final answer and ends the work.";
 
-const NO_GUESSING: &str = "- Never guess what a call would return; rely only on results that you \
+pub(super) const NO_GUESSING: &str = "- Never guess what a call would return; rely only on results that you \
 were shown.";
 
-const UNKNOWN_RESULT: &str = "- A call whose result has the status unknown may have taken effect. \
+pub(super) const UNKNOWN_RESULT: &str = "- A call whose result has the status unknown may have taken effect. \
 Never make it again: check by other means, or say so in the answer.";
 
 /// States the user's request.
@@ -130,7 +130,7 @@ pub(super) fn schema_system(plan: &Plan) -> String {
     after_instructions(plan, &lines)
 }
 
-fn after_instructions(plan: &Plan, lines: &[String]) -> String {
+pub(super) fn after_instructions(plan: &Plan, lines: &[String]) -> String {
     let instructions = plan.instructions.trim_end();
     let gap = if instructions.is_empty() { "" } else { "\n\n" };
     format!("{instructions}{gap}{}", lines.join("\n"))

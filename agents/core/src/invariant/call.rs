@@ -76,3 +76,23 @@ pub fn unknown_not_repeated(records: &[Record]) -> Result<(), Violation> {
     }
     Ok(())
 }
+
+/// Checks that where a planner selects a tool no other one is called until it selects again.
+pub fn called_as_planned(records: &[Record]) -> Result<(), Violation> {
+    let mut selected: HashMap<&RunId, &str> = HashMap::new();
+    for effect in records.iter().flat_map(|record| &record.effects) {
+        let Effect::Tell(event) = effect else { continue };
+        match &event.kind {
+            EventKind::Planned { tool, .. } => {
+                selected.insert(&event.run, tool);
+            }
+            EventKind::CallStarted { call, tool, .. }
+                if selected.get(&event.run).is_some_and(|selected| *selected != tool.as_str()) =>
+            {
+                return Err(Violation::NotPlanned { call: call.clone() });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,11 +1,11 @@
 //! The model turns of a run: who is asked, what is done about the reply, and when to give up.
 
-use wire::entry::{ModelOutcome, Reading, TurnReport};
+use wire::entry::{ModelOutcome, ReadCall, Reading, TurnReport};
 use wire::event::EventKind;
-use wire::{ErrorCode, ModelRole, Name, WireError};
+use wire::{ErrorCode, ModelRole, Name, Planned, WireError};
 
 use super::{Phase, Run, late};
-use crate::dialect::{Act, continued};
+use crate::dialect::{Act, RESPOND_TO_USER, continued};
 use crate::effect::{Effect, Effects, Rejected};
 use crate::spans;
 
@@ -32,14 +32,7 @@ impl Run {
             }
             ModelOutcome::Read { reading, turn } => (reading, turn),
         };
-        let fits = match reading {
-            Reading::Thought { .. } => role == ModelRole::Thinker,
-            Reading::Calls { .. } | Reading::Continued { .. } | Reading::Final { .. } => {
-                role == ModelRole::Actor
-            }
-            Reading::Fault { .. } => true,
-        };
-        if !fits {
+        if !self.fits(role, &reading) {
             return Err(Rejected::OutOfPlace);
         }
         self.resumes = 0;
@@ -47,6 +40,7 @@ impl Run {
         self.report_turn(role, Some(&report), Ok(&reading), effects);
         match reading {
             Reading::Thought { text } => self.on_thought(text, effects),
+            Reading::Planned(planned) => self.on_planned(planned, effects),
             Reading::Calls { text, calls } => self.on_calls(text, calls, effects),
             Reading::Continued { text } => self.on_continued(text, effects),
             Reading::Final { text } => self.complete(text, effects),
@@ -64,6 +58,37 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    /// Tells whether a reading is one that the awaited turn can have.
+    fn fits(&self, role: ModelRole, reading: &Reading) -> bool {
+        let plans = self.plan.planner.is_some();
+        let tool = self.planned().map(|planned| planned.tool.as_str());
+        match (role, reading) {
+            (ModelRole::Thinker, Reading::Thought { .. }) => !plans,
+            (ModelRole::Thinker, Reading::Planned(Planned { tool, .. })) => {
+                plans && (tool == RESPOND_TO_USER || self.plan.offer(tool).is_some())
+            }
+            (ModelRole::Actor, Reading::Calls { calls, .. }) => {
+                let is_planned = |call: &ReadCall| tool.is_none_or(|tool| call.name == tool);
+                calls.iter().all(|call| call.fault.is_some() || is_planned(call))
+            }
+            (ModelRole::Actor, Reading::Final { .. }) => {
+                tool.is_none_or(|tool| tool == RESPOND_TO_USER)
+            }
+            (ModelRole::Actor, Reading::Continued { .. }) => tool.is_none(),
+            (_, Reading::Fault { .. }) => true,
+            (
+                ModelRole::Thinker,
+                Reading::Calls { .. } | Reading::Continued { .. } | Reading::Final { .. },
+            )
+            | (ModelRole::Actor, Reading::Thought { .. } | Reading::Planned(_)) => false,
+        }
+    }
+
+    /// Returns what the planner wants done in the step in work.
+    fn planned(&self) -> Option<&Planned> {
+        self.steps.last().and_then(|step| step.planned.as_ref())
     }
 
     /// Asks a model for a turn, if there are time and tokens left.
@@ -114,9 +139,9 @@ impl Run {
     }
 
     fn model(&self, role: ModelRole) -> &Name {
-        match (role, &self.plan.thinker) {
-            (ModelRole::Thinker, Some(thinker)) => thinker,
-            (ModelRole::Thinker, None) | (ModelRole::Actor, _) => &self.plan.actor,
+        match role {
+            ModelRole::Thinker => self.plan.thinking_model().unwrap_or(&self.plan.actor),
+            ModelRole::Actor => self.plan.acting_model(self.planned()).0,
         }
     }
 
@@ -160,6 +185,18 @@ impl Run {
         }
     }
 
+    fn on_planned(&mut self, planned: Planned, effects: &mut Effects) {
+        let Planned { tool, task, thoughts, .. } = planned.clone();
+        let kind = EventKind::Planned { step: self.step(), tool, task, thoughts };
+        effects.tell(&self.submitted, kind);
+        if let Some(step) = self.steps.last_mut() {
+            // Feedback before a plan was for the planner; the actor model has no use for it.
+            step.acts.clear();
+            step.planned = Some(planned);
+        }
+        self.ask(ModelRole::Actor, effects);
+    }
+
     fn report_turn(
         &self,
         role: ModelRole,
@@ -172,8 +209,17 @@ impl Run {
             Ok(Reading::Calls { calls, .. }) => {
                 calls.iter().find_map(|call| call.fault.as_ref()).map(|fault| fault.code)
             }
-            Ok(Reading::Thought { .. } | Reading::Continued { .. } | Reading::Final { .. })
+            Ok(
+                Reading::Thought { .. }
+                | Reading::Planned(_)
+                | Reading::Continued { .. }
+                | Reading::Final { .. },
+            )
             | Err(_) => None,
+        };
+        let planned = match outcome {
+            Ok(Reading::Planned(planned)) => Some(planned),
+            Ok(_) | Err(_) => self.planned(),
         };
         let facts = self.facts(effects.session());
         let span = spans::model_span(
@@ -183,6 +229,7 @@ impl Run {
                 step: self.step(),
                 role,
                 model: self.model(role),
+                planned,
                 start: self.turn_asked,
                 end: effects.now(),
                 report,

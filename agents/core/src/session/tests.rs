@@ -6,6 +6,7 @@
 mod ending;
 mod flow;
 mod limit;
+mod planning;
 mod queue;
 mod resume;
 mod show;

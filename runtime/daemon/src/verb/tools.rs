@@ -6,7 +6,7 @@ use agents_core::dialect;
 use config::Team;
 use model::unenforced;
 use serde_json::{Map, Value, json};
-use wire::plan::{Offer, Target};
+use wire::plan::{AskedModel, Offer, Target};
 use wire::{ErrorCode, Name, Plan};
 
 use crate::args::Tools;
@@ -58,9 +58,10 @@ fn render(plans: &[&Plan], paint: Paint, width: usize) -> String {
         if !lines.is_empty() {
             lines.push(String::new());
         }
-        let models = match &plan.thinker {
-            Some(thinker) => format!("{thinker} thinks, {} acts", plan.actor),
-            None => format!("{} thinks and acts", plan.actor),
+        let models = match (&plan.planner, &plan.thinker) {
+            (Some(planner), _) => format!("{} plans, {} acts", planner.model, plan.actor),
+            (None, Some(thinker)) => format!("{thinker} thinks, {} acts", plan.actor),
+            (None, None) => format!("{} thinks and acts", plan.actor),
         };
         let agent = paint.bold(plan.agent.as_str());
         lines.push(format!("{agent}  {models}, dialect {}", plan.dialect.as_str()));
@@ -68,19 +69,29 @@ fn render(plans: &[&Plan], paint: Paint, width: usize) -> String {
             lines.push("  no tools".to_owned());
         }
         for offer in &plan.tools {
-            render_offer(&mut lines, offer, paint, width);
+            let own = offer.actor.as_ref().filter(|_| plan.planner.is_some());
+            render_offer(&mut lines, offer, own, paint, width);
         }
     }
     lines.join("\n")
 }
 
-fn render_offer(lines: &mut Vec<String>, offer: &Offer, paint: Paint, width: usize) {
+fn render_offer(
+    lines: &mut Vec<String>,
+    offer: &Offer,
+    own: Option<&AskedModel>,
+    paint: Paint,
+    width: usize,
+) {
     let kind = match offer.target {
         Target::Tool => "tool",
         Target::Agent => "agent",
     };
     let limit = text::duration(Duration::from_millis(offer.timeout_ms));
-    let facts = format!("{kind}, {}, up to {limit}", offer.effect.as_str());
+    let own = own.map_or_else(String::new, |own| {
+        format!(", {} acts, dialect {}", own.model, own.dialect.as_str())
+    });
+    let facts = format!("{kind}, {}, up to {limit}{own}", offer.effect.as_str());
     lines.push(format!("  {}  {}", paint.cyan(offer.spec.name.as_str()), paint.dim(&facts)));
     let line = |text: &str| {
         let line = text::shorten(&text::one_line(text), width.saturating_sub(INDENT));
@@ -131,6 +142,18 @@ mod tests {
             instructions = "Write."
             thinker = "m"
             actor = "m"
+            [models.own]
+            provider = "llamacpp"
+            dialect = "schema"
+            [tools.clock]
+            kind = "builtin"
+            builtin = "now"
+            actor = "own"
+            [agents.planner]
+            instructions = "Plan."
+            planner = "m"
+            actor = "m"
+            tools = ["clock"]
         "#;
         let team =
             config::parse("t.toml".as_ref(), text, &|_| Err(std::io::ErrorKind::NotFound.into()));
@@ -140,6 +163,10 @@ mod tests {
         assert!(shown.starts_with("lead  m thinks and acts, dialect native\n  calculate  tool, "));
         assert!(shown.contains("\n    expression (string)"), "{shown}");
         assert!(shown.contains("\n  writer  agent, "), "{shown}");
+        assert!(
+            shown.contains("\nplanner  m plans, m acts, dialect native\n  clock  tool, read, ")
+        );
+        assert!(shown.contains(", own acts, dialect schema\n"), "{shown}");
         assert!(shown.ends_with("\nwriter  m thinks, m acts, dialect native\n  no tools"));
         assert!(shown.lines().all(|line| text::width(line) <= 60), "{shown}");
     }

@@ -35,7 +35,8 @@ impl SessionState {
                         continue;
                     };
                     let prompt = dialect::prompt(role, &transcript);
-                    let outgoing = self.prefixes.outgoing(&run, role, prompt);
+                    let planned = transcript.planned().cloned();
+                    let outgoing = self.prefixes.outgoing(&run, (role, &model), prompt);
                     let observed = Observed {
                         session: self.session.clone(),
                         run: run.clone(),
@@ -55,6 +56,7 @@ impl SessionState {
                         observed,
                         outgoing,
                         catalogue,
+                        planned,
                     });
                 }
                 Effect::Call(call) => self.call(call),

@@ -7,4 +7,5 @@ mod door;
 mod going_on;
 mod house;
 mod model_tool;
+mod planner;
 mod run;

@@ -78,11 +78,11 @@ fn a_text_that_begins_with_the_word_is_not_the_answer() {
     for (dialect, content, expected) in cases {
         let catalogue = Catalogue::new(Arc::new(going_on(dialect)));
         let reply = fixture::reply(Stop, &content);
-        let reading = read(ModelRole::Actor, &catalogue, &reply);
+        let reading = read(ModelRole::Actor, &catalogue, None, &reply);
         assert_eq!(outline(&reading), expected, "{dialect:?} {content:?}");
     }
     let plain = Catalogue::new(Arc::new(plan(Dialect::Native, false)));
-    let reading = read(ModelRole::Actor, &plain, &fixture::reply(Stop, "CONTINUE x"));
+    let reading = read(ModelRole::Actor, &plain, None, &fixture::reply(Stop, "CONTINUE x"));
     assert_eq!(outline(&reading), over("CONTINUE x"), "without a word of the agent's");
 }
 
@@ -94,8 +94,8 @@ fn the_model_is_shown_its_words_and_asked_again() {
             let said = Act::Continued { text: "CONTINUE half".to_owned() };
             let thought = thinker.then(|| "think".to_owned());
             let steps = [
-                Step { thought: thought.clone(), acts: vec![said] },
-                Step { thought, acts: Vec::new() },
+                Step { thought: thought.clone(), acts: vec![said], ..Step::default() },
+                Step { thought, ..Step::default() },
             ];
             let transcript = Transcript { plan: &plan, history: &[], request: "q", steps: &steps };
             let before = Transcript { steps: &steps[..1], ..transcript };

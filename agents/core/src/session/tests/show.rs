@@ -74,6 +74,7 @@ fn show_event(event: &Event) -> String {
         EventKind::ModelAsked { model, .. } => format!("asked {model}"),
         EventKind::Delta { text, .. } => format!("delta {text:?}"),
         EventKind::Thought { text, .. } => format!("thought {text:?}"),
+        EventKind::Planned { tool, task, .. } => format!("planned {tool}: {task}"),
         EventKind::FeedbackGiven { feedback, .. } => format!("feedback {}", feedback.code.as_str()),
         EventKind::CallStarted { call, tool, .. } => format!("call {tool} {call}"),
         EventKind::CallSuspended { call, question } => format!("suspended {call} {question:?}"),

@@ -5,11 +5,11 @@ use wire::entry::{
     Feedback, FeedbackCode, Input, ModelOutcome, ModelReplied, ReadCall, Reading, Submitted,
     TurnReport,
 };
-use wire::plan::{Dialect, Limits, Offer, Target};
+use wire::plan::{AskedModel, Dialect, Limits, Offer, Target};
 use wire::run::{Budget, Parent};
 use wire::{
     CallKey, CallOutcome, Digest, EffectClass, ErrorCode, FinishReason, ModelRole, Name, Plan,
-    RunId, SessionId, Timestamp, ToolSpec, TraceContext, Usage, WireError,
+    Planned, RunId, SessionId, Timestamp, ToolSpec, TraceContext, Usage, WireError,
 };
 
 pub(super) fn name(text: &str) -> Name {
@@ -40,6 +40,8 @@ pub(super) fn thinker() -> Plan {
         effect,
         timeout_ms: 5000,
         task: None,
+        actor: None,
+        aliases: Vec::new(),
     };
     Plan {
         team: name("team"),
@@ -47,6 +49,7 @@ pub(super) fn thinker() -> Plan {
         description: "leads".to_owned(),
         instructions: "Lead.".to_owned(),
         thinker: Some(name("big")),
+        planner: None,
         actor: name("small"),
         dialect: Dialect::Native,
         continue_word: None,
@@ -76,6 +79,14 @@ pub(super) fn thinker() -> Plan {
 /// The same agent with one model for thought and act.
 pub(super) fn actor() -> Plan {
     Plan { thinker: None, ..thinker() }
+}
+
+/// The same agent with a planner, and with a model of its own for one of the tools.
+pub(super) fn planner() -> Plan {
+    let asked = |text: &str, dialect| Some(AskedModel { model: name(text), dialect });
+    let mut plan = Plan { planner: asked("big", Dialect::Native), ..actor() };
+    plan.tools[1].actor = asked("clerk", Dialect::Schema);
+    plan
 }
 
 /// The plan with other limits.
@@ -137,6 +148,16 @@ pub(super) fn continued(id: &str, turn: u32, text: &str) -> Input {
 
 pub(super) fn thought(id: &str, turn: u32, text: &str) -> Input {
     replied(id, turn, ModelRole::Thinker, 10, Reading::Thought { text: text.to_owned() })
+}
+
+pub(super) fn planned(id: &str, turn: u32, tool: &str, task: &str) -> Input {
+    let planned = Planned {
+        tool: tool.to_owned(),
+        task: task.to_owned(),
+        thoughts: String::new(),
+        summary: String::new(),
+    };
+    replied(id, turn, ModelRole::Thinker, 10, Reading::Planned(planned))
 }
 
 pub(super) fn answer(id: &str, turn: u32, text: &str) -> Input {

@@ -1,0 +1,246 @@
+//! The model that acts where a planner plans: it is shown one task and the one tool for it.
+//!
+//! What it says beside that is not acted on. Where the planner selects the answer, the model
+//! writes it as plain text.
+
+use serde_json::{Value, json};
+use wire::chat::{Head, ResponseSchema};
+use wire::entry::{Feedback, FeedbackCode};
+use wire::plan::{Dialect, Offer};
+use wire::{ModelReply, Name, Plan, Planned, Reading};
+
+use super::super::calls;
+use super::super::extract;
+use super::super::form::{FINAL_ANSWER, FORM, STOP};
+use super::super::native::{self, Ids};
+use super::super::told::Told;
+use super::super::{
+    Act, Called, Prompt, RESPOND_TO_USER, Transcript, by, json, react, schema, shown, thinking,
+    union,
+};
+use super::wording;
+use crate::validate::{Catalogue, Toolbox};
+
+/// Renders the task with the one tool for it, or what the answer has to tell.
+///
+/// Nothing is kept: later prompts of the role are of other tasks, and may be of other tools.
+pub(in super::super) fn prompt(transcript: &Transcript<'_>, planned: &Planned) -> Prompt {
+    let plan = transcript.plan;
+    match plan.offer(&planned.tool) {
+        Some(offer) => call(transcript, planned, offer),
+        None => answer(transcript, planned),
+    }
+}
+
+fn call(transcript: &Transcript<'_>, planned: &Planned, offer: &Offer) -> Prompt {
+    let plan = transcript.plan;
+    let (_, dialect) = plan.acting_model(Some(planned));
+    let (finished, current) = transcript.split();
+    let mut told = Told::alone(system(plan, dialect, offer));
+    told.user(wording::call_request(&planned.tool, &planned.task, finished));
+    let mut ids = Ids::default();
+    for act in current.map(|step| step.acts.as_slice()).unwrap_or_default() {
+        match (dialect, act.settled()) {
+            (Dialect::Native, Some((text, calls))) => {
+                for message in native::answered(text, calls, &mut ids) {
+                    told.message(message);
+                }
+            }
+            _ => again(dialect, act, wording::CALL_AGAIN, &mut told),
+        }
+    }
+    told.keeping(0, head(dialect, offer))
+}
+
+fn answer(transcript: &Transcript<'_>, planned: &Planned) -> Prompt {
+    let plan = transcript.plan;
+    let (_, dialect) = plan.acting_model(Some(planned));
+    let (finished, current) = transcript.split();
+    let mut told = Told::new(wording::answer_system(plan), transcript);
+    told.user(wording::answer_request(transcript.request, &planned.task, finished));
+    for act in current.map(|step| step.acts.as_slice()).unwrap_or_default() {
+        again(dialect, act, wording::ANSWER_AGAIN, &mut told);
+    }
+    told.keeping(0, Head::default())
+}
+
+/// Shows a reply of the step in work as text, and what was wrong with it.
+fn again(dialect: Dialect, act: &Act, ask: &str, told: &mut Told) {
+    match act {
+        Act::Feedback { raw, feedback } => {
+            told.assistant(shown(raw));
+            told.user(format!("{}\n\n{ask}", feedback.to_text()));
+        }
+        Act::Calls { .. } => {
+            let Some((text, calls)) = act.settled() else { return };
+            let lines: Vec<String> =
+                calls.iter().map(|call| written(dialect, text, call)).collect();
+            told.assistant(lines.join("\n"));
+            let results: Vec<&str> =
+                calls.iter().filter_map(|call| call.result.as_deref()).collect();
+            told.user(format!("{}\n\n{ask}", results.join("\n\n")));
+        }
+        Act::Continued { text } => told.continued(text),
+    }
+}
+
+/// Writes a call in the form in which it was asked for.
+fn written(dialect: Dialect, text: &str, call: &Called) -> String {
+    match dialect {
+        Dialect::Native => format!("{} {}", call.read.name, shown(&call.read.raw)),
+        Dialect::Schema => schema::form(text, call),
+        Dialect::Json => json::action(&FORM, text, call),
+        Dialect::React => react::form(text, call),
+    }
+}
+
+fn system(plan: &Plan, dialect: Dialect, offer: &Offer) -> String {
+    let name = &offer.spec.name;
+    let form = match dialect {
+        // The system text is the agent's own; the tool describes itself.
+        Dialect::Native => return plan.instructions.clone(),
+        Dialect::Schema => format!("{{\"tool\": \"{name}\", \"arguments\": {{..}}}}"),
+        Dialect::Json => format!(
+            "{{\"{}\": \"<why>\", \"{}\": {{\"{}\": \"{name}\", \"{}\": {{..}}}}}}",
+            FORM.thought, FORM.action, FORM.function, FORM.arguments
+        ),
+        Dialect::React => format!(
+            "Thought: <why>\nAction:\n```json\n{{\"action\": \"{name}\", \"action_input\": \
+             {{..}}}}\n```"
+        ),
+    };
+    wording::call_system(plan, offer, &form)
+}
+
+fn head(dialect: Dialect, offer: &Offer) -> Head {
+    match dialect {
+        Dialect::Native => Head { tools: vec![offer.spec.clone()], ..Head::default() },
+        Dialect::Schema => {
+            let schema = |name| ResponseSchema { name, schema: union::only(offer) };
+            Head { response_schema: Name::new("call").ok().map(schema), ..Head::default() }
+        }
+        Dialect::Json => Head::default(),
+        Dialect::React => Head { stop: vec![STOP.to_owned()], ..Head::default() },
+    }
+}
+
+/// Returns exactly what the model is offered that calls a tool.
+pub(in super::super) fn offered(plan: &Plan, offer: &Offer) -> Value {
+    let (model, dialect) = match &offer.actor {
+        Some(own) => (&own.model, own.dialect),
+        None => (&plan.actor, plan.dialect),
+    };
+    let offered = match dialect {
+        Dialect::Native => json!([native::offered(offer)]),
+        Dialect::Schema => union::only(offer),
+        Dialect::Json | Dialect::React => system(plan, dialect, offer).into(),
+    };
+    json!({"model": model, "dialect": dialect, "offered": offered})
+}
+
+/// Reads calls of the one tool, or the answer if that is what was selected.
+pub(in super::super) fn read(
+    catalogue: &Catalogue,
+    planned: &Planned,
+    reply: &ModelReply,
+) -> Reading {
+    let (plan, toolbox) = (catalogue.plan(), catalogue.toolbox());
+    let (_, dialect) = plan.acting_model(Some(planned));
+    match plan.offer(&planned.tool) {
+        Some(offer) => only_calls(offer, by(dialect, toolbox, None, reply), dialect, reply),
+        None => only_answer(spoken(dialect, toolbox, reply)),
+    }
+}
+
+/// Holds a reading to calls of one tool.
+fn only_calls(offer: &Offer, reading: Reading, dialect: Dialect, reply: &ModelReply) -> Reading {
+    let tool = &offer.spec.name;
+    let valid_names = vec![tool.to_string()];
+    match reading {
+        Reading::Calls { text, mut calls } => {
+            for call in calls.iter_mut().filter(|call| call.name != tool.as_str()) {
+                let message = format!("the task is for {tool}, and nothing else can be called");
+                let fault = calls::feedback(FeedbackCode::UnknownTool, message);
+                call.fault = Some(Feedback { valid_names: valid_names.clone(), ..fault });
+            }
+            Reading::Calls { text, calls }
+        }
+        Reading::Final { .. }
+        | Reading::Continued { .. }
+        | Reading::Thought { .. }
+        | Reading::Planned(_)
+            if calls::is_cut(reply) =>
+        {
+            calls::truncated(reply)
+        }
+        Reading::Final { .. }
+        | Reading::Continued { .. }
+        | Reading::Thought { .. }
+        | Reading::Planned(_) => {
+            let message = format!("the reply makes no call; carry the task out by calling {tool}");
+            let feedback = calls::feedback(FeedbackCode::MalformedReply, message);
+            let feedback = Feedback { valid_names, ..feedback };
+            Reading::Fault { feedback, raw: calls::raw(reply) }
+        }
+        Reading::Fault { feedback, raw } if feedback.code == FeedbackCode::MalformedReply => {
+            let schema = match dialect {
+                Dialect::Schema => Some(union::only(offer)),
+                Dialect::Native | Dialect::Json | Dialect::React => feedback.schema,
+            };
+            Reading::Fault { feedback: Feedback { schema, valid_names, ..feedback }, raw }
+        }
+        fault @ Reading::Fault { .. } => fault,
+    }
+}
+
+/// Reads a text, and takes the answer out of the form that a model may be used to.
+fn spoken(dialect: Dialect, toolbox: &Toolbox, reply: &ModelReply) -> Reading {
+    let text = thinking::removed(&reply.content).text;
+    let object = extract::fences(&text).next().filter(|_| text.starts_with("``")).unwrap_or(0);
+    let ends = |name: &str| text.contains(name);
+    if reply.calls.is_empty()
+        && extract::is_object_like(&text, object)
+        && FORM.endings.iter().any(|ending| ends(ending.name))
+    {
+        return match schema::read(toolbox, None, reply) {
+            Reading::Fault { feedback, .. } if feedback.code == FeedbackCode::MalformedReply => {
+                json::read(toolbox, reply)
+            }
+            reading => reading,
+        };
+    }
+    match dialect {
+        Dialect::React if ends(FINAL_ANSWER) => react::read(toolbox, reply),
+        Dialect::Native | Dialect::Schema | Dialect::Json | Dialect::React => {
+            native::read(toolbox, reply)
+        }
+    }
+}
+
+/// Holds a reading to an answer: no call is made any more.
+fn only_answer(reading: Reading) -> Reading {
+    match reading {
+        Reading::Calls { text, mut calls } => {
+            for call in calls.iter_mut().filter(|call| {
+                let is_answer = FORM.endings.iter().any(|ending| ending.name == call.name);
+                call.fault.is_none() || !is_answer
+            }) {
+                let message = "nothing can be called any more; write the answer as plain text";
+                call.fault = Some(calls::feedback(FeedbackCode::UnknownTool, message));
+            }
+            Reading::Calls { text, calls }
+        }
+        Reading::Fault { mut feedback, raw } => {
+            feedback.schema = None;
+            feedback.valid_names.retain(|name| name == RESPOND_TO_USER);
+            Reading::Fault { feedback, raw }
+        }
+        Reading::Final { .. }
+        | Reading::Continued { .. }
+        | Reading::Thought { .. }
+        | Reading::Planned(_) => reading,
+    }
+}
+
+#[cfg(test)]
+mod tests;

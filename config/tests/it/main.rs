@@ -5,6 +5,8 @@ mod arbitrary;
 #[cfg(test)]
 mod broken;
 #[cfg(test)]
+mod broken_databases;
+#[cfg(test)]
 mod broken_model_tools;
 #[cfg(test)]
 mod meaning;

@@ -6,3 +6,4 @@ mod door;
 mod house;
 mod model_tool;
 mod run;
+mod seed_movies;

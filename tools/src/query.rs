@@ -259,7 +259,7 @@ impl QueryTool {
                 let note = format!("database {name}: {fault}; it may have taken effect");
                 return CallOutcome::Unknown { note };
             }
-            Fault::Unsure(fault) => failed(fault),
+            Fault::Unsure(fault) => failed(format!("{fault}; it may have taken effect")),
         };
         CallOutcome::Error { error }
     }

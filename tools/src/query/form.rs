@@ -83,7 +83,7 @@ impl Form {
         if written.is_full {
             // The last character may have been cut in two.
             text.truncate(text.trim_end_matches(char::REPLACEMENT_CHARACTER).len());
-            text.push_str(&format!("\n[cut after {} bytes]", self.bytes_max));
+            text.extend(["\n[cut after ", &self.bytes_max.to_string(), " bytes]"]);
         }
         Ok(text)
     }

@@ -70,7 +70,7 @@ impl Sqlite {
             None
         } else {
             make_file(&file).map_err(|error| at(error.to_string()))?;
-            let link = Link::open(&file, Access::Write).map_err(|fault| at(told(&fault)))?;
+            let mut link = Link::open(&file, Access::Write).map_err(|fault| at(told(&fault)))?;
             link.fill(spec.script()).map_err(|fault| at(fault.to_string()))?;
             Some(Arc::new(Pool::new(&file, Access::Write, 1)))
         };
@@ -102,7 +102,7 @@ impl Sqlite {
             let stop = stop.0.clone();
             spawn_blocking(move || {
                 let mut link = pool.take().map_err(|error| link::fault(&error))?;
-                let (done, is_sound) = link.perform(&work, stop);
+                let (done, is_sound) = link.perform(&work, &stop);
                 if is_sound {
                     pool.give(link);
                 }
@@ -110,12 +110,11 @@ impl Sqlite {
                 done
             })
         };
-        let joined = match timeout_at(end, &mut job).await {
-            Ok(joined) => joined,
-            Err(_) => {
-                stop.0.store(true, Ordering::Relaxed);
-                job.await
-            }
+        let joined = if let Ok(joined) = timeout_at(end, &mut job).await {
+            joined
+        } else {
+            stop.0.store(true, Ordering::Relaxed);
+            job.await
         };
         joined.unwrap_or_else(|error| Err(Fault::Unsure(format!("its thread ended: {error}"))))
     }
@@ -154,7 +153,7 @@ impl SqliteTrial {
             link.touch().map_err(of_file)?;
             link
         } else {
-            let link = Link::in_memory().map_err(of_file)?;
+            let mut link = Link::in_memory().map_err(of_file)?;
             link.fill(spec.script())?;
             link
         };

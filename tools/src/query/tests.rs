@@ -11,7 +11,9 @@ use wire::{
     TraceContext,
 };
 
-use super::{DatabaseSpec, Databases, InitScript, QueryPart, QuerySpec, QueryTool, SqliteSpec};
+use super::{
+    DatabaseSpec, Databases, InitScript, QueryPart, QuerySpec, QueryTool, SqliteSpec, TrialFault,
+};
 use crate::tool::{Tool, ToolContext};
 
 const SCRIPT: &str = "
@@ -426,6 +428,16 @@ async fn a_database_is_filled_once_and_as_a_whole() {
         std::os::unix::fs::PermissionsExt::mode(&found) & 0o777
     };
     assert_eq!((mode("films.db"), mode("films.db-wal")), (0o600, 0o600));
+}
+
+#[test]
+fn a_script_without_end_does_not_take_all_memory() {
+    let script = "create table t (a);
+        insert into t with recursive n(i) as (select 1 union all select i + 1 from n)
+        select zeroblob(8000000) from n";
+    let fault = films(script)[&name("films")].trial().err().unwrap();
+    let message = "statement 2: database or disk is full".to_owned();
+    assert_eq!(fault, TrialFault::Script { offset: None, message });
 }
 
 #[tokio::test]

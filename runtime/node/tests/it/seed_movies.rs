@@ -191,7 +191,7 @@ async fn seed_004_8_every_branch_of_the_tools() {
         ),
         (
             "Recommender",
-            json!({"movie": "March of the Penguins", "genre": "War"}),
+            json!({"movie": "March of the Penguins", "genre": "Western"}),
             "No further movie was found in the database",
         ),
         ("Recommender", json!({"movie": ""}), ASK_TASTE),

@@ -29,6 +29,14 @@ const BUSY_TIME: Duration = Duration::from_secs(2);
 /// Steps of the database's machine between two looks at whether to stop: some 10 µs of work.
 const STEPS_BETWEEN_LOOKS: i32 = 1000;
 
+/// Looks after which a script that fills a database is stopped: a minute or two of work, so that
+/// one without end is told and does not hold up a check of the team file for ever.
+const SCRIPT_LOOKS_MAX: u64 = 5_000_000;
+
+/// Pages of 4 KiB of a database in memory, 256 MiB: many times what a script of a few MiB makes, and
+/// little enough that a script without end does not take all memory.
+const MEMORY_PAGES_MAX: u32 = 65_536;
+
 /// Marks a file that a script of a team has filled, in the place that files of `SQLite` have for
 /// the program to which they belong: `Cbrd`.
 const FILLED: i64 = 0x4362_7264;
@@ -63,7 +71,9 @@ impl Link {
 
     /// Makes an empty database that is gone with the connection.
     pub(super) fn in_memory() -> rusqlite::Result<Self> {
-        Self::set_up(Connection::open_in_memory()?, Access::Write)
+        let connection = Connection::open_in_memory()?;
+        connection.pragma_update(None, "max_page_count", MEMORY_PAGES_MAX)?;
+        Self::set_up(connection, Access::Write)
     }
 
     fn set_up(mut connection: Connection, access: Access) -> rusqlite::Result<Self> {
@@ -99,8 +109,16 @@ impl Link {
     }
 
     /// Runs the script of a database that is empty, as a whole or not at all.
-    pub(super) fn fill(&self, script: Option<&str>) -> Result<(), TrialFault> {
+    pub(super) fn fill(&mut self, script: Option<&str>) -> Result<(), TrialFault> {
         let Some(script) = script else { return Ok(()) };
+        let mut looks = 0;
+        let watch = move || {
+            looks += 1;
+            looks > SCRIPT_LOOKS_MAX
+        };
+        self.connection
+            .progress_handler(STEPS_BETWEEN_LOOKS, Some(watch))
+            .map_err(|error| TrialFault::File { message: told(&error) })?;
         let number = |sql: &str| {
             let found = self.connection.query_row(sql, [], |row| row.get::<_, i64>(0));
             found.map_err(|error| TrialFault::File { message: told(&error) })
@@ -186,14 +204,14 @@ impl Link {
     pub(super) fn perform(
         &mut self,
         work: &Work,
-        stop: Arc<AtomicBool>,
+        stop: &Arc<AtomicBool>,
     ) -> (Result<Value, Fault>, bool) {
         let watched = stop.clone();
         let watch = move || watched.load(Ordering::Relaxed);
         if let Err(error) = self.connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(watch)) {
             return (Err(fault(&error)), false);
         }
-        let done = self.transaction(work, &stop);
+        let done = self.transaction(work, stop);
         let is_sound = self.connection.is_autocommit() && !matches!(done, Err(Fault::Unsure(_)));
         (done, is_sound)
     }

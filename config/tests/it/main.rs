@@ -9,6 +9,8 @@ mod broken_databases;
 #[cfg(test)]
 mod broken_model_tools;
 #[cfg(test)]
+mod databases;
+#[cfg(test)]
 mod meaning;
 #[cfg(test)]
 mod readme;

@@ -244,6 +244,6 @@ async fn call(node: &Node, tool: &str, arguments: &Value) -> Result<String, Valu
     let body = serde_json::to_vec(&body).unwrap();
     let answer = house::ask(node, &subject, Headers::new(), body.into()).await;
     let reply: Value = serde_json::from_slice(&answer.payload).unwrap();
-    let text = reply["outcome"]["output"].as_str().map(str::to_owned);
+    let text = reply.pointer("/outcome/output").and_then(Value::as_str).map(str::to_owned);
     text.ok_or(reply)
 }

@@ -44,6 +44,16 @@ pub const ALIASES_MAX: usize = 16;
 pub const ALIAS_BYTES_MAX: usize = 64;
 /// Rows of a look-up table, which is searched from the top in each call.
 pub const ROWS_MAX: usize = 1000;
+/// Databases of a team; each holds a few files open.
+pub const DATABASES_MAX: usize = 16;
+/// Bytes of the script that fills a database; larger data comes as a file that is only read.
+pub const INIT_BYTES_MAX: usize = 4 << 20;
+/// Statements of a query, all within one transaction.
+pub const STATEMENTS_MAX: usize = 16;
+/// Bytes of a statement, and of the template of a result; both are written by hand.
+pub const STATEMENT_BYTES_MAX: usize = 64 << 10;
+/// Bytes of the text that a tool says; it goes into the conversation of an agent.
+pub const SAYING_BYTES_MAX: usize = 16 << 10;
 /// Bytes of a description; all descriptions are sent in every model turn.
 pub const DESCRIPTION_BYTES_MAX: usize = 4096;
 
@@ -70,6 +80,8 @@ pub const TOOL_TIMEOUT_MS: Bound = bound(30_000, 1, 3_600_000);
 /// Bytes of a tool's response: a result must fit into one NATS message of 1 MiB when it is quoted
 /// and escaped as JSON.
 pub const RESPONSE_BYTES_MAX: Bound = bound(64 << 10, 1, 384 << 10);
+/// Rows of one statement that a tool returns; models lose their way in long tables.
+pub const QUERY_ROWS_MAX: Bound = bound(100, 1, 10_000);
 /// Tokens of the reply of a model behind a tool, which goes into the conversation of an agent.
 pub const TOOL_REPLY_TOKENS_MAX: Bound = bound(1024, 1, 1_000_000);
 

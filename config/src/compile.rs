@@ -17,9 +17,11 @@ use crate::team::Team;
 mod agents;
 mod called;
 mod circle;
+mod databases;
 mod grammar;
 mod model_tools;
 mod models;
+mod query_tools;
 mod tools;
 
 /// The name by which an actor model gives its answer; nothing else may be called so.
@@ -42,7 +44,8 @@ pub(crate) fn compile(
     let mut compiler = Compiler { file, document, files, report };
     let name = compiler.team_name(raw.team.name.as_deref());
     let models = compiler.models(std::mem::take(&mut raw.models));
-    let mut tools = compiler.tools(std::mem::take(&mut raw.tools), &models);
+    let databases = compiler.databases(std::mem::take(&mut raw.databases));
+    let mut tools = compiler.tools(std::mem::take(&mut raw.tools), &models, &databases);
     let agents = compiler.agents(name.as_ref(), &raw, &models, &mut tools);
     compiler.aliases(&tools);
     let entry = compiler.entry(raw.team.entry.as_deref());
@@ -56,6 +59,7 @@ pub(crate) fn compile(
         entry: entry?,
         agents,
         models,
+        databases: databases.into_iter().map(|(name, (spec, _))| (name, spec)).collect(),
         tools,
         otlp_endpoint: raw.team.otlp_endpoint,
     })
@@ -157,6 +161,18 @@ impl Compiler<'_> {
         }
     }
 
+    /// Reports the fields that belong to another form of the table.
+    fn foreign_fields(&mut self, path: &[&str; 2], fields: &[&str], owner: &str) {
+        let [table, name] = *path;
+        for field in fields.iter().filter(|field| self.document.has(&[table, name, field])) {
+            self.fault_at_key(
+                &[table, name, field],
+                format!("`{field}` goes with {owner} only"),
+                format!("remove `{field}`, or change `{table}.{name}` to {owner}"),
+            );
+        }
+    }
+
     /// Checks that an address is one of HTTP.
     fn address(&mut self, path: &[&str], address: &str) {
         let rest = address.strip_prefix("http://").or_else(|| address.strip_prefix("https://"));
@@ -244,4 +260,10 @@ impl Compiler<'_> {
     fn span(&self, path: &[&str]) -> Option<Range<usize>> {
         self.document.value_span(path)
     }
+}
+
+/// Tells with which forms of a table a field goes: `kind = "http" | "model"`.
+fn owners_text<'a>(key: &str, words: impl Iterator<Item = &'a str>) -> String {
+    let words: Vec<String> = words.map(|word| format!("\"{word}\"")).collect();
+    format!("`{key} = {}`", words.join(" | "))
 }

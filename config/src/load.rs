@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Deserialize as _;
 
-use crate::bound::{FILE_BYTES_MAX, SCRIPT_BYTES_MAX};
+use crate::bound::{FILE_BYTES_MAX, INIT_BYTES_MAX, SCRIPT_BYTES_MAX};
 use crate::compile::compile;
 use crate::document::Document;
 use crate::raw::RawFile;
@@ -16,12 +16,16 @@ use crate::shape::Shape;
 use crate::team::Team;
 
 /// Bytes that are read of any file; each use has its own, smaller limit.
-const READ_BYTES_MAX: usize =
-    if FILE_BYTES_MAX > SCRIPT_BYTES_MAX { FILE_BYTES_MAX } else { SCRIPT_BYTES_MAX };
+const READ_BYTES_MAX: usize = longer(FILE_BYTES_MAX, longer(SCRIPT_BYTES_MAX, INIT_BYTES_MAX));
+
+const fn longer(one: usize, other: usize) -> usize {
+    if one > other { one } else { other }
+}
 
 /// Reads a team file and the files that it names, and checks everything that can be checked.
 ///
-/// Binds no port, calls nobody and resolves no secret.
+/// Binds no port, calls nobody and resolves no secret. Statements are compiled against a database
+/// in memory, or against one that is there and only read.
 pub fn load(path: &Path) -> Result<Team, Report> {
     match read(path) {
         Ok(text) => parse(path, &text, &read),

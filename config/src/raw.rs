@@ -13,8 +13,9 @@ use wire::call::EffectClass;
 use wire::plan::Dialect;
 
 use crate::bound::{
-    self as b, AGENTS_MAX, ALIAS_BYTES_MAX, ALIASES_MAX, DESCRIPTION_BYTES_MAX,
-    INSTRUCTIONS_BYTES_MAX, MODELS_MAX, OFFERS_MAX, ROWS_MAX, TOOLS_MAX,
+    self as b, AGENTS_MAX, ALIAS_BYTES_MAX, ALIASES_MAX, DATABASES_MAX, DESCRIPTION_BYTES_MAX,
+    INSTRUCTIONS_BYTES_MAX, MODELS_MAX, OFFERS_MAX, ROWS_MAX, SAYING_BYTES_MAX,
+    STATEMENT_BYTES_MAX, STATEMENTS_MAX, TOOLS_MAX,
 };
 use crate::team::{Constrain, Template};
 
@@ -31,6 +32,9 @@ pub(crate) struct RawFile {
     /// The agents by name; at least one.
     #[schemars(extend("maxProperties" = AGENTS_MAX))]
     pub(crate) agents: BTreeMap<String, RawAgent>,
+    /// The databases by the names that tools use for them.
+    #[schemars(extend("maxProperties" = DATABASES_MAX))]
+    pub(crate) databases: BTreeMap<String, RawDatabase>,
     /// The tools by name. Tools that come with the runtime and need no settings may be left out.
     #[schemars(extend("maxProperties" = TOOLS_MAX))]
     pub(crate) tools: BTreeMap<String, RawTool>,
@@ -263,6 +267,29 @@ pub(crate) struct RawLimits {
     pub(crate) history_messages_max: Option<u32>,
 }
 
+/// One database.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawDatabase {
+    /// What it is.
+    pub(crate) kind: RawDatabaseKind,
+    /// The file. One that is written is made if it is not there, below the data directory of the team unless it is absolute; one that is only read is relative to the team file.
+    pub(crate) file: Option<String>,
+    /// Whether the file is there already and is never written.
+    #[schemars(extend("default" = false))]
+    pub(crate) read_only: Option<bool>,
+    /// The file of SQL statements that are run, all or none, when the database is made.
+    pub(crate) init: Option<String>,
+}
+
+/// What a database is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RawDatabaseKind {
+    /// A file of `SQLite`.
+    Sqlite,
+}
+
 /// One tool.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -272,7 +299,7 @@ pub(crate) struct RawTool {
     /// What the tool does, for models; tools that come with the runtime bring their own.
     #[schemars(length(max = DESCRIPTION_BYTES_MAX))]
     pub(crate) description: Option<String>,
-    /// Milliseconds that one call may take; 30000 for kind `http`, for `model` the model's, for `builtin` its own.
+    /// Milliseconds that one call may take; 30000 for kinds `http` and `query`, for `model` the model's, for `builtin` its own.
     #[schemars(range(min = b::TOOL_TIMEOUT_MS.min, max = b::TOOL_TIMEOUT_MS.max))]
     pub(crate) timeout_ms: Option<u64>,
     /// Calls that may be under way at once.
@@ -288,6 +315,9 @@ pub(crate) struct RawTool {
     /// Kind `builtin`, builtin `lookup`: the table, searched from the top.
     #[schemars(length(min = 1, max = ROWS_MAX))]
     pub(crate) rows: Option<Vec<RawRow>>,
+    /// Kind `builtin`, builtin `say`: the answer to every call.
+    #[schemars(length(max = SAYING_BYTES_MAX))]
+    pub(crate) text: Option<String>,
     /// Kind `http`: `GET`, `HEAD`, `POST`, `PUT`, `PATCH` or `DELETE`.
     #[schemars(extend("default" = "GET"))]
     pub(crate) method: Option<String>,
@@ -299,12 +329,12 @@ pub(crate) struct RawTool {
     pub(crate) headers: Option<BTreeMap<String, RawHeader>>,
     /// Kind `http`: the body: `"arguments"`, `{ json = .. }` or `{ text = ".." }`.
     pub(crate) body: Option<RawBody>,
-    /// Kinds `http` and `model`: what may be repeated; `read` for models, GET and HEAD, `idempotent` for PUT and DELETE, else `once`.
+    /// Kinds `http`, `model` and `query`: what may be repeated; `read` for models, queries, GET and HEAD, `idempotent` for PUT and DELETE, else `once`.
     pub(crate) effect: Option<EffectClass>,
-    /// Kind `http`: bytes of a response that are read; the rest is cut.
+    /// Kinds `http` and `query`: bytes of a response that are read; the rest is cut.
     #[schemars(range(min = b::RESPONSE_BYTES_MAX.min, max = b::RESPONSE_BYTES_MAX.max), extend("default" = b::RESPONSE_BYTES_MAX.default))]
     pub(crate) response_bytes_max: Option<u64>,
-    /// Kinds `http` and `model`: a JSON Schema (2020-12) of the arguments, or the short form `name = "type: description"`.
+    /// Kinds `http`, `model` and `query`, and builtin `say`: a JSON Schema (2020-12) of the arguments, or the short form `name = "type: description"`.
     pub(crate) parameters: Option<Map<String, Value>>,
     /// Kind `model`: the model that is asked.
     pub(crate) model: Option<String>,
@@ -322,6 +352,20 @@ pub(crate) struct RawTool {
     /// Kind `model`: tokens that the reply may have; a reply that is cut there is an error.
     #[schemars(range(min = b::TOOL_REPLY_TOKENS_MAX.min, max = b::TOOL_REPLY_TOKENS_MAX.max), extend("default" = b::TOOL_REPLY_TOKENS_MAX.default))]
     pub(crate) reply_tokens_max: Option<u64>,
+    /// Kind `query`: the database of the team.
+    pub(crate) database: Option<String>,
+    /// Kind `query`: an SQL statement, with `:name` for arguments.
+    #[schemars(length(max = STATEMENT_BYTES_MAX))]
+    pub(crate) statement: Option<String>,
+    /// Kind `query`: several statements in place of one, performed in order in one transaction.
+    #[schemars(length(min = 1, max = STATEMENTS_MAX), inner(length(min = 1, max = STATEMENT_BYTES_MAX)))]
+    pub(crate) statements: Option<Vec<String>>,
+    /// Kind `query`: a Jinja template of the result; rows as JSON if absent.
+    #[schemars(length(max = STATEMENT_BYTES_MAX))]
+    pub(crate) result: Option<String>,
+    /// Kind `query`: rows of one statement that are returned; the rest is cut.
+    #[schemars(range(min = b::QUERY_ROWS_MAX.min, max = b::QUERY_ROWS_MAX.max), extend("default" = b::QUERY_ROWS_MAX.default))]
+    pub(crate) rows_max: Option<u64>,
 }
 
 /// What stands behind a tool.
@@ -334,6 +378,8 @@ pub(crate) enum RawKind {
     Http,
     /// A question to a model of the team.
     Model,
+    /// Statements on a database of the team.
+    Query,
 }
 
 /// What the reply of a model behind a tool has to be.

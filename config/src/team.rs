@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tools::query::DatabaseSpec;
 use tools::{SecretRef, ToolKind};
 use wire::{Name, Plan};
 
@@ -26,6 +27,8 @@ pub struct Team {
     pub agents: BTreeMap<Name, Plan>,
     /// The models by name.
     pub models: BTreeMap<Name, Model>,
+    /// The databases by name.
+    pub databases: BTreeMap<Name, DatabaseSpec>,
     /// The tools by name.
     pub tools: BTreeMap<Name, TeamTool>,
     /// Where spans are sent, if anywhere: the base address of an OTLP/HTTP receiver.

@@ -25,13 +25,17 @@ const LAYERS: &[(&str, u8)] = &[
 ];
 
 /// Libraries that are known in one place only, and where.
-pub(crate) const OWNERS: &[(&str, &[&str])] =
-    &[("async-nats", &["bus"]), ("ractor", &["node"]), ("sled", &["store"])];
+pub(crate) const OWNERS: &[(&str, &[&str])] = &[
+    ("async-nats", &["bus"]),
+    ("ractor", &["node"]),
+    ("rusqlite", &["tools"]),
+    ("sled", &["store"]),
+];
 
 /// The crates that do no I/O, and the libraries by which they would.
 const PURE: &[&str] = &["agents-core", "wire"];
 const IMPURE: &[&str] =
-    &["async-nats", "axum", "hyper", "mio", "ractor", "reqwest", "sled", "tokio"];
+    &["async-nats", "axum", "hyper", "mio", "ractor", "reqwest", "rusqlite", "sled", "tokio"];
 
 /// What depends on what, by package id.
 #[derive(Default)]

@@ -5,6 +5,7 @@ mod clock;
 mod fact;
 mod lookup;
 mod question;
+mod say;
 #[cfg(test)]
 mod tests;
 
@@ -42,6 +43,8 @@ pub enum Builtin {
     AskUser,
     /// Answers from a table in the team file, for demos and tests.
     Lookup(Vec<LookupRow>),
+    /// Answers every call with one text, whatever the arguments.
+    Say(Saying),
 }
 
 /// One row of a [`Builtin::Lookup`]: if every word occurs in the query, the answer is given.
@@ -53,12 +56,22 @@ pub struct LookupRow {
     pub answer: String,
 }
 
+/// What a [`Builtin::Say`] takes and answers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Saying {
+    /// The answer.
+    pub text: String,
+    /// JSON Schema of the arguments, an object.
+    pub parameters: Value,
+}
+
 impl Builtin {
     /// The names of all builtins that need no configuration.
     pub const NAMES: [&'static str; 6] =
         ["calculate", "now", "remember", "recall", "forget", "ask_user"];
 
-    /// Returns the builtin of a name in [`Self::NAMES`]; a lookup has a table and so no name.
+    /// Returns the builtin of a name in [`Self::NAMES`]; a lookup has a table and a saying its
+    /// text, and so they have no name.
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "calculate" => Self::Calculate,
@@ -90,10 +103,11 @@ impl Builtin {
                  on without it."
             }
             Self::Lookup(_) => "Looks up what is known about a query.",
+            Self::Say(_) => "Tells how to go on.",
         }
     }
 
-    /// Returns the JSON Schema of the parameters: an object that takes no others.
+    /// Returns the JSON Schema of the parameters. Only a saying may take others than it names.
     pub fn parameters(&self) -> Value {
         // No maxLength or maxItems: grammars for constrained decoding blow up on them.
         let (properties, required) = match self {
@@ -150,6 +164,7 @@ impl Builtin {
                 json!({"query": {"type": "string", "description": "What to look up."}}),
                 json!(["query"]),
             ),
+            Self::Say(saying) => return saying.parameters.clone(),
         };
         json!({
             "type": "object",
@@ -163,9 +178,12 @@ impl Builtin {
     pub const fn effect(&self) -> EffectClass {
         match self {
             // Asking again is harmless: the question stands in the journal and is shown once.
-            Self::Calculate | Self::Now | Self::Recall | Self::AskUser | Self::Lookup(_) => {
-                EffectClass::Read
-            }
+            Self::Calculate
+            | Self::Now
+            | Self::Recall
+            | Self::AskUser
+            | Self::Lookup(_)
+            | Self::Say(_) => EffectClass::Read,
             Self::Remember | Self::Forget => EffectClass::Idempotent,
         }
     }
@@ -174,7 +192,9 @@ impl Builtin {
     /// that a person takes to answer is not counted.
     pub const fn timeout_ms(&self) -> u64 {
         match self {
-            Self::Calculate | Self::Now | Self::AskUser | Self::Lookup(_) => COMPUTE_TIMEOUT_MS,
+            Self::Calculate | Self::Now | Self::AskUser | Self::Lookup(_) | Self::Say(_) => {
+                COMPUTE_TIMEOUT_MS
+            }
             Self::Remember | Self::Recall | Self::Forget => MEMORY_TIMEOUT_MS,
         }
     }
@@ -189,6 +209,7 @@ impl Builtin {
             Self::Forget => Arc::new(fact::Forget { memory: deps.memory.clone() }),
             Self::AskUser => Arc::new(question::AskUser),
             Self::Lookup(rows) => Arc::new(lookup::Lookup::new(rows)),
+            Self::Say(saying) => Arc::new(say::Say { text: saying.text.clone() }),
         }
     }
 }

@@ -9,6 +9,7 @@ pub mod client;
 pub mod http;
 pub mod memory;
 pub mod model;
+pub mod query;
 pub mod schema;
 pub mod secret;
 mod template;

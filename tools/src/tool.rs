@@ -11,6 +11,7 @@ use crate::builtin::Builtin;
 use crate::http::{HttpSpec, HttpTool};
 use crate::memory::Memory;
 use crate::model::{ModelSpec, ModelTool, Models};
+use crate::query::{Databases, QuerySpec, QueryTool};
 
 /// Something that an agent may call.
 pub trait Tool: Send + Sync {
@@ -56,6 +57,8 @@ pub enum ToolKind {
     Http(HttpSpec),
     /// A question to a model of the team.
     Model(ModelSpec),
+    /// Statements on a database of the team.
+    Query(QuerySpec),
 }
 
 /// What tools need from the node they run on.
@@ -67,6 +70,8 @@ pub struct ToolDeps {
     pub http: reqwest::Client,
     /// The models of the team.
     pub models: Arc<dyn Models>,
+    /// The databases of the team.
+    pub databases: Databases,
 }
 
 impl ToolKind {
@@ -76,6 +81,7 @@ impl ToolKind {
             Self::Builtin(builtin) => builtin.effect(),
             Self::Http(spec) => spec.effect(),
             Self::Model(spec) => spec.effect(),
+            Self::Query(spec) => spec.effect,
         }
     }
 }
@@ -95,6 +101,10 @@ pub fn build_as(kind: &ToolKind, effect: EffectClass, deps: &ToolDeps) -> Arc<dy
         }
         ToolKind::Model(spec) => {
             Arc::new(ModelTool::new(spec.clone(), deps.models.clone()).with_effect(effect))
+        }
+        ToolKind::Query(spec) => {
+            let spec = QuerySpec { effect, ..spec.clone() };
+            Arc::new(QueryTool::new(spec, &deps.databases))
         }
     }
 }

@@ -8,7 +8,7 @@ use tools::model::{ModelOutput, ModelSpec};
 use wire::{Name, ToolSpec};
 
 use super::Compiler;
-use super::tools::{BUILTIN, BUILTIN_FIELDS, HTTP, HTTP_FIELDS, concurrency, offer};
+use super::tools::{concurrency, offer};
 use crate::bound::{MODEL_TIMEOUT_MS, TOOL_REPLY_TOKENS_MAX};
 use crate::raw::{RawOutput, RawTool};
 use crate::team::{Model, TeamTool};
@@ -22,8 +22,6 @@ impl Compiler<'_> {
     ) -> Option<TeamTool> {
         let path = ["tools", name.as_str()];
         let [table, own] = path;
-        self.foreign_fields(&path, BUILTIN_FIELDS, BUILTIN);
-        self.foreign_fields(&path, HTTP_FIELDS, HTTP);
         let what = "what the tool does, for models";
         let description = self.needed(&path, "description", raw.description, what);
         let model = self.needed(&path, "model", raw.model, "the model of the team that is asked");

@@ -6,7 +6,7 @@ use serde_json::Value;
 use wire::Name;
 use wire::plan::Dialect;
 
-use super::Compiler;
+use super::{Compiler, owners_text};
 use crate::bound::{
     MODEL_CONCURRENCY, MODEL_IDLE_TIMEOUT_MS, MODEL_QUEUE_MAX, MODEL_RETRIES_MAX, MODEL_TIMEOUT_MS,
     SCRIPT_BYTES_MAX,
@@ -107,7 +107,7 @@ impl Compiler<'_> {
         };
         let kind = raw.provider;
         for (field, owners) in OWNERS.iter().filter(|(_, owners)| !owners.contains(&kind)) {
-            self.foreign_fields(&path, &[field], &owners_text(owners));
+            self.foreign_fields(&path, &[field], &providers_text(owners));
         }
         let concurrency = small(raw.concurrency, MODEL_CONCURRENCY);
         let queue_max = small(raw.queue_max, MODEL_QUEUE_MAX);
@@ -217,7 +217,7 @@ impl Compiler<'_> {
         if kind != LlamaCpp && raw.temperature.is_some_and(|temperature| temperature < 0.0) {
             self.fault(
                 &[table, name, "temperature"],
-                format!("`temperature` below 0 goes with {} only", owners_text(&[LlamaCpp])),
+                format!("`temperature` below 0 goes with {} only", providers_text(&[LlamaCpp])),
                 "write 0 for the likeliest reply",
             );
         }
@@ -288,22 +288,9 @@ impl Compiler<'_> {
             }
         }
     }
-
-    /// Reports the fields that belong to another form of the table.
-    pub(super) fn foreign_fields(&mut self, path: &[&str; 2], fields: &[&str], owner: &str) {
-        let [table, name] = *path;
-        for field in fields.iter().filter(|field| self.document.has(&[table, name, field])) {
-            self.fault_at_key(
-                &[table, name, field],
-                format!("`{field}` goes with {owner} only"),
-                format!("remove `{field}`, or change `{table}.{name}` to {owner}"),
-            );
-        }
-    }
 }
 
 /// Tells with which providers a field goes.
-fn owners_text(owners: &[RawProvider]) -> String {
-    let words: Vec<String> = owners.iter().map(|owner| format!("\"{}\"", owner.word())).collect();
-    format!("`provider = {}`", words.join(" | "))
+fn providers_text(owners: &[RawProvider]) -> String {
+    owners_text("provider", owners.iter().map(|owner| owner.word()))
 }

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 use tools::ToolKind;
-use tools::builtin::{Builtin, LookupRow};
+use tools::builtin::{Builtin, LookupRow, Saying};
 use tools::http::{BodyTemplate, HeaderSource, HttpSpec};
 use wire::plan::{Offer, Target};
 use wire::{EffectClass, Name, ToolSpec};
 
 use super::agents::asked;
-use super::{ANSWER, Compiler};
+use super::databases::Databases;
+use super::{ANSWER, Compiler, owners_text};
 use crate::bound::{RESPONSE_BYTES_MAX, TOOL_CONCURRENCY, TOOL_TIMEOUT_MS};
 use crate::parameters;
 use crate::raw::{RawBody, RawBodyForm, RawBodyWord, RawHeader, RawKind, RawTool};
@@ -18,36 +19,67 @@ use crate::suggest::nearest;
 use crate::team::{Model, TeamTool};
 use tools::schema::check_parameters;
 
-/// Fields that only a tool of the kind `builtin` has.
-pub(super) const BUILTIN_FIELDS: &[&str] = &["builtin", "rows"];
+/// Fields that not every kind of tool has, and the kinds that have them.
+const OWNERS: &[(&str, &[RawKind])] = &[
+    ("builtin", &[RawKind::Builtin]),
+    ("rows", &[RawKind::Builtin]),
+    ("text", &[RawKind::Builtin]),
+    ("method", &[RawKind::Http]),
+    ("url", &[RawKind::Http]),
+    ("query", &[RawKind::Http]),
+    ("headers", &[RawKind::Http]),
+    ("body", &[RawKind::Http]),
+    ("response_bytes_max", &[RawKind::Http, RawKind::Query]),
+    ("model", &[RawKind::Model]),
+    ("instructions", &[RawKind::Model]),
+    ("prompt", &[RawKind::Model]),
+    ("output", &[RawKind::Model]),
+    ("schema", &[RawKind::Model]),
+    ("reply_tokens_max", &[RawKind::Model]),
+    ("database", &[RawKind::Query]),
+    ("statement", &[RawKind::Query]),
+    ("statements", &[RawKind::Query]),
+    ("result", &[RawKind::Query]),
+    ("rows_max", &[RawKind::Query]),
+    ("effect", &[RawKind::Http, RawKind::Model, RawKind::Query]),
+    ("parameters", &[RawKind::Builtin, RawKind::Http, RawKind::Model, RawKind::Query]),
+];
 
-/// Fields that only a tool of the kind `http` has.
-pub(super) const HTTP_FIELDS: &[&str] =
-    &["method", "url", "query", "headers", "body", "response_bytes_max"];
-
-/// Fields that only a tool of the kind `model` has.
-const MODEL_FIELDS: &[&str] =
-    &["model", "instructions", "prompt", "output", "schema", "reply_tokens_max"];
-
-/// Fields that tools have whose calls the team file describes.
-const DESCRIBED_FIELDS: &[&str] = &["effect", "parameters"];
-
-/// The kinds of tools, as they stand in a team file.
-pub(super) const BUILTIN: &str = "`kind = \"builtin\"`";
-pub(super) const HTTP: &str = "`kind = \"http\"`";
-const MODEL: &str = "`kind = \"model\"`";
+impl RawKind {
+    /// Returns the word by which a team file names it.
+    const fn word(self) -> &'static str {
+        match self {
+            RawKind::Builtin => "builtin",
+            RawKind::Http => "http",
+            RawKind::Model => "model",
+            RawKind::Query => "query",
+        }
+    }
+}
 
 /// The builtin that needs a table of answers.
 const LOOKUP: &str = "lookup";
+
+/// The builtin that needs a text.
+const SAY: &str = "say";
+
+/// Fields that only one builtin has, and that builtin.
+const BUILTIN_OWNERS: &[(&str, &str)] = &[("rows", LOOKUP), ("text", SAY), ("parameters", SAY)];
 
 impl Compiler<'_> {
     pub(super) fn tools(
         &mut self,
         raw: BTreeMap<String, RawTool>,
         models: &BTreeMap<Name, Model>,
+        databases: &Databases,
     ) -> BTreeMap<Name, TeamTool> {
         let named = self.named("tools", raw);
         let tools = named.into_iter().filter_map(|(name, mut raw)| {
+            let path = ["tools", name.as_str()];
+            for (field, owners) in OWNERS.iter().filter(|(_, kinds)| !kinds.contains(&raw.kind)) {
+                let owners = owners_text("kind", owners.iter().map(|owner| owner.word()));
+                self.foreign_fields(&path, &[field], &owners);
+            }
             let actor = raw.actor.take().and_then(|text| {
                 self.reference("models", &text, &["tools", name.as_str(), "actor"])
             });
@@ -56,6 +88,7 @@ impl Compiler<'_> {
                 RawKind::Builtin => self.builtin(&name, raw),
                 RawKind::Http => self.http(&name, raw),
                 RawKind::Model => self.model_tool(&name, raw, models),
+                RawKind::Query => self.query_tool(&name, raw, databases),
             }?;
             tool.offer.actor = actor.and_then(|actor| asked(models, actor));
             tool.offer.aliases = aliases;
@@ -98,27 +131,21 @@ impl Compiler<'_> {
 
     fn builtin(&mut self, name: &Name, raw: RawTool) -> Option<TeamTool> {
         let path = ["tools", name.as_str()];
-        self.foreign_fields(&path, HTTP_FIELDS, HTTP);
-        self.foreign_fields(&path, MODEL_FIELDS, MODEL);
-        self.foreign_fields(&path, DESCRIBED_FIELDS, &format!("{HTTP} or {MODEL}"));
-        let [table, own] = path;
+        let [_, own] = path;
         let word = raw.builtin.as_deref().unwrap_or(own);
-        let builtin = if word == LOOKUP {
-            Builtin::Lookup(self.rows(&path, raw.rows)?)
-        } else {
-            if self.document.has(&[table, own, "rows"]) {
-                let help = "remove `rows`, or write `builtin = \"lookup\"`";
-                self.fault_at_key(
-                    &[table, own, "rows"],
-                    format!("`rows` is not for {word:?}"),
-                    help,
-                );
+        for (field, _) in BUILTIN_OWNERS.iter().filter(|(_, owner)| *owner != word) {
+            self.stray_field(&path, field, word);
+        }
+        let builtin = match word {
+            LOOKUP => Builtin::Lookup(self.rows(&path, raw.rows)?),
+            SAY => Builtin::Say(self.saying(&path, raw.text, raw.parameters)?),
+            word => {
+                let known = Builtin::from_name(word);
+                if known.is_none() {
+                    self.unknown_builtin(&path, word);
+                }
+                known?
             }
-            let Some(builtin) = Builtin::from_name(word) else {
-                self.unknown_builtin(&path, word);
-                return None;
-            };
-            builtin
         };
         let mut tool = builtin_tool(name, builtin);
         if let Some(description) = raw.description {
@@ -129,9 +156,34 @@ impl Compiler<'_> {
         Some(tool)
     }
 
+    /// Reports a field that this builtin does not have.
+    fn stray_field(&mut self, path: &[&str; 2], field: &str, word: &str) {
+        let [table, own] = *path;
+        if self.document.has(&[table, own, field]) {
+            let owner = BUILTIN_OWNERS.iter().find(|(known, _)| *known == field);
+            let owner = owner.map_or(word, |(_, owner)| *owner);
+            self.fault_at_key(
+                &[table, own, field],
+                format!("`{field}` is not for {word:?}"),
+                format!("remove `{field}`, or write `builtin = \"{owner}\"`"),
+            );
+        }
+    }
+
+    fn saying(
+        &mut self,
+        path: &[&str; 2],
+        text: Option<String>,
+        parameters: Option<Map<String, Value>>,
+    ) -> Option<Saying> {
+        let text = self.needed(path, "text", text, "the answer to every call");
+        let parameters = self.object_schema(path, "parameters", &parameters.unwrap_or_default());
+        Some(Saying { text: text?, parameters: parameters? })
+    }
+
     fn unknown_builtin(&mut self, path: &[&str; 2], word: &str) {
         let [table, own] = *path;
-        let known: Vec<&str> = Builtin::NAMES.iter().copied().chain([LOOKUP]).collect();
+        let known: Vec<&str> = Builtin::NAMES.iter().copied().chain([LOOKUP, SAY]).collect();
         let help = match nearest(word, known.iter().copied()) {
             Some(near) => format!("did you mean \"{near}\"?"),
             None => format!("add `builtin`: one of {}", known.join(", ")),
@@ -162,8 +214,6 @@ impl Compiler<'_> {
 
     fn http(&mut self, name: &Name, raw: RawTool) -> Option<TeamTool> {
         let path = ["tools", name.as_str()];
-        self.foreign_fields(&path, BUILTIN_FIELDS, BUILTIN);
-        self.foreign_fields(&path, MODEL_FIELDS, MODEL);
         let what = "what the tool does, for models";
         let description = self.needed(&path, "description", raw.description, what);
         let url = self.needed(&path, "url", raw.url, "the address, such as `https://host/{city}`");

@@ -17,6 +17,12 @@ pub(crate) fn files(path: &Path) -> io::Result<String> {
         "teams/bad.jsonl" => {
             Ok("{\"content\": \"Hello.\"}\n{\"contents\": 1}\n\n{\"when\": \"(\"}\n".to_owned())
         }
+        "teams/films.sql" => Ok("create table film (title text);".to_owned()),
+        "teams/syntax.sql" => Ok("create table a (b);\ncrate table c (d);".to_owned()),
+        "teams/twice.sql" => Ok("create table a (b unique);\ninsert into a values (1);\n\
+                                 insert into a values (1);"
+            .to_owned()),
+        "teams/commit.sql" => Ok("commit;".to_owned()),
         "teams/empty.md" => Ok("\n".to_owned()),
         "teams/long.md" => Ok("x".repeat(config::bound::INSTRUCTIONS_BYTES_MAX + 1)),
         _ => Err(io::Error::new(io::ErrorKind::NotFound, "not there")),

@@ -5,7 +5,11 @@ mod arbitrary;
 #[cfg(test)]
 mod broken;
 #[cfg(test)]
+mod broken_databases;
+#[cfg(test)]
 mod broken_model_tools;
+#[cfg(test)]
+mod databases;
 #[cfg(test)]
 mod meaning;
 #[cfg(test)]

@@ -17,8 +17,10 @@ const QUESTION: &str =
     "Who is Leonardo DiCaprio's current girlfriend and what is her age raised to the 0.24 power?";
 
 fn shipped() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("teams");
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let teams = Path::new(env!("CARGO_MANIFEST_DIR")).join("teams");
+    let folders = [teams.join("seeds"), teams];
+    let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    let files = files.map(|entry| entry.unwrap().path());
     files.filter(|path| path.extension().is_some_and(|ending| ending == "toml")).collect()
 }
 
@@ -84,6 +86,10 @@ fn the_schema_refuses_what_the_reader_refuses() {
         (json!({"tools": {"t": {"kind": "http", "headers": {"A": {"secret": "B"}}}}}), false),
         (json!({"tools": {"t": {"kind": "model", "output": "json", "schema": {}}}}), true),
         (json!({"tools": {"t": {"kind": "model", "output": "yaml"}}}), false),
+        (json!({"tools": {"t": {"kind": "query", "statements": ["select 1"]}}}), true),
+        (json!({"tools": {"t": {"kind": "query", "statements": []}}}), false),
+        (json!({"databases": {"d": {"kind": "sqlite"}}}), true),
+        (json!({"databases": {"d": {"kind": "oracle"}}}), false),
         (json!({"limits": {"steps_max": 1001}}), false),
     ] {
         assert_eq!(validator.is_valid(&written), fine, "{written}");

@@ -10,6 +10,7 @@ use journal::Journal;
 use store::{Change, Store};
 use telemetry::Exporter;
 use tokio::sync::Semaphore;
+use tools::query::Databases;
 use wire::entry::{Body, Entry};
 use wire::{Event, SessionId, Subjects, WireError};
 
@@ -25,6 +26,8 @@ pub(crate) struct TeamContext {
     pub(crate) team: Arc<config::Team>,
     pub(crate) subjects: Subjects,
     pub(crate) bus: Bus,
+    /// The databases of the team's tools.
+    pub(crate) databases: Databases,
     pub(crate) journal: Journal,
     pub(crate) store: Store,
     pub(crate) projector: Projector,

@@ -14,6 +14,8 @@ use telemetry::{EXPORT_TIMEOUT, Exporter};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
+use tools::ToolKind;
+use tools::query::Databases;
 use tracing::{info, warn};
 use wire::{Event, Name, SessionId, Subjects, WireError};
 
@@ -27,6 +29,9 @@ use crate::team::{TeamArgs, TeamMsg, TeamSupervisor};
 
 /// Root runs that a team has in work or waiting at once; about 30 KiB of memory each.
 pub const RUNS_MAX: usize = 10_000;
+
+/// The folder of the databases below a team's directory. Unlike the store they cannot be rebuilt.
+const DATABASES_DIR: &str = "databases";
 
 /// How often a drain looks whether the last run has ended.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
@@ -291,8 +296,10 @@ pub(crate) fn open_team(
         }
         None => None,
     };
+    let databases = open_databases(&team, &options.data)?;
     let context = TeamContext {
         team: Arc::new(team),
+        databases,
         subjects: options.subjects,
         bus,
         projector: Projector::start(store.clone(), journal.clone())?,
@@ -305,6 +312,19 @@ pub(crate) fn open_team(
         service: OnceLock::new(),
     };
     Ok(OpenedTeam { context, lock, unfinished })
+}
+
+/// Opens the databases of a team, and checks that its tools fit them. Blocks on the disk.
+fn open_databases(team: &config::Team, data: &Path) -> Result<Databases, Error> {
+    let prepare = |error| Error::Prepare { what: "databases".to_owned(), error };
+    let dir = team_dir(data, &team.name).join(DATABASES_DIR);
+    let databases = Databases::open(&team.databases, &dir).map_err(prepare)?;
+    for (name, tool) in &team.tools {
+        if let ToolKind::Query(spec) = &tool.kind {
+            databases.check(name, spec).map_err(prepare)?;
+        }
+    }
+    Ok(databases)
 }
 
 /// Returns the directory of a team below a data directory.

@@ -82,7 +82,8 @@ impl Actor for TeamSupervisor {
         let TeamArgs { context, http, unfinished, sessions: told, started } = args;
         let memory = Arc::new(TeamMemory::new(context.clone()));
         let models = Arc::new(TeamModels::new(context.clone()));
-        let deps = ToolDeps { memory, http: http.clone(), models };
+        let databases = context.databases.clone();
+        let deps = ToolDeps { memory, http: http.clone(), models, databases };
         let (sessions, _) = SessionSupervisor::spawn_linked(
             None,
             SessionSupervisor,

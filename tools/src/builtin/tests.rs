@@ -7,9 +7,10 @@ use wire::{
     TraceContext,
 };
 
-use super::{Builtin, LookupRow};
+use super::{Builtin, LookupRow, Saying};
 use crate::memory::InMemory;
 use crate::model::PreparedModels;
+use crate::query::Databases;
 use crate::schema::check_parameters;
 use crate::tool::{ToolContext, ToolDeps, ToolKind, build};
 
@@ -20,18 +21,25 @@ fn deps() -> ToolDeps {
         memory: Arc::new(InMemory::default()),
         http: crate::client::http_client().unwrap(),
         models: Arc::new(PreparedModels::default()),
+        databases: Databases::default(),
     }
 }
 
 fn all() -> Vec<Builtin> {
     let row = LookupRow { words: vec!["graz".to_owned()], answer: "a city".to_owned() };
     let named = Builtin::NAMES.into_iter().map(|name| Builtin::from_name(name).expect(name));
-    named.chain([Builtin::Lookup(vec![row])]).collect()
+    let query = json!({"type": "string", "description": "What was said."});
+    let parameters = json!({"type": "object", "properties": {"query": query},
+        "additionalProperties": false});
+    let saying = Saying { text: "go on".to_owned(), parameters };
+    named.chain([Builtin::Say(saying), Builtin::Lookup(vec![row])]).collect()
 }
 
 /// Makes a call whose key is `key` at second `at`.
 async fn reply(deps: &ToolDeps, name: &str, key: &str, at: u64, arguments: Value) -> ToolReply {
-    let builtin = Builtin::from_name(name).unwrap_or_else(|| all().pop().unwrap());
+    let unnamed =
+        || all().into_iter().rfind(|builtin| matches!(builtin, Builtin::Say(_)) == (name == "say"));
+    let builtin = Builtin::from_name(name).or_else(unnamed).unwrap();
     let team = Name::new("team").unwrap();
     let run = RunId::new("r").unwrap();
     let context = ToolContext {
@@ -80,6 +88,8 @@ async fn calls_without_memory_answer() {
         ("calculate", json!({"expression": "1 / 4"}), json!(0.25)),
         ("lookup", json!({"query": "Where is GRAZ?"}), json!("a city")),
         ("lookup", json!({"query": "Wien"}), json!("nothing found")),
+        ("say", json!({"query": "Hey"}), json!("go on")),
+        ("say", json!({}), json!("go on")),
         (
             "now",
             json!({}),

@@ -9,3 +9,4 @@ mod house;
 mod model_tool;
 mod planner;
 mod run;
+mod seed_movies;

@@ -1,0 +1,210 @@
+//! The databases of a team: as a team file describes them, open, and on trial.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value};
+use wire::{ErrorCode, Name, WireError};
+
+use super::QuerySpec;
+use super::form::Form;
+use super::sqlite::{Sqlite, SqliteSpec, SqliteTrial};
+
+/// A database as a team file describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DatabaseSpec {
+    /// A file of `SQLite`.
+    Sqlite(SqliteSpec),
+}
+
+/// Runs statements for tools.
+pub(crate) trait Database: Send + Sync {
+    /// Runs all statements of a query in one transaction, which stands only if its result could
+    /// be written. Work whose future is dropped is stopped, and undone unless it had just ended.
+    fn run(&self, work: Work) -> BoxFuture<'_, Result<Value, Fault>>;
+}
+
+/// One call of a query.
+pub(crate) struct Work {
+    pub(crate) query: Arc<Query>,
+    /// What the statements name, without the colon; what is absent is NULL.
+    pub(crate) values: Map<String, Value>,
+    /// The arguments, for the text of the result.
+    pub(crate) arguments: Map<String, Value>,
+    /// The time for all of it.
+    pub(crate) remaining: Duration,
+}
+
+/// What is the same in all calls of a tool.
+pub(crate) struct Query {
+    pub(crate) statements: Vec<String>,
+    /// Whether the statements may write.
+    pub(crate) writes: bool,
+    /// The most rows of each result set.
+    pub(crate) rows_max: usize,
+    /// The most bytes of all rows as JSON.
+    pub(crate) bytes_max: usize,
+    pub(crate) form: Form,
+}
+
+/// Why a call has no result. Unless it is [`Fault::Unsure`], nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// A value is none that the database knows.
+    Argument(String),
+    /// A statement failed.
+    Statement(String),
+    /// The result could not be written.
+    Form(String),
+    /// Another process holds the database.
+    Busy,
+    /// All places were taken until the time was over.
+    Full,
+    /// The time was over, and the statements were stopped.
+    Stopped,
+    /// It is not known whether the transaction stands.
+    Unsure(String),
+}
+
+/// What the statements returned.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Results {
+    /// One for each statement.
+    pub(crate) sets: Vec<ResultSet>,
+    /// Rows that were inserted, updated or deleted.
+    pub(crate) changed: u64,
+    /// What was left out.
+    pub(crate) cut: Option<Cut>,
+}
+
+/// What one statement returned.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct ResultSet {
+    /// Whether the statement returns rows at all.
+    pub(crate) has_columns: bool,
+    pub(crate) rows: Vec<Map<String, Value>>,
+}
+
+/// Why rows were left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// A result set has more rows than this.
+    Rows(usize),
+    /// The rows together have more bytes than this.
+    Bytes(usize),
+}
+
+impl Cut {
+    /// Tells a model what it does not see.
+    pub(crate) fn to_text(self) -> String {
+        match self {
+            Self::Rows(rows) => format!("cut after {rows} rows; there are more, ask for less"),
+            Self::Bytes(bytes) => {
+                format!("cut after {bytes} bytes; there are more rows, ask for less")
+            }
+        }
+    }
+}
+
+/// A database against which statements are compiled and not run.
+pub trait Trial {
+    /// Compiles one statement; the error says what is wrong, and where in it.
+    fn describe(&self, statement: &str) -> Result<Described, String>;
+
+    /// Tells whether the database takes no writes at all.
+    fn is_read_only(&self) -> bool;
+}
+
+/// What a statement is, as its database sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Described {
+    /// The parameters as they are written; one without a name is empty.
+    pub parameters: Vec<String>,
+    /// The columns that it returns.
+    pub columns: Vec<String>,
+    /// Whether it changes nothing.
+    pub is_read: bool,
+}
+
+/// Why a database cannot be put on trial.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TrialFault {
+    /// The script that fills it is wrong.
+    #[error("{message}")]
+    Script {
+        /// The byte of the script, if it is known.
+        offset: Option<usize>,
+        /// What is wrong.
+        message: String,
+    },
+    /// The file cannot be read.
+    #[error("{message}")]
+    File {
+        /// What is wrong.
+        message: String,
+    },
+}
+
+impl DatabaseSpec {
+    /// Makes the database as it is before its first call, to compile statements against: in
+    /// memory by its script, or the file itself if it is there and has no script. Writes nothing.
+    pub fn trial(&self) -> Result<Box<dyn Trial>, TrialFault> {
+        match self {
+            Self::Sqlite(spec) => Ok(Box::new(SqliteTrial::new(spec)?)),
+        }
+    }
+}
+
+/// The open databases of a team, by name.
+#[derive(Clone, Default)]
+pub struct Databases {
+    open: BTreeMap<Name, Arc<Sqlite>>,
+}
+
+impl Databases {
+    /// Opens the databases of a team, those of relative paths below `dir`, and runs the scripts
+    /// of those that are made. Blocks on the disk.
+    pub fn open(specs: &BTreeMap<Name, DatabaseSpec>, dir: &Path) -> Result<Self, WireError> {
+        let mut open = BTreeMap::new();
+        for (name, spec) in specs {
+            let opened = match spec {
+                DatabaseSpec::Sqlite(spec) => Sqlite::open(spec, dir),
+            };
+            let opened = opened.map_err(|fault| {
+                WireError::new(ErrorCode::StorageFailed, format!("open database {name}: {fault}"))
+            })?;
+            open.insert(name.clone(), Arc::new(opened));
+        }
+        Ok(Self { open })
+    }
+
+    /// Checks that the statements of a tool still fit a database, which may be older than the team
+    /// file. Blocks on the disk.
+    pub fn check(&self, tool: &Name, spec: &QuerySpec) -> Result<(), WireError> {
+        let failed = |code, fault: &str| {
+            let database = &spec.database;
+            WireError::new(code, format!("tool {tool}: database {database}: {fault}"))
+        };
+        let Some(database) = self.open.get(&spec.database) else {
+            return Err(failed(ErrorCode::ConfigInvalid, "it is not there"));
+        };
+        let trial = database.trial().map_err(|fault| failed(ErrorCode::StorageFailed, &fault))?;
+        match spec.check(&trial).first() {
+            None => Ok(()),
+            Some(fault) => {
+                let advice = "the file was made by an earlier script or by other means; bring it \
+                              up to the team file, or move it away so that it is made anew";
+                let text = format!("{}; {advice}", fault.message);
+                Err(failed(ErrorCode::ConfigInvalid, &text))
+            }
+        }
+    }
+
+    pub(crate) fn find(&self, name: &Name) -> Option<Arc<dyn Database>> {
+        let found = self.open.get(name)?;
+        Some(found.clone())
+    }
+}

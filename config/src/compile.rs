@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use ::tools::SecretRef;
 use wire::{ErrorCode, Name};
 
+use crate::bound::TEAM_WEIGHT;
 use crate::document::Document;
 use crate::raw::RawFile;
 use crate::report::Report;
@@ -16,6 +17,7 @@ use crate::team::Team;
 
 mod agents;
 mod circle;
+mod fallback;
 mod model_tools;
 mod models;
 mod tools;
@@ -39,7 +41,7 @@ pub(crate) fn compile(
 ) -> Option<Team> {
     let mut compiler = Compiler { file, document, files, report };
     let name = compiler.team_name(raw.team.name.as_deref());
-    let models = compiler.models(std::mem::take(&mut raw.models));
+    let models = compiler.models(std::mem::take(&mut raw.models), &raw.agents);
     let mut tools = compiler.tools(std::mem::take(&mut raw.tools), &models);
     let agents = compiler.agents(name.as_ref(), &raw, &models, &mut tools);
     let entry = compiler.entry(raw.team.entry.as_deref());
@@ -53,9 +55,14 @@ pub(crate) fn compile(
         entry: entry?,
         agents,
         models,
+        weight: raw.team.weight.unwrap_or_else(weight),
         tools,
         otlp_endpoint: raw.team.otlp_endpoint,
     })
+}
+
+fn weight() -> u32 {
+    u32::try_from(TEAM_WEIGHT.default).unwrap_or(u32::MAX)
 }
 
 /// What all parts of the compilation use.

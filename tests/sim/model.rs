@@ -33,6 +33,7 @@ pub(crate) fn reply(rng: &mut Rng, plan: &Plan, role: ModelRole) -> ModelOutcome
         provider: "sim".to_owned(),
         model: "sim".to_owned(),
         attempts: 1,
+        served_by: None,
     };
     ModelOutcome::Read { reading, turn }
 }

@@ -9,6 +9,7 @@ use wire::{EffectClass, Name, Plan, ToolSpec};
 
 use super::Compiler;
 use super::circle::{Calls, circles};
+use super::fallback::chain_timeout_ms;
 use crate::bound::{self, Bound, INSTRUCTIONS_BYTES_MAX, OFFERS_MAX};
 use crate::raw::{RawAgent, RawFile, RawLimits};
 use crate::team::{Model, TeamTool};
@@ -38,8 +39,7 @@ impl Compiler<'_> {
             let roles = self.roles(name, agent);
             let (Some(team), Some((thinker, actor))) = (team, roles) else { continue };
             let serving = [thinker.as_ref(), Some(&actor)].into_iter().flatten();
-            let timeout_ms =
-                serving.filter_map(|model| models.get(model)).map(|model| model.timeout_ms).max();
+            let timeout_ms = serving.filter_map(|model| chain_timeout_ms(model, models)).max();
             plans.insert(
                 name.clone(),
                 Plan {
@@ -108,7 +108,12 @@ impl Compiler<'_> {
     }
 
     /// Returns the entries of a list with their indices, and reports those that are there twice.
-    fn listed(&mut self, path: &[&str; 2], field: &str, list: &[String]) -> Vec<(String, String)> {
+    pub(super) fn listed(
+        &mut self,
+        path: &[&str; 2],
+        field: &str,
+        list: &[String],
+    ) -> Vec<(String, String)> {
         let [table, name] = *path;
         let mut listed = Vec::new();
         for (index, text) in list.iter().enumerate() {

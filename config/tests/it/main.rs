@@ -7,6 +7,8 @@ mod broken;
 #[cfg(test)]
 mod broken_model_tools;
 #[cfg(test)]
+mod fallback;
+#[cfg(test)]
 mod meaning;
 #[cfg(test)]
 mod readme;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, as tests do")]
 
 mod door;
+mod fallback;
 mod house;
 mod model_tool;
 mod run;

@@ -142,7 +142,10 @@ impl ModelClient {
         failures.add(refused.map(|error| Failed { error, asked: 0, passes_on: true }));
         let mut from = at.checked_sub(1).and_then(|before| self.sources.get(before));
         for source in self.sources.iter().skip(at) {
-            let left = remaining.saturating_sub(began.elapsed());
+            let left = match from {
+                Some(_) => remaining.saturating_sub(began.elapsed()),
+                None => remaining,
+            };
             let _permit = match permit.take().map_or_else(|| source.admit(), Ok) {
                 Ok(permit) => permit,
                 Err(error) => {

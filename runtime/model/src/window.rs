@@ -144,8 +144,8 @@ mod tests {
             assert!(minute.sum::<u64>() <= max, "at {now:?}");
             now += ms(step * 37 % 400);
         }
-        // 500 amounts of 6 in the mean are 100 minutes' worth, and no more than a tenth is lost.
-        assert!(now < SPAN * 110, "{now:?}");
+        // 500 amounts of 6 in the mean are 100 minutes' worth; large ones leave some room unused.
+        assert!(now < SPAN * 120, "{now:?}");
     }
 
     #[test]

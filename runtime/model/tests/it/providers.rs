@@ -154,7 +154,9 @@ fn place(name: &str) -> PathBuf {
 
 fn key() -> SecretRef {
     let file = place("provider-key");
-    std::fs::write(&file, "sk-canary").unwrap();
+    // Once, since other tests read it meanwhile.
+    static WRITTEN: std::sync::Once = std::sync::Once::new();
+    WRITTEN.call_once(|| std::fs::write(&file, "sk-canary").unwrap());
     SecretRef::File(file)
 }
 

@@ -28,7 +28,8 @@ pub const SCRIPT_BYTES_MAX: usize = 4 << 20;
 pub const SCRIPT_REPLIES_MAX: usize = 10_000;
 /// Bytes of the compiled form of a reply's pattern.
 pub const PATTERN_BYTES_MAX: usize = 1 << 20;
-/// Milliseconds that a scripted reply may be delayed: ten minutes, more than any turn may take.
+/// Milliseconds that a scripted reply may be delayed, or a fault last: ten minutes, more than any
+/// turn takes by default.
 pub const SCRIPT_DELAY_MS_MAX: u64 = 600_000;
 /// Agents of a team; each is an endpoint of a NATS service.
 pub const AGENTS_MAX: usize = 256;
@@ -67,6 +68,16 @@ pub const MODEL_TIMEOUT_MS: Bound = bound(120_000, 1, 3_600_000);
 pub const MODEL_IDLE_TIMEOUT_MS: Bound = bound(30_000, 1, 3_600_000);
 /// Times that a failed model request is made again.
 pub const MODEL_RETRIES_MAX: Bound = bound(4, 0, 20);
+/// Requests to one model in a minute; without a limit if absent.
+pub const MODEL_REQUESTS_PER_MINUTE: Bound = bound(0, 1, 1_000_000);
+/// Tokens of one model in a minute; without a limit if absent.
+pub const MODEL_TOKENS_PER_MINUTE: Bound = bound(0, 1, 1_000_000_000);
+/// Requests to one server at once, of all models and teams that use it; without a limit if absent.
+pub const SERVER_CONCURRENCY: Bound = bound(0, 1, 4096);
+/// Models that stand in for one; a run has no time to ask more of them.
+pub const FALLBACKS_MAX: usize = 8;
+/// A team's share of the places at a server, beside that of other teams.
+pub const TEAM_WEIGHT: Bound = bound(1, 1, 100);
 
 /// Texts at which a reply ends; providers take few, and each is looked for in every piece.
 pub const STOPS_MAX: usize = 16;

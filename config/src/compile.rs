@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use ::tools::SecretRef;
 use wire::{ErrorCode, Name};
 
+use crate::bound::TEAM_WEIGHT;
 use crate::document::Document;
 use crate::raw::RawFile;
 use crate::report::Report;
@@ -18,6 +19,7 @@ mod agents;
 mod called;
 mod circle;
 mod databases;
+mod fallback;
 mod grammar;
 mod model_tools;
 mod models;
@@ -43,7 +45,7 @@ pub(crate) fn compile(
 ) -> Option<Team> {
     let mut compiler = Compiler { file, document, files, report };
     let name = compiler.team_name(raw.team.name.as_deref());
-    let models = compiler.models(std::mem::take(&mut raw.models));
+    let models = compiler.models(std::mem::take(&mut raw.models), &raw.agents);
     let databases = compiler.databases(std::mem::take(&mut raw.databases));
     let mut tools = compiler.tools(std::mem::take(&mut raw.tools), &models, &databases);
     let agents = compiler.agents(name.as_ref(), &raw, &models, &mut tools);
@@ -60,9 +62,14 @@ pub(crate) fn compile(
         agents,
         models,
         databases: databases.into_iter().map(|(name, (spec, _))| (name, spec)).collect(),
+        weight: raw.team.weight.unwrap_or_else(weight),
         tools,
         otlp_endpoint: raw.team.otlp_endpoint,
     })
+}
+
+fn weight() -> u32 {
+    u32::try_from(TEAM_WEIGHT.default).unwrap_or(u32::MAX)
 }
 
 /// What all parts of the compilation use.

@@ -53,6 +53,9 @@ pub(crate) struct RawTeam {
     pub(crate) description: Option<String>,
     /// The agent that is asked unless another is named; may be absent if there is only one agent.
     pub(crate) entry: Option<String>,
+    /// The team's share of the places at a server that it shares with other teams of the node.
+    #[schemars(range(min = b::TEAM_WEIGHT.min, max = b::TEAM_WEIGHT.max), extend("default" = b::TEAM_WEIGHT.default))]
+    pub(crate) weight: Option<u32>,
     /// The base address of an OTLP/HTTP receiver of spans, such as `http://127.0.0.1:4318`.
     pub(crate) otlp_endpoint: Option<String>,
 }
@@ -81,6 +84,18 @@ pub(crate) struct RawModel {
     /// Times that a failed request is made again.
     #[schemars(range(min = b::MODEL_RETRIES_MAX.min, max = b::MODEL_RETRIES_MAX.max), extend("default" = b::MODEL_RETRIES_MAX.default))]
     pub(crate) retries_max: Option<u32>,
+    /// Requests in a minute, retries included; without a limit if absent.
+    #[schemars(range(min = b::MODEL_REQUESTS_PER_MINUTE.min, max = b::MODEL_REQUESTS_PER_MINUTE.max))]
+    pub(crate) requests_per_minute: Option<u64>,
+    /// Tokens in a minute, input and output together; without a limit if absent.
+    #[schemars(range(min = b::MODEL_TOKENS_PER_MINUTE.min, max = b::MODEL_TOKENS_PER_MINUTE.max))]
+    pub(crate) tokens_per_minute: Option<u64>,
+    /// The models that are asked in its place, in this order, when its server fails.
+    #[schemars(length(max = b::FALLBACKS_MAX))]
+    pub(crate) fallback: Option<Vec<String>>,
+    /// Requests that may be under way at once at the server, of all models and teams that use it; not for `scripted`.
+    #[schemars(range(min = b::SERVER_CONCURRENCY.min, max = b::SERVER_CONCURRENCY.max))]
+    pub(crate) server_concurrency: Option<u32>,
     /// The file to which replies are added as a script, relative to the team file; not for `scripted`.
     pub(crate) record: Option<String>,
     /// Provider `scripted`: the file of replies, one JSON object a line, relative to the team file.

@@ -75,6 +75,12 @@ pub struct ScriptedFault {
     /// How often it happens to one conversation before the reply comes; absent means always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u32>,
+    /// Milliseconds, from the first request that meets it, after which it happens no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_ms: Option<u64>,
+    /// Milliseconds after which the provider says to come again, as `Retry-After` does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
 }
 
 /// Returns the text that `when` is matched against: the last two messages, an empty line between.
@@ -170,7 +176,20 @@ impl ScriptedReply {
                 "shorten the delay",
             ));
         }
-        let status = self.fault.as_ref().and_then(|fault| fault.status);
+        let fault = self.fault.as_ref();
+        let spans = [
+            ("for_ms", fault.and_then(|fault| fault.for_ms)),
+            ("retry_after_ms", fault.and_then(|fault| fault.retry_after_ms)),
+        ];
+        for (field, span) in spans {
+            if span.is_some_and(|span| span > SCRIPT_DELAY_MS_MAX) {
+                return Err((
+                    format!("the `{field}` of a fault must be from 0 to {SCRIPT_DELAY_MS_MAX}"),
+                    "shorten the time",
+                ));
+            }
+        }
+        let status = fault.and_then(|fault| fault.status);
         if status.is_some_and(|status| !(400..=599).contains(&status)) {
             return Err((
                 "the `status` of a fault must be from 400 to 599".to_owned(),
@@ -207,6 +226,8 @@ mod tests {
             (r#"{"calls":[{"arguments":{}}]}"#, "missing field `name`"),
             (r#"{"delay_ms":600001}"#, "`delay_ms` must be from 0 to 600000"),
             (r#"{"fault":{"status":200}}"#, "must be from 400 to 599"),
+            (r#"{"fault":{"for_ms":600001}}"#, "the `for_ms` of a fault must be from 0 to 600000"),
+            (r#"{"fault":{"retry_after_ms":600001}}"#, "the `retry_after_ms` of a fault must be"),
             (r#"{"content":"a"} x"#, "trailing characters"),
             ("é", "expected value"),
         ] {

@@ -29,6 +29,8 @@ pub struct Team {
     pub models: BTreeMap<Name, Model>,
     /// The databases by name.
     pub databases: BTreeMap<Name, DatabaseSpec>,
+    /// Its share of the places at a server that it shares with other teams of the node.
+    pub weight: u32,
     /// The tools by name.
     pub tools: BTreeMap<Name, TeamTool>,
     /// Where spans are sent, if anywhere: the base address of an OTLP/HTTP receiver.
@@ -65,6 +67,12 @@ pub struct Model {
     pub idle_timeout_ms: u64,
     /// Times that a failed request is made again.
     pub retries_max: u32,
+    /// Requests in a minute, retries included, if there is a limit.
+    pub requests_per_minute: Option<u64>,
+    /// Tokens in a minute, input and output together, if there is a limit.
+    pub tokens_per_minute: Option<u64>,
+    /// The models that are asked in its place, in this order: its own and then theirs, each once.
+    pub fallback: Vec<Name>,
     /// The file to which replies are added as a script.
     pub record: Option<PathBuf>,
 }
@@ -93,6 +101,8 @@ pub struct Server {
     pub model: String,
     /// The key.
     pub api_key: Option<SecretRef>,
+    /// Requests that may be under way there at once, of all models and teams, if there is a limit.
+    pub concurrency: Option<u32>,
     /// Whether replies are streamed.
     pub stream: bool,
     /// Sampling temperature.

@@ -1,10 +1,12 @@
 //! A question, a call of a tool, its result and the answer.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use config::Team;
 use config::team::{Model, Ollama, OpenAi, Provider, Sampling, Server};
-use model::{Conversation, ModelClient};
+use model::{Conversation, Guards, ModelClient, ModelClients, Progress};
 use serde_json::{Map, Value, json};
 use tools::client::http_client;
 use wire::chat::Head;
@@ -31,6 +33,7 @@ fn server(base_url: String, stream: bool) -> Server {
         base_url,
         model: "served".to_owned(),
         api_key: None,
+        concurrency: None,
         stream,
         temperature: Some(0.0),
         stop: Vec::new(),
@@ -70,9 +73,26 @@ fn client(provider: Provider, http: reqwest::Client) -> ModelClient {
         timeout_ms: 30_000,
         idle_timeout_ms: 30_000,
         retries_max: 0,
+        requests_per_minute: None,
+        tokens_per_minute: None,
+        fallback: Vec::new(),
         record: None,
     };
-    ModelClient::new(&model, http).unwrap()
+    let name = model.name.clone();
+    let team = Team {
+        name: name.clone(),
+        description: String::new(),
+        file: "t.toml".into(),
+        entry: name.clone(),
+        agents: BTreeMap::new(),
+        models: BTreeMap::from([(name.clone(), model)]),
+        databases: BTreeMap::new(),
+        weight: 1,
+        tools: BTreeMap::new(),
+        otlp_endpoint: None,
+    };
+    let clients = ModelClients::new(&team, &Guards::default(), &http).unwrap();
+    clients.client(&name).unwrap().clone()
 }
 
 fn head() -> Head {
@@ -92,10 +112,15 @@ async fn turn(client: &ModelClient, messages: &[Message]) -> (ModelReply, String
         messages: messages.iter().cloned().map(Arc::new).collect(),
         max_tokens: Some(100),
         role: ModelRole::Actor,
+        session: None,
     };
     let mut shown = String::new();
-    let mut on_delta = |piece: &str| shown.push_str(piece);
-    let reply = client.turn(&conversation, Duration::from_mins(1), &mut on_delta).await.unwrap();
+    let mut on_progress = |progress: Progress<'_>| match progress {
+        Progress::Piece(piece) => shown.push_str(piece),
+        Progress::Switched { error, .. } => panic!("{error}"),
+    };
+    let (admission, minute) = (client.admit().unwrap(), Duration::from_mins(1));
+    let reply = client.turn(admission, &conversation, minute, &mut on_progress).await.unwrap();
     (reply, shown)
 }
 

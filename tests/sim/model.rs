@@ -48,6 +48,7 @@ pub(crate) fn reply(
         provider: "sim".to_owned(),
         model: "sim".to_owned(),
         attempts: 1,
+        served_by: None,
     };
     ModelOutcome::Read { reading, turn }
 }

@@ -6,7 +6,7 @@ use secrecy::SecretString;
 use wire::{ErrorCode, WireError};
 
 /// Where a secret stands; the team file never holds the secret itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SecretRef {
     /// In an environment variable.
     Env(String),

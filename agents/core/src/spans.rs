@@ -58,6 +58,8 @@ pub mod attribute {
     pub const EFFECT: &str = "callboard.effect";
     /// How often the provider was asked.
     pub const ATTEMPTS: &str = "callboard.attempts";
+    /// The model as the team calls it, if another one was asked.
+    pub const SERVED_BY: &str = "callboard.served_by";
     /// How often the run was taken up again.
     pub const RESUMES: &str = "callboard.resumes";
     /// How it ended.
@@ -150,6 +152,9 @@ pub fn model_span(facts: &RunFacts<'_>, turn: &TurnFacts<'_>) -> SpanRecord {
         set(&mut attributes, attribute::RESPONSE_MODEL, report.model.as_str());
         set(&mut attributes, attribute::FINISH_REASONS, json!([report.finish.as_str()]));
         set(&mut attributes, attribute::ATTEMPTS, report.attempts);
+        if let Some(name) = &report.served_by {
+            set(&mut attributes, attribute::SERVED_BY, name.as_str());
+        }
         set_usage(&mut attributes, report.usage);
     }
     if let Some(code) = turn.feedback {
@@ -303,6 +308,7 @@ mod tests {
             provider: "openai".to_owned(),
             model: "tiny-1".to_owned(),
             attempts: 2,
+            served_by: Some(Name::new("spare").unwrap()),
         };
         let answered = TurnFacts {
             turn: 5,
@@ -335,6 +341,7 @@ mod tests {
             "gen_ai.response.model": "tiny-1",
             "gen_ai.response.finish_reasons": ["length"],
             "callboard.attempts": 2,
+            "callboard.served_by": "spare",
             "gen_ai.usage.input_tokens": 7,
             "gen_ai.usage.output_tokens": 3,
             "callboard.feedback": "truncated_reply",

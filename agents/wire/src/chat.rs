@@ -240,6 +240,9 @@ pub struct ModelReply {
     /// How often the provider was asked, retries included.
     #[serde(default = "one")]
     pub attempts: u32,
+    /// The model of the team that answered, if it stood in for the one that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served_by: Option<Name>,
 }
 
 const fn one() -> u32 {

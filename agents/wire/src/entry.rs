@@ -168,6 +168,9 @@ pub struct TurnReport {
     pub model: String,
     /// How often the provider was asked.
     pub attempts: u32,
+    /// The model of the team that answered, if it stood in for the one that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served_by: Option<Name>,
 }
 
 /// A model's reply as its dialect reads it: what is to be done, not how it was written.
@@ -347,6 +350,7 @@ mod tests {
                         provider: "scripted".into(),
                         model: "m".into(),
                         attempts: 1,
+                        served_by: None,
                     },
                 },
             })),

@@ -67,6 +67,8 @@ codes! {
     ReplyUnusable = "E2004", "model reply unusable";
     /// The provider's answer is not of the form that it promises.
     ModelProtocol = "E2005", "model protocol error";
+    /// The provider fails too often to be asked at present.
+    ModelResting = "E2006", "model left alone";
 
     /// No such tool is offered.
     UnknownTool = "E3001", "unknown tool";

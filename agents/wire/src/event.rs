@@ -13,7 +13,8 @@ use crate::time::Timestamp;
 /// One thing that happened, as published on the session's events subject.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// The position to re-attach after: `<slot>.<n>`; absent on deltas, which are not kept.
+    /// The position to re-attach after: `<slot>.<n>`; absent on deltas and switches of models,
+    /// which are not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// When.
@@ -61,6 +62,20 @@ pub enum EventKind {
         role: ModelRole,
         /// The piece.
         text: String,
+    },
+    /// The server of a model failed, and another model is asked in its place; the pieces so far are
+    /// void. Not kept, like the pieces.
+    ModelSwitched {
+        /// The step, from 1.
+        step: u32,
+        /// The part that the model plays.
+        role: ModelRole,
+        /// The model that is given up, by its name in the team.
+        from: Name,
+        /// The model that is asked, by its name in the team.
+        to: Name,
+        /// Why.
+        error: WireError,
     },
     /// The thinker's thought.
     Thought {

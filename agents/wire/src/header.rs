@@ -18,6 +18,8 @@ pub const REPLY_MODE: &str = "Callboard-Reply";
 pub const REPLY_ACCEPTED: &str = "accepted";
 /// Milliseconds that the caller still waits, counted anew at each hop.
 pub const REMAINING_MS: &str = "Callboard-Remaining-Ms";
+/// The session for which a model is asked, so that the sessions of a team take turns.
+pub const SESSION: &str = "Callboard-Session";
 /// How many agents stand above this run.
 pub const DEPTH: &str = "Callboard-Depth";
 

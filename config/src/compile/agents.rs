@@ -8,6 +8,7 @@ use wire::{Name, Plan};
 
 use super::Compiler;
 use super::circle::{Calls, circles};
+use super::fallback::chain_timeout_ms;
 use crate::bound::{self, Bound, INSTRUCTIONS_BYTES_MAX, OFFERS_MAX};
 use crate::raw::{RawAgent, RawFile, RawLimits};
 use crate::team::{Model, TeamTool};
@@ -46,8 +47,7 @@ impl Compiler<'_> {
             let own = offers.iter().filter(|_| planner.is_some());
             let own = own.filter_map(|offer| offer.actor.as_ref()).chain(&planner);
             let serving = own.map(|own| &own.model).chain(&thinker).chain([&actor]);
-            let timeout_ms =
-                serving.filter_map(|model| models.get(model)).map(|model| model.timeout_ms).max();
+            let timeout_ms = serving.filter_map(|model| chain_timeout_ms(model, models)).max();
             let plan = Plan {
                 team: team.clone(),
                 agent: name.clone(),
@@ -120,7 +120,12 @@ impl Compiler<'_> {
     }
 
     /// Returns the entries of a list with their indices, and reports those that are there twice.
-    fn listed(&mut self, path: &[&str; 2], field: &str, list: &[String]) -> Vec<(String, String)> {
+    pub(super) fn listed(
+        &mut self,
+        path: &[&str; 2],
+        field: &str,
+        list: &[String],
+    ) -> Vec<(String, String)> {
         let [table, name] = *path;
         let mut listed = Vec::new();
         for (index, text) in list.iter().enumerate() {

@@ -8,6 +8,7 @@ use tools::model::{ModelOutput, ModelSpec};
 use wire::{Name, ToolSpec};
 
 use super::Compiler;
+use super::fallback::chain_timeout_ms;
 use super::tools::{concurrency, offer};
 use crate::bound::{MODEL_TIMEOUT_MS, TOOL_REPLY_TOKENS_MAX};
 use crate::raw::{RawOutput, RawTool};
@@ -48,7 +49,7 @@ impl Compiler<'_> {
         }
         let effect = raw.effect.unwrap_or_else(|| spec.effect());
         // The model may have faults of its own, which have been reported.
-        let turn_ms = models.get(&spec.model).map_or(MODEL_TIMEOUT_MS.default, |it| it.timeout_ms);
+        let turn_ms = chain_timeout_ms(&spec.model, models).unwrap_or(MODEL_TIMEOUT_MS.default);
         let spec_of_tool = ToolSpec { name: name.clone(), description: description?, parameters };
         Some(TeamTool {
             offer: offer(spec_of_tool, effect, raw.timeout_ms.unwrap_or(turn_ms)),

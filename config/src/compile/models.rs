@@ -12,7 +12,7 @@ use crate::bound::{
     SCRIPT_BYTES_MAX,
 };
 use crate::raw::RawProvider::{self, Anthropic, LlamaCpp, Ollama, OpenAi, Scripted};
-use crate::raw::{RawModel, RawThink};
+use crate::raw::{RawAgent, RawModel, RawThink};
 use crate::script::Script;
 use crate::team::{self, Constrain, Model, Provider, Sampling, Server, Template};
 
@@ -23,6 +23,7 @@ const SERVED: &[RawProvider] = &[OpenAi, LlamaCpp, Ollama, Anthropic];
 const OWNERS: &[(&str, &[RawProvider])] = &[
     ("script", &[Scripted]),
     ("record", SERVED),
+    ("server_concurrency", SERVED),
     ("base_url", SERVED),
     ("model", SERVED),
     ("api_key_env", SERVED),
@@ -91,13 +92,24 @@ impl RawProvider {
 }
 
 impl Compiler<'_> {
-    pub(super) fn models(&mut self, raw: BTreeMap<String, RawModel>) -> BTreeMap<Name, Model> {
+    pub(super) fn models(
+        &mut self,
+        mut raw: BTreeMap<String, RawModel>,
+        agents: &BTreeMap<String, RawAgent>,
+    ) -> BTreeMap<Name, Model> {
+        let fallbacks = raw.iter_mut().filter_map(|(text, raw)| {
+            let fallbacks = raw.fallback.take()?;
+            Some((text.clone(), fallbacks))
+        });
+        let fallbacks = fallbacks.collect();
         let named = self.named("models", raw);
         let models = named.into_iter().filter_map(|(name, raw)| {
             let model = self.model(&name, raw)?;
             Some((name, model))
         });
-        models.collect()
+        let mut models = models.collect();
+        self.fallbacks(&fallbacks, agents, &mut models);
+        models
     }
 
     fn model(&mut self, name: &Name, raw: RawModel) -> Option<Model> {
@@ -114,6 +126,8 @@ impl Compiler<'_> {
         let retries_max = small(raw.retries_max, MODEL_RETRIES_MAX);
         let timeout_ms = raw.timeout_ms.unwrap_or(MODEL_TIMEOUT_MS.default);
         let idle_timeout_ms = raw.idle_timeout_ms.unwrap_or(MODEL_IDLE_TIMEOUT_MS.default);
+        let (requests_per_minute, tokens_per_minute) =
+            (raw.requests_per_minute, raw.tokens_per_minute);
         let dialect = self.dialect(&path, &raw);
         let record = match raw.record.as_deref() {
             Some(file) if file.trim().is_empty() => {
@@ -132,6 +146,9 @@ impl Compiler<'_> {
             timeout_ms,
             idle_timeout_ms,
             retries_max,
+            requests_per_minute,
+            tokens_per_minute,
+            fallback: Vec::new(),
             record,
         })
     }
@@ -233,6 +250,7 @@ impl Compiler<'_> {
             base_url: base_url?.trim_end_matches('/').to_owned(),
             model: model?,
             api_key,
+            concurrency: raw.server_concurrency,
             stream: raw.stream.unwrap_or(true),
             temperature: raw.temperature,
             stop: raw.stop.take().unwrap_or_default(),

@@ -43,6 +43,8 @@ fn line() -> impl Strategy<Value = String> {
         "script",
         "dialect",
         "concurrency",
+        "fallback",
+        "requests_per_minute",
         "base_url",
         "model",
         "temperature",

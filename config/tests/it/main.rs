@@ -11,6 +11,8 @@ mod broken_model_tools;
 #[cfg(test)]
 mod databases;
 #[cfg(test)]
+mod fallback;
+#[cfg(test)]
 mod meaning;
 #[cfg(test)]
 mod planning;

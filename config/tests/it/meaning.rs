@@ -30,6 +30,9 @@ api_key_file = "keys/big"
 strict = true
 temperature = 1
 timeout_ms = 300_000
+requests_per_minute = 60
+tokens_per_minute = 90_000
+server_concurrency = 5
 extra_body = { seed = 7, nested = { b = 1, a = [true, 0.5] } }
 
 [models.small]
@@ -141,11 +144,14 @@ fn models() {
     assert_eq!((big.concurrency, small.concurrency), (8, 2));
     assert_eq!((big.queue_max, big.retries_max), (256, 4));
     assert_eq!((big.timeout_ms, big.idle_timeout_ms), (300_000, 30_000));
+    assert_eq!((big.requests_per_minute, big.tokens_per_minute), (Some(60), Some(90_000)));
+    assert_eq!((small.requests_per_minute, small.tokens_per_minute), (None, None));
     let Provider::OpenAi(OpenAi { server, strict, merge_adjacent }) = &big.provider else {
         panic!("{big:?}")
     };
     let Server { base_url, api_key, stream, temperature, extra_body, .. } = server;
     assert_eq!(base_url, "https://host/v1");
+    assert_eq!((server.concurrency, team.weight), (Some(5), 1));
     assert_eq!(*api_key, Some(SecretRef::File(PathBuf::from("folder/keys/big"))));
     assert_eq!((*stream, *strict, *temperature), (true, true, Some(1.0)));
     assert!(!merge_adjacent);

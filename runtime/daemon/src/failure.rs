@@ -126,6 +126,7 @@ fn exit_of(code: ErrorCode) -> Exit {
         ErrorCode::DeadlineExceeded
         | ErrorCode::ModelRefused
         | ErrorCode::ModelUnavailable
+        | ErrorCode::ModelResting
         | ErrorCode::PrefixUnknown
         | ErrorCode::ReplyUnusable
         | ErrorCode::ModelProtocol

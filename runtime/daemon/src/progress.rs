@@ -143,6 +143,11 @@ impl Progress {
                 Vec::from_iter(every.then(|| line(Tone::Quiet, what, "", None)))
             }
             EventKind::Delta { .. } => Vec::new(),
+            EventKind::ModelSwitched { from, to, error, .. } => {
+                let lead = format!("asks {to} in place of {from}");
+                run.activity = Some((lead.clone(), event.at));
+                vec![line(Tone::Bad, lead, &error.message, None)]
+            }
             EventKind::Thought { text, .. } => {
                 let time = run.since(event.at);
                 vec![line(Tone::Quiet, "thought".to_owned(), text, time)]

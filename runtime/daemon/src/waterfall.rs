@@ -119,10 +119,13 @@ fn notes(span: &SpanRecord) -> Vec<String> {
     let attempts = count(names::ATTEMPTS)
         .filter(|attempts| *attempts > 1)
         .map(|attempts| format!("the provider was asked {attempts} times"));
+    let served_by = text(agents_core::spans::attribute::SERVED_BY)
+        .map(|name| format!("model {name} stood in for it"));
     let resumes = count(agents_core::spans::attribute::RESUMES)
         .filter(|resumes| *resumes > 0)
         .map(|resumes| format!("taken up again {resumes} times"));
-    span.error.clone().into_iter().chain(feedback).chain(attempts).chain(resumes).collect()
+    let error = span.error.clone().into_iter();
+    error.chain(feedback).chain(attempts).chain(served_by).chain(resumes).collect()
 }
 
 /// Writes the length of the trace above the right end of the bars.

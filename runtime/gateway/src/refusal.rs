@@ -96,6 +96,7 @@ pub(crate) const fn status_of(code: ErrorCode) -> StatusCode {
         | Code::ToolFailed
         | Code::AgentFailed => StatusCode::BAD_GATEWAY,
         Code::Unavailable
+        | Code::ModelResting
         | Code::ToolUnavailable
         | Code::DataInUse
         | Code::NatsUnavailable

@@ -78,6 +78,7 @@ impl Answer {
             provider: provider.to_owned(),
             model: self.model.unwrap_or_else(|| model.to_owned()),
             attempts,
+            served_by: None,
         }
     }
 }

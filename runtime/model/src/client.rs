@@ -1,25 +1,18 @@
-//! One turn with a model: a place, an attempt, and further ones while they make sense.
+//! One turn with a model, or with one that stands in for it.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use config::team::Model;
-use tokio::time::{Instant, sleep, timeout};
+use config::Team;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 use wire::chat::Head;
-use wire::{ErrorCode, Message, ModelReply, ModelRole, Name, WireError};
+use wire::{ErrorCode, Message, ModelReply, ModelRole, Name, SessionId, WireError};
 
-use crate::answer::Answer;
-use crate::error::Error;
-use crate::gate::Gate;
-use crate::provider::Backend;
-use crate::recorder::Recorder;
-use crate::retry::{Class, Tries};
-
-/// When a turn that found the queue full may come again, in milliseconds. Turns take seconds, so
-/// that sooner would most often be in vain.
-const OVERLOADED_RETRY_MS: u64 = 1_000;
+use crate::guard::Guards;
+use crate::source::{Failed, Owner, Source};
 
 /// What a model is asked in one turn.
 #[derive(Clone, Debug)]
@@ -32,176 +25,190 @@ pub struct Conversation {
     pub max_tokens: Option<u64>,
     /// The part that the model plays; it is not sent.
     pub role: ModelRole,
+    /// The session for which it is asked, so that those of a team take turns; it is not sent.
+    pub session: Option<SessionId>,
 }
 
-/// A client of one model of a team.
+/// What happens on the way to a reply.
+#[derive(Clone, Copy, Debug)]
+pub enum Progress<'a> {
+    /// A piece of the text came; it is provisional.
+    Piece(&'a str),
+    /// Another model is asked; all pieces so far are void.
+    Switched {
+        /// The model that is given up.
+        from: &'a Name,
+        /// The model that is asked.
+        to: &'a Name,
+        /// Why.
+        error: &'a WireError,
+    },
+}
+
+/// The clients of all models of a team.
+#[derive(Debug)]
+pub struct ModelClients(BTreeMap<Name, ModelClient>);
+
+/// A client of one model of a team and of those that stand in for it.
+#[derive(Clone)]
 pub struct ModelClient {
-    name: Name,
-    backend: Backend,
-    recorder: Option<Arc<Recorder>>,
-    gate: Gate,
-    concurrency: u32,
-    queue_max: u32,
-    timeout: Duration,
-    retries_max: u32,
+    /// The model, and then its fallbacks.
+    sources: Arc<[Arc<Source>]>,
+}
+
+/// A turn that was let in. Given back when dropped.
+#[derive(Debug)]
+pub struct Admission {
+    /// Which source let it in.
+    at: usize,
+    permit: OwnedSemaphorePermit,
+    /// Why the one before did not.
+    refused: Option<WireError>,
+}
+
+impl ModelClients {
+    /// Makes the clients of a team's models; calls nobody. `guards` are those of the whole node.
+    ///
+    /// Fails with [`ErrorCode::SecretMissing`] if a key cannot be read, with
+    /// [`ErrorCode::ConfigInvalid`] if an address or a pattern of a script is not valid, and
+    /// with [`ErrorCode::FileUnreadable`] if replies cannot be recorded.
+    pub fn new(team: &Team, guards: &Guards, http: &reqwest::Client) -> Result<Self, WireError> {
+        let owner = Owner { team: team.name.clone(), weight: team.weight };
+        let mut sources = BTreeMap::new();
+        for (name, model) in &team.models {
+            let source = Source::new(model, owner.clone(), guards, http.clone())?;
+            sources.insert(name, Arc::new(source));
+        }
+        let clients = team.models.iter().map(|(name, model)| {
+            let chain = std::iter::once(name).chain(&model.fallback);
+            let sources = chain.filter_map(|name| sources.get(name).cloned()).collect();
+            (name.clone(), ModelClient { sources })
+        });
+        Ok(Self(clients.collect()))
+    }
+
+    /// Returns the client of a model.
+    pub fn client(&self, model: &Name) -> Option<&ModelClient> {
+        self.0.get(model)
+    }
 }
 
 impl fmt::Debug for ModelClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ModelClient").field("name", &self.name).finish_non_exhaustive()
+        f.debug_list().entries(self.sources.iter().map(|source| source.name())).finish()
     }
 }
 
 impl ModelClient {
-    /// Makes a client; calls nobody.
+    /// Lets a turn in, to a place of the model or into the queue for them, or else to a model that
+    /// stands in for it. It never waits.
     ///
-    /// Fails with [`ErrorCode::SecretMissing`] if the key cannot be read, with
-    /// [`ErrorCode::ConfigInvalid`] if the address or a pattern of the script is not valid, and
-    /// with [`ErrorCode::FileUnreadable`] if replies cannot be recorded.
-    pub fn new(model: &Model, http: reqwest::Client) -> Result<Self, WireError> {
-        let name = &model.name;
-        let named = |error: WireError| WireError {
-            message: format!("model {name}: {}", error.message),
-            ..error
-        };
-        let backend = Backend::new(model, http).map_err(named)?;
-        let recorder = match &model.record {
-            Some(file) => Some(Recorder::open(file, backend.secrets()).map_err(named)?),
-            None => None,
-        };
-        Ok(Self {
-            name: name.clone(),
-            backend,
-            recorder,
-            gate: Gate::new(model.concurrency, model.queue_max),
-            concurrency: model.concurrency,
-            queue_max: model.queue_max,
-            timeout: Duration::from_millis(model.timeout_ms),
-            retries_max: model.retries_max,
-        })
+    /// Fails with [`ErrorCode::Overloaded`] if all queues are full.
+    pub fn admit(&self) -> Result<Admission, WireError> {
+        let mut refused = None;
+        for (at, source) in self.sources.iter().enumerate() {
+            match source.admit() {
+                Ok(permit) => return Ok(Admission { at, permit, refused }),
+                Err(error) => refused = refused.or(Some(error)),
+            }
+        }
+        Err(refused.unwrap_or_else(no_source))
     }
 
     /// Asks for one reply and waits for the whole of it, `remaining` at most.
     ///
-    /// `on_delta` is given the pieces of the text as they come. They are provisional: an attempt
+    /// `on_progress` is given the pieces of the text as they come. They are provisional: an attempt
     /// that is cut half way is dropped, the next one begins its text anew, and only the returned
-    /// reply counts. An error that the provider itself reports after some text is final. Dropping
-    /// the future cancels the request.
+    /// reply counts. An error that the provider itself reports after some text is not repeated.
+    /// Where a server fails for good, the next model of `fallback` is asked, and the reply names
+    /// it. Dropping the future cancels the request.
     ///
-    /// Fails with [`ErrorCode::Overloaded`] at once if the model's queue is full,
-    /// [`ErrorCode::DeadlineExceeded`] if `remaining` or the model's `timeout_ms` is over,
-    /// [`ErrorCode::ModelRefused`] if asking again would be in vain, and with
+    /// Fails, with what was met last, with [`ErrorCode::DeadlineExceeded`] if `remaining` or a
+    /// model's `timeout_ms` is over, [`ErrorCode::Overloaded`] if the limits of a minute or the
+    /// server itself leave no room in time, [`ErrorCode::ModelResting`] at once if the server fails
+    /// too often, [`ErrorCode::ModelRefused`] if asking again would be in vain, and with
     /// [`ErrorCode::ModelUnavailable`] or [`ErrorCode::ModelProtocol`] if asking again did not help.
     pub async fn turn(
         &self,
+        admission: Admission,
         conversation: &Conversation,
         remaining: Duration,
-        on_delta: &mut (dyn FnMut(&str) + Send),
+        on_progress: &mut (dyn FnMut(Progress<'_>) + Send),
     ) -> Result<ModelReply, WireError> {
-        let limit = remaining.min(self.timeout);
-        let mut last = None;
-        if !limit.is_zero() {
-            let turn = self.attempts(conversation, limit, on_delta, &mut last);
-            if let Ok(result) = timeout(limit, turn).await {
-                return result;
+        let began = Instant::now();
+        let Admission { at, permit, refused } = admission;
+        let mut permit = Some(permit);
+        let mut failures = Failures::default();
+        failures.add(refused.map(|error| Failed { error, asked: 0, passes_on: true }));
+        let mut from = at.checked_sub(1).and_then(|before| self.sources.get(before));
+        for source in self.sources.iter().skip(at) {
+            let left = match from {
+                Some(_) => remaining.saturating_sub(began.elapsed()),
+                None => remaining,
+            };
+            let _permit = match permit.take().map_or_else(|| source.admit(), Ok) {
+                Ok(permit) => permit,
+                Err(error) => {
+                    failures.add(Some(Failed { error, asked: 0, passes_on: true }));
+                    continue;
+                }
+            };
+            if let (Some(from), Some(error)) = (from, failures.last()) {
+                let (from, to) = (from.name(), source.name());
+                tracing::warn!(%from, %to, %error, "model is replaced for this turn");
+                on_progress(Progress::Switched { from, to, error });
             }
-        }
-        let which = if remaining <= self.timeout { "left to the run" } else { "of `timeout_ms`" };
-        let before = last.map(|error| format!("; the last attempt: {error}")).unwrap_or_default();
-        Err(WireError::new(
-            ErrorCode::DeadlineExceeded,
-            format!(
-                "model {}: no reply in the {} ms {which}{before}",
-                self.name,
-                limit.as_millis()
-            ),
-        ))
-    }
-
-    /// Makes attempts until one succeeds or the next would make no sense. The place is kept while
-    /// waiting, so that a provider in trouble is asked less and not more.
-    async fn attempts(
-        &self,
-        conversation: &Conversation,
-        limit: Duration,
-        on_delta: &mut (dyn FnMut(&str) + Send),
-        last: &mut Option<Error>,
-    ) -> Result<ModelReply, WireError> {
-        let begun = Instant::now();
-        let Some(_place) = self.gate.enter().await else {
-            return Err(self.overloaded());
-        };
-        let request = self.backend.write(conversation)?;
-        let mut tries = Tries::new(self.retries_max);
-        loop {
-            let mut shown = false;
-            let mut show = |piece: &str| {
-                shown = true;
-                on_delta(piece);
+            let mut on_piece = |piece: &str| on_progress(Progress::Piece(piece));
+            let failed = match source.turn(conversation, left, &mut on_piece).await {
+                Ok(mut reply) => {
+                    reply.attempts = reply.attempts.saturating_add(failures.asked());
+                    reply.served_by = from.is_some().then(|| source.name().clone());
+                    return Ok(reply);
+                }
+                Err(failed) => failed,
             };
-            let error = match self.backend.attempt(conversation, &request, &mut show).await {
-                Ok(answer) => return Ok(self.reply(answer, conversation, &tries).await),
-                Err(error) => error,
-            };
-            let class = Class::of(&error, shown);
-            let wait = tries
-                .next(class.repeat, error.advice(), random())
-                .filter(|wait| begun.elapsed() + *wait < limit);
-            let Some(wait) = wait else {
-                return Err(self.failed(&error, class, &tries));
-            };
-            tracing::warn!(
-                model = %self.name,
-                role = conversation.role.as_str(),
-                %error,
-                attempt = tries.failed(),
-                wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
-                "model request failed, will retry"
-            );
-            *last = Some(error);
-            sleep(wait).await;
+            let over = !failed.passes_on || began.elapsed() >= remaining;
+            failures.add(Some(failed));
+            if over {
+                break;
+            }
+            from = Some(source);
         }
-    }
-
-    async fn reply(&self, answer: Answer, asked: &Conversation, tries: &Tries) -> ModelReply {
-        let model = self.backend.model().unwrap_or(self.name.as_str());
-        let attempts = tries.failed().saturating_add(1);
-        let reply = answer.into_reply(asked, self.backend.word(), model, attempts);
-        if let Some(recorder) = &self.recorder {
-            recorder.add(asked, &reply).await;
-        }
-        reply
-    }
-
-    fn failed(&self, error: &Error, class: Class, tries: &Tries) -> WireError {
-        let address = self.backend.address();
-        let place = address.map(|address| format!(" at {address}")).unwrap_or_default();
-        let attempts = tries.failed();
-        let times = if attempts == 1 { "once".to_owned() } else { format!("{attempts} times") };
-        WireError {
-            code: class.code,
-            message: format!("model {}{place}, asked {times}: {error}", self.name),
-            retry_after_ms: error
-                .advice()
-                .filter(|_| class.code == ErrorCode::ModelUnavailable)
-                .and_then(|wait| u64::try_from(wait.as_millis()).ok()),
-        }
-    }
-
-    fn overloaded(&self) -> WireError {
-        WireError::new(
-            ErrorCode::Overloaded,
-            format!(
-                "model {}: its {} places are taken and the queue for them (`queue_max` {}) is full",
-                self.name, self.concurrency, self.queue_max
-            ),
-        )
-        .retry_after(OVERLOADED_RETRY_MS)
+        Err(failures.into_error())
     }
 }
 
-/// Returns a number that is random enough to spread retries: the keys of the standard library's
-/// hash maps are seeded by the system.
-fn random() -> u64 {
-    RandomState::new().hash_one(())
+/// What went wrong with the models of one turn, in order.
+#[derive(Default)]
+struct Failures(Vec<Failed>);
+
+impl Failures {
+    fn add(&mut self, failed: Option<Failed>) {
+        self.0.extend(failed);
+    }
+
+    fn last(&self) -> Option<&WireError> {
+        self.0.last().map(|failed| &failed.error)
+    }
+
+    fn asked(&self) -> u32 {
+        self.0.iter().fold(0, |sum, failed| sum.saturating_add(failed.asked))
+    }
+
+    /// Returns one error for all. Its code is that of the last model that was asked: whoever is
+    /// told that nothing was begun asks again, which must not be after requests were made.
+    fn into_error(self) -> WireError {
+        let decisive = self.0.iter().rposition(|failed| failed.asked > 0);
+        let decisive = decisive.or_else(|| self.0.len().checked_sub(1));
+        let Some(Failed { error, .. }) = decisive.and_then(|at| self.0.get(at)) else {
+            return no_source();
+        };
+        let messages: Vec<&str> =
+            self.0.iter().map(|failed| failed.error.message.as_str()).collect();
+        WireError { message: messages.join("; then "), ..error.clone() }
+    }
+}
+
+fn no_source() -> WireError {
+    WireError::new(ErrorCode::Internal, "ask a model: there is none")
 }

@@ -7,6 +7,38 @@ use serde_json::Value;
 /// The most characters kept of a provider's own words.
 const MESSAGE_CHARS_MAX: usize = 500;
 
+/// Words by which providers say that the money is spent, which no waiting cures.
+const SPENT: &[&str] = &[
+    "insufficient_quota",
+    "credit_balance_exhausted",
+    "insufficient_balance",
+    "insufficient_credits",
+    "billing_hard_limit_reached",
+    "billing_not_active",
+    "billing_error",
+    "spend_limit_reached",
+    "spend_limit_exceeded",
+    "usage_limit_reached",
+    "usage_limit_exceeded",
+];
+
+/// Words by which providers refuse a request for good.
+const REFUSED: &[&str] = &[
+    "invalid_request_error",
+    "invalid_request",
+    "invalid_prompt",
+    "authentication_error",
+    "invalid_api_key",
+    "permission_error",
+    "permission_denied",
+    "not_found_error",
+    "model_not_found",
+    "request_too_large",
+    "context_length_exceeded",
+    "exceed_context_size_error",
+    "content_policy_violation",
+];
+
 /// A provider's error object, read from any of the forms in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Complaint {
@@ -64,6 +96,16 @@ impl Complaint {
     /// Returns whether `code` or `type` is one of some words.
     pub(crate) fn is_one_of(&self, words: &[&str]) -> bool {
         [&self.code, &self.kind].into_iter().flatten().any(|word| words.contains(&word.as_str()))
+    }
+
+    /// Returns whether the money is spent.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.is_one_of(SPENT)
+    }
+
+    /// Returns whether the request would be refused again, whenever it came, by what the words say.
+    pub(crate) fn is_final(&self) -> bool {
+        self.is_spent() || self.is_one_of(REFUSED)
     }
 
     /// Blots out a secret, which some providers repeat in what they say.

@@ -3,6 +3,7 @@
 use std::error::Error as _;
 use std::time::Duration;
 
+use crate::breaker::Sign;
 use crate::complaint::Complaint;
 use crate::retry::Advice;
 
@@ -12,6 +13,9 @@ pub(crate) const REPLY_BYTES_MAX: usize = 4 << 20;
 
 /// The most calls in one reply; a reply with more is no honest one.
 pub(crate) const CALLS_MAX: usize = 256;
+
+/// Words by which providers say amid an answer that they want to be asked less.
+const THROTTLED: &[&str] = &["rate_limit_error", "rate_limit_exceeded", "too_many_requests"];
 
 /// Why one attempt at a provider gave no reply.
 #[derive(Debug, thiserror::Error)]
@@ -91,6 +95,29 @@ impl Error {
         Self::Form { fault, beginning: what.chars().take(200).collect() }
     }
 
+    /// Returns what the failure tells of the server, as opposed to the request.
+    pub(crate) fn sign(&self) -> Sign {
+        let of_status = |status: u16| match status {
+            429 => Sign::Throttled,
+            // These refuse what was asked for, now and later.
+            501 | 505 => Sign::Up,
+            408 | 500.. => Sign::Down,
+            _ => Sign::Up,
+        };
+        match self {
+            Self::Status { complaint, .. } | Self::InBand(complaint) if complaint.is_final() => {
+                Sign::Up
+            }
+            Self::Status { status, .. } => of_status(*status),
+            Self::InBand(complaint) if complaint.is_one_of(THROTTLED) => Sign::Throttled,
+            Self::InBand(complaint) => complaint.status.map_or(Sign::Down, of_status),
+            Self::Unreachable { .. } | Self::Idle { .. } | Self::Cut { .. } | Self::Form { .. } => {
+                Sign::Down
+            }
+            Self::TooLarge | Self::ScriptOver { .. } => Sign::Up,
+        }
+    }
+
     /// Returns what the server says about when to come again.
     pub(crate) fn advice(&self) -> Option<Duration> {
         match self {
@@ -117,4 +144,66 @@ fn chain(error: reqwest::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_server_does_wrong_speaks_against_it() {
+        let complaint = |status, word: &str| {
+            let code = (!word.is_empty()).then(|| word.to_owned());
+            Box::new(Complaint { status, code, ..Complaint::default() })
+        };
+        let status = |status, word| Error::Status {
+            status,
+            complaint: complaint(None, word),
+            advice: Advice::default(),
+            request: None,
+        };
+        let in_band = |status, word| Error::InBand(complaint(status, word));
+        let reason = String::new;
+        let cases: [(Sign, Vec<Error>); 3] = [
+            (
+                Sign::Down,
+                vec![
+                    status(408, ""),
+                    status(500, ""),
+                    status(503, ""),
+                    status(529, "overloaded_error"),
+                    in_band(None, "overloaded_error"),
+                    in_band(Some(500), ""),
+                    Error::Unreachable { reason: reason() },
+                    Error::Idle { limit: Duration::ZERO },
+                    Error::Cut { reason: reason() },
+                    Error::form("no JSON", ""),
+                ],
+            ),
+            (
+                Sign::Throttled,
+                vec![status(429, ""), in_band(Some(429), ""), in_band(None, "rate_limit_error")],
+            ),
+            (
+                Sign::Up,
+                vec![
+                    status(400, ""),
+                    status(401, ""),
+                    status(404, ""),
+                    status(409, ""),
+                    status(413, ""),
+                    status(302, ""),
+                    status(501, ""),
+                    status(429, "insufficient_quota"),
+                    in_band(None, "context_length_exceeded"),
+                    Error::TooLarge,
+                ],
+            ),
+        ];
+        for (sign, errors) in cases {
+            for error in errors {
+                assert_eq!(error.sign(), sign, "{error:?}");
+            }
+        }
+    }
 }

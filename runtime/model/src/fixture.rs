@@ -18,6 +18,7 @@ pub(crate) fn server(stream: bool) -> Server {
         base_url: "http://localhost".to_owned(),
         model: "m".to_owned(),
         api_key: None,
+        concurrency: None,
         stream,
         temperature: None,
         stop: Vec::new(),
@@ -35,6 +36,7 @@ pub(crate) fn conversation(
         messages: messages.into_iter().map(Arc::new).collect(),
         max_tokens,
         role: ModelRole::Actor,
+        session: None,
     }
 }
 

@@ -77,6 +77,22 @@ pub(crate) struct Served {
     model: String,
 }
 
+/// A request that is written, the same for all attempts of a turn.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Written {
+    bytes: Bytes,
+    wrapped: bool,
+    /// Bytes, also where nothing is sent.
+    len: u64,
+}
+
+impl Written {
+    /// Returns how long it is, in bytes.
+    pub(crate) const fn len(&self) -> u64 {
+        self.len
+    }
+}
+
 /// Who answers for a provider, without a connection.
 pub(crate) enum Asked<'m> {
     /// A server, and the protocol that it speaks.
@@ -105,13 +121,6 @@ impl<'m> Asked<'m> {
         };
         Self::Server(server, protocol)
     }
-}
-
-/// A request that is written, the same for all attempts of a turn.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Written {
-    bytes: Bytes,
-    wrapped: bool,
 }
 
 impl Backend {
@@ -160,13 +169,17 @@ impl Backend {
 
     /// Writes the request of a turn.
     pub(crate) fn write(&self, conversation: &Conversation) -> Result<Written, WireError> {
-        let Self::Served(served) = self else { return Ok(Written::default()) };
+        let length = |bytes: usize| u64::try_from(bytes).unwrap_or(u64::MAX);
+        let Self::Served(served) = self else {
+            let bytes = conversation.messages.iter().map(|message| message.content().len());
+            return Ok(Written { len: length(bytes.sum()), ..Written::default() });
+        };
         let refused = |why: String| {
             WireError::new(ErrorCode::ModelRefused, format!("write a model request: {why}"))
         };
         let body = served.protocol.body(conversation).map_err(refused)?;
         let bytes = serde_json::to_vec(&body.fields).map_err(|error| refused(error.to_string()))?;
-        Ok(Written { bytes: bytes.into(), wrapped: body.wrapped })
+        Ok(Written { len: length(bytes.len()), bytes: bytes.into(), wrapped: body.wrapped })
     }
 
     /// Makes one attempt at a turn.

@@ -23,38 +23,6 @@ const ADVICE_MAX: Duration = Duration::from_mins(1);
 /// Repetitions after answers that were begun and not usable: the provider may bill each of them.
 const SPOILT_RETRIES_MAX: u32 = 2;
 
-/// Words by which providers say that the money is spent, which no waiting cures.
-const SPENT: &[&str] = &[
-    "insufficient_quota",
-    "credit_balance_exhausted",
-    "insufficient_balance",
-    "insufficient_credits",
-    "billing_hard_limit_reached",
-    "billing_not_active",
-    "billing_error",
-    "spend_limit_reached",
-    "spend_limit_exceeded",
-    "usage_limit_reached",
-    "usage_limit_exceeded",
-];
-
-/// Words by which providers refuse a request for good.
-const REFUSED: &[&str] = &[
-    "invalid_request_error",
-    "invalid_request",
-    "invalid_prompt",
-    "authentication_error",
-    "invalid_api_key",
-    "permission_error",
-    "permission_denied",
-    "not_found_error",
-    "model_not_found",
-    "request_too_large",
-    "context_length_exceeded",
-    "exceed_context_size_error",
-    "content_policy_violation",
-];
-
 /// Says what a failure is and how often it is worth another attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Class {
@@ -100,7 +68,7 @@ impl Class {
 
     fn of_status(status: u16, complaint: &Complaint, should_retry: Option<bool>) -> Self {
         let class = match status {
-            429 if complaint.is_one_of(SPENT) => Self::new(ErrorCode::ModelRefused, Repeat::Never),
+            429 if complaint.is_spent() => Self::new(ErrorCode::ModelRefused, Repeat::Never),
             501 | 505 => Self::new(ErrorCode::ModelRefused, Repeat::Never),
             408 | 409 | 429 | 500.. => Self::new(ErrorCode::ModelUnavailable, Repeat::Full),
             _ => Self::new(ErrorCode::ModelRefused, Repeat::Never),
@@ -114,9 +82,7 @@ impl Class {
 
     fn of_in_band(complaint: &Complaint, shown: bool) -> Self {
         let class = match complaint.status {
-            _ if complaint.is_one_of(SPENT) || complaint.is_one_of(REFUSED) => {
-                Self::new(ErrorCode::ModelRefused, Repeat::Never)
-            }
+            _ if complaint.is_final() => Self::new(ErrorCode::ModelRefused, Repeat::Never),
             Some(status) => Self::of_status(status, complaint, None),
             None => Self::new(ErrorCode::ModelUnavailable, Repeat::Full),
         };
@@ -172,11 +138,6 @@ impl Tries {
     /// Begins a turn.
     pub(crate) const fn new(retries_max: u32) -> Self {
         Self { retries_max, failed: 0, spoilt: 0 }
-    }
-
-    /// Returns how many attempts failed.
-    pub(crate) const fn failed(&self) -> u32 {
-        self.failed
     }
 
     /// Counts a failure and returns how long to wait for the next attempt, if there is one.
@@ -316,7 +277,7 @@ mod tests {
                 assert_eq!(wait, Some(Duration::from_millis(ms)), "{random}");
             }
             assert_eq!(tries.next(Repeat::Full, None, random), None);
-            assert_eq!(tries.failed(), 7);
+            assert_eq!(tries.failed, 7);
         }
         let mut endless = Tries { retries_max: u32::MAX, failed: 100, spoilt: 0 };
         assert!(endless.next(Repeat::Full, None, u64::MAX) <= Some(Duration::from_secs(8)));
@@ -357,7 +318,7 @@ mod tests {
                     break;
                 }
             }
-            assert_eq!(tries.failed(), attempts, "{retries_max} {failures:?}");
+            assert_eq!(tries.failed, attempts, "{retries_max} {failures:?}");
         }
     }
 }

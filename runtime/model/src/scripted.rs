@@ -1,13 +1,13 @@
 //! Plays a file of replies in place of a provider.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use config::script::{Script, ScriptedCall, ScriptedFault, ScriptedReply, matched_text};
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use wire::{Digest, ErrorCode, FinishReason, Message, ToolCall, Usage, WireError};
 
 use crate::answer::Answer;
@@ -31,10 +31,23 @@ const LAST_CHARS_MAX: usize = 200;
 /// Which reply is played follows from the conversation alone. Only the faults that pass are
 /// counted, in memory: after a restart they happen again.
 pub(crate) struct ScriptedModel {
-    conditional: Vec<(Regex, ScriptedReply)>,
-    plain: Vec<ScriptedReply>,
+    conditional: Vec<(Regex, Line)>,
+    plain: Vec<Line>,
     idle: Duration,
     faults: Mutex<HashMap<Digest, u32>>,
+}
+
+/// One reply of the script.
+struct Line {
+    reply: ScriptedReply,
+    /// When its fault was first met.
+    met: OnceLock<Instant>,
+}
+
+impl Line {
+    fn new(reply: &ScriptedReply) -> Self {
+        Self { reply: reply.clone(), met: OnceLock::new() }
+    }
 }
 
 impl ScriptedModel {
@@ -44,7 +57,7 @@ impl ScriptedModel {
         let mut plain = Vec::new();
         for (number, reply) in (1..).zip(&script.replies) {
             let Some(when) = &reply.when else {
-                plain.push(reply.clone());
+                plain.push(Line::new(reply));
                 continue;
             };
             let pattern =
@@ -54,7 +67,7 @@ impl ScriptedModel {
                         format!("compile `when` of reply {number} of the script: {error}"),
                     )
                 })?;
-            conditional.push((pattern, reply.clone()));
+            conditional.push((pattern, Line::new(reply)));
         }
         Ok(Self { conditional, plain, idle, faults: Mutex::default() })
     }
@@ -65,10 +78,13 @@ impl ScriptedModel {
         conversation: &Conversation,
         on_delta: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Answer, Error> {
-        let reply = self.choose(conversation)?;
+        let line = self.choose(conversation)?;
+        let reply = &line.reply;
         let delay = Duration::from_millis(reply.delay_ms.unwrap_or(0));
         timeout(self.idle, sleep(delay)).await.map_err(|_| Error::Idle { limit: self.idle })?;
-        if let Some(fault) = reply.fault.as_ref().filter(|fault| self.shows(fault, conversation)) {
+        if let Some(fault) =
+            reply.fault.as_ref().filter(|fault| self.shows(fault, line, conversation))
+        {
             return Err(broken(fault));
         }
         for word in reply.content.split_inclusive(char::is_whitespace) {
@@ -87,10 +103,10 @@ impl ScriptedModel {
         })
     }
 
-    fn choose(&self, conversation: &Conversation) -> Result<&ScriptedReply, Error> {
+    fn choose(&self, conversation: &Conversation) -> Result<&Line, Error> {
         let text = matched_text(&conversation.messages);
-        if let Some((_, reply)) = self.conditional.iter().find(|(when, _)| when.is_match(&text)) {
-            return Ok(reply);
+        if let Some((_, line)) = self.conditional.iter().find(|(when, _)| when.is_match(&text)) {
+            return Ok(line);
         }
         let index = conversation
             .messages
@@ -105,7 +121,11 @@ impl ScriptedModel {
     }
 
     /// Decides whether a fault happens, and counts it.
-    fn shows(&self, fault: &ScriptedFault, conversation: &Conversation) -> bool {
+    fn shows(&self, fault: &ScriptedFault, line: &Line, conversation: &Conversation) -> bool {
+        let lasted = line.met.get_or_init(Instant::now).elapsed();
+        if fault.for_ms.is_some_and(|ms| lasted >= Duration::from_millis(ms)) {
+            return false;
+        }
         let Some(times) = fault.times else { return true };
         let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
         if faults.len() >= FAULTS_COUNTED_MAX {
@@ -131,7 +151,10 @@ fn broken(fault: &ScriptedFault) -> Error {
         Some(status) => Error::Status {
             status,
             complaint: Box::new(Complaint::from_body(fault.message.as_bytes())),
-            advice: Advice::default(),
+            advice: Advice {
+                should_retry: None,
+                after: fault.retry_after_ms.map(Duration::from_millis),
+            },
             request: None,
         },
     }

@@ -1,19 +1,21 @@
 //! Serves one model: takes turns from its subject, asks the provider, publishes what is written.
 //!
-//! Both roles are served by this actor; which part the model plays is said by each request.
+//! Both roles are served by this actor; which part the model plays is said by each request. Turns
+//! are let in before they reach its mailbox, which has no bound of its own.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use agents_core::dialect::continued::Veil;
 use bus::Message;
-use model::{Conversation, ModelClient};
+use model::{Admission, Conversation, ModelClient, Progress};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::time::Instant;
 use wire::chat::Observed;
 use wire::event::EventKind;
 use wire::{
-    ErrorCode, Event, Headers, ModelRequest, ModelRole, Name, TraceContext, WireError, header,
+    ErrorCode, Event, Headers, ModelRequest, ModelRole, Name, SessionId, TraceContext, WireError,
+    header,
 };
 
 use crate::clock;
@@ -33,13 +35,14 @@ const DELTA_BYTES: usize = 2048;
 pub(crate) struct ModelActor;
 
 pub(crate) enum ModelMsg {
-    Request(Message),
+    /// A request that was let in; the place in the queue goes with it.
+    Request(Message, Admission),
 }
 
 pub(crate) struct ModelArgs {
     pub(crate) context: Arc<TeamContext>,
     pub(crate) model: Name,
-    pub(crate) client: Arc<ModelClient>,
+    pub(crate) client: ModelClient,
 }
 
 pub(crate) struct ModelState {
@@ -59,8 +62,14 @@ impl Actor for ModelActor {
         args: ModelArgs,
     ) -> Result<ModelState, ActorProcessingErr> {
         let subject = args.context.subjects.model(&args.context.team.name, &args.model);
-        let feed = feed::start(&args.context.bus, &subject, move |message| {
-            myself.cast(ModelMsg::Request(message)).is_ok()
+        let (context, client) = (args.context.clone(), args.client.clone());
+        // Mailboxes have no bound, so that turns are let in before they are put into one.
+        let feed = feed::start(&args.context.bus, &subject, move |message| match client.admit() {
+            Ok(admission) => myself.cast(ModelMsg::Request(message, admission)).is_ok(),
+            Err(error) => {
+                refuse(context.clone(), message, error);
+                true
+            }
         })
         .await?;
         Ok(ModelState { args, held: HeldPrefixes::default(), _feed: feed })
@@ -73,14 +82,14 @@ impl Actor for ModelActor {
         state: &mut ModelState,
     ) -> Result<(), ActorProcessingErr> {
         match msg {
-            ModelMsg::Request(message) => state.on_request(message),
+            ModelMsg::Request(message, admission) => state.on_request(message, admission),
         }
         Ok(())
     }
 }
 
 impl ModelState {
-    fn on_request(&mut self, message: Message) {
+    fn on_request(&mut self, message: Message, admission: Admission) {
         let context = self.args.context.clone();
         let request = match serde_json::from_slice::<ModelRequest>(&message.payload) {
             Ok(request) => request,
@@ -96,7 +105,9 @@ impl ModelState {
             return;
         };
         let client = self.args.client.clone();
-        tokio::spawn(async move { turn(context, client, message, request, conversation).await });
+        tokio::spawn(async move {
+            turn(context, client, message, admission, request, conversation).await;
+        });
     }
 }
 
@@ -106,8 +117,9 @@ fn refuse(context: Arc<TeamContext>, message: Message, error: WireError) {
 
 async fn turn(
     context: Arc<TeamContext>,
-    client: Arc<ModelClient>,
+    client: ModelClient,
     message: Message,
+    admission: Admission,
     request: ModelRequest,
     held: Held,
 ) {
@@ -120,10 +132,15 @@ async fn turn(
         messages: held.messages,
         max_tokens: request.max_tokens,
         role: request.role,
+        session: message.headers.get(header::SESSION).and_then(|text| SessionId::new(text).ok()),
     };
     let trace = message.headers.get(header::TRACEPARENT).and_then(|text| text.parse().ok());
     let mut deltas = Deltas::start(&context, request.role, request.observed, trace);
-    let answer = client.turn(&conversation, remaining, &mut |piece: &str| deltas.push(piece)).await;
+    let mut on_progress = |progress: Progress<'_>| match progress {
+        Progress::Piece(piece) => deltas.push(piece),
+        Progress::Switched { from, to, error } => deltas.switch(from, to, error),
+    };
+    let answer = client.turn(admission, &conversation, remaining, &mut on_progress).await;
     deltas.finish();
     match answer {
         Ok(reply) => feed::answer(&context.bus, &message, Headers::new(), &reply).await,
@@ -173,6 +190,12 @@ impl Deltas {
         }
     }
 
+    fn switch(&mut self, from: &Name, to: &Name, error: &WireError) {
+        self.finish();
+        let (from, to, error) = (from.clone(), to.clone(), error.clone());
+        self.tell(|step, role| EventKind::ModelSwitched { step, role, from, to, error });
+    }
+
     fn finish(&mut self) {
         if let Some(veil) = &mut self.veil {
             self.text.push_str(&veil.finish());
@@ -183,10 +206,13 @@ impl Deltas {
     fn publish(&mut self) {
         let text = std::mem::take(&mut self.text);
         self.since = Instant::now();
-        let Some((observed, trace)) = &self.observed else { return };
-        if text.is_empty() {
-            return;
+        if !text.is_empty() {
+            self.tell(|step, role| EventKind::Delta { step, role, text });
         }
+    }
+
+    fn tell(&self, kind: impl FnOnce(u32, ModelRole) -> EventKind) {
+        let Some((observed, trace)) = &self.observed else { return };
         let event = Event {
             id: None,
             at: clock::now(),
@@ -195,7 +221,7 @@ impl Deltas {
             run: observed.run.clone(),
             agent: observed.agent.clone(),
             depth: observed.depth,
-            kind: EventKind::Delta { step: observed.step, role: self.role, text },
+            kind: kind(observed.step, self.role),
         };
         let context = self.context.clone();
         tokio::spawn(async move { context.tell(&event).await });

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bus::Bus;
 use journal::{DataLock, Holder, Journal};
+use model::Guards;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use store::Store;
 use telemetry::{EXPORT_TIMEOUT, Exporter};
@@ -76,6 +77,7 @@ impl Node {
         let (supervisor, _) = Actor::spawn(None, NodeSupervisor, fault_tx.clone()).await?;
         let http = tools::client::http_client()
             .map_err(|error| Error::Prepare { what: "HTTP client".to_owned(), error })?;
+        let guards = Arc::new(Guards::default());
         let mut node = Self {
             teams: BTreeMap::new(),
             bus: bus.clone(),
@@ -106,6 +108,7 @@ impl Node {
             let args = TeamArgs {
                 context: context.clone(),
                 http: http.clone(),
+                guards: guards.clone(),
                 unfinished: opened.unfinished,
                 sessions: told,
                 started: rfc3339(clock::now()),

@@ -90,6 +90,7 @@ pub(crate) async fn ask_model(context: &TeamContext, turn: Turn) -> ModelOutcome
                 provider: reply.provider,
                 model: reply.model,
                 attempts: reply.attempts,
+                served_by: reply.served_by,
             };
             ModelOutcome::Read { reading, turn: report }
         }
@@ -99,7 +100,9 @@ pub(crate) async fn ask_model(context: &TeamContext, turn: Turn) -> ModelOutcome
 
 async fn ask(context: &TeamContext, turn: &Turn) -> Result<ModelReply, WireError> {
     let subject = context.subjects.model(&context.team.name, &turn.model);
-    let headers = Headers::new().with(header::TRACEPARENT, turn.trace.to_string());
+    let headers = Headers::new()
+        .with(header::TRACEPARENT, turn.trace.to_string())
+        .with(header::SESSION, turn.observed.session.as_str());
     let complete = |request: &ModelRequest| ModelRequest {
         max_tokens: Some(turn.max_tokens),
         observed: Some(turn.observed.clone()),
@@ -255,9 +258,10 @@ pub(crate) async fn request<T: DeserializeOwned>(
             Ok(message) => match decode::<T>(&message) {
                 Ok(answer) => return Ok(answer),
                 Err(error) => match (error.code, error.retry_after_ms) {
-                    (ErrorCode::Overloaded | ErrorCode::Unavailable, wait) => {
-                        (error, wait.map(Duration::from_millis))
-                    }
+                    (
+                        ErrorCode::Overloaded | ErrorCode::Unavailable | ErrorCode::ModelResting,
+                        wait,
+                    ) => (error, wait.map(Duration::from_millis)),
                     (code, _) if is_refusal(code) => return Err(Missed::NotDelivered(error)),
                     // Whoever answers so, or so that it cannot be read, may have done the work.
                     _ => return Err(Missed::Unanswered(error)),

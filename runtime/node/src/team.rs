@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use agents_core::restart::{Faults, RestartPolicy, Verdict};
 use bus::{Endpoint, Service, ServiceInfo};
-use model::ModelClient;
+use model::{Guards, ModelClients};
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::time::Instant;
 use tools::{ToolDeps, build_as};
@@ -51,6 +51,8 @@ impl fmt::Display for Part {
 pub(crate) struct TeamArgs {
     pub(crate) context: Arc<TeamContext>,
     pub(crate) http: reqwest::Client,
+    /// What is known of the servers of models, by all teams of the node.
+    pub(crate) guards: Arc<Guards>,
     /// Sessions that were in work when the node last ended.
     pub(crate) unfinished: Vec<SessionId>,
     /// Where the supervisor of the sessions is told.
@@ -61,7 +63,8 @@ pub(crate) struct TeamArgs {
 
 pub(crate) struct TeamState {
     context: Arc<TeamContext>,
-    http: reqwest::Client,
+    /// Outlive the actors that use them, so that what was learned of a server is kept.
+    clients: ModelClients,
     deps: ToolDeps,
     began: Instant,
     parts: HashMap<ActorId, Part>,
@@ -79,11 +82,13 @@ impl Actor for TeamSupervisor {
         myself: ActorRef<TeamMsg>,
         args: TeamArgs,
     ) -> Result<TeamState, ActorProcessingErr> {
-        let TeamArgs { context, http, unfinished, sessions: told, started } = args;
+        let TeamArgs { context, http, guards, unfinished, sessions: told, started } = args;
         let memory = Arc::new(TeamMemory::new(context.clone()));
         let models = Arc::new(TeamModels::new(context.clone()));
+        let clients = ModelClients::new(&context.team, &guards, &http)
+            .map_err(|error| Error::Prepare { what: "the models".to_owned(), error })?;
         let databases = context.databases.clone();
-        let deps = ToolDeps { memory, http: http.clone(), models, databases };
+        let deps = ToolDeps { memory, http, models, databases };
         let (sessions, _) = SessionSupervisor::spawn_linked(
             None,
             SessionSupervisor,
@@ -96,7 +101,7 @@ impl Actor for TeamSupervisor {
         drop(context.service.set(service));
         let mut state = TeamState {
             context,
-            http,
+            clients,
             deps,
             began: Instant::now(),
             parts: HashMap::new(),
@@ -148,18 +153,11 @@ impl Actor for TeamSupervisor {
 
 impl TeamState {
     async fn start(&mut self, myself: &ActorRef<TeamMsg>, part: Part) -> Result<(), Error> {
-        let what = part.to_string();
-        let prepare = |error| Error::Prepare { what, error };
         let context = self.context.clone();
         let id = match &part {
             Part::Model(name) => {
-                let Some(model) = context.team.models.get(name) else { return Ok(()) };
-                let client = ModelClient::new(model, self.http.clone()).map_err(prepare)?;
-                let args = ModelArgs {
-                    context: context.clone(),
-                    model: name.clone(),
-                    client: Arc::new(client),
-                };
+                let Some(client) = self.clients.client(name).cloned() else { return Ok(()) };
+                let args = ModelArgs { context: context.clone(), model: name.clone(), client };
                 let cell = myself.get_cell();
                 ModelActor::spawn_linked(None, ModelActor, args, cell).await?.0.get_id()
             }

@@ -29,6 +29,7 @@ fn reply(content: &str, finish: FinishReason) -> ModelReply {
         provider: "prepared".to_owned(),
         model: "small".to_owned(),
         attempts: 1,
+        served_by: None,
     }
 }
 

@@ -93,6 +93,7 @@ pub(crate) fn reply(finish: FinishReason, content: &str) -> ModelReply {
         provider: "scripted".to_owned(),
         model: "m".to_owned(),
         attempts: 1,
+        served_by: None,
     }
 }
 

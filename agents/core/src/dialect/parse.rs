@@ -105,6 +105,7 @@ pub fn parse(dialect: Dialect, toolbox: &Toolbox, reply: &str) -> Parsed {
         provider: String::new(),
         model: String::new(),
         attempts: 1,
+        served_by: None,
     };
     match by(dialect, toolbox, None, &reply) {
         Reading::Final { text }

@@ -23,6 +23,7 @@ fn reply(content: &str, calls: Vec<wire::ToolCall>) -> ModelReply {
         provider: "openai".to_owned(),
         model: "m".to_owned(),
         attempts: 1,
+        served_by: None,
     }
 }
 

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use config::team::{Model, Provider};
+use model::Progress;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wire::ErrorCode::{self, DeadlineExceeded, ModelProtocol, ModelRefused, ModelUnavailable};
 
 use crate::server::{Seen, Server, Step, answer, chunked, said, stream_head, whole};
-use crate::setup::{assert_failed, client, conversation, model, openai, turn, user};
+use crate::setup::{assert_failed, client, conversation, model, openai, turn, turn_in, user};
 
 const TEXT: &str = r#"{"choices":[{"delta":{"content":"one "}}]}"#;
 const MORE: &str = r#"{"choices":[{"delta":{"content":"two"}}]}"#;
@@ -254,9 +255,8 @@ async fn a_silent_or_slow_server_is_left_in_time() {
             model.retries_max = 1;
         });
         let begun = Instant::now();
-        let result = client(&model)
-            .turn(&conversation(vec![user("hi")]), remaining, &mut |_: &str| ())
-            .await;
+        let conversation = conversation(vec![user("hi")]);
+        let (result, _) = turn_in(&client(&model), &conversation, remaining).await;
         let error = assert_failed(result, code, text);
         assert!(begun.elapsed() < Duration::from_secs(5), "{name}: {:?}", begun.elapsed());
         assert_eq!(server.requests().len(), requests, "{name}");
@@ -285,9 +285,14 @@ async fn a_dropped_turn_closes_its_connection_and_frees_its_place() {
     let client = client(&model);
     let conversation = conversation(vec![user("hi")]);
     let (tx, mut shown) = tokio::sync::mpsc::unbounded_channel();
-    let mut on_delta = move |piece: &str| tx.send(piece.to_owned()).unwrap();
+    let mut on_progress = move |progress: Progress<'_>| match progress {
+        Progress::Piece(piece) => tx.send(piece.to_owned()).unwrap(),
+        Progress::Switched { error, .. } => panic!("{error}"),
+    };
+    let admission = client.admit().unwrap();
+    let minute = Duration::from_mins(1);
     tokio::select! {
-        result = client.turn(&conversation, Duration::from_mins(1), &mut on_delta) => {
+        result = client.turn(admission, &conversation, minute, &mut on_progress) => {
             panic!("{result:?}")
         }
         piece = shown.recv() => assert_eq!(piece.as_deref(), Some("one ")),

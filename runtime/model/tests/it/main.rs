@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod guard;
+#[cfg(test)]
 mod providers;
 #[cfg(test)]
 mod replies;
@@ -12,3 +14,5 @@ mod scripted;
 mod server;
 #[cfg(test)]
 mod setup;
+#[cfg(test)]
+mod storm;

@@ -11,7 +11,7 @@ use tools::SecretRef;
 use wire::{ErrorCode, FinishReason, Usage};
 
 use crate::server::{Server, Step, answer, whole};
-use crate::setup::{assert_failed, client, conversation, http, model, served, turn, user};
+use crate::setup::{assert_failed, client, conversation, model, served, try_clients, turn, user};
 
 /// A provider: how it is made, where it is asked, what it sends whole and streamed.
 struct Case {
@@ -154,7 +154,9 @@ fn place(name: &str) -> PathBuf {
 
 fn key() -> SecretRef {
     let file = place("provider-key");
-    std::fs::write(&file, "sk-canary").unwrap();
+    // Once, since other tests read it meanwhile.
+    static WRITTEN: std::sync::Once = std::sync::Once::new();
+    WRITTEN.call_once(|| std::fs::write(&file, "sk-canary").unwrap());
     SecretRef::File(file)
 }
 
@@ -266,6 +268,6 @@ async fn a_record_of_any_provider_is_played_by_a_script() {
 async fn a_model_that_cannot_record_is_not_made() {
     let mut unwritable = made(&cases()[0], "http://h", false);
     unwritable.record = Some(PathBuf::from("/no/such/folder/file"));
-    let made = model::ModelClient::new(&unwritable, http());
+    let made = try_clients(vec![unwritable]);
     assert_failed(made, ErrorCode::FileUnreadable, "/no/such/folder/file");
 }

@@ -4,14 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use config::team::Provider;
-use model::ModelClient;
 use serde_json::json;
 use tokio::time::Instant;
 use tools::SecretRef;
 use wire::{ErrorCode, FinishReason, Message, ModelReply, ToolCall, Usage};
 
 use crate::server::{Server, Step, answer, chunked, said, stream_head, whole};
-use crate::setup::{assert_failed, client, conversation, http, model, openai, turn, user};
+use crate::setup::{assert_failed, client, conversation, model, openai, try_clients, turn, user};
 
 const TEXT_1: &str = r#"{"model":"gpt-1","choices":[{"delta":{"content":"Hä"}}]}"#;
 const TEXT_2: &str = r#"{"choices":[{"delta":{"content":"llo 😀"}}]}"#;
@@ -27,6 +26,7 @@ fn hello() -> ModelReply {
         provider: "openai".to_owned(),
         model: "gpt-1".to_owned(),
         attempts: 1,
+        served_by: None,
     }
 }
 
@@ -144,7 +144,7 @@ async fn a_client_that_cannot_work_is_not_made() {
     for (base_url, api_key, code, text) in cases {
         let mut options = openai(base_url, false);
         options.server.api_key = api_key;
-        let made = ModelClient::new(&model(Provider::OpenAi(options)), http());
+        let made = try_clients(vec![model(Provider::OpenAi(options))]);
         assert_failed(made, code, text);
     }
 }

@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use config::team::Model;
-use model::ModelClient;
 use serde_json::json;
 use tokio::time::Instant;
 use wire::ErrorCode::{self, DeadlineExceeded, ModelRefused, ModelUnavailable, Overloaded};
 use wire::{FinishReason, Message, ToolCall, Usage};
 
 use crate::setup::{
-    LONG, assert_failed, assistant, client, conversation, http, scripted, turn, user,
+    assert_failed, assistant, client, conversation, scripted, try_clients, turn, turn_in, user,
 };
 
 #[tokio::test]
@@ -184,8 +183,7 @@ async fn a_turn_takes_the_time_it_has_and_no_more() {
         }));
         let begun = Instant::now();
         let remaining = Duration::from_millis(remaining);
-        let result =
-            client.turn(&conversation(vec![user("hi")]), remaining, &mut |_: &str| ()).await;
+        let (result, _) = turn_in(&client, &conversation(vec![user("hi")]), remaining).await;
         assert_eq!(result.err().map(|error| error.code), code, "{delay_ms} {idle} {timeout}");
         let passed = u64::try_from(begun.elapsed().as_millis()).unwrap();
         assert!((after_ms..after_ms + 5).contains(&passed), "{passed} instead of {after_ms}");
@@ -226,7 +224,7 @@ async fn a_pattern_that_does_not_compile_is_refused() {
     {
         let line = json!({"when": when}).to_string();
         let model = scripted(&["{}", &line]);
-        let made = ModelClient::new(&model, http());
+        let made = try_clients(vec![model]);
         assert_failed(made, ErrorCode::ConfigInvalid, text);
     }
 }
@@ -238,5 +236,5 @@ fn a_turn_can_be_spawned() {
     }
     let client = client(&scripted(&["{}"]));
     let conversation = conversation(vec![]);
-    drop(sendable(async move { client.turn(&conversation, LONG, &mut |_: &str| ()).await }));
+    drop(sendable(async move { turn(&client, &conversation).await }));
 }

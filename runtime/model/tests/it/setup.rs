@@ -1,11 +1,13 @@
 //! Teams of one model, and what they are asked.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use config::Team;
 use config::script::Script;
 use config::team::{Model, OpenAi, Provider, Server};
-use model::{Conversation, ModelClient};
+use model::{Conversation, Guards, ModelClient, ModelClients, Progress};
 use serde_json::Map;
 use tools::client::http_client;
 use wire::chat::Head;
@@ -25,6 +27,9 @@ pub(crate) fn model(provider: Provider) -> Model {
         timeout_ms: 60_000,
         idle_timeout_ms: 20_000,
         retries_max: 3,
+        requests_per_minute: None,
+        tokens_per_minute: None,
+        fallback: Vec::new(),
         record: None,
     }
 }
@@ -38,6 +43,7 @@ pub(crate) fn served(base_url: &str, stream: bool) -> Server {
         base_url: base_url.to_owned(),
         model: "gpt".to_owned(),
         api_key: None,
+        concurrency: None,
         stream,
         temperature: None,
         stop: Vec::new(),
@@ -60,8 +66,37 @@ pub(crate) fn http() -> reqwest::Client {
     HTTP.with(Clone::clone)
 }
 
+/// Makes a team of some models, which are all that it has.
+pub(crate) fn team(name: &str, weight: u32, models: Vec<Model>) -> Team {
+    let name = Name::new(name).unwrap();
+    Team {
+        name: name.clone(),
+        description: String::new(),
+        file: "t.toml".into(),
+        entry: name,
+        agents: BTreeMap::new(),
+        models: models.into_iter().map(|model| (model.name.clone(), model)).collect(),
+        weight,
+        tools: BTreeMap::new(),
+        otlp_endpoint: None,
+    }
+}
+
+/// Returns the client of the first of some models, whose fallbacks are the others in their order.
+pub(crate) fn client_of(mut models: Vec<Model>) -> ModelClient {
+    let (first, others) = models.split_first_mut().unwrap();
+    first.fallback = others.iter().map(|model| model.name.clone()).collect();
+    let name = first.name.clone();
+    let clients = try_clients(models).unwrap();
+    clients.client(&name).unwrap().clone()
+}
+
+pub(crate) fn try_clients(models: Vec<Model>) -> Result<ModelClients, WireError> {
+    ModelClients::new(&team("t", 1, models), &Guards::default(), &http())
+}
+
 pub(crate) fn client(model: &Model) -> ModelClient {
-    ModelClient::new(model, http()).unwrap()
+    client_of(vec![model.clone()])
 }
 
 pub(crate) fn conversation(messages: Vec<Message>) -> Conversation {
@@ -70,6 +105,7 @@ pub(crate) fn conversation(messages: Vec<Message>) -> Conversation {
         messages: messages.into_iter().map(Arc::new).collect(),
         max_tokens: None,
         role: ModelRole::Actor,
+        session: None,
     }
 }
 
@@ -86,9 +122,26 @@ pub(crate) async fn turn(
     client: &ModelClient,
     conversation: &Conversation,
 ) -> (Result<ModelReply, WireError>, Vec<String>) {
+    turn_in(client, conversation, LONG).await
+}
+
+/// Makes one turn in a time; a switch to another model is told as `FROM -> TO: CODE`.
+pub(crate) async fn turn_in(
+    client: &ModelClient,
+    conversation: &Conversation,
+    remaining: Duration,
+) -> (Result<ModelReply, WireError>, Vec<String>) {
     let mut shown = Vec::new();
-    let result =
-        client.turn(conversation, LONG, &mut |piece: &str| shown.push(piece.to_owned())).await;
+    let mut on_progress = |progress: Progress<'_>| {
+        shown.push(match progress {
+            Progress::Piece(piece) => piece.to_owned(),
+            Progress::Switched { from, to, error } => format!("{from} -> {to}: {}", error.code),
+        });
+    };
+    let result = match client.admit() {
+        Ok(admission) => client.turn(admission, conversation, remaining, &mut on_progress).await,
+        Err(error) => Err(error),
+    };
     (result, shown)
 }
 

@@ -4,6 +4,7 @@
 
 mod called_agents;
 mod door;
+mod fallback;
 mod going_on;
 mod house;
 mod model_tool;

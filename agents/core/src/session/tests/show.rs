@@ -73,6 +73,7 @@ fn show_event(event: &Event) -> String {
         EventKind::RunStarted => "started".to_owned(),
         EventKind::ModelAsked { model, .. } => format!("asked {model}"),
         EventKind::Delta { text, .. } => format!("delta {text:?}"),
+        EventKind::ModelSwitched { from, to, .. } => format!("switched {from} {to}"),
         EventKind::Thought { text, .. } => format!("thought {text:?}"),
         EventKind::Planned { tool, task, .. } => format!("planned {tool}: {task}"),
         EventKind::FeedbackGiven { feedback, .. } => format!("feedback {}", feedback.code.as_str()),

@@ -134,6 +134,7 @@ fn replied(id: &str, turn: u32, role: ModelRole, tokens: u64, reading: Reading) 
         provider: "scripted".to_owned(),
         model: "m".to_owned(),
         attempts: 1,
+        served_by: None,
     };
     Input::ModelReplied(ModelReplied {
         run: run(id),

@@ -1,0 +1,73 @@
+//! Models that stand in for others: what a team file means, and what is wrong with it.
+
+use std::path::Path;
+
+use wire::Name;
+
+use super::broken::{check, files};
+
+/// Models a to d of the scripted provider, and one agent.
+fn text(fields: [&str; 4], agent: &str) -> String {
+    let models = ["a", "b", "c", "d"].iter().zip(fields).map(|(name, fields)| {
+        format!("[models.{name}]\nprovider = 'scripted'\nscript = 'm.jsonl'\n{fields}\n")
+    });
+    models.collect::<String>() + &format!("[agents.x]\ninstructions = 'Answer.'\n{agent}\n")
+}
+
+#[test]
+fn fallbacks_follow_each_other_and_add_their_time() {
+    let cases = [
+        (["", "", "", ""], "", 120_000),
+        (["fallback = ['b', 'c']", "", "", ""], "b c", 360_000),
+        (["fallback = ['b']", "fallback = ['c']", "fallback = ['d']", ""], "b c d", 480_000),
+        (["fallback = ['b', 'c']", "fallback = ['d']", "fallback = ['d']", ""], "b d c", 480_000),
+        (["fallback = ['b']\ntimeout_ms = 5000", "timeout_ms = 7000", "", ""], "b", 12_000),
+        (["fallback = ['b']", "timeout_ms = 3600000", "", ""], "b", 3_600_000),
+        // What a model is asked by matters where it is asked for calls only.
+        (["fallback = ['b']\ndialect = 'schema'", "dialect = 'native'", "", ""], "b", 240_000),
+        (["fallback = ['b']\ndialect = 'json'", "dialect = 'schema'", "", ""], "b", 240_000),
+    ];
+    for (fields, chain, timeout_ms) in cases {
+        let text = text(fields, "model = 'a'");
+        let team = config::parse(Path::new("teams/t.toml"), &text, &files)
+            .unwrap_or_else(|report| panic!("{}", report.render(false)));
+        let found: Vec<&str> = team.models["a"].fallback.iter().map(Name::as_str).collect();
+        assert_eq!(found.join(" "), chain, "{text}");
+        assert_eq!(team.agents["x"].limits.model_timeout_ms, timeout_ms, "{text}");
+    }
+    let thinks =
+        text(["fallback = ['b']", "dialect = 'json'", "", ""], "thinker = 'a'\nactor = 'c'");
+    assert!(config::parse(Path::new("teams/t.toml"), &thinks, &files).is_ok());
+}
+
+#[test]
+fn what_cannot_stand_in_is_told() {
+    for (fields, line, message, help) in [
+        (["fallback = ['e']", "", "", ""], 4, "there is no model `e`", "known models: a, b, c, d"),
+        (["fallback = ['b', 'b']", "", "", ""], 4, "`b` is twice in `fallback`", "remove one"),
+        (["fallback = ['a']", "", "", ""], 4, "in a circle: a -> a", "remove one of them"),
+        (
+            ["fallback = ['b']", "fallback = ['c']", "fallback = ['a']", ""],
+            12,
+            "models stand in for each other in a circle: a -> b -> c -> a",
+            "from its `fallback`",
+        ),
+        (
+            ["fallback = ['b']", "dialect = 'schema'", "", ""],
+            4,
+            "model `b` of dialect `schema` cannot stand in for `a`, whose agents ask by `native`",
+            "the prompt is made for `a`",
+        ),
+        (
+            ["fallback = ['b', 'c']\ndialect = 'schema'", "", "dialect = 'react'", ""],
+            4,
+            "model `c` of dialect `react` cannot stand in for `a`",
+            "name another model",
+        ),
+        (["fallback = 'b'", "", "", ""], 4, "`models.a.fallback` must be a list", ""),
+        (["server_concurrency = 4", "", "", ""], 4, "`server_concurrency` goes with", "remove"),
+        (["requests_per_minute = 0", "", "", ""], 4, "requests_per_minute", ""),
+    ] {
+        check(&text(fields, "model = 'a'"), line, message, help);
+    }
+}

@@ -134,8 +134,8 @@ fn what_no_grammar_can_hold_is_told_before_any_run() {
     parse(&native).unwrap_or_else(|report| panic!("{report}"));
 
     let tool = "[tools.t]\nkind = 'model'\nmodel = 'g'\ndescription = 'd'\nprompt = 'p'\noutput = 'json'\n\
-        schema = { type = 'object', minProperties = 1 }\n";
-    let message = "tool `t`, its output: make a grammar of the schema: minProperties";
+        schema = { type = 'object', minProperties = 2 }\n";
+    let message = "tool `t`, its output: make a grammar of the schema: minProperties above 1";
     check(&format!("{FINE}{model}{tool}"), 17, message, "json_schema");
     parse(&format!("{}{tool}", model.replace("'grammar'", "'json_schema'")))
         .unwrap_or_else(|report| panic!("{report}"));

@@ -63,7 +63,8 @@ fn prose(word: &str, dialect: Dialect, reply: &ModelReply) -> Option<String> {
     }
     let text = thinking::removed(&reply.content).text;
     let said = text.strip_prefix("Thought:").unwrap_or(&text);
-    (reply.calls.is_empty() && begins(word, said) && !text.contains(['{', '`'])).then_some(text)
+    let may_call = !reply.calls.is_empty() || text.contains('{') || text.contains("```");
+    (begins(word, said) && !may_call).then_some(text)
 }
 
 /// Tells whether a text begins with the word; markup may precede it.

@@ -70,7 +70,11 @@ fn a_text_that_begins_with_the_word_is_not_the_answer() {
         ),
         (Dialect::React, "Final Answer: done (CONTINUE)".into(), over("done")),
         (Dialect::Json, json_answer("CONTINUE x"), going(&json_answer("CONTINUE x"))),
-        (Dialect::Json, "CONTINUE I think about it.".into(), going("CONTINUE I think about it.")),
+        (
+            Dialect::Json,
+            "CONTINUE I think of `search`.".into(),
+            going("CONTINUE I think of `search`."),
+        ),
         (Dialect::Json, "I think about it.".into(), json!({"fault": "malformed_reply"})),
         (Dialect::Schema, schema_answer("**CONTINUE** x"), going(&schema_answer("**CONTINUE** x"))),
         (Dialect::Schema, "CONTINUE {".into(), json!({"fault": "malformed_reply"})),

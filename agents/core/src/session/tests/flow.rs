@@ -337,9 +337,9 @@ fn a_model_that_goes_on_is_asked_in_further_steps() {
             (
                 2,
                 continued("r", 1, "CONTINUE one"),
-                r#"span chat small
+                "span chat small
                    tell 2.0 asked big
-                   ask big as thinker for r, turn 2, step 2, 200 tokens, by 9002"#,
+                   ask big as thinker for r, turn 2, step 2, 200 tokens, by 9002",
             ),
             (
                 2,

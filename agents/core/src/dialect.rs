@@ -19,6 +19,8 @@ pub mod continued;
 mod extract;
 #[cfg(test)]
 pub(crate) mod fixture;
+#[cfg(test)]
+mod foreign;
 mod form;
 #[cfg(test)]
 mod golden;
@@ -38,8 +40,6 @@ mod react;
 #[cfg(test)]
 mod replies;
 mod schema;
-#[cfg(test)]
-mod seeds;
 mod shape;
 mod text;
 mod thinker;

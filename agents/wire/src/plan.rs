@@ -63,7 +63,7 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continue_word: Option<String>,
     /// Whether arguments that are of another type only by their notation are mended.
-    #[serde(default = "yes")]
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub coerce: bool,
     /// The tools and agents that it may call, in the order in which models are told.
     pub tools: Vec<Offer>,
@@ -200,6 +200,11 @@ impl Default for Form {
 /// What plans did before they said it.
 const fn yes() -> bool {
     true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+const fn is_yes(value: &bool) -> bool {
+    *value
 }
 
 impl Plan {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use wire::entry::{Feedback, FeedbackCode, ReadCall};
 use wire::plan::Dialect;
-use wire::{CallKey, Message, ModelRole, Plan};
+use wire::{CallKey, Message, ModelRole};
 
 use super::fixture::plan;
 use super::{Act, Called, Exchange, Prompt, Step, Transcript};
@@ -206,52 +206,6 @@ fn a_schema_actor_without_a_thinker_thinks_in_its_reply() {
     let transcript = Transcript { plan: &plan, history: &[], request: "Who?", steps: &steps };
     let prompt = prompt_of(ModelRole::Actor, &transcript);
     assert_eq!(rendered(&prompt), include_str!("golden/schema_alone.txt"));
-}
-
-/// Every prompt of a run in the order in which they are sent to one role.
-fn prompts(role: ModelRole, plan: &Plan, history: &[Exchange], steps: &[Step]) -> Vec<Prompt> {
-    let mut prompts = Vec::new();
-    for (index, step) in steps.iter().enumerate() {
-        let turns = match role {
-            ModelRole::Thinker => 0..=0,
-            ModelRole::Actor => 0..=step.acts.len(),
-        };
-        for acts in turns {
-            let mut seen = steps[..=index].to_vec();
-            let current = &mut seen[index];
-            current.acts.truncate(acts);
-            if role == ModelRole::Thinker {
-                current.thought = None;
-            }
-            let transcript = Transcript { plan, history, request: REQUEST, steps: &seen };
-            prompts.push(prompt_of(role, &transcript));
-        }
-    }
-    prompts
-}
-
-#[test]
-fn what_is_kept_begins_every_later_prompt() {
-    for dialect in [Dialect::Native, Dialect::Schema, Dialect::Json, Dialect::React] {
-        for thinker in [true, false] {
-            for role in [ModelRole::Thinker, ModelRole::Actor] {
-                let (plan, history, steps) = (plan(dialect, thinker), history(), steps(thinker));
-                let prompts = prompts(role, &plan, &history, &steps);
-                let grown = prompts.windows(2).any(|pair| pair[1].keep > pair[0].keep);
-                assert!(grown, "{dialect:?} {role:?}: nothing new is ever kept");
-                for (index, earlier) in prompts.iter().enumerate() {
-                    for later in &prompts[index..] {
-                        let case = format!("{dialect:?} {role:?} {thinker} prompt {index}");
-                        assert_eq!(earlier.head, later.head, "{case}");
-                        assert!(later.keep >= earlier.keep, "{case}");
-                        assert!(later.keep <= later.messages.len(), "{case}");
-                        let kept: &[Arc<Message>] = &earlier.messages[..earlier.keep];
-                        assert_eq!(kept, &later.messages[..earlier.keep], "{case}");
-                    }
-                }
-            }
-        }
-    }
 }
 
 #[test]

@@ -114,13 +114,14 @@ impl Wording {
             ModelRole::Thinker => &self.thinker,
             ModelRole::Actor => &self.actor,
         };
-        Speaker { texts, facts: &self.facts, faults: Vec::new() }
+        let faults = self.faults.iter().filter(|fault| fault.role == role).cloned().collect();
+        Speaker { texts, facts: &self.facts, faults }
     }
 
     /// Returns what a role is told before everything else.
     pub(super) fn before(&self, role: ModelRole) -> String {
-        let Speaker { texts, .. } = self.of(role);
-        let parts = [texts.system.as_str(), texts.opening.as_str()];
+        let speaker = self.of(role);
+        let parts = [speaker.system(), speaker.opening()];
         let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         parts.join("\n\n")
     }

@@ -5,7 +5,7 @@ use wire::FinishReason::{self, ContentFilter, Length, Other, Stop};
 use super::super::fixture::{outline, planning, reply};
 use super::super::{Called, Exchange, prompt as prompt_of};
 use super::*;
-use crate::validate::{faults, validator};
+use crate::validate::{Catalogue, faults, validator};
 use wire::entry::ReadCall;
 use wire::plan::AskedModel;
 use wire::{ModelRole, ToolCall};

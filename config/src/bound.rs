@@ -19,6 +19,10 @@ const fn bound(default: u64, min: u64, max: u64) -> Bound {
 pub const FILE_BYTES_MAX: usize = 1 << 20;
 /// Bytes of an agent's instructions; all of them are sent in every model turn.
 pub const INSTRUCTIONS_BYTES_MAX: usize = 256 << 10;
+/// Bytes of one template of a text that models read; it is rendered in every model turn.
+pub const PROMPT_BYTES_MAX: usize = 256 << 10;
+/// Bytes of a word of dialect `json`; a model has to write it in every reply.
+pub const FORM_WORD_BYTES_MAX: usize = 64;
 /// Bytes of a script; it is held in memory for as long as the team runs.
 pub const SCRIPT_BYTES_MAX: usize = 4 << 20;
 /// Replies of a script; each reply with a pattern is tried in each turn.

@@ -18,6 +18,7 @@ mod agents;
 mod circle;
 mod model_tools;
 mod models;
+mod prompts;
 mod tools;
 
 /// The name by which an actor model gives its answer; nothing else may be called so.

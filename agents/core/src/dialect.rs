@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use wire::chat::Head;
 use wire::entry::{Feedback, ReadCall};
-use wire::plan::Dialect;
+use wire::plan::{Dialect, Form};
 use wire::{CallKey, Message, ModelReply, ModelRole, Plan, Reading};
 
 use crate::validate::{Catalogue, Toolbox};
@@ -18,12 +18,16 @@ mod calls;
 mod extract;
 #[cfg(test)]
 pub(crate) mod fixture;
+#[cfg(test)]
+mod foreign;
 mod form;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]
 mod hostile;
 mod json;
+#[cfg(test)]
+mod kept;
 mod lenient;
 mod message;
 mod native;
@@ -44,6 +48,8 @@ mod wording;
 mod written;
 
 pub use parse::{Parsed, ParsedCall, TOOLS_MAX, ToolsError, parse, toolbox};
+pub use wording::fact::Fact;
+pub use wording::{TEXT_BYTES_MAX, TextFault, Wording, facts};
 
 /// The name by which models end a run; no tool or agent may be offered under it.
 pub const RESPOND_TO_USER: &str = "respond_to_user";
@@ -124,19 +130,27 @@ pub struct Prompt {
     pub messages: Vec<Arc<Message>>,
     /// How many of `messages` begin every later prompt of this role in this run, byte for byte.
     pub keep: usize,
+    /// The team's texts that failed, so that our own stand in their place.
+    pub faults: Vec<TextFault>,
 }
 
 /// Renders what a role is sent next.
-pub fn prompt(role: ModelRole, transcript: &Transcript<'_>) -> Prompt {
+pub fn prompt(role: ModelRole, catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prompt {
     match role {
-        ModelRole::Thinker => thinker::prompt(transcript),
+        ModelRole::Thinker => thinker::prompt(catalogue, transcript),
         ModelRole::Actor => match transcript.plan.dialect {
-            Dialect::Native => native::prompt(transcript),
-            Dialect::Schema => schema::prompt(transcript),
-            Dialect::Json => json::prompt(transcript),
-            Dialect::React => react::prompt(transcript),
+            Dialect::Native => native::prompt(catalogue, transcript),
+            Dialect::Schema => schema::prompt(catalogue, transcript),
+            Dialect::Json => json::prompt(catalogue, transcript),
+            Dialect::React => react::prompt(catalogue, transcript),
         },
     }
+}
+
+/// Lists what is wrong with the texts that a plan sets itself. Every one is rendered as runs of
+/// all kinds would have it, so that what passes here rarely fails in a run.
+pub fn text_faults(plan: &Arc<Plan>) -> Vec<TextFault> {
+    wording::faults(plan)
 }
 
 /// Reads the reply of a role. Whatever the reply holds, the outcome is a reading.
@@ -154,7 +168,10 @@ fn by(dialect: Dialect, toolbox: &Toolbox, plan: Option<&Plan>, reply: &ModelRep
     match dialect {
         Dialect::Native => native::read(toolbox, reply),
         Dialect::Schema => schema::read(toolbox, plan, reply),
-        Dialect::Json => json::read(toolbox, reply),
+        Dialect::Json => match plan {
+            Some(plan) => json::read(toolbox, &plan.form, reply),
+            None => json::read(toolbox, &Form::default(), reply),
+        },
         Dialect::React => react::read(toolbox, reply),
     }
 }
@@ -178,9 +195,14 @@ pub fn offered(plan: &Plan) -> Value {
             })
             .collect(),
         Dialect::Schema => union::of(plan),
-        Dialect::Json => wording::json_system(&form::FORM, plan).into(),
-        Dialect::React => wording::react_system(plan).into(),
+        Dialect::Json | Dialect::React => before(plan, ModelRole::Actor).into(),
     }
+}
+
+/// Returns what a role is told before everything else: its system text, and the opening that
+/// follows it or stands in its place.
+pub fn before(plan: &Plan, role: ModelRole) -> String {
+    Wording::new(plan).before(role)
 }
 
 impl Transcript<'_> {

@@ -1,10 +1,10 @@
 //! The agents of a team: what they may call, and within which limits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 use tools::builtin::Builtin;
-use wire::plan::{Dialect, Limits, Offer, Target};
+use wire::plan::{Dialect, Form, Limits, Offer, Prompts, Target};
 use wire::{EffectClass, Name, Plan, ToolSpec};
 
 use super::Compiler;
@@ -31,6 +31,8 @@ impl Compiler<'_> {
             .iter()
             .map(|(name, agent)| (name.clone(), agent_offer(name, agent, &raw.limits)))
             .collect();
+        let team_templates = self.templates(&[], &raw.prompts);
+        let mut reported = BTreeSet::new();
         let mut plans = BTreeMap::new();
         for (name, agent) in &named {
             let offers = self.offers(name, agent, tools, &offers);
@@ -40,20 +42,23 @@ impl Compiler<'_> {
             let serving = [thinker.as_ref(), Some(&actor)].into_iter().flatten();
             let timeout_ms =
                 serving.filter_map(|model| models.get(model)).map(|model| model.timeout_ms).max();
-            plans.insert(
-                name.clone(),
-                Plan {
-                    team: team.clone(),
-                    agent: name.clone(),
-                    description: agent.description.clone().unwrap_or_default(),
-                    instructions: instructions.unwrap_or_default(),
-                    thinker,
-                    dialect: models.get(&actor).map_or(Dialect::Native, |model| model.dialect),
-                    actor,
-                    tools: offers,
-                    limits: limits(&agent.limits, &raw.limits, timeout_ms),
-                },
-            );
+            let mut plan = Plan {
+                team: team.clone(),
+                agent: name.clone(),
+                description: agent.description.clone().unwrap_or_default(),
+                instructions: instructions.unwrap_or_default(),
+                thinker,
+                dialect: models.get(&actor).map_or(Dialect::Native, |model| model.dialect),
+                actor,
+                tools: offers,
+                limits: limits(&agent.limits, &raw.limits, timeout_ms),
+                prompts: Prompts::default(),
+                form: Form::default(),
+            };
+            plan.form = self.form(name, &agent.form, &plan);
+            let own = self.templates(&["agents", name.as_str()], &agent.prompts);
+            self.prompts(&mut plan, &team_templates, own, &mut reported);
+            plans.insert(name.clone(), plan);
         }
         plans
     }

@@ -7,6 +7,8 @@ mod broken;
 #[cfg(test)]
 mod broken_model_tools;
 #[cfg(test)]
+mod broken_prompts;
+#[cfg(test)]
 mod meaning;
 #[cfg(test)]
 mod readme;

@@ -1,71 +1,59 @@
 //! Dialect `native`: calls by the provider's own means.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use wire::chat::Head;
 use wire::entry::FeedbackCode;
-use wire::{Message, ModelReply, Reading, ToolCall};
+use wire::{Message, ModelReply, ModelRole, Reading, ToolCall};
 
 use super::calls::{self, Arguments, RESPOND, Written};
+use super::told::{Place, Told, places};
 use super::written::{self, Holds};
-use super::{Act, Called, Prompt, Transcript, shown, thinking, wording};
-use crate::validate::Toolbox;
+use super::{Act, Called, Prompt, Transcript, thinking};
+use crate::validate::{Catalogue, Toolbox};
 
 /// Renders the conversation as it was led: every reply in its place, every call answered.
-pub(super) fn prompt(transcript: &Transcript<'_>) -> Prompt {
-    let plan = transcript.plan;
-    let mut messages = Vec::new();
-    // The system text is the agent's own, byte for byte; the tools describe themselves.
-    if !plan.instructions.is_empty() {
-        messages.push(Message::System { content: plan.instructions.clone() });
-    }
-    messages.extend(transcript.history());
-    messages.push(Message::User { content: transcript.request.to_owned() });
+///
+/// The tools describe themselves, so that the system text is usually the agent's own.
+pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prompt {
+    let mut told = Told::begin(ModelRole::Actor, catalogue, transcript);
+    // A call that waits for its answer is not told, but takes its id.
+    let acts: Vec<&Act> = transcript.steps.iter().flat_map(|step| &step.acts).collect();
+    let is_told = |act: &&Act| match act {
+        Act::Feedback { .. } => true,
+        Act::Calls { .. } => act.settled().is_some(),
+    };
+    let last_told = acts.iter().rposition(is_told);
+    told.request(last_told.is_none());
     let mut ids = Ids::default();
-    for act in transcript.steps.iter().flat_map(|step| &step.acts) {
+    for (index, act) in acts.into_iter().enumerate() {
+        let last = Some(index) == last_told;
         match act {
-            Act::Feedback { raw, feedback } => {
-                if !raw.is_empty() {
-                    messages.push(Message::Assistant { content: shown(raw), calls: Vec::new() });
-                }
-                messages.push(Message::User { content: feedback.to_text() });
-            }
+            Act::Feedback { .. } => told.unusable(act, Place { first: true, last, again: true }),
             Act::Calls { text, calls } => {
                 let ids: Vec<String> = calls.iter().map(|call| ids.next(call)).collect();
                 if act.settled().is_some() {
-                    called(text, calls, ids, &mut messages);
+                    called(text, calls, ids, last, &mut told);
                 }
             }
         }
     }
-    let keep = messages.len();
-    // Only the step in work needs its plan, and a note that is not kept does not pile up.
-    if let Some(thought) = transcript.split().1.and_then(|step| step.thought.as_deref()) {
-        messages.push(Message::User { content: wording::plan(thought) });
-    }
-    Prompt {
-        head: Head {
-            tools: plan.tools.iter().map(|offer| offer.spec.clone()).collect(),
-            ..Head::default()
-        },
-        messages: messages.into_iter().map(Arc::new).collect(),
-        keep,
-    }
+    let tools = transcript.plan.tools.iter().map(|offer| offer.spec.clone()).collect();
+    told.ask(Head { tools, ..Head::default() })
 }
 
-fn called(text: &str, calls: &[Called], ids: Vec<String>, messages: &mut Vec<Message>) {
+fn called(text: &str, calls: &[Called], ids: Vec<String>, last: bool, told: &mut Told<'_>) {
     let written = calls.iter().zip(&ids).map(|(call, id)| ToolCall {
         id: id.clone(),
         name: call.read.name.clone(),
         arguments: call.read.raw.clone(),
     });
-    messages.push(Message::Assistant { content: text.to_owned(), calls: written.collect() });
-    messages.extend(calls.iter().zip(ids).map(|(call, id)| Message::Tool {
-        call_id: id,
-        name: call.read.name.clone(),
-        content: call.result.clone().unwrap_or_default(),
-    }));
+    told.push(Message::Assistant { content: text.to_owned(), calls: written.collect() });
+    let places = places(calls, Place { last, again: true, ..Place::default() });
+    for ((place, call), call_id) in places.zip(ids) {
+        let content = told.answer(call, place);
+        told.push(Message::Tool { call_id, name: call.read.name.clone(), content });
+    }
 }
 
 /// Gives every call of a conversation an id of its own, the same in every later prompt.

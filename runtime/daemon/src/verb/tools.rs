@@ -1,12 +1,13 @@
 //! `callboard tools`: what the models of a team are offered.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use agents_core::dialect;
 use config::Team;
 use serde_json::{Map, Value, json};
 use wire::plan::{Offer, Target};
-use wire::{ErrorCode, Name, Plan};
+use wire::{ErrorCode, ModelRole, Name, Plan};
 
 use crate::args::Tools;
 use crate::failure::{Exit, Failure};
@@ -27,7 +28,14 @@ pub(crate) fn tools(args: &Tools, screen: &Screen) -> Result<Exit, Failure> {
     };
     if args.json {
         let offered = |plan: &Plan| {
-            let offer = json!({"dialect": plan.dialect, "offered": dialect::offered(plan)});
+            let before = |role: ModelRole| (role.as_str().to_owned(), dialect::before(plan, role));
+            let thinker = plan.thinker.as_ref().map(|_| ModelRole::Thinker);
+            let roles = thinker.into_iter().chain([ModelRole::Actor]);
+            let offer = json!({
+                "dialect": plan.dialect,
+                "offered": dialect::offered(plan),
+                "system": roles.map(before).collect::<BTreeMap<String, String>>(),
+            });
             (plan.agent.to_string(), offer)
         };
         screen::json(&plans.into_iter().map(offered).collect::<Map<String, Value>>());

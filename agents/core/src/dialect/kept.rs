@@ -81,8 +81,9 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = (any::<bool>(), prop::collection::vec(act(), 0..4))
-        .prop_map(|(thinks, acts)| Step { thought: thinks.then(|| "a thought".to_owned()), planned: None, acts });
+    let step = (any::<bool>(), prop::collection::vec(act(), 0..4)).prop_map(|(thinks, acts)| {
+        Step { thought: thinks.then(|| "a thought".to_owned()), planned: None, acts }
+    });
     prop::collection::vec(step, 1..5)
 }
 

@@ -16,8 +16,10 @@ use crate::team::Team;
 
 mod agents;
 mod circle;
+mod doubt;
 mod model_tools;
 mod models;
+mod permissions;
 mod tools;
 
 /// The name by which an actor model gives its answer; nothing else may be called so.

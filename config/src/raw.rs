@@ -10,7 +10,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use wire::call::EffectClass;
-use wire::plan::Dialect;
+use wire::plan::{Dialect, OnUnknown};
 
 use crate::bound::{
     self as b, AGENTS_MAX, DESCRIPTION_BYTES_MAX, INSTRUCTIONS_BYTES_MAX, MODELS_MAX, OFFERS_MAX,
@@ -36,6 +36,8 @@ pub(crate) struct RawFile {
     pub(crate) tools: BTreeMap<String, RawTool>,
     /// Limits of all agents that do not set their own.
     pub(crate) limits: RawLimits,
+    /// Which calls of all agents are made, need a person's leave, or are refused.
+    pub(crate) permissions: RawPermissions,
 }
 
 /// The team as a whole.
@@ -209,6 +211,23 @@ pub(crate) struct RawAgent {
     pub(crate) recursion: bool,
     /// What a run of the agent may use at most.
     pub(crate) limits: RawLimits,
+    /// Which calls are made, need a person's leave, or are refused, beside those of the team.
+    pub(crate) permissions: RawPermissions,
+}
+
+/// Patterns of calls, such as `send_mail(to=*@example.com)`; `deny` wins over `ask`, `ask` over `allow`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RawPermissions {
+    /// Calls that are made without asking.
+    #[schemars(length(max = b::PATTERNS_MAX))]
+    pub(crate) allow: Vec<String>,
+    /// Calls that a person has to allow, each by itself.
+    #[schemars(length(max = b::PATTERNS_MAX))]
+    pub(crate) ask: Vec<String>,
+    /// Calls that are never made.
+    #[schemars(length(max = b::PATTERNS_MAX))]
+    pub(crate) deny: Vec<String>,
 }
 
 /// What a run may use at most.
@@ -248,6 +267,9 @@ pub(crate) struct RawLimits {
     /// Messages of earlier runs that a model is shown.
     #[schemars(range(min = b::HISTORY_MESSAGES_MAX.min, max = b::HISTORY_MESSAGES_MAX.max), extend("default" = b::HISTORY_MESSAGES_MAX.default))]
     pub(crate) history_messages_max: Option<u32>,
+    /// Milliseconds that a person has to allow a call before it counts as denied.
+    #[schemars(range(min = b::APPROVAL_TIMEOUT_MS.min, max = b::APPROVAL_TIMEOUT_MS.max), extend("default" = b::APPROVAL_TIMEOUT_MS.default))]
+    pub(crate) approval_timeout_ms: Option<u64>,
 }
 
 /// One tool.
@@ -283,6 +305,14 @@ pub(crate) struct RawTool {
     pub(crate) body: Option<RawBody>,
     /// Kinds `http` and `model`: what may be repeated; `read` for models, GET and HEAD, `idempotent` for PUT and DELETE, else `once`.
     pub(crate) effect: Option<EffectClass>,
+    /// Kinds `http` and `model`, effect `idempotent`: milliseconds for which the tool knows a call by its key; for ever if absent.
+    #[schemars(range(min = b::KEY_TTL_MS.min, max = b::KEY_TTL_MS.max))]
+    pub(crate) key_ttl_ms: Option<u64>,
+    /// Kinds `http` and `model`, effects `idempotent` and `once`: the tool that says whether a call took effect, by its `key`.
+    pub(crate) probe: Option<String>,
+    /// Kinds `http` and `model`, effects `idempotent` and `once`: what follows if nobody knows whether a call took effect.
+    #[schemars(extend("default" = OnUnknown::Tell))]
+    pub(crate) on_unknown: Option<OnUnknown>,
     /// Kind `http`: bytes of a response that are read; the rest is cut.
     #[schemars(range(min = b::RESPONSE_BYTES_MAX.min, max = b::RESPONSE_BYTES_MAX.max), extend("default" = b::RESPONSE_BYTES_MAX.default))]
     pub(crate) response_bytes_max: Option<u64>,

@@ -1,6 +1,6 @@
 //! What the tools did outside, by the key of the call. It outlives every crash.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use agents_core::effect::CallEffect;
 use serde_json::Value;
@@ -26,6 +26,8 @@ pub(crate) struct Hit {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
     pub(crate) hits: BTreeMap<CallKey, Hit>,
+    /// Keys that were refused; they stay so.
+    refused: BTreeSet<CallKey>,
 }
 
 impl Ledger {
@@ -40,7 +42,9 @@ impl Ledger {
         if approval || call.name.as_str() == "ask" {
             return ToolReply::Suspended { question: "may I?".to_owned() };
         }
-        if rng.percent(10) {
+        let refuses = !self.hits.contains_key(&call.call) && rng.percent(10);
+        if refuses || self.refused.contains(&call.call) {
+            self.refused.insert(call.call.clone());
             let outcome = CallOutcome::error(ErrorCode::ToolFailed, "nothing was done");
             return ToolReply::settled(outcome);
         }
@@ -58,8 +62,18 @@ impl Ledger {
         match call.effect {
             EffectClass::Read => {}
             EffectClass::Idempotent => hit.effects = 1,
+            // What can be probed knows its keys, since an attempt may arrive after the probe.
+            EffectClass::Once if call.name.as_str() == "wire" => hit.effects = 1,
             EffectClass::Once => hit.effects += 1,
         }
+        if rng.percent(5) {
+            return ToolReply::lost(ErrorCode::ToolUnavailable, "the connection broke");
+        }
         ToolReply::settled(hit.outcome.clone())
+    }
+
+    /// Tells whether something was done under a key.
+    pub(crate) fn did(&self, call: &CallKey) -> bool {
+        self.hits.get(call).is_some_and(|hit| hit.effects > 0)
     }
 }

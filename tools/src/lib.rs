@@ -17,4 +17,4 @@ pub mod tool;
 pub use memory::Memory;
 pub use model::{ModelQuestion, Models};
 pub use secret::SecretRef;
-pub use tool::{Tool, ToolContext, ToolDeps, ToolKind, build, build_as};
+pub use tool::{Tool, ToolContext, ToolDeps, ToolKind, build};

@@ -32,8 +32,11 @@ impl Compiler<'_> {
             .map(|(name, agent)| (name.clone(), agent_offer(name, agent, &raw.limits)))
             .collect();
         let mut plans = BTreeMap::new();
+        let mut all_offers = BTreeMap::new();
         for (name, agent) in &named {
             let offers = self.offers(name, agent, tools, &offers);
+            all_offers.insert(name.clone(), offers.clone());
+            let permissions = self.permissions(name, &raw.permissions, &agent.permissions, &offers);
             let instructions = self.instructions(name, agent);
             let roles = self.roles(name, agent);
             let (Some(team), Some((thinker, actor))) = (team, roles) else { continue };
@@ -52,9 +55,11 @@ impl Compiler<'_> {
                     actor,
                     tools: offers,
                     limits: limits(&agent.limits, &raw.limits, timeout_ms),
+                    permissions,
                 },
             );
         }
+        self.team_permissions(raw, &all_offers);
         plans
     }
 
@@ -275,17 +280,14 @@ fn agent_offer(name: &Name, agent: &RawAgent, defaults: &RawLimits) -> Offer {
         "required": ["task"],
         "additionalProperties": false,
     });
-    Offer {
-        spec: ToolSpec {
-            name: name.clone(),
-            description: agent.description.clone().unwrap_or_default(),
-            parameters,
-        },
-        target: Target::Agent,
-        // The key of the call is the id of the run, so that asking again finds the same run.
-        effect: EffectClass::Idempotent,
-        timeout_ms: limits(&agent.limits, defaults, None).deadline_ms,
-    }
+    let spec = ToolSpec {
+        name: name.clone(),
+        description: agent.description.clone().unwrap_or_default(),
+        parameters,
+    };
+    let timeout_ms = limits(&agent.limits, defaults, None).deadline_ms;
+    // The key of the call is the id of the run, so that asking again finds the same run.
+    Offer::new(spec, Target::Agent, EffectClass::Idempotent, timeout_ms)
 }
 
 /// Fills the limits of an agent: its own, else the team's, else the runtime's.
@@ -322,6 +324,11 @@ fn limits(own: &RawLimits, team: &RawLimits, model_timeout_ms: Option<u64>) -> L
             own.history_messages_max,
             team.history_messages_max,
             bound::HISTORY_MESSAGES_MAX,
+        ),
+        approval_timeout_ms: large(
+            own.approval_timeout_ms,
+            team.approval_timeout_ms,
+            bound::APPROVAL_TIMEOUT_MS,
         ),
     }
 }

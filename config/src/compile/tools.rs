@@ -10,6 +10,7 @@ use wire::plan::{Offer, Target};
 use wire::{EffectClass, Name, ToolSpec};
 
 use super::Compiler;
+use super::doubt::Doubt;
 use crate::bound::{RESPONSE_BYTES_MAX, TOOL_CONCURRENCY, TOOL_TIMEOUT_MS};
 use crate::parameters;
 use crate::raw::{RawBody, RawBodyForm, RawBodyWord, RawHeader, RawKind, RawTool};
@@ -29,7 +30,7 @@ const MODEL_FIELDS: &[&str] =
     &["model", "instructions", "prompt", "output", "schema", "reply_tokens_max"];
 
 /// Fields that tools have whose calls the team file describes.
-const DESCRIBED_FIELDS: &[&str] = &["effect", "parameters"];
+const DESCRIBED_FIELDS: &[&str] = &["effect", "parameters", "key_ttl_ms", "probe", "on_unknown"];
 
 /// The kinds of tools, as they stand in a team file.
 pub(super) const BUILTIN: &str = "`kind = \"builtin\"`";
@@ -46,6 +47,8 @@ impl Compiler<'_> {
         models: &BTreeMap<Name, Model>,
     ) -> BTreeMap<Name, TeamTool> {
         let named = self.named("tools", raw);
+        let doubts: Vec<(Name, Doubt)> =
+            named.iter().map(|(name, raw)| (name.clone(), Doubt::of(raw))).collect();
         let tools = named.into_iter().filter_map(|(name, raw)| {
             let tool = match raw.kind {
                 RawKind::Builtin => self.builtin(&name, raw),
@@ -54,7 +57,11 @@ impl Compiler<'_> {
             }?;
             Some((name, tool))
         });
-        tools.collect()
+        let mut tools = tools.collect();
+        for (name, doubt) in doubts {
+            self.doubt(&name, doubt, &mut tools);
+        }
+        tools
     }
 
     /// Returns the tool of the runtime that an agent names without a table.
@@ -254,7 +261,7 @@ fn builtin_tool(name: &Name, builtin: Builtin) -> TeamTool {
 }
 
 pub(super) fn offer(spec: ToolSpec, effect: EffectClass, timeout_ms: u64) -> Offer {
-    Offer { spec, target: Target::Tool, effect, timeout_ms }
+    Offer::new(spec, Target::Tool, effect, timeout_ms)
 }
 
 pub(super) fn concurrency() -> u32 {

@@ -9,6 +9,8 @@ mod broken_model_tools;
 #[cfg(test)]
 mod meaning;
 #[cfg(test)]
+mod permissions;
+#[cfg(test)]
 mod readme;
 #[cfg(test)]
 mod rendered;

@@ -3,22 +3,15 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use wire::plan::{Dialect, Limits, Offer, Target};
+use wire::plan::{Dialect, Limits, Offer, Permissions, Target};
 use wire::{EffectClass, FinishReason, ModelReply, Name, Plan, Reading, ToolSpec, Usage};
 
 use crate::validate::Catalogue;
 
 fn offer(name: &str, description: &str, parameters: Value) -> Offer {
-    Offer {
-        spec: ToolSpec {
-            name: Name::new(name).unwrap(),
-            description: description.to_owned(),
-            parameters,
-        },
-        target: Target::Tool,
-        effect: EffectClass::Read,
-        timeout_ms: 1000,
-    }
+    let description = description.to_owned();
+    let spec = ToolSpec { name: Name::new(name).unwrap(), description, parameters };
+    Offer::new(spec, Target::Tool, EffectClass::Read, 1000)
 }
 
 pub(crate) fn plan(dialect: Dialect, thinker: bool) -> Plan {
@@ -55,7 +48,9 @@ pub(crate) fn plan(dialect: Dialect, thinker: bool) -> Plan {
             model_timeout_ms: 10_000,
             queue_max: 4,
             history_messages_max: 2,
+            approval_timeout_ms: 10_000,
         },
+        permissions: Permissions::default(),
     }
 }
 

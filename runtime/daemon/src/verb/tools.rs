@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use agents_core::dialect;
+use agents_core::permission::decide;
 use config::Team;
 use serde_json::{Map, Value, json};
-use wire::plan::{Offer, Target};
+use wire::plan::{Offer, Permission, Target};
 use wire::{ErrorCode, Name, Plan};
 
 use crate::args::Tools;
@@ -62,19 +63,25 @@ fn render(plans: &[&Plan], paint: Paint, width: usize) -> String {
             lines.push("  no tools".to_owned());
         }
         for offer in &plan.tools {
-            render_offer(&mut lines, offer, paint, width);
+            render_offer(&mut lines, plan, offer, paint, width);
         }
     }
     lines.join("\n")
 }
 
-fn render_offer(lines: &mut Vec<String>, offer: &Offer, paint: Paint, width: usize) {
+fn render_offer(lines: &mut Vec<String>, plan: &Plan, offer: &Offer, paint: Paint, width: usize) {
     let kind = match offer.target {
         Target::Tool => "tool",
         Target::Agent => "agent",
     };
     let limit = text::duration(Duration::from_millis(offer.timeout_ms));
-    let facts = format!("{kind}, {}, up to {limit}", offer.effect.as_str());
+    // Patterns with conditions may say otherwise of a single call.
+    let needs = match decide(&plan.permissions, offer, &Value::Null).permission {
+        Permission::Allow => "",
+        Permission::Ask => ", needs leave",
+        Permission::Deny => ", denied",
+    };
+    let facts = format!("{kind}, {}, up to {limit}{needs}", offer.effect.as_str());
     lines.push(format!("  {}  {}", paint.cyan(offer.spec.name.as_str()), paint.dim(&facts)));
     let line = |text: &str| {
         let line = text::shorten(&text::one_line(text), width.saturating_sub(INDENT));

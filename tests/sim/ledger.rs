@@ -28,6 +28,11 @@ pub(crate) struct Ledger {
     pub(crate) hits: BTreeMap<CallKey, Hit>,
     /// Keys that were refused; they stay so.
     refused: BTreeSet<CallKey>,
+    /// The last attempt that was sent under a key.
+    pub(crate) sent: BTreeMap<CallKey, u32>,
+    /// The last attempt under a key of which a probe said that nothing came of it; what arrives
+    /// of it later does nothing any more.
+    fenced: BTreeMap<CallKey, u32>,
 }
 
 impl Ledger {
@@ -38,6 +43,9 @@ impl Ledger {
         session: &SessionId,
         call: &CallEffect,
     ) -> ToolReply {
+        if self.fenced.get(&call.call).is_some_and(|fence| call.attempt <= *fence) {
+            return ToolReply::lost(ErrorCode::ToolUnavailable, "it came too late");
+        }
         let approval = call.effect == EffectClass::Once && rng.percent(10);
         if approval || call.name.as_str() == "ask" {
             return ToolReply::Suspended { question: "may I?".to_owned() };
@@ -62,14 +70,21 @@ impl Ledger {
         match call.effect {
             EffectClass::Read => {}
             EffectClass::Idempotent => hit.effects = 1,
-            // What can be probed knows its keys, since an attempt may arrive after the probe.
-            EffectClass::Once if call.name.as_str() == "wire" => hit.effects = 1,
             EffectClass::Once => hit.effects += 1,
         }
         if rng.percent(5) {
             return ToolReply::lost(ErrorCode::ToolUnavailable, "the connection broke");
         }
         ToolReply::settled(hit.outcome.clone())
+    }
+
+    /// Says whether something was done under a key, and keeps to it.
+    pub(crate) fn probe(&mut self, call: &CallKey) -> bool {
+        let done = self.did(call);
+        if let (false, Some(sent)) = (done, self.sent.get(call)) {
+            self.fenced.insert(call.clone(), *sent);
+        }
+        done
     }
 
     /// Tells whether something was done under a key.

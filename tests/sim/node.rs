@@ -294,6 +294,7 @@ impl World {
                 }
             }
             Effect::Call(call) => {
+                self.ledger.sent.insert(call.call.clone(), call.attempt);
                 if let Some(shell) = self.shell(session) {
                     shell.calls.insert(call.call.clone(), call.attempt);
                 }

@@ -68,7 +68,7 @@ impl World {
         let outcome = match self.rng.below(100) {
             0..20 => CallOutcome::text("no idea"),
             _ => {
-                let done = self.ledger.did(&of);
+                let done = self.ledger.probe(&of);
                 CallOutcome::Ok { output: json!({"done": done, "result": "found"}) }
             }
         };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tools::ToolKind;
 use wire::plan::{OnUnknown, Probe};
 use wire::{EffectClass, Name};
 
@@ -30,7 +31,12 @@ impl Compiler<'_> {
         doubt: Doubt,
         tools: &mut BTreeMap<Name, TeamTool>,
     ) {
-        let Some(effect) = tools.get(name).map(|tool| tool.offer.effect) else { return };
+        let Some(tool) = tools.get(name) else { return };
+        let effect = tool.offer.effect;
+        // What does not belong to a tool of the runtime has been reported.
+        if matches!(tool.kind, ToolKind::Builtin(_)) {
+            return;
+        }
         let at = |field| ["tools", name.as_str(), field];
         if doubt.key_ttl_ms.is_some() && effect != EffectClass::Idempotent {
             self.fault_at_key(

@@ -112,10 +112,11 @@ impl Run {
     }
 
     fn on_unclear(&mut self, position: usize, why: &str, effects: &mut Effects) {
+        let late = self.is_late(effects.now());
         let Some(pending) = self.pending.get_mut(position) else { return };
         let Stage::Probing { unclear, missed, .. } = &mut pending.stage else { return };
         *unclear += 1;
-        if *unclear < PROBES_MAX {
+        if *unclear < PROBES_MAX && !late {
             self.probe(position, effects);
             return;
         }
@@ -149,7 +150,8 @@ impl Run {
         let offer = self.plan.tools.get(pending.offer)?;
         let again = self.may_try_again(position, now);
         let known = offer.key_ttl_ms.is_none_or(|ttl| now.ms_since(pending.made) <= ttl);
-        let asked = if offer.probe.is_some() { Next::Probe } else { Next::Unknown };
+        let may_ask = offer.probe.is_some() && !self.is_late(now);
+        let asked = if may_ask { Next::Probe } else { Next::Unknown };
         Some(match self.effect_of(pending) {
             EffectClass::Read if again => Next::Again,
             EffectClass::Read => Next::Failed,

@@ -6,8 +6,8 @@ use wire::{
     CallKey, CallOutcome, Digest, ErrorCode, OpenCall, OpenKind, Resolution, Timestamp, Usage,
 };
 
-use super::Run;
 use super::call::{Pending, Stage};
+use super::{Run, late};
 use crate::effect::{Effect, Effects, Rejected};
 
 /// What stands in the way of a call that asks for the same as an earlier one of the run.
@@ -131,6 +131,11 @@ impl Run {
         match resolution {
             Resolution::Done { result } => {
                 let outcome = CallOutcome::Ok { output: result.clone() };
+                self.settle(position, &outcome, Usage::default(), effects);
+                self.go_on(effects);
+            }
+            Resolution::NotDone if self.is_late(effects.now()) => {
+                let outcome = CallOutcome::Error { error: late() };
                 self.settle(position, &outcome, Usage::default(), effects);
                 self.go_on(effects);
             }

@@ -17,7 +17,7 @@ provider = "scripted"
 script = "till.jsonl"
 
 [agents.cashier]
-instructions = "You pay."
+instructions = "You serve."
 model = "main"
 tools = ["pay", "order", "post"]
 

@@ -34,7 +34,7 @@ agents = ["cashier"]
 
 [agents.cashier]
 description = "Pays."
-instructions = "You pay."
+instructions = "You serve."
 model = "main"
 tools = ["pay", "wire", "order"]
 
@@ -168,6 +168,27 @@ async fn stop(node: Node) {
     node.drain(Duration::ZERO).await;
 }
 
+/// Returns what a crash at this moment would leave: the files of the node, which runs on.
+fn crash(dir: &Path) -> tempfile::TempDir {
+    let left = tempfile::tempdir().unwrap();
+    copy(dir, left.path());
+    left
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let (name, path) = (entry.file_name(), entry.path());
+        // The store is made anew from the journal.
+        if path.is_dir() && name != "store" {
+            std::fs::create_dir(to.join(&name)).unwrap();
+            copy(&path, &to.join(&name));
+        } else if path.is_file() && name != "lock" {
+            std::fs::copy(&path, to.join(&name)).unwrap();
+        }
+    }
+}
+
 #[tokio::test]
 async fn leave_that_a_called_agent_needs_is_seen_from_the_root_and_survives_a_restart() {
     let dir = tempfile::tempdir().unwrap();
@@ -179,9 +200,9 @@ async fn leave_that_a_called_agent_needs_is_seen_from_the_root_and_survives_a_re
     assert_eq!((&found.call, found.kind, found.attempt), (&call, OpenKind::Approval, 0));
     assert_eq!((found.tool.as_str(), &found.arguments), ("pay", &json!({"to": "ann"})));
     assert_eq!(found.parent, Some(RunId::new("r-1").unwrap()));
-    stop(node).await;
 
-    let node = start(dir.path()).await;
+    let left = crash(dir.path());
+    let node = start(left.path()).await;
     assert_eq!(open(&node).await, before, "after the restart");
     let view: RunView = run_verb(&node, "r-1", RunVerb::Status).await;
     assert_eq!(view.waiting, before.calls, "{view:?}");
@@ -223,9 +244,9 @@ async fn a_probe_finds_out_what_a_crash_took_away() {
     let node = start(dir.path()).await;
     let mut events = begin(&node, "cashier", "r-1", "wire").await;
     wait_for(&mut events, tool_started).await;
-    stop(node).await;
 
-    let node = start(dir.path()).await;
+    let left = crash(dir.path());
+    let node = start(left.path()).await;
     let reply: RunReply = run_verb(&node, "r-1", RunVerb::Result).await;
     assert_eq!(reply.output, "it is PAID", "{reply:?}");
     let [source] = reply.sources.as_slice() else { panic!("{reply:?}") };
@@ -239,16 +260,16 @@ async fn a_person_says_what_came_of_a_call_that_a_crash_took_away() {
     let node = start(dir.path()).await;
     let mut events = begin(&node, "cashier", "r-1", "order").await;
     let call = wait_for(&mut events, tool_started).await;
-    stop(node).await;
 
+    let mut left = crash(dir.path());
     for _ in 0..2 {
-        let node = start(dir.path()).await;
+        let node = start(left.path()).await;
         let view: RunView = run_verb(&node, "r-1", RunVerb::Status).await;
         let [found] = view.waiting.as_slice() else { panic!("{view:?}") };
         assert_eq!((&found.call, found.kind, found.attempt), (&call, OpenKind::Unknown, 1));
-        stop(node).await;
+        left = crash(left.path());
     }
-    let node = start(dir.path()).await;
+    let node = start(left.path()).await;
     let wrong = decide(&node, &call, CallVerb::Resolve, json!({"done": false, "result": 1})).await;
     assert_eq!(wrong["error"]["code"], "E1001", "{wrong}");
     let stale = decide(&node, &call, CallVerb::Resolve, json!({"done": false, "attempt": 2})).await;

@@ -8,8 +8,8 @@ use wire::{ErrorCode, Input, OpenKind, Plan};
 
 use super::flow::START;
 use super::team::{
-    actor, allow, answer, call, calls, cancel, deny, done, expire, late, lost, name, offering,
-    published, read_call, resolve, run, submit, suspend, unknown, with,
+    actor, allow, answer, call, calls, cancel, deny, done, expire, found, late, lost, name,
+    offering, probed, published, read_call, resolve, run, submit, suspend, unknown, with,
 };
 use super::{Row, check_open, check_reports};
 use crate::dialect::Act;
@@ -313,6 +313,34 @@ fn a_run_can_wait_until_a_person_knows() {
             ])
             .collect();
         check_open(&asking(), &not_done);
+    }
+}
+
+#[test]
+fn nothing_is_made_or_asked_when_the_time_of_the_run_is_over() {
+    check_open(
+        &asking(),
+        &[
+            (0, submit("r"), START),
+            (1, calls("r", 0, &["pay"]), MADE),
+            (2, lost(1, 0, 1), "open unknown 1/0 waits, attempt 1"),
+            (
+                60_000,
+                resolve(1, 0, 1, None),
+                "close 1/0\npublish r failed E1007, 10 used pay=error",
+            ),
+        ],
+    );
+    let probing = r#"probe 1 of 1/0: call seen 1/0?1 read {"key":"1/0","arguments":{"n":0}}, depth 1, by 1002"#;
+    let unclear = found(1, 0, 1, json!("no idea"));
+    for (ms, input) in [(60_000, lost(1, 0, 1)), (60_000, unclear)] {
+        let mut rows = vec![(0, submit("r"), START), (1, calls("r", 0, &["pay"]), MADE)];
+        if input != lost(1, 0, 1) {
+            rows.push((2, lost(1, 0, 1), probing));
+        }
+        let ended = "open unknown 1/0 told, attempt 1\npublish r failed E1007, 10 used pay=unknown";
+        rows.push((ms, input, ended));
+        check_open(&probed(actor(), "pay"), &rows);
     }
 }
 

@@ -118,5 +118,12 @@ pub const RESUMES_MAX: Bound = bound(10, 0, 1000);
 pub const DEADLINE_MS: Bound = bound(600_000, 1, 604_800_000);
 /// Runs that wait in a session.
 pub const SESSION_QUEUE_MAX: Bound = bound(32, 0, 1024);
+/// Milliseconds that a person has to allow a call; shorter than a run's own time by default, so
+/// that the model can still do something about it.
+pub const APPROVAL_TIMEOUT_MS: Bound = bound(300_000, 1, 604_800_000);
+/// Milliseconds for which a tool knows a call by its key: up to a year.
+pub const KEY_TTL_MS: Bound = bound(0, 1, 31_536_000_000);
+/// Patterns of one list of permissions; each is tried for each call.
+pub const PATTERNS_MAX: usize = 256;
 /// Messages of earlier runs that a model is shown.
 pub const HISTORY_MESSAGES_MAX: Bound = bound(40, 0, 10_000);

@@ -10,7 +10,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use wire::call::EffectClass;
-use wire::plan::Dialect;
+use wire::plan::{Dialect, OnUnknown};
 
 use crate::bound::{
     self as b, AGENTS_MAX, ALIAS_BYTES_MAX, ALIASES_MAX, DATABASES_MAX, DESCRIPTION_BYTES_MAX,
@@ -46,6 +46,8 @@ pub(crate) struct RawFile {
     pub(crate) limits: RawLimits,
     /// Texts of all agents that do not set their own.
     pub(crate) prompts: RawPrompts,
+    /// Which calls of all agents are made, need a person's leave, or are refused.
+    pub(crate) permissions: RawPermissions,
 }
 
 /// The team as a whole.
@@ -251,6 +253,23 @@ pub(crate) struct RawAgent {
     pub(crate) prompts: RawPrompts,
     /// The words of dialect `json`.
     pub(crate) form: RawForm,
+    /// Which calls are made, need a person's leave, or are refused, beside those of the team.
+    pub(crate) permissions: RawPermissions,
+}
+
+/// Patterns of calls, such as `send_mail(to=*@example.com)`; `deny` wins over `ask`, `ask` over `allow`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RawPermissions {
+    /// Calls that are made without asking.
+    #[schemars(length(max = b::PATTERNS_MAX))]
+    pub(crate) allow: Vec<String>,
+    /// Calls that a person has to allow, each by itself.
+    #[schemars(length(max = b::PATTERNS_MAX))]
+    pub(crate) ask: Vec<String>,
+    /// Calls that are never made.
+    #[schemars(length(max = b::PATTERNS_MAX))]
+    pub(crate) deny: Vec<String>,
 }
 
 /// What a run may use at most.
@@ -290,6 +309,9 @@ pub(crate) struct RawLimits {
     /// Messages of earlier runs that a model is shown.
     #[schemars(range(min = b::HISTORY_MESSAGES_MAX.min, max = b::HISTORY_MESSAGES_MAX.max), extend("default" = b::HISTORY_MESSAGES_MAX.default))]
     pub(crate) history_messages_max: Option<u32>,
+    /// Milliseconds that a person has to allow a call before it counts as denied.
+    #[schemars(range(min = b::APPROVAL_TIMEOUT_MS.min, max = b::APPROVAL_TIMEOUT_MS.max), extend("default" = b::APPROVAL_TIMEOUT_MS.default))]
+    pub(crate) approval_timeout_ms: Option<u64>,
 }
 
 /// One database.
@@ -356,6 +378,14 @@ pub(crate) struct RawTool {
     pub(crate) body: Option<RawBody>,
     /// Kinds `http`, `model` and `query`: what may be repeated; `read` for models, queries, GET and HEAD, `idempotent` for PUT and DELETE, else `once`.
     pub(crate) effect: Option<EffectClass>,
+    /// Kinds `http`, `model` and `query`, effect `idempotent`: milliseconds for which the tool knows a call by its key; for ever if absent.
+    #[schemars(range(min = b::KEY_TTL_MS.min, max = b::KEY_TTL_MS.max))]
+    pub(crate) key_ttl_ms: Option<u64>,
+    /// Kinds `http`, `model` and `query`, effects `idempotent` and `once`: the tool that says whether a call took effect, by its `key`.
+    pub(crate) probe: Option<String>,
+    /// Kinds `http`, `model` and `query`, effects `idempotent` and `once`: what follows if nobody knows whether a call took effect.
+    #[schemars(extend("default" = OnUnknown::Tell))]
+    pub(crate) on_unknown: Option<OnUnknown>,
     /// Kinds `http` and `query`: bytes of a response that are read; the rest is cut.
     #[schemars(range(min = b::RESPONSE_BYTES_MAX.min, max = b::RESPONSE_BYTES_MAX.max), extend("default" = b::RESPONSE_BYTES_MAX.default))]
     pub(crate) response_bytes_max: Option<u64>,

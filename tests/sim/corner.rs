@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use agents_core::dialect::RESPOND_TO_USER;
 use agents_core::effect::{Effect, Rejected};
 use wire::entry::Body;
-use wire::{EventKind, Input};
+use wire::{EventKind, Input, OpenKind};
 
 use crate::world::World;
 
@@ -18,6 +18,18 @@ pub(crate) fn all() -> BTreeSet<&'static str> {
         "model replied",
         "call suspended",
         "call settled",
+        "call lost",
+        "call probed",
+        "call approved",
+        "call denied",
+        "approval expired",
+        "call resolved",
+        "makes a call again",
+        "asks a probe",
+        "asks for leave",
+        "asks what came of a call",
+        "keeps an unknown outcome",
+        "resolves what is over",
         "cancel requested",
         "deadline passed",
         "reply published",
@@ -34,6 +46,7 @@ pub(crate) fn all() -> BTreeSet<&'static str> {
         "ends failed E1007",
         "ends failed E2002",
         "ends failed E2004",
+        "ends failed E3009",
         "ends failed E4001",
         "ends failed E4002",
         "ends failed E4005",
@@ -45,6 +58,7 @@ pub(crate) fn all() -> BTreeSet<&'static str> {
         "refused as queue full",
         "refused as unknown run",
         "refused as unknown call",
+        "refused as superseded",
         "refused as stale turn",
         "refused as out of place",
         "crashed 0 times",
@@ -75,6 +89,13 @@ fn taken(input: &Input, effects: &[Effect]) -> String {
         Input::ModelReplied(_) => "model replied",
         Input::CallSuspended { .. } => "call suspended",
         Input::CallSettled { .. } => "call settled",
+        Input::CallLost { .. } => "call lost",
+        Input::CallProbed { .. } => "call probed",
+        Input::CallApproved { .. } => "call approved",
+        Input::CallDenied { .. } => "call denied",
+        Input::ApprovalExpired { .. } => "approval expired",
+        Input::CallResolved { .. } if effects.len() == 1 => "resolves what is over",
+        Input::CallResolved { .. } => "call resolved",
         Input::CancelRequested { .. } => "cancel requested",
         Input::DeadlinePassed { .. } => "deadline passed",
         Input::ReplyPublished { .. } => "reply published",
@@ -110,9 +131,19 @@ fn done(effect: &Effect) -> Option<String> {
             EventKind::CallEnded { status, .. } => Some(format!("call ended {status}")),
             _ => None,
         },
+        Effect::Call(call) if call.attempt > 1 => Some("makes a call again".to_owned()),
+        Effect::Probe { .. } => Some("asks a probe".to_owned()),
+        Effect::Opened(open) => match (open.kind, open.waits) {
+            (OpenKind::Approval, _) => Some("asks for leave".to_owned()),
+            (OpenKind::Unknown, true) => Some("asks what came of a call".to_owned()),
+            (OpenKind::Unknown, false) => Some("keeps an unknown outcome".to_owned()),
+            (OpenKind::Question, _) => None,
+        },
         Effect::Abort { .. }
         | Effect::AskModel { .. }
         | Effect::Call(_)
+        | Effect::Expire { .. }
+        | Effect::Closed { .. }
         | Effect::SetTimer { .. }
         | Effect::Span(_) => None,
     }
@@ -126,6 +157,7 @@ const fn refused(rejected: &Rejected) -> &'static str {
         Rejected::PlanUnknown => "refused as without a plan",
         Rejected::UnknownRun { .. } => "refused as unknown run",
         Rejected::UnknownCall { .. } => "refused as unknown call",
+        Rejected::Superseded { .. } => "refused as superseded",
         Rejected::StaleTurn { .. } => "refused as stale turn",
         Rejected::OutOfPlace => "refused as out of place",
     }

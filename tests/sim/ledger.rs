@@ -1,6 +1,6 @@
 //! What the tools did outside, by the key of the call. It outlives every crash.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use agents_core::effect::CallEffect;
 use serde_json::Value;
@@ -26,6 +26,13 @@ pub(crate) struct Hit {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
     pub(crate) hits: BTreeMap<CallKey, Hit>,
+    /// Keys that were refused; they stay so.
+    refused: BTreeSet<CallKey>,
+    /// The last attempt that was sent under a key.
+    pub(crate) sent: BTreeMap<CallKey, u32>,
+    /// The last attempt under a key of which a probe said that nothing came of it; what arrives
+    /// of it later does nothing any more.
+    fenced: BTreeMap<CallKey, u32>,
 }
 
 impl Ledger {
@@ -36,11 +43,16 @@ impl Ledger {
         session: &SessionId,
         call: &CallEffect,
     ) -> ToolReply {
+        if self.fenced.get(&call.call).is_some_and(|fence| call.attempt <= *fence) {
+            return ToolReply::lost(ErrorCode::ToolUnavailable, "it came too late");
+        }
         let approval = call.effect == EffectClass::Once && rng.percent(10);
         if approval || call.name.as_str() == "ask" {
             return ToolReply::Suspended { question: "may I?".to_owned() };
         }
-        if rng.percent(10) {
+        let refuses = !self.hits.contains_key(&call.call) && rng.percent(10);
+        if refuses || self.refused.contains(&call.call) {
+            self.refused.insert(call.call.clone());
             let outcome = CallOutcome::error(ErrorCode::ToolFailed, "nothing was done");
             return ToolReply::settled(outcome);
         }
@@ -60,6 +72,23 @@ impl Ledger {
             EffectClass::Idempotent => hit.effects = 1,
             EffectClass::Once => hit.effects += 1,
         }
+        if rng.percent(5) {
+            return ToolReply::lost(ErrorCode::ToolUnavailable, "the connection broke");
+        }
         ToolReply::settled(hit.outcome.clone())
+    }
+
+    /// Says whether something was done under a key, and keeps to it.
+    pub(crate) fn probe(&mut self, call: &CallKey) -> bool {
+        let done = self.did(call);
+        if let (false, Some(sent)) = (done, self.sent.get(call)) {
+            self.fenced.insert(call.clone(), *sent);
+        }
+        done
+    }
+
+    /// Tells whether something was done under a key.
+    pub(crate) fn did(&self, call: &CallKey) -> bool {
+        self.hits.get(call).is_some_and(|hit| hit.effects > 0)
     }
 }

@@ -18,6 +18,7 @@ mod ledger;
 mod message;
 mod model;
 mod node;
+mod person;
 mod process;
 mod rng;
 mod team;
@@ -141,6 +142,7 @@ fn every_flaw_of_a_shell_is_found() {
         Flaw::LeavesReplies,
         Flaw::NoTimers,
         Flaw::AcceptsTwice,
+        Flaw::SkipsLeave,
     ] {
         let found = (1..=500).find_map(|seed| {
             check(&schedule(&team, seed, Crashes::Random(CRASHES), Some(flaw))).err()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use agents_core::effect::CallEffect;
 use wire::entry::ModelReplied;
 use wire::run::{Budget, Parent};
-use wire::{CallKey, Name, RunId, RunReply, SessionId, Timestamp, ToolReply};
+use wire::{CallKey, Input, Name, OpenCall, RunId, RunReply, SessionId, Timestamp, ToolReply};
 
 /// A message. It may be lost, repeated or late, and outlives a crash.
 #[derive(Clone, Debug)]
@@ -26,12 +26,27 @@ pub(crate) enum Message {
     ToolReplied {
         session: SessionId,
         call: CallKey,
+        attempt: u32,
         reply: ToolReply,
     },
     /// What a person answers to a suspended call.
     Answered {
         session: SessionId,
         call: CallKey,
+    },
+    ProbeAsked {
+        session: SessionId,
+        of: CallKey,
+        number: u32,
+    },
+    /// What a person decides about an open call.
+    Decided {
+        session: SessionId,
+        input: Input,
+    },
+    /// A person looks at a call whose outcome is unknown, and finds out what came of it.
+    Inspected {
+        open: Box<OpenCall>,
     },
     Reply {
         asker: Asker,

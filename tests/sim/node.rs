@@ -3,7 +3,7 @@
 //! A shell takes one input at a time, writes the entry, performs the effects when it is durable,
 //! and takes the next. The process may end at any of these points.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use agents_core::effect::{CallEffect, Effect, Rejected};
@@ -11,10 +11,10 @@ use agents_core::invariant::Record;
 use agents_core::session::SessionMachine;
 use wire::entry::{Body, Entry, Submitted};
 use wire::plan::Target;
-use wire::run::{Parent, RunStatus};
+use wire::run::{Budget, Parent, RunStatus};
 use wire::{
-    CallKey, CallOutcome, Digest, EffectClass, ErrorCode, Input, RunId, RunReply, SessionId,
-    TraceContext, Usage,
+    CallKey, CallOutcome, Digest, EffectClass, ErrorCode, Input, OpenCall, RunId, RunReply,
+    SessionId, TraceContext, Usage, WireError,
 };
 
 use crate::message::{Answer, Ask, Asker, Message};
@@ -38,8 +38,8 @@ pub(crate) struct Shell {
     pub(crate) writing: Option<Writing>,
     /// Who waits for the reply of a run.
     waiting: BTreeMap<RunId, Vec<Asker>>,
-    /// Calls whose answer has not come.
-    calls: BTreeSet<CallKey>,
+    /// Calls whose answer has not come, with the attempt that is under way.
+    calls: BTreeMap<CallKey, u32>,
 }
 
 /// An entry that is being written.
@@ -59,6 +59,10 @@ pub(crate) enum Own {
     CallLate(SessionId, Box<CallEffect>),
     /// A request without an answer is sent again.
     CallAgain(SessionId, Box<CallEffect>),
+    /// The time in which a call could be allowed is over.
+    Expiry(SessionId, CallKey),
+    /// The time of a probe is over.
+    ProbeLate(SessionId, CallKey, u32),
     /// A failure that the process finds by itself.
     Gives(Box<Message>),
 }
@@ -70,7 +74,7 @@ impl Shell {
             inbox: VecDeque::new(),
             writing: None,
             waiting: BTreeMap::new(),
-            calls: BTreeSet::new(),
+            calls: BTreeMap::new(),
         }
     }
 }
@@ -191,6 +195,7 @@ impl World {
             Rejected::PlanUnknown
             | Rejected::UnknownRun { .. }
             | Rejected::UnknownCall { .. }
+            | Rejected::Superseded { .. }
             | Rejected::StaleTurn { .. }
             | Rejected::OutOfPlace => {
                 self.fail(&format!("a request was refused: {rejected}"));
@@ -205,20 +210,31 @@ impl World {
             Own::Durable(session) => self.on_durable(&session),
             Own::Timer(session, run) => self.input(&session, Input::DeadlinePassed { run }),
             Own::CallLate(session, call) => {
-                if self.end_wait(&session, &call.call) {
-                    let outcome = if call.effect == EffectClass::Once {
-                        CallOutcome::Unknown { note: "no answer".to_owned() }
-                    } else {
-                        CallOutcome::error(ErrorCode::ToolTimeout, "no answer")
-                    };
-                    let usage = Usage::default();
-                    self.input(&session, Input::CallSettled { call: call.call, outcome, usage });
+                if self.awaits(&session, &call) {
+                    self.end_wait(&session, &call.call);
+                    let error = WireError::new(ErrorCode::ToolTimeout, "no answer");
+                    let (attempt, key) = (call.attempt, call.call);
+                    self.input(
+                        &session,
+                        match call.target {
+                            Target::Tool => Input::CallLost { call: key, attempt, error },
+                            Target::Agent => {
+                                let outcome = CallOutcome::Error { error };
+                                Input::CallSettled { call: key, outcome, usage: Usage::default() }
+                            }
+                        },
+                    );
                 }
             }
             Own::CallAgain(session, call) => {
-                if self.shell(&session).is_some_and(|shell| shell.calls.contains(&call.call)) {
+                if self.awaits(&session, &call) {
                     self.call(&session, &call);
                 }
+            }
+            Own::Expiry(session, call) => self.input(&session, Input::ApprovalExpired { call }),
+            Own::ProbeLate(session, call, probe) => {
+                let outcome = CallOutcome::error(ErrorCode::ToolTimeout, "no answer");
+                self.input(&session, Input::CallProbed { call, probe, outcome });
             }
             Own::Gives(message) => self.arrives(*message),
         }
@@ -250,7 +266,11 @@ impl World {
             if crash == Some(Position::Part(performed)) {
                 break;
             }
-            performed += usize::from(!matches!(effect, Effect::Tell(_) | Effect::Span(_)));
+            let reports = matches!(
+                effect,
+                Effect::Tell(_) | Effect::Span(_) | Effect::Opened(_) | Effect::Closed { .. }
+            );
+            performed += usize::from(!reports);
             if self.flaw != Some(Flaw::EffectsFirst) {
                 self.perform(session, effect);
             }
@@ -274,8 +294,9 @@ impl World {
                 }
             }
             Effect::Call(call) => {
+                self.ledger.sent.insert(call.call.clone(), call.attempt);
                 if let Some(shell) = self.shell(session) {
-                    shell.calls.insert(call.call.clone());
+                    shell.calls.insert(call.call.clone(), call.attempt);
                 }
                 let left = call.deadline.ms_since(self.timestamp());
                 let call = Box::new(call);
@@ -306,7 +327,18 @@ impl World {
                     self.own(left, Own::Timer(session.clone(), run));
                 }
             }
-            Effect::Tell(_) | Effect::Span(_) => {}
+            Effect::Probe { of, number, call } => {
+                let left = call.deadline.ms_since(self.timestamp());
+                let asked = (session.clone(), of.clone(), number);
+                self.own(left, Own::ProbeLate(asked.0, asked.1, asked.2));
+                self.send(Message::ProbeAsked { session: session.clone(), of, number }, true);
+            }
+            Effect::Expire { call, at, .. } => {
+                let left = at.ms_since(self.timestamp());
+                self.own(left, Own::Expiry(session.clone(), call));
+            }
+            Effect::Opened(open) => self.on_opened(*open),
+            Effect::Closed { .. } | Effect::Tell(_) | Effect::Span(_) => {}
         }
     }
 
@@ -343,7 +375,38 @@ impl World {
 
     /// Stops waiting for the answer of a call; tells whether anyone did.
     pub(crate) fn end_wait(&mut self, session: &SessionId, call: &CallKey) -> bool {
-        self.shell(session).is_some_and(|shell| shell.calls.remove(call))
+        self.shell(session).is_some_and(|shell| shell.calls.remove(call).is_some())
+    }
+
+    /// Tells whether the answer of an attempt is waited for.
+    fn awaits(&mut self, session: &SessionId, call: &CallEffect) -> bool {
+        self.attempt(session, &call.call) == Some(call.attempt)
+    }
+
+    /// Returns the attempt of a call whose answer is waited for.
+    pub(crate) fn attempt(&mut self, session: &SessionId, call: &CallKey) -> Option<u32> {
+        self.shell(session)?.calls.get(call).copied()
+    }
+
+    /// Makes a call that waits for leave, as a broken shell might.
+    pub(crate) fn make_without_leave(&mut self, open: &OpenCall) {
+        let call = CallEffect {
+            run: open.run.clone(),
+            agent: open.agent.clone(),
+            call: open.call.clone(),
+            name: open.tool.clone(),
+            target: Target::Tool,
+            arguments: open.arguments.clone(),
+            task: None,
+            deadline: self.timestamp(),
+            effect: EffectClass::Once,
+            attempt: 1,
+            budget: Budget::default(),
+            depth: 1,
+            trace: TraceContext::root(&open.agent, &open.run),
+        };
+        let message = Message::ToolAsked { session: open.session.clone(), call };
+        self.send(message, false);
     }
 
     pub(crate) fn on_agent_replied(

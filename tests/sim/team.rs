@@ -5,7 +5,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::json;
-use wire::plan::{AskedModel, Dialect, Form, Limits, Offer, Prompts, Target};
+use wire::plan::{
+    AskedModel, Dialect, Form, Limits, Offer, OnUnknown, Permission, Permissions, Probe, Prompts,
+    Target,
+};
 use wire::{Digest, EffectClass, Name, Plan, ToolSpec};
 
 pub(crate) fn name(text: &str) -> Name {
@@ -22,9 +25,13 @@ pub(crate) struct Team {
 impl Team {
     pub(crate) fn new() -> Self {
         let plans = [
-            plan("lead", Some("big"), &["look", "put", "pay", "ask", "finder", "writer"]),
-            plan("finder", Some("big"), &["look", "pay", "writer"]),
-            plan("writer", None, &["look", "put", "lead"]),
+            plan(
+                "lead",
+                Some("big"),
+                &["look", "put", "pay", "ask", "mail", "wire", "order", "finder", "writer"],
+            ),
+            plan("finder", Some("big"), &["look", "pay", "mail", "stock", "writer"]),
+            plan("writer", None, &["look", "put", "bet", "wire", "lead"]),
             planning("planner", "big", &["look", "put", "pay", "ask", "finder"]),
         ];
         let mut team = Self { plans: HashMap::new(), digests: HashMap::new() };
@@ -68,9 +75,11 @@ fn plan(agent: &str, thinker: Option<&str>, offers: &[&str]) -> Plan {
             model_timeout_ms: 4000,
             queue_max: 1,
             history_messages_max: 4,
+            approval_timeout_ms: 3000,
         },
         prompts: Prompts::default(),
         form: Form::default(),
+        permissions: Permissions::default(),
     }
 }
 
@@ -83,24 +92,36 @@ fn planning(agent: &str, planner: &str, offers: &[&str]) -> Plan {
     plan
 }
 
+/// The tools: `look` reads, `put` and `stock` honour their keys, `stock` not for long, and the
+/// rest must not be repeated. `mail` needs leave, `wire` has a probe, `order` waits for a person
+/// when nobody knows what came of it, and `bet` ends the run then.
+
 fn offer(text: &str) -> Offer {
     let (target, effect) = match text {
         "look" | "ask" => (Target::Tool, EffectClass::Read),
-        "put" => (Target::Tool, EffectClass::Idempotent),
-        "pay" => (Target::Tool, EffectClass::Once),
+        "put" | "stock" => (Target::Tool, EffectClass::Idempotent),
+        "pay" | "mail" | "wire" | "order" | "bet" => (Target::Tool, EffectClass::Once),
         _ => (Target::Agent, EffectClass::Once),
     };
+    let spec = ToolSpec {
+        name: name(text),
+        description: String::new(),
+        parameters: json!({"type": "object"}),
+    };
+    let on_unknown = match text {
+        "order" => OnUnknown::Ask,
+        "bet" => OnUnknown::Fail,
+        _ => OnUnknown::Tell,
+    };
     Offer {
-        spec: ToolSpec {
-            name: name(text),
-            description: String::new(),
-            parameters: json!({"type": "object"}),
-        },
-        target,
-        effect,
-        timeout_ms: 3000,
-        task: None,
-        actor: None,
-        aliases: Vec::new(),
+        permission: if text == "mail" { Permission::Ask } else { Permission::Allow },
+        key_ttl_ms: (text == "stock").then_some(2500),
+        probe: (text == "wire").then(|| Probe {
+            tool: name("seen"),
+            takes_arguments: false,
+            timeout_ms: 1000,
+        }),
+        on_unknown,
+        ..Offer::new(spec, target, effect, if text == "stock" { 1500 } else { 3000 })
     }
 }

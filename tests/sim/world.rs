@@ -58,6 +58,8 @@ pub(crate) enum Flaw {
     NoTimers,
     /// A repeated request begins a run under another id.
     AcceptsTwice,
+    /// A call that needs leave is made at once.
+    SkipsLeave,
 }
 
 #[derive(Clone, Debug)]
@@ -223,22 +225,27 @@ impl World {
             Message::ToolAsked { session, call } => {
                 let reply = self.ledger.perform(&mut self.rng, &session, &call);
                 self.note(|| format!("tool {} {} says {reply:?}", call.name, call.call));
-                let call = call.call;
+                let (call, attempt) = (call.call, call.attempt);
                 if matches!(reply, ToolReply::Suspended { .. }) && self.rng.percent(70) {
                     let ms = 500 + self.rng.below(5000);
                     let message =
                         Message::Answered { session: session.clone(), call: call.clone() };
                     self.after(ms, Event::Arrives(Box::new(message)));
                 }
-                self.send(Message::ToolReplied { session, call, reply }, true);
+                self.send(Message::ToolReplied { session, call, attempt, reply }, true);
             }
-            Message::ToolReplied { session, call, reply } => {
-                self.end_wait(&session, &call);
+            Message::ToolReplied { session, call, attempt, reply } => {
+                if !matches!(reply, ToolReply::Lost { .. })
+                    || self.attempt(&session, &call) == Some(attempt)
+                {
+                    self.end_wait(&session, &call);
+                }
                 let input = match reply {
                     ToolReply::Settled { outcome, usage } => {
                         Input::CallSettled { call, outcome, usage }
                     }
                     ToolReply::Suspended { question } => Input::CallSuspended { call, question },
+                    ToolReply::Lost { error } => Input::CallLost { call, attempt, error },
                 };
                 self.input(&session, input);
             }
@@ -247,6 +254,11 @@ impl World {
                 let usage = wire::Usage::default();
                 self.input(&session, Input::CallSettled { call, outcome, usage });
             }
+            Message::ProbeAsked { session, of, number } => {
+                self.on_probe_asked(session, of, number);
+            }
+            Message::Decided { session, input } => self.input(&session, input),
+            Message::Inspected { open } => self.on_inspected(&open),
             Message::Reply { asker: Asker::Client(number), reply } => {
                 let client = &mut self.clients[number];
                 client.answers.push(reply);
@@ -308,6 +320,11 @@ impl World {
     fn after(&mut self, ms: u64, event: Event) {
         self.serial += 1;
         self.events.insert((self.now + ms, self.serial), event);
+    }
+
+    /// Lets a message arrive that no network loses: people see for themselves.
+    pub(crate) fn later(&mut self, ms: u64, message: Message) {
+        self.after(ms, Event::Arrives(Box::new(message)));
     }
 
     /// Lets something happen in the process, unless it ends before.

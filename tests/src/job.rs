@@ -68,6 +68,9 @@ model = "foreman"
 tools = ["charge", "ask_user", "remember", "recall"]
 agents = ["helper"]
 
+[permissions]
+allow = ["charge"]
+
 [agents.helper]
 description = "tells the time"
 instructions = "Tell the time."

@@ -103,13 +103,12 @@ impl HttpSpec {
 
 /// A tool that makes the request of its template.
 ///
-/// Every request carries the call's key as `Idempotency-Key` and its span as `traceparent`. If a
-/// call that must not be repeated was perhaps sent and no answer came, its outcome is unknown.
+/// Every request carries the call's key as `Idempotency-Key` and its span as `traceparent`. A
+/// request that was perhaps sent and of which no whole answer came is lost.
 pub struct HttpTool {
     /// The template, or why it cannot be used.
     blueprint: Result<Blueprint, String>,
     response_bytes_max: usize,
-    effect: EffectClass,
     client: reqwest::Client,
 }
 
@@ -120,33 +119,25 @@ impl HttpTool {
         Self {
             blueprint: Blueprint::new(&spec).map_err(|faults| faults.join("; ")),
             response_bytes_max: spec.response_bytes_max,
-            effect: spec.effect(),
             client,
         }
     }
 
-    /// Takes the effect class that the team file declares instead of the method's.
-    #[must_use]
-    pub fn with_effect(mut self, effect: EffectClass) -> Self {
-        self.effect = effect;
-        self
-    }
-
-    async fn exchange(&self, context: &ToolContext, arguments: &Value) -> CallOutcome {
+    async fn exchange(&self, context: &ToolContext, arguments: &Value) -> ToolReply {
         let blueprint = match &self.blueprint {
             Ok(blueprint) => blueprint,
             Err(faults) => {
-                return CallOutcome::error(
+                return ToolReply::settled(CallOutcome::error(
                     ErrorCode::ToolUnavailable,
                     format!("the request template of the tool has faults: {faults}"),
-                );
+                ));
             }
         };
         let none = Map::new();
         let arguments = arguments.as_object().unwrap_or(&none);
         let prepared = match blueprint.prepare(&self.client, context, arguments) {
             Ok(prepared) => prepared,
-            Err(outcome) => return outcome,
+            Err(outcome) => return ToolReply::settled(outcome),
         };
         let host = blueprint.address.host();
         let exchange = async {
@@ -155,43 +146,33 @@ impl HttpTool {
         };
         let time = context.remaining.saturating_sub(ANSWER_MARGIN.min(context.remaining / 10));
         match timeout(time, exchange).await {
-            Ok(Ok(received)) => received.outcome(&prepared.secrets),
-            Ok(Err(error)) => self.broken(&host, &error),
+            Ok(Ok(received)) => ToolReply::settled(received.outcome(&prepared.secrets)),
+            Ok(Err(error)) => broken(&host, &error),
             Err(_) => {
                 let lost = format!("{host} did not answer within {} ms", time.as_millis());
-                self.lost(ErrorCode::ToolTimeout, lost)
+                ToolReply::lost(ErrorCode::ToolTimeout, lost)
             }
         }
     }
+}
 
-    fn broken(&self, host: &str, error: &reqwest::Error) -> CallOutcome {
-        // The outer errors only say that a request failed, and one of them shows the whole URL.
-        let mut cause = error.source();
-        while let Some(deeper) = cause.and_then(|cause| cause.source()) {
-            cause = Some(deeper);
-        }
-        let cause = cause.map_or_else(|| "no cause given".to_owned(), ToString::to_string);
-        if error.is_builder() {
-            return CallOutcome::error(ErrorCode::ToolFailed, format!("make the request: {cause}"));
-        }
-        if error.is_connect() {
-            let message = format!("connect to {host}: {cause}");
-            return CallOutcome::error(ErrorCode::ToolUnavailable, message);
-        }
-        let lost =
-            format!("the connection to {host} broke before the answer was complete: {cause}");
-        self.lost(ErrorCode::ToolUnavailable, lost)
+fn broken(host: &str, error: &reqwest::Error) -> ToolReply {
+    // The outer errors only say that a request failed, and one of them shows the whole URL.
+    let mut cause = error.source();
+    while let Some(deeper) = cause.and_then(|cause| cause.source()) {
+        cause = Some(deeper);
     }
-
-    /// The outcome of a request that was perhaps sent and of which no whole answer came.
-    fn lost(&self, code: ErrorCode, message: String) -> CallOutcome {
-        match self.effect {
-            EffectClass::Read | EffectClass::Idempotent => CallOutcome::error(code, message),
-            EffectClass::Once => CallOutcome::Unknown {
-                note: format!("{message}; the request may have taken effect"),
-            },
-        }
+    let cause = cause.map_or_else(|| "no cause given".to_owned(), ToString::to_string);
+    if error.is_builder() {
+        let message = format!("make the request: {cause}");
+        return ToolReply::settled(CallOutcome::error(ErrorCode::ToolFailed, message));
     }
+    if error.is_connect() {
+        let message = format!("connect to {host}: {cause}");
+        return ToolReply::settled(CallOutcome::error(ErrorCode::ToolUnavailable, message));
+    }
+    let lost = format!("the connection to {host} broke before the answer was complete: {cause}");
+    ToolReply::lost(ErrorCode::ToolUnavailable, lost)
 }
 
 impl Tool for HttpTool {
@@ -200,6 +181,6 @@ impl Tool for HttpTool {
         context: &'a ToolContext,
         arguments: &'a Value,
     ) -> BoxFuture<'a, ToolReply> {
-        Box::pin(async { ToolReply::settled(self.exchange(context, arguments).await) })
+        Box::pin(self.exchange(context, arguments))
     }
 }

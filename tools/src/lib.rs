@@ -19,4 +19,4 @@ pub use memory::Memory;
 pub use model::{ModelQuestion, Models};
 pub use secret::SecretRef;
 pub use template::Template;
-pub use tool::{Tool, ToolContext, ToolDeps, ToolKind, build, build_as};
+pub use tool::{Tool, ToolContext, ToolDeps, ToolKind, build};

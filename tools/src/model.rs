@@ -16,7 +16,6 @@ use tokio::time::timeout;
 use wire::chat::ResponseSchema;
 use wire::{
     CallOutcome, EffectClass, ErrorCode, FinishReason, Message, ModelReply, Name, ToolReply,
-    WireError,
 };
 
 use crate::template::{Template, declared};
@@ -88,7 +87,6 @@ pub struct ModelTool {
     prompt: Template,
     /// How replies are read, or why they cannot be.
     form: Result<ReplyForm, String>,
-    effect: EffectClass,
     models: Arc<dyn Models>,
 }
 
@@ -98,18 +96,9 @@ impl ModelTool {
         Self {
             prompt: Template::parse(&spec.prompt),
             form: ReplyForm::new(&spec.output),
-            effect: spec.effect(),
             spec,
             models,
         }
-    }
-
-    /// Takes the effect class that the team file declares. A call of the class `once` that got no
-    /// answer is unknown, since the model may have been asked and paid.
-    #[must_use]
-    pub fn with_effect(mut self, effect: EffectClass) -> Self {
-        self.effect = effect;
-        self
     }
 
     async fn ask(&self, context: &ToolContext, arguments: &Value) -> ToolReply {
@@ -123,20 +112,21 @@ impl ModelTool {
         let margin = ANSWER_MARGIN.min(context.remaining / 10);
         let remaining = context.remaining.saturating_sub(margin);
         let question = self.question(context, arguments, remaining);
-        let outcome = match timeout(remaining, self.models.ask(context, question)).await {
+        match timeout(remaining, self.models.ask(context, question)).await {
             Ok(Ok(reply)) => {
-                let outcome = self.outcome(form, &reply);
-                return ToolReply::Settled { outcome, usage: reply.usage };
+                ToolReply::Settled { outcome: self.outcome(form, &reply), usage: reply.usage }
             }
-            Ok(Err(error)) if error.code == ErrorCode::DeadlineExceeded => self.lost(error),
-            Ok(Err(error)) => CallOutcome::Error { error },
+            // The model may have been asked and paid.
+            Ok(Err(error)) if error.code == ErrorCode::DeadlineExceeded => {
+                ToolReply::Lost { error }
+            }
+            Ok(Err(error)) => ToolReply::settled(CallOutcome::Error { error }),
             Err(_) => {
                 let (model, limit) = (&self.spec.model, remaining.as_millis());
                 let message = format!("model {model} did not answer within {limit} ms");
-                self.lost(WireError::new(ErrorCode::ToolTimeout, message))
+                ToolReply::lost(ErrorCode::ToolTimeout, message)
             }
-        };
-        ToolReply::settled(outcome)
+        }
     }
 
     fn question(
@@ -180,16 +170,6 @@ impl ModelTool {
                 ErrorCode::ReplyUnusable,
                 format!("the reply of model {} {fault}", self.spec.model),
             ),
-        }
-    }
-
-    /// The outcome of a question that was perhaps answered, too late for this call.
-    fn lost(&self, error: WireError) -> CallOutcome {
-        match self.effect {
-            EffectClass::Read | EffectClass::Idempotent => CallOutcome::Error { error },
-            EffectClass::Once => CallOutcome::Unknown {
-                note: format!("{}; the model may have been asked", error.message),
-            },
         }
     }
 }

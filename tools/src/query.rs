@@ -181,7 +181,6 @@ pub struct QueryTool {
     query: Result<Arc<Query>, String>,
     name: Name,
     parameters: Vec<String>,
-    effect: EffectClass,
     database: Option<Arc<dyn Database>>,
 }
 
@@ -201,14 +200,13 @@ impl QueryTool {
             database: databases.find(&spec.database),
             name: spec.database,
             parameters: spec.parameters,
-            effect: spec.effect,
         }
     }
 
-    async fn perform(&self, context: &ToolContext, arguments: &Value) -> CallOutcome {
+    async fn perform(&self, context: &ToolContext, arguments: &Value) -> ToolReply {
         let unavailable = |why: &str| {
             let message = format!("database {}: {why}", self.name);
-            CallOutcome::error(ErrorCode::ToolUnavailable, message)
+            ToolReply::settled(CallOutcome::error(ErrorCode::ToolUnavailable, message))
         };
         let query = match &self.query {
             Ok(query) => query.clone(),
@@ -216,7 +214,8 @@ impl QueryTool {
         };
         let Some(database) = &self.database else { return unavailable("it is not open") };
         let Some(arguments) = arguments.as_object() else {
-            return argument::invalid("the arguments have to be an object");
+            let fault = argument::invalid("the arguments have to be an object");
+            return ToolReply::settled(fault);
         };
         // What is absent is null in the template as well, which may then ask whether it is there.
         let given = |name: &String| arguments.get(name).cloned().unwrap_or_default();
@@ -229,18 +228,18 @@ impl QueryTool {
         let remaining = context.remaining.saturating_sub(margin);
         let work = Work { query, values, arguments, remaining };
         match database.run(work).await {
-            Ok(output) => CallOutcome::Ok { output },
-            Err(fault) => self.outcome(fault, remaining),
+            Ok(output) => ToolReply::settled(CallOutcome::Ok { output }),
+            Err(fault) => self.reply(fault, remaining),
         }
     }
 
-    fn outcome(&self, fault: Fault, limit: Duration) -> CallOutcome {
+    fn reply(&self, fault: Fault, limit: Duration) -> ToolReply {
         let name = &self.name;
         let failed = |text: String| {
             WireError::new(ErrorCode::ToolFailed, format!("database {name}: {text}"))
         };
         let error = match fault {
-            Fault::Argument(fault) => return argument::invalid(fault),
+            Fault::Argument(fault) => return ToolReply::settled(argument::invalid(fault)),
             Fault::Statement(fault) => failed(fault),
             Fault::Form(fault) => failed(format!("the result cannot be written: {fault}")),
             Fault::Busy => failed("another process holds it".to_owned()).retry_after(BUSY_RETRY_MS),
@@ -255,13 +254,13 @@ impl QueryTool {
                 );
                 WireError::new(ErrorCode::ToolTimeout, text)
             }
-            Fault::Unsure(fault) if self.effect == EffectClass::Once => {
-                let note = format!("database {name}: {fault}; it may have taken effect");
-                return CallOutcome::Unknown { note };
+            Fault::Unsure(fault) => {
+                return ToolReply::Lost {
+                    error: failed(format!("{fault}; it may have taken effect")),
+                };
             }
-            Fault::Unsure(fault) => failed(format!("{fault}; it may have taken effect")),
         };
-        CallOutcome::Error { error }
+        ToolReply::settled(CallOutcome::Error { error })
     }
 }
 
@@ -271,6 +270,6 @@ impl Tool for QueryTool {
         context: &'a ToolContext,
         arguments: &'a Value,
     ) -> BoxFuture<'a, ToolReply> {
-        Box::pin(async { ToolReply::settled(self.perform(context, arguments).await) })
+        Box::pin(self.perform(context, arguments))
     }
 }

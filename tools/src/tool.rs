@@ -17,6 +17,9 @@ use crate::query::{Databases, QuerySpec, QueryTool};
 pub trait Tool: Send + Sync {
     /// Runs one call. `arguments` obey the tool's schema; errors are outcomes, not panics.
     ///
+    /// A tool that cannot know whether the call took effect says [`ToolReply::Lost`]; what follows
+    /// from that is not the tool's to decide.
+    ///
     /// The future is dropped when the call's time is over or the run is cancelled.
     fn call<'a>(
         &'a self,
@@ -86,25 +89,12 @@ impl ToolKind {
     }
 }
 
-/// Makes a tool ready to be called, of its kind's own effect class.
+/// Makes a tool ready to be called.
 pub fn build(kind: &ToolKind, deps: &ToolDeps) -> Arc<dyn Tool> {
-    build_as(kind, kind.effect(), deps)
-}
-
-/// Makes a tool ready to be called, of the effect class that the team file declares. The class
-/// decides whether a call without an answer failed or is unknown.
-pub fn build_as(kind: &ToolKind, effect: EffectClass, deps: &ToolDeps) -> Arc<dyn Tool> {
     match kind {
         ToolKind::Builtin(builtin) => builtin.build(deps),
-        ToolKind::Http(spec) => {
-            Arc::new(HttpTool::new(spec.clone(), deps.http.clone()).with_effect(effect))
-        }
-        ToolKind::Model(spec) => {
-            Arc::new(ModelTool::new(spec.clone(), deps.models.clone()).with_effect(effect))
-        }
-        ToolKind::Query(spec) => {
-            let spec = QuerySpec { effect, ..spec.clone() };
-            Arc::new(QueryTool::new(spec, &deps.databases))
-        }
+        ToolKind::Http(spec) => Arc::new(HttpTool::new(spec.clone(), deps.http.clone())),
+        ToolKind::Model(spec) => Arc::new(ModelTool::new(spec.clone(), deps.models.clone())),
+        ToolKind::Query(spec) => Arc::new(QueryTool::new(spec.clone(), &deps.databases)),
     }
 }

@@ -8,7 +8,8 @@ use wire::event::EventKind;
 use wire::plan::Target;
 use wire::run::{Budget, RunReply};
 use wire::{
-    CallKey, ErrorCode, Event, ModelRole, Name, RunId, SessionId, SpanRecord, Timestamp, WireError,
+    CallKey, ErrorCode, Event, ModelRole, Name, OpenCall, RunId, SessionId, SpanRecord, Timestamp,
+    WireError,
 };
 
 /// Something that is to be done once the input that asked for it is durable.
@@ -31,8 +32,35 @@ pub enum Effect {
         /// When the answer must be there.
         deadline: Timestamp,
     },
-    /// Make a call; answered by `CallSettled` or `CallSuspended`.
+    /// Make a call; answered by `CallSettled`, `CallSuspended` or `CallLost`.
     Call(CallEffect),
+    /// Ask a probe what came of a call; answered by `CallProbed`.
+    Probe {
+        /// The call.
+        of: CallKey,
+        /// The number of the probe, from 1.
+        number: u32,
+        /// The request to the probe, under a key of its own.
+        call: CallEffect,
+    },
+    /// Say `ApprovalExpired` at a time, if the call was not decided by then.
+    Expire {
+        /// The run.
+        run: RunId,
+        /// The call.
+        call: CallKey,
+        /// The time.
+        at: Timestamp,
+    },
+    /// Keep a call among those about which a person has something to say; answered by nothing.
+    Opened(Box<OpenCall>),
+    /// Take a call from among them; answered by nothing.
+    Closed {
+        /// The run.
+        run: RunId,
+        /// The call.
+        call: CallKey,
+    },
     /// End what is under way for a run; answered by nothing.
     Abort {
         /// The run.
@@ -77,8 +105,10 @@ pub struct CallEffect {
     pub task: Option<String>,
     /// When the outcome must be there.
     pub deadline: Timestamp,
-    /// Whether an attempt may be repeated, for what a lost answer means.
+    /// What may be repeated.
     pub effect: wire::EffectClass,
+    /// How often the call is made with this time, from 1.
+    pub attempt: u32,
     /// What a called agent may use.
     pub budget: Budget,
     /// How many runs stand above a called agent.
@@ -123,6 +153,12 @@ pub enum Rejected {
         /// The call.
         call: CallKey,
     },
+    /// What was decided about is not what the call is now.
+    #[error("call {call} is not what was decided about: its arguments or its attempt differ")]
+    Superseded {
+        /// The call.
+        call: CallKey,
+    },
     /// The model turn is not the one that is awaited.
     #[error("turn {turn} is not awaited")]
     StaleTurn {
@@ -141,7 +177,7 @@ impl Rejected {
             Self::Repeated { .. } | Self::Conflict { .. } => ErrorCode::RunConflict,
             Self::QueueFull { .. } => ErrorCode::Overloaded,
             Self::UnknownRun { .. } => ErrorCode::UnknownRun,
-            Self::UnknownCall { .. } => ErrorCode::NotWaiting,
+            Self::UnknownCall { .. } | Self::Superseded { .. } => ErrorCode::NotWaiting,
             Self::PlanUnknown | Self::StaleTurn { .. } | Self::OutOfPlace => ErrorCode::Internal,
         };
         let error = WireError::new(code, self.to_string());
@@ -200,9 +236,18 @@ impl Effects {
         self.list.push(Effect::Tell(event));
     }
 
-    /// Drops all but events and spans: what is to be done will be said anew as outstanding.
+    /// Drops what is to be done, which will be said anew as outstanding, and keeps what is told.
     pub(crate) fn keep_reports(&mut self) {
-        self.list.retain(|effect| matches!(effect, Effect::Tell(_) | Effect::Span(_)));
+        self.list.retain(|effect| match effect {
+            Effect::Tell(_) | Effect::Span(_) | Effect::Opened(_) | Effect::Closed { .. } => true,
+            Effect::AskModel { .. }
+            | Effect::Call(_)
+            | Effect::Probe { .. }
+            | Effect::Expire { .. }
+            | Effect::Abort { .. }
+            | Effect::Publish { .. }
+            | Effect::SetTimer { .. } => false,
+        });
     }
 
     pub(crate) fn into_vec(self) -> Vec<Effect> {

@@ -13,10 +13,12 @@ use crate::session::{FoldError, Plans, SessionMachine};
 
 mod call;
 mod limit;
+mod person;
 mod run;
 
 pub use call::{called_as_planned, calls_answered_once, once_made_once, unknown_not_repeated};
 pub use limit::{within_budget, within_deadline, within_depth};
+pub use person::{open_calls_are_kept, permitted};
 pub use run::{nothing_after_end, one_at_a_time, one_reply};
 
 /// One entry of a session's journal and what was decided from it.
@@ -97,6 +99,20 @@ pub enum Violation {
         /// The call.
         call: CallKey,
     },
+    /// A call was made that the plan does not permit, or without the leave that it needs.
+    #[error("call {call} was made without the leave that it needs")]
+    NotPermitted {
+        /// The call.
+        call: CallKey,
+    },
+    /// A call waits for a person and is not among the open ones, or is among them for nothing.
+    #[error("after slot {slot} call {call} is open for people and not kept so, or the reverse")]
+    OpenNotKept {
+        /// The call.
+        call: CallKey,
+        /// Where.
+        slot: usize,
+    },
     /// An agent was called too deep.
     #[error("call {call} goes deeper than the plan allows")]
     TooDeep {
@@ -147,6 +163,8 @@ pub fn check(records: &[Record], plans: &dyn Plans) -> Result<(), Violation> {
     once_made_once(records)?;
     unknown_not_repeated(records)?;
     called_as_planned(records)?;
+    permitted(records, plans)?;
+    open_calls_are_kept(records)?;
     within_budget(records, plans)?;
     within_deadline(records)?;
     within_depth(records, plans)

@@ -6,6 +6,7 @@ pub mod dialect;
 pub mod effect;
 pub mod grammar;
 pub mod invariant;
+pub mod permission;
 pub mod restart;
 mod run;
 pub mod session;

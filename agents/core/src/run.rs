@@ -10,18 +10,20 @@ use wire::entry::Submitted;
 use wire::event::EventKind;
 use wire::run::{RunReply, RunState, RunStatus, Source};
 use wire::{
-    CallKey, CallOutcome, EffectClass, ErrorCode, ModelRole, Name, Plan, RunId, SessionId,
-    Timestamp, Usage, WireError,
+    CallKey, ErrorCode, ModelRole, Name, Plan, RunId, SessionId, Timestamp, Usage, WireError,
 };
 
 use crate::dialect::{Exchange, Step, Transcript};
-use crate::effect::{Effect, Effects, Rejected};
+use crate::effect::{Effect, Effects};
 use crate::spans;
 
+mod attempt;
 mod call;
+mod person;
 mod turn;
 
 use call::Pending;
+use person::Bar;
 
 /// One run of an agent.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +48,8 @@ pub(crate) struct Run {
     reply: Option<Arc<RunReply>>,
     /// Calls that were under way when the run was ended from outside.
     aborted: Vec<CallKey>,
+    /// What stands in the way of a call that asks for the same as an earlier one.
+    bars: Vec<Bar>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +85,7 @@ impl Run {
             usage: Usage::default(),
             reply: None,
             aborted: Vec::new(),
+            bars: Vec::new(),
         }
     }
 
@@ -108,10 +113,6 @@ impl Run {
         self.pending.iter().any(|pending| pending.key == *call)
     }
 
-    pub(crate) fn waiting(&self) -> Option<&CallKey> {
-        self.pending.iter().find(|pending| pending.question.is_some()).map(|pending| &pending.key)
-    }
-
     pub(crate) fn transcript<'a>(&'a self, exchanges: &'a [Exchange]) -> Transcript<'a> {
         let shown = self.plan.limits.history_messages_max as usize / 2;
         let skip = exchanges.len().saturating_sub(shown);
@@ -124,10 +125,8 @@ impl Run {
     }
 
     pub(crate) fn state(&self) -> RunState {
-        if let Some(Pending { key, question: Some(question), .. }) =
-            self.pending.iter().find(|pending| pending.question.is_some())
-        {
-            return RunState::Waiting { call: key.clone(), question: question.clone() };
+        if let Some(waiting) = self.waiting() {
+            return waiting;
         }
         let phase = match self.phase {
             Phase::Thinking => "thinking",
@@ -145,12 +144,10 @@ impl Run {
         match self.phase {
             Phase::Thinking => effects.push(self.ask_effect(ModelRole::Thinker)),
             Phase::Acting => effects.push(self.ask_effect(ModelRole::Actor)),
-            Phase::Calling => effects.extend(
-                self.pending
-                    .iter()
-                    .filter(|pending| pending.question.is_none())
-                    .filter_map(|pending| self.call_effect(pending)),
-            ),
+            Phase::Calling => {
+                effects
+                    .extend(self.pending.iter().filter_map(|pending| self.stage_effect(pending)));
+            }
             Phase::Replying => {}
         }
         effects
@@ -159,45 +156,6 @@ impl Run {
     pub(crate) fn start(&mut self, effects: &mut Effects) {
         effects.tell(&self.submitted, EventKind::RunStarted);
         self.begin_step(effects);
-    }
-
-    pub(crate) fn on_call_suspended(
-        &mut self,
-        call: &CallKey,
-        question: String,
-        effects: &mut Effects,
-    ) -> Result<(), Rejected> {
-        let pending = self.pending.iter_mut().find(|pending| pending.key == *call);
-        match pending {
-            Some(pending) if pending.question.is_none() => {
-                self.resumes = 0;
-                pending.question = Some(question.clone());
-                let kind = EventKind::CallSuspended { call: call.clone(), question };
-                effects.tell(&self.submitted, kind);
-                Ok(())
-            }
-            Some(_) | None => Err(Rejected::UnknownCall { call: call.clone() }),
-        }
-    }
-
-    pub(crate) fn on_call_settled(
-        &mut self,
-        call: &CallKey,
-        outcome: &CallOutcome,
-        usage: Usage,
-        effects: &mut Effects,
-    ) -> Result<(), Rejected> {
-        let position = self
-            .pending
-            .iter()
-            .position(|pending| pending.key == *call)
-            .ok_or_else(|| Rejected::UnknownCall { call: call.clone() })?;
-        self.resumes = 0;
-        self.settle(position, outcome, usage, effects);
-        if self.pending.is_empty() {
-            self.begin_step(effects);
-        }
-        Ok(())
     }
 
     pub(crate) fn on_resumed(&mut self, effects: &mut Effects) {
@@ -220,14 +178,9 @@ impl Run {
             self.end_early(WireError::new(ErrorCode::ResumedTooOften, message), effects);
             return;
         }
-        // A call that may have taken effect and must not be repeated has an unknown outcome.
-        while let Some(position) = self.pending.iter().position(|pending| {
-            pending.question.is_none() && self.effect_of(pending) == EffectClass::Once
-        }) {
-            let note = "the runtime was restarted while this call was under way; it may have \
-                        taken effect; do not repeat it; verify, or ask the user";
-            let outcome = CallOutcome::Unknown { note: note.to_owned() };
-            self.settle(position, &outcome, Usage::default(), effects);
+        self.resume_calls(effects);
+        if self.reply.is_some() {
+            return;
         }
         if self.phase == Phase::Calling && self.pending.is_empty() {
             self.begin_step(effects);
@@ -235,7 +188,6 @@ impl Run {
         }
         // What is asked again gets its time again: the old one may have passed while nobody worked.
         self.turn_asked = effects.now();
-        self.renew_call_deadlines(effects.now());
     }
 
     /// Ends the run before its answer: every call gets an outcome, and the reply says why.
@@ -243,13 +195,7 @@ impl Run {
         self.aborted = self.pending.iter().map(|pending| pending.key.clone()).collect();
         effects.push(Effect::Abort { run: self.id().clone(), calls: self.aborted.clone() });
         while let Some(pending) = self.pending.first() {
-            let asked = pending.question.is_some();
-            let outcome = if self.effect_of(pending) == EffectClass::Once && !asked {
-                let note = "the run ended while this call was under way; it may have taken effect";
-                CallOutcome::Unknown { note: note.to_owned() }
-            } else {
-                CallOutcome::Error { error: error.clone() }
-            };
+            let outcome = self.outcome_at_end(pending, &error);
             self.settle(0, &outcome, Usage::default(), effects);
         }
         if error.code == ErrorCode::Cancelled {

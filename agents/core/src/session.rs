@@ -10,7 +10,10 @@ use std::sync::Arc;
 use wire::entry::{Body, Entry, Input, Submitted};
 use wire::event::EventKind;
 use wire::run::{RunReply, RunState, RunStatus, RunView};
-use wire::{CallKey, Digest, ErrorCode, Event, Name, Plan, RunId, SessionId, Timestamp, WireError};
+use wire::{
+    CallKey, Digest, ErrorCode, Event, Name, OpenCall, Plan, Resolution, RunId, SessionId,
+    Timestamp, WireError,
+};
 
 use crate::dialect::{Exchange, Transcript};
 use crate::effect::{Effect, Effects, Rejected};
@@ -24,6 +27,10 @@ pub const EXCHANGES_MAX: usize = 200;
 
 /// Replies that a session holds in memory for clients that ask again; older ones are in the store.
 pub const REPLIES_MAX: usize = 16;
+
+/// Calls with an unknown outcome that a session keeps for people once their runs are over; the
+/// oldest are let go, since nothing waits for them.
+pub const UNRESOLVED_MAX: usize = 256;
 
 /// Finds the plan that a run began with.
 pub trait Plans {
@@ -53,6 +60,8 @@ pub struct SessionMachine {
     known: HashMap<RunId, Known>,
     /// Runs in the order in which they ended, for dropping old replies.
     ended: VecDeque<RunId>,
+    /// Calls of runs that are over whose outcome nobody knows, the oldest first.
+    unresolved: VecDeque<OpenCall>,
 }
 
 /// What is still to be said of a run that is over.
@@ -93,6 +102,7 @@ impl SessionMachine {
             outbox: Vec::new(),
             known: HashMap::new(),
             ended: VecDeque::new(),
+            unresolved: VecDeque::new(),
         }
     }
 
@@ -141,6 +151,24 @@ impl SessionMachine {
             }
             Input::CallSettled { call, outcome, usage } => {
                 self.run_of_call(&call)?.on_call_settled(&call, &outcome, usage, &mut effects)?;
+            }
+            Input::CallLost { call, attempt, error } => {
+                self.run_of_call(&call)?.on_call_lost(&call, attempt, &error, &mut effects)?;
+            }
+            Input::CallProbed { call, probe, outcome } => {
+                self.run_of_call(&call)?.on_call_probed(&call, probe, &outcome, &mut effects)?;
+            }
+            Input::CallApproved { call, digest } => {
+                self.run_of_call(&call)?.on_approved(&call, &digest, &mut effects)?;
+            }
+            Input::CallDenied { call, reason } => {
+                self.run_of_call(&call)?.on_denied(&call, &reason, &mut effects)?;
+            }
+            Input::ApprovalExpired { call } => {
+                self.run_of_call(&call)?.on_approval_expired(&call, &mut effects)?;
+            }
+            Input::CallResolved { call, attempt, resolution } => {
+                self.on_resolved(&call, attempt, &resolution, &mut effects)?;
             }
             Input::CancelRequested { run, reason } => {
                 self.end_early(&run, &WireError::new(ErrorCode::Cancelled, reason), &mut effects)?;
@@ -211,6 +239,7 @@ impl SessionMachine {
             agent: known.agent.clone(),
             state,
             trace: known.trace,
+            waiting: Vec::new(),
         })
     }
 
@@ -224,9 +253,17 @@ impl SessionMachine {
         self.known.get(id)?.status
     }
 
-    /// Returns the call that waits for a person, if the run in work has one.
-    pub fn waiting(&self, id: &RunId) -> Option<CallKey> {
-        self.run.as_ref().filter(|run| run.id() == id)?.waiting().cloned()
+    /// Returns the call that waits for an answer, if the run in work has one.
+    pub fn asks(&self, id: &RunId) -> Option<CallKey> {
+        self.run.as_ref().filter(|run| run.id() == id)?.asks().cloned()
+    }
+
+    /// Returns what can be decided about a call: the digest of what it asks for, and its attempt.
+    pub fn decidable(&self, call: &CallKey) -> Option<(Digest, u32)> {
+        self.run.as_ref().and_then(|run| run.decidable(call)).or_else(|| {
+            let open = self.unresolved.iter().find(|open| open.call == *call)?;
+            Some((open.digest, open.attempt))
+        })
     }
 
     /// Tells whether the run in work awaits a call.
@@ -269,6 +306,28 @@ impl SessionMachine {
         effects.tell(&submitted, EventKind::RunAccepted { input: submitted.text.clone() });
         effects.push(Effect::SetTimer { run: submitted.run.clone(), at: submitted.deadline });
         self.queue.push_back(Queued { submitted, plan, at: effects.now() });
+        Ok(())
+    }
+
+    /// Takes what a person says of an unknown outcome, in the run in work or in one that is over.
+    fn on_resolved(
+        &mut self,
+        call: &CallKey,
+        attempt: u32,
+        resolution: &Resolution,
+        effects: &mut Effects,
+    ) -> Result<(), Rejected> {
+        let position = self.unresolved.iter().position(|open| open.call == *call);
+        let Some(position) = position else {
+            let run = self.run.as_mut();
+            let run = run.ok_or_else(|| Rejected::UnknownCall { call: call.clone() })?;
+            return run.on_resolved(call, attempt, resolution, effects);
+        };
+        let open = self.unresolved.get(position).filter(|open| open.attempt == attempt);
+        let run = open.map(|open| open.run.clone());
+        let run = run.ok_or_else(|| Rejected::Superseded { call: call.clone() })?;
+        self.unresolved.remove(position);
+        effects.push(Effect::Closed { run, call: call.clone() });
         Ok(())
     }
 
@@ -336,6 +395,12 @@ impl SessionMachine {
             && let Some(known) = self.known.get_mut(&oldest)
         {
             known.reply = None;
+        }
+        self.unresolved.extend(run.unresolved().cloned());
+        while self.unresolved.len() > UNRESOLVED_MAX
+            && let Some(oldest) = self.unresolved.pop_front()
+        {
+            effects.push(Effect::Closed { run: oldest.run, call: oldest.call });
         }
         self.outbox.push(Parting { reply: reply.clone(), aborted: run.aborted().to_vec() });
         effects.push(Effect::Publish { reply });

@@ -60,6 +60,12 @@ pub enum ToolReply {
         #[serde(default, skip_serializing_if = "Usage::is_none")]
         usage: Usage,
     },
+    /// No answer came from behind the tool, and the call may have taken effect or not. What
+    /// follows depends on its effect class.
+    Lost {
+        /// What is known.
+        error: WireError,
+    },
     /// A person has to answer first; the outcome is given to the run later.
     Suspended {
         /// What the person is asked.
@@ -68,6 +74,11 @@ pub enum ToolReply {
 }
 
 impl ToolReply {
+    /// Makes the reply of a tool that does not know what came of the call.
+    pub fn lost(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self::Lost { error: WireError::new(code, message) }
+    }
+
     /// Makes the reply of a tool that is done and used no model.
     pub fn settled(outcome: CallOutcome) -> Self {
         Self::Settled { outcome, usage: Usage::default() }

@@ -10,6 +10,7 @@ use crate::call::CallOutcome;
 use crate::chat::{FinishReason, ModelRole, Usage};
 use crate::error::WireError;
 use crate::id::{CallKey, Digest, Name, RunId, SessionId};
+use crate::open::Resolution;
 use crate::run::{Budget, Parent};
 use crate::time::Timestamp;
 use crate::trace::TraceContext;
@@ -75,6 +76,52 @@ pub enum Input {
         /// Tokens that it used: those of a called agent's run, or of the models that a tool asked.
         #[serde(default)]
         usage: Usage,
+    },
+    /// No answer to a call came, and it may have been made.
+    CallLost {
+        /// The call.
+        call: CallKey,
+        /// The attempt, from 1; what is said of an earlier one is stale.
+        attempt: u32,
+        /// What is known.
+        error: WireError,
+    },
+    /// A probe was asked what came of a call.
+    CallProbed {
+        /// The call.
+        call: CallKey,
+        /// The number of the probe, from 1.
+        probe: u32,
+        /// How the probe ended.
+        outcome: CallOutcome,
+    },
+    /// A person allowed a call.
+    CallApproved {
+        /// The call.
+        call: CallKey,
+        /// The digest of what was allowed; anything else is not.
+        digest: Digest,
+    },
+    /// A person denied a call.
+    CallDenied {
+        /// The call.
+        call: CallKey,
+        /// Why; empty if the person did not say.
+        reason: String,
+    },
+    /// The time in which a call could be allowed is over.
+    ApprovalExpired {
+        /// The call.
+        call: CallKey,
+    },
+    /// A person said what came of a call whose outcome is unknown.
+    CallResolved {
+        /// The call.
+        call: CallKey,
+        /// The attempt of which it is said.
+        attempt: u32,
+        /// What came of it.
+        resolution: Resolution,
     },
     /// Someone wants a run to end.
     CancelRequested {

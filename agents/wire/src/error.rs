@@ -56,6 +56,8 @@ codes! {
     UnknownSession = "E1009", "unknown session";
     /// The run does not wait for an answer.
     NotWaiting = "E1010", "run does not wait";
+    /// No such call is open.
+    UnknownCall = "E1012", "unknown call";
 
     /// The provider refused for good.
     ModelRefused = "E2001", "model request refused";
@@ -82,6 +84,10 @@ codes! {
     ToolUnavailable = "E3005", "tool unavailable";
     /// The agent that was called did not complete.
     AgentFailed = "E3006", "called agent failed";
+    /// The call was not allowed.
+    CallDenied = "E3008", "call denied";
+    /// It is not known whether a call took effect.
+    OutcomeUnknown = "E3009", "outcome of a call unknown";
 
     /// The run used all its steps.
     StepLimit = "E4001", "step limit reached";

@@ -7,6 +7,7 @@ use crate::chat::{ModelRole, Usage};
 use crate::entry::Feedback;
 use crate::error::WireError;
 use crate::id::{CallKey, Name, RunId, SessionId};
+use crate::open::OpenKind;
 use crate::run::RunStatus;
 use crate::time::Timestamp;
 
@@ -119,6 +120,25 @@ pub enum EventKind {
         call: CallKey,
         /// What the person is asked.
         question: String,
+        /// What the person has to do about it.
+        #[serde(default)]
+        kind: OpenKind,
+    },
+    /// A call is made that waited for a person, or is made again.
+    CallRepeated {
+        /// The call.
+        call: CallKey,
+        /// How often it is made with this time, from 1.
+        attempt: u32,
+        /// Why.
+        reason: String,
+    },
+    /// A person said what came of a call that had ended as unknown.
+    CallResolved {
+        /// The call.
+        call: CallKey,
+        /// Whether it took effect.
+        done: bool,
     },
     /// A call ended.
     CallEnded {

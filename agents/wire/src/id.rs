@@ -147,6 +147,16 @@ impl RunId {
 }
 
 impl CallKey {
+    /// Returns the key under which a tool is asked what came of a call, for the probe of a number.
+    pub fn of_probe(call: &Self, number: u32) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(b"probe");
+        hasher.update(call.as_str().as_bytes());
+        hasher.update(&number.to_be_bytes());
+        let hex = hasher.finalize().to_hex();
+        Self(hex.chars().take(32).collect::<String>().into())
+    }
+
     /// Derives the key of call number `index` decided by the journal entry in `slot`.
     pub fn derive(team: &Name, session: &SessionId, slot: u64, index: u32) -> Self {
         let mut hasher = blake3::Hasher::new();

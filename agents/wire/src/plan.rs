@@ -75,6 +75,9 @@ pub struct Plan {
     /// The words of the form in which dialect `json` asks for calls.
     #[serde(default, skip_serializing_if = "Form::is_default")]
     pub form: Form,
+    /// Which calls are made, asked for or refused before [`Offer::permission`] is looked at.
+    #[serde(default)]
+    pub permissions: Permissions,
 }
 
 /// The texts of the two roles that a team sets itself, as templates. What is absent is the
@@ -267,6 +270,120 @@ pub struct Offer {
     /// Other names under which a planner may select this.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
+    /// What a call needs that no pattern of the plan's permissions names.
+    #[serde(default)]
+    pub permission: Permission,
+    /// Times that a call may be made while no outcome comes.
+    #[serde(default = "unbounded")]
+    pub attempts_max: u32,
+    /// How long the tool knows the key of a call, in milliseconds; absent means for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_ttl_ms: Option<u64>,
+    /// What can be asked about a call whose outcome is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<Probe>,
+    /// What follows if the outcome stays unknown.
+    #[serde(default)]
+    pub on_unknown: OnUnknown,
+}
+
+/// Times that a call which changes nothing is made while no outcome comes.
+pub const READ_ATTEMPTS_MAX: u32 = 3;
+
+/// Times that a call is made under one key while no outcome comes: more than for one that changes
+/// nothing, since giving it up leaves something unknown.
+pub const KEYED_ATTEMPTS_MAX: u32 = 5;
+
+impl Offer {
+    /// Makes an offer with what follows from its effect class: a tool that must not be repeated
+    /// needs leave.
+    pub const fn new(spec: ToolSpec, target: Target, effect: EffectClass, timeout_ms: u64) -> Self {
+        let permission = match (target, effect) {
+            (Target::Tool, EffectClass::Once) => Permission::Ask,
+            (Target::Tool, EffectClass::Read | EffectClass::Idempotent) | (Target::Agent, _) => {
+                Permission::Allow
+            }
+        };
+        let attempts_max = match effect {
+            EffectClass::Read => READ_ATTEMPTS_MAX,
+            // One that must not be repeated is made again only where somebody says that nothing
+            // came of it.
+            EffectClass::Idempotent | EffectClass::Once => KEYED_ATTEMPTS_MAX,
+        };
+        Self {
+            spec,
+            target,
+            effect,
+            timeout_ms,
+            task: None,
+            actor: None,
+            aliases: Vec::new(),
+            permission,
+            attempts_max,
+            key_ttl_ms: None,
+            probe: None,
+            on_unknown: OnUnknown::Tell,
+        }
+    }
+}
+
+/// Plans of an earlier format know no bound but that of resuming.
+const fn unbounded() -> u32 {
+    u32::MAX
+}
+
+/// What a call needs before it is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Permission {
+    /// Nothing.
+    #[default]
+    Allow,
+    /// The leave of a person.
+    Ask,
+    /// It is not made.
+    Deny,
+}
+
+/// Patterns of calls, such as `send_mail(to=*@example.com)`. `deny` wins over `ask`, `ask` over
+/// `allow`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Permissions {
+    /// Calls that are made without asking.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<String>,
+    /// Calls that a person has to allow, each by itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ask: Vec<String>,
+    /// Calls that are never made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deny: Vec<String>,
+}
+
+/// A tool that says whether a call took effect.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Probe {
+    /// The tool; it changes nothing.
+    pub tool: Name,
+    /// Whether it is given the arguments of the call beside its key.
+    pub takes_arguments: bool,
+    /// The longest time for one answer, in milliseconds.
+    pub timeout_ms: u64,
+}
+
+/// What follows if it stays unknown whether a call took effect.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum OnUnknown {
+    /// The run waits until a person says what came of it.
+    Ask,
+    /// The model is told.
+    #[default]
+    Tell,
+    /// The run ends.
+    Fail,
 }
 
 /// What stands behind the name of an offer.
@@ -304,6 +421,14 @@ pub struct Limits {
     pub queue_max: u32,
     /// Messages of earlier runs that a model is shown.
     pub history_messages_max: u32,
+    /// Milliseconds that a person has to allow a call, before it counts as denied.
+    #[serde(default = "approval_timeout_ms")]
+    pub approval_timeout_ms: u64,
+}
+
+/// Plans of an earlier format let no call wait for leave, so no run depends on this value.
+const fn approval_timeout_ms() -> u64 {
+    300_000
 }
 
 #[cfg(test)]
@@ -342,9 +467,11 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_from_before_there_were_planners_has_the_same_bytes() {
+    fn a_plan_from_before_there_were_planners_is_read() {
         let plan_of_old: Plan = serde_json::from_value(plan()).unwrap();
-        assert_eq!(serde_json::to_value(&plan_of_old).unwrap(), plan());
+        let written = serde_json::to_value(&plan_of_old).unwrap();
+        assert_eq!(serde_json::from_value::<Plan>(written).unwrap(), plan_of_old);
+        assert!(plan_of_old.coerce && plan_of_old.planner.is_none());
         assert_eq!(plan_of_old.thinking_model().map(Name::as_str), Some("big"));
     }
 

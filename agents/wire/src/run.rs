@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::chat::Usage;
 use crate::error::WireError;
 use crate::id::{CallKey, Name, RunId, SessionId};
+use crate::open::{OpenCall, OpenKind};
 use crate::trace::TraceContext;
 
 /// The longest input of a run, in bytes; what is larger belongs into a tool's reach.
@@ -150,6 +151,9 @@ pub enum RunState {
         call: CallKey,
         /// What is asked.
         question: String,
+        /// What the person has to do about it.
+        #[serde(default)]
+        kind: OpenKind,
     },
     /// Over.
     Ended {
@@ -172,6 +176,10 @@ pub struct RunView {
     pub state: RunState,
     /// Its trace.
     pub trace: TraceContext,
+    /// The calls of this run and of the runs that it asked for that wait for a person; told to
+    /// those who ask for the status.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<OpenCall>,
 }
 
 /// A person's answer to a waiting run.

@@ -1,6 +1,6 @@
 //! Subjects: the one place that knows how they are built and read.
 
-use crate::id::{Name, RunId, SessionId};
+use crate::id::{CallKey, Name, RunId, SessionId};
 
 /// The subjects of one installation, all under one prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +42,34 @@ impl RunVerb {
     }
 }
 
+/// What can be said of an open call, or asked about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallVerb {
+    /// What is it?
+    Show,
+    /// Make it.
+    Approve,
+    /// Do not make it.
+    Deny,
+    /// What came of it.
+    Resolve,
+}
+
+impl CallVerb {
+    /// All verbs.
+    pub const ALL: [Self; 4] = [Self::Show, Self::Approve, Self::Deny, Self::Resolve];
+
+    /// Returns the token used in subjects.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Show => "show",
+            Self::Approve => "approve",
+            Self::Deny => "deny",
+            Self::Resolve => "resolve",
+        }
+    }
+}
+
 /// What a subject names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
@@ -67,6 +95,20 @@ pub enum Route {
         run: RunId,
         /// What is wanted.
         verb: RunVerb,
+    },
+    /// The open calls of a team.
+    Calls {
+        /// The team.
+        team: Name,
+    },
+    /// Control and look-up of an open call.
+    Call {
+        /// The team.
+        team: Name,
+        /// The call.
+        call: CallKey,
+        /// What is wanted.
+        verb: CallVerb,
     },
     /// One model turn.
     Model {
@@ -142,6 +184,21 @@ impl Subjects {
         format!("{}.{team}.run.*.{}", self.prefix, verb.as_str())
     }
 
+    /// Where the open calls of a team are listed.
+    pub fn calls(&self, team: &Name) -> String {
+        format!("{}.{team}.calls", self.prefix)
+    }
+
+    /// Where something is said of an open call.
+    pub fn call(&self, team: &Name, call: &CallKey, verb: CallVerb) -> String {
+        format!("{}.{team}.call.{call}.{}", self.prefix, verb.as_str())
+    }
+
+    /// Matches one verb for all calls of a team.
+    pub fn all_calls(&self, team: &Name, verb: CallVerb) -> String {
+        format!("{}.{team}.call.*.{}", self.prefix, verb.as_str())
+    }
+
     /// Matches every subject of the installation.
     pub fn everything(&self) -> String {
         format!("{}.>", self.prefix)
@@ -164,6 +221,12 @@ impl Subjects {
                 team: name(team)?,
                 run: RunId::new(run).ok()?,
                 verb: RunVerb::ALL.into_iter().find(|v| v.as_str() == verb)?,
+            }),
+            [team, "calls"] => Some(Route::Calls { team: name(team)? }),
+            [team, "call", call, verb] => Some(Route::Call {
+                team: name(team)?,
+                call: CallKey::new(call).ok()?,
+                verb: CallVerb::ALL.into_iter().find(|v| v.as_str() == verb)?,
             }),
             [team, "model", model] => Some(Route::Model { team: name(team)?, model: name(model)? }),
             [team, "tool", tool] => Some(Route::Tool { team: name(team)?, tool: name(tool)? }),
@@ -197,6 +260,7 @@ mod tests {
         let x = Name::new("x").unwrap();
         let session = SessionId::new("s").unwrap();
         let run = RunId::new("r").unwrap();
+        let call = CallKey::new("c").unwrap();
         let cases = [
             (
                 subjects.agent_run(&team, &x),
@@ -210,7 +274,12 @@ mod tests {
             ),
             (
                 subjects.run(&team, &run, RunVerb::Cancel),
-                Route::Run { team, run, verb: RunVerb::Cancel },
+                Route::Run { team: team.clone(), run, verb: RunVerb::Cancel },
+            ),
+            (subjects.calls(&team), Route::Calls { team: team.clone() }),
+            (
+                subjects.call(&team, &call, CallVerb::Deny),
+                Route::Call { team, call, verb: CallVerb::Deny },
             ),
         ];
         for (subject, route) in cases {
@@ -229,6 +298,8 @@ mod tests {
             "callboard.v1.t.agent.*.run",
             "callboard.v2.t.tool.x",
             "callboard.v1.t.run.r.explode",
+            "callboard.v1.t.call.c.explode",
+            "callboard.v1.t.calls.c",
             "$SYS.x",
         ] {
             assert_eq!(subjects.parse(subject), None, "{subject}");

@@ -37,8 +37,11 @@ impl Compiler<'_> {
         let team_templates = self.templates(&[], &raw.prompts);
         let mut reported = BTreeSet::new();
         let mut plans = BTreeMap::new();
+        let mut all_offers = BTreeMap::new();
         for (name, agent) in &named {
             let offers = self.offers(name, agent, tools, &offers);
+            all_offers.insert(name.clone(), offers.clone());
+            let permissions = self.permissions(name, &raw.permissions, &agent.permissions, &offers);
             let instructions = self.instructions(name, agent);
             let roles = self.roles(name, agent);
             self.continue_word(name, agent);
@@ -65,6 +68,7 @@ impl Compiler<'_> {
                 limits: limits(&agent.limits, &raw.limits, timeout_ms),
                 prompts: Prompts::default(),
                 form: Form::default(),
+                permissions,
             };
             if let Some(actor) = models.get(&plan.actor) {
                 self.grammar_of_calls(&plan, actor);
@@ -74,6 +78,7 @@ impl Compiler<'_> {
             self.prompts(&mut plan, &team_templates, own, &mut reported);
             plans.insert(name.clone(), plan);
         }
+        self.team_permissions(raw, &all_offers);
         plans
     }
 
@@ -356,6 +361,11 @@ fn limits(own: &RawLimits, team: &RawLimits, model_timeout_ms: Option<u64>) -> L
             own.history_messages_max,
             team.history_messages_max,
             bound::HISTORY_MESSAGES_MAX,
+        ),
+        approval_timeout_ms: large(
+            own.approval_timeout_ms,
+            team.approval_timeout_ms,
+            bound::APPROVAL_TIMEOUT_MS,
         ),
     }
 }

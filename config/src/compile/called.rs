@@ -12,20 +12,13 @@ impl Compiler<'_> {
     /// Makes the offer of an agent to those who may call it.
     pub(super) fn offer_of(&mut self, name: &Name, agent: &RawAgent, timeout_ms: u64) -> Offer {
         let (parameters, task) = self.task(name, agent).unwrap_or_else(|| (one_task(), None));
-        Offer {
-            spec: ToolSpec {
-                name: name.clone(),
-                description: agent.description.clone().unwrap_or_default(),
-                parameters,
-            },
-            target: Target::Agent,
-            // The key of the call is the id of the run, so that asking again finds the same run.
-            effect: EffectClass::Idempotent,
-            timeout_ms,
-            task,
-            actor: None,
-            aliases: Vec::new(),
-        }
+        let spec = ToolSpec {
+            name: name.clone(),
+            description: agent.description.clone().unwrap_or_default(),
+            parameters,
+        };
+        // The key of the call is the id of the run, so that asking again finds the same run.
+        Offer { task, ..Offer::new(spec, Target::Agent, EffectClass::Idempotent, timeout_ms) }
     }
 
     /// Returns the parameters of an agent and the text that is made of them, if it has its own.

@@ -11,6 +11,7 @@ use wire::{EffectClass, Name, ToolSpec};
 
 use super::agents::asked;
 use super::databases::Databases;
+use super::doubt::Doubt;
 use super::{ANSWER, Compiler, owners_text};
 use crate::bound::{RESPONSE_BYTES_MAX, TOOL_CONCURRENCY, TOOL_TIMEOUT_MS};
 use crate::parameters;
@@ -42,6 +43,9 @@ const OWNERS: &[(&str, &[RawKind])] = &[
     ("result", &[RawKind::Query]),
     ("rows_max", &[RawKind::Query]),
     ("effect", &[RawKind::Http, RawKind::Model, RawKind::Query]),
+    ("key_ttl_ms", &[RawKind::Http, RawKind::Model, RawKind::Query]),
+    ("probe", &[RawKind::Http, RawKind::Model, RawKind::Query]),
+    ("on_unknown", &[RawKind::Http, RawKind::Model, RawKind::Query]),
     ("parameters", &[RawKind::Builtin, RawKind::Http, RawKind::Model, RawKind::Query]),
 ];
 
@@ -74,6 +78,8 @@ impl Compiler<'_> {
         databases: &Databases,
     ) -> BTreeMap<Name, TeamTool> {
         let named = self.named("tools", raw);
+        let doubts: Vec<(Name, Doubt)> =
+            named.iter().map(|(name, raw)| (name.clone(), Doubt::of(raw))).collect();
         let tools = named.into_iter().filter_map(|(name, mut raw)| {
             let path = ["tools", name.as_str()];
             for (field, owners) in OWNERS.iter().filter(|(_, kinds)| !kinds.contains(&raw.kind)) {
@@ -94,7 +100,11 @@ impl Compiler<'_> {
             tool.offer.aliases = aliases;
             Some((name, tool))
         });
-        tools.collect()
+        let mut tools = tools.collect();
+        for (name, doubt) in doubts {
+            self.doubt(&name, doubt, &mut tools);
+        }
+        tools
     }
 
     /// Reports aliases that could not be told from other names. The tools are those of the file
@@ -338,15 +348,7 @@ fn builtin_tool(name: &Name, builtin: Builtin) -> TeamTool {
 }
 
 pub(super) fn offer(spec: ToolSpec, effect: EffectClass, timeout_ms: u64) -> Offer {
-    Offer {
-        spec,
-        target: Target::Tool,
-        effect,
-        timeout_ms,
-        task: None,
-        actor: None,
-        aliases: Vec::new(),
-    }
+    Offer::new(spec, Target::Tool, effect, timeout_ms)
 }
 
 pub(super) fn concurrency() -> u32 {

@@ -17,6 +17,8 @@ mod fallback;
 #[cfg(test)]
 mod meaning;
 #[cfg(test)]
+mod permissions;
+#[cfg(test)]
 mod planning;
 #[cfg(test)]
 mod readme;

@@ -282,6 +282,7 @@ fn limits_are_the_agents_own_or_the_teams_or_the_default() {
         model_timeout_ms: 300_000,
         queue_max: 0,
         history_messages_max: 40,
+        approval_timeout_ms: 300_000,
     };
     let lead = Limits { steps_max: 3, ..defaults.clone() };
     assert_eq!(team.agents["lead"].limits, lead);

@@ -7,7 +7,7 @@ use wire::plan::Text;
 const README: &str = include_str!("../../README.md");
 
 /// Tables of the schema's definitions and the heading under which the README has their fields.
-const HEADINGS: [(&str, &str); 13] = [
+const HEADINGS: [(&str, &str); 14] = [
     ("RawTeam", "## `[team]`"),
     ("RawModel", "## `[models.NAME]`"),
     ("RawAgent", "## `[agents.NAME]`"),
@@ -17,6 +17,7 @@ const HEADINGS: [(&str, &str); 13] = [
     ("RawTexts", "### Texts"),
     ("RawTextFile", "### Texts"),
     ("RawForm", "### The words of dialect `json`"),
+    ("RawPermissions", "## `[permissions]`"),
     ("RawTool", "## `[tools.NAME]`"),
     ("RawRow", "### Rows"),
     ("RawSecret", "### Headers"),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use wire::{Name, RunId, SessionId};
+use wire::{CallKey, Digest, Name, OpenKind, RunId, SessionId};
 
 use crate::screen::Color;
 
@@ -56,6 +56,9 @@ pub(crate) enum Verb {
     Answer(Answer),
     /// End a run
     Cancel(Cancel),
+    /// List calls that wait for a person, and decide about them
+    #[command(subcommand)]
+    Calls(Calls),
     /// Check team files and point at what is wrong
     Check(Check),
     /// Show exactly what models are offered
@@ -215,6 +218,112 @@ pub(crate) struct Cancel {
     pub(crate) run: RunId,
     #[command(flatten)]
     pub(crate) target: Target,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Calls {
+    /// List the open calls, the oldest first
+    List(CallsList),
+    /// Show one open call with all that is known of it
+    Show {
+        /// The call
+        #[arg(value_name = "KEY")]
+        call: CallKey,
+        #[command(flatten)]
+        door: Door,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Allow a call that needs leave, exactly as it stands
+    Approve {
+        /// The call
+        #[arg(value_name = "KEY")]
+        call: CallKey,
+        /// Allow it only if this is its digest, as `show` prints it [default: the present one]
+        #[arg(long, value_name = "HEX", value_parser = digest)]
+        digest: Option<Digest>,
+        #[command(flatten)]
+        door: Door,
+    },
+    /// Deny a call that needs leave
+    Deny {
+        /// The call
+        #[arg(value_name = "KEY")]
+        call: CallKey,
+        /// Why; the model reads it
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+        #[command(flatten)]
+        door: Door,
+    },
+    /// Say what came of a call whose outcome is unknown
+    Resolve {
+        /// The call
+        #[arg(value_name = "KEY")]
+        call: CallKey,
+        /// It took effect; its result, as JSON or as text
+        #[arg(long, value_name = "RESULT", required_unless_present = "not_done")]
+        done: Option<String>,
+        /// It did not take effect, and cannot any more
+        #[arg(long, conflicts_with = "done")]
+        not_done: bool,
+        #[command(flatten)]
+        door: Door,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CallsList {
+    /// Only calls that are open for this
+    #[arg(long = "for", value_name = "KIND")]
+    pub(crate) kind: Option<Kind>,
+    /// Rows, oldest first
+    #[arg(long, value_name = "COUNT", default_value_t = 50)]
+    pub(crate) limit: usize,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) door: Door,
+}
+
+/// What a call is open for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// A person has to allow or deny it.
+    Approval,
+    /// Its tool asked a person a question.
+    Question,
+    /// Nobody knows whether it took effect.
+    Unknown,
+}
+
+impl From<Kind> for OpenKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Approval => Self::Approval,
+            Kind::Question => Self::Question,
+            Kind::Unknown => Self::Unknown,
+        }
+    }
+}
+
+fn digest(text: &str) -> Result<Digest, String> {
+    Digest::try_from(text.to_owned())
+}
+
+/// Where the calls of a team are: by default at the daemon that holds its data, or in its files.
+#[derive(Debug, Args)]
+pub(crate) struct Door {
+    /// The team [default: all that have data]
+    #[arg(long)]
+    pub(crate) team: Option<Name>,
+    #[command(flatten)]
+    pub(crate) nats: Nats,
+    /// Address of a daemon's HTTP door; needs --team
+    #[arg(long = "url", value_name = "HTTP", requires = "team", conflicts_with = "url")]
+    pub(crate) url_http: Option<String>,
 }
 
 #[derive(Debug, Args)]

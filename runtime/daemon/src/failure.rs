@@ -114,6 +114,7 @@ fn exit_of(code: ErrorCode) -> Exit {
         | ErrorCode::RunConflict
         | ErrorCode::UnknownSession
         | ErrorCode::NotWaiting
+        | ErrorCode::UnknownCall
         | ErrorCode::ConfigInvalid
         | ErrorCode::FileUnreadable
         | ErrorCode::SecretMissing => Exit::Usage,
@@ -136,6 +137,8 @@ fn exit_of(code: ErrorCode) -> Exit {
         | ErrorCode::ToolTimeout
         | ErrorCode::ToolUnavailable
         | ErrorCode::AgentFailed
+        | ErrorCode::CallDenied
+        | ErrorCode::OutcomeUnknown
         | ErrorCode::StepLimit
         | ErrorCode::BudgetExceeded
         | ErrorCode::DepthExceeded

@@ -63,6 +63,7 @@ fn run(line: &Line, screen: &Screen) -> Result<Exit, Failure> {
         Verb::Ask(args) => wait(verb::ask::ask(args, &place()?, screen)),
         Verb::Answer(args) => wait(verb::control::answer(args, &place()?)),
         Verb::Cancel(args) => wait(verb::control::cancel(args, &place()?)),
+        Verb::Calls(args) => wait(verb::calls::calls(args, &place()?, screen)),
         Verb::Sessions(args) => wait(verb::look::sessions(args, &place()?, screen)),
         Verb::Runs(args) => wait(verb::look::runs(args, &place()?, screen)),
         Verb::Memory(args) => wait(verb::look::memory(args, &place()?, screen)),

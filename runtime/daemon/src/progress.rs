@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wire::{CallKey, Event, EventKind, ModelRole, Name, RunId, RunStatus, Timestamp};
+use wire::{CallKey, Event, EventKind, ModelRole, Name, OpenKind, RunId, RunStatus, Timestamp};
 
 use crate::paint::Paint;
 use crate::text;
@@ -89,12 +89,15 @@ pub(crate) struct Question {
     pub(crate) agent: Name,
     /// The question.
     pub(crate) text: String,
+    /// What has to be done about it.
+    pub(crate) kind: OpenKind,
 }
 
 /// Returns what an event asks of a person.
 pub(crate) fn question(event: &Event) -> Option<Question> {
     match &event.kind {
-        EventKind::CallSuspended { call, question } => Some(Question {
+        EventKind::CallSuspended { call, question, kind } => Some(Question {
+            kind: *kind,
             run: event.run.clone(),
             call: call.clone(),
             agent: event.agent.clone(),
@@ -175,10 +178,29 @@ impl Progress {
                 });
                 Vec::from_iter(lines)
             }
-            EventKind::CallSuspended { question, .. } => {
-                run.activity = Some(("waits for your answer".to_owned(), event.at));
+            EventKind::CallSuspended { question, kind, .. } => {
+                let (activity, lead) = match kind {
+                    OpenKind::Approval => ("waits for your leave", "asks for leave"),
+                    OpenKind::Question => ("waits for your answer", "asks"),
+                    OpenKind::Unknown => ("waits to be told what came of a call", "does not know"),
+                };
+                run.activity = Some((activity.to_owned(), event.at));
                 // On a terminal the question itself is put below.
-                Vec::from_iter(every.then(|| line(Tone::Asks, "asks".to_owned(), question, None)))
+                Vec::from_iter(every.then(|| line(Tone::Asks, lead.to_owned(), question, None)))
+            }
+            EventKind::CallRepeated { call, attempt, reason } => {
+                run.activity = None;
+                let known = run.calls.iter().find(|known| known.call == *call);
+                let tool = known.map_or_else(|| call.to_string(), |call| call.tool.to_string());
+                let lead = match attempt {
+                    1 => format!("makes {tool}"),
+                    _ => format!("makes {tool} again"),
+                };
+                vec![line(Tone::Quiet, lead, reason, None)]
+            }
+            EventKind::CallResolved { done, .. } => {
+                let said = if *done { "it was done" } else { "it was not done" };
+                vec![line(Tone::Quiet, "is told of an unknown outcome:".to_owned(), said, None)]
             }
             EventKind::CallEnded { call, tool, status, output, duration_us } => {
                 let started = run.calls.iter().position(|known| known.call == *call);

@@ -38,6 +38,32 @@ pub(crate) fn harmless(text: &str) -> String {
         .collect()
 }
 
+/// Writes what cannot be seen as `\uXXXX`, where a person has to see all that is there.
+pub(crate) fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || is_format(c) || is_hidden(c) {
+            let mut units = [0; 2];
+            for unit in c.encode_utf16(&mut units) {
+                shown.push_str(&format!("\\u{unit:04x}"));
+            }
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// Tells whether a character takes no room, so that nobody sees it.
+fn is_hidden(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{200b}'..='\u{200d}' | '\u{2028}' | '\u{2029}'
+            | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}' | '\u{e0000}'..='\u{e0fff}'
+    )
+}
+
 /// Tells whether a character changes the direction in which others are read.
 fn is_format(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub(crate) mod ask;
+pub(crate) mod calls;
 pub(crate) mod check;
 pub(crate) mod control;
 pub(crate) mod explain;

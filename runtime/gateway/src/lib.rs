@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 mod body;
+mod calls;
 mod connection;
 mod error;
 mod events;

@@ -78,23 +78,27 @@ pub(crate) const fn status_of(code: ErrorCode) -> StatusCode {
     match code {
         Code::BadRequest => StatusCode::BAD_REQUEST,
         Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        Code::UnknownAgent | Code::UnknownRun | Code::UnknownSession | Code::UnknownTool => {
-            StatusCode::NOT_FOUND
-        }
+        Code::UnknownAgent
+        | Code::UnknownRun
+        | Code::UnknownSession
+        | Code::UnknownTool
+        | Code::UnknownCall => StatusCode::NOT_FOUND,
         Code::RunConflict | Code::NotWaiting | Code::Cancelled => StatusCode::CONFLICT,
         Code::Overloaded => StatusCode::TOO_MANY_REQUESTS,
         Code::InvalidArguments
         | Code::StepLimit
         | Code::BudgetExceeded
         | Code::DepthExceeded
-        | Code::CallLimit => StatusCode::UNPROCESSABLE_ENTITY,
+        | Code::CallLimit
+        | Code::CallDenied => StatusCode::UNPROCESSABLE_ENTITY,
         Code::DeadlineExceeded | Code::ToolTimeout => StatusCode::GATEWAY_TIMEOUT,
         Code::ModelRefused
         | Code::ModelUnavailable
         | Code::ReplyUnusable
         | Code::ModelProtocol
         | Code::ToolFailed
-        | Code::AgentFailed => StatusCode::BAD_GATEWAY,
+        | Code::AgentFailed
+        | Code::OutcomeUnknown => StatusCode::BAD_GATEWAY,
         Code::Unavailable
         | Code::ModelResting
         | Code::ToolUnavailable
@@ -121,13 +125,13 @@ mod tests {
     fn every_code_has_its_status() {
         let expected = [
             (400, "E1001"),
-            (404, "E1003 E1004 E1009 E3001"),
+            (404, "E1003 E1004 E1009 E1012 E3001"),
             (409, "E1005 E1010 E4004"),
             (413, "E1002"),
-            (422, "E3002 E4001 E4002 E4003 E4006"),
+            (422, "E3002 E3008 E4001 E4002 E4003 E4006"),
             (429, "E1006"),
             (500, "E2003 E4005 E5002 E5003 E5006 E5007 E6001 E6002 E6003"),
-            (502, "E2001 E2002 E2004 E2005 E3003 E3006"),
+            (502, "E2001 E2002 E2004 E2005 E3003 E3006 E3009"),
             (503, "E1008 E2006 E3005 E5001 E5004 E5005"),
             (504, "E1007 E3004"),
         ];

@@ -8,7 +8,7 @@ use axum::routing::{MethodRouter, get, post};
 use crate::guard::{self, Guard};
 use crate::refusal::Refusal;
 use crate::state::Doors;
-use crate::{events, look, runs};
+use crate::{calls, events, look, runs};
 
 /// One route: method, path and handler.
 type Route = (&'static str, &'static str, MethodRouter<Doors>);
@@ -25,6 +25,11 @@ fn table() -> Vec<Route> {
         ("POST", "/v1/teams/{team}/runs/{run}/cancel", post(runs::cancel)),
         ("POST", "/v1/teams/{team}/runs/{run}/answer", post(runs::answer)),
         ("GET", "/v1/teams/{team}/runs/{run}/events", get(events::stream)),
+        ("GET", "/v1/teams/{team}/calls", get(calls::list)),
+        ("GET", "/v1/teams/{team}/calls/{call}", get(calls::show)),
+        ("POST", "/v1/teams/{team}/calls/{call}/approve", post(calls::approve)),
+        ("POST", "/v1/teams/{team}/calls/{call}/deny", post(calls::deny)),
+        ("POST", "/v1/teams/{team}/calls/{call}/resolve", post(calls::resolve)),
         ("GET", "/v1/teams/{team}/sessions", get(look::sessions)),
         ("GET", "/v1/teams/{team}/sessions/{session}", get(look::session)),
         ("GET", "/v1/teams/{team}/traces", get(look::traces)),

@@ -31,7 +31,7 @@ const REPLY_GRACE: Duration = Duration::from_secs(10);
 
 /// How long acceptance, a look at a run or an order to it may take: longer than a session has for
 /// it in the node, which says what went wrong.
-const CONTROL_TIMEOUT: Duration = Duration::from_secs(35);
+pub(crate) const CONTROL_TIMEOUT: Duration = Duration::from_secs(35);
 
 /// The query of a request for a run.
 #[derive(Deserialize)]
@@ -176,7 +176,7 @@ async fn stored_reply(team: &TeamHandle, run: &RunId) -> Option<Bytes> {
 
 /// Returns the error of an answer that reports nothing else. The reply of a run that failed has
 /// the same headers and is an answer like any other.
-fn refusal_in(answer: &bus::Message) -> Option<WireError> {
+pub(crate) fn refusal_in(answer: &bus::Message) -> Option<WireError> {
     #[derive(Deserialize)]
     struct Shape {
         run: Option<IgnoredAny>,
@@ -222,7 +222,7 @@ fn prefers_async(headers: &HeaderMap) -> bool {
         .any(|preference| preference.trim().eq_ignore_ascii_case("respond-async"))
 }
 
-fn json(body: Bytes) -> Response {
+pub(crate) fn json(body: Bytes) -> Response {
     ([(http_header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 

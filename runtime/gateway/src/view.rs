@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{RunRow, SessionRow, Store, TraceRow};
 use wire::entry::Fact;
+use wire::open::OpenCallList;
 use wire::plan::{Dialect, Plan};
 use wire::{
-    EffectClass, Event, EventKind, Name, RunId, RunReply, RunStatus, SessionId, SpanRecord,
-    Timestamp, Usage, WireError,
+    EffectClass, Event, EventKind, Name, OpenKind, RunId, RunReply, RunStatus, SessionId,
+    SpanRecord, Timestamp, Usage, WireError,
 };
 
 /// Tells whether runs are taken.
@@ -340,6 +341,15 @@ pub fn session(store: &Store, session: &SessionId) -> Result<Option<SessionView>
         });
     }
     Ok(Some(SessionView { summary: row.into(), exchanges }))
+}
+
+/// Lists the open calls, all or those of a kind, the oldest first.
+pub fn calls(
+    store: &Store,
+    kind: Option<OpenKind>,
+    limit: usize,
+) -> Result<OpenCallList, store::Error> {
+    Ok(OpenCallList { calls: store.open_calls(kind, limit)? })
 }
 
 /// Lists the newest traces.

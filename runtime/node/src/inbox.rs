@@ -4,6 +4,7 @@
 
 mod arrival;
 mod body;
+mod calls;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +14,8 @@ use ractor::ActorRef;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
 use wire::header::{self, REPLY_ACCEPTED};
-use wire::run::{Accepted, AnswerRequest, RunView};
-use wire::subject::RunVerb;
+use wire::run::{Accepted, AnswerRequest, RunState, RunView};
+use wire::subject::{CallVerb, RunVerb};
 use wire::{CallKey, ErrorCode, Headers, Name, Route, RunId, RunRequest, SessionId, WireError};
 
 use arrival::Arrival;
@@ -73,8 +74,11 @@ impl Inbox {
         let team = &context.team;
         let agents = team.agents.keys().map(|agent| context.subjects.agent_run(&team.name, agent));
         let verbs = RunVerb::ALL.iter().map(|verb| context.subjects.all_runs(&team.name, *verb));
+        let decisions =
+            CallVerb::ALL.iter().map(|verb| context.subjects.all_calls(&team.name, *verb));
+        let calls = decisions.chain([context.subjects.calls(&team.name)]);
         let mut feeds = Vec::new();
-        for subject in agents.chain(verbs) {
+        for subject in agents.chain(verbs).chain(calls) {
             let porter = porter.clone();
             let feed = feed::start(&context.bus, &subject, move |message| {
                 let porter = porter.clone();
@@ -98,6 +102,8 @@ impl Porter {
                 done
             }
             Some(Route::Run { run, verb, .. }) => self.on_verb(&message, run, verb).await,
+            Some(Route::Calls { .. }) => self.on_calls(&message).await,
+            Some(Route::Call { call, verb, .. }) => self.on_call(&message, call, verb).await,
             Some(Route::SessionEvents { .. } | Route::Model { .. } | Route::Tool { .. }) | None => {
                 let text = format!("{} is not served here", message.subject);
                 Err(WireError::new(ErrorCode::BadRequest, text))
@@ -216,7 +222,10 @@ impl Porter {
         let end = Instant::now() + SESSION_TIMEOUT;
         match verb {
             RunVerb::Status => {
-                let view = self.ask(&session, end, |answer| Door::View { run, answer }).await?;
+                let mut view = self.ask(&session, end, |answer| Door::View { run, answer }).await?;
+                if matches!(view.state, RunState::Running { .. } | RunState::Waiting { .. }) {
+                    view.waiting = self.context.waiting_below(&view.run).await?;
+                }
                 self.answer_view(message, &view).await;
             }
             RunVerb::Cancel => {

@@ -20,9 +20,9 @@ use wire::error::ErrorBody;
 use wire::run::Parent;
 use wire::subject::RunVerb;
 use wire::{
-    CallKey, CallOutcome, EffectClass, ErrorCode, Headers, ModelReply, ModelRequest, Name, Planned,
-    RunId, RunReply, RunRequest, RunStatus, SessionId, Timestamp, ToolReply, ToolRequest,
-    TraceContext, Usage, WireError, header,
+    CallKey, CallOutcome, ErrorCode, Headers, ModelReply, ModelRequest, Name, Planned, RunId,
+    RunReply, RunRequest, RunStatus, SessionId, Timestamp, ToolReply, ToolRequest, TraceContext,
+    Usage, WireError, header,
 };
 
 use crate::clock;
@@ -143,19 +143,35 @@ pub(crate) async fn call_tool(
         run: call.run.clone(),
         agent: call.agent.clone(),
     };
-    let outcome = match request(context, &subject, &headers, &body, call.deadline).await {
-        Ok(reply) => return reply,
-        Err(Missed::Unanswered(error)) if call.effect == EffectClass::Once => {
-            let note = format!(
-                "no usable answer came ({}); the call may have taken effect; do not repeat it; \
-                 verify, or ask the user",
-                error.message
-            );
+    match request(context, &subject, &headers, &body, call.deadline).await {
+        Ok(reply) => reply,
+        Err(Missed::Unanswered(error)) => ToolReply::Lost { error },
+        Err(Missed::NotDelivered(error)) => ToolReply::settled(CallOutcome::Error { error }),
+    }
+}
+
+/// Asks a probe; one that does not say at once what it knows does not know it.
+pub(crate) async fn probe(
+    context: &TeamContext,
+    session: &SessionId,
+    call: &CallEffect,
+) -> CallOutcome {
+    match call_tool(context, session, call).await {
+        ToolReply::Settled { outcome, .. } => outcome,
+        ToolReply::Lost { error } => CallOutcome::Error { error },
+        ToolReply::Suspended { .. } => {
+            let note = format!("{} asks a person, which a probe must not", call.name);
             CallOutcome::Unknown { note }
         }
-        Err(missed) => CallOutcome::Error { error: missed.into_error() },
-    };
-    ToolReply::settled(outcome)
+    }
+}
+
+/// Waits before a call is made again, longer each time.
+pub(crate) async fn pause_before(attempt: u32) {
+    let doublings = attempt.saturating_sub(2).min(16);
+    if attempt > 1 {
+        sleep((PAUSE_MIN * 2u32.pow(doublings)).min(PAUSE_MAX)).await;
+    }
 }
 
 /// Asks another agent. Its run goes under the call's key, so asking again begins nothing new.

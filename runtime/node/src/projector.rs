@@ -230,8 +230,12 @@ pub(crate) fn changes_of(
             Effect::Tell(Event { agent, kind: EventKind::RunEnded { .. }, .. }) => {
                 changes.push(seen(agent));
             }
+            Effect::Opened(open) => changes.push(Change::CallOpened(open.clone())),
+            Effect::Closed { call, .. } => changes.push(Change::CallClosed(call.clone())),
             Effect::AskModel { .. }
             | Effect::Call(_)
+            | Effect::Probe { .. }
+            | Effect::Expire { .. }
             | Effect::Abort { .. }
             | Effect::SetTimer { .. }
             | Effect::Tell(_) => {}

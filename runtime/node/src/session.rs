@@ -14,9 +14,9 @@ use tokio::time::Duration;
 use tracing::{debug, warn};
 use wire::entry::{Body, Entry, Input};
 use wire::run::{Accepted, RunView};
-use wire::{CallOutcome, ErrorCode, RunId, SessionId, Usage, WireError};
+use wire::{CallKey, CallOutcome, ErrorCode, RunId, SessionId, Usage, WireError};
 
-pub(crate) use door::{Answer, Door, Submit};
+pub(crate) use door::{Answer, Decision, Door, Submit};
 use work::Work;
 
 use crate::clock;
@@ -171,7 +171,7 @@ impl SessionState {
                 self.control(input, &run, answer).await
             }
             Door::Reply { run, call, text, answer } => {
-                let waiting = self.machine.as_ref().ok().and_then(|m| m.waiting(&run));
+                let waiting = self.machine.as_ref().ok().and_then(|m| m.asks(&run));
                 let call = match (call, waiting) {
                     (Some(call), Some(waiting)) if call == waiting => call,
                     (None, Some(waiting)) => waiting,
@@ -184,6 +184,11 @@ impl SessionState {
                 let outcome = CallOutcome::text(text);
                 let input = Input::CallSettled { call, outcome, usage: Usage::default() };
                 self.control(input, &run, answer).await
+            }
+            Door::Decide { run, call, decision, answer } => {
+                let decided = self.decide(&run, call, decision).await?;
+                drop(answer.send(decided));
+                Ok(())
             }
             Door::View { run, answer } => {
                 drop(answer.send(self.view(&run)));
@@ -244,6 +249,33 @@ impl SessionState {
         };
         drop(answer.send(view));
         Ok(())
+    }
+
+    /// Takes what a person decides about an open call.
+    async fn decide(
+        &mut self,
+        run: &RunId,
+        call: CallKey,
+        decision: Decision,
+    ) -> Result<Result<RunView, WireError>, Error> {
+        let known = self.machine.as_ref().ok().and_then(|machine| machine.decidable(&call));
+        let Some((present, last)) = known else {
+            let text = format!("call {call} is not open any more");
+            return Ok(Err(WireError::new(ErrorCode::UnknownCall, text)));
+        };
+        let input = match decision {
+            Decision::Approve { digest } => {
+                Input::CallApproved { call, digest: digest.unwrap_or(present) }
+            }
+            Decision::Deny { reason } => Input::CallDenied { call, reason },
+            Decision::Resolve { attempt, resolution } => {
+                Input::CallResolved { call, attempt: attempt.unwrap_or(last), resolution }
+            }
+        };
+        Ok(match self.accept(input).await? {
+            Ok(()) => self.view(run),
+            Err(rejected) => Err(rejected.to_wire()),
+        })
     }
 
     async fn on_outcome(&mut self, input: Input) -> Result<(), Error> {

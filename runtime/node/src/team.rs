@@ -9,7 +9,7 @@ use bus::{Endpoint, Service, ServiceInfo};
 use model::{Guards, ModelClients};
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::time::Instant;
-use tools::{ToolDeps, build_as};
+use tools::{ToolDeps, build};
 use tracing::{error, info, warn};
 use wire::{Name, SessionId};
 
@@ -166,7 +166,7 @@ impl TeamState {
                 let args = ToolArgs {
                     context: context.clone(),
                     name: name.clone(),
-                    tool: build_as(&tool.kind, tool.offer.effect, &self.deps),
+                    tool: build(&tool.kind, &self.deps),
                     offer: tool.offer.clone(),
                     concurrency: tool.concurrency,
                 };

@@ -9,10 +9,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 use tools::{Tool, ToolContext};
-use wire::{
-    CallOutcome, EffectClass, ErrorCode, Headers, Name, ToolReply, ToolRequest, TraceContext,
-    WireError, header,
-};
+use wire::{ErrorCode, Headers, Name, ToolReply, ToolRequest, TraceContext, WireError, header};
 
 use crate::clock;
 use crate::context::TeamContext;
@@ -148,25 +145,14 @@ impl Served {
         };
         let Ok(reply) = timeout_at(end, self.args.tool.call(&context, &request.arguments)).await
         else {
-            return Ok(ToolReply::settled(self.timed_out(remaining)));
+            return Ok(self.timed_out(remaining));
         };
         Ok(reply)
     }
 
-    fn timed_out(&self, after: Duration) -> CallOutcome {
-        let seconds = after.as_secs_f64();
-        let name = &self.args.name;
-        match self.args.offer.effect {
-            EffectClass::Read | EffectClass::Idempotent => CallOutcome::error(
-                ErrorCode::ToolTimeout,
-                format!("{name} did not answer within {seconds:.1} s"),
-            ),
-            EffectClass::Once => CallOutcome::Unknown {
-                note: format!(
-                    "{name} did not answer within {seconds:.1} s; it may have taken effect; do \
-                     not repeat it; verify, or ask the user"
-                ),
-            },
-        }
+    fn timed_out(&self, after: Duration) -> ToolReply {
+        let (name, seconds) = (&self.args.name, after.as_secs_f64());
+        let message = format!("{name} did not answer within {seconds:.1} s");
+        ToolReply::lost(ErrorCode::ToolTimeout, message)
     }
 }

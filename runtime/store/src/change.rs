@@ -1,12 +1,12 @@
 //! Changes: what the journal has decided, as far as it can be looked up.
 
 use wire::entry::Fact;
-use wire::{CallKey, Name, RunId, RunStatus, SessionId, SpanRecord, Timestamp};
+use wire::{CallKey, Name, OpenCall, RunId, RunStatus, SessionId, SpanRecord, Timestamp};
 
 use crate::error::Error;
 use crate::pending::Pending;
 use crate::run::{RunBegun, RunEnd};
-use crate::{fact, run, session, trace};
+use crate::{call, fact, run, session, trace};
 
 /// One change. Making it twice is the same as making it once.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +39,10 @@ pub enum Change {
     Fact(Fact),
     /// Facts were forgotten.
     Forgot(Vec<CallKey>),
+    /// A person has something to say about a call.
+    CallOpened(Box<OpenCall>),
+    /// Nobody has anything to say about it any more.
+    CallClosed(CallKey),
     /// A span ended.
     Span(SpanRecord),
 }
@@ -55,6 +59,8 @@ impl Change {
             }
             Self::Fact(fact) => fact::remember(pending, fact),
             Self::Forgot(ids) => ids.iter().try_for_each(|id| fact::forget(pending, id)),
+            Self::CallOpened(open) => call::open(pending, open),
+            Self::CallClosed(key) => call::close(pending, key),
             Self::Span(span) => trace::add(pending, span),
         }
     }

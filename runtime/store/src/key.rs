@@ -25,6 +25,10 @@ pub(crate) enum Space {
     Session = b'S',
     /// Sessions by their last activity.
     SessionAt = b's',
+    /// Open calls.
+    Call = b'C',
+    /// Open calls by the time since which they are open.
+    CallAt = b'c',
     /// Facts.
     Fact = b'F',
     /// Facts by time.
@@ -95,6 +99,14 @@ pub(crate) fn session(session: &SessionId) -> Vec<u8> {
 
 pub(crate) fn session_at(at: Timestamp, session: &SessionId) -> Vec<u8> {
     Space::SessionAt.at(at, session.as_str().as_bytes())
+}
+
+pub(crate) fn call(id: &CallKey) -> Vec<u8> {
+    Space::Call.key(&[id.as_str().as_bytes()])
+}
+
+pub(crate) fn call_at(since: Timestamp, id: &CallKey) -> Vec<u8> {
+    Space::CallAt.at(since, id.as_str().as_bytes())
 }
 
 pub(crate) fn fact(id: &CallKey) -> Vec<u8> {

@@ -5,6 +5,7 @@
 
 #![warn(missing_docs)]
 
+mod call;
 mod change;
 mod error;
 mod fact;

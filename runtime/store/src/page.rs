@@ -1,4 +1,4 @@
-//! Reads lists out of the database, newest first.
+//! Reads lists out of the database, in the order of time.
 
 use serde::de::DeserializeOwned;
 
@@ -13,6 +13,29 @@ pub const LIST_MAX: usize = 10_000;
 /// Reads one row.
 pub(crate) fn row<T: DeserializeOwned>(tree: &sled::Tree, key: &[u8]) -> Result<Option<T>, Error> {
     get(tree, key)?.map(|bytes| record::from_json(&bytes)).transpose()
+}
+
+/// Reads rows along a space that is ordered by time, oldest first, leaving out what is not wanted.
+pub(crate) fn oldest<T>(
+    tree: &sled::Tree,
+    by_time: Space,
+    limit: usize,
+    read: impl Fn(&[u8]) -> Result<Option<T>, Error>,
+    wanted: impl Fn(&T) -> bool,
+) -> Result<Vec<T>, Error> {
+    let mut rows = Vec::new();
+    for entry in tree.scan_prefix(by_time.key(&[])) {
+        if rows.len() == limit.min(LIST_MAX) {
+            break;
+        }
+        let (key, _) = entry.map_err(|error| Error::engine("read a list", error))?;
+        let row = read(key::id_of(&key))?
+            .ok_or_else(|| Error::damaged("read a list", "it names a record that is missing"))?;
+        if wanted(&row) {
+            rows.push(row);
+        }
+    }
+    Ok(rows)
 }
 
 /// Reads rows along a space that is ordered by time, newest first.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use wire::entry::Fact;
-use wire::{CallKey, RunId, SessionId, SpanRecord};
+use wire::{CallKey, OpenCall, OpenKind, RunId, SessionId, SpanRecord};
 
 use crate::change::Change;
 use crate::error::Error;
@@ -14,10 +14,10 @@ use crate::pending::{self, Pending, State};
 use crate::run::{self, RunRow};
 use crate::session::{self, SessionRow};
 use crate::trace::{self, TRACES_MAX, TraceRow};
-use crate::{fact, key};
+use crate::{call, fact, key};
 
 /// The number of the arrangement of keys and rows. Another number means that the store is replaced.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 /// What sled may keep in memory, in bytes, instead of its default of 1 GiB.
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;
 /// How often sled writes out what it holds, in milliseconds: the most that a crash takes from it.
@@ -182,6 +182,17 @@ impl Store {
     /// Returns a session.
     pub fn session(&self, session: &SessionId) -> Result<Option<SessionRow>, Error> {
         self.read("look up a session", |database, _| session::one(database, session))
+    }
+
+    /// Returns an open call.
+    pub fn open_call(&self, call: &CallKey) -> Result<Option<OpenCall>, Error> {
+        self.read("look up an open call", |database, _| call::one(database, call))
+    }
+
+    /// Returns the open calls, all or those of a kind, the oldest first, at most
+    /// [`LIST_MAX`](crate::LIST_MAX).
+    pub fn open_calls(&self, kind: Option<OpenKind>, limit: usize) -> Result<Vec<OpenCall>, Error> {
+        self.read("list open calls", |database, _| call::list(database, kind, limit))
     }
 
     /// Finds facts by words, best first; a query without words returns the newest.

@@ -112,10 +112,14 @@ fn tool(spec: HttpSpec) -> HttpTool {
     HttpTool::new(spec, http_client().unwrap())
 }
 
+async fn reply_within(tool: &HttpTool, arguments: Value, time: Duration) -> ToolReply {
+    tool.call(&context(time), &arguments).await
+}
+
 async fn call_within(tool: &HttpTool, arguments: Value, time: Duration) -> CallOutcome {
-    match tool.call(&context(time), &arguments).await {
+    match reply_within(tool, arguments, time).await {
         ToolReply::Settled { outcome, .. } => outcome,
-        ToolReply::Suspended { question } => panic!("suspended: {question}"),
+        other @ (ToolReply::Lost { .. } | ToolReply::Suspended { .. }) => panic!("{other:?}"),
     }
 }
 
@@ -283,42 +287,27 @@ async fn a_status_of_failure_is_an_error_that_says_why() {
 }
 
 #[tokio::test]
-async fn no_answer_is_unknown_only_for_what_must_not_be_repeated() {
-    use EffectClass::{Idempotent, Once, Read};
+async fn a_request_without_a_whole_answer_is_lost() {
     let short = Duration::from_millis(300);
     let long = Duration::from_secs(20);
     let partial = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nabc";
-    let unknown = None;
-    for (effect, sent, hangs, time, expected) in [
-        (Read, "", true, short, Some(ErrorCode::ToolTimeout)),
-        (Idempotent, "", true, short, Some(ErrorCode::ToolTimeout)),
-        (Once, "", true, short, unknown),
-        (Read, partial, true, short, Some(ErrorCode::ToolTimeout)),
-        (Once, partial, true, short, unknown),
-        (Read, "", false, long, Some(ErrorCode::ToolUnavailable)),
-        (Once, "", false, long, unknown),
-        (Idempotent, partial, false, long, Some(ErrorCode::ToolUnavailable)),
-        (Once, partial, false, long, unknown),
+    for (sent, hangs, time, expected) in [
+        ("", true, short, ErrorCode::ToolTimeout),
+        (partial, true, short, ErrorCode::ToolTimeout),
+        ("", false, long, ErrorCode::ToolUnavailable),
+        (partial, false, long, ErrorCode::ToolUnavailable),
     ] {
         let bytes = sent.to_owned();
         let answer = if hangs { Answer::Hang(bytes) } else { Answer::Bytes(bytes) };
         let (base, _server) = server(answer).await;
-        let tool = tool(spec("POST", base)).with_effect(effect);
-        let outcome = call_within(&tool, json!({}), time).await;
-        let code = match &outcome {
-            CallOutcome::Error { error } => Some(error.code),
-            CallOutcome::Unknown { note } => {
-                assert!(note.contains("may have taken effect"), "{note}");
-                None
-            }
-            CallOutcome::Ok { .. } => panic!("{outcome:?}"),
-        };
-        assert_eq!(code, expected, "{effect:?} {sent:?} {hangs}: {outcome:?}");
+        let reply = reply_within(&tool(spec("POST", base)), json!({}), time).await;
+        let ToolReply::Lost { error } = &reply else { panic!("{reply:?}") };
+        assert_eq!(error.code, expected, "{sent:?} {hangs}: {reply:?}");
     }
 }
 
 #[tokio::test]
-async fn a_request_that_was_not_sent_is_never_unknown() {
+async fn a_request_that_was_not_sent_is_never_lost() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);

@@ -3,25 +3,15 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use wire::plan::{AskedModel, Dialect, Form, Limits, Offer, Prompts, Target};
+use wire::plan::{AskedModel, Dialect, Form, Limits, Offer, Permissions, Prompts, Target};
 use wire::{EffectClass, FinishReason, ModelReply, Name, Plan, Reading, ToolSpec, Usage};
 
 use crate::validate::Catalogue;
 
 fn offer(name: &str, description: &str, parameters: Value) -> Offer {
-    Offer {
-        spec: ToolSpec {
-            name: Name::new(name).unwrap(),
-            description: description.to_owned(),
-            parameters,
-        },
-        target: Target::Tool,
-        effect: EffectClass::Read,
-        timeout_ms: 1000,
-        task: None,
-        actor: None,
-        aliases: Vec::new(),
-    }
+    let description = description.to_owned();
+    let spec = ToolSpec { name: Name::new(name).unwrap(), description, parameters };
+    Offer::new(spec, Target::Tool, EffectClass::Read, 1000)
 }
 
 pub(crate) fn plan(dialect: Dialect, thinker: bool) -> Plan {
@@ -61,9 +51,11 @@ pub(crate) fn plan(dialect: Dialect, thinker: bool) -> Plan {
             model_timeout_ms: 10_000,
             queue_max: 4,
             history_messages_max: 2,
+            approval_timeout_ms: 10_000,
         },
         prompts: Prompts::default(),
         form: Form::default(),
+        permissions: Permissions::default(),
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use wire::{CallKey, EffectClass, EventKind, RunId};
+use wire::{CallKey, CallOutcome, EffectClass, EventKind, Input, Resolution, RunId};
 
-use super::{Record, Violation, calls};
+use super::{Record, Violation, calls, input};
 use crate::effect::Effect;
 
 /// Checks that every call is begun once, made after that, and answered once by the end of its run.
@@ -43,15 +43,32 @@ pub fn calls_answered_once(records: &[Record]) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Checks that a call that must not be repeated is made at most once, restarts included (I3).
+/// Checks that a call that must not be repeated is made at most once, restarts included (I3),
+/// unless somebody who knows says before that nothing came of it.
 pub fn once_made_once(records: &[Record]) -> Result<(), Violation> {
     let mut made: HashSet<&CallKey> = HashSet::new();
-    for call in calls(records) {
-        if call.effect == EffectClass::Once && !made.insert(&call.call) {
-            return Err(Violation::OnceRepeated { call: call.call.clone() });
+    for record in records {
+        if let Some(call) = said_not_done(record) {
+            made.remove(call);
+        }
+        for call in calls(std::slice::from_ref(record)) {
+            if call.effect == EffectClass::Once && !made.insert(&call.call) {
+                return Err(Violation::OnceRepeated { call: call.call.clone() });
+            }
         }
     }
     Ok(())
+}
+
+/// Returns the call of which a person or a probe says that nothing came of it.
+fn said_not_done(record: &Record) -> Option<&CallKey> {
+    match input(record)? {
+        Input::CallResolved { call, resolution: Resolution::NotDone, .. } => Some(call),
+        Input::CallProbed { call, outcome: CallOutcome::Ok { output }, .. } => {
+            (output.get("done") == Some(&serde_json::Value::Bool(false))).then_some(call)
+        }
+        _ => None,
+    }
 }
 
 /// Checks that no run makes a call again whose outcome it knows to be unknown.
@@ -70,6 +87,10 @@ pub fn unknown_not_repeated(records: &[Record]) -> Result<(), Violation> {
             }
             EventKind::CallEnded { call, status, .. } if status == "unknown" => {
                 unknown.extend(made.get(call).copied());
+            }
+            EventKind::CallResolved { call, done: false } => {
+                let resolved = made.get(call);
+                unknown.retain(|what| Some(what) != resolved);
             }
             _ => {}
         }

@@ -88,7 +88,8 @@ pub fn within_deadline(records: &[Record]) -> Result<(), Violation> {
         for effect in &record.effects {
             let (run, until) = match effect {
                 Effect::AskModel { run, deadline, .. } => (run, *deadline),
-                Effect::Call(call) => (&call.run, call.deadline),
+                Effect::Call(call) | Effect::Probe { call, .. } => (&call.run, call.deadline),
+                Effect::Expire { run, at, .. } => (run, *at),
                 _ => continue,
             };
             let in_time = |deadline: &Timestamp| record.entry.at < *deadline && until <= *deadline;

@@ -2,13 +2,17 @@
 
 use wire::entry::ReadCall;
 use wire::event::EventKind;
-use wire::plan::{Offer, Target};
+use wire::plan::{Offer, Permission, Target};
 use wire::run::{Budget, Source};
-use wire::{CallKey, CallOutcome, EffectClass, ErrorCode, ModelRole, Timestamp, Usage};
+use wire::{
+    CallKey, CallOutcome, Digest, EffectClass, ErrorCode, ModelRole, OpenKind, Timestamp, Usage,
+    call_digest,
+};
 
 use super::{Phase, Run, late};
 use crate::dialect::{Act, Called};
-use crate::effect::{CallEffect, Effect, Effects};
+use crate::effect::{CallEffect, Effect, Effects, Rejected};
+use crate::permission::decide;
 use crate::spans;
 
 /// A call without an outcome.
@@ -25,8 +29,32 @@ pub(super) struct Pending {
     pub(super) deadline: Timestamp,
     /// Tokens set aside for a called agent.
     pub(super) reserve: u64,
-    /// The question, if a person has to answer.
-    pub(super) question: Option<String>,
+    pub(super) stage: Stage,
+    /// The digest of what it asks for.
+    pub(super) digest: Digest,
+    /// How often it was made.
+    pub(super) attempt: u32,
+    /// The attempts of which a person said that nothing came of them; they no longer count.
+    pub(super) attempts_before: u32,
+    /// When the first attempt that counts was made.
+    pub(super) made: Timestamp,
+    /// How often its probe was asked; the number of the last one.
+    pub(super) probes: u32,
+}
+
+/// Where a call without an outcome stands.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Stage {
+    /// It is under way, or was when the process ended.
+    Made,
+    /// It waits for a person's leave, and was not made.
+    Approval { until: Timestamp, since: Timestamp },
+    /// Its tool asked a person; the answer is the outcome.
+    Question { question: String, since: Timestamp },
+    /// No answer came, and the tool's probe is asked what came of it.
+    Probing { unclear: u32, missed: String, deadline: Timestamp },
+    /// No answer came, and a person has to say what came of it.
+    Unknown { note: String, since: Timestamp },
 }
 
 /// The least time that a parent keeps for itself when it gives a called agent a deadline.
@@ -71,9 +99,9 @@ impl Run {
         match (self.pending.is_empty(), fault) {
             (false, _) => {
                 self.phase = Phase::Calling;
-                let made: Vec<Effect> =
-                    self.pending.iter().filter_map(|pending| self.call_effect(pending)).collect();
-                effects.extend(made);
+                let begun: Vec<Effect> =
+                    self.pending.iter().filter_map(|pending| self.stage_effect(pending)).collect();
+                effects.extend(begun);
             }
             (true, Some((text, raw))) => {
                 self.ask_again(ModelRole::Actor, &text, &raw, effects);
@@ -124,15 +152,16 @@ impl Run {
             );
             return refuse(ErrorCode::CallLimit, message);
         }
-        let repeats_unknown = self.sources.iter().any(|source| {
-            source.status == "unknown"
-                && source.tool == offer.spec.name
-                && source.arguments == read.arguments
-        });
-        if repeats_unknown {
-            let note = "the same call was made before and its outcome is unknown; it is not \
-                        made again; verify by other means, or ask the user";
-            return Some(CallOutcome::Unknown { note: note.to_owned() }.to_text());
+        let decision = decide(&self.plan.permissions, offer, &read.arguments);
+        if decision.permission == Permission::Deny {
+            let message = format!(
+                "the team does not permit this call ({:?} is denied); do not ask for it again",
+                decision.pattern.unwrap_or(&read.name)
+            );
+            return refuse(ErrorCode::CallDenied, message);
+        }
+        if let Some(text) = self.barred(&call_digest(&offer.spec.name, &read.arguments)) {
+            return Some(text);
         }
         if offer.target == Target::Agent {
             if self.depth() >= limits.depth_max {
@@ -160,6 +189,17 @@ impl Run {
         let now = effects.now();
         let Some(offer) = self.plan.tools.get(offer_index) else { return key };
         let is_agent = offer.target == Target::Agent;
+        let asks = match decide(&self.plan.permissions, offer, &read.arguments).permission {
+            Permission::Ask => true,
+            // What is denied does not come this far.
+            Permission::Allow | Permission::Deny => false,
+        };
+        let stage = if asks {
+            let until = self.call_deadline(now, self.plan.limits.approval_timeout_ms);
+            Stage::Approval { until, since: now }
+        } else {
+            Stage::Made
+        };
         self.pending.push(Pending {
             key: key.clone(),
             index,
@@ -168,7 +208,12 @@ impl Run {
             started: now,
             deadline: self.call_deadline(now, offer.timeout_ms),
             reserve: if is_agent { share } else { 0 },
-            question: None,
+            stage,
+            digest: call_digest(&offer.spec.name, &read.arguments),
+            attempt: u32::from(!asks),
+            attempts_before: 0,
+            made: now,
+            probes: 0,
         });
         self.sources.push(Source {
             call: key.clone(),
@@ -184,37 +229,38 @@ impl Run {
             is_agent,
         };
         effects.tell(&self.submitted, kind);
+        if asks {
+            self.open(self.pending.len().saturating_sub(1), OpenKind::Approval, effects);
+        }
         key
     }
 
     /// Returns when a call that is made now must have its outcome: before the run is over.
-    fn call_deadline(&self, now: Timestamp, timeout_ms: u64) -> Timestamp {
+    pub(super) fn call_deadline(&self, now: Timestamp, timeout_ms: u64) -> Timestamp {
         let deadline = self.submitted.deadline;
         let kept = (deadline.ms_since(now) / PARENT_RESERVE_SHARE).max(PARENT_RESERVE_MS_MIN);
         let latest = deadline.as_micros().saturating_sub(kept.saturating_mul(1000));
         Timestamp::from_micros(latest).max(now).min(now.plus_ms(timeout_ms))
     }
 
-    /// Gives the calls that are made again their time again.
-    pub(super) fn renew_call_deadlines(&mut self, now: Timestamp) {
-        let mut pending = std::mem::take(&mut self.pending);
-        for pending in pending.iter_mut().filter(|pending| pending.question.is_none()) {
-            if let Some(offer) = self.plan.tools.get(pending.offer) {
-                pending.deadline = self.call_deadline(now, offer.timeout_ms);
-            }
+    /// Says what a call waits for, as far as somebody has to do something about it.
+    pub(super) fn stage_effect(&self, pending: &Pending) -> Option<Effect> {
+        match &pending.stage {
+            Stage::Made => self.call_effect(pending).map(Effect::Call),
+            Stage::Probing { deadline, .. } => self.probe_effect(pending, *deadline),
+            Stage::Approval { until, .. } => Some(Effect::Expire {
+                run: self.id().clone(),
+                call: pending.key.clone(),
+                at: *until,
+            }),
+            Stage::Question { .. } | Stage::Unknown { .. } => None,
         }
-        self.pending = pending;
     }
 
-    /// Tells whether nothing goes on in the run until a person answers.
-    pub(super) fn waits_for_people_only(&self) -> bool {
-        !self.pending.is_empty() && self.pending.iter().all(|pending| pending.question.is_some())
-    }
-
-    pub(super) fn call_effect(&self, pending: &Pending) -> Option<Effect> {
+    pub(super) fn call_effect(&self, pending: &Pending) -> Option<CallEffect> {
         let offer = self.plan.tools.get(pending.offer)?;
         let source = self.sources.get(pending.source)?;
-        Some(Effect::Call(CallEffect {
+        Some(CallEffect {
             run: self.id().clone(),
             agent: self.submitted.agent.clone(),
             call: pending.key.clone(),
@@ -224,13 +270,57 @@ impl Run {
             task: offer.task.clone(),
             deadline: pending.deadline,
             effect: self.effect_of(pending),
+            attempt: pending.attempt,
             budget: Budget {
                 tokens: (pending.reserve > 0).then_some(pending.reserve),
                 steps: None,
             },
             depth: self.depth().saturating_add(1),
             trace: self.submitted.trace.of_call(&pending.key),
-        }))
+        })
+    }
+
+    pub(crate) fn on_call_settled(
+        &mut self,
+        call: &CallKey,
+        outcome: &CallOutcome,
+        usage: Usage,
+        effects: &mut Effects,
+    ) -> Result<(), Rejected> {
+        // A late answer is taken whatever is done meanwhile to find out about it.
+        let made = |pending: &Pending| {
+            pending.key == *call && !matches!(pending.stage, Stage::Approval { .. })
+        };
+        let position = self.position(call, made)?;
+        self.resumes = 0;
+        match outcome {
+            CallOutcome::Unknown { note } => {
+                self.usage.add(usage);
+                self.on_unknown(position, note, effects);
+            }
+            CallOutcome::Ok { .. } | CallOutcome::Error { .. } => {
+                self.settle(position, outcome, usage, effects);
+            }
+        }
+        self.go_on(effects);
+        Ok(())
+    }
+
+    /// Finds a pending call.
+    pub(super) fn position(
+        &self,
+        call: &CallKey,
+        is: impl Fn(&Pending) -> bool,
+    ) -> Result<usize, Rejected> {
+        let found = self.pending.iter().position(is);
+        found.ok_or_else(|| Rejected::UnknownCall { call: call.clone() })
+    }
+
+    /// Begins the next step if all calls of this one have their outcome.
+    pub(super) fn go_on(&mut self, effects: &mut Effects) {
+        if self.pending.is_empty() && self.reply.is_none() {
+            self.begin_step(effects);
+        }
     }
 
     /// Gives a pending call its outcome.
@@ -241,6 +331,7 @@ impl Run {
         usage: Usage,
         effects: &mut Effects,
     ) {
+        let waited = self.pending.get(position).is_some_and(|pending| pending.is_open());
         let pending = self.pending.remove(position);
         self.usage.add(usage);
         let output = outcome.to_text();
@@ -276,6 +367,23 @@ impl Run {
         if let Some(source) = self.sources.get_mut(pending.source) {
             outcome.as_str().clone_into(&mut source.status);
             source.output = output;
+        }
+        match outcome {
+            CallOutcome::Unknown { note } => self.bar_unknown(&pending, note, effects),
+            CallOutcome::Ok { .. } | CallOutcome::Error { .. } if waited => {
+                self.close(&pending.key, effects);
+            }
+            CallOutcome::Ok { .. } | CallOutcome::Error { .. } => {}
+        }
+    }
+}
+
+impl Pending {
+    /// Tells whether a person has something to say about it.
+    fn is_open(&self) -> bool {
+        match self.stage {
+            Stage::Approval { .. } | Stage::Question { .. } | Stage::Unknown { .. } => true,
+            Stage::Made | Stage::Probing { .. } => false,
         }
     }
 }

@@ -3,9 +3,12 @@
 //! Every row is also a test of two rules: the machine folded from the accepted inputs equals the
 //! live one, and a rejected input leaves the machine equal to what it was.
 
+mod attempt;
+mod crash;
 mod ending;
 mod flow;
 mod limit;
+mod person;
 mod planning;
 mod queue;
 mod resume;
@@ -30,7 +33,12 @@ fn check(plan: &Plan, rows: &[Row<'_>]) -> SessionMachine {
     play(plan, rows, Shown::Acts)
 }
 
-/// Like [`check`], with the events and spans among the lines.
+/// Like [`check`], with what is opened for people, and closed, among the lines.
+fn check_open(plan: &Plan, rows: &[Row<'_>]) -> SessionMachine {
+    play(plan, rows, Shown::ActsAndOpen)
+}
+
+/// Like [`check`], with everything that is told among the lines.
 fn check_reports(plan: &Plan, rows: &[Row<'_>]) -> SessionMachine {
     play(plan, rows, Shown::Everything)
 }

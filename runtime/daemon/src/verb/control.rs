@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use wire::run::{AnswerRequest, RunState, RunView};
-use wire::{ErrorCode, Name, RunId};
+use wire::{ErrorCode, Name, OpenKind, RunId};
 
 use crate::args::{Answer, Cancel, Target};
 use crate::client::{Client, LOOKUP_TIMEOUT};
@@ -65,11 +65,19 @@ async fn tell(
         .unwrap_or_else(|| Failure::new(ErrorCode::UnknownRun, format!("no run {run} is known"))))
 }
 
-fn state(state: &RunState) -> String {
+pub(crate) fn state(state: &RunState) -> String {
     match state {
         RunState::Queued => "waits for its turn".to_owned(),
         RunState::Running { step, phase } => format!("is {phase} in step {step}"),
-        RunState::Waiting { question, .. } => format!("waits for an answer to: {question}"),
+        RunState::Waiting { question, kind: OpenKind::Question, .. } => {
+            format!("waits for an answer to: {question}")
+        }
+        RunState::Waiting { call, question, kind: OpenKind::Approval } => {
+            format!("waits for leave: {question} See `callboard calls show {call}`")
+        }
+        RunState::Waiting { call, question, kind: OpenKind::Unknown } => {
+            format!("waits to be told what came of call {call}: {question}")
+        }
         RunState::Ended { status } => format!("has ended: {}", status.as_str()),
     }
 }

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use bus::{Bus, Subscription};
 use node::{Node, NodeOptions};
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, timeout};
-use wire::run::{AnswerRequest, INPUT_BYTES_MAX};
-use wire::subject::RunVerb;
+use wire::run::INPUT_BYTES_MAX;
+use wire::subject::{CallVerb, RunVerb};
 use wire::{
-    ErrorCode, Event, EventKind, Headers, Name, Plan, RunId, RunReply, RunRequest, RunStatus,
-    Subjects,
+    ErrorCode, Event, EventKind, Headers, Name, OpenKind, Plan, RunId, RunReply, RunRequest,
+    RunStatus, Subjects,
 };
 
 use crate::args::Run;
@@ -38,6 +39,9 @@ const DRAIN_GRACE: Duration = Duration::from_secs(2);
 
 /// Lines of stdin that wait to be taken as answers.
 const LINES_MAX: usize = 16;
+
+/// What a person can say of a call whose outcome is unknown.
+const UNKNOWN_HOW: &str = " [done RESULT, or not done]";
 
 /// Asks the team of a file, and prints its answer.
 pub(crate) async fn run(args: &Run, place: &Place, screen: &Screen) -> Result<Exit, Failure> {
@@ -234,6 +238,16 @@ impl Asking {
         }
         self.live.on_event(event, node::now());
         self.ended |= event.run == self.run && matches!(event.kind, EventKind::RunEnded { .. });
+        if let EventKind::CallEnded { call, .. } | EventKind::CallRepeated { call, .. } =
+            &event.kind
+        {
+            // Somebody else decided, or its time is over.
+            let first = self.questions.first().is_some_and(|asked| asked.call == *call);
+            self.questions.retain(|asked| asked.call != *call);
+            if first {
+                self.prompt();
+            }
+        }
         if let Some(asked) = question(event) {
             self.questions.push(asked);
             if self.questions.len() == 1 {
@@ -246,28 +260,35 @@ impl Asking {
         let Some(asked) = self.questions.first() else { return };
         self.live.clear();
         let paint = self.screen.err.paint;
-        let question = text::harmless(&asked.text);
-        screen::note(&format!("{} {question}\n{} ", paint.yellow("?"), paint.yellow(">")));
+        let (question, how) = match asked.kind {
+            OpenKind::Question => (text::harmless(&asked.text), ""),
+            OpenKind::Approval => (text::visible(&asked.text), " [y/N, or why not]"),
+            OpenKind::Unknown => (text::visible(&asked.text), UNKNOWN_HOW),
+        };
+        let mark = paint.yellow("?");
+        screen::note(&format!("{mark} {question}{}\n{} ", paint.dim(how), paint.yellow(">")));
     }
 
     async fn on_line(&mut self, line: Option<String>) {
         let Some(text) = line else {
-            let run = self.questions.first().map(|asked| asked.run.to_string());
+            let way = self.questions.first().map(|asked| match asked.kind {
+                OpenKind::Question => format!("callboard answer {} TEXT", asked.run),
+                OpenKind::Approval => format!("callboard calls approve {}", asked.call),
+                OpenKind::Unknown => format!("callboard calls resolve {}", asked.call),
+            });
             self.questions.clear();
             screen::note(&format!(
-                "stdin is at its end, so the question stays open; serve the team and use \
-                 `callboard answer {} TEXT`\n",
-                run.unwrap_or_default()
+                "stdin is at its end, so the question stays open; serve the team and use `{}`\n",
+                way.unwrap_or_default()
             ));
             return;
         };
-        if text.trim().is_empty() {
+        let Some(asked) = self.questions.first() else { return };
+        let Some((subject, body)) = reply_to(&self.team, asked, &text) else {
             self.prompt();
             return;
-        }
-        let asked = self.questions.remove(0);
-        let body = AnswerRequest { call: Some(asked.call), text };
-        let subject = Subjects::default().run(&self.team, &asked.run, RunVerb::Answer);
+        };
+        self.questions.remove(0);
         if let Err(failure) = self.control(&subject, &body).await {
             screen::note(&failure.render(self.screen.err.paint));
         }
@@ -292,6 +313,35 @@ impl Asking {
         let body = client::encode(body)?;
         let answer = self.bus.request(subject, Headers::new(), body, CONTROL_TIMEOUT).await?;
         client::decode(&answer.payload)
+    }
+}
+
+/// Turns a line into what is said about a question; `None` if it says nothing.
+fn reply_to(team: &Name, asked: &Question, line: &str) -> Option<(String, Value)> {
+    let subjects = Subjects::default();
+    let call = |verb| subjects.call(team, &asked.call, verb);
+    let line = line.trim();
+    match asked.kind {
+        OpenKind::Question if line.is_empty() => None,
+        OpenKind::Question => {
+            let subject = subjects.run(team, &asked.run, RunVerb::Answer);
+            Some((subject, json!({"call": asked.call, "text": line})))
+        }
+        OpenKind::Approval => Some(match line.to_ascii_lowercase().as_str() {
+            "y" | "yes" => (call(CallVerb::Approve), json!({})),
+            "" | "n" | "no" => (call(CallVerb::Deny), json!({})),
+            _ => (call(CallVerb::Deny), json!({"reason": line})),
+        }),
+        OpenKind::Unknown => match line.split_once(' ').unwrap_or((line, "")) {
+            ("not", "done") => Some((call(CallVerb::Resolve), json!({"done": false}))),
+            ("done", "") => Some((call(CallVerb::Resolve), json!({"done": true}))),
+            ("done", result) => {
+                let result: Value =
+                    serde_json::from_str(result).unwrap_or_else(|_| Value::from(result));
+                Some((call(CallVerb::Resolve), json!({"done": true, "result": result})))
+            }
+            _ => None,
+        },
     }
 }
 

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use agents_core::dialect;
+use agents_core::permission::decide;
 use config::Team;
 use model::unenforced;
 use serde_json::{Map, Value, json};
-use wire::plan::{AskedModel, Offer, Target};
+use wire::plan::{Offer, Permission, Target};
 use wire::{ErrorCode, ModelRole, Name, Plan};
 
 use crate::args::Tools;
@@ -74,29 +75,29 @@ fn render(plans: &[&Plan], paint: Paint, width: usize) -> String {
             lines.push("  no tools".to_owned());
         }
         for offer in &plan.tools {
-            let own = offer.actor.as_ref().filter(|_| plan.planner.is_some());
-            render_offer(&mut lines, offer, own, paint, width);
+            render_offer(&mut lines, plan, offer, paint, width);
         }
     }
     lines.join("\n")
 }
 
-fn render_offer(
-    lines: &mut Vec<String>,
-    offer: &Offer,
-    own: Option<&AskedModel>,
-    paint: Paint,
-    width: usize,
-) {
+fn render_offer(lines: &mut Vec<String>, plan: &Plan, offer: &Offer, paint: Paint, width: usize) {
     let kind = match offer.target {
         Target::Tool => "tool",
         Target::Agent => "agent",
     };
     let limit = text::duration(Duration::from_millis(offer.timeout_ms));
-    let own = own.map_or_else(String::new, |own| {
-        format!(", {} acts, dialect {}", own.model, own.dialect.as_str())
-    });
-    let facts = format!("{kind}, {}, up to {limit}{own}", offer.effect.as_str());
+    let own =
+        offer.actor.as_ref().filter(|_| plan.planner.is_some()).map_or_else(String::new, |own| {
+            format!(", {} acts, dialect {}", own.model, own.dialect.as_str())
+        });
+    // Patterns with conditions may say otherwise of a single call.
+    let needs = match decide(&plan.permissions, offer, &Value::Null).permission {
+        Permission::Allow => "",
+        Permission::Ask => ", needs leave",
+        Permission::Deny => ", denied",
+    };
+    let facts = format!("{kind}, {}, up to {limit}{own}{needs}", offer.effect.as_str());
     lines.push(format!("  {}  {}", paint.cyan(offer.spec.name.as_str()), paint.dim(&facts)));
     let line = |text: &str| {
         let line = text::shorten(&text::one_line(text), width.saturating_sub(INDENT));

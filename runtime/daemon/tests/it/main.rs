@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod callboard;
 #[cfg(test)]
+mod calls;
+#[cfg(test)]
 mod daemon;
 #[cfg(test)]
 mod files;

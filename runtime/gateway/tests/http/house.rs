@@ -36,7 +36,7 @@ script = "script.jsonl"
 description = "Answers."
 instructions = "You lead."
 model = "main"
-tools = ["ask_user", "remember", "book"]
+tools = ["ask_user", "remember", "book", "spend"]
 agents = ["helper"]
 
 [agents.helper]
@@ -49,6 +49,13 @@ kind = "builtin"
 builtin = "lookup"
 description = "Looks something up."
 rows = [{ words = ["chapter"], answer = "PAGES" }]
+
+[tools.spend]
+kind = "model"
+description = "Spends."
+model = "main"
+prompt = "SPEND"
+effect = "once"
 "#;
 
 pub(crate) struct House {
@@ -153,6 +160,9 @@ fn script() -> Vec<Value> {
         json!({"when": "delegate", "calls": call("helper", json!({"task": "hello from above"}))}),
         json!({"when": "note this", "calls": call("remember", json!({"text": "tea is green"}))}),
         json!({"when": "read all", "calls": call("book", json!({"query": "chapter"}))}),
+        json!({"when": "^SPEND", "content": "spent"}),
+        json!({"when": "spent|E3008", "content": "so be it"}),
+        json!({"when": "spend it", "calls": call("spend", json!({}))}),
         json!({"when": "hello", "content": "hi there"}),
     ]
 }

@@ -77,7 +77,7 @@ async fn memory_team_and_store_are_shown() {
     assert_eq!((team.name.as_str(), team.entry.as_str()), ("crew", "lead"));
     let lead = team.agents.iter().find(|agent| agent.name == team.entry).unwrap();
     let calls: Vec<&str> = lead.calls.iter().map(wire::Name::as_str).collect();
-    assert_eq!(calls, ["ask_user", "remember", "book", "helper"]);
+    assert_eq!(calls, ["ask_user", "remember", "book", "spend", "helper"]);
     let check: StoreCheck = look(&house, "/v1/teams/crew/store/verify").await;
     assert!(check.records.is_some_and(|records| records > 0), "{check:?}");
     assert_eq!((check.damage, check.sessions_damaged), (None, Vec::new()));

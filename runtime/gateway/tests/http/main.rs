@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod calls;
 mod events;
 mod hostile;
 mod house;

@@ -1,9 +1,9 @@
 //! Calls against responders that answer in every way.
 
 use serde_json::json;
-use wire::TraceContext;
 use wire::plan::Target;
 use wire::run::Budget;
+use wire::{EffectClass, TraceContext};
 
 use super::*;
 use crate::testing;
@@ -19,6 +19,7 @@ fn call(context: &TeamContext, name: &str, target: Target, effect: EffectClass) 
         task: None,
         deadline: clock::now().plus_ms(5000),
         effect,
+        attempt: 1,
         budget: Budget { tokens: Some(70), steps: None },
         depth: 1,
         trace: TraceContext::root(&context.team.name, &run),
@@ -44,30 +45,61 @@ fn error_of(code: ErrorCode) -> String {
 }
 
 #[tokio::test]
-async fn a_call_that_may_have_taken_effect_is_unknown_and_not_failed() {
+async fn a_call_that_may_have_taken_effect_is_lost_and_not_failed() {
     let data = tempfile::tempdir().unwrap();
     let context = testing::open(data.path());
     let done = r#"{"status":"settled","outcome":{"kind":"ok","output":"x"}}"#;
     let cases = [
-        (done.to_owned(), EffectClass::Once, "ok"),
-        (error_of(ErrorCode::InvalidArguments), EffectClass::Once, "error"),
-        (error_of(ErrorCode::TooLarge), EffectClass::Once, "unknown"),
-        (error_of(ErrorCode::TooLarge), EffectClass::Read, "error"),
-        (error_of(ErrorCode::Internal), EffectClass::Once, "unknown"),
-        ("not an answer".to_owned(), EffectClass::Once, "unknown"),
-        ("not an answer".to_owned(), EffectClass::Idempotent, "error"),
+        (done.to_owned(), "ok"),
+        (error_of(ErrorCode::InvalidArguments), "error"),
+        (error_of(ErrorCode::TooLarge), "lost"),
+        (error_of(ErrorCode::Internal), "lost"),
+        ("not an answer".to_owned(), "lost"),
+        (r#"{"status":"lost","error":{"code":"E3004","message":"m"}}"#.to_owned(), "lost"),
     ];
     let session = SessionId::new("s").unwrap();
-    for (n, (answer, effect, expected)) in cases.into_iter().enumerate() {
+    for (n, (answer, expected)) in cases.into_iter().enumerate() {
         let name = format!("pay{n}");
         let subject = context.subjects.tool(&context.team.name, &Name::new(&name).unwrap());
         let _tool = answer_on(&context, &subject, answer.clone()).await;
-        let call = call(&context, &name, Target::Tool, effect);
-        let ToolReply::Settled { outcome, .. } = call_tool(&context, &session, &call).await else {
-            panic!("{answer} settles the call");
+        let call = call(&context, &name, Target::Tool, EffectClass::Once);
+        let found = match call_tool(&context, &session, &call).await {
+            ToolReply::Settled { outcome, .. } => outcome.as_str(),
+            ToolReply::Lost { .. } => "lost",
+            ToolReply::Suspended { .. } => "suspended",
         };
-        assert_eq!(outcome.as_str(), expected, "{answer} of a tool that is {effect:?}");
+        assert_eq!(found, expected, "{answer}");
     }
+}
+
+#[tokio::test]
+async fn the_key_of_a_call_reaches_its_tool_and_a_probe_has_its_own() {
+    let data = tempfile::tempdir().unwrap();
+    let context = testing::open(data.path());
+    let session = SessionId::new("s").unwrap();
+    let call = call(&context, "pay", Target::Tool, EffectClass::Once);
+    let subject = context.subjects.tool(&context.team.name, &call.name);
+    let mut requests = context.bus.subscribe(&subject, None).await.unwrap();
+    let bus = context.bus.clone();
+    let tool = tokio::spawn(async move {
+        let mut keys = Vec::new();
+        for _ in 0..2 {
+            let request = requests.next().await.unwrap();
+            let body: ToolRequest = serde_json::from_slice(&request.payload).unwrap();
+            let headers = [header::IDEMPOTENCY_KEY, header::MESSAGE_ID];
+            assert!(headers.iter().all(|h| request.headers.get(h) == Some(body.call.as_str())));
+            keys.push(body.call);
+            let done = ToolReply::settled(CallOutcome::Ok { output: json!({"done": false}) });
+            let done = serde_json::to_vec(&done).unwrap();
+            bus.reply(&request, Headers::new(), done.into()).await.unwrap();
+        }
+        keys
+    });
+    let probe_key = CallKey::of_probe(&call.call, 1);
+    assert!(matches!(call_tool(&context, &session, &call).await, ToolReply::Settled { .. }));
+    let asked = CallEffect { call: probe_key.clone(), ..call.clone() };
+    assert_eq!(probe(&context, &session, &asked).await.as_str(), "ok");
+    assert_eq!(tool.await.unwrap(), [call.call, probe_key]);
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use tokio::sync::oneshot;
 use wire::entry::Submitted;
 use wire::run::{Accepted, RunView};
-use wire::{CallKey, RunId, WireError};
+use wire::{CallKey, Digest, Resolution, RunId, WireError};
 
 use crate::reply::Final;
 
@@ -24,6 +24,13 @@ pub(crate) enum Door {
         text: String,
         answer: Answer<RunView>,
     },
+    /// What a person decides about an open call.
+    Decide {
+        run: RunId,
+        call: CallKey,
+        decision: Decision,
+        answer: Answer<RunView>,
+    },
     View {
         run: RunId,
         answer: Answer<RunView>,
@@ -37,6 +44,14 @@ pub(crate) enum Door {
         call: CallKey,
         answer: Answer<bool>,
     },
+}
+
+/// What a person decides about an open call. What was not said of which form of the call it is
+/// decided, is decided of its present one.
+pub(crate) enum Decision {
+    Approve { digest: Option<Digest> },
+    Deny { reason: String },
+    Resolve { attempt: Option<u32>, resolution: Resolution },
 }
 
 /// A run that is asked for.
@@ -54,6 +69,7 @@ impl Door {
             Self::Submit(submit) => drop(submit.accepted.send(Err(error))),
             Self::Cancel { answer, .. }
             | Self::Reply { answer, .. }
+            | Self::Decide { answer, .. }
             | Self::View { answer, .. } => {
                 drop(answer.send(Err(error)));
             }

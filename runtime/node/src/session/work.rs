@@ -23,6 +23,8 @@ pub(super) enum Work {
     Call(CallKey),
     Agent(CallKey),
     Timer(RunId),
+    Probe(CallKey),
+    Expiry(CallKey),
 }
 
 impl SessionState {
@@ -67,8 +69,12 @@ impl SessionState {
                 Effect::Abort { run, calls } => self.abort(&run, calls),
                 Effect::Publish { reply } => self.publish(&Final::of(&reply), &reply.run),
                 Effect::SetTimer { run, at } => self.set_timer(run, at),
+                Effect::Probe { of, number, call } => self.probe(of, number, call),
+                Effect::Expire { call, at, .. } => self.set_expiry(call, at),
+                Effect::Closed { call, .. } => drop(self.end(&Work::Expiry(call))),
                 Effect::Tell(event) => self.context.tell(&event).await,
-                Effect::Span(_) => {}
+                // The store is told of these with the commit.
+                Effect::Opened(_) | Effect::Span(_) => {}
             }
         }
     }
@@ -93,6 +99,7 @@ impl SessionState {
         let session = self.session.clone();
         let task = tokio::spawn(async move {
             let key = call.call.clone();
+            perform::pause_before(call.attempt).await;
             let input = match call.target {
                 Target::Agent => {
                     let (outcome, usage) = perform::call_agent(&context, &session, &call).await;
@@ -105,9 +112,24 @@ impl SessionState {
                     ToolReply::Suspended { question } => {
                         Input::CallSuspended { call: key, question }
                     }
+                    ToolReply::Lost { error } => {
+                        Input::CallLost { call: key, attempt: call.attempt, error }
+                    }
                 },
             };
             report(&myself, input);
+        });
+        self.track(work, task.abort_handle());
+    }
+
+    fn probe(&mut self, of: CallKey, number: u32, call: CallEffect) {
+        let work = Work::Probe(of.clone());
+        let (context, myself) = (self.context.clone(), self.myself.clone());
+        let session = self.session.clone();
+        let task = tokio::spawn(async move {
+            perform::pause_before(number).await;
+            let outcome = perform::probe(&context, &session, &call).await;
+            report(&myself, Input::CallProbed { call: of, probe: number, outcome });
         });
         self.track(work, task.abort_handle());
     }
@@ -118,6 +140,8 @@ impl SessionState {
             self.end(&work);
         }
         for call in calls {
+            self.end(&Work::Probe(call.clone()));
+            self.end(&Work::Expiry(call.clone()));
             // What is not a tool's is an agent's, or was one's before a restart.
             if !self.end(&Work::Call(call.clone())) {
                 self.end(&Work::Agent(call.clone()));
@@ -149,6 +173,17 @@ impl SessionState {
         let task = tokio::spawn(async move {
             sleep(wait).await;
             report(&myself, Input::DeadlinePassed { run });
+        });
+        self.track(work, task.abort_handle());
+    }
+
+    fn set_expiry(&mut self, call: CallKey, at: wire::Timestamp) {
+        let myself = self.myself.clone();
+        let work = Work::Expiry(call.clone());
+        let wait = clock::until(at);
+        let task = tokio::spawn(async move {
+            sleep(wait).await;
+            report(&myself, Input::ApprovalExpired { call });
         });
         self.track(work, task.abort_handle());
     }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, as tests do")]
 
 mod called_agents;
+mod calls;
 mod door;
 mod fallback;
 mod going_on;

@@ -1,8 +1,8 @@
 //! The way of a run that nothing disturbs, and of one whose models and tools err.
 
-use wire::Plan;
 use wire::entry::FeedbackCode::{InvalidArguments, UnknownTool};
 use wire::run::RunState;
+use wire::{OpenKind, Plan};
 
 use super::team::{
     actor, answer, call, calls, continued, done, failed, faulty, garbage, model_failed, published,
@@ -126,7 +126,10 @@ fn parallel_calls_are_answered_in_any_order() {
         results,
         [
             r#"{"error":{"code":"E3003","message":"it broke"}}"#,
-            r#"{"status":"unknown","note":"no answer"}"#,
+            concat!(
+                r#"{"status":"unknown","note":"no answer; it may have taken effect; "#,
+                r#"do not repeat it; verify, or ask the user"}"#
+            ),
             "done"
         ]
     );
@@ -269,10 +272,10 @@ fn a_suspended_call_waits_for_its_answer() {
         (5, done(1, 1), ""),
     ];
     let machine = check(&actor(), &rows);
-    assert_eq!(machine.waiting(&run("r")), Some(call(1, 0)));
+    assert_eq!(machine.asks(&run("r")), Some(call(1, 0)));
     let question = "may I?".to_owned();
     let state = machine.view(&run("r")).unwrap().state;
-    assert_eq!(state, RunState::Waiting { call: call(1, 0), question });
+    assert_eq!(state, RunState::Waiting { call: call(1, 0), question, kind: OpenKind::Question });
 
     let answered = (
         6,
@@ -280,7 +283,7 @@ fn a_suspended_call_waits_for_its_answer() {
         "ask small as actor for r, turn 1, step 2, 200 tokens, by 9006",
     );
     let machine = check(&actor(), &rows.into_iter().chain([answered]).collect::<Vec<_>>());
-    assert_eq!(machine.waiting(&run("r")), None);
+    assert_eq!(machine.asks(&run("r")), None);
 }
 
 #[test]

@@ -62,9 +62,9 @@ fn calls_are_made_again_by_their_effect_class() {
                 20_000,
                 Resumed,
                 r#"timer r at 60000
-                   call look 1/0 read {"n":0}, depth 1, by 25000
-                   call put 1/1 idempotent {"n":1}, depth 1, by 25000
-                   call writer 1/3 idempotent {"n":3}, depth 1, 495 tokens, by 25000"#,
+                   call look 1/0 read again 2 {"n":0}, depth 1, by 25000
+                   call put 1/1 idempotent again 2 {"n":1}, depth 1, by 25000
+                   call writer 1/3 idempotent again 2 {"n":3}, depth 1, 495 tokens, by 25000"#,
             ),
             (20_001, done(1, 2), "rejected: call 1/2 is not awaited"),
             (20_002, done(1, 0), ""),
@@ -106,7 +106,7 @@ fn a_suspended_call_stays_suspended_however_often_the_process_ends() {
     ];
     rows.extend((3..10).map(|ms| (ms, Resumed, "timer r at 60000")));
     let machine = check(&actor(), &rows);
-    assert_eq!(machine.waiting(&run("r")), Some(call(1, 0)));
+    assert_eq!(machine.asks(&run("r")), Some(call(1, 0)));
     rows.push((10, done(1, 0), "ask small as actor for r, turn 1, step 2, 200 tokens, by 9010"));
     check(&actor(), &rows);
 }
@@ -174,8 +174,16 @@ fn a_run_that_moves_on_is_not_given_up() {
                    call pay 6/1 once {"n":1}, depth 1, by 5001"#,
             ),
             (1, suspend(6, 1), ""),
-            (1, Resumed, "timer r at 60000\ncall look 6/0 read {\"n\":0}, depth 1, by 5001"),
-            (1, Resumed, "timer r at 60000\ncall look 6/0 read {\"n\":0}, depth 1, by 5001"),
+            (
+                1,
+                Resumed,
+                "timer r at 60000\ncall look 6/0 read again 2 {\"n\":0}, depth 1, by 5001",
+            ),
+            (
+                1,
+                Resumed,
+                "timer r at 60000\ncall look 6/0 read again 3 {\"n\":0}, depth 1, by 5001",
+            ),
             (1, done(6, 0), ""),
             (1, Resumed, "timer r at 60000"),
         ],

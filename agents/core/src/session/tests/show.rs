@@ -11,6 +11,8 @@ use crate::effect::{CallEffect, Effect};
 pub(super) enum Shown {
     /// Those that have a consequence.
     Acts,
+    /// What is opened for people, and closed, too.
+    ActsAndOpen,
     /// Events and spans too.
     Everything,
 }
@@ -25,6 +27,18 @@ pub(super) fn show(effect: &Effect, shown: Shown) -> Option<String> {
             )
         }
         Effect::Call(call) => show_call(call),
+        Effect::Probe { of, number, call } => {
+            format!("probe {number} of {of}: {}", show_call(call))
+        }
+        Effect::Expire { call, at, .. } => {
+            format!("expire {call} at {}", at.as_micros() / 1000)
+        }
+        Effect::Opened(_) | Effect::Closed { .. } if shown == Shown::Acts => return None,
+        Effect::Opened(open) => {
+            let waits = if open.waits { "waits" } else { "told" };
+            format!("open {} {} {waits}, attempt {}", open.kind.as_str(), open.call, open.attempt)
+        }
+        Effect::Closed { call, .. } => format!("close {call}"),
         Effect::Abort { run, calls } => {
             let calls: Vec<&str> = calls.iter().map(CallKey::as_str).collect();
             format!("abort {run} [{}]", calls.join(", "))
@@ -44,7 +58,7 @@ pub(super) fn show(effect: &Effect, shown: Shown) -> Option<String> {
             format!("publish {} {status} {end}, {used} used{}", reply.run, sources.concat())
         }
         Effect::SetTimer { run, at } => format!("timer {run} at {}", at.as_micros() / 1000),
-        Effect::Tell(_) | Effect::Span(_) if shown == Shown::Acts => return None,
+        Effect::Tell(_) | Effect::Span(_) if shown != Shown::Everything => return None,
         Effect::Tell(event) => show_event(event),
         Effect::Span(span) => match &span.error {
             Some(error) => format!("span {}: {error}", span.name),
@@ -56,8 +70,9 @@ pub(super) fn show(effect: &Effect, shown: Shown) -> Option<String> {
 
 fn show_call(call: &CallEffect) -> String {
     let budget = call.budget.tokens.map_or(String::new(), |tokens| format!(", {tokens} tokens"));
+    let attempt = if call.attempt > 1 { format!(" again {}", call.attempt) } else { String::new() };
     format!(
-        "call {} {} {} {}, depth {}{budget}, by {}",
+        "call {} {} {}{attempt} {}, depth {}{budget}, by {}",
         call.name,
         call.call,
         call.effect.as_str(),
@@ -78,7 +93,13 @@ fn show_event(event: &Event) -> String {
         EventKind::Planned { tool, task, .. } => format!("planned {tool}: {task}"),
         EventKind::FeedbackGiven { feedback, .. } => format!("feedback {}", feedback.code.as_str()),
         EventKind::CallStarted { call, tool, .. } => format!("call {tool} {call}"),
-        EventKind::CallSuspended { call, question } => format!("suspended {call} {question:?}"),
+        EventKind::CallSuspended { call, question, kind } => {
+            format!("suspended {call} {} {question:?}", kind.as_str())
+        }
+        EventKind::CallRepeated { call, attempt, reason } => {
+            format!("repeated {call} {attempt} {reason:?}")
+        }
+        EventKind::CallResolved { call, done } => format!("resolved {call} {done}"),
         EventKind::CallEnded { call, status, output, duration_us, .. } => {
             format!("ended {call} {status} {output:?} after {}", duration_us / 1000)
         }
@@ -93,7 +114,12 @@ pub(super) fn keys(line: &str) -> String {
     (0..40).flat_map(|slot| (0..6).map(move |index| (slot, index))).fold(
         line.to_owned(),
         |line, (slot, index)| {
-            line.replace(team::call(slot, index).as_str(), &format!("{slot}/{index}"))
+            let line = line.replace(team::call(slot, index).as_str(), &format!("{slot}/{index}"));
+            let probes = 1..=if line.starts_with("probe") { 9 } else { 0 };
+            probes.fold(line, |line, number| {
+                let probe = CallKey::of_probe(&team::call(slot, index), number);
+                line.replace(probe.as_str(), &format!("{slot}/{index}?{number}"))
+            })
         },
     )
 }

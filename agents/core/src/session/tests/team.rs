@@ -5,11 +5,14 @@ use wire::entry::{
     Feedback, FeedbackCode, Input, ModelOutcome, ModelReplied, ReadCall, Reading, Submitted,
     TurnReport,
 };
-use wire::plan::{AskedModel, Dialect, Form, Limits, Offer, Prompts, Target};
+use wire::plan::{
+    AskedModel, Dialect, Form, Limits, Offer, Permission, Permissions, Probe, Prompts, Target,
+};
 use wire::run::{Budget, Parent};
 use wire::{
     CallKey, CallOutcome, Digest, EffectClass, ErrorCode, FinishReason, ModelRole, Name, Plan,
-    Planned, RunId, SessionId, Timestamp, ToolSpec, TraceContext, Usage, WireError,
+    Planned, Resolution, RunId, SessionId, Timestamp, ToolSpec, TraceContext, Usage, WireError,
+    call_digest,
 };
 
 pub(super) fn name(text: &str) -> Name {
@@ -30,18 +33,13 @@ pub(super) fn call(slot: u64, index: u32) -> CallKey {
 
 /// An agent that thinks, with a tool of each effect class and an agent that it may call.
 pub(super) fn thinker() -> Plan {
-    let offer = |text: &str, target, effect| Offer {
-        spec: ToolSpec {
+    let offer = |text: &str, target, effect| {
+        let spec = ToolSpec {
             name: name(text),
             description: text.to_owned(),
             parameters: json!({"type": "object"}),
-        },
-        target,
-        effect,
-        timeout_ms: 5000,
-        task: None,
-        actor: None,
-        aliases: Vec::new(),
+        };
+        Offer { permission: Permission::Allow, ..Offer::new(spec, target, effect, 5000) }
     };
     Plan {
         team: name("team"),
@@ -72,10 +70,25 @@ pub(super) fn thinker() -> Plan {
             model_timeout_ms: 9000,
             queue_max: 2,
             history_messages_max: 20,
+            approval_timeout_ms: 10_000,
         },
         prompts: Prompts::default(),
         form: Form::default(),
+        permissions: Permissions::default(),
     }
+}
+
+/// The plan with another offer of a tool.
+pub(super) fn offering(mut plan: Plan, tool: &str, change: impl FnOnce(&mut Offer)) -> Plan {
+    let offer = plan.tools.iter_mut().find(|offer| offer.spec.name.as_str() == tool);
+    change(offer.unwrap());
+    plan
+}
+
+/// The plan with a probe `seen` for a tool.
+pub(super) fn probed(plan: Plan, tool: &str) -> Plan {
+    let probe = Probe { tool: name("seen"), takes_arguments: true, timeout_ms: 1000 };
+    offering(plan, tool, |offer| offer.probe = Some(probe))
 }
 
 /// The same agent with one model for thought and act.
@@ -246,6 +259,37 @@ pub(super) fn unknown(slot: u64, index: u32) -> Input {
 
 pub(super) fn suspend(slot: u64, index: u32) -> Input {
     Input::CallSuspended { call: call(slot, index), question: "may I?".to_owned() }
+}
+
+pub(super) fn lost(slot: u64, index: u32, attempt: u32) -> Input {
+    let error = WireError::new(ErrorCode::ToolTimeout, "no answer");
+    Input::CallLost { call: call(slot, index), attempt, error }
+}
+
+pub(super) fn found(slot: u64, index: u32, probe: u32, output: Value) -> Input {
+    Input::CallProbed { call: call(slot, index), probe, outcome: CallOutcome::Ok { output } }
+}
+
+/// Leave for a call of a tool with the arguments that [`calls`] gives it.
+pub(super) fn allow(slot: u64, index: u32, tool: &str) -> Input {
+    let digest = call_digest(&name(tool), &json!({"n": index}));
+    Input::CallApproved { call: call(slot, index), digest }
+}
+
+pub(super) fn deny(slot: u64, index: u32, reason: &str) -> Input {
+    Input::CallDenied { call: call(slot, index), reason: reason.to_owned() }
+}
+
+pub(super) fn expire(slot: u64, index: u32) -> Input {
+    Input::ApprovalExpired { call: call(slot, index) }
+}
+
+pub(super) fn resolve(slot: u64, index: u32, attempt: u32, result: Option<Value>) -> Input {
+    let resolution = match result {
+        Some(result) => Resolution::Done { result },
+        None => Resolution::NotDone,
+    };
+    Input::CallResolved { call: call(slot, index), attempt, resolution }
 }
 
 pub(super) fn cancel(id: &str) -> Input {

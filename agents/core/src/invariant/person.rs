@@ -1,0 +1,80 @@
+//! Rules of what people have to say: leave before a call, and nothing that waits unseen.
+
+use std::collections::{BTreeSet, HashMap};
+
+use wire::plan::Permission;
+use wire::{CallKey, Digest, EventKind, Input, RunId, call_digest};
+
+use super::{Record, Violation, input};
+use crate::effect::Effect;
+use crate::permission::decide;
+use crate::session::Plans;
+
+/// Checks that no call is made that the plan denies, and that one which needs leave is made only
+/// after a person allowed exactly what it asks for.
+pub fn permitted(records: &[Record], plans: &dyn Plans) -> Result<(), Violation> {
+    let mut plan_of: HashMap<&RunId, &Digest> = HashMap::new();
+    let mut allowed: HashMap<&CallKey, &Digest> = HashMap::new();
+    for record in records {
+        match input(record) {
+            Some(Input::Submitted(submitted)) => {
+                plan_of.insert(&submitted.run, &submitted.plan);
+            }
+            Some(Input::CallApproved { call, digest }) => {
+                allowed.insert(call, digest);
+            }
+            _ => {}
+        }
+        for effect in &record.effects {
+            let Effect::Call(made) = effect else { continue };
+            let plan = plan_of.get(&made.run).and_then(|digest| plans.plan(digest));
+            let needs = plan.as_ref().and_then(|plan| {
+                let offer = plan.offer(made.name.as_str())?;
+                Some(decide(&plan.permissions, offer, &made.arguments).permission)
+            });
+            let digest = call_digest(&made.name, &made.arguments);
+            let fine = match needs {
+                Some(Permission::Allow) => true,
+                Some(Permission::Ask) => allowed.get(&made.call) == Some(&&digest),
+                Some(Permission::Deny) | None => false,
+            };
+            if !fine {
+                return Err(Violation::NotPermitted { call: made.call.clone() });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks after every entry that the calls which are kept for people are those that wait for one
+/// or whose outcome nobody knows.
+pub fn open_calls_are_kept(records: &[Record]) -> Result<(), Violation> {
+    let mut open: BTreeSet<&CallKey> = BTreeSet::new();
+    let mut kept: BTreeSet<&CallKey> = BTreeSet::new();
+    for (slot, record) in records.iter().enumerate() {
+        if let Some(Input::CallResolved { call, .. }) = input(record) {
+            open.remove(call);
+        }
+        for effect in &record.effects {
+            match effect {
+                Effect::Opened(call) => drop(kept.insert(&call.call)),
+                Effect::Closed { call, .. } => drop(kept.remove(call)),
+                Effect::Tell(event) => match &event.kind {
+                    EventKind::CallSuspended { call, .. } => drop(open.insert(call)),
+                    EventKind::CallEnded { call, status, .. } if status == "unknown" => {
+                        open.insert(call);
+                    }
+                    EventKind::CallEnded { call, .. } | EventKind::CallRepeated { call, .. } => {
+                        open.remove(call);
+                    }
+                    _ => {}
+                },
+                _ => {}
+            }
+        }
+        if let Some(call) = open.symmetric_difference(&kept).next() {
+            return Err(Violation::OpenNotKept { call: (*call).clone(), slot });
+        }
+    }
+    Ok(())
+}

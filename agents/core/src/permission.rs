@@ -1,0 +1,359 @@
+//! Which calls are made, which need a person's leave, and which are never made.
+//!
+//! A pattern is a tool's name, and if wanted conditions on arguments in brackets:
+//! `send_mail`, `delete_*`, `send_mail(to=*@example.com, subject=?*)`. `*` stands for any text,
+//! `?` for one character, and `\` before a character for that character itself. An argument that
+//! is a text is compared as it is, any other value as JSON.
+//!
+//! `deny` wins over `ask` and `ask` over `allow`; a call that no pattern names needs what its offer
+//! says. In doubt a pattern errs to the side of asking: `deny` and `ask` hold if any value within a
+//! list or a table fits and take no account of upper and lower case, `allow` holds only if all
+//! values fit exactly.
+
+use serde_json::Value;
+use wire::plan::{Offer, Permission, Permissions};
+
+/// The longest pattern, in bytes; it names one call and is no program.
+pub const PATTERN_BYTES_MAX: usize = 512;
+
+/// A pattern of calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    tool: Glob,
+    arguments: Vec<(String, Glob)>,
+}
+
+/// Why a text is no pattern.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    /// It is longer than [`PATTERN_BYTES_MAX`].
+    #[error("it has more than {PATTERN_BYTES_MAX} bytes")]
+    TooLong,
+    /// There is no name of a tool.
+    #[error("it names no tool")]
+    NoTool,
+    /// The bracket is not closed at the end, or something follows it.
+    #[error("the bracket is not closed at its end")]
+    Unclosed,
+    /// A condition is not of the form `argument=value`.
+    #[error("the condition {0:?} is not of the form `argument=value`")]
+    Condition(String),
+}
+
+/// How strictly a pattern is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    /// For what is allowed: every value has to fit, letter by letter.
+    Narrow,
+    /// For what is asked or denied: one value that fits is enough, in upper or lower case.
+    Wide,
+}
+
+/// What a call needs, and the pattern that says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision<'a> {
+    /// What it needs.
+    pub permission: Permission,
+    /// The pattern; none if it follows from the offer.
+    pub pattern: Option<&'a str>,
+}
+
+/// Decides what a call of an offer needs.
+pub fn decide<'a>(permissions: &'a Permissions, offer: &Offer, arguments: &Value) -> Decision<'a> {
+    let tool = offer.spec.name.as_str();
+    let rows = [
+        (&permissions.deny, Permission::Deny, Reading::Wide),
+        (&permissions.ask, Permission::Ask, Reading::Wide),
+        (&permissions.allow, Permission::Allow, Reading::Narrow),
+    ];
+    for (patterns, permission, reading) in rows {
+        // A text that is no pattern was refused with the team file; it never allows anything.
+        let fits = |text: &&String| match Pattern::parse(text) {
+            Ok(pattern) => pattern.fits(tool, arguments, reading),
+            Err(_) => reading == Reading::Wide,
+        };
+        if let Some(pattern) = patterns.iter().find(fits) {
+            return Decision { permission, pattern: Some(pattern) };
+        }
+    }
+    Decision { permission: offer.permission, pattern: None }
+}
+
+impl Pattern {
+    /// Reads a pattern.
+    pub fn parse(text: &str) -> Result<Self, PatternError> {
+        if text.len() > PATTERN_BYTES_MAX {
+            return Err(PatternError::TooLong);
+        }
+        let (tool, conditions) = match text.split_once('(') {
+            None => (text.trim(), None),
+            Some((tool, rest)) => {
+                let inner = rest.trim_end().strip_suffix(')').ok_or(PatternError::Unclosed)?;
+                (tool.trim(), Some(inner))
+            }
+        };
+        if tool.is_empty() {
+            return Err(PatternError::NoTool);
+        }
+        let mut arguments = Vec::new();
+        for condition in split(conditions.unwrap_or_default())? {
+            let wrong = || PatternError::Condition(condition.to_owned());
+            let (name, value) = condition.split_once('=').ok_or_else(wrong)?;
+            let name = name.trim();
+            if name.is_empty() {
+                return Err(wrong());
+            }
+            arguments.push((name.to_owned(), Glob::parse(value.trim())));
+        }
+        if conditions.is_some() && arguments.is_empty() {
+            return Err(PatternError::Condition(String::new()));
+        }
+        Ok(Self { tool: Glob::parse(tool), arguments })
+    }
+
+    /// Tells whether the pattern speaks of a tool.
+    pub fn names(&self, tool: &str) -> bool {
+        self.tool.matches(tool)
+    }
+
+    /// Returns the arguments on which the pattern sets conditions.
+    pub fn arguments(&self) -> impl Iterator<Item = &str> {
+        self.arguments.iter().map(|(name, _)| name.as_str())
+    }
+
+    fn fits(&self, tool: &str, arguments: &Value, reading: Reading) -> bool {
+        self.names(tool)
+            && self.arguments.iter().all(|(name, glob)| {
+                let mut values = Vec::new();
+                if let Some(value) = arguments.get(name) {
+                    leaves(value, &mut values);
+                }
+                match reading {
+                    Reading::Narrow => {
+                        !values.is_empty() && values.iter().all(|value| glob.matches(value))
+                    }
+                    Reading::Wide => {
+                        let glob = glob.lowered();
+                        values.iter().any(|value| glob.matches(&value.to_lowercase()))
+                    }
+                }
+            })
+    }
+}
+
+/// Splits conditions at commas that no `\` stands before.
+fn split(conditions: &str) -> Result<Vec<&str>, PatternError> {
+    let mut parts = Vec::new();
+    let (mut start, mut escaped) = (0, false);
+    for (at, c) in conditions.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            ',' => {
+                parts.push(conditions.get(start..at).unwrap_or_default());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if escaped {
+        return Err(PatternError::Unclosed);
+    }
+    parts.push(conditions.get(start..).unwrap_or_default());
+    if parts.len() == 1 && conditions.trim().is_empty() {
+        parts.clear();
+    }
+    Ok(parts)
+}
+
+/// Lists the values within a value as texts.
+fn leaves(value: &Value, into: &mut Vec<String>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| leaves(item, into)),
+        Value::Object(fields) => fields.values().for_each(|field| leaves(field, into)),
+        Value::String(text) => into.push(text.clone()),
+        Value::Null | Value::Bool(_) | Value::Number(_) => into.push(value.to_string()),
+    }
+}
+
+/// A text with places for other texts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Glob(Vec<Piece>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Piece {
+    Char(char),
+    One,
+    Any,
+}
+
+impl Glob {
+    fn parse(text: &str) -> Self {
+        let mut pieces = Vec::new();
+        let mut chars = text.chars();
+        while let Some(c) = chars.next() {
+            let piece = match c {
+                '\\' => Piece::Char(chars.next().unwrap_or('\\')),
+                '*' => Piece::Any,
+                '?' => Piece::One,
+                c => Piece::Char(c),
+            };
+            if piece != Piece::Any || pieces.last() != Some(&Piece::Any) {
+                pieces.push(piece);
+            }
+        }
+        Self(pieces)
+    }
+
+    fn lowered(&self) -> Self {
+        let lower = |piece: &Piece| match piece {
+            Piece::Char(c) => c.to_lowercase().map(Piece::Char).collect(),
+            Piece::One | Piece::Any => vec![*piece],
+        };
+        Self(self.0.iter().flat_map(lower).collect())
+    }
+
+    /// Tries the shortest text for the last `*` first, and a longer one wherever that fails.
+    fn matches(&self, text: &str) -> bool {
+        let text: Vec<char> = text.chars().collect();
+        let (mut at, mut piece) = (0, 0);
+        let mut last_any: Option<(usize, usize)> = None;
+        while at < text.len() {
+            match self.0.get(piece) {
+                Some(Piece::Any) => {
+                    last_any = Some((piece, at));
+                    piece += 1;
+                }
+                Some(Piece::One) => (at, piece) = (at + 1, piece + 1),
+                Some(Piece::Char(c)) if text.get(at) == Some(c) => {
+                    (at, piece) = (at + 1, piece + 1)
+                }
+                Some(Piece::Char(_)) | None => match last_any {
+                    Some((any, from)) => {
+                        last_any = Some((any, from + 1));
+                        (at, piece) = (from + 1, any + 1);
+                    }
+                    None => return false,
+                },
+            }
+        }
+        self.0.get(piece..).unwrap_or_default().iter().all(|rest| *rest == Piece::Any)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use wire::plan::Target;
+    use wire::{EffectClass, Name, ToolSpec};
+
+    use super::*;
+
+    fn offer(tool: &str, permission: Permission) -> Offer {
+        let spec = ToolSpec {
+            name: Name::new(tool).unwrap(),
+            description: String::new(),
+            parameters: json!({"type": "object"}),
+        };
+        Offer { permission, ..Offer::new(spec, Target::Tool, EffectClass::Once, 1) }
+    }
+
+    #[test]
+    fn patterns_are_read_or_refused() {
+        let long = "x".repeat(PATTERN_BYTES_MAX + 1);
+        let condition = |text: &str| Some(PatternError::Condition(text.to_owned()));
+        let cases = [
+            ("send_mail", None),
+            (" send_* ( to = *@example.com , cc=x ) ", None),
+            (r"f(a=1\,2, b=\))", None),
+            ("*", None),
+            ("", Some(PatternError::NoTool)),
+            ("(a=b)", Some(PatternError::NoTool)),
+            ("f(a=b", Some(PatternError::Unclosed)),
+            ("f(a=b) g", Some(PatternError::Unclosed)),
+            (r"f(a=b\)", Some(PatternError::Unclosed)),
+            ("f()", condition("")),
+            ("f(a)", condition("a")),
+            ("f(=b)", condition("=b")),
+            ("f(a=b,)", condition("")),
+            (&long, Some(PatternError::TooLong)),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(Pattern::parse(text).err(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn globs_stand_for_whole_texts() {
+        let cases = [
+            ("abc", "abc", true),
+            ("abc", "abcd", false),
+            ("", "", true),
+            ("*", "", true),
+            ("?", "", false),
+            ("?", "ä", true),
+            ("a*", "a\nb", true),
+            ("*@example.com", "x@example.com", true),
+            ("*@example.com", "x@example.com.evil.org", false),
+            ("*a*b*", "xxaxxbxx", true),
+            ("*a*b", "abab", true),
+            ("*a*b", "aba", false),
+            (r"\*", "*", true),
+            (r"\*", "x", false),
+            (r"a\", "a\\", true),
+        ];
+        for (glob, text, expected) in cases {
+            assert_eq!(Glob::parse(glob).matches(text), expected, "{glob} and {text}");
+        }
+        let hard = "a*".repeat(100) + "b";
+        assert!(!Glob::parse(&hard).matches(&"a".repeat(10_000)));
+    }
+
+    #[test]
+    fn deny_wins_over_ask_and_ask_over_allow() {
+        use Permission::{Allow, Ask, Deny};
+        type Lists<'a> = [&'a [&'a str]; 3];
+        let mail = "send_mail";
+        let to = |to: Value| json!({"to": to, "subject": "x"});
+        let cases: [(Lists<'_>, &str, Value, Permission); 26] = [
+            // Without a pattern the offer says what is needed.
+            ([&[], &[], &[]], mail, to(json!("a")), Ask),
+            ([&["other"], &[], &[]], mail, to(json!("a")), Ask),
+            ([&[mail], &[], &[]], mail, to(json!("a")), Allow),
+            ([&["send_*"], &[], &[]], mail, to(json!("a")), Allow),
+            ([&[], &[], &["*_mail"]], mail, to(json!("a")), Deny),
+            ([&["*"], &["*"], &["*"]], mail, to(json!("a")), Deny),
+            ([&[mail], &["*"], &[]], mail, to(json!("a")), Ask),
+            // Names are compared letter by letter: models call by exact names.
+            ([&["Send_Mail"], &[], &[]], mail, to(json!("a")), Ask),
+            // Conditions.
+            ([&["send_mail(to=*@a.org)"], &[], &[]], mail, to(json!("x@a.org")), Allow),
+            ([&["send_mail(to=*@a.org)"], &[], &[]], mail, to(json!("x@A.ORG")), Ask),
+            ([&["send_mail(to=*@a.org)"], &[], &[]], mail, to(json!("x@b.org")), Ask),
+            ([&["send_mail(to=*@a.org,subject=x)"], &[], &[]], mail, to(json!("x@a.org")), Allow),
+            ([&["send_mail(to=*@a.org,subject=y)"], &[], &[]], mail, to(json!("x@a.org")), Ask),
+            ([&[], &[], &["send_mail(to=*@a.org)"]], mail, to(json!("x@A.org")), Deny),
+            ([&[], &[], &["send_mail(to=*@a.org)"]], mail, json!({}), Ask),
+            ([&["send_mail(to=*)"], &[], &[]], mail, json!({}), Ask),
+            // All values have to be allowed, and one that is denied is enough.
+            ([&["*(to=*@a.org)"], &[], &[]], mail, to(json!(["x@a.org", "y@a.org"])), Allow),
+            ([&["*(to=*@a.org)"], &[], &[]], mail, to(json!(["x@a.org", "y@b.org"])), Ask),
+            ([&["*(to=*@a.org)"], &[], &[]], mail, to(json!([])), Ask),
+            ([&[mail], &[], &["*(to=*@a.org)"]], mail, to(json!(["y@b", "x@a.org"])), Deny),
+            ([&[mail], &[], &["*(to=*@a.org)"]], mail, to(json!({"cc": ["x@a.org"]})), Deny),
+            // What is not a text is compared as JSON.
+            ([&["pay(amount=7)"], &[], &[]], "pay", json!({"amount": 7}), Allow),
+            ([&["pay(amount=7)"], &[], &[]], "pay", json!({"amount": 70}), Ask),
+            ([&["pay(amount=??)"], &[], &[]], "pay", json!({"amount": 70}), Allow),
+            // What is no pattern allows nothing and lets nothing pass.
+            ([&["pay("], &[], &[]], "pay", json!({}), Ask),
+            ([&["pay"], &[], &["pay("]], "pay", json!({}), Deny),
+        ];
+        for ([allow, ask, deny], tool, arguments, expected) in cases {
+            let list = |list: &[&str]| list.iter().map(ToString::to_string).collect();
+            let permissions = Permissions { allow: list(allow), ask: list(ask), deny: list(deny) };
+            let found = decide(&permissions, &offer(tool, Ask), &arguments).permission;
+            assert_eq!(found, expected, "{permissions:?}: {tool} {arguments}");
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! What people have to say about calls: their leave, their answer, and what came of a call.
+
+use wire::event::EventKind;
+use wire::run::RunState;
+use wire::{
+    CallKey, CallOutcome, Digest, ErrorCode, OpenCall, OpenKind, Resolution, Timestamp, Usage,
+};
+
+use super::call::{Pending, Stage};
+use super::{Run, late};
+use crate::effect::{Effect, Effects, Rejected};
+
+/// What stands in the way of a call that asks for the same as an earlier one of the run.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Bar {
+    pub(super) digest: Digest,
+    pub(super) kind: BarKind,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum BarKind {
+    /// Nobody knows whether the earlier one took effect.
+    Unknown(Box<OpenCall>),
+    /// The earlier one took effect, as a person says, with this result.
+    Done(String),
+    /// The earlier one was not allowed.
+    Denied(String),
+}
+
+impl Run {
+    pub(crate) fn on_call_suspended(
+        &mut self,
+        call: &CallKey,
+        question: String,
+        effects: &mut Effects,
+    ) -> Result<(), Rejected> {
+        let made = |pending: &Pending| pending.key == *call && pending.stage == Stage::Made;
+        let position = self.position(call, made)?;
+        self.resumes = 0;
+        if let Some(pending) = self.pending.get_mut(position) {
+            pending.stage = Stage::Question { question, since: effects.now() };
+        }
+        self.open(position, OpenKind::Question, effects);
+        Ok(())
+    }
+
+    pub(crate) fn on_approved(
+        &mut self,
+        call: &CallKey,
+        digest: &Digest,
+        effects: &mut Effects,
+    ) -> Result<(), Rejected> {
+        let position = self.unapproved(call)?;
+        let (asked, until) = match self.pending.get(position) {
+            Some(Pending { digest, stage: Stage::Approval { until, .. }, .. }) => (digest, *until),
+            Some(_) | None => return Err(Rejected::UnknownCall { call: call.clone() }),
+        };
+        if asked != digest {
+            return Err(Rejected::Superseded { call: call.clone() });
+        }
+        if effects.now() >= until {
+            return Err(Rejected::UnknownCall { call: call.clone() });
+        }
+        self.resumes = 0;
+        self.close(call, effects);
+        self.make(position, "a person allowed it", effects);
+        Ok(())
+    }
+
+    pub(crate) fn on_denied(
+        &mut self,
+        call: &CallKey,
+        reason: &str,
+        effects: &mut Effects,
+    ) -> Result<(), Rejected> {
+        let position = self.unapproved(call)?;
+        let message = match reason.trim() {
+            "" => "a person denied this call; do not ask for it again".to_owned(),
+            reason => format!("a person denied this call: {reason}; do not ask for it again"),
+        };
+        self.deny(position, message, effects);
+        Ok(())
+    }
+
+    pub(crate) fn on_approval_expired(
+        &mut self,
+        call: &CallKey,
+        effects: &mut Effects,
+    ) -> Result<(), Rejected> {
+        let position = self.unapproved(call)?;
+        let message = "nobody allowed this call in time; do not ask for it again".to_owned();
+        self.deny(position, message, effects);
+        Ok(())
+    }
+
+    fn deny(&mut self, position: usize, message: String, effects: &mut Effects) {
+        self.resumes = 0;
+        let outcome = CallOutcome::error(ErrorCode::CallDenied, message);
+        if let Some(pending) = self.pending.get(position) {
+            let kind = BarKind::Denied(outcome.to_text());
+            self.bars.push(Bar { digest: pending.digest, kind });
+        }
+        self.settle(position, &outcome, Usage::default(), effects);
+        self.go_on(effects);
+    }
+
+    fn unapproved(&self, call: &CallKey) -> Result<usize, Rejected> {
+        self.position(call, |pending| {
+            pending.key == *call && matches!(pending.stage, Stage::Approval { .. })
+        })
+    }
+
+    /// Takes what a person says of a call that waits for it, or of one that has ended as unknown.
+    pub(crate) fn on_resolved(
+        &mut self,
+        call: &CallKey,
+        attempt: u32,
+        resolution: &Resolution,
+        effects: &mut Effects,
+    ) -> Result<(), Rejected> {
+        let waits = |pending: &Pending| {
+            pending.key == *call && matches!(pending.stage, Stage::Unknown { .. })
+        };
+        let Ok(position) = self.position(call, waits) else {
+            return self.on_resolved_late(call, attempt, resolution, effects);
+        };
+        if self.pending.get(position).is_some_and(|pending| pending.attempt != attempt) {
+            return Err(Rejected::Superseded { call: call.clone() });
+        }
+        self.resumes = 0;
+        match resolution {
+            Resolution::Done { result } => {
+                let outcome = CallOutcome::Ok { output: result.clone() };
+                self.settle(position, &outcome, Usage::default(), effects);
+                self.go_on(effects);
+            }
+            Resolution::NotDone if self.is_late(effects.now()) => {
+                let outcome = CallOutcome::Error { error: late() };
+                self.settle(position, &outcome, Usage::default(), effects);
+                self.go_on(effects);
+            }
+            Resolution::NotDone => {
+                self.close(call, effects);
+                if let Some(pending) = self.pending.get_mut(position) {
+                    pending.attempts_before = pending.attempt;
+                }
+                self.make(position, "a person says that it was not done", effects);
+            }
+        }
+        Ok(())
+    }
+
+    /// The model was told that the outcome is unknown, and goes on; what is said here is what it
+    /// is told if it asks for the same call again.
+    fn on_resolved_late(
+        &mut self,
+        call: &CallKey,
+        attempt: u32,
+        resolution: &Resolution,
+        effects: &mut Effects,
+    ) -> Result<(), Rejected> {
+        let found = self.bars.iter().position(|bar| bar.is_unknown(call));
+        let position = found.ok_or_else(|| Rejected::UnknownCall { call: call.clone() })?;
+        let bar = self.bars.get(position);
+        if bar.and_then(Bar::open).is_some_and(|open| open.attempt != attempt) {
+            return Err(Rejected::Superseded { call: call.clone() });
+        }
+        self.close(call, effects);
+        let kind = EventKind::CallResolved {
+            call: call.clone(),
+            done: matches!(resolution, Resolution::Done { .. }),
+        };
+        effects.tell(&self.submitted, kind);
+        let outcome = match resolution {
+            Resolution::Done { result } => CallOutcome::Ok { output: result.clone() },
+            Resolution::NotDone => {
+                let message = "it was not done, as a person found out";
+                CallOutcome::error(ErrorCode::ToolFailed, message)
+            }
+        };
+        match resolution {
+            Resolution::Done { .. } => {
+                if let Some(bar) = self.bars.get_mut(position) {
+                    bar.kind = BarKind::Done(outcome.to_text());
+                }
+            }
+            Resolution::NotDone => drop(self.bars.remove(position)),
+        }
+        if let Some(source) = self.sources.iter_mut().find(|source| source.call == *call) {
+            outcome.as_str().clone_into(&mut source.status);
+            source.output = outcome.to_text();
+        }
+        Ok(())
+    }
+
+    /// Returns what a model reads in place of a result, if the same call must not be made again.
+    pub(super) fn barred(&self, digest: &Digest) -> Option<String> {
+        let bar = self.bars.iter().find(|bar| bar.digest == *digest)?;
+        Some(match &bar.kind {
+            BarKind::Unknown(_) => {
+                let note = "the same call was made before and its outcome is unknown; it is not \
+                            made again; verify by other means, or ask the user";
+                CallOutcome::Unknown { note: note.to_owned() }.to_text()
+            }
+            BarKind::Done(text) | BarKind::Denied(text) => text.clone(),
+        })
+    }
+
+    /// Puts a pending call before a person.
+    pub(super) fn open(&mut self, position: usize, kind: OpenKind, effects: &mut Effects) {
+        let Some(open) = self.pending.get(position).and_then(|p| self.open_call(p, effects)) else {
+            return;
+        };
+        let told = EventKind::CallSuspended {
+            call: open.call.clone(),
+            question: open.question.clone(),
+            kind,
+        };
+        effects.tell(&self.submitted, told);
+        effects.push(Effect::Opened(Box::new(open)));
+    }
+
+    pub(super) fn close(&self, call: &CallKey, effects: &mut Effects) {
+        effects.push(Effect::Closed { run: self.id().clone(), call: call.clone() });
+    }
+
+    /// Keeps an unknown outcome before people, and the same call from being made again.
+    pub(super) fn bar_unknown(&mut self, pending: &Pending, note: &str, effects: &mut Effects) {
+        let open = OpenCall {
+            kind: OpenKind::Unknown,
+            question: note.to_owned(),
+            waits: false,
+            since: effects.now(),
+            until: None,
+            ..self.describe(pending, effects)
+        };
+        effects.push(Effect::Opened(Box::new(open.clone())));
+        self.bars.push(Bar { digest: pending.digest, kind: BarKind::Unknown(Box::new(open)) });
+    }
+
+    /// Returns the state of a run that waits for a person.
+    pub(super) fn waiting(&self) -> Option<RunState> {
+        self.pending.iter().find_map(|pending| {
+            let (kind, question, ..) = self.waits_for(pending)?;
+            Some(RunState::Waiting { call: pending.key.clone(), question, kind })
+        })
+    }
+
+    /// Returns the call that waits for an answer.
+    pub(crate) fn asks(&self) -> Option<&CallKey> {
+        let asks = |pending: &&Pending| matches!(pending.stage, Stage::Question { .. });
+        self.pending.iter().find(asks).map(|pending| &pending.key)
+    }
+
+    /// Tells whether nothing goes on in the run until a person says something.
+    pub(super) fn waits_for_people_only(&self) -> bool {
+        !self.pending.is_empty()
+            && self.pending.iter().all(|pending| self.waits_for(pending).is_some())
+    }
+
+    /// Returns what can be decided about a call: its digest and its attempt.
+    pub(crate) fn decidable(&self, call: &CallKey) -> Option<(Digest, u32)> {
+        let pending = self.pending.iter().find(|pending| pending.key == *call);
+        pending.map(|pending| (pending.digest, pending.attempt)).or_else(|| {
+            let open = self.bars.iter().filter_map(Bar::open).find(|open| open.call == *call)?;
+            Some((open.digest, open.attempt))
+        })
+    }
+
+    /// Returns the calls whose outcome nobody knows, for when the run is over.
+    pub(crate) fn unresolved(&self) -> impl Iterator<Item = &OpenCall> {
+        self.bars.iter().filter_map(Bar::open)
+    }
+
+    fn open_call(&self, pending: &Pending, effects: &Effects) -> Option<OpenCall> {
+        let (kind, question, since, until) = self.waits_for(pending)?;
+        let waits = true;
+        Some(OpenCall { kind, question, since, until, waits, ..self.describe(pending, effects) })
+    }
+
+    fn waits_for(
+        &self,
+        pending: &Pending,
+    ) -> Option<(OpenKind, String, Timestamp, Option<Timestamp>)> {
+        match &pending.stage {
+            Stage::Made | Stage::Probing { .. } => None,
+            Stage::Question { question, since } => {
+                Some((OpenKind::Question, question.clone(), *since, None))
+            }
+            Stage::Unknown { note, since } => Some((OpenKind::Unknown, note.clone(), *since, None)),
+            Stage::Approval { until, since } => {
+                let source = self.sources.get(pending.source)?;
+                let question = format!("allow {} {}?", source.tool, source.arguments);
+                Some((OpenKind::Approval, question, *since, Some(*until)))
+            }
+        }
+    }
+
+    fn describe(&self, pending: &Pending, effects: &Effects) -> OpenCall {
+        let source = self.sources.get(pending.source);
+        OpenCall {
+            call: pending.key.clone(),
+            kind: OpenKind::Unknown,
+            run: self.id().clone(),
+            session: effects.session().clone(),
+            agent: self.submitted.agent.clone(),
+            tool: source.map_or_else(|| self.plan.agent.clone(), |source| source.tool.clone()),
+            arguments: source.map(|source| source.arguments.clone()).unwrap_or_default(),
+            digest: pending.digest,
+            attempt: pending.attempt,
+            question: String::new(),
+            waits: false,
+            since: effects.now(),
+            until: None,
+            parent: self.submitted.parent.as_ref().map(|parent| parent.run.clone()),
+        }
+    }
+}
+
+impl Bar {
+    fn open(&self) -> Option<&OpenCall> {
+        match &self.kind {
+            BarKind::Unknown(open) => Some(open),
+            BarKind::Done(_) | BarKind::Denied(_) => None,
+        }
+    }
+
+    fn is_unknown(&self, call: &CallKey) -> bool {
+        self.open().is_some_and(|open| open.call == *call)
+    }
+}

@@ -1,0 +1,204 @@
+//! Calls without an answer: made again by their class, or found out about by a probe.
+
+use serde_json::{Value, json};
+use wire::Input::Resumed;
+use wire::{CallOutcome, ErrorCode, Input};
+
+use super::flow::START;
+use super::team::{actor, call, calls, done, found, lost, offering, probed, resolve, submit, with};
+use super::{Row, check_open, check_reports};
+
+const PUT: &str = r#"call put 1/0 idempotent {"n":0}, depth 1, by 5001"#;
+const PAY: &str = r#"call pay 1/0 once {"n":0}, depth 1, by 5001"#;
+const LOOK: &str = r#"call look 1/0 read {"n":0}, depth 1, by 5001"#;
+const NEXT: &str = "ask small as actor for r, turn 1, step 2, 200 tokens, by 9900";
+
+fn again(tool: &str, class: &str, attempt: u32, ms: u64) -> String {
+    format!(r#"call {tool} 1/0 {class} again {attempt} {{"n":0}}, depth 1, by {}"#, ms + 5000)
+}
+
+#[test]
+fn a_call_is_made_so_often_and_then_given_up() {
+    for (tool, class, first, most, last) in [
+        ("look", "read", LOOK, 3, NEXT.to_owned()),
+        ("put", "idempotent", PUT, 5, format!("open unknown 1/0 told, attempt 5\n{NEXT}")),
+        ("pay", "once", PAY, 1, format!("open unknown 1/0 told, attempt 1\n{NEXT}")),
+    ] {
+        let mut lines: Vec<(u64, Input, String)> = Vec::new();
+        for attempt in 1..most {
+            let ms = u64::from(attempt) * 100;
+            lines.push((ms, lost(1, 0, attempt), again(tool, class, attempt + 1, ms)));
+            // A second word about the same attempt is none about the next.
+            let stale = "rejected: call 1/0 is not awaited".to_owned();
+            lines.push((ms, lost(1, 0, attempt), stale));
+        }
+        lines.push((900, lost(1, 0, most), last));
+        let mut rows: Vec<Row<'_>> =
+            vec![(0, submit("r"), START), (1, calls("r", 0, &[tool]), first)];
+        rows.extend(lines.iter().map(|(ms, input, line)| (*ms, input.clone(), line.as_str())));
+        check_open(&actor(), &rows);
+    }
+}
+
+#[test]
+fn attempts_count_across_restarts() {
+    let (two, three) = (again("look", "read", 2, 10), again("look", "read", 3, 20));
+    check_open(
+        &with(actor(), |limits| limits.resumes_max = 9),
+        &[
+            (0, submit("r"), START),
+            (1, calls("r", 0, &["look"]), LOOK),
+            (10, Resumed, &format!("timer r at 60000\n{two}")),
+            (20, lost(1, 0, 2), &three),
+            (
+                900,
+                Resumed,
+                "timer r at 60000\nask small as actor for r, turn 1, step 2, 200 tokens, by 9900",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn nothing_is_made_again_when_there_is_no_time_for_it() {
+    check_open(
+        &actor(),
+        &[
+            (0, submit("r"), START),
+            (1, calls("r", 0, &["look"]), LOOK),
+            (
+                59_900,
+                lost(1, 0, 1),
+                "ask small as actor for r, turn 1, step 2, 200 tokens, by 60000",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_key_that_the_tool_may_have_forgotten_is_not_used_again() {
+    let forgetful = offering(actor(), "put", |offer| offer.key_ttl_ms = Some(1000));
+    let kept = again("put", "idempotent", 2, 1001);
+    let resumed = format!("timer r at 60000\n{}", again("put", "idempotent", 2, 1001));
+    for (ms, miss, line) in [
+        (1001, lost(1, 0, 1), kept.as_str()),
+        (1001, Resumed, &resumed),
+        (
+            1002,
+            lost(1, 0, 1),
+            "open unknown 1/0 told, attempt 1\nask small as actor for r, turn 1, step 2, 200 tokens, by 10002",
+        ),
+        (
+            1002,
+            Resumed,
+            "open unknown 1/0 told, attempt 1\ntimer r at 60000\nask small as actor for r, turn 1, step 2, 200 tokens, by 10002",
+        ),
+    ] {
+        check_open(
+            &forgetful,
+            &[(0, submit("r"), START), (1, calls("r", 0, &["put"]), PUT), (ms, miss, line)],
+        );
+    }
+}
+
+fn probe(number: u32, ms: u64) -> String {
+    format!(
+        r#"probe {number} of 1/0: call seen 1/0?{number} read {{"key":"1/0","arguments":{{"n":0}}}}, depth 1, by {}"#,
+        ms + 1000
+    )
+}
+
+fn unclear(number: u32) -> Input {
+    let outcome = CallOutcome::error(ErrorCode::ToolUnavailable, "down");
+    Input::CallProbed { call: call(1, 0), probe: number, outcome }
+}
+
+#[test]
+fn a_probe_says_what_came_of_a_call() {
+    let plan = probed(actor(), "pay");
+    let asked = probe(1, 10);
+    let resumed = format!("timer r at 60000\n{asked}");
+    for (miss, line) in [(lost(1, 0, 1), &asked), (Resumed, &resumed)] {
+        let begin: Vec<Row<'_>> = vec![
+            (0, submit("r"), START),
+            (1, calls("r", 0, &["pay"]), PAY),
+            (10, miss, line),
+            (11, found(1, 0, 2, json!({"done": true})), "rejected: call 1/0 is not awaited"),
+            (11, lost(1, 0, 1), "rejected: call 1/0 is not awaited"),
+        ];
+        let with = |rows: &[(u64, Input, String)]| {
+            let mut all = begin.clone();
+            all.extend(rows.iter().map(|(ms, input, line)| (*ms, input.clone(), line.as_str())));
+            check_open(&plan, &all);
+        };
+        let done_is = |output: Value| found(1, 0, 1, output);
+        with(&[(900, done_is(json!({"done": true, "result": 7})), NEXT.to_owned())]);
+        with(&[(900, done(1, 0), NEXT.to_owned())]);
+        with(&[
+            (20, done_is(json!({"done": false})), again("pay", "once", 2, 20)),
+            (21, done_is(json!({"done": false})), "rejected: call 1/0 is not awaited".to_owned()),
+            (30, lost(1, 0, 2), probe(2, 30)),
+            (
+                31,
+                found(1, 0, 1, json!({"done": false})),
+                "rejected: call 1/0 is not awaited".to_owned(),
+            ),
+            (900, found(1, 0, 2, json!({"done": true})), NEXT.to_owned()),
+        ]);
+        with(&[
+            (20, unclear(1), probe(2, 20)),
+            (30, found(1, 0, 2, json!("no idea")), probe(3, 30)),
+            (40, Resumed, format!("timer r at 60000\n{}", probe(3, 40))),
+            (900, unclear(3), format!("open unknown 1/0 told, attempt 1\n{NEXT}")),
+            (901, resolve(1, 0, 1, None), "close 1/0".to_owned()),
+        ]);
+    }
+}
+
+#[test]
+fn a_probe_that_keeps_saying_no_ends_in_an_unknown_outcome() {
+    let mut lines = Vec::new();
+    for attempt in 1..5 {
+        let ms = u64::from(attempt) * 10;
+        lines.push((ms, lost(1, 0, attempt), probe(attempt, ms)));
+        let made = again("pay", "once", attempt + 1, ms);
+        lines.push((ms, found(1, 0, attempt, json!({"done": false})), made));
+    }
+    lines.push((50, lost(1, 0, 5), probe(5, 50)));
+    let last = format!("open unknown 1/0 told, attempt 5\n{NEXT}");
+    lines.push((900, found(1, 0, 5, json!({"done": false})), last));
+    let mut rows: Vec<Row<'_>> = vec![(0, submit("r"), START), (1, calls("r", 0, &["pay"]), PAY)];
+    rows.extend(lines.iter().map(|(ms, input, line)| (*ms, input.clone(), line.as_str())));
+    check_open(&probed(actor(), "pay"), &rows);
+}
+
+#[test]
+fn observers_are_told_why_a_call_is_made_again() {
+    check_reports(
+        &actor(),
+        &[
+            (
+                0,
+                submit("r"),
+                r#"tell 0.0 accepted "ask r"
+                   timer r at 60000
+                   tell 0.1 started
+                   tell 0.2 asked small
+                   ask small as actor for r, turn 0, step 1, 200 tokens, by 9000"#,
+            ),
+            (
+                1,
+                calls("r", 0, &["put"]),
+                r#"span chat small
+                   tell 1.0 call put 1/0
+                   call put 1/0 idempotent {"n":0}, depth 1, by 5001"#,
+            ),
+            (
+                2,
+                lost(1, 0, 1),
+                r#"tell 2.0 repeated 1/0 2 "no answer"
+                   call put 1/0 idempotent again 2 {"n":0}, depth 1, by 5002"#,
+            ),
+        ],
+    );
+}

@@ -1,0 +1,192 @@
+//! Open calls: those about which a person has something to say, and what a person can say.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::id::{CallKey, Digest, Name, RunId, SessionId};
+use crate::time::Timestamp;
+
+/// What a call is open for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OpenKind {
+    /// A person has to allow or deny it; it has not been made.
+    Approval,
+    /// Its tool asked a person a question.
+    #[default]
+    Question,
+    /// A person can say what came of it, which nobody else knows.
+    Unknown,
+}
+
+impl OpenKind {
+    /// All kinds.
+    pub const ALL: [Self; 3] = [Self::Approval, Self::Question, Self::Unknown];
+
+    /// Returns the word used on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Approval => "approval",
+            Self::Question => "question",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// A call about which a person has something to say.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenCall {
+    /// The call.
+    pub call: CallKey,
+    /// What it is open for.
+    pub kind: OpenKind,
+    /// The run that asked for it.
+    pub run: RunId,
+    /// The session of that run.
+    pub session: SessionId,
+    /// The agent that asked for it.
+    pub agent: Name,
+    /// The tool or agent that is called.
+    pub tool: Name,
+    /// With what, exactly.
+    pub arguments: Value,
+    /// The digest of tool and arguments, to which an approval is bound.
+    pub digest: Digest,
+    /// How often it was made; what is said of its outcome is said of this attempt.
+    pub attempt: u32,
+    /// What the person is asked, or what is known of the outcome.
+    pub question: String,
+    /// Whether the run waits for it.
+    pub waits: bool,
+    /// Since when it is open.
+    pub since: Timestamp,
+    /// When it is decided without a person, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// The run that asked for the run, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<RunId>,
+}
+
+/// Open calls, the oldest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenCallList {
+    /// The calls.
+    pub calls: Vec<OpenCall>,
+}
+
+/// A look-up of open calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OpenCallsRequest {
+    /// Only those that are open for this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<OpenKind>,
+    /// The most calls to list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+}
+
+/// A person allows a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApproveRequest {
+    /// The digest that the person saw; absent means what the call asks for now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
+}
+
+/// A person denies a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DenyRequest {
+    /// Why, as the model is told.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+/// A person says what came of a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResolveRequest {
+    /// Whether it took effect.
+    pub done: bool,
+    /// Its result, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Value>,
+    /// The attempt that the person looked at; absent means the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+}
+
+/// What came of a call whose outcome was unknown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "came_to", rename_all = "snake_case")]
+pub enum Resolution {
+    /// It took effect.
+    Done {
+        /// Its result.
+        result: Value,
+    },
+    /// It did not take effect, and cannot any more.
+    NotDone,
+}
+
+/// Returns the digest of what a call asks for: equal for arguments that mean the same.
+///
+/// The order of keys does not count, and a number is the same with and without `.0`.
+pub fn call_digest(tool: &Name, arguments: &Value) -> Digest {
+    let text = canonical(arguments).to_string();
+    Digest::of(tool.as_str().as_bytes()).then(text.as_bytes())
+}
+
+/// Whole numbers up to this size are exact as floating-point numbers.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
+fn canonical(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => Value::Array(items.iter().map(canonical).collect()),
+        Value::Object(fields) => {
+            let mut sorted: Vec<_> = fields.iter().collect();
+            sorted.sort_by_key(|(key, _)| *key);
+            let fields = sorted.into_iter().map(|(key, value)| (key.clone(), canonical(value)));
+            Value::Object(fields.collect::<Map<_, _>>())
+        }
+        Value::Number(number) => match number.as_f64() {
+            #[expect(clippy::cast_possible_truncation, reason = "a whole number within bounds")]
+            Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < EXACT_MAX => {
+                Value::from(float as i64)
+            }
+            _ => value.clone(),
+        },
+        Value::Null | Value::Bool(_) | Value::String(_) => value.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn arguments_that_mean_the_same_have_one_digest() {
+        let tool = Name::new("pay").unwrap();
+        let digest = |text: &str| call_digest(&tool, &serde_json::from_str(text).unwrap());
+        let cases = [
+            (r#"{"a":1,"b":[{"c":2,"d":3}]}"#, r#"{"b":[{"d":3,"c":2}],"a":1}"#, true),
+            (r#"{"a":7}"#, r#"{"a":7.0}"#, true),
+            (r#"{"a":-0.0}"#, r#"{"a":0}"#, true),
+            (r#"{"a":7.5}"#, r#"{"a":7}"#, false),
+            (r#"{"a":"7"}"#, r#"{"a":7}"#, false),
+            (r#"{"a":[1,2]}"#, r#"{"a":[2,1]}"#, false),
+            (r#"{"a":null}"#, "{}", false),
+            (r#"{"a":18446744073709551615}"#, r#"{"a":18446744073709551614}"#, false),
+        ];
+        for (one, other, same) in cases {
+            assert_eq!(digest(one) == digest(other), same, "{one} and {other}");
+        }
+        let other = Name::new("payx").unwrap();
+        assert_ne!(call_digest(&tool, &json!({})), call_digest(&other, &json!({})));
+    }
+}

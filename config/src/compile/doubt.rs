@@ -1,0 +1,99 @@
+//! What follows if nobody knows whether a call of a tool took effect.
+
+use std::collections::BTreeMap;
+
+use tools::ToolKind;
+use wire::plan::{OnUnknown, Probe};
+use wire::{EffectClass, Name};
+
+use super::Compiler;
+use crate::raw::RawTool;
+use crate::team::TeamTool;
+
+/// What a team file says of a tool for the case of doubt.
+pub(super) struct Doubt {
+    key_ttl_ms: Option<u64>,
+    probe: Option<String>,
+    on_unknown: Option<OnUnknown>,
+}
+
+impl Doubt {
+    pub(super) fn of(raw: &RawTool) -> Self {
+        Self { key_ttl_ms: raw.key_ttl_ms, probe: raw.probe.clone(), on_unknown: raw.on_unknown }
+    }
+}
+
+impl Compiler<'_> {
+    /// Puts what is said for the case of doubt into the offer of a tool.
+    pub(super) fn doubt(
+        &mut self,
+        name: &Name,
+        doubt: Doubt,
+        tools: &mut BTreeMap<Name, TeamTool>,
+    ) {
+        let Some(tool) = tools.get(name) else { return };
+        let effect = tool.offer.effect;
+        // What does not belong to a tool of the runtime has been reported.
+        if matches!(tool.kind, ToolKind::Builtin(_)) {
+            return;
+        }
+        let at = |field| ["tools", name.as_str(), field];
+        if doubt.key_ttl_ms.is_some() && effect != EffectClass::Idempotent {
+            self.fault_at_key(
+                &at("key_ttl_ms"),
+                format!("`key_ttl_ms` is for tools that are made again under their key, and `{name}` has the effect `{}`", effect.as_str()),
+                "remove it, or write `effect = \"idempotent\"`",
+            );
+        }
+        let said = [("probe", doubt.probe.is_some()), ("on_unknown", doubt.on_unknown.is_some())];
+        for (field, _) in said.iter().filter(|(_, is_said)| *is_said && effect == EffectClass::Read)
+        {
+            self.fault_at_key(
+                &at(field),
+                format!("`{field}` is for tools that change something, and `{name}` has the effect `read`"),
+                "remove it, or write another `effect`",
+            );
+        }
+        let probe = doubt.probe.and_then(|text| self.probe(name, &text, tools));
+        if let Some(tool) = tools.get_mut(name) {
+            tool.offer.key_ttl_ms = doubt.key_ttl_ms;
+            tool.offer.on_unknown = doubt.on_unknown.unwrap_or_default();
+            tool.offer.probe = probe;
+        }
+    }
+
+    fn probe(
+        &mut self,
+        name: &Name,
+        text: &str,
+        tools: &BTreeMap<Name, TeamTool>,
+    ) -> Option<Probe> {
+        let at = ["tools", name.as_str(), "probe"];
+        let probe = self.reference("tools", text, &at)?;
+        // One with faults of its own has been reported.
+        let offer = &tools.get(&probe)?.offer;
+        if offer.effect != EffectClass::Read {
+            self.fault(
+                &at,
+                format!("probe `{probe}` has the effect `{}`", offer.effect.as_str()),
+                "a probe changes nothing: name a tool with the effect `read`",
+            );
+        }
+        let parameters = offer.spec.parameters.get("properties");
+        let takes = |parameter: &str| {
+            parameters.is_some_and(|properties| properties.get(parameter).is_some())
+        };
+        if !takes("key") {
+            self.fault(
+                &at,
+                format!("probe `{probe}` has no parameter `key`"),
+                "a probe is given the key of the call as `key`, and its arguments as `arguments` if it has such a parameter",
+            );
+        }
+        Some(Probe {
+            tool: probe.clone(),
+            takes_arguments: takes("arguments"),
+            timeout_ms: offer.timeout_ms,
+        })
+    }
+}

@@ -1,0 +1,322 @@
+//! `callboard calls`: what waits for a person, and what a person decides about it.
+
+use bus::Bus;
+use bytes::Bytes;
+use node::Archive;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use wire::open::{ApproveRequest, DenyRequest, OpenCallList, OpenCallsRequest, ResolveRequest};
+use wire::run::RunView;
+use wire::subject::CallVerb;
+use wire::{CallKey, ErrorCode, Headers, Name, OpenCall, OpenKind, Subjects};
+
+use super::control::state;
+use super::look::when;
+use super::nats;
+use crate::args::{Calls, CallsList, Door};
+use crate::client::{self, Client, LOOKUP_TIMEOUT};
+use crate::failure::{Exit, Failure};
+use crate::paint::Paint;
+use crate::place::{Place, holder};
+use crate::records::Of;
+use crate::screen::{self, Screen};
+use crate::table::{self, Column};
+use crate::text;
+use gateway::view;
+
+/// Where the open calls of a team are.
+struct Board {
+    team: Name,
+    source: Source,
+}
+
+enum Source {
+    /// In the files of a team that nobody runs: they can be looked at.
+    Files(Box<Archive>),
+    /// At the HTTP door of a daemon.
+    Http(Client),
+    /// At a daemon on NATS.
+    Nats(Bus, Subjects),
+}
+
+/// Lists open calls, shows one, or decides about one.
+pub(crate) async fn calls(args: &Calls, place: &Place, screen: &Screen) -> Result<Exit, Failure> {
+    match args {
+        Calls::List(args) => list(args, place, screen).await,
+        Calls::Show { call, door, json } => {
+            let (board, open) = find(door, call, place, screen).await?;
+            if *json {
+                screen::json(&Of { team: board.team, found: open });
+            } else {
+                screen::answer(&render_call(&board.team, &open, screen.out.paint));
+            }
+            Ok(Exit::Done)
+        }
+        Calls::Approve { call, digest, door } => {
+            let (board, open) = find(door, call, place, screen).await?;
+            // What was looked at is what is allowed, should it change before this arrives.
+            let digest = Some(digest.unwrap_or(open.digest));
+            board.decide(call, CallVerb::Approve, &ApproveRequest { digest }).await
+        }
+        Calls::Deny { call, reason, door } => {
+            let (board, _) = find(door, call, place, screen).await?;
+            let reason = reason.clone().unwrap_or_default();
+            board.decide(call, CallVerb::Deny, &DenyRequest { reason }).await
+        }
+        Calls::Resolve { call, done, not_done: _, door } => {
+            let (board, open) = find(door, call, place, screen).await?;
+            let request = ResolveRequest {
+                done: done.is_some(),
+                result: done.as_deref().map(result),
+                attempt: Some(open.attempt),
+            };
+            board.decide(call, CallVerb::Resolve, &request).await
+        }
+    }
+}
+
+/// Takes a result from the command line: JSON if it is a value of it, else a text.
+fn result(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
+}
+
+async fn list(args: &CallsList, place: &Place, screen: &Screen) -> Result<Exit, Failure> {
+    let mut rows = Vec::new();
+    for board in boards(&args.door, place, screen).await? {
+        let list = board.list(args.kind.map(OpenKind::from), args.limit).await?;
+        rows.extend(list.calls.into_iter().map(|found| Of { team: board.team.clone(), found }));
+    }
+    rows.sort_by_key(|row| row.found.since);
+    rows.truncate(args.limit);
+    if args.json {
+        screen::json(&json!({"calls": rows}));
+    } else if rows.is_empty() {
+        screen::note("no call is open\n");
+    } else {
+        screen::answer(&render_calls(&rows, screen.out.paint, screen.out.width));
+    }
+    Ok(Exit::Done)
+}
+
+/// Finds where open calls are looked for.
+async fn boards(door: &Door, place: &Place, screen: &Screen) -> Result<Vec<Board>, Failure> {
+    let needs_team =
+        || Failure::new(ErrorCode::BadRequest, "name the team with --team as well as the daemon");
+    if let Some(options) = nats::options(&door.nats)? {
+        let team = door.team.clone().ok_or_else(needs_team)?;
+        let source = Source::Nats(Bus::connect(options).await?, nats::subjects(&door.nats)?);
+        return Ok(vec![Board { team, source }]);
+    }
+    if let Some(url) = &door.url_http {
+        let team = door.team.clone().ok_or_else(needs_team)?;
+        return Ok(vec![Board { team, source: Source::Http(Client::new(url)?) }]);
+    }
+    let teams = place.teams(door.team.as_ref())?;
+    let several = teams.len() > 1;
+    let mut boards = Vec::new();
+    for team in teams {
+        let opened = match Client::of_holder(place, &team) {
+            Ok(Some(client)) => Ok(Source::Http(client)),
+            Ok(None) => Archive::open(place.dir(), &team, &holder("look-up"))
+                .map(|archive| Source::Files(Box::new(archive)))
+                .map_err(Failure::from),
+            Err(failure) => Err(failure),
+        };
+        match opened {
+            Ok(source) => boards.push(Board { team, source }),
+            Err(failure) if several => screen::note(&failure.render(screen.err.paint)),
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(boards)
+}
+
+/// Finds an open call, and where it is.
+async fn find(
+    door: &Door,
+    call: &CallKey,
+    place: &Place,
+    screen: &Screen,
+) -> Result<(Board, OpenCall), Failure> {
+    for board in boards(door, place, screen).await? {
+        if let Some(open) = board.show(call).await? {
+            return Ok((board, open));
+        }
+    }
+    let text = format!("call {call} is not open; `callboard calls list` shows those that are");
+    Err(Failure::new(ErrorCode::UnknownCall, text))
+}
+
+impl Board {
+    async fn list(&self, kind: Option<OpenKind>, limit: usize) -> Result<OpenCallList, Failure> {
+        match &self.source {
+            Source::Files(archive) => Ok(view::calls(archive.store(), kind, limit)?),
+            Source::Http(client) => {
+                let mut query = vec![("limit", limit.to_string())];
+                query.extend(kind.map(|kind| ("kind", kind.as_str().to_owned())));
+                client.get(&format!("/v1/teams/{}/calls", self.team), &query).await
+            }
+            Source::Nats(bus, subjects) => {
+                let body = OpenCallsRequest { kind, limit: Some(limit) };
+                ask(bus, &subjects.calls(&self.team), &body).await
+            }
+        }
+    }
+
+    async fn show(&self, call: &CallKey) -> Result<Option<OpenCall>, Failure> {
+        let found = match &self.source {
+            Source::Files(archive) => return Ok(archive.store().open_call(call)?),
+            Source::Http(client) => {
+                client.get(&format!("/v1/teams/{}/calls/{call}", self.team), &[]).await
+            }
+            Source::Nats(bus, subjects) => {
+                ask(bus, &subjects.call(&self.team, call, CallVerb::Show), &json!({})).await
+            }
+        };
+        match found {
+            Err(Failure::Error(error)) if error.code == ErrorCode::UnknownCall => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
+    /// Tells the daemon what a person decided, and says where the run stands then.
+    async fn decide(
+        &self,
+        call: &CallKey,
+        verb: CallVerb,
+        body: &impl Serialize,
+    ) -> Result<Exit, Failure> {
+        let view: RunView = match &self.source {
+            Source::Files(_) => {
+                let text = format!(
+                    "no daemon runs team {}, and only one that does can take a decision; start it \
+                     with `callboard serve`, and decide then",
+                    self.team
+                );
+                return Err(Failure::new(ErrorCode::Unavailable, text));
+            }
+            Source::Http(client) => {
+                let path = format!("/v1/teams/{}/calls/{call}/{}", self.team, verb.as_str());
+                client.post(&path, body, LOOKUP_TIMEOUT).await?
+            }
+            Source::Nats(bus, subjects) => {
+                ask(bus, &subjects.call(&self.team, call, verb), body).await?
+            }
+        };
+        screen::note(&format!("run {} {}\n", view.run, text::one_line(&state(&view.state))));
+        Ok(Exit::Done)
+    }
+}
+
+async fn ask<T: DeserializeOwned>(
+    bus: &Bus,
+    subject: &str,
+    body: &impl Serialize,
+) -> Result<T, Failure> {
+    let body: Bytes = client::encode(body)?;
+    let answer = bus.request(subject, Headers::new(), body, LOOKUP_TIMEOUT).await?;
+    client::decode(&answer.payload)
+}
+
+fn render_calls(rows: &[Of<OpenCall>], paint: Paint, width: usize) -> String {
+    let columns =
+        [Column::Left("call"), Column::Left("for"), Column::Left("since"), Column::Rest("what")];
+    let cells = |row: &Of<OpenCall>| {
+        let open = &row.found;
+        let what = match open.kind {
+            OpenKind::Approval => format!("{} {}", open.tool, exact(&open.arguments)),
+            OpenKind::Question => format!("{}: {}", open.agent, open.question),
+            OpenKind::Unknown => {
+                format!("{} {}: {}", open.tool, exact(&open.arguments), open.question)
+            }
+        };
+        vec![open.call.to_string(), open.kind.as_str().to_owned(), when(open.since), what]
+    };
+    let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
+    table::render(&columns, &rows, paint, width, |_, _| None)
+}
+
+fn render_call(team: &Name, open: &OpenCall, paint: Paint) -> String {
+    let (need, ways) = match open.kind {
+        OpenKind::Approval => ("needs leave, and was not made", ["approve KEY", "deny KEY"]),
+        OpenKind::Question => ("waits for an answer", ["", ""]),
+        OpenKind::Unknown => {
+            ("may have taken effect", ["resolve KEY --done RESULT", "resolve KEY --not-done"])
+        }
+    };
+    let mut lines = vec![format!("{} {need}", paint.bold(open.call.as_str()))];
+    let mut line = |name: &str, text: String| lines.push(format!("  {name:<10} {text}"));
+    line("tool", open.tool.to_string());
+    line("arguments", exact(&open.arguments));
+    line("digest", open.digest.to_string());
+    line("asked by", format!("{} of team {team}, run {}", open.agent, open.run));
+    if let Some(parent) = &open.parent {
+        line("", format!("for run {parent}"));
+    }
+    line("since", when(open.since));
+    if let Some(until) = open.until {
+        line("until", when(until));
+    }
+    line("attempts", open.attempt.to_string());
+    line("run", if open.waits { "waits for it" } else { "does not wait for it" }.to_owned());
+    line(
+        if open.kind == OpenKind::Unknown { "known" } else { "asks" },
+        text::one_line(&open.question),
+    );
+    let answer = format!("callboard answer {} TEXT", open.run);
+    if open.kind == OpenKind::Question {
+        line("next", answer);
+    }
+    for way in ways.iter().filter(|way| !way.is_empty()) {
+        line("next", format!("callboard calls {}", way.replace("KEY", open.call.as_str())));
+    }
+    lines.join("\n")
+}
+
+/// Writes arguments as they will be sent, with nothing in them that cannot be seen.
+fn exact(arguments: &Value) -> String {
+    text::visible(&arguments.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(kind: &str) -> OpenCall {
+        let open = json!({
+            "call": "k1", "kind": kind, "run": "r1", "session": "s", "agent": "lead",
+            "tool": "pay", "arguments": {"to": "a\u{202e}b\u{1b}[2J"}, "digest": "ab".repeat(32),
+            "attempt": 1, "question": "sure?", "waits": true, "since": 0,
+        });
+        serde_json::from_value(open).unwrap()
+    }
+
+    #[test]
+    fn what_is_decided_about_is_shown_as_it_is() {
+        let team = Name::new("t").unwrap();
+        for (kind, parts) in [
+            ("approval", ["needs leave", "callboard calls approve k1", "callboard calls deny k1"]),
+            ("question", ["waits for an answer", "asks       sure?", "callboard answer r1 TEXT"]),
+            ("unknown", ["may have taken", "resolve k1 --done RESULT", "known      sure?"]),
+        ] {
+            let shown = render_call(&team, &open(kind), Paint::new(false));
+            let arguments = r#"arguments  {"to":"a\u202eb\u001b[2J"}"#;
+            for part in parts.iter().chain([&arguments]) {
+                assert!(shown.contains(part), "{part} in {shown}");
+            }
+        }
+        let rows = [Of { team, found: open("approval") }];
+        let listed = render_calls(&rows, Paint::new(false), 120);
+        assert!(listed.contains(r#"pay {"to":"a\u202eb\u001b[2J"}"#), "{listed}");
+    }
+
+    #[test]
+    fn a_result_is_json_if_it_can_be() {
+        for (text, expected) in
+            [("7", json!(7)), ("{\"a\":1}", json!({"a": 1})), ("paid", json!("paid"))]
+        {
+            assert_eq!(result(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! `calls`: what waits for a person is listed, shown and decided about.
+
+use std::io::Write as _;
+use std::process::{Child, Stdio};
+
+use serde_json::Value;
+
+use crate::callboard::{Callboard, Ended};
+
+const TEAM: &str = r#"
+[models.main]
+provider = "scripted"
+script = "main.jsonl"
+
+[models.till]
+provider = "scripted"
+script = "till.jsonl"
+
+[agents.cashier]
+instructions = "You serve."
+model = "main"
+tools = ["pay", "order", "post"]
+
+[permissions]
+allow = ["order", "post"]
+
+[tools.pay]
+kind = "model"
+description = "Pays."
+model = "till"
+prompt = "pay {to}"
+parameters = { to = "string" }
+effect = "once"
+
+[tools.order]
+kind = "model"
+description = "Orders."
+model = "till"
+prompt = "order {to}"
+parameters = { to = "string" }
+effect = "once"
+timeout_ms = 200
+on_unknown = "ask"
+
+[tools.post]
+kind = "model"
+description = "Posts."
+model = "till"
+prompt = "order {to}"
+parameters = { to = "string" }
+effect = "once"
+timeout_ms = 200
+"#;
+
+const MAIN: &str = r#"{"when": "E3008", "content": "It was denied."}
+{"when": "PAID", "content": "It is PAID."}
+{"when": "unknown", "content": "Nobody knows."}
+{"when": "pay", "calls": [{"name": "pay", "arguments": {"to": "ann"}}]}
+{"when": "order", "calls": [{"name": "order", "arguments": {"to": "ann"}}]}
+{"when": "post", "calls": [{"name": "post", "arguments": {"to": "ann"}}]}
+"#;
+
+const TILL: &str = r#"{"when": "pay", "content": "PAID"}
+{"when": "order", "content": "late", "delay_ms": 600000}
+"#;
+
+fn shop(callboard: &Callboard) -> std::path::PathBuf {
+    callboard.file("main.jsonl", MAIN);
+    callboard.file("till.jsonl", TILL);
+    callboard.file("shop.toml", TEAM)
+}
+
+fn spawn(callboard: &Callboard, args: &[&str], stdin: Stdio) -> Child {
+    let mut command = callboard.command(args);
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn ended(child: Child) -> Ended {
+    child.wait_with_output().unwrap().into()
+}
+
+/// Asks for a list until a call is open.
+fn first_open(callboard: &Callboard, kind: &str) -> Value {
+    loop {
+        let listed = callboard.run(&["calls", "list", "--for", kind, "--json"]);
+        assert_eq!(listed.code, Some(0), "{}", listed.err);
+        if let Some(call) = listed.json()["calls"].get(0) {
+            return call.clone();
+        }
+    }
+}
+
+#[test]
+fn a_call_is_found_shown_and_decided_about() {
+    let callboard = Callboard::new();
+    let daemon = callboard.serve(&shop(&callboard));
+
+    let asked = spawn(&callboard, &["ask", "shop", "please pay"], Stdio::null());
+    let open = first_open(&callboard, "approval");
+    assert_eq!((&open["team"], &open["tool"]), (&"shop".into(), &"pay".into()), "{open}");
+    let key = open["call"].as_str().unwrap();
+    let shown = callboard.run(&["calls", "show", key]);
+    for part in ["needs leave", r#"{"to":"ann"}"#, open["digest"].as_str().unwrap()] {
+        assert!(shown.out.contains(part), "{part} in {shown:?}");
+    }
+    let listed = callboard.run(&["calls", "list"]);
+    assert!(listed.out.contains(r#"pay {"to":"ann"}"#), "{listed:?}");
+    let wrong = "ab".repeat(32);
+    for (args, code, part) in [
+        (&["calls", "resolve", key, "--not-done"][..], 2, "E1010"),
+        (&["calls", "approve", key, "--digest", &wrong], 2, "E1010"),
+        (&["calls", "approve", "nothing"], 2, "E1012"),
+        (&["calls", "resolve", key], 2, "--done"),
+        (&["calls", "list", "--url", &daemon.url], 2, "--team"),
+    ] {
+        let refused = callboard.run(args);
+        assert_eq!(refused.code, Some(code), "{args:?}: {refused:?}");
+        assert!(refused.err.contains(part), "{args:?}: {refused:?}");
+    }
+    let allowed = callboard.run(&["calls", "approve", key, "--url", &daemon.url, "--team", "shop"]);
+    assert_eq!(allowed.code, Some(0), "{allowed:?}");
+    assert_eq!(ended(asked).out, "It is PAID.\n");
+
+    let asked = spawn(&callboard, &["ask", "shop", "--json", "please pay"], Stdio::null());
+    let open = first_open(&callboard, "approval");
+    let key = open["call"].as_str().unwrap();
+    let denied = callboard.run(&["calls", "deny", key, "--reason", "not this month"]);
+    assert_eq!(denied.code, Some(0), "{denied:?}");
+    let reply = ended(asked).json();
+    assert_eq!(reply["output"], "It was denied.");
+    assert!(reply["sources"][0]["output"].as_str().unwrap().contains("not this month"), "{reply}");
+
+    let asked = spawn(&callboard, &["ask", "shop", "please order"], Stdio::null());
+    let open = first_open(&callboard, "unknown");
+    let key = open["call"].as_str().unwrap();
+    let resolved = callboard.run(&["calls", "resolve", key, "--done", "PAID by hand"]);
+    assert_eq!(resolved.code, Some(0), "{resolved:?}");
+    assert_eq!(ended(asked).out, "It is PAID.\n");
+    assert_eq!(callboard.run(&["calls", "list"]).err, "no call is open\n");
+    assert_eq!(daemon.stop().code, Some(0));
+}
+
+#[test]
+fn what_is_open_is_seen_without_a_daemon_and_decided_about_with_one() {
+    let callboard = Callboard::new();
+    let file = shop(&callboard);
+    let ran = callboard.run(&["run", file.to_str().unwrap(), "please post"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "Nobody knows.\n"), "{}", ran.err);
+
+    let open = first_open(&callboard, "unknown");
+    let key = open["call"].as_str().unwrap();
+    let shown = callboard.run(&["calls", "show", key]).out;
+    assert!(shown.contains("may have taken effect") && shown.contains("does not wait"), "{shown}");
+    let early = callboard.run(&["calls", "resolve", key, "--not-done"]);
+    assert_eq!(early.code, Some(3), "{early:?}");
+
+    let daemon = callboard.serve(&file);
+    let resolved = callboard.run(&["calls", "resolve", key, "--not-done"]);
+    assert_eq!(resolved.code, Some(0), "{resolved:?}");
+    let again = callboard.run(&["calls", "resolve", key, "--not-done"]);
+    assert_eq!(again.code, Some(2), "{again:?}");
+    assert_eq!(daemon.stop().code, Some(0));
+    assert_eq!(callboard.run(&["calls", "list"]).err, "no call is open\n");
+}
+
+#[test]
+fn leave_is_given_on_the_terminal_of_a_run() {
+    let callboard = Callboard::new();
+    let file = shop(&callboard);
+    for (line, expected) in [("y\n", "It is PAID.\n"), ("\n", "It was denied.\n")] {
+        let args = ["run", file.to_str().unwrap(), "please pay"];
+        let mut child = spawn(&callboard, &args, Stdio::piped());
+        child.stdin.take().unwrap().write_all(line.as_bytes()).unwrap();
+        let ended = ended(child);
+        assert_eq!((ended.code, ended.out.as_str()), (Some(0), expected), "{}", ended.err);
+        assert!(ended.err.contains(r#"allow pay {"to":"ann"}?"#), "{}", ended.err);
+    }
+}

@@ -1,0 +1,33 @@
+//! Open calls: those about which a person has something to say.
+
+use wire::{CallKey, OpenCall, OpenKind};
+
+use crate::error::Error;
+use crate::key::{self, Space};
+use crate::page::{oldest, row};
+use crate::pending::Pending;
+
+pub(crate) fn open(pending: &mut Pending<'_>, open: &OpenCall) -> Result<(), Error> {
+    close(pending, &open.call)?;
+    pending.put(key::call_at(open.since, &open.call), &[])?;
+    pending.put_row(key::call(&open.call), open)
+}
+
+pub(crate) fn close(pending: &mut Pending<'_>, call: &CallKey) -> Result<(), Error> {
+    let Some(old) = pending.row::<OpenCall>(&key::call(call))? else { return Ok(()) };
+    pending.remove(&key::call_at(old.since, call))?;
+    pending.remove(&key::call(call))
+}
+
+pub(crate) fn one(tree: &sled::Tree, call: &CallKey) -> Result<Option<OpenCall>, Error> {
+    row(tree, &key::call(call))
+}
+
+pub(crate) fn list(
+    tree: &sled::Tree,
+    kind: Option<OpenKind>,
+    limit: usize,
+) -> Result<Vec<OpenCall>, Error> {
+    let of_kind = |open: &OpenCall| kind.is_none_or(|kind| open.kind == kind);
+    oldest(tree, Space::CallAt, limit, |id| row(tree, &Space::Call.key(&[id])), of_kind)
+}

@@ -28,15 +28,7 @@ fn tool(name: &str, description: &str, parameters: Value) -> Offer {
         description: description.to_owned(),
         parameters,
     };
-    Offer {
-        spec,
-        target: Target::Tool,
-        effect: EffectClass::Read,
-        timeout_ms: 1000,
-        task: None,
-        actor: None,
-        aliases: Vec::new(),
-    }
+    Offer::new(spec, Target::Tool, EffectClass::Read, 1000)
 }
 
 fn catalogue(mut plan: Plan, texts: &[(ModelRole, Text, &str)]) -> Catalogue {

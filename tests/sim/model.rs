@@ -58,9 +58,10 @@ pub(crate) fn failed() -> ModelOutcome {
 }
 
 fn planned(rng: &mut Rng, plan: &Plan) -> Planned {
-    let tool = match rng.percent(35) {
-        true => RESPOND_TO_USER.to_owned(),
-        false => rng.pick(&plan.tools).spec.name.to_string(),
+    let tool = if rng.percent(35) {
+        RESPOND_TO_USER.to_owned()
+    } else {
+        rng.pick(&plan.tools).spec.name.to_string()
     };
     let task = format!("task {}", rng.below(100));
     Planned { tool, task, thoughts: String::new(), summary: String::new() }

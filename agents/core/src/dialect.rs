@@ -133,7 +133,8 @@ pub struct Called {
 /// What a model is sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prompt {
-    /// Tools and reply form; the same in every prompt of a role in a run.
+    /// Tools and reply form; the same in every prompt of a role in a run, unless a planner selects
+    /// what is called.
     pub head: Head,
     /// The conversation.
     pub messages: Vec<Arc<Message>>,

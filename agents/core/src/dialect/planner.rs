@@ -97,7 +97,7 @@ pub(super) fn read(plan: &Plan, reply: &ModelReply) -> Reading {
         }
         Ok(Some(found)) => match planned(plan, &found.value) {
             Ok(planned) => return Reading::Planned(planned),
-            Err(feedback) => feedback,
+            Err(feedback) => *feedback,
         },
         Ok(None) if calls::is_cut(reply) => return calls::truncated(reply),
         Err(fault) if fault.is_cut => return calls::truncated(reply),
@@ -121,7 +121,7 @@ fn found(text: &str) -> Result<Option<Found>, Fault> {
 }
 
 /// Takes the object apart, or tells everything that is wrong with it.
-fn planned(plan: &Plan, value: &Value) -> Result<Planned, Feedback> {
+fn planned(plan: &Plan, value: &Value) -> Result<Planned, Box<Feedback>> {
     let tool_key = if value.get(TOOL).is_some() { TOOL } else { ACTION };
     let mut faults = Vec::new();
     for (name, key) in [(TASK, TASK), (TOOL, tool_key)] {
@@ -149,8 +149,8 @@ fn planned(plan: &Plan, value: &Value) -> Result<Planned, Feedback> {
         Some(tool) if faults.is_empty() => {
             Ok(Planned { tool: tool.to_owned(), task, thoughts, summary })
         }
-        Some(_) => Err(malformed(plan, faults)),
-        None => Err(unknown(plan, &written, faults)),
+        Some(_) => Err(malformed(plan, faults).into()),
+        None => Err(unknown(plan, &written, faults).into()),
     }
 }
 

@@ -1,16 +1,20 @@
 //! The way of a run whose steps are planned: plan, act, call, and again until the answer.
 
+use serde_json::Value;
 use wire::Input::Resumed;
-use wire::RunId;
 use wire::entry::FeedbackCode::UnknownTool;
+use wire::entry::{Body, Entry};
 use wire::run::RunState;
+use wire::{EventKind, Timestamp};
 
 use super::team::{
-    answer, calls, cancel, done, faulty, garbage, planned, planner, published, submit, thought,
-    unknown, with,
+    answer, call, calls, cancel, done, faulty, garbage, name, planned, planner, published, run,
+    session, submit, submitted, thought, unknown, with,
 };
 use super::{Row, check, check_reports};
 use crate::dialect::{Act, RESPOND_TO_USER};
+use crate::effect::{Effect, Effects};
+use crate::invariant::{Record, Violation, called_as_planned};
 
 /// What a submission to the agent with a planner leads to.
 const START: &str = "timer r at 60000
@@ -189,9 +193,8 @@ fn a_step_is_taken_up_again_where_it_stood() {
         (20_004, done(4, 0), "ask big as thinker for r, turn 2, step 2, 200 tokens, by 29004"),
     ];
     let machine = check(&planner(), &rows);
-    let run = RunId::new("r").unwrap();
     let state = RunState::Running { step: 2, phase: "thinking".to_owned() };
-    assert_eq!(machine.view(&run).unwrap().state, state);
+    assert_eq!(machine.view(&run("r")).unwrap().state, state);
     let step = &machine.transcript().unwrap().1.steps[0];
     assert_eq!(step.planned.as_ref().unwrap().task, "keep x");
 }
@@ -223,4 +226,37 @@ fn limits_hold_where_steps_are_planned() {
             (2, cancel("r"), "abort r []\npublish r cancelled E4004, 10 used"),
         ],
     );
+}
+
+#[test]
+fn a_call_of_another_tool_than_the_planned_one_breaks_a_rule() {
+    let told = |run: &str, kind: EventKind| {
+        let mut effects = Effects::new(session(), 0, Timestamp::from_micros(0));
+        effects.tell(&submitted(run), kind);
+        effects.into_vec()
+    };
+    let plans = |run: &str, tool: &str| {
+        let (tool, task, thoughts) = (tool.to_owned(), String::new(), String::new());
+        told(run, EventKind::Planned { step: 1, tool, task, thoughts })
+    };
+    let calls = |run: &str, tool: &str| {
+        let (call, tool, arguments) = (call(0, 0), name(tool), Value::Null);
+        told(run, EventKind::CallStarted { call, tool, arguments, is_agent: false })
+    };
+    let check = |effects: Vec<Vec<Effect>>| {
+        let entry = Entry::new(Timestamp::from_micros(0), Body::Session(Resumed));
+        called_as_planned(&[Record { entry, effects: effects.concat() }])
+    };
+    let broken = Err(Violation::NotPlanned { call: call(0, 0) });
+    let cases = [
+        (vec![calls("r", "look")], Ok(())),
+        (vec![plans("r", "look"), calls("r", "look"), calls("r", "look")], Ok(())),
+        (vec![plans("r", "look"), plans("r", "put"), calls("r", "put")], Ok(())),
+        (vec![plans("r", "look"), calls("q", "put")], Ok(())),
+        (vec![plans("r", "look"), calls("r", "put")], broken.clone()),
+        (vec![plans("r", RESPOND_TO_USER), calls("r", "put")], broken),
+    ];
+    for (index, (effects, expected)) in cases.into_iter().enumerate() {
+        assert_eq!(check(effects), expected, "case {index}");
+    }
 }

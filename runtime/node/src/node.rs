@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bus::Bus;
-use journal::{DataLock, Holder, Journal};
+use journal::{DataLock, Holder, Journal, Options};
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use store::Store;
 use telemetry::{EXPORT_TIMEOUT, Exporter};
 use tokio::sync::{Semaphore, oneshot, watch};
-use tokio::task::spawn_blocking;
+use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 use wire::{Event, Name, SessionId, Subjects, WireError};
@@ -22,11 +22,15 @@ use crate::clock;
 use crate::context::TeamContext;
 use crate::error::Error;
 use crate::projector::Projector;
+use crate::room;
 use crate::sessions::SessionsMsg;
 use crate::team::{TeamArgs, TeamMsg, TeamSupervisor};
 
 /// Root runs that a team has in work or waiting at once; about 30 KiB of memory each.
 pub const RUNS_MAX: usize = 10_000;
+
+/// What a team sets aside on its disk: the steps of some hundred runs in work.
+pub const RESERVE_BYTES_DEFAULT: u64 = 32 << 20;
 
 /// How often a drain looks whether the last run has ended.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
@@ -40,6 +44,9 @@ pub struct NodeOptions {
     pub holder: Holder,
     /// The subjects.
     pub subjects: Subjects,
+    /// Bytes that each team sets aside on its disk, so that runs in work can end when it is full;
+    /// [`RESERVE_BYTES_DEFAULT`] unless somebody knows better.
+    pub reserve_bytes: u64,
 }
 
 /// A running node.
@@ -49,6 +56,8 @@ pub struct Node {
     supervisor: ActorRef<NodeMsg>,
     fault: watch::Receiver<Option<String>>,
     draining: AtomicBool,
+    /// What looks after the data.
+    tasks: Vec<AbortHandle>,
 }
 
 /// One team of a running node, for look-ups.
@@ -77,6 +86,7 @@ impl Node {
             supervisor: supervisor.clone(),
             fault,
             draining: AtomicBool::new(false),
+            tasks: Vec::new(),
         };
         for team in teams {
             let opened = {
@@ -89,11 +99,12 @@ impl Node {
             let stopped = fault_tx.clone();
             tokio::spawn(async move {
                 let reason = tokio::select! {
-                    () = journal.stopped() => "the journal cannot be written",
-                    () = store => "the store cannot be used",
+                    why = journal.stopped() => format!("the journal cannot be written: {why}"),
+                    () = store => "the store cannot be used".to_owned(),
                 };
-                stopped.send_replace(Some(reason.to_owned()));
+                stopped.send_replace(Some(reason));
             });
+            node.tasks.push(tokio::spawn(room::watch(context.clone())).abort_handle());
             let (told, sessions) = oneshot::channel();
             let args = TeamArgs {
                 context: context.clone(),
@@ -188,6 +199,7 @@ impl Node {
         }
         self.supervisor.stop_children_and_wait(None, Some(Duration::from_secs(2))).await;
         self.supervisor.stop(None);
+        self.tasks.iter().for_each(AbortHandle::abort);
         for TeamHandle { context, lock, .. } in self.teams.values() {
             context.projector.sync().await;
             let exporter = context.exporter.clone();
@@ -272,9 +284,11 @@ pub(crate) fn open_team(
     bus: Bus,
     options: NodeOptions,
 ) -> Result<OpenedTeam, Error> {
-    let opened =
-        Archive::open_with(&options.data, &team.name, &options.holder, team.agents.values())?;
+    let limits = Options { reserve_bytes: options.reserve_bytes, ..Options::default() };
+    let plans = team.agents.values();
+    let opened = Archive::open_with(&options.data, &team.name, &options.holder, limits, plans)?;
     let Archive { lock, journal, store, plans, damaged, .. } = opened;
+    let plans = Arc::new(plans);
     let unfinished =
         store.unfinished()?.into_iter().filter(|session| !damaged.contains(session)).collect();
     let exporter = match &team.otlp_endpoint {
@@ -288,11 +302,12 @@ pub(crate) fn open_team(
         }
         None => None,
     };
+    let name = team.name.clone();
     let context = TeamContext {
         team: Arc::new(team),
         subjects: options.subjects,
         bus,
-        projector: Projector::start(store.clone(), journal.clone())?,
+        projector: Projector::start(name, store.clone(), journal.clone(), plans.clone())?,
         journal,
         store,
         plans,

@@ -7,6 +7,7 @@
 )]
 
 mod calls;
+mod disk;
 mod hostile;
 mod kill;
 mod main_job;

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -16,6 +16,7 @@ const READY_MAX: Duration = Duration::from_secs(60);
 /// A `callboard serve` that runs.
 pub struct Daemon {
     child: Child,
+    log: Arc<Mutex<Vec<String>>>,
     /// Its HTTP address.
     pub http: String,
 }
@@ -45,7 +46,14 @@ pub fn root() -> PathBuf {
 impl Daemon {
     /// Starts a daemon and waits until it is ready.
     pub async fn start(args: &[impl AsRef<OsStr>]) -> Self {
-        let mut child = Command::new(binary())
+        Self::start_under(&[], args).await
+    }
+
+    /// Starts a daemon by a program that becomes it, such as `nsenter` with its arguments.
+    pub async fn start_under(wrapper: &[String], args: &[impl AsRef<OsStr>]) -> Self {
+        let mut words = wrapper.iter().map(OsStr::new).chain([binary().as_os_str()]);
+        let mut child = Command::new(words.next().expect("there is the binary"))
+            .args(words)
             .arg("serve")
             .args(args)
             .args(["--listen", "127.0.0.1:0"])
@@ -57,7 +65,9 @@ impl Daemon {
             .expect("the daemon starts");
         let stderr = child.stderr.take().expect("stderr is piped");
         let mut lines = BufReader::new(stderr).lines();
-        let mut log = Vec::new();
+        let log = Arc::<Mutex<Vec<String>>>::default();
+        let noted = log.clone();
+        let note = move |line| noted.lock().expect("not poisoned").push(line);
         let http = timeout(READY_MAX, async {
             while let Ok(Some(line)) = lines.next_line().await {
                 let address = line
@@ -65,7 +75,7 @@ impl Daemon {
                     .find(|word| word.starts_with("http://"))
                     .map(|word| word.trim_end_matches([',', '/']).to_owned());
                 let ready = line.starts_with("ready");
-                log.push(line);
+                note(line);
                 if ready {
                     return address;
                 }
@@ -73,10 +83,32 @@ impl Daemon {
             None
         })
         .await;
-        let Ok(Some(http)) = http else { panic!("the daemon is not ready:\n{}", log.join("\n")) };
+        let Ok(Some(http)) = http else {
+            panic!("the daemon is not ready:\n{}", log.lock().expect("not poisoned").join("\n"))
+        };
         // What it logs later is read, so that it never waits for room in the pipe.
-        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        Self { child, http }
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                note(line);
+            }
+        });
+        Self { child, log, http }
+    }
+
+    /// Returns the id of its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id().expect("the daemon runs")
+    }
+
+    /// Returns the lines that it wrote to stderr so far.
+    pub fn log(&self) -> String {
+        self.log.lock().expect("not poisoned").join("\n")
+    }
+
+    /// Waits until it ends by itself and returns its exit code.
+    pub async fn ended(&mut self) -> Option<i32> {
+        let ended = timeout(Duration::from_secs(30), self.child.wait()).await;
+        ended.expect("the daemon ends").expect("it can be waited for").code()
     }
 
     /// Ends it as a crash would.
@@ -91,10 +123,9 @@ impl Daemon {
 
     /// Asks it to end and returns its exit code.
     pub async fn terminate(&mut self) -> Option<i32> {
-        let pid = self.child.id().expect("the daemon runs").to_string();
+        let pid = self.pid().to_string();
         let sent = Command::new("kill").args(["-TERM", &pid]).status().await.expect("kill runs");
         assert!(sent.success());
-        let ended = timeout(Duration::from_secs(30), self.child.wait()).await;
-        ended.expect("the daemon ends").expect("it can be waited for").code()
+        self.ended().await
     }
 }

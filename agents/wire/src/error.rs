@@ -116,6 +116,8 @@ codes! {
     SessionDamaged = "E5006", "session damaged";
     /// A fault of the runtime itself.
     Internal = "E5007", "internal fault";
+    /// The disk is full.
+    StorageFull = "E5008", "storage full";
 
     /// The team file is not valid.
     ConfigInvalid = "E6001", "invalid team file";

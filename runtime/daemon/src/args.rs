@@ -114,7 +114,19 @@ pub(crate) struct Serve {
     /// Address of the HTTP door; `none` opens none, port 0 takes a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8787")]
     pub(crate) listen: String,
+    /// Room that each team sets aside for ending runs when the disk is full; 0 sets none aside
+    #[arg(
+        long,
+        value_name = "MIB",
+        env = "CALLBOARD_DISK_RESERVE",
+        default_value_t = node::RESERVE_BYTES_DEFAULT >> 20,
+        value_parser = clap::value_parser!(u64).range(0..=DISK_RESERVE_MIB_MAX),
+    )]
+    pub(crate) disk_reserve: u64,
 }
+
+/// The largest reserve, in MiB: a tebibyte, so that a slip of the finger does not take the disk.
+const DISK_RESERVE_MIB_MAX: u64 = 1 << 20;
 
 /// How NATS is reached.
 #[derive(Debug, Args)]

@@ -96,7 +96,8 @@ impl From<store::Error> for Failure {
             store::Error::AmbiguousTrace { .. } => ErrorCode::BadRequest,
             store::Error::TooLarge { .. } => ErrorCode::TooLarge,
             store::Error::Encode(_) => ErrorCode::Internal,
-            store::Error::Directory { .. }
+            store::Error::Closed { .. }
+            | store::Error::Directory { .. }
             | store::Error::Engine { .. }
             | store::Error::Damaged { .. } => ErrorCode::StorageFailed,
         };
@@ -122,6 +123,7 @@ fn exit_of(code: ErrorCode) -> Exit {
         | ErrorCode::Unavailable
         | ErrorCode::DataInUse
         | ErrorCode::StorageFailed
+        | ErrorCode::StorageFull
         | ErrorCode::NatsUnavailable
         | ErrorCode::NatsTooOld => Exit::Unavailable,
         ErrorCode::DeadlineExceeded

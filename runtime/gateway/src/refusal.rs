@@ -103,6 +103,7 @@ pub(crate) const fn status_of(code: ErrorCode) -> StatusCode {
         | Code::ModelResting
         | Code::ToolUnavailable
         | Code::DataInUse
+        | Code::StorageFull
         | Code::NatsUnavailable
         | Code::NatsTooOld => StatusCode::SERVICE_UNAVAILABLE,
         Code::PrefixUnknown
@@ -132,7 +133,7 @@ mod tests {
             (429, "E1006"),
             (500, "E2003 E4005 E5002 E5003 E5006 E5007 E6001 E6002 E6003"),
             (502, "E2001 E2002 E2004 E2005 E3003 E3006 E3009"),
-            (503, "E1008 E2006 E3005 E5001 E5004 E5005"),
+            (503, "E1008 E2006 E3005 E5001 E5004 E5005 E5008"),
             (504, "E1007 E3004"),
         ];
         let mut listed = 0;

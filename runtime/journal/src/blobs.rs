@@ -13,6 +13,7 @@ use wire::Digest;
 
 use crate::error::Error;
 use crate::lock::make_dir;
+use crate::room;
 
 /// The largest blob, in bytes; it bounds what one read takes from memory.
 const BLOB_BYTES_MAX: u64 = 64 << 20;
@@ -55,7 +56,11 @@ impl Blobs {
         self.make_durable(&parent)?;
         if !matches!(self.get(&digest), Ok(present) if present == bytes) {
             let new = self.dir.join(format!("new/{}", self.writes.fetch_add(1, Ordering::Relaxed)));
-            write_new(&new, bytes).map_err(Error::file("write", &new))?;
+            if let Err(error) = write_new(&new, bytes) {
+                // Left there it would only take room.
+                drop(fs::remove_file(&new));
+                return Err(full_or("write", &new, error));
+            }
             fs::rename(&new, &path).map_err(Error::file("rename", &new))?;
         }
         sync_dir(&parent)?;
@@ -92,12 +97,20 @@ impl Blobs {
         // Held over the sync: whoever finds the name in the set may rely on it.
         let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         if !ready.contains(&name) {
-            make_dir(parent)?;
+            make_dir(parent).map_err(|error| match error {
+                Error::File { doing, path, source } => full_or(doing, &path, source),
+                error => error,
+            })?;
             sync_dir(&self.dir)?;
             ready.insert(name);
         }
         Ok(())
     }
+}
+
+/// Tells a full disk from a faulty one.
+fn full_or(doing: &'static str, path: &Path, error: io::Error) -> Error {
+    if room::is_full(&error) { Error::StorageFull } else { Error::file(doing, path)(error) }
 }
 
 fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {

@@ -14,6 +14,7 @@ use crate::index::Index;
 use crate::medium::Medium;
 use crate::options::Options;
 use crate::recovery::push_recent;
+use crate::room::{self, Room};
 
 /// What a frame takes beside its entries, in bytes, at most.
 const FRAME_BYTES: u64 = 256;
@@ -22,10 +23,12 @@ const FRAME_BYTES: u64 = 256;
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: Options,
+    pub(crate) room: Room,
     state: Mutex<State>,
     /// Something waits, or the journal closes.
     wake: Condvar,
-    failed: watch::Sender<bool>,
+    /// Why nothing more is taken, if a write or a sync failed.
+    failed: watch::Sender<Option<Arc<str>>>,
 }
 
 /// The index, and what waits for the next sync.
@@ -45,17 +48,29 @@ struct Pending {
     first_slot: u64,
     entries: Vec<Stored>,
     bytes: u64,
-    done: oneshot::Sender<u64>,
+    done: Done,
+}
+
+/// Where an append is told the position after its commit, or why there is none.
+type Done = oneshot::Sender<Result<u64, Error>>;
+
+/// What a commit came to that was tried.
+enum Tried {
+    /// It is durable; for each append the position of its frame and what follows it.
+    Durable(Vec<(u64, Chain)>),
+    /// The disk is full, and nothing was written.
+    Full,
 }
 
 impl Shared {
-    pub(crate) fn new(options: Options, index: Index) -> Self {
+    pub(crate) fn new(options: Options, room: Room, index: Index) -> Self {
         let state = State { index, queue: VecDeque::new(), queue_bytes: 0, closed: false };
         Self {
             options,
+            room,
             state: Mutex::new(state),
             wake: Condvar::new(),
-            failed: watch::Sender::new(false),
+            failed: watch::Sender::new(None),
         }
     }
 
@@ -63,7 +78,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn failed(&self) -> watch::Receiver<bool> {
+    pub(crate) fn failed(&self) -> watch::Receiver<Option<Arc<str>>> {
         self.failed.subscribe()
     }
 
@@ -78,7 +93,7 @@ impl Shared {
         session: &SessionId,
         first_slot: u64,
         entries: Vec<Stored>,
-    ) -> Result<oneshot::Receiver<u64>, Error> {
+    ) -> Result<oneshot::Receiver<Result<u64, Error>>, Error> {
         let bytes = entries.iter().map(Stored::len).sum::<u64>() + FRAME_BYTES;
         let mut state = self.lock();
         state.admit(session, first_slot, bytes, &self.options)?;
@@ -104,16 +119,39 @@ impl Shared {
     }
 
     /// Takes nothing more and drops what waits.
-    pub(crate) fn fail(&self) {
+    pub(crate) fn fail(&self, reason: &str) {
         let mut state = self.lock();
         state.closed = true;
         state.queue_bytes = 0;
         let dropped = std::mem::take(&mut state.queue);
         drop(state);
         // The flag comes first, so that whoever sees a refusal finds it set.
-        self.failed.send_replace(true);
+        self.failed.send_if_modified(|failed| {
+            let first = failed.is_none();
+            failed.get_or_insert_with(|| reason.into());
+            first
+        });
         drop(dropped);
         self.wake.notify_one();
+    }
+
+    /// Refuses a batch, and all that waits behind it, because there is no room for it.
+    fn refuse(&self, batch: Vec<Pending>) {
+        let mut state = self.lock();
+        let waiting = std::mem::take(&mut state.queue);
+        state.queue_bytes = 0;
+        let refused: Vec<Pending> = batch.into_iter().chain(waiting).collect();
+        for pending in &refused {
+            // Nothing of the session waits any more, so its next slot is the durable one.
+            if let Some(found) = state.index.sessions.get_mut(&pending.session) {
+                found.next = found.slots;
+            }
+        }
+        drop(state);
+        for pending in refused {
+            // Whoever dropped the receiver does not want to know.
+            pending.done.send(Err(Error::StorageFull)).ok();
+        }
     }
 
     /// Waits for appends and takes as many as one sync may cover, `None` once it is closed.
@@ -182,7 +220,7 @@ struct FailOnDrop(Option<Arc<Shared>>);
 impl Drop for FailOnDrop {
     fn drop(&mut self) {
         if let Some(shared) = self.0.take() {
-            shared.fail();
+            shared.fail("its thread panicked");
         }
     }
 }
@@ -196,11 +234,19 @@ impl Committer {
         base: Option<u64>,
     ) -> io::Result<Self> {
         let mut committer = Self { shared, medium, place, base: base.unwrap_or(place.position) };
-        committer.store_frontier()?;
-        if base.is_none() {
-            committer.begin_segment()?;
-        }
+        committer.begin(base.is_none()).or_else(|error| {
+            if room::is_full(&error) && committer.shared.room.give_up_reserve() {
+                committer.begin(base.is_none())
+            } else {
+                Err(error)
+            }
+        })?;
         Ok(committer)
+    }
+
+    fn begin(&mut self, new_segment: bool) -> io::Result<()> {
+        self.store_frontier()?;
+        if new_segment { self.begin_segment(None) } else { Ok(()) }
     }
 
     /// Serves until the journal is closed, or a write or a sync fails.
@@ -208,7 +254,10 @@ impl Committer {
         let mut guard = FailOnDrop(Some(self.shared.clone()));
         match self.serve() {
             Ok(()) => guard.0 = None,
-            Err(error) => tracing::error!(%error, "journal write failed, no more is taken"),
+            Err(error) => {
+                tracing::error!(%error, "journal write failed, no more is taken");
+                self.shared.fail(&error.to_string());
+            }
         }
     }
 
@@ -216,28 +265,57 @@ impl Committer {
         while let Some(batch) = self.shared.take() {
             self.commit(batch)?;
         }
-        self.store_frontier()
+        match self.store_frontier() {
+            // The one that is there is older, and as true.
+            Err(error) if room::is_full(&error) => Ok(()),
+            stored => stored,
+        }
     }
 
     fn commit(&mut self, batch: Vec<Pending>) -> io::Result<()> {
+        let mut tried = self.write(&batch)?;
+        if matches!(tried, Tried::Full) && self.shared.room.give_up_reserve() {
+            tried = self.write(&batch)?;
+        }
+        match tried {
+            Tried::Full => self.shared.refuse(batch),
+            Tried::Durable(written) => {
+                self.publish(&batch, written);
+                for pending in batch {
+                    // Whoever dropped the receiver does not want to know.
+                    pending.done.send(Ok(self.place.position)).ok();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a batch durable. On a full disk it leaves everything as it was; any other failure is
+    /// final, and so is a sync that fails for whatever reason: what it covered is unknown.
+    fn write(&mut self, batch: &[Pending]) -> io::Result<Tried> {
         let bytes: u64 = batch.iter().map(|pending| pending.bytes).sum();
         let length = self.place.position - self.base;
         if length + bytes > self.shared.options.segment_bytes_max && length > FRAME_BYTES {
             // All of the segment is durable by now, and the frontier must say so before another
             // one follows: after that, no bad byte of it counts as torn.
-            self.store_frontier()?;
-            self.begin_segment()?;
+            match self.store_frontier().and_then(|()| self.begin_segment(Some(self.base))) {
+                Err(error) if room::is_full(&error) => return Ok(Tried::Full),
+                begun => begun?,
+            }
         }
         let mut out = Vec::with_capacity(usize::try_from(bytes).unwrap_or(0));
-        let written = self.encode(&batch, &mut out);
-        self.medium.append(&out)?;
-        self.medium.sync()?;
-        self.publish(&batch, written);
-        for pending in batch {
-            // Whoever dropped the receiver does not want to know.
-            pending.done.send(self.place.position).ok();
+        let before = self.place;
+        let written = self.encode(batch, &mut out);
+        if let Err(error) = self.medium.append(&out) {
+            if !room::is_full(&error) {
+                return Err(error);
+            }
+            self.place = before;
+            self.medium.cut(before.position - self.base)?;
+            return Ok(Tried::Full);
         }
-        Ok(())
+        self.medium.sync()?;
+        Ok(Tried::Durable(written))
     }
 
     /// Writes the frames of a batch to `out`; returns where each stands and what follows it.
@@ -276,16 +354,22 @@ impl Committer {
         state.index.segments.insert(self.base, self.place.position);
     }
 
-    fn begin_segment(&mut self) -> io::Result<()> {
+    /// Begins a segment after the one at `base`. On a full disk it leaves everything as it was.
+    fn begin_segment(&mut self, base: Option<u64>) -> io::Result<()> {
         let mut out = Vec::new();
-        self.base = self.place.position;
-        self.place.synced_to = self.base;
-        frame::write(&mut out, Kind::Segment, &self.place, "", |_| ());
-        self.medium.create(self.base)?;
-        self.medium.append(&out)?;
+        let created = self.place.position;
+        let place = Place { synced_to: created, ..self.place };
+        frame::write(&mut out, Kind::Segment, &place, "", |_| ());
+        if let Err(error) = self.medium.create(created).and_then(|()| self.medium.append(&out)) {
+            if room::is_full(&error) {
+                self.medium.take_back(created, base)?;
+            }
+            return Err(error);
+        }
         self.medium.sync()?;
         self.medium.sync_dir()?;
-        self.place.position += out.len() as u64;
+        self.base = created;
+        self.place = Place { position: created + out.len() as u64, ..place };
         self.publish(&[], Vec::new());
         Ok(())
     }

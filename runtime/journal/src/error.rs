@@ -10,6 +10,9 @@ use crate::lock::Holder;
 /// Advice to a caller who met a full queue, in milliseconds: some syncs of a slow disk.
 const FULL_RETRY_AFTER_MS: u64 = 100;
 
+/// Advice to a caller who met a full disk, in milliseconds: room is looked for more often.
+pub const STORAGE_RETRY_AFTER_MS: u64 = 1000;
+
 /// Why a journal did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -47,6 +50,9 @@ pub enum Error {
     /// Too many appends wait.
     #[error("append: the journal's queue is full, try again later")]
     Full,
+    /// The disk is full, the reserve included. Nothing was written.
+    #[error("append: the disk is full, free some room; nothing was written")]
+    StorageFull,
     /// The commit or the blob is larger than is taken.
     #[error("append {found} {unit}: at most {max} are taken at once")]
     TooLarge {
@@ -92,6 +98,7 @@ impl Error {
             Self::InUse { .. } => ErrorCode::DataInUse,
             Self::File { .. } | Self::Thread(_) | Self::Stopped => ErrorCode::StorageFailed,
             Self::SlotTaken { .. } => ErrorCode::Internal,
+            Self::StorageFull => ErrorCode::StorageFull,
             Self::Full => ErrorCode::Overloaded,
             Self::TooLarge { .. } => ErrorCode::TooLarge,
             Self::Damaged { .. } | Self::BlobMissing(_) | Self::BlobDamaged(_) => {
@@ -99,6 +106,18 @@ impl Error {
             }
         };
         let error = WireError::new(code, self.to_string());
-        if matches!(self, Self::Full) { error.retry_after(FULL_RETRY_AFTER_MS) } else { error }
+        match self {
+            Self::Full => error.retry_after(FULL_RETRY_AFTER_MS),
+            Self::StorageFull => error.retry_after(STORAGE_RETRY_AFTER_MS),
+            Self::InUse { .. }
+            | Self::File { .. }
+            | Self::Thread(_)
+            | Self::SlotTaken { .. }
+            | Self::TooLarge { .. }
+            | Self::Stopped
+            | Self::Damaged { .. }
+            | Self::BlobMissing(_)
+            | Self::BlobDamaged(_) => error,
+        }
     }
 }

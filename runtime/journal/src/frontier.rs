@@ -92,9 +92,15 @@ pub(crate) fn load(dir: &Path) -> Result<Option<Vec<u8>>, Error> {
 /// Replaces the file.
 pub(crate) fn store(dir: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = dir.join("frontier.new");
-    let mut file = File::create(&new)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
+    let written = File::create(&new).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    if let Err(error) = written {
+        // On a full disk what was written would only take room.
+        drop(fs::remove_file(&new));
+        return Err(error);
+    }
     fs::rename(&new, path(dir))?;
     File::open(dir)?.sync_all()
 }

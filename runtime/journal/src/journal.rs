@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use bytes::Bytes;
+use tokio::sync::watch;
 use wire::{Digest, SessionId};
 
 use crate::blobs::{self, Blobs};
@@ -19,6 +20,7 @@ use crate::medium::{Disk, Medium};
 use crate::options::Options;
 use crate::recovery::{self, Scan, Tail};
 use crate::report::{Damage, Report};
+use crate::room::{self, Room};
 use crate::segment;
 
 /// The bytes that are read of a commit at first; most commits are no longer.
@@ -73,10 +75,16 @@ impl Journal {
         }
         log(dir, &report);
 
-        let shared = Arc::new(Shared::new(options.bounded(), index));
+        let room = Room::prepare(&files.journal, options.reserve_bytes)?;
+        let shared = Arc::new(Shared::new(options.bounded(), room, index));
         let base = tail.map(|tail| tail.base);
-        let committer = Committer::new(shared.clone(), medium(disk), place, base)
-            .map_err(Error::file("write", &files.journal))?;
+        let committer =
+            Committer::new(shared.clone(), medium(disk), place, base).map_err(|error| {
+                match room::is_full(&error) {
+                    true => Error::StorageFull,
+                    false => Error::file("write", &files.journal)(error),
+                }
+            })?;
         let join = thread::Builder::new()
             .name("journal".into())
             .spawn(move || committer.run())
@@ -91,7 +99,8 @@ impl Journal {
     /// `first_slot` is the slot of the first entry and must be the session's next one, waiting
     /// appends included; [`Error::SlotTaken`] otherwise. Await one append of a session before the
     /// next: one with a blob would be overtaken. Fails at once with [`Error::Full`] if too much
-    /// waits. If the future is dropped, the entries may become durable all the same. Needs a
+    /// waits, and with [`Error::StorageFull`] if there is no room, the reserve included; nothing
+    /// is written then. If the future is dropped, the entries may become durable all the same. Needs a
     /// tokio runtime.
     pub async fn append(
         &self,
@@ -113,7 +122,7 @@ impl Journal {
         };
         at_most("bytes", stored.iter().map(Stored::len).sum(), options.commit_bytes_max)?;
         let done = self.shared.enqueue(session, first_slot, stored)?;
-        done.await.map_err(|_| Error::Stopped)
+        done.await.unwrap_or(Err(Error::Stopped))
     }
 
     /// Makes large entries durable as blobs, off the threads that must not block.
@@ -186,12 +195,36 @@ impl Journal {
         if self.failed() {
             return Err(Error::Stopped);
         }
-        let result = self.files.blobs.put(bytes);
+        let mut result = self.files.blobs.put(bytes);
+        if matches!(result, Err(Error::StorageFull)) && self.shared.room.give_up_reserve() {
+            result = self.files.blobs.put(bytes);
+        }
         if let Err(error @ Error::File { .. }) = &result {
             tracing::error!(%error, "blob write failed, no more is taken");
-            self.shared.fail();
+            self.shared.fail(&error.to_string());
         }
         result
+    }
+
+    /// Tells whether the disk is full. Whatever can wait should not be appended then: what is left
+    /// of the reserve is for ending what was begun.
+    pub fn is_full(&self) -> bool {
+        self.shared.room.is_full()
+    }
+
+    /// Returns what tells whether the disk is full.
+    pub fn fullness(&self) -> watch::Receiver<bool> {
+        self.shared.room.watch()
+    }
+
+    /// Says that another user of the same disk found it full.
+    pub fn report_full(&self) {
+        self.shared.room.report_full();
+    }
+
+    /// Looks whether there is room again after the disk was full, and tells so. Blocks.
+    pub fn regain(&self) -> Result<bool, Error> {
+        self.shared.room.regain()
     }
 
     /// Returns the bytes of that name, once their hash is checked. Blocks.
@@ -201,13 +234,15 @@ impl Journal {
 
     /// Tells whether a write or a sync failed, after which nothing more is taken.
     pub fn failed(&self) -> bool {
-        *self.shared.failed().borrow()
+        self.shared.failed().borrow().is_some()
     }
 
-    /// Resolves when a write or a sync has failed; the process should end then.
-    pub async fn stopped(&self) {
+    /// Resolves when a write or a sync has failed, to what it was; the process should end then.
+    pub async fn stopped(&self) -> String {
+        let mut failed = self.shared.failed();
         // The sender lives as long as this handle.
-        self.shared.failed().wait_for(|failed| *failed).await.ok();
+        let reason = failed.wait_for(Option::is_some).await;
+        reason.ok().and_then(|reason| reason.clone()).unwrap_or_default().to_string()
     }
 
     /// Writes what waits and ends the thread, for all handles. Blocks for a sync or two.

@@ -10,6 +10,7 @@
 //! <data directory>/lock                   held by one process, see [`DataLock`]
 //! <data directory>/journal/<base>.log     segments, named by the position of their first byte
 //! <data directory>/journal/frontier       what was durable at the last start, roll or close
+//! <data directory>/journal/reserve        room that is given up when the disk is full
 //! <data directory>/blobs/ab/<digest>      entries too large to stand in a segment
 //! ```
 
@@ -27,9 +28,10 @@ mod medium;
 mod options;
 mod recovery;
 mod report;
+mod room;
 mod segment;
 
-pub use error::Error;
+pub use error::{Error, STORAGE_RETRY_AFTER_MS};
 pub use journal::{Journal, verify};
 pub use lock::{DataLock, Holder};
 pub use options::Options;

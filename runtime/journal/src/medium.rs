@@ -1,6 +1,6 @@
 //! The file operations whose order durability rests on.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,13 @@ use crate::{frontier, segment};
 pub(crate) trait Medium: Send {
     /// Begins the segment at `base`, which then takes all that is appended.
     fn create(&mut self, base: u64) -> io::Result<()>;
-    /// Adds bytes to the segment.
+    /// Takes back a segment that was created and holds nothing, and goes on with the one at `base`,
+    /// if there is one.
+    fn take_back(&mut self, created: u64, base: Option<u64>) -> io::Result<()>;
+    /// Adds bytes to the segment. After a failure some of them may be there.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Cuts the segment back to a length.
+    fn cut(&mut self, length: u64) -> io::Result<()>;
     /// Returns when all that was appended is on the disk.
     fn sync(&mut self) -> io::Result<()>;
     /// Returns when the name of a new segment is on the disk.
@@ -62,8 +67,21 @@ impl Medium for Disk {
         Ok(())
     }
 
+    fn take_back(&mut self, created: u64, base: Option<u64>) -> io::Result<()> {
+        match fs::remove_file(self.dir.join(segment::name(created))) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        self.current = None;
+        base.map_or(Ok(()), |base| self.resume(base))
+    }
+
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.current()?.write_all(bytes)
+    }
+
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.current()?.set_len(length)
     }
 
     fn sync(&mut self) -> io::Result<()> {

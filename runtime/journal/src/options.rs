@@ -20,6 +20,9 @@ pub struct Options {
     pub queue_max: usize,
     /// Bytes that wait for the next sync. Default 64 MiB, the memory that waiting may cost.
     pub queue_bytes_max: u64,
+    /// Bytes set aside for ending what was begun when the disk is full. Default 0, which keeps a
+    /// reserve that is there and makes none: right for those who only look.
+    pub reserve_bytes: u64,
     /// The largest entry that stands in a segment, in bytes. Default 16 KiB; larger ones go to a
     /// file of their own.
     pub blob_bytes_min: u64,
@@ -33,6 +36,7 @@ impl Default for Options {
             commit_bytes_max: 4 << 20,
             queue_max: 8192,
             queue_bytes_max: 64 << 20,
+            reserve_bytes: 0,
             blob_bytes_min: 16 << 10,
         }
     }

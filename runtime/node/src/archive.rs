@@ -36,7 +36,7 @@ pub fn store_dir(data: &Path, team: &Name) -> PathBuf {
 impl Archive {
     /// Opens the data of a team that nobody else holds. Blocks on the disk.
     pub fn open(data: &Path, team: &Name, holder: &Holder) -> Result<Self, Error> {
-        Self::open_with(data, team, holder, [])
+        Self::open_with(data, team, holder, Options::default(), [])
     }
 
     /// Opens the data and makes the plans of its agents durable.
@@ -44,11 +44,12 @@ impl Archive {
         data: &Path,
         team: &Name,
         holder: &Holder,
+        limits: Options,
         plans: impl IntoIterator<Item = &'p Plan>,
     ) -> Result<Self, Error> {
         let dir = team_dir(data, team);
         let lock = DataLock::acquire(&dir, holder)?;
-        let (journal, report) = Journal::open(&dir, Options::default())?;
+        let (journal, report) = Journal::open(&dir, limits)?;
         for damage in &report.damage {
             warn!(
                 segment = %damage.segment, offset = damage.offset, sessions = ?damage.sessions,

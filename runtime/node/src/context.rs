@@ -31,7 +31,7 @@ pub(crate) struct TeamContext {
     pub(crate) journal: Journal,
     pub(crate) store: Store,
     pub(crate) projector: Projector,
-    pub(crate) plans: PlanShelf,
+    pub(crate) plans: Arc<PlanShelf>,
     pub(crate) exporter: Option<Arc<Exporter>>,
     /// Root runs that may be in work or waiting at once on this node.
     pub(crate) runs: Arc<Semaphore>,

@@ -78,6 +78,10 @@ impl Error {
             Self::Fold { .. } | Self::Entry { .. } => {
                 WireError::new(ErrorCode::SessionDamaged, self.to_string())
             }
+            Self::Store(error) if error.is_full() => {
+                WireError::new(ErrorCode::StorageFull, self.to_string())
+                    .retry_after(journal::STORAGE_RETRY_AFTER_MS)
+            }
             Self::Store(_) => WireError::new(ErrorCode::StorageFailed, self.to_string()),
             Self::Thread(_) | Self::Actor(_) | Self::Telemetry(_) => {
                 WireError::new(ErrorCode::Internal, self.to_string())

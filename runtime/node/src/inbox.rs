@@ -126,6 +126,9 @@ impl Porter {
             Some(self.admit()?)
         };
         let arrival = self.arrival(message, agent, request).await?;
+        if permit.is_some() {
+            self.check_room(&arrival.submitted.run).await?;
+        }
         let end = Instant::now() + clock::until(arrival.submitted.deadline) + REPLY_GRACE;
         let bus = &self.context.bus;
         let (accepted, done) = self.submit(&arrival, end).await?;
@@ -181,6 +184,16 @@ impl Porter {
                 Err(_) => return Err(late(&arrival.submitted.run)),
             }
         }
+    }
+
+    /// Refuses a new run while the disk is full. One that is known has its place there.
+    async fn check_room(&self, run: &RunId) -> Result<(), WireError> {
+        if !self.context.journal.is_full() || self.context.session_of_run(run).await?.is_some() {
+            return Ok(());
+        }
+        let text = "the disk of the node is full, and it takes no new runs until there is room";
+        let error = WireError::new(ErrorCode::StorageFull, text);
+        Err(error.retry_after(journal::STORAGE_RETRY_AFTER_MS))
     }
 
     /// Takes a place for a run.

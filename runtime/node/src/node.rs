@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bus::Bus;
-use journal::{DataLock, Holder, Journal};
+use journal::{DataLock, Holder, Journal, Options};
 use model::Guards;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use store::Store;
 use telemetry::{EXPORT_TIMEOUT, Exporter};
 use tokio::sync::{Semaphore, oneshot, watch};
-use tokio::task::spawn_blocking;
+use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::{Instant, sleep};
 use tools::ToolKind;
 use tools::query::Databases;
@@ -25,6 +25,7 @@ use crate::clock;
 use crate::context::TeamContext;
 use crate::error::Error;
 use crate::projector::Projector;
+use crate::room;
 use crate::sessions::SessionsMsg;
 use crate::team::{TeamArgs, TeamMsg, TeamSupervisor};
 
@@ -33,6 +34,8 @@ pub const RUNS_MAX: usize = 10_000;
 
 /// The folder of the databases below a team's directory. Unlike the store they cannot be rebuilt.
 const DATABASES_DIR: &str = "databases";
+/// What a team sets aside on its disk: the steps of some hundred runs in work.
+pub const RESERVE_BYTES_DEFAULT: u64 = 32 << 20;
 
 /// How often a drain looks whether the last run has ended.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
@@ -46,6 +49,9 @@ pub struct NodeOptions {
     pub holder: Holder,
     /// The subjects.
     pub subjects: Subjects,
+    /// Bytes that each team sets aside on its disk, so that runs in work can end when it is full;
+    /// [`RESERVE_BYTES_DEFAULT`] unless somebody knows better.
+    pub reserve_bytes: u64,
 }
 
 /// A running node.
@@ -55,6 +61,8 @@ pub struct Node {
     supervisor: ActorRef<NodeMsg>,
     fault: watch::Receiver<Option<String>>,
     draining: AtomicBool,
+    /// What looks after the data.
+    tasks: Vec<AbortHandle>,
 }
 
 /// One team of a running node, for look-ups.
@@ -84,6 +92,7 @@ impl Node {
             supervisor: supervisor.clone(),
             fault,
             draining: AtomicBool::new(false),
+            tasks: Vec::new(),
         };
         for team in teams {
             for note in model::unenforced(&team, team.agents.values()) {
@@ -99,11 +108,12 @@ impl Node {
             let stopped = fault_tx.clone();
             tokio::spawn(async move {
                 let reason = tokio::select! {
-                    () = journal.stopped() => "the journal cannot be written",
-                    () = store => "the store cannot be used",
+                    why = journal.stopped() => format!("the journal cannot be written: {why}"),
+                    () = store => "the store cannot be used".to_owned(),
                 };
-                stopped.send_replace(Some(reason.to_owned()));
+                stopped.send_replace(Some(reason));
             });
+            node.tasks.push(tokio::spawn(room::watch(context.clone())).abort_handle());
             let (told, sessions) = oneshot::channel();
             let args = TeamArgs {
                 context: context.clone(),
@@ -199,6 +209,7 @@ impl Node {
         }
         self.supervisor.stop_children_and_wait(None, Some(Duration::from_secs(2))).await;
         self.supervisor.stop(None);
+        self.tasks.iter().for_each(AbortHandle::abort);
         for TeamHandle { context, lock, .. } in self.teams.values() {
             context.projector.sync().await;
             let exporter = context.exporter.clone();
@@ -283,9 +294,11 @@ pub(crate) fn open_team(
     bus: Bus,
     options: NodeOptions,
 ) -> Result<OpenedTeam, Error> {
-    let opened =
-        Archive::open_with(&options.data, &team.name, &options.holder, team.agents.values())?;
+    let limits = Options { reserve_bytes: options.reserve_bytes, ..Options::default() };
+    let plans = team.agents.values();
+    let opened = Archive::open_with(&options.data, &team.name, &options.holder, limits, plans)?;
     let Archive { lock, journal, store, plans, damaged, .. } = opened;
+    let plans = Arc::new(plans);
     let unfinished =
         store.unfinished()?.into_iter().filter(|session| !damaged.contains(session)).collect();
     let exporter = match &team.otlp_endpoint {
@@ -300,12 +313,13 @@ pub(crate) fn open_team(
         None => None,
     };
     let databases = open_databases(&team, &options.data)?;
+    let name = team.name.clone();
     let context = TeamContext {
         team: Arc::new(team),
         databases,
         subjects: options.subjects,
         bus,
-        projector: Projector::start(store.clone(), journal.clone())?,
+        projector: Projector::start(name, store.clone(), journal.clone(), plans.clone())?,
         journal,
         store,
         plans,

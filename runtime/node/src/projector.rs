@@ -3,7 +3,7 @@
 //! The store is a projection: it may lag, and it may be deleted. Its position is never ahead of
 //! what it holds, so at start only the sessions touched since then are folded again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
@@ -12,12 +12,13 @@ use agents_core::session::{FoldError, Plans, SessionMachine};
 use journal::Journal;
 use store::{Change, INPUT_PREVIEW_CHARS_MAX, RunBegun, Store};
 use tokio::sync::{mpsc, oneshot, watch};
-use tracing::{error, warn};
+use tracing::{error, info, warn};
 use wire::entry::{Body, Entry, Input, MemoryChange, memory_session};
 use wire::event::EventKind;
-use wire::{Event, Name, SessionId};
+use wire::{Event, Name, RunId, SessionId};
 
 use crate::error::Error;
+use crate::plans::PlanShelf;
 
 /// Commits that wait for the store; a sender waits when they are full, which slows the session.
 const JOBS_MAX: usize = 8192;
@@ -32,12 +33,19 @@ pub(crate) struct Projector {
     commits: Arc<Commits>,
     journal: Journal,
     failed: Arc<watch::Sender<bool>>,
+    unapplied: Arc<Unapplied>,
 }
 
 enum Job {
     Apply(Vec<Change>, Ticket),
     Sync(oneshot::Sender<()>),
+    /// There is room on the disk again.
+    CatchUp,
 }
+
+/// The sessions of the runs that began while the store could not be written. Few: no client's run
+/// is taken then.
+type Unapplied = Mutex<HashMap<RunId, SessionId>>;
 
 /// A commit that is not yet in the store: nothing at or above its position may be taken as applied.
 ///
@@ -101,15 +109,33 @@ impl Commit {
 
 impl Projector {
     /// Starts the store's thread.
-    pub(crate) fn start(store: Store, journal: Journal) -> Result<Self, Error> {
+    pub(crate) fn start(
+        team: Name,
+        store: Store,
+        journal: Journal,
+        plans: Arc<PlanShelf>,
+    ) -> Result<Self, Error> {
         let (jobs, receiver) = mpsc::channel(JOBS_MAX);
-        let commits = Arc::new(Commits::default());
-        let failed = Arc::new(watch::Sender::new(false));
-        let fault = failed.clone();
-        let projector = Self { jobs, commits: commits.clone(), journal: journal.clone(), failed };
+        let projector = Self {
+            jobs,
+            commits: Arc::default(),
+            journal: journal.clone(),
+            failed: Arc::new(watch::Sender::new(false)),
+            unapplied: Arc::default(),
+        };
+        let feeder = Feeder {
+            team,
+            store,
+            journal,
+            plans,
+            commits: projector.commits.clone(),
+            fault: projector.failed.clone(),
+            behind: None,
+            unapplied: projector.unapplied.clone(),
+        };
         thread::Builder::new()
             .name("callboard-store".to_owned())
-            .spawn(move || project(&store, &journal, &commits, receiver, &fault))
+            .spawn(move || feeder.run(receiver))
             .map_err(Error::Thread)?;
         Ok(projector)
     }
@@ -143,44 +169,121 @@ impl Projector {
             wait.await.unwrap_or_default();
         }
     }
+
+    /// Says that there is room on the disk again: the store is brought up to the journal.
+    pub(crate) async fn catch_up(&self) {
+        // The thread ends only with the node, and at the next start the store is brought up anyway.
+        drop(self.jobs.send(Job::CatchUp).await);
+    }
+
+    /// Returns the session of a run that the store does not know because it cannot be written.
+    pub(crate) fn session_of_unapplied(&self, run: &RunId) -> Option<SessionId> {
+        self.unapplied.lock().unwrap_or_else(PoisonError::into_inner).get(run).cloned()
+    }
 }
 
-fn project(
-    store: &Store,
-    journal: &Journal,
-    commits: &Commits,
-    mut jobs: mpsc::Receiver<Job>,
-    fault: &watch::Sender<bool>,
-) {
-    while let Some(first) = jobs.blocking_recv() {
-        let mut changes = Vec::new();
-        let mut tickets = Vec::new();
-        let mut syncs = Vec::new();
-        let mut next = Some(first);
-        while let Some(job) = next {
-            match job {
-                Job::Apply(more, ticket) => {
-                    changes.extend(more);
-                    tickets.push(ticket);
+/// Writes to the store, from a thread of its own.
+struct Feeder {
+    team: Name,
+    store: Store,
+    journal: Journal,
+    plans: Arc<PlanShelf>,
+    commits: Arc<Commits>,
+    fault: Arc<watch::Sender<bool>>,
+    /// The commits that are not in the store because the disk was full, if it was.
+    behind: Option<Vec<Ticket>>,
+    unapplied: Arc<Unapplied>,
+}
+
+impl Feeder {
+    fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
+        while let Some(first) = jobs.blocking_recv() {
+            let (mut changes, mut tickets) = (Vec::new(), Vec::new());
+            let (mut syncs, mut room) = (Vec::new(), false);
+            let mut next = Some(first);
+            while let Some(job) = next {
+                match job {
+                    Job::Apply(more, ticket) => {
+                        changes.extend(more);
+                        tickets.push(ticket);
+                    }
+                    Job::Sync(done) => syncs.push(done),
+                    Job::CatchUp => room = true,
                 }
-                Job::Sync(done) => syncs.push(done),
+                next = if tickets.len() < JOBS_AT_ONCE_MAX { jobs.try_recv().ok() } else { None };
             }
-            next = if tickets.len() < JOBS_AT_ONCE_MAX { jobs.try_recv().ok() } else { None };
-        }
-        if let Err(failed) = store.apply(&changes, None) {
-            error!(error = %failed, "the store cannot be written; its view is rebuilt at the next start");
-            fault.send_replace(true);
-            drop(tickets);
-        } else {
-            tickets.into_iter().for_each(Ticket::settle);
-            let settled = commits.settled(journal);
-            if let Err(failed) = store.apply(&[], Some(settled)) {
-                error!(error = %failed, "the store's position cannot be written");
+            self.apply(&changes, tickets);
+            if room {
+                self.catch_up();
+            }
+            for done in syncs {
+                done.send(()).unwrap_or_default();
             }
         }
-        for done in syncs {
-            done.send(()).unwrap_or_default();
+    }
+
+    fn apply(&mut self, changes: &[Change], tickets: Vec<Ticket>) {
+        // A store that meets a full disk writes nothing more until it is opened again, and what is
+        // left of the reserve is the journal's.
+        if self.behind.is_some() || self.journal.is_full() {
+            self.hold(changes, tickets);
+            return;
         }
+        match self.store.apply(changes, None) {
+            Ok(()) => {
+                tickets.into_iter().for_each(Ticket::settle);
+                let settled = self.commits.settled(&self.journal);
+                if let Err(failed) = self.store.apply(&[], Some(settled)) {
+                    error!(error = %failed, "the store's position cannot be written");
+                }
+            }
+            Err(failed) if failed.is_full() => {
+                self.journal.report_full();
+                self.hold(changes, tickets);
+            }
+            Err(failed) => self.fail(&failed.into()),
+        }
+    }
+
+    fn hold(&mut self, changes: &[Change], tickets: Vec<Ticket>) {
+        if tickets.is_empty() {
+            return;
+        }
+        let mut unapplied = self.unapplied.lock().unwrap_or_else(PoisonError::into_inner);
+        for change in changes {
+            if let Change::RunBegun(begun) = change {
+                unapplied.insert(begun.run.clone(), begun.session.clone());
+            }
+        }
+        drop(unapplied);
+        self.behind.get_or_insert_default().extend(tickets);
+    }
+
+    /// Opens the store again, and folds what it lacks.
+    fn catch_up(&mut self) {
+        let Some(held) = self.behind.take() else { return };
+        let done = self.store.reopen().map_err(Error::from).and_then(|()| {
+            catch_up(&self.team, &self.journal, &self.store, &*self.plans).map(drop)
+        });
+        match done {
+            Ok(()) => {
+                held.into_iter().for_each(Ticket::settle);
+                self.unapplied.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                info!("the store is brought up to the journal");
+            }
+            Err(Error::Store(failed)) if failed.is_full() => {
+                self.behind = Some(held);
+                self.journal.report_full();
+            }
+            Err(failed) => self.fail(&failed),
+        }
+    }
+
+    /// Gives up. The tickets that are dropped hold the position back, so that what they stand for
+    /// is folded at the next start.
+    fn fail(&self, failed: &Error) {
+        error!(error = %failed, "the store cannot be written; its view is rebuilt at the next start");
+        self.fault.send_replace(true);
     }
 }
 
@@ -341,7 +444,10 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let (journal, _) = Journal::open(data.path(), Options::default()).unwrap();
         let (store, _) = Store::open(&data.path().join("store")).unwrap();
-        let projector = Projector::start(store.clone(), journal.clone()).unwrap();
+        let (team, plans) =
+            (Name::new("t").unwrap(), PlanShelf::open(journal.clone(), []).unwrap());
+        let projector =
+            Projector::start(team, store.clone(), journal.clone(), Arc::new(plans)).unwrap();
         let session = memory_session();
         let change = |id: &str| {
             let fact = Fact {
@@ -366,7 +472,7 @@ mod tests {
         projector.sync().await;
         assert_eq!(store.facts(10).unwrap().len(), 1);
 
-        let plans = std::collections::HashMap::new();
+        let plans = HashMap::new();
         catch_up(&Name::new("t").unwrap(), &journal, &store, &plans).unwrap();
         assert_eq!(store.facts(10).unwrap().len(), 2);
     }

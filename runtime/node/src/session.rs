@@ -27,6 +27,9 @@ use crate::projector::{changes_of, fold_session};
 use crate::reply::Final;
 use crate::sessions::SessionsMsg;
 
+/// How long an outcome waits that could not be journaled because the disk is full.
+const ROOM_PAUSE: Duration = Duration::from_millis(500);
+
 /// How long a session without work stays in memory.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -57,6 +60,8 @@ pub(crate) struct SessionState {
     waiters: HashMap<RunId, Vec<Answer<Final>>>,
     tasks: HashMap<Work, AbortHandle>,
     prefixes: SentPrefixes,
+    /// The run in work is still to be taken up, for which there was no room on the disk.
+    is_resume_due: bool,
     handled: u64,
     /// The count of handled messages for which an idle check is under way.
     idle_check: Option<u64>,
@@ -84,6 +89,7 @@ impl Actor for SessionActor {
             waiters: HashMap::new(),
             tasks: HashMap::new(),
             prefixes: SentPrefixes::default(),
+            is_resume_due: false,
             handled: 0,
             idle_check: None,
         })
@@ -131,7 +137,7 @@ impl SessionState {
         let fold = {
             let (context, session) = (self.context.clone(), self.session.clone());
             spawn_blocking(move || {
-                let plans = &context.plans;
+                let plans = &*context.plans;
                 fold_session(&context.team.name, &session, &context.journal, plans)
             })
         };
@@ -220,7 +226,7 @@ impl SessionState {
         waiting.push(done);
         match self.accept(Input::Submitted(submitted)).await? {
             Ok(()) => drop(accepted.send(Ok(answer))),
-            Err(Rejected::Repeated { .. }) => {
+            Err(Refusal::Machine(Rejected::Repeated { .. })) => {
                 let trace_id = self.view(&run).map(|view| view.trace.trace_id());
                 let answer = Accepted { trace_id: trace_id.unwrap_or(answer.trace_id), ..answer };
                 drop(accepted.send(Ok(answer)));
@@ -228,8 +234,8 @@ impl SessionState {
                     self.attach(&run, done);
                 }
             }
-            Err(rejected) => {
-                drop(accepted.send(Err(rejected.to_wire())));
+            Err(refusal) => {
+                drop(accepted.send(Err(refusal.to_wire())));
                 self.detach(&run);
             }
         }
@@ -245,7 +251,8 @@ impl SessionState {
         let view = match self.accept(input).await? {
             Ok(()) => self.view(run),
             // A run that has ended is beyond control, and its state says so.
-            Err(rejected) => self.view(run).map_err(|_| rejected.to_wire()),
+            Err(Refusal::Machine(rejected)) => self.view(run).map_err(|_| rejected.to_wire()),
+            Err(Refusal::NoRoom(error)) => Err(error),
         };
         drop(answer.send(view));
         Ok(())
@@ -282,8 +289,15 @@ impl SessionState {
         if self.machine.is_err() {
             return Ok(());
         }
-        if let Err(rejected) = self.accept(input).await? {
-            debug!(session = %self.session, %rejected, "outcome not awaited");
+        match self.accept(input.clone()).await? {
+            Ok(()) => {}
+            Err(Refusal::Machine(rejected)) => {
+                debug!(session = %self.session, %rejected, "outcome not awaited");
+            }
+            Err(Refusal::NoRoom(_)) => {
+                let input = Box::new(input);
+                self.myself.send_after(ROOM_PAUSE, move || SessionMsg::Input(input));
+            }
         }
         Ok(())
     }
@@ -331,18 +345,33 @@ impl SessionState {
     }
 
     /// Decides about an input, makes it durable and performs what follows from it.
-    async fn accept(&mut self, input: Input) -> Result<Result<(), Rejected>, Error> {
+    ///
+    /// On a full disk nothing has happened, and the input may be given again.
+    async fn accept(&mut self, input: Input) -> Result<Result<(), Refusal>, Error> {
         let Ok(machine) = &mut self.machine else { return Ok(Ok(())) };
+        let resumes = matches!(input, Input::Resumed);
+        if self.is_resume_due && !resumes {
+            return Ok(Err(Refusal::NoRoom(journal::Error::StorageFull.to_wire())));
+        }
         let now = clock::now();
         let slot = machine.slot();
-        let effects = match machine.apply(now, input.clone(), &self.context.plans) {
+        let effects = match machine.apply(now, input.clone(), &*self.context.plans) {
             Ok(effects) => effects,
-            Err(rejected) => return Ok(Err(rejected)),
+            Err(rejected) => return Ok(Err(Refusal::Machine(rejected))),
         };
         let entry = Entry::new(now, Body::Session(input));
         // Durable before anyone can see what follows. A fault here ends this actor, whose machine
         // is ahead of the journal by then and must not be used again.
-        let commit = self.context.append(&self.session, slot, std::slice::from_ref(&entry)).await?;
+        let appended = self.context.append(&self.session, slot, std::slice::from_ref(&entry)).await;
+        let commit = match appended {
+            Err(Error::Journal(full @ journal::Error::StorageFull)) => {
+                self.is_resume_due |= resumes;
+                self.rebuild().await?;
+                return Ok(Err(Refusal::NoRoom(full.to_wire())));
+            }
+            appended => appended?,
+        };
+        self.is_resume_due &= !resumes;
         let changes = changes_of(&self.session, &entry, slot, &effects);
         self.context.export(&changes);
         commit.project(changes).await;
@@ -368,6 +397,23 @@ impl SessionState {
         if handled == self.handled && self.is_idle() {
             let session = self.session.clone();
             drop(self.supervisor.cast(SessionsMsg::Passivate { session, handled }));
+        }
+    }
+}
+
+/// Why an input was not accepted.
+enum Refusal {
+    /// The machine does not take it.
+    Machine(Rejected),
+    /// There is no room for it on the disk.
+    NoRoom(WireError),
+}
+
+impl Refusal {
+    fn to_wire(&self) -> WireError {
+        match self {
+            Self::Machine(rejected) => rejected.to_wire(),
+            Self::NoRoom(error) => error.clone(),
         }
     }
 }

@@ -22,6 +22,11 @@ pub(crate) fn open(data: &Path) -> Arc<TeamContext> {
         nats: None,
         since: clock::now(),
     };
-    let options = NodeOptions { data: data.to_owned(), holder, subjects: Subjects::default() };
+    let options = NodeOptions {
+        data: data.to_owned(),
+        holder,
+        subjects: Subjects::default(),
+        reserve_bytes: 0,
+    };
     Arc::new(open_team(team, Bus::local(), options).unwrap().context)
 }

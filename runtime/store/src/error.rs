@@ -30,6 +30,12 @@ pub enum Error {
         /// Why it failed.
         source: sled::Error,
     },
+    /// The database met a full disk and could not be opened again since.
+    #[error("{doing}: the store is closed until there is room on the disk")]
+    Closed {
+        /// What was being done.
+        doing: &'static str,
+    },
     /// The database is damaged. Drop the store and open it again: it is then replaced.
     #[error("{doing}: the store is damaged ({reason}); open it again to have it replaced")]
     Damaged {
@@ -72,9 +78,28 @@ impl Error {
         }
     }
 
+    /// Tells whether the disk is full, or was when the store was last written.
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::Engine { source: sled::Error::Io(io), .. } => is_full(io.kind()),
+            Self::Directory { source, .. } => is_full(source.kind()),
+            Self::Closed { .. } => true,
+            Self::InUse { .. }
+            | Self::Engine { .. }
+            | Self::Damaged { .. }
+            | Self::TooLarge { .. }
+            | Self::Encode(_)
+            | Self::AmbiguousTrace { .. } => false,
+        }
+    }
+
     pub(crate) fn damaged(doing: &'static str, reason: impl Into<String>) -> Self {
         Self::Damaged { doing, reason: reason.into() }
     }
+}
+
+fn is_full(kind: io::ErrorKind) -> bool {
+    matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Tells whether a failure lies outside the files, so that new ones would not help.

@@ -55,9 +55,10 @@ pub enum Opened {
 }
 
 struct Shared {
-    /// Taken out when the store is closed, or left behind when it is damaged.
-    database: Option<sled::Db>,
+    /// Taken out while it is opened again or when it is closed, or left behind when it is damaged.
+    database: RwLock<Option<sled::Db>>,
     home: Mutex<Home>,
+    /// Held for as long as the database is used, so that it can be opened again.
     state: RwLock<State>,
     /// Set once, by what was found; from then on nothing is read or written.
     damage: Mutex<Option<String>>,
@@ -102,7 +103,7 @@ impl Store {
         home.mark_open()?;
         Ok(Self {
             shared: Arc::new(Shared {
-                database: Some(database),
+                database: RwLock::new(Some(database)),
                 home: Mutex::new(home),
                 state: RwLock::new(state),
                 damage: Mutex::new(None),
@@ -136,6 +137,34 @@ impl Store {
             }
             Ok(())
         })
+    }
+
+    /// Opens the database again, for all who share the store. One that met a full disk reads on and
+    /// writes nothing more until then; what it had not written by then is lost, so the position may
+    /// go back.
+    pub fn reopen(&self) -> Result<(), Error> {
+        let _one = self.shared.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
+        let doing = "open the store again";
+        if let Some(reason) = self.shared.damaged() {
+            return Err(Error::damaged(doing, reason));
+        }
+        drop(self.shared.database.write().unwrap_or_else(PoisonError::into_inner).take());
+        let home = self.shared.home.lock().unwrap_or_else(PoisonError::into_inner);
+        let loaded = load(&home);
+        drop(home);
+        match loaded {
+            Ok((database, found)) => {
+                *state = found;
+                *self.shared.database.write().unwrap_or_else(PoisonError::into_inner) =
+                    Some(database);
+                Ok(())
+            }
+            Err(error) => {
+                self.shared.note(&error);
+                Err(error)
+            }
+        }
     }
 
     /// Writes out what was applied, so that it survives the end of the process.
@@ -240,29 +269,41 @@ impl Shared {
         doing: &'static str,
         run: impl FnOnce(&sled::Db) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let known = self.damage.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let database = match (known, &self.database) {
-            (None, Some(database)) => database,
-            (reason, _) => return Err(Error::damaged(doing, reason.unwrap_or_default())),
-        };
-        let result = guard(doing, || run(database));
-        if let Err(Error::Damaged { reason, .. }) = &result {
-            self.damage
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .get_or_insert_with(|| reason.clone());
-            let mut home = self.home.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Err(error) = home.mark_damaged(reason) {
-                tracing::warn!(%error, "cannot mark the store as damaged");
-            }
+        if let Some(reason) = self.damaged() {
+            return Err(Error::damaged(doing, reason));
+        }
+        let database = self.database.read().unwrap_or_else(PoisonError::into_inner).clone();
+        // It is away only after it could not be opened again on a disk that is still full.
+        let Some(database) = database else { return Err(Error::Closed { doing }) };
+        let result = guard(doing, || run(&database));
+        if let Err(error) = &result {
+            self.note(error);
         }
         result
+    }
+
+    fn damaged(&self) -> Option<String> {
+        self.damage.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes damage, if an error is that.
+    fn note(&self, error: &Error) {
+        let Error::Damaged { reason, .. } = error else { return };
+        self.damage
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_or_insert_with(|| reason.clone());
+        let mut home = self.home.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = home.mark_damaged(reason) {
+            tracing::warn!(%error, "cannot mark the store as damaged");
+        }
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        let Some(database) = self.database.take() else { return };
+        let held = self.database.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Some(database) = held.take() else { return };
         let damage = self.damage.get_mut().unwrap_or_else(PoisonError::into_inner);
         if damage.is_some() {
             abandon(database);
@@ -398,9 +439,26 @@ mod tests {
     }
 
     #[test]
+    fn all_who_share_a_store_go_on_with_it_when_it_is_opened_again() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("store");
+        let (store, _) = Store::open(&dir).unwrap();
+        let reader = store.clone();
+        store.apply(&[], Some(3)).unwrap();
+        store.flush().unwrap();
+        store.reopen().unwrap();
+        assert_eq!((reader.position(), store.position()), (3, 3));
+        reader.apply(&[], Some(5)).unwrap();
+        assert!(reader.verify().is_ok());
+        drop((store, reader));
+        let (store, opened) = Store::open(&dir).unwrap();
+        assert_eq!((opened, store.position()), (Opened::Ready, 5));
+    }
+
+    #[test]
     fn a_record_that_cannot_be_read_is_damage() {
         let spoil = |store: &Store| {
-            let database = store.shared.database.as_ref().unwrap();
+            let database = store.shared.database.read().unwrap().clone().unwrap();
             database.insert(b"Rr1", &[1, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
             store.run(&RunId::new("r1").unwrap()).map(drop)
         };

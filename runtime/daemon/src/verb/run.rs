@@ -5,7 +5,7 @@ use std::io::{BufRead as _, Read as _};
 use std::time::Duration;
 
 use bus::{Bus, Subscription};
-use node::{Node, NodeOptions};
+use node::{Node, NodeOptions, RESERVE_BYTES_DEFAULT};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -53,6 +53,7 @@ pub(crate) async fn run(args: &Run, place: &Place, screen: &Screen) -> Result<Ex
         data: place.dir().to_owned(),
         holder: holder("run"),
         subjects: Subjects::default(),
+        reserve_bytes: RESERVE_BYTES_DEFAULT,
     };
     let node = Node::start(vec![team], bus.clone(), options).await?;
     let request = RunRequest {

@@ -44,7 +44,12 @@ pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Resul
         None => Bus::local(),
     };
     let mut holder = holder("serve");
-    let options = NodeOptions { data: place.dir().to_owned(), holder: holder.clone(), subjects };
+    let options = NodeOptions {
+        data: place.dir().to_owned(),
+        holder: holder.clone(),
+        subjects,
+        reserve_bytes: args.disk_reserve << 20,
+    };
     let node = Arc::new(Node::start(teams, bus.clone(), options).await?);
     let door = match listen {
         Some(listen) => match door::open(node.clone(), listen).await {

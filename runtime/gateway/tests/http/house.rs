@@ -81,8 +81,12 @@ impl House {
             nats: None,
             since: Timestamp::default(),
         };
-        let options =
-            NodeOptions { data: dir.path().join("data"), holder, subjects: Subjects::default() };
+        let options = NodeOptions {
+            data: dir.path().join("data"),
+            holder,
+            subjects: Subjects::default(),
+            reserve_bytes: 0,
+        };
         let limits = LocalLimits { payload_bytes_max: PAYLOAD_MAX, ..LocalLimits::default() };
         let node = Node::start(vec![team], Bus::local_with(limits), options).await.unwrap();
         let node = Arc::new(node);

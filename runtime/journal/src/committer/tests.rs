@@ -1,5 +1,7 @@
 //! The order of write, sync and answer, and what a failing disk leads to.
 
+use std::fs;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
@@ -19,17 +21,33 @@ struct Watch {
     /// The number of the operation that fails, counted from 1; 0 for none.
     fails_at: AtomicU64,
     operations: AtomicU64,
+    /// The bytes that the disk takes beside a reserve; 0 for as many as there are.
+    capacity: AtomicU64,
     /// Held by a test to keep syncs from returning.
     gate: Mutex<()>,
 }
 
-/// A disk that is watched.
+/// A disk that is watched, and full when the test says so.
 struct Watched {
     disk: Disk,
     watch: Arc<Watch>,
+    /// The data directory, to see whether there is a reserve.
+    dir: PathBuf,
 }
 
 impl Watched {
+    /// Returns the bytes for which there is room.
+    fn room(&self) -> usize {
+        let capacity = self.watch.capacity.load(Ordering::SeqCst);
+        if capacity == 0 {
+            return usize::MAX;
+        }
+        let freed = if self.dir.join("journal/reserve").exists() { 0 } else { RESERVE_BYTES };
+        let segments = crate::segment::list(&self.dir.join("journal")).unwrap();
+        let used = segments.iter().map(|(_, path)| fs::metadata(path).unwrap().len()).sum::<u64>();
+        usize::try_from((capacity + freed).saturating_sub(used)).unwrap()
+    }
+
     fn operation(&self) -> io::Result<()> {
         let number = self.watch.operations.fetch_add(1, Ordering::SeqCst) + 1;
         if number == self.watch.fails_at.load(Ordering::SeqCst) {
@@ -47,9 +65,24 @@ impl Medium for Watched {
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.operation()?;
+        let room = self.room();
+        if room < bytes.len() {
+            self.disk.append(&bytes[..room])?;
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         self.disk.append(bytes)?;
         self.watch.appended.fetch_add(bytes.len() as u64, Ordering::SeqCst);
         Ok(())
+    }
+
+    fn take_back(&mut self, created: u64, base: Option<u64>) -> io::Result<()> {
+        self.operation()?;
+        self.disk.take_back(created, base)
+    }
+
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.operation()?;
+        self.disk.cut(length)
     }
 
     fn sync(&mut self) -> io::Result<()> {
@@ -73,12 +106,16 @@ impl Medium for Watched {
     }
 }
 
+/// The reserve of the tests, in bytes.
+const RESERVE_BYTES: u64 = 4 << 10;
+
 fn open(dir: &TempDir, options: Options) -> (Journal, Arc<Watch>) {
     let watch = Arc::new(Watch::default());
-    let seen = watch.clone();
-    let (journal, _) =
-        Journal::open_on(dir.path(), options, |disk| Box::new(Watched { disk, watch: seen }))
-            .unwrap();
+    let (seen, at) = (watch.clone(), dir.path().to_owned());
+    let (journal, _) = Journal::open_on(dir.path(), options, |disk| {
+        Box::new(Watched { disk, watch: seen, dir: at })
+    })
+    .unwrap();
     (journal, watch)
 }
 
@@ -133,10 +170,10 @@ async fn a_full_queue_refuses_at_once_and_keeps_its_order() {
     let syncs = watch.syncs.load(Ordering::SeqCst);
     drop(held);
     for done in waiting {
-        done.await.unwrap();
+        done.await.unwrap().unwrap();
     }
     assert_eq!(watch.syncs.load(Ordering::SeqCst), syncs + 2, "the three share one sync");
-    put(4).unwrap().await.unwrap();
+    put(4).unwrap().await.unwrap().unwrap();
     assert_eq!(journal.slots(&id(1)), 5);
 }
 
@@ -156,7 +193,7 @@ async fn after_a_failed_operation_nothing_is_acknowledged() {
             }
         };
         assert!(matches!(refused, Error::Stopped), "{fails_in}: {refused}");
-        journal.stopped().await;
+        assert!(journal.stopped().await.contains("os error 5"));
         assert!(journal.failed());
         for session in [1, 2] {
             let refused = journal.append(&id(session), 0, vec![Bytes::new()]).await;
@@ -183,4 +220,83 @@ async fn dropped_handles_write_what_waits() {
     drop(journal);
     let (journal, _) = open(&dir, Options::default());
     assert_eq!(journal.read(&id(1)).unwrap(), ["x"]);
+}
+
+#[tokio::test]
+async fn a_full_disk_loses_nothing_and_is_left_when_there_is_room() {
+    // Segments of one commit, of some, and of all: the disk fills at a roll and in the middle.
+    for segment_bytes_max in [1, 1500, 1 << 20] {
+        for capacity in (3000..3300).step_by(37) {
+            let dir = tempfile::tempdir().unwrap();
+            let options =
+                Options { segment_bytes_max, reserve_bytes: RESERVE_BYTES, ..Options::default() };
+            let (journal, watch) = open(&dir, options.clone());
+            watch.capacity.store(capacity, Ordering::SeqCst);
+            let mut acked = 0;
+            let mut acked_before = None;
+            let refused = loop {
+                if journal.is_full() && acked_before.is_none() {
+                    acked_before = Some(acked - 1);
+                }
+                match journal
+                    .append(&id(acked % 3), acked / 3, vec![Bytes::from(vec![7; 100])])
+                    .await
+                {
+                    Ok(_) => acked += 1,
+                    Err(error) => break error,
+                }
+            };
+            assert!(matches!(refused, Error::StorageFull), "{capacity}: {refused}");
+            assert_eq!(refused.to_wire().code, wire::ErrorCode::StorageFull);
+            assert!(acked > acked_before.unwrap() + 5, "{capacity}: the reserve was of no use");
+            assert!(!journal.failed() && journal.is_full());
+            let held =
+                (0..3).map(|session| journal.read(&id(session)).unwrap().len()).sum::<usize>();
+            assert_eq!(held as u64, acked, "{capacity}: what was acknowledged can be read");
+
+            // Still without room nothing changes, and with room it goes on where it was.
+            let entry = vec![Bytes::from(vec![7; 100])];
+            let again = journal.append(&id(acked % 3), acked / 3, entry).await;
+            assert!(
+                matches!(again, Err(Error::StorageFull)),
+                "{segment_bytes_max} {capacity}: {again:?}"
+            );
+            watch.capacity.store(0, Ordering::SeqCst);
+            assert!(journal.regain().unwrap() && !journal.is_full());
+            for number in acked..acked + 9 {
+                journal.append(&id(number % 3), number / 3, vec!["more".into()]).await.unwrap();
+            }
+            journal.close();
+            let (journal, report) = Journal::open(dir.path(), options).unwrap();
+            assert_eq!((report.damage.as_slice(), report.torn_tail_bytes), ([].as_slice(), 0));
+            assert_eq!(report.entries, acked + 9, "{capacity}");
+            assert_eq!(journal.slots(&id(0)), (acked + 9).div_ceil(3));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_that_wait_on_a_full_disk_are_refused_and_can_ask_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (journal, watch) = open(&dir, Options::default());
+    watch.capacity.store(1, Ordering::SeqCst);
+    let entry = || vec![Bytes::from(vec![7; 100])];
+    let mut slot = 0;
+    while journal.append(&id(0), slot, entry()).await.is_ok() {
+        slot += 1;
+    }
+    let mut writers = JoinSet::new();
+    for writer in 10..60 {
+        let journal = journal.clone();
+        writers.spawn(async move {
+            let refused = journal.append(&id(writer), 0, entry()).await;
+            assert!(matches!(refused, Err(Error::StorageFull)), "{refused:?}");
+        });
+    }
+    writers.join_all().await;
+    watch.capacity.store(0, Ordering::SeqCst);
+    for writer in 10..60 {
+        journal.append(&id(writer), 0, entry()).await.unwrap();
+    }
+    assert!(journal.regain().unwrap());
 }

@@ -100,6 +100,9 @@ impl TeamContext {
         self: &Arc<Self>,
         run: &RunId,
     ) -> Result<Option<SessionId>, WireError> {
+        if let Some(session) = self.projector.session_of_unapplied(run) {
+            return Ok(Some(session));
+        }
         let (context, run) = (self.clone(), run.clone());
         let found = spawn_blocking(move || context.store.run(&run)).await;
         let row = found.map_err(|_| crate::Error::Ending.to_wire())?.map_err(|error| {

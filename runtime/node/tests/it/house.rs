@@ -22,7 +22,12 @@ pub(crate) async fn start(team_file: &Path, data: &Path) -> Node {
         nats: None,
         since: Timestamp::from_micros(0),
     };
-    let options = NodeOptions { data: data.to_owned(), holder, subjects: Subjects::default() };
+    let options = NodeOptions {
+        data: data.to_owned(),
+        holder,
+        subjects: Subjects::default(),
+        reserve_bytes: 0,
+    };
     Node::start(vec![team], Bus::local(), options).await.unwrap()
 }
 

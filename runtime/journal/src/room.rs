@@ -1,0 +1,216 @@
+//! Room on the disk: a reserve that is given up when the disk is full, and when there is room again.
+//!
+//! The reserve is a file that holds nothing. When a write finds the disk full the file is removed,
+//! so that what was begun can be ended and journaled. From then on the journal says that it is
+//! full, until there is room for the reserve and for new work.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
+use tokio::sync::watch;
+
+use crate::blobs::sync_dir;
+use crate::error::Error;
+
+/// How many times the reserve has to be free before the disk counts as having room: with less, the
+/// first runs that are taken would fill it again.
+const FREE_RESERVES_MIN: u64 = 4;
+
+/// The least that has to be free, in bytes, however small the reserve: one full commit.
+const FREE_BYTES_MIN: u64 = 4 << 20;
+
+/// What is written at once where a file system cannot set room aside, in bytes.
+const ZEROS_BYTES: usize = 1 << 20;
+
+/// The reserve of one journal, and whether the disk is full.
+#[derive(Debug)]
+pub(crate) struct Room {
+    dir: PathBuf,
+    reserve_bytes: u64,
+    full: watch::Sender<bool>,
+    /// Held while the reserve is made or removed.
+    changing: Mutex<()>,
+}
+
+/// Tells whether an operation failed because there is no room on the disk.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+impl Room {
+    /// Sets a reserve aside in a journal directory, if it should have one and has none.
+    ///
+    /// A reserve that is there is kept in any case. Without room for one the disk counts as full.
+    pub(crate) fn prepare(dir: &Path, reserve_bytes: u64) -> Result<Self, Error> {
+        let room = Self {
+            dir: dir.to_owned(),
+            reserve_bytes,
+            full: watch::Sender::new(false),
+            changing: Mutex::new(()),
+        };
+        if reserve_bytes > 0 && !room.has_reserve() {
+            match room.make_reserve() {
+                Err(Error::File { source, .. }) if is_full(&source) => room.report_full(),
+                made => made?,
+            }
+        }
+        Ok(room)
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        *self.full.borrow()
+    }
+
+    pub(crate) fn watch(&self) -> watch::Receiver<bool> {
+        self.full.subscribe()
+    }
+
+    /// Notes that there is no room.
+    pub(crate) fn report_full(&self) {
+        if !self.full.send_replace(true) {
+            tracing::error!(
+                dir = %self.dir.display(),
+                "the disk is full: no new runs are taken until there is room"
+            );
+        }
+    }
+
+    /// Notes that there is no room and gives the reserve up. Tells whether there was one.
+    pub(crate) fn give_up_reserve(&self) -> bool {
+        self.report_full();
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let given_up = fs::remove_file(self.reserve()).is_ok();
+        if given_up {
+            tracing::warn!("the reserve was given up to the runs in work");
+        }
+        given_up
+    }
+
+    /// Looks whether there is room again: for the reserve, and for new work besides. Tells so.
+    pub(crate) fn regain(&self) -> Result<bool, Error> {
+        if !self.is_full() {
+            return Ok(true);
+        }
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let missing = if self.has_reserve() { 0 } else { self.reserve_bytes };
+        let wanted = self.reserve_bytes.saturating_mul(FREE_RESERVES_MIN).max(FREE_BYTES_MIN);
+        if self.free()? < wanted.saturating_add(missing) {
+            return Ok(false);
+        }
+        if missing > 0 {
+            match self.make_reserve() {
+                Err(Error::File { source, .. }) if is_full(&source) => return Ok(false),
+                made => made?,
+            }
+        }
+        self.full.send_replace(false);
+        tracing::info!(dir = %self.dir.display(), "there is room on the disk again");
+        Ok(true)
+    }
+
+    fn reserve(&self) -> PathBuf {
+        self.dir.join("reserve")
+    }
+
+    fn has_reserve(&self) -> bool {
+        fs::metadata(self.reserve()).is_ok_and(|found| found.len() >= self.reserve_bytes)
+    }
+
+    /// Returns the bytes that this process may still write to the disk.
+    fn free(&self) -> Result<u64, Error> {
+        let found = statvfs(&self.dir)
+            .map_err(|errno| Error::file("ask for free room in", &self.dir)(errno.into()))?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    }
+
+    fn make_reserve(&self) -> Result<(), Error> {
+        let path = self.reserve();
+        // Asked first, since trying would take all the room there is from others for a moment.
+        let made = if self.free()? < self.reserve_bytes {
+            Err(io::ErrorKind::StorageFull.into())
+        } else {
+            self.write_reserve(&path)
+        };
+        if made.is_err() {
+            drop(fs::remove_file(&path));
+        }
+        made.map_err(Error::file("set room aside in", &path))?;
+        sync_dir(&self.dir)
+    }
+
+    fn write_reserve(&self, path: &Path) -> io::Result<()> {
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        match fallocate(&file, FallocateFlags::empty(), 0, self.reserve_bytes) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+                write_zeros(&mut file, self.reserve_bytes)?;
+            }
+            Err(errno) => return Err(errno.into()),
+        }
+        file.sync_all()
+    }
+}
+
+fn write_zeros(file: &mut File, bytes: u64) -> io::Result<()> {
+    let zeros = vec![0; ZEROS_BYTES];
+    let mut left = bytes;
+    while left > 0 {
+        let count = zeros.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        file.write_all(zeros.get(..count).unwrap_or_default())?;
+        left -= count as u64;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reserve_is_given_up_once_and_made_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let reserve = dir.path().join("reserve");
+        let bytes = || fs::metadata(&reserve).map(|found| found.len()).ok();
+        let room = Room::prepare(dir.path(), 3 << 20).unwrap();
+        assert_eq!((bytes(), room.is_full()), (Some(3 << 20), false));
+        assert!(room.give_up_reserve());
+        assert!(!room.give_up_reserve(), "it can be given up once");
+        assert_eq!((bytes(), room.is_full()), (None, true));
+        assert!(room.regain().unwrap());
+        assert_eq!((bytes(), room.is_full()), (Some(3 << 20), false));
+    }
+
+    #[test]
+    fn who_only_looks_makes_no_reserve_and_keeps_the_one_there_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let reserve = dir.path().join("reserve");
+        Room::prepare(dir.path(), 0).unwrap();
+        assert!(!reserve.exists());
+        Room::prepare(dir.path(), 1 << 20).unwrap();
+        Room::prepare(dir.path(), 0).unwrap();
+        assert_eq!(fs::metadata(&reserve).unwrap().len(), 1 << 20);
+    }
+
+    #[test]
+    fn more_than_the_disk_has_is_never_regained() {
+        let dir = tempfile::tempdir().unwrap();
+        let room = Room::prepare(dir.path(), 15 << 40).unwrap();
+        assert!(room.is_full(), "there is no room for the reserve");
+        assert!(!room.regain().unwrap());
+        assert!(!dir.path().join("reserve").exists());
+    }
+
+    #[test]
+    fn zeros_fill_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("zeros");
+        let length = ZEROS_BYTES as u64 * 2 + 7;
+        write_zeros(&mut File::create(&path).unwrap(), length).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), length);
+    }
+}

@@ -35,7 +35,7 @@ pub(crate) fn reply(rng: &mut Rng, plan: &Plan, role: ModelRole) -> ModelOutcome
         attempts: 1,
         served_by: None,
     };
-    ModelOutcome::Read { reading, turn }
+    ModelOutcome::Read { reading, turn: Box::new(turn) }
 }
 
 pub(crate) fn failed() -> ModelOutcome {

@@ -144,7 +144,7 @@ pub enum ModelOutcome {
         /// The reply, read by the dialect.
         reading: Reading,
         /// What was used, and by whom.
-        turn: TurnReport,
+        turn: Box<TurnReport>,
     },
     /// No usable answer came, retries included.
     Failed {
@@ -321,7 +321,7 @@ mod tests {
                 turn: 2,
                 outcome: ModelOutcome::Read {
                     reading: Reading::Final { text: "x".into() },
-                    turn: TurnReport {
+                    turn: Box::new(TurnReport {
                         role: ModelRole::Actor,
                         usage: Usage::default(),
                         finish: FinishReason::Stop,
@@ -329,7 +329,7 @@ mod tests {
                         model: "m".into(),
                         attempts: 1,
                         served_by: None,
-                    },
+                    }),
                 },
             })),
         );

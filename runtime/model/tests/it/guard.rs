@@ -36,6 +36,7 @@ fn fine(name: &str) -> Model {
 async fn a_model_whose_server_fails_is_replaced() {
     /// Who answers after how many requests, or how it fails.
     type Outcome = Result<(&'static str, u32), ErrorCode>;
+    type Case = (&'static str, Vec<Model>, u32, Outcome, Vec<&'static str>);
     let slow = |name| {
         let mut model = named(name, scripted(&[r#"{"content":"late","delay_ms":9000}"#]));
         model.timeout_ms = 2_000;
@@ -49,7 +50,7 @@ async fn a_model_whose_server_fails_is_replaced() {
     };
     // The models, whether the first is asked before, how the last turn ends, who answers and what
     // observers see.
-    let cases: Vec<(&str, Vec<Model>, u32, Outcome, Vec<&str>)> = vec![
+    let cases: Vec<Case> = vec![
         ("fine", vec![fine("a"), fine("b")], 0, Ok(("a", 1)), vec!["by ", "a"]),
         (
             "5xx",

@@ -63,7 +63,7 @@ fn providers(url: &str, stream: bool) -> [(&'static str, Provider); 3] {
     ]
 }
 
-fn client(provider: Provider, http: reqwest::Client) -> ModelClient {
+fn client(provider: Provider, http: &reqwest::Client) -> ModelClient {
     let model = Model {
         name: Name::new("m").unwrap(),
         provider,
@@ -91,7 +91,7 @@ fn client(provider: Provider, http: reqwest::Client) -> ModelClient {
         tools: BTreeMap::new(),
         otlp_endpoint: None,
     };
-    let clients = ModelClients::new(&team, &Guards::default(), &http).unwrap();
+    let clients = ModelClients::new(&team, &Guards::default(), http).unwrap();
     clients.client(&name).unwrap().clone()
 }
 
@@ -131,7 +131,7 @@ async fn every_provider_calls_a_tool_and_answers_streaming_and_not() {
     let mut paths = Vec::new();
     for stream in [true, false] {
         for (path, provider) in providers(&server.url, stream) {
-            let client = client(provider, http.clone());
+            let client = client(provider, &http);
             let name = format!("{path} {stream}");
             let mut messages = vec![
                 Message::System { content: "You compute.".to_owned() },

@@ -50,7 +50,7 @@ pub(crate) fn reply(
         attempts: 1,
         served_by: None,
     };
-    ModelOutcome::Read { reading, turn }
+    ModelOutcome::Read { reading, turn: Box::new(turn) }
 }
 
 pub(crate) fn failed() -> ModelOutcome {

@@ -191,7 +191,7 @@ pub enum ModelOutcome {
         /// The reply, read by the dialect.
         reading: Reading,
         /// What was used, and by whom.
-        turn: TurnReport,
+        turn: Box<TurnReport>,
     },
     /// No usable answer came, retries included.
     Failed {
@@ -393,7 +393,7 @@ mod tests {
                 turn: 2,
                 outcome: ModelOutcome::Read {
                     reading: Reading::Final { text: "x".into() },
-                    turn: TurnReport {
+                    turn: Box::new(TurnReport {
                         role: ModelRole::Actor,
                         usage: Usage::default(),
                         finish: FinishReason::Stop,
@@ -401,7 +401,7 @@ mod tests {
                         model: "m".into(),
                         attempts: 1,
                         served_by: None,
-                    },
+                    }),
                 },
             })),
         );

@@ -131,7 +131,7 @@ impl Breaker {
         if ticket.round == self.round {
             match (self.phase, sign) {
                 (Phase::Probing { cause }, None) => {
-                    self.enter(Phase::Resting { cause, until: now })
+                    self.enter(Phase::Resting { cause, until: now });
                 }
                 (Phase::Closed | Phase::Resting { .. }, None) => {}
                 (_, Some(sign)) => self.on_sign(now, sign, advice, random),

@@ -129,7 +129,7 @@ mod tests {
         ] {
             let mut queue = FairQueue::default();
             for item in waiting.split_whitespace() {
-                queue.push(&flow("t", 1, &item[..1]), item.to_owned());
+                queue.push(&flow("t", 1, item.split_at(1).0), item.to_owned());
             }
             assert_eq!(order(&mut queue), expected, "{waiting}");
         }

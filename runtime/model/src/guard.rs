@@ -18,12 +18,15 @@ use crate::gate::Gate;
 /// Places of a server without a limit: more than all models of a node have.
 const PLACES_UNLIMITED: usize = usize::MAX;
 
+/// By what two models are at one server: the address, and where the key stands.
+type Key = (String, Option<SecretRef>);
+
 /// The servers that the models of a node use, by address and key.
 ///
 /// Models at one server share what is learned of it, whatever team they belong to. A scripted model
 /// is a server of its own.
 #[derive(Default)]
-pub struct Guards(Mutex<HashMap<(String, Option<SecretRef>), Arc<Guard>>>);
+pub struct Guards(Mutex<HashMap<Key, Arc<Guard>>>);
 
 impl fmt::Debug for Guards {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -92,7 +92,7 @@ pub(crate) async fn ask_model(context: &TeamContext, turn: Turn) -> ModelOutcome
                 attempts: reply.attempts,
                 served_by: reply.served_by,
             };
-            ModelOutcome::Read { reading, turn: report }
+            ModelOutcome::Read { reading, turn: Box::new(report) }
         }
         Err(error) => ModelOutcome::Failed { error },
     }

@@ -21,7 +21,7 @@ fn named(name: &str, mut model: Model) -> Model {
     model
 }
 
-fn broken(name: &str, fault: serde_json::Value) -> Model {
+fn broken(name: &str, fault: &serde_json::Value) -> Model {
     let line = json!({"content": "never", "fault": fault}).to_string();
     let mut model = named(name, scripted(&[&line]));
     model.retries_max = 1;
@@ -34,6 +34,9 @@ fn fine(name: &str) -> Model {
 
 #[tokio::test(start_paused = true)]
 async fn a_model_whose_server_fails_is_replaced() {
+    /// Who answers after how many requests, or how it fails.
+    type Outcome = Result<(&'static str, u32), ErrorCode>;
+    type Case = (&'static str, Vec<Model>, u32, Outcome, Vec<&'static str>);
     let slow = |name| {
         let mut model = named(name, scripted(&[r#"{"content":"late","delay_ms":9000}"#]));
         model.timeout_ms = 2_000;
@@ -47,25 +50,25 @@ async fn a_model_whose_server_fails_is_replaced() {
     };
     // The models, whether the first is asked before, how the last turn ends, who answers and what
     // observers see.
-    let cases: Vec<(&str, Vec<Model>, u32, Result<(&str, u32), ErrorCode>, Vec<&str>)> = vec![
+    let cases: Vec<Case> = vec![
         ("fine", vec![fine("a"), fine("b")], 0, Ok(("a", 1)), vec!["by ", "a"]),
         (
             "5xx",
-            vec![broken("a", json!({"status": 500})), fine("b")],
+            vec![broken("a", &json!({"status": 500})), fine("b")],
             0,
             Ok(("b", 3)),
             vec!["a -> b: E2002", "by ", "b"],
         ),
         (
             "no connection, twice",
-            vec![broken("a", json!({})), broken("b", json!({"status": 529})), fine("c")],
+            vec![broken("a", &json!({})), broken("b", &json!({"status": 529})), fine("c")],
             0,
             Ok(("c", 5)),
             vec!["a -> b: E2002", "b -> c: E2002", "by ", "c"],
         ),
         (
             "left alone",
-            vec![broken("a", json!({"status": 503})), fine("b")],
+            vec![broken("a", &json!({"status": 503})), fine("b")],
             5,
             Ok(("b", 1)),
             vec!["a -> b: E2006", "by ", "b"],
@@ -80,14 +83,14 @@ async fn a_model_whose_server_fails_is_replaced() {
         ),
         (
             "refused",
-            vec![broken("a", json!({"status": 401})), fine("b")],
+            vec![broken("a", &json!({"status": 401})), fine("b")],
             0,
             Err(ModelRefused),
             vec![],
         ),
         (
             "all fail",
-            vec![broken("a", json!({"status": 500})), slow("b")],
+            vec![broken("a", &json!({"status": 500})), slow("b")],
             0,
             Err(DeadlineExceeded),
             vec!["a -> b: E2002"],
@@ -144,7 +147,7 @@ async fn a_full_queue_has_a_fallback_and_without_one_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failing_server_is_not_asked_and_then_by_one() {
-    let mut model = broken("m", json!({"status": 500, "for_ms": 8_000}));
+    let mut model = broken("m", &json!({"status": 500, "for_ms": 8_000}));
     model.retries_max = 0;
     let client = client(&model);
     let conversation = conversation(vec![user("hi")]);

@@ -153,9 +153,9 @@ fn place(name: &str) -> PathBuf {
 }
 
 fn key() -> SecretRef {
-    let file = place("provider-key");
     // Once, since other tests read it meanwhile.
     static WRITTEN: std::sync::Once = std::sync::Once::new();
+    let file = place("provider-key");
     WRITTEN.call_once(|| std::fs::write(&file, "sk-canary").unwrap());
     SecretRef::File(file)
 }

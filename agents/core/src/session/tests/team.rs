@@ -154,7 +154,7 @@ fn replied(id: &str, turn: u32, role: ModelRole, tokens: u64, reading: Reading) 
     Input::ModelReplied(ModelReplied {
         run: run(id),
         turn,
-        outcome: ModelOutcome::Read { reading, turn: report },
+        outcome: ModelOutcome::Read { reading, turn: Box::new(report) },
     })
 }
 

@@ -22,6 +22,10 @@ pub const INSTRUCTIONS_BYTES_MAX: usize = 256 << 10;
 /// Bytes of the word by which an agent goes on; a longer one is a sentence, which models do not
 /// repeat letter by letter.
 pub const CONTINUE_WORD_BYTES_MAX: usize = 32;
+/// Bytes of one template of a text that models read; it is rendered in every model turn.
+pub const PROMPT_BYTES_MAX: usize = 256 << 10;
+/// Bytes of a word of dialect `json`; a model has to write it in every reply.
+pub const FORM_WORD_BYTES_MAX: usize = 64;
 /// Bytes of a script; it is held in memory for as long as the team runs.
 pub const SCRIPT_BYTES_MAX: usize = 4 << 20;
 /// Replies of a script; each reply with a pattern is tried in each turn.

@@ -23,6 +23,7 @@ mod fallback;
 mod grammar;
 mod model_tools;
 mod models;
+mod prompts;
 mod query_tools;
 mod tools;
 

@@ -19,6 +19,10 @@ use crate::bound::{
 };
 use crate::team::{Constrain, Template};
 
+mod prompts;
+
+pub(crate) use prompts::{RawForm, RawPrompts, RawText};
+
 /// A team of agents.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -40,6 +44,8 @@ pub(crate) struct RawFile {
     pub(crate) tools: BTreeMap<String, RawTool>,
     /// Limits of all agents that do not set their own.
     pub(crate) limits: RawLimits,
+    /// Texts of all agents that do not set their own.
+    pub(crate) prompts: RawPrompts,
 }
 
 /// The team as a whole.
@@ -241,6 +247,10 @@ pub(crate) struct RawAgent {
     pub(crate) recursion: bool,
     /// What a run of the agent may use at most.
     pub(crate) limits: RawLimits,
+    /// Texts that the agent's models read in place of the runtime's own.
+    pub(crate) prompts: RawPrompts,
+    /// The words of dialect `json`.
+    pub(crate) form: RawForm,
 }
 
 /// What a run may use at most.

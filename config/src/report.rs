@@ -73,6 +73,11 @@ impl Report {
         self.sources.len() - 1
     }
 
+    /// Returns the text of the team file.
+    pub(crate) fn text(&self) -> &str {
+        self.sources.first().map_or("", |source| &source.text)
+    }
+
     /// Adds a fault of the team file: where, what is wrong, what to do.
     pub(crate) fn add(
         &mut self,

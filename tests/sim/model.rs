@@ -80,7 +80,14 @@ fn call(rng: &mut Rng, plan: &Plan, tool: Option<&str>) -> ReadCall {
         _ => offer.spec.name.to_string(),
     };
     let raw = arguments.to_string();
-    ReadCall { id: String::new(), name, arguments, raw, fault: fault.map(feedback) }
+    ReadCall {
+        id: String::new(),
+        name,
+        arguments,
+        raw,
+        written: String::new(),
+        fault: fault.map(feedback),
+    }
 }
 
 fn fault(code: FeedbackCode) -> Reading {

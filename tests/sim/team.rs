@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::json;
-use wire::plan::{AskedModel, Dialect, Limits, Offer, Target};
+use wire::plan::{AskedModel, Dialect, Form, Limits, Offer, Prompts, Target};
 use wire::{Digest, EffectClass, Name, Plan, ToolSpec};
 
 pub(crate) fn name(text: &str) -> Name {
@@ -69,6 +69,8 @@ fn plan(agent: &str, thinker: Option<&str>, offers: &[&str]) -> Plan {
             queue_max: 1,
             history_messages_max: 4,
         },
+        prompts: Prompts::default(),
+        form: Form::default(),
     }
 }
 

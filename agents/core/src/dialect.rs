@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use wire::chat::Head;
 use wire::entry::{Feedback, ReadCall};
-use wire::plan::Dialect;
+use wire::plan::{Dialect, Form};
 use wire::{CallKey, Message, ModelReply, ModelRole, Plan, Planned, Reading};
 
 use crate::validate::{Catalogue, Toolbox};
@@ -19,12 +19,16 @@ pub mod continued;
 mod extract;
 #[cfg(test)]
 pub(crate) mod fixture;
+#[cfg(test)]
+mod foreign;
 mod form;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]
 mod hostile;
 mod json;
+#[cfg(test)]
+mod kept;
 mod lenient;
 mod message;
 mod native;
@@ -46,6 +50,8 @@ mod wording;
 mod written;
 
 pub use parse::{Parsed, ParsedCall, TOOLS_MAX, ToolsError, parse, toolbox};
+pub use wording::fact::Fact;
+pub use wording::{TEXT_BYTES_MAX, TextFault, Wording, facts};
 
 /// The name by which models end a run; no tool or agent may be offered under it.
 pub const RESPOND_TO_USER: &str = "respond_to_user";
@@ -133,21 +139,29 @@ pub struct Prompt {
     pub messages: Vec<Arc<Message>>,
     /// How many of `messages` begin every later prompt of this role in this run, byte for byte.
     pub keep: usize,
+    /// The team's texts that failed, so that our own stand in their place.
+    pub faults: Vec<TextFault>,
 }
 
 /// Renders what a role is sent next.
-pub fn prompt(role: ModelRole, transcript: &Transcript<'_>) -> Prompt {
+pub fn prompt(role: ModelRole, catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prompt {
     match role {
         ModelRole::Thinker if transcript.plan.planner.is_some() => planner::prompt(transcript),
-        ModelRole::Thinker => thinker::prompt(transcript),
+        ModelRole::Thinker => thinker::prompt(catalogue, transcript),
         ModelRole::Actor => match (transcript.planned(), transcript.plan.dialect) {
             (Some(planned), _) => planner::task::prompt(transcript, planned),
-            (None, Dialect::Native) => native::prompt(transcript),
-            (None, Dialect::Schema) => schema::prompt(transcript),
-            (None, Dialect::Json) => json::prompt(transcript),
-            (None, Dialect::React) => react::prompt(transcript),
+            (None, Dialect::Native) => native::prompt(catalogue, transcript),
+            (None, Dialect::Schema) => schema::prompt(catalogue, transcript),
+            (None, Dialect::Json) => json::prompt(catalogue, transcript),
+            (None, Dialect::React) => react::prompt(catalogue, transcript),
         },
     }
+}
+
+/// Lists what is wrong with the texts that a plan sets itself. Every one is rendered as runs of
+/// all kinds would have it, so that what passes here rarely fails in a run.
+pub fn text_faults(plan: &Arc<Plan>) -> Vec<TextFault> {
+    wording::faults(plan)
 }
 
 /// Reads the reply of a role, which for the actor model may be bound to what was planned. Whatever
@@ -177,7 +191,10 @@ fn by(dialect: Dialect, toolbox: &Toolbox, plan: Option<&Plan>, reply: &ModelRep
     match dialect {
         Dialect::Native => native::read(toolbox, reply),
         Dialect::Schema => schema::read(toolbox, plan, reply),
-        Dialect::Json => json::read(toolbox, reply),
+        Dialect::Json => match plan {
+            Some(plan) => json::read(toolbox, &plan.form, reply),
+            None => json::read(toolbox, &Form::default(), reply),
+        },
         Dialect::React => react::read(toolbox, reply),
     }
 }
@@ -199,9 +216,14 @@ pub fn offered(plan: &Plan) -> Value {
     match plan.dialect {
         Dialect::Native => plan.tools.iter().map(native::offered).collect(),
         Dialect::Schema => union::of(plan),
-        Dialect::Json => wording::json_system(&form::FORM, plan).into(),
-        Dialect::React => wording::react_system(plan).into(),
+        Dialect::Json | Dialect::React => before(plan, ModelRole::Actor).into(),
     }
+}
+
+/// Returns what a role is told before everything else: its system text, and the opening that
+/// follows it or stands in its place.
+pub fn before(plan: &Plan, role: ModelRole) -> String {
+    Wording::new(plan).before(role)
 }
 
 impl Transcript<'_> {

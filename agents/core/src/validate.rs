@@ -8,6 +8,8 @@ use jsonschema::{Draft, ValidationError, Validator};
 use serde_json::{Number, Value};
 use wire::Plan;
 
+use crate::dialect::Wording;
+
 /// The most faults that a model is told of at once; more would crowd out what it has to mend.
 pub const FAULTS_MAX: usize = 16;
 /// The most characters of one fault, since a fault may quote a part of the schema.
@@ -16,26 +18,35 @@ pub const FAULT_CHARS_MAX: usize = 300;
 /// deeper, as text may hold JSON that holds text.
 const ROUNDS_MAX: usize = 4;
 
-/// A plan with the schemas of its tools compiled, as reading a reply needs it.
+/// A plan with its texts and the schemas of its tools compiled, as asking a model and reading its
+/// reply need it.
 #[derive(Debug)]
 pub struct Catalogue {
     plan: Arc<Plan>,
     toolbox: Toolbox,
+    wording: Wording,
 }
 
 impl Catalogue {
-    /// Compiles the schemas of a plan. A schema that does not compile refuses every call.
+    /// Compiles the schemas and the texts of a plan. A schema that does not compile refuses every
+    /// call; for a text that does not, our own stands.
     pub fn new(plan: Arc<Plan>) -> Self {
         let mut toolbox = Toolbox::new(plan.coerce);
         for offer in &plan.tools {
             toolbox.add(offer.spec.name.as_str(), Some(offer.spec.parameters.clone()));
         }
-        Self { plan, toolbox }
+        let wording = Wording::new(&plan);
+        Self { plan, toolbox, wording }
     }
 
     /// Returns the plan.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
+    }
+
+    /// Returns the texts that models are told.
+    pub(crate) fn wording(&self) -> &Wording {
+        &self.wording
     }
 
     /// Returns what may be called.

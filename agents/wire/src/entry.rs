@@ -236,6 +236,9 @@ pub struct ReadCall {
     pub arguments: Value,
     /// The arguments as the model wrote them.
     pub raw: String,
+    /// What the model wrote up to the end of the call, where the call stands in its text.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub written: String,
     /// Why the call must not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Feedback>,

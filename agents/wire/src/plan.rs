@@ -3,10 +3,12 @@
 //! A plan is made from a team file and kept beside the journal under its digest, so that a run
 //! that is taken up after a restart decides by the plan that it began with.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::call::EffectClass;
-use crate::chat::ToolSpec;
+use crate::chat::{ModelRole, ToolSpec};
 use crate::entry::Planned;
 use crate::id::{Digest, Name};
 
@@ -61,17 +63,148 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continue_word: Option<String>,
     /// Whether arguments that are of another type only by their notation are mended.
-    #[serde(default = "yes")]
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub coerce: bool,
     /// The tools and agents that it may call, in the order in which models are told.
     pub tools: Vec<Offer>,
     /// What a run may use at most.
     pub limits: Limits,
+    /// The texts that its models read in place of the runtime's own.
+    #[serde(default, skip_serializing_if = "Prompts::is_empty")]
+    pub prompts: Prompts,
+    /// The words of the form in which dialect `json` asks for calls.
+    #[serde(default, skip_serializing_if = "Form::is_default")]
+    pub form: Form,
+}
+
+/// The texts of the two roles that a team sets itself, as templates. What is absent is the
+/// runtime's own text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prompts {
+    /// What the thinker reads.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub thinker: BTreeMap<Text, String>,
+    /// What the actor model reads.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub actor: BTreeMap<Text, String>,
+}
+
+impl Prompts {
+    /// Tells whether every text is the runtime's own.
+    pub fn is_empty(&self) -> bool {
+        self.thinker.is_empty() && self.actor.is_empty()
+    }
+
+    /// Returns the texts of a role.
+    pub const fn role(&self, role: ModelRole) -> &BTreeMap<Text, String> {
+        match role {
+            ModelRole::Thinker => &self.thinker,
+            ModelRole::Actor => &self.actor,
+        }
+    }
+}
+
+/// The texts of which a prompt consists. One that renders empty makes no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Text {
+    /// The system message.
+    System,
+    /// A user message before the earlier runs of the session.
+    Opening,
+    /// The user message that states what the user wants.
+    Request,
+    /// What the model is shown to have said when it made a call.
+    Call,
+    /// The answer to a call that was made.
+    Result,
+    /// The answer to a reply or a call that cannot be used.
+    Feedback,
+    /// The thinker's thought, as something that the actor model said.
+    Thought,
+    /// The user message at the end, which asks for the reply.
+    Ask,
+}
+
+impl Text {
+    /// Every text, in the order in which a prompt has them.
+    pub const ALL: [Self; 8] = [
+        Self::System,
+        Self::Opening,
+        Self::Request,
+        Self::Call,
+        Self::Result,
+        Self::Feedback,
+        Self::Thought,
+        Self::Ask,
+    ];
+
+    /// Returns the word used in config.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::Opening => "opening",
+            Self::Request => "request",
+            Self::Call => "call",
+            Self::Result => "result",
+            Self::Feedback => "feedback",
+            Self::Thought => "thought",
+            Self::Ask => "ask",
+        }
+    }
+}
+
+/// The words of dialect `json`: the keys of a reply and the types of the messages that answer it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Form {
+    /// The key of the thought.
+    pub thought: String,
+    /// The key of the action; absent means that name and arguments stand beside the thought.
+    pub action: Option<String>,
+    /// The key of the tool's name.
+    pub function: String,
+    /// The key of the arguments.
+    pub arguments: String,
+    /// The name that ends the work.
+    pub ending: String,
+    /// The argument of the ending that holds the answer.
+    pub answer: String,
+    /// The type of a message that tells a result.
+    pub success: String,
+    /// The type of a message that tells a fault.
+    pub error: String,
+}
+
+impl Form {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Default for Form {
+    fn default() -> Self {
+        Self {
+            thought: "thought".to_owned(),
+            action: Some("action".to_owned()),
+            function: "function".to_owned(),
+            arguments: "arguments".to_owned(),
+            ending: "respond_to_user".to_owned(),
+            answer: "answer".to_owned(),
+            success: "feedback_success".to_owned(),
+            error: "feedback_error".to_owned(),
+        }
+    }
 }
 
 /// What plans did before they said it.
 const fn yes() -> bool {
     true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+const fn is_yes(value: &bool) -> bool {
+    *value
 }
 
 impl Plan {

@@ -1,9 +1,9 @@
 //! The agents of a team: what they may call, and within which limits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tools::builtin::Builtin;
-use wire::plan::{AskedModel, Dialect, Limits, Offer};
+use wire::plan::{AskedModel, Dialect, Form, Limits, Offer, Prompts};
 use wire::{Name, Plan};
 
 use super::Compiler;
@@ -34,6 +34,8 @@ impl Compiler<'_> {
                 (name.clone(), self.offer_of(name, agent, timeout_ms))
             })
             .collect();
+        let team_templates = self.templates(&[], &raw.prompts);
+        let mut reported = BTreeSet::new();
         let mut plans = BTreeMap::new();
         for (name, agent) in &named {
             let offers = self.offers(name, agent, tools, &offers);
@@ -48,7 +50,7 @@ impl Compiler<'_> {
             let own = own.filter_map(|offer| offer.actor.as_ref()).chain(&planner);
             let serving = own.map(|own| &own.model).chain(&thinker).chain([&actor]);
             let timeout_ms = serving.filter_map(|model| chain_timeout_ms(model, models)).max();
-            let plan = Plan {
+            let mut plan = Plan {
                 team: team.clone(),
                 agent: name.clone(),
                 description: agent.description.clone().unwrap_or_default(),
@@ -61,10 +63,15 @@ impl Compiler<'_> {
                 coerce: agent.coerce.unwrap_or(true),
                 tools: offers,
                 limits: limits(&agent.limits, &raw.limits, timeout_ms),
+                prompts: Prompts::default(),
+                form: Form::default(),
             };
             if let Some(actor) = models.get(&plan.actor) {
                 self.grammar_of_calls(&plan, actor);
             }
+            plan.form = self.form(name, &agent.form, &plan);
+            let own = self.templates(&["agents", name.as_str()], &agent.prompts);
+            self.prompts(&mut plan, &team_templates, own, &mut reported);
             plans.insert(name.clone(), plan);
         }
         plans

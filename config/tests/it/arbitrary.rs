@@ -28,6 +28,9 @@ fn line() -> impl Strategy<Value = String> {
         "tools.t",
         "limits",
         "agents.a.limits",
+        "agents.a.prompts.actor",
+        "agents.a.form",
+        "prompts.thinker",
         "tools.t.headers",
         "tools.t.parameters",
         "tools.t.schema",
@@ -72,6 +75,11 @@ fn line() -> impl Strategy<Value = String> {
         "prompt",
         "output",
         "schema",
+        "system",
+        "result",
+        "action",
+        "flat",
+        "prompts",
     ]);
     let value = prop::sample::select(vec![
         "1",

@@ -9,6 +9,8 @@ mod broken_databases;
 #[cfg(test)]
 mod broken_model_tools;
 #[cfg(test)]
+mod broken_prompts;
+#[cfg(test)]
 mod databases;
 #[cfg(test)]
 mod fallback;

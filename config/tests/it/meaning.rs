@@ -8,7 +8,7 @@ use serde_json::json;
 use tools::http::{BodyTemplate, HeaderSource, HttpSpec};
 use tools::model::{ModelOutput, ModelSpec};
 use tools::{SecretRef, ToolKind};
-use wire::plan::{Dialect, Limits, Target};
+use wire::plan::{Dialect, Form, Limits, Target, Text};
 use wire::{EffectClass, Name};
 
 fn team(text: &str) -> Team {
@@ -375,4 +375,32 @@ fn a_team_in_a_few_lines() {
     assert_eq!((team.entry.as_str(), team.tools.len()), ("a", 0));
     assert_eq!((team.description.as_str(), team.otlp_endpoint), ("", None));
     assert_eq!(team.file, Path::new("folder/crew.toml"));
+}
+
+#[test]
+fn an_agent_s_own_text_wins_over_the_team_s() {
+    let texts = r#"
+[prompts.thinker]
+ask = "Think."
+[prompts.actor]
+system = "Team."
+request = "{{ request }}!"
+[agents.lead.prompts.actor]
+system = { file = "lead.jinja" }
+[agents.lead.prompts.thinker]
+opening = ""
+"#;
+    let team = team(&format!("{CREW}{texts}"));
+    let of = |agent: &str| {
+        let prompts = &team.agents[agent].prompts;
+        let texts = |texts: &std::collections::BTreeMap<Text, String>| {
+            texts.iter().map(|(text, source)| format!("{}={source}", text.as_str())).collect()
+        };
+        let texts: [Vec<String>; 2] = [texts(&prompts.thinker), texts(&prompts.actor)];
+        texts
+    };
+    let file = "system=The text of folder/lead.jinja.";
+    assert_eq!(of("lead"), [vec!["opening=", "ask=Think."], vec![file, "request={{ request }}!"]]);
+    assert_eq!(of("writer"), [vec!["ask=Think."], vec!["system=Team.", "request={{ request }}!"]]);
+    assert_eq!(team.agents["lead"].form, Form::default());
 }

@@ -1,16 +1,22 @@
 //! The README tells every field, default and bound of the schema.
 
+use agents_core::dialect;
 use serde_json::Value;
+use wire::plan::Text;
 
 const README: &str = include_str!("../../README.md");
 
 /// Tables of the schema's definitions and the heading under which the README has their fields.
-const HEADINGS: [(&str, &str); 9] = [
+const HEADINGS: [(&str, &str); 13] = [
     ("RawTeam", "## `[team]`"),
     ("RawModel", "## `[models.NAME]`"),
     ("RawAgent", "## `[agents.NAME]`"),
     ("RawLimits", "## `[limits]`"),
     ("RawDatabase", "## `[databases.NAME]`"),
+    ("RawPrompts", "## `[prompts]`"),
+    ("RawTexts", "### Texts"),
+    ("RawTextFile", "### Texts"),
+    ("RawForm", "### The words of dialect `json`"),
     ("RawTool", "## `[tools.NAME]`"),
     ("RawRow", "### Rows"),
     ("RawSecret", "### Headers"),
@@ -61,5 +67,33 @@ fn every_heading_is_of_a_table() {
     }
     for section in schema["properties"].as_object().unwrap().keys() {
         assert!(README.contains(&format!("## `[{section}")), "{section}");
+    }
+}
+
+#[test]
+fn every_name_that_a_template_may_use_is_told_with_its_texts() {
+    let rows: Vec<Vec<&str>> = section("### Texts")
+        .lines()
+        .map(|line| line.split('|').map(str::trim).collect::<Vec<_>>())
+        .filter(|cells| cells.len() == 5)
+        .skip_while(|cells| cells[1] != "name")
+        .skip(2)
+        .collect();
+    for text in Text::ALL {
+        for fact in dialect::facts(text) {
+            let (name, text) = (format!("`{}`", fact.as_str()), format!("`{}`", text.as_str()));
+            let row = rows.iter().find(|cells| cells[1] == name);
+            let row = row.unwrap_or_else(|| panic!("no row for {name}"));
+            assert!(
+                row[2] == "all" || row[2].split(", ").any(|word| word == text),
+                "{name} {text}"
+            );
+        }
+    }
+    for row in &rows {
+        let name = row[1].trim_matches('`');
+        let of = |text: &Text| dialect::facts(*text).filter(|fact| fact.as_str() == name).count();
+        let told = if row[2] == "all" { Text::ALL.len() } else { row[2].split(", ").count() };
+        assert_eq!(Text::ALL.iter().map(of).sum::<usize>(), told, "{name}");
     }
 }

@@ -177,6 +177,7 @@ mod tests {
             head: Head::default(),
             messages: texts.iter().map(|text| message(text)).collect(),
             keep,
+            faults: Vec::new(),
         }
     }
 

@@ -84,6 +84,21 @@ pub(super) fn reading(
     Reading::Calls { text, calls }
 }
 
+/// Adds to the call of a reading what the model wrote for it: everything up to its end, and the
+/// fence that closes there. What follows a call is not the model's to write.
+pub(super) fn worded(reading: Reading, text: &str, end: usize) -> Reading {
+    let Reading::Calls { text: said, mut calls } = reading else { return reading };
+    let (call, rest) = text.split_at_checked(end).unwrap_or((text, ""));
+    let fence = rest.trim_start_matches([' ', '\t', '\r', '\n', '}', ']']);
+    let marks = fence.len() - fence.trim_start_matches(['`', '~']).len();
+    let closing = if marks < 3 { 0 } else { rest.len() - fence.len() + marks };
+    let closing = rest.get(..closing).unwrap_or_default();
+    for read in &mut calls {
+        format!("{call}{closing}").trim().clone_into(&mut read.written);
+    }
+    Reading::Calls { text: said, calls }
+}
+
 fn not_alone(call: &Written) -> ReadCall {
     let message = format!(
         "{} ends the work, so it must be the only call of a reply; call it when the results of the \
@@ -114,6 +129,7 @@ fn read(toolbox: &Toolbox, call: &Written) -> ReadCall {
                     name: call.name.clone(),
                     arguments,
                     raw: call.arguments.raw(),
+                    written: String::new(),
                     fault: None,
                 };
             }
@@ -212,6 +228,7 @@ fn faulty(call: &Written, arguments: Value, fault: Feedback) -> ReadCall {
         name: call.name.clone(),
         arguments,
         raw: call.arguments.raw(),
+        written: String::new(),
         fault: Some(fault),
     }
 }

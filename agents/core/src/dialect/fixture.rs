@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use wire::plan::{AskedModel, Dialect, Limits, Offer, Target};
+use wire::plan::{AskedModel, Dialect, Form, Limits, Offer, Prompts, Target};
 use wire::{EffectClass, FinishReason, ModelReply, Name, Plan, Reading, ToolSpec, Usage};
 
 use crate::validate::Catalogue;
@@ -62,6 +62,8 @@ pub(crate) fn plan(dialect: Dialect, thinker: bool) -> Plan {
             queue_max: 4,
             history_messages_max: 2,
         },
+        prompts: Prompts::default(),
+        form: Form::default(),
     }
 }
 

@@ -1,37 +1,10 @@
-//! The words of the form in which a dialect without schema or tool calling is asked for calls.
+//! The words of the forms in which dialects without schema or tool calling are asked for calls.
+
+use serde_json::{Map, Value, json};
+use wire::plan::Form;
 
 use super::RESPOND_TO_USER;
 use super::calls::{Ending, RESPOND};
-
-/// The names in a reply of dialect `json` and in the messages that answer it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Form<'a> {
-    /// The key of the thought.
-    pub(super) thought: &'a str,
-    /// The key of the action.
-    pub(super) action: &'a str,
-    /// The key of the tool's name inside the action. `name` is read as well.
-    pub(super) function: &'a str,
-    /// The key of the arguments inside the action.
-    pub(super) arguments: &'a str,
-    /// The names that end the work; models are told the first.
-    pub(super) endings: [Ending<'a>; 2],
-    /// The type of a message that tells a result.
-    pub(super) success: &'a str,
-    /// The type of a message that tells a fault.
-    pub(super) error: &'a str,
-}
-
-/// The form that models are shown unless a team sets another.
-pub(super) const FORM: Form<'_> = Form {
-    thought: "thought",
-    action: "action",
-    function: "function",
-    arguments: "arguments",
-    endings: [RESPOND, Ending { name: "finish_conversation", answer: "final_answer" }],
-    success: "feedback_success",
-    error: "feedback_error",
-};
 
 /// What begins every message of the runtime's by its type, however it goes on.
 pub(super) const FEEDBACK: &str = "feedback";
@@ -44,3 +17,42 @@ pub(super) const FINAL_ANSWER: &str = "Final Answer";
 
 /// The ways out of dialect `react` by a call.
 pub(super) const REACT_ENDINGS: [Ending<'_>; 1] = [Ending { name: RESPOND_TO_USER, ..RESPOND }];
+
+/// Returns the names that end the work in dialect `json`; models are told the first.
+pub(super) fn endings(form: &Form) -> [Ending<'_>; 3] {
+    let finish = Ending { name: "finish_conversation", answer: "final_answer" };
+    [Ending { name: &form.ending, answer: &form.answer }, RESPOND, finish]
+}
+
+/// Writes a call in the form of dialect `json`.
+pub(super) fn object(form: &Form, thought: &str, name: &str, arguments: &Value) -> Value {
+    let call = json!({form.function.as_str(): name, form.arguments.as_str(): arguments});
+    let mut object = Map::new();
+    object.insert(form.thought.clone(), thought.into());
+    match (&form.action, call) {
+        (Some(action), call) => drop(object.insert(action.clone(), call)),
+        (None, Value::Object(call)) => object.extend(call),
+        (None, _) => {}
+    }
+    object.into()
+}
+
+/// Returns the form of a reply of dialect `json` as a schema.
+pub(super) fn schema(form: &Form) -> Value {
+    let call = [
+        (form.function.clone(), json!({"type": "string"})),
+        (form.arguments.clone(), json!({"type": "object"})),
+    ];
+    let thought = (form.thought.clone(), json!({"type": "string"}));
+    match &form.action {
+        Some(action) => closed([thought, (action.clone(), closed(call))]),
+        None => closed([thought].into_iter().chain(call)),
+    }
+}
+
+/// Makes the schema of an object that needs all of its properties.
+fn closed(properties: impl IntoIterator<Item = (String, Value)>) -> Value {
+    let properties: Map<String, Value> = properties.into_iter().collect();
+    let required: Vec<String> = properties.keys().cloned().collect();
+    json!({"type": "object", "properties": properties, "required": required})
+}

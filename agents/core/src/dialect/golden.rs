@@ -5,13 +5,20 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use wire::entry::{Feedback, FeedbackCode, ReadCall};
 use wire::plan::Dialect;
-use wire::{CallKey, Message, ModelRole, Plan};
+use wire::{CallKey, Message, ModelRole};
 
 use super::fixture::plan;
-use super::{Act, Called, Exchange, Prompt, Step, Transcript, prompt, wording};
+use super::{Act, Called, Exchange, Prompt, Step, Transcript};
+use crate::validate::Catalogue;
 
 const REQUEST: &str = "Who is Leonardo DiCaprio's current girlfriend and what is her age raised to \
 the 0.24 power?";
+
+const THINK_FIRST: &str = "What comes first: a call that finds out or does something, or the \
+answer itself? Say it in one or two sentences.";
+
+const ACT_FIRST: &str = "Decide what comes first: a call that finds out or does something, or the \
+answer itself. Reply with one JSON object, nothing else.";
 
 fn called(id: &str, key: &str, name: &str, arguments: Value, result: Option<&str>) -> Called {
     Called {
@@ -20,6 +27,7 @@ fn called(id: &str, key: &str, name: &str, arguments: Value, result: Option<&str
             name: name.to_owned(),
             raw: arguments.to_string().replace(':', ": "),
             arguments,
+            written: String::new(),
             fault: None,
         },
         key: Some(CallKey::new(key).unwrap()),
@@ -29,6 +37,21 @@ fn called(id: &str, key: &str, name: &str, arguments: Value, result: Option<&str
 
 fn calls(text: &str, calls: Vec<Called>) -> Act {
     Act::Calls { text: text.to_owned(), calls }
+}
+
+/// A call that was not made, as its arguments are wrong.
+fn faulty() -> Called {
+    let fault = Feedback {
+        code: FeedbackCode::InvalidArguments,
+        message: "no".to_owned(),
+        faults: Vec::new(),
+        schema: None,
+        valid_names: Vec::new(),
+    };
+    let mut faulty = called("", "k", "search", json!({"query": 1}), Some(&fault.to_text()));
+    faulty.read.fault = Some(fault);
+    faulty.key = None;
+    faulty
 }
 
 fn history() -> Vec<Exchange> {
@@ -87,6 +110,13 @@ fn steps(thinker: bool) -> Vec<Step> {
     ]
 }
 
+fn prompt_of(role: ModelRole, transcript: &Transcript<'_>) -> Prompt {
+    let catalogue = Catalogue::new(Arc::new(transcript.plan.clone()));
+    let prompt = super::prompt(role, &catalogue, transcript);
+    assert_eq!(prompt.faults, []);
+    prompt
+}
+
 fn rendered(prompt: &Prompt) -> String {
     let mut lines = Vec::new();
     for (index, message) in prompt.messages.iter().enumerate() {
@@ -118,7 +148,7 @@ fn the_thinker_sees_the_run_as_text() {
     steps[2].thought = None;
     let (history, request) = (history(), REQUEST);
     let transcript = Transcript { plan: &plan, history: &history, request, steps: &steps };
-    let prompt = prompt(ModelRole::Thinker, &transcript);
+    let prompt = prompt_of(ModelRole::Thinker, &transcript);
     assert_eq!(prompt.head, wire::chat::Head::default());
     assert_eq!(rendered(&prompt), include_str!("golden/thinker.txt"));
 }
@@ -128,7 +158,7 @@ fn a_schema_actor_sees_the_run_as_text_and_makes_one_call() {
     let plan = plan(Dialect::Schema, true);
     let (history, request, steps) = (history(), REQUEST, steps(true));
     let transcript = Transcript { plan: &plan, history: &history, request, steps: &steps };
-    let prompt = prompt(ModelRole::Actor, &transcript);
+    let prompt = prompt_of(ModelRole::Actor, &transcript);
     assert!(prompt.head.tools.is_empty());
     assert_eq!(prompt.head.response_schema.as_ref().unwrap().schema, super::offered(&plan));
     assert_eq!(rendered(&prompt), include_str!("golden/schema.txt"));
@@ -139,7 +169,7 @@ fn a_native_actor_sees_the_conversation_as_it_was_led() {
     let plan = plan(Dialect::Native, true);
     let (history, request, steps) = (history(), REQUEST, steps(true));
     let transcript = Transcript { plan: &plan, history: &history, request, steps: &steps };
-    let prompt = prompt(ModelRole::Actor, &transcript);
+    let prompt = prompt_of(ModelRole::Actor, &transcript);
     assert!(prompt.head.response_schema.is_none());
     assert_eq!(prompt.head.tools.len(), 2);
     assert_eq!(rendered(&prompt), include_str!("golden/native.txt"));
@@ -149,12 +179,9 @@ fn a_native_actor_sees_the_conversation_as_it_was_led() {
 fn a_json_actor_sees_its_own_form_and_feedback() {
     let plan = plan(Dialect::Json, true);
     let (history, request, mut steps) = (history(), REQUEST, steps(true));
-    let mut faulty =
-        called("", "k", "search", json!({"query": 1}), Some("{\"error\":{\"code\":\"c\"}}"));
-    faulty.read.raw = r#"{"query":1}"#.to_owned();
-    steps[1].acts.insert(1, calls("Look.", vec![faulty]));
+    steps[1].acts.insert(1, calls("Look.", vec![faulty()]));
     let transcript = Transcript { plan: &plan, history: &history, request, steps: &steps };
-    let prompt = prompt(ModelRole::Actor, &transcript);
+    let prompt = prompt_of(ModelRole::Actor, &transcript);
     assert_eq!(prompt.head, wire::chat::Head::default());
     assert_eq!(rendered(&prompt), include_str!("golden/json.txt"));
 }
@@ -164,7 +191,7 @@ fn a_react_actor_sees_actions_and_observations_and_stops_before_the_next() {
     let plan = plan(Dialect::React, false);
     let (history, request, steps) = (history(), REQUEST, steps(false));
     let transcript = Transcript { plan: &plan, history: &history, request, steps: &steps };
-    let prompt = prompt(ModelRole::Actor, &transcript);
+    let prompt = prompt_of(ModelRole::Actor, &transcript);
     assert_eq!(prompt.head.stop, ["\nObservation"]);
     assert_eq!(rendered(&prompt), include_str!("golden/react.txt"));
 }
@@ -175,58 +202,10 @@ fn a_schema_actor_without_a_thinker_thinks_in_its_reply() {
     let mut steps = steps(false);
     steps.truncate(2);
     steps[1].acts.truncate(1);
-    let mut faulty = called("", "k", "search", json!({"query": 1}), Some("{\"error\":{}}"));
-    faulty.read.raw = r#"{"query":1}"#.to_owned();
-    steps[1].acts.push(calls("Look.", vec![faulty]));
+    steps[1].acts.push(calls("Look.", vec![faulty()]));
     let transcript = Transcript { plan: &plan, history: &[], request: "Who?", steps: &steps };
-    let prompt = prompt(ModelRole::Actor, &transcript);
+    let prompt = prompt_of(ModelRole::Actor, &transcript);
     assert_eq!(rendered(&prompt), include_str!("golden/schema_alone.txt"));
-}
-
-/// Every prompt of a run in the order in which they are sent to one role.
-fn prompts(role: ModelRole, plan: &Plan, history: &[Exchange], steps: &[Step]) -> Vec<Prompt> {
-    let mut prompts = Vec::new();
-    for (index, step) in steps.iter().enumerate() {
-        let turns = match role {
-            ModelRole::Thinker => 0..=0,
-            ModelRole::Actor => 0..=step.acts.len(),
-        };
-        for acts in turns {
-            let mut seen = steps[..=index].to_vec();
-            let current = &mut seen[index];
-            current.acts.truncate(acts);
-            if role == ModelRole::Thinker {
-                current.thought = None;
-            }
-            let transcript = Transcript { plan, history, request: REQUEST, steps: &seen };
-            prompts.push(prompt(role, &transcript));
-        }
-    }
-    prompts
-}
-
-#[test]
-fn what_is_kept_begins_every_later_prompt() {
-    for dialect in [Dialect::Native, Dialect::Schema, Dialect::Json, Dialect::React] {
-        for thinker in [true, false] {
-            for role in [ModelRole::Thinker, ModelRole::Actor] {
-                let (plan, history, steps) = (plan(dialect, thinker), history(), steps(thinker));
-                let prompts = prompts(role, &plan, &history, &steps);
-                let grown = prompts.windows(2).any(|pair| pair[1].keep > pair[0].keep);
-                assert!(grown, "{dialect:?} {role:?}: nothing new is ever kept");
-                for (index, earlier) in prompts.iter().enumerate() {
-                    for later in &prompts[index..] {
-                        let case = format!("{dialect:?} {role:?} {thinker} prompt {index}");
-                        assert_eq!(earlier.head, later.head, "{case}");
-                        assert!(later.keep >= earlier.keep, "{case}");
-                        assert!(later.keep <= later.messages.len(), "{case}");
-                        let kept: &[Arc<Message>] = &earlier.messages[..earlier.keep];
-                        assert_eq!(kept, &later.messages[..earlier.keep], "{case}");
-                    }
-                }
-            }
-        }
-    }
 }
 
 #[test]
@@ -242,7 +221,7 @@ fn every_call_that_is_shown_has_an_id_of_its_own_and_one_answer() {
         acts(vec![once("x", "k7"), unsettled]),
     ];
     let transcript = Transcript { plan: &plan, history: &[], request: "Q", steps: &steps };
-    let prompt = prompt(ModelRole::Actor, &transcript);
+    let prompt = prompt_of(ModelRole::Actor, &transcript);
     let mut asked = Vec::new();
     let mut answered = Vec::new();
     for message in &prompt.messages {
@@ -260,14 +239,15 @@ fn every_call_that_is_shown_has_an_id_of_its_own_and_one_answer() {
 fn a_run_begins_with_its_first_question() {
     let question = |role, dialect, thinker, steps: &[Step]| {
         let plan = plan(dialect, thinker);
-        let prompt = prompt(role, &Transcript { plan: &plan, history: &[], request: "Q", steps });
+        let transcript = Transcript { plan: &plan, history: &[], request: "Q", steps };
+        let prompt = prompt_of(role, &transcript);
         prompt.messages.last().unwrap().content().to_owned()
     };
     for steps in [&[][..], &[Step::default()]] {
         for dialect in [Dialect::Native, Dialect::Schema, Dialect::Json, Dialect::React] {
-            assert_eq!(question(ModelRole::Thinker, dialect, true, steps), wording::THINK_FIRST);
+            assert_eq!(question(ModelRole::Thinker, dialect, true, steps), THINK_FIRST);
         }
-        assert_eq!(question(ModelRole::Actor, Dialect::Schema, false, steps), wording::ACT_FIRST);
+        assert_eq!(question(ModelRole::Actor, Dialect::Schema, false, steps), ACT_FIRST);
         assert_eq!(question(ModelRole::Actor, Dialect::Native, false, steps), "Q");
         assert_eq!(question(ModelRole::Actor, Dialect::Json, false, steps), "Q");
         assert_eq!(question(ModelRole::Actor, Dialect::React, false, steps), "Question: Q");

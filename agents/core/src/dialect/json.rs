@@ -1,80 +1,28 @@
 //! Dialect `json`: one JSON object with a thought and an action, asked for by a prompt alone.
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use wire::chat::Head;
 use wire::entry::FeedbackCode;
+use wire::plan::Form;
 use wire::{ModelReply, Reading};
 
 use super::calls::{self, Arguments, Written};
 use super::extract::{self, Found};
-use super::form::{FEEDBACK, FORM, Form};
+use super::form::{self, FEEDBACK};
 use super::lenient::Fault;
-use super::told::Told;
-use super::{Act, Called, Prompt, Transcript, shown, thinking, wording};
-use crate::validate::Toolbox;
+use super::{Prompt, Transcript, thinking, told};
+use crate::validate::{Catalogue, Toolbox};
 
 /// The brackets round the arguments of a call, which may be missing at its end.
 const SPARE: usize = 2;
 
 /// Renders the conversation: each reply in its form, each result as one JSON object.
-pub(super) fn prompt(transcript: &Transcript<'_>) -> Prompt {
-    let form = &FORM;
-    let mut told = Told::new(wording::json_system(form, transcript.plan), transcript);
-    told.user(transcript.request.to_owned());
-    for (thought, act) in transcript.acts() {
-        match act {
-            Act::Feedback { raw, feedback } => {
-                told.assistant(shown(raw));
-                told.user(json!({"type": form.error, "error": feedback}).to_string());
-            }
-            Act::Continued { text } => told.continued(text),
-            Act::Calls { .. } => {
-                let Some((text, calls)) = act.settled() else { continue };
-                let said = if text.is_empty() { thought.unwrap_or_default() } else { text };
-                for call in calls {
-                    told.assistant(action(form, said, call));
-                    told.user(result(form, call));
-                }
-            }
-        }
-    }
-    told.finish(transcript, Head::default())
-}
-
-/// Writes a call in the form in which it was asked for.
-pub(super) fn action(form: &Form<'_>, thought: &str, call: &Called) -> String {
-    let arguments = match &call.read.arguments {
-        Value::Null => Value::String(shown(&call.read.raw)),
-        arguments => arguments.clone(),
-    };
-    json!({
-        form.thought: thought,
-        form.action: {form.function: call.read.name, form.arguments: arguments},
-    })
-    .to_string()
-}
-
-/// Writes what came of a call.
-fn result(form: &Form<'_>, call: &Called) -> String {
-    let text = call.result.clone().unwrap_or_default();
-    let found: Option<Value> = serde_json::from_str(&text).ok();
-    let error = found.as_ref().and_then(Value::as_object).filter(|object| object.len() == 1);
-    let error = error.and_then(|object| object.get("error")).filter(|error| error.is_object());
-    let mut object = Map::new();
-    let kind = if error.is_some() { form.error } else { form.success };
-    object.insert("type".to_owned(), kind.into());
-    object.insert(form.function.to_owned(), call.read.name.clone().into());
-    object.insert(form.arguments.to_owned(), call.read.arguments.clone());
-    match error {
-        Some(error) => object.insert("error".to_owned(), error.clone()),
-        None => object.insert("result".to_owned(), found.unwrap_or(Value::String(text))),
-    };
-    Value::Object(object).to_string()
+pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prompt {
+    told::prompt(catalogue, transcript, Head::default())
 }
 
 /// Reads the first object of a reply. What follows it is not looked at.
-pub(super) fn read(toolbox: &Toolbox, reply: &ModelReply) -> Reading {
-    let form = &FORM;
+pub(super) fn read(toolbox: &Toolbox, form: &Form, reply: &ModelReply) -> Reading {
     let spoken = thinking::removed(&reply.content);
     if spoken.cut {
         return calls::truncated(reply);
@@ -89,7 +37,9 @@ pub(super) fn read(toolbox: &Toolbox, reply: &ModelReply) -> Reading {
             }
             match call(&found.value, form) {
                 Ok((thought, written)) => {
-                    return calls::reading(toolbox, &form.endings, thought, &[written]);
+                    let endings = form::endings(form);
+                    let reading = calls::reading(toolbox, &endings, thought, &[written]);
+                    return calls::worded(reading, &spoken.text, found.end);
                 }
                 Err(faults) => faults,
             }
@@ -101,39 +51,20 @@ pub(super) fn read(toolbox: &Toolbox, reply: &ModelReply) -> Reading {
     let message = "the reply is not one JSON object with a thought and an action";
     let mut feedback = calls::feedback(FeedbackCode::MalformedReply, message);
     feedback.faults = faults;
-    feedback.schema = Some(schema(form));
+    feedback.schema = Some(form::schema(form));
     feedback.valid_names = toolbox.names();
-    let ending = form.endings.first().map(|ending| ending.name.to_owned());
-    feedback.valid_names.extend(ending);
+    feedback.valid_names.push(form.ending.clone());
     Reading::Fault { feedback, raw: calls::raw(reply) }
-}
-
-/// Returns the form of a reply as a schema.
-fn schema(form: &Form<'_>) -> Value {
-    json!({
-        "type": "object",
-        "properties": {
-            form.thought: {"type": "string"},
-            form.action: {
-                "type": "object",
-                "properties": {
-                    form.function: {"type": "string"},
-                    form.arguments: {"type": "object"},
-                },
-                "required": [form.function, form.arguments],
-            },
-        },
-        "required": [form.thought, form.action],
-    })
 }
 
 /// Finds the object that is the reply: the first one in a fence, unless an action precedes it;
 /// without a fence the first one at all.
-fn first(text: &str, form: &Form<'_>) -> Result<Option<Found>, Fault> {
+fn first(text: &str, form: &Form) -> Result<Option<Found>, Fault> {
     let any = |_: &Value| true;
     let fenced = extract::fences(text).find(|at| extract::is_object_like(text, *at));
     let plain = extract::object(text, 0, SPARE, any);
-    let is_action = |found: &Found| found.value.get(form.action).is_some();
+    let key = form.action.as_ref().unwrap_or(&form.function);
+    let is_action = |found: &Found| found.value.get(key).is_some();
     match (fenced, plain) {
         (Some(at), Ok(Some(found))) if found.start < at && !is_action(&found) => {
             extract::object(text, at, SPARE, any)
@@ -143,36 +74,36 @@ fn first(text: &str, form: &Form<'_>) -> Result<Option<Found>, Fault> {
 }
 
 /// Takes the object apart, or lists everything that is wrong with its shape.
-fn call(value: &Value, form: &Form<'_>) -> Result<(String, Written), Vec<String>> {
+fn call(value: &Value, form: &Form) -> Result<(String, Written), Vec<String>> {
     let mut faults = Vec::new();
     let kind = value.get("type").and_then(Value::as_str).unwrap_or_default();
-    if kind.starts_with(FEEDBACK) {
+    if kind.starts_with(FEEDBACK) || kind == form.success || kind == form.error {
         faults.push(format!("{} is for the runtime to send, not for you", calls::quoted(kind)));
     }
-    let thought = match value.get(form.thought) {
+    let thought = match value.get(&form.thought) {
         Some(Value::String(text)) => text.trim().to_owned(),
         None | Some(Value::Null) => String::new(),
         Some(other) => {
-            faults.push(wrong(form.thought, "a string", other));
+            faults.push(wrong(&form.thought, "a string", other));
             String::new()
         }
     };
     let (mut name, mut arguments) = (String::new(), Value::Null);
-    match value.get(form.action) {
-        Some(Value::Object(action)) => {
-            match action.get(form.function).or_else(|| action.get("name")) {
+    match action(value, form) {
+        Some((_, Value::Object(action))) => {
+            match action.get(&form.function).or_else(|| action.get("name")) {
                 Some(Value::String(text)) => text.trim().clone_into(&mut name),
-                Some(other) => faults.push(wrong(form.function, "a string", other)),
+                Some(other) => faults.push(wrong(&form.function, "a string", other)),
                 None => faults.push(format!("{:?} is missing", form.function)),
             }
-            match action.get(form.arguments) {
+            match action.get(&form.arguments) {
                 Some(object @ Value::Object(_)) => arguments = object.clone(),
-                Some(other) => faults.push(wrong(form.arguments, "an object", other)),
+                Some(other) => faults.push(wrong(&form.arguments, "an object", other)),
                 None => faults.push(format!("{:?} is missing", form.arguments)),
             }
         }
-        Some(other) => faults.push(wrong(form.action, "an object", other)),
-        None => faults.push(format!("{:?} is missing", form.action)),
+        Some((key, other)) => faults.push(wrong(key, "an object", other)),
+        None => faults.push(format!("{:?} is missing", form.action.as_deref().unwrap_or_default())),
     }
     if !faults.is_empty() {
         return Err(faults);
@@ -181,12 +112,21 @@ fn call(value: &Value, form: &Form<'_>) -> Result<(String, Written), Vec<String>
     Ok((thought, Written { id: String::new(), name, arguments }))
 }
 
+/// Returns where name and arguments stand, with the key of that place.
+fn action<'v>(value: &'v Value, form: &'v Form) -> Option<(&'v str, &'v Value)> {
+    match &form.action {
+        Some(key) => value.get(key).map(|action| (key.as_str(), action)),
+        None => Some(("the reply", value)),
+    }
+}
+
 fn wrong(name: &str, wanted: &str, found: &Value) -> String {
     format!("{name:?} must be {wanted}, not {}", calls::kind(found))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
     use wire::FinishReason::{self, Length, Stop};
     use wire::plan::Dialect;
 
@@ -194,7 +134,8 @@ mod tests {
     use super::*;
 
     fn read_text(finish: FinishReason, content: &str) -> Reading {
-        read(catalogue(Dialect::Json, false).toolbox(), &reply(finish, content))
+        let catalogue = catalogue(Dialect::Json, false);
+        read(catalogue.toolbox(), &catalogue.plan().form, &reply(finish, content))
     }
 
     #[test]

@@ -1,77 +1,62 @@
 //! Dialect `native`: calls by the provider's own means.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 use wire::chat::Head;
 use wire::entry::FeedbackCode;
 use wire::plan::Offer;
-use wire::{Message, ModelReply, Reading, ToolCall};
+use wire::{Message, ModelReply, ModelRole, Reading, ToolCall};
 
 use super::calls::{self, Arguments, RESPOND, Written};
+use super::told::{Place, Told, places};
 use super::written::{self, Holds};
-use super::{Act, Called, Prompt, Transcript, shown, thinking, wording};
-use crate::validate::Toolbox;
+use super::{Act, Called, Prompt, Transcript, thinking};
+use crate::validate::{Catalogue, Toolbox};
 
 /// Renders the conversation as it was led: every reply in its place, every call answered.
-pub(super) fn prompt(transcript: &Transcript<'_>) -> Prompt {
-    let plan = transcript.plan;
-    let mut messages = Vec::new();
-    // The system text is the agent's own, byte for byte; the tools describe themselves.
-    if !plan.instructions.is_empty() {
-        messages.push(Message::System { content: plan.instructions.clone() });
-    }
-    messages.extend(transcript.history());
-    messages.push(Message::User { content: transcript.request.to_owned() });
+///
+/// The tools describe themselves, so that the system text is usually the agent's own.
+pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prompt {
+    let mut told = Told::begin(ModelRole::Actor, catalogue, transcript);
+    // A call that waits for its answer is not told, but takes its id.
+    let acts: Vec<&Act> = transcript.steps.iter().flat_map(|step| &step.acts).collect();
+    let is_told = |act: &&Act| match act {
+        Act::Feedback { .. } | Act::Continued { .. } => true,
+        Act::Calls { .. } => act.settled().is_some(),
+    };
+    let last_told = acts.iter().rposition(is_told);
+    told.request(last_told.is_none());
     let mut ids = Ids::default();
-    for act in transcript.steps.iter().flat_map(|step| &step.acts) {
+    for (index, act) in acts.into_iter().enumerate() {
+        let last = Some(index) == last_told;
         match act {
-            Act::Feedback { raw, feedback } => {
-                if !raw.is_empty() {
-                    messages.push(Message::Assistant { content: shown(raw), calls: Vec::new() });
-                }
-                messages.push(Message::User { content: feedback.to_text() });
-            }
-            Act::Continued { text } => {
-                messages.push(Message::Assistant { content: text.clone(), calls: Vec::new() });
-                messages.push(Message::User { content: wording::GO_ON.to_owned() });
-            }
+            Act::Feedback { .. } => told.unusable(act, Place { first: true, last, again: true }),
+            Act::Continued { text } => told.continued("", text),
             Act::Calls { text, calls } => {
                 let ids: Vec<String> = calls.iter().map(|call| ids.next(call)).collect();
                 if act.settled().is_some() {
-                    called(text, calls, ids, &mut messages);
+                    called(text, calls, ids, last, &mut told);
                 }
             }
         }
     }
-    let keep = messages.len();
-    // Only the step in work needs its plan, and a note that is not kept does not pile up.
-    if let Some(thought) = transcript.split().1.and_then(|step| step.thought.as_deref()) {
-        messages.push(Message::User { content: wording::plan(thought) });
-    }
-    Prompt {
-        head: Head {
-            tools: plan.tools.iter().map(|offer| offer.spec.clone()).collect(),
-            ..Head::default()
-        },
-        messages: messages.into_iter().map(Arc::new).collect(),
-        keep,
-    }
+    let tools = transcript.plan.tools.iter().map(|offer| offer.spec.clone()).collect();
+    told.ask(Head { tools, ..Head::default() })
 }
 
-fn called(text: &str, calls: &[Called], ids: Vec<String>, messages: &mut Vec<Message>) {
+fn called(text: &str, calls: &[Called], ids: Vec<String>, last: bool, told: &mut Told<'_>) {
     let written = calls.iter().zip(&ids).map(|(call, id)| ToolCall {
         id: id.clone(),
         name: call.read.name.clone(),
         arguments: call.read.raw.clone(),
     });
-    messages.push(Message::Assistant { content: text.to_owned(), calls: written.collect() });
-    messages.extend(calls.iter().zip(ids).map(|(call, id)| Message::Tool {
-        call_id: id,
-        name: call.read.name.clone(),
-        content: call.result.clone().unwrap_or_default(),
-    }));
+    told.push(Message::Assistant { content: text.to_owned(), calls: written.collect() });
+    let places = places(calls, Place { last, again: true, ..Place::default() });
+    for ((place, call), call_id) in places.zip(ids) {
+        let content = told.answer(call, place);
+        told.push(Message::Tool { call_id, name: call.read.name.clone(), content });
+    }
 }
 
 /// Writes an offer in the OpenAI form.
@@ -86,14 +71,6 @@ pub(super) fn offered(offer: &Offer) -> Value {
     })
 }
 
-/// Writes the calls of one reply and their results as messages.
-pub(super) fn answered(text: &str, calls: &[Called], ids: &mut Ids) -> Vec<Message> {
-    let ids = calls.iter().map(|call| ids.next(call)).collect();
-    let mut messages = Vec::with_capacity(calls.len() + 1);
-    called(text, calls, ids, &mut messages);
-    messages
-}
-
 /// Gives every call of a conversation an id of its own, the same in every later prompt.
 #[derive(Default)]
 pub(super) struct Ids {
@@ -103,7 +80,7 @@ pub(super) struct Ids {
 
 impl Ids {
     /// Keeps the provider's id where it is one; some providers leave it empty or repeat it.
-    fn next(&mut self, call: &Called) -> String {
+    pub(super) fn next(&mut self, call: &Called) -> String {
         self.calls += 1;
         let given = Some(call.read.id.as_str()).filter(|id| !id.is_empty());
         let key = call.key.as_ref().map(wire::CallKey::as_str);
@@ -190,6 +167,7 @@ fn is_whole(call: &ToolCall) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
     use wire::FinishReason::{self, ContentFilter, Length, Stop, ToolCalls};
     use wire::plan::Dialect;
 

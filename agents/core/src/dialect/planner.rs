@@ -12,12 +12,14 @@ use wire::{ModelReply, Name, Plan, Planned, Reading};
 
 use super::extract::{self, Found};
 use super::lenient::Fault;
-use super::told::Told;
-use super::{Act, Prompt, RESPOND_TO_USER, Step, Transcript, calls, shown, thinking};
+use super::{Act, Prompt, RESPOND_TO_USER, Step, Transcript, calls, thinking};
 
+mod exchange;
 mod name;
 pub(super) mod task;
 mod wording;
+
+use exchange::Exchange;
 
 /// The keys of the object, in the order in which they are asked for.
 const SUMMARY: &str = "context_information_summary";
@@ -35,14 +37,11 @@ const SPARE: usize = 1;
 pub(super) fn prompt(transcript: &Transcript<'_>) -> Prompt {
     let plan = transcript.plan;
     let (finished, current) = transcript.split();
-    let mut told = Told::new(wording::planner_system(plan), transcript);
+    let mut told = Exchange::after_history(wording::planner_system(plan), transcript);
     let keep = told.len();
     told.user(wording::planner_request(transcript.request, finished));
     for act in current.map(|step| step.acts.as_slice()).unwrap_or_default() {
-        if let Act::Feedback { raw, feedback } = act {
-            told.assistant(shown(raw));
-            told.user(format!("{}\n\n{}", feedback.to_text(), wording::PLAN_AGAIN));
-        }
+        told.unusable(act, wording::PLAN_AGAIN);
     }
     told.keeping(keep, Head { response_schema: response_schema(plan), ..Head::default() })
 }

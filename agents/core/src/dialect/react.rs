@@ -1,15 +1,13 @@
 //! Dialect `react`: thought, action and observation as text, asked for by a prompt alone.
 
-use serde_json::{Value, json};
 use wire::chat::Head;
 use wire::entry::{Feedback, FeedbackCode};
 use wire::{ModelReply, Reading};
 
 use super::calls::{self, Written};
 use super::form::{FINAL_ANSWER, REACT_ENDINGS, STOP};
-use super::told::Told;
-use super::{Act, Called, Prompt, Transcript, shown, thinking, wording};
-use crate::validate::Toolbox;
+use super::{Prompt, Transcript, thinking, told};
+use crate::validate::{Catalogue, Toolbox};
 
 mod action;
 mod label;
@@ -18,39 +16,8 @@ use action::{Action, Sought};
 use label::Answer;
 
 /// Renders the conversation: each call as thought and action, each result as an observation.
-pub(super) fn prompt(transcript: &Transcript<'_>) -> Prompt {
-    let mut told = Told::new(wording::react_system(transcript.plan), transcript);
-    told.user(wording::question(transcript.request));
-    for (thought, act) in transcript.acts() {
-        match act {
-            Act::Feedback { raw, feedback } => {
-                told.assistant(shown(raw));
-                told.user(wording::observation(&feedback.to_text()));
-            }
-            Act::Continued { text } => told.continued(text),
-            Act::Calls { .. } => {
-                let Some((text, calls)) = act.settled() else { continue };
-                let said = if text.is_empty() { thought.unwrap_or_default() } else { text };
-                for call in calls {
-                    told.assistant(form(said, call));
-                    let result = call.result.as_deref().unwrap_or_default();
-                    told.user(wording::observation(result));
-                }
-            }
-        }
-    }
-    told.finish(transcript, Head { stop: vec![STOP.to_owned()], ..Head::default() })
-}
-
-/// Writes a call in the form in which it was asked for.
-pub(super) fn form(thought: &str, call: &Called) -> String {
-    let arguments = match &call.read.arguments {
-        Value::Null => Value::String(shown(&call.read.raw)),
-        arguments => arguments.clone(),
-    };
-    let blob = json!({"action": call.read.name, "action_input": arguments});
-    let thought = if thought.is_empty() { String::new() } else { format!("Thought: {thought}\n") };
-    format!("{thought}Action:\n```json\n{blob}\n```")
+pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prompt {
+    told::prompt(catalogue, transcript, Head { stop: vec![STOP.to_owned()], ..Head::default() })
 }
 
 /// Reads the first action of a reply, or else its final answer.
@@ -99,9 +66,10 @@ pub(super) fn read(toolbox: &Toolbox, reply: &ModelReply) -> Reading {
             calls::truncated(reply)
         }
         (Sought::Action { action: Action::Final(answer), .. }, _) => said(&answer, reply),
-        (Sought::Action { at, action: Action::Call { name, arguments }, .. }, _) => {
+        (Sought::Action { at, end, action: Action::Call { name, arguments } }, _) => {
             let written = Written { id: String::new(), name, arguments };
-            calls::reading(toolbox, &REACT_ENDINGS, label::thought(text, at), &[written])
+            let said = label::thought(text, at);
+            calls::worded(calls::reading(toolbox, &REACT_ENDINGS, said, &[written]), text, end)
         }
     }
 }
@@ -162,7 +130,7 @@ fn stopped(text: &str) -> (&str, bool) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
     use wire::FinishReason::{self, Length, Stop};
     use wire::plan::Dialect;
 

@@ -3,68 +3,17 @@
 use serde_json::{Map, Value};
 use wire::chat::{Head, ResponseSchema};
 use wire::entry::FeedbackCode;
-use wire::{ModelReply, Name, Plan, Reading};
+use wire::{ModelReply, ModelRole, Name, Plan, Reading};
 
 use super::calls::{self, Arguments, RESPOND, Written};
-use super::text::{self, Conversation};
-use super::{Act, Called, Prompt, RESPOND_TO_USER, Transcript, shown, thinking, union, wording};
-use crate::validate::{FAULTS_MAX, Toolbox};
+use super::{Prompt, RESPOND_TO_USER, Transcript, text, thinking, union};
+use crate::validate::{Catalogue, FAULTS_MAX, Toolbox};
 
 /// Renders the run as text, then the thought, then the demand for one call.
-pub(super) fn prompt(transcript: &Transcript<'_>) -> Prompt {
-    let plan = transcript.plan;
-    let (finished, current) = transcript.split();
-    let mut told = Conversation::finished(wording::schema_system(plan), transcript);
-    let keep = told.messages.len();
-    match current.and_then(|step| step.thought.as_ref()) {
-        Some(thought) => {
-            told.assistant(thought.clone());
-            told.user(wording::ACT.to_owned());
-        }
-        None if finished.is_empty() => told.user(wording::ACT_FIRST.to_owned()),
-        None => told.user(wording::ACT_NEXT.to_owned()),
-    }
-    for act in current.map(|step| step.acts.as_slice()).unwrap_or_default() {
-        again(act, &mut told);
-    }
-    let head = Head { response_schema: response_schema(plan), ..Head::default() };
-    Prompt { head, messages: told.messages, keep }
-}
-
-/// Shows a reply of the step in work, and what was wrong with it.
-fn again(act: &Act, told: &mut Conversation) {
-    match act {
-        Act::Feedback { raw, feedback } => {
-            if !raw.is_empty() {
-                told.assistant(shown(raw));
-            }
-            told.user(format!("{}\n\n{}", feedback.to_text(), wording::ACT_AGAIN));
-        }
-        // A step that goes on is over, so that it is told among the finished ones.
-        Act::Continued { .. } => {}
-        Act::Calls { .. } => {
-            let Some((text, calls)) = act.settled() else { return };
-            let replies: Vec<String> = calls.iter().map(|call| form(text, call)).collect();
-            told.assistant(replies.join("\n"));
-            let results = told.results(calls);
-            told.user(format!("{results}\n\n{}", wording::ACT_AGAIN));
-        }
-    }
-}
-
-/// Writes a call in the form in which it was asked for.
-pub(super) fn form(thought: &str, call: &Called) -> String {
-    let arguments = match &call.read.arguments {
-        Value::Null => Value::String(text::arguments(call)),
-        arguments => arguments.clone(),
-    };
-    let mut object = Map::new();
-    if !thought.is_empty() {
-        object.insert("thought".to_owned(), thought.into());
-    }
-    object.insert("tool".to_owned(), call.read.name.clone().into());
-    object.insert("arguments".to_owned(), arguments);
-    Value::Object(object).to_string()
+pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prompt {
+    let response_schema = response_schema(transcript.plan);
+    let head = Head { response_schema, ..Head::default() };
+    text::prompt(ModelRole::Actor, catalogue, transcript, head)
 }
 
 fn response_schema(plan: &Plan) -> Option<ResponseSchema> {

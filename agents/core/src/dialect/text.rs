@@ -1,83 +1,103 @@
-//! A run as plain text, for the thinker and for actor models without tool calling.
+//! A run as plain text, for the thinker and for actor models whose replies obey a schema.
+//!
+//! Replies that were mended within their step are left out once the step is over: what counts is
+//! what was called.
 
-use std::sync::Arc;
+use wire::ModelRole;
+use wire::chat::Head;
+use wire::plan::Text;
 
-use serde_json::Value;
-use wire::Message;
+use super::told::{Place, Told, places};
+use super::wording::fact::Scene;
+use super::{Act, Called, Prompt, Step, Transcript};
+use crate::validate::Catalogue;
 
-use super::{Act, Called, Step, Transcript, wording};
-
-/// A conversation under construction.
-pub(super) struct Conversation {
-    pub(super) messages: Vec<Arc<Message>>,
-    /// Calls of the run so far, which are counted from 1.
-    calls: usize,
+/// Tells the steps that are over, then asks, then shows what the model replied in this step.
+pub(super) fn prompt(
+    role: ModelRole,
+    catalogue: &Catalogue,
+    transcript: &Transcript<'_>,
+    head: Head,
+) -> Prompt {
+    let mut told = Told::begin(role, catalogue, transcript);
+    let (finished, current) = transcript.split();
+    let replies: Vec<Reply<'_>> = finished.iter().flat_map(replies).collect();
+    told.request(replies.is_empty());
+    for (index, reply) in replies.iter().enumerate() {
+        reply.tell(index + 1 == replies.len(), &mut told);
+    }
+    told.ask_and(head, |told| {
+        let acts = current.map(|step| step.acts.as_slice()).unwrap_or_default();
+        for (index, act) in acts.iter().enumerate() {
+            again(act, index + 1 == acts.len(), told);
+        }
+    })
 }
 
-impl Conversation {
-    /// Tells everything up to the step in work: it begins every later prompt of the same role.
-    ///
-    /// Replies that were mended within their step are left out: what counts is what was called.
-    pub(super) fn finished(system: String, transcript: &Transcript<'_>) -> Self {
-        let mut told =
-            Self { messages: vec![Arc::new(Message::System { content: system })], calls: 0 };
-        told.messages.extend(transcript.history().map(Arc::new));
-        told.user(wording::request(transcript.request));
-        for step in transcript.split().0 {
-            told.step(step);
+/// A reply that made calls, each of which has its answer; without calls the model went on.
+struct Reply<'a> {
+    /// The thought of the step, at its first reply only.
+    thought: &'a str,
+    text: &'a str,
+    calls: &'a [Called],
+}
+
+fn replies(step: &Step) -> impl Iterator<Item = Reply<'_>> {
+    let mut thought = step.thought.as_deref();
+    let told = step.acts.iter().filter_map(|act| match act {
+        Act::Continued { text } => Some((text.as_str(), &[][..])),
+        Act::Calls { .. } | Act::Feedback { .. } => act.settled(),
+    });
+    told.map(move |(text, calls)| {
+        let thought = thought.take().unwrap_or_default();
+        Reply { thought, text, calls }
+    })
+}
+
+impl Reply<'_> {
+    /// Tells the calls in one message and the answers in another.
+    fn tell(&self, last: bool, told: &mut Told<'_>) {
+        let Self { thought, text, calls } = *self;
+        if calls.is_empty() {
+            told.continued(thought, text);
+            return;
         }
-        told
-    }
-
-    pub(super) fn user(&mut self, content: String) {
-        self.messages.push(Arc::new(Message::User { content }));
-    }
-
-    pub(super) fn assistant(&mut self, content: String) {
-        self.messages.push(Arc::new(Message::Assistant { content, calls: Vec::new() }));
-    }
-
-    fn step(&mut self, step: &Step) {
-        let mut thought = step.thought.as_deref();
-        for act in &step.acts {
-            if let Act::Continued { text } = act {
-                self.assistant(said(thought.take(), text).collect::<Vec<_>>().join("\n"));
-                self.user(wording::GO_ON.to_owned());
-            }
-            let Some((text, calls)) = act.settled() else { continue };
-            let first = self.calls;
-            let lines = calls.iter().enumerate().map(|(index, call)| {
-                wording::call(first + index + 1, &call.read.name, &arguments(call))
-            });
-            let content = said(thought.take(), text).chain(lines).collect::<Vec<_>>().join("\n");
-            self.assistant(content);
-            let results = self.results(calls);
-            self.user(results);
+        let first_number = told.next_call();
+        let mut said = Vec::with_capacity(calls.len());
+        for (index, call) in calls.iter().enumerate() {
+            let (number, first) = (first_number + index, index == 0);
+            let scene = Scene { thought, text, call: Some(call), number, first, ..told.scene() };
+            said.push(told.render(Text::Call, &scene));
         }
-    }
-
-    /// Counts some calls and tells their results.
-    pub(super) fn results(&mut self, calls: &[Called]) -> String {
-        let mut results = Vec::with_capacity(calls.len());
-        for call in calls {
-            self.calls += 1;
-            let result = call.result.as_deref().unwrap_or_default();
-            results.push(wording::result(self.calls, &call.read.name, result));
-        }
-        results.join("\n\n")
+        told.assistant(joined(said, "\n"));
+        let places = places(calls, Place { last, ..Place::default() });
+        let answers = places.map(|(place, call)| told.answer(call, place)).collect();
+        told.user(joined(answers, "\n\n"));
     }
 }
 
-/// Returns the thought of a step and a text of its reply, as far as they are there.
-fn said(thought: Option<&str>, text: &str) -> impl Iterator<Item = String> {
-    let said = [thought.unwrap_or_default(), text].map(str::to_owned);
-    said.into_iter().filter(|part| !part.is_empty())
+/// Shows a reply of the step in work, and what was wrong with it.
+fn again(act: &Act, last: bool, told: &mut Told<'_>) {
+    match act {
+        Act::Feedback { .. } => told.unusable(act, Place { first: true, last, again: true }),
+        Act::Continued { text } => told.continued("", text),
+        Act::Calls { .. } => {
+            let Some((text, calls)) = act.settled() else { return };
+            let replies = calls.iter().map(|call| told.object(text, call)).collect();
+            told.assistant(joined(replies, "\n"));
+            let answers = places(calls, Place { last: true, ..Place::default() })
+                .map(|(place, call)| {
+                    // One demand for a better reply is enough for all of its calls.
+                    let place = Place { again: place.last, last: last && place.last, ..place };
+                    told.answer(call, place)
+                })
+                .collect();
+            told.user(joined(answers, "\n\n"));
+        }
+    }
 }
 
-/// Returns the arguments of a call as one line, or as the model wrote them if they are no JSON.
-pub(super) fn arguments(call: &Called) -> String {
-    match &call.read.arguments {
-        Value::Null => super::shown(&call.read.raw),
-        arguments => arguments.to_string(),
-    }
+fn joined(parts: Vec<String>, between: &str) -> String {
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(between)
 }

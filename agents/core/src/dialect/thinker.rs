@@ -2,26 +2,14 @@
 
 use wire::chat::Head;
 use wire::entry::FeedbackCode;
-use wire::{FinishReason, ModelReply, Reading};
+use wire::{FinishReason, ModelReply, ModelRole, Reading};
 
-use super::text::Conversation;
-use super::{Act, Prompt, Transcript, calls, shown, thinking, wording};
+use super::{Prompt, Transcript, calls, text, thinking, wording};
+use crate::validate::Catalogue;
 
-pub(super) fn prompt(transcript: &Transcript<'_>) -> Prompt {
-    let (finished, current) = transcript.split();
-    let mut told = Conversation::finished(wording::thinker_system(transcript.plan), transcript);
-    let keep = told.messages.len();
-    let question = if finished.is_empty() { wording::THINK_FIRST } else { wording::THINK_NEXT };
-    told.user(question.to_owned());
-    for act in current.map(|step| step.acts.as_slice()).unwrap_or_default() {
-        if let Act::Feedback { raw, feedback } = act {
-            if !raw.is_empty() {
-                told.assistant(shown(raw));
-            }
-            told.user(format!("{}\n\n{}", feedback.to_text(), wording::THINK_AGAIN));
-        }
-    }
-    Prompt { head: Head::default(), messages: told.messages, keep }
+/// Renders the run as text, then the question.
+pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prompt {
+    text::prompt(ModelRole::Thinker, catalogue, transcript, Head::default())
 }
 
 /// Reads a thought. A cut thought is still one and says that it was cut.

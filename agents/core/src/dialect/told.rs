@@ -1,80 +1,200 @@
-//! A run as a conversation that is only ever added to, for dialects that are asked by a prompt.
+//! A prompt under construction, and the run as a conversation that is only ever added to.
 
 use std::sync::Arc;
 
-use wire::Message;
 use wire::chat::Head;
+use wire::plan::Text;
+use wire::{Message, ModelRole};
 
-use super::{Act, Prompt, Transcript, wording};
+use super::wording::fact::Scene;
+use super::wording::{GO_ON, Speaker};
+use super::{Act, Called, Prompt, Transcript, shown};
+use crate::validate::Catalogue;
 
-/// A conversation under construction.
-pub(super) struct Told {
+/// A prompt under construction.
+pub(super) struct Told<'a> {
+    transcript: &'a Transcript<'a>,
+    speaker: Speaker<'a>,
     messages: Vec<Arc<Message>>,
+    /// Calls of the run so far, which are counted from 1.
+    calls: usize,
+    /// The first message that later prompts may have otherwise.
+    unsteady: Option<usize>,
 }
 
-impl Told {
-    /// Begins with the system text and the earlier runs.
-    pub(super) fn new(system: String, transcript: &Transcript<'_>) -> Self {
-        let system = Message::System { content: system };
-        Self {
-            messages: std::iter::once(system).chain(transcript.history()).map(Arc::new).collect(),
+/// Where an answer to a call or a reply stands.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Place {
+    /// It answers the first call of its reply.
+    pub(super) first: bool,
+    /// Nothing stands between it and the question.
+    pub(super) last: bool,
+    /// The model is asked to reply again.
+    pub(super) again: bool,
+}
+
+/// Tells a run to an actor model as it was led: each reply in its form, each with its answer.
+pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>, head: Head) -> Prompt {
+    let mut told = Told::begin(ModelRole::Actor, catalogue, transcript);
+    let acts: Vec<(&str, &Act)> = transcript.acts().collect();
+    told.request(acts.is_empty());
+    for (index, (thought, act)) in acts.iter().enumerate() {
+        let last = index + 1 == acts.len();
+        match act {
+            Act::Feedback { .. } => told.unusable(act, Place { first: true, last, again: true }),
+            Act::Continued { text } => told.continued("", text),
+            Act::Calls { text, calls } => {
+                for (place, call) in places(calls, Place { last, again: true, ..Place::default() })
+                {
+                    let scene = Scene { thought, text, call: Some(call), ..told.scene() };
+                    let scene = Scene { number: told.calls + 1, first: place.first, ..scene };
+                    let said = told.render(Text::Call, &scene);
+                    told.assistant(said);
+                    let answer = told.answer(call, place);
+                    told.user(answer);
+                }
+            }
         }
     }
+    told.ask(head)
+}
 
-    /// Begins with a system text alone, unless it is empty.
-    pub(super) fn alone(system: String) -> Self {
-        let system = Some(system).filter(|system| !system.is_empty());
-        let system = system.map(|content| Arc::new(Message::System { content }));
-        Self { messages: system.into_iter().collect() }
+/// Gives each call of a reply its place: only the last one may stand before the question.
+pub(super) fn places(calls: &[Called], reply: Place) -> impl Iterator<Item = (Place, &Called)> {
+    let count = calls.len();
+    calls.iter().enumerate().map(move |(index, call)| {
+        let is_last = index + 1 == count;
+        let place = Place { first: index == 0, last: reply.last && is_last, ..reply };
+        (place, call)
+    })
+}
+
+impl<'a> Told<'a> {
+    /// Begins with what is said before everything else and the earlier runs.
+    pub(super) fn begin(
+        role: ModelRole,
+        catalogue: &'a Catalogue,
+        transcript: &'a Transcript<'a>,
+    ) -> Self {
+        let speaker = catalogue.wording().of(role);
+        let (system, opening) = (speaker.system(), speaker.opening());
+        let mut told = Self { transcript, speaker, messages: Vec::new(), calls: 0, unsteady: None };
+        if !system.is_empty() {
+            told.push(Message::System { content: system.to_owned() });
+        }
+        told.user(opening.to_owned());
+        told.messages.extend(transcript.history().map(Arc::new));
+        told
     }
 
-    /// Returns how many messages there are.
-    pub(super) fn len(&self) -> usize {
-        self.messages.len()
+    /// Makes a scene that is about nothing yet.
+    pub(super) fn scene(&self) -> Scene<'a> {
+        Scene { request: self.transcript.request, ..Scene::default() }
     }
 
+    /// Says what the user wants; `last` if no message follows but the question.
+    pub(super) fn request(&mut self, last: bool) {
+        let scene = Scene { last, ..self.scene() };
+        let request = self.render(Text::Request, &scene);
+        self.user(request);
+    }
+
+    /// Renders a text of the message that comes next.
+    pub(super) fn render(&mut self, text: Text, scene: &Scene<'_>) -> String {
+        if scene.last && self.speaker.depends_on_last(text) {
+            self.unsteady.get_or_insert(self.messages.len());
+        }
+        self.speaker.render(text, scene)
+    }
+
+    /// Writes a call as one object of the dialect, as the model wrote it itself.
+    pub(super) fn object(&self, text: &str, call: &Called) -> String {
+        self.speaker.object(&Scene { text, call: Some(call), ..self.scene() }).to_string()
+    }
+
+    /// Counts a call and writes the answer to it.
+    pub(super) fn answer(&mut self, call: &Called, Place { first, last, again }: Place) -> String {
+        self.calls += 1;
+        let number = self.calls;
+        let feedback = call.read.fault.as_ref();
+        let text = if feedback.is_some() { Text::Feedback } else { Text::Result };
+        let scene =
+            Scene { call: Some(call), number, feedback, first, last, again, ..self.scene() };
+        self.render(text, &scene)
+    }
+
+    /// Shows a reply that cannot be used, and what was wrong with it.
+    pub(super) fn unusable(&mut self, act: &Act, Place { first, last, again }: Place) {
+        let Act::Feedback { raw, feedback } = act else { return };
+        self.assistant(shown(raw));
+        let feedback = Some(feedback);
+        let scene = Scene { feedback, raw, first, last, again, ..self.scene() };
+        let answer = self.render(Text::Feedback, &scene);
+        self.user(answer);
+    }
+
+    /// Adds a message of the user's side, unless it is empty.
     pub(super) fn user(&mut self, content: String) {
-        self.messages.push(Arc::new(Message::User { content }));
+        if !content.is_empty() {
+            self.push(Message::User { content });
+        }
     }
 
     /// Adds what the model said, unless it said nothing.
     pub(super) fn assistant(&mut self, content: String) {
         if !content.is_empty() {
-            self.messages.push(Arc::new(Message::Assistant { content, calls: Vec::new() }));
+            self.push(Message::Assistant { content, calls: Vec::new() });
         }
     }
 
-    /// Adds a text after which the model goes on.
-    pub(super) fn continued(&mut self, text: &str) {
-        self.assistant(text.to_owned());
-        self.user(wording::GO_ON.to_owned());
+    /// Adds a text after which the model goes on, below the thought of its step.
+    pub(super) fn continued(&mut self, thought: &str, text: &str) {
+        let said: Vec<&str> = [thought, text].into_iter().filter(|part| !part.is_empty()).collect();
+        self.assistant(said.join("\n"));
+        self.user(GO_ON.to_owned());
     }
 
-    /// Adds a message as it is.
-    pub(super) fn message(&mut self, message: Message) {
+    pub(super) fn push(&mut self, message: Message) {
         self.messages.push(Arc::new(message));
     }
 
-    /// Ends with the last message. So many of the first begin every later prompt of the role.
-    pub(super) fn keeping(self, keep: usize, head: Head) -> Prompt {
-        Prompt { head, messages: self.messages, keep }
+    /// Returns the number of the next call, from 1.
+    pub(super) fn next_call(&self) -> usize {
+        self.calls + 1
     }
 
-    /// Adds the thought of the step in work, which later prompts do not show.
-    pub(super) fn finish(mut self, transcript: &Transcript<'_>, head: Head) -> Prompt {
-        let keep = self.messages.len();
-        if let Some(thought) = transcript.split().1.and_then(|step| step.thought.as_deref()) {
-            self.user(wording::carry_out(thought));
+    /// Ends the prompt with the question, which later prompts do not show.
+    pub(super) fn ask(self, head: Head) -> Prompt {
+        self.ask_and(head, |_| {})
+    }
+
+    /// Ends the prompt with the question and what was said after it.
+    pub(super) fn ask_and(mut self, head: Head, after: impl FnOnce(&mut Self)) -> Prompt {
+        let keep = self.unsteady.unwrap_or(self.messages.len());
+        let (finished, current) = self.transcript.split();
+        let thought = current.and_then(|step| step.thought.as_deref()).unwrap_or_default();
+        let scene = Scene { thought, first: finished.is_empty(), ..self.scene() };
+        if !thought.is_empty() {
+            let said = self.render(Text::Thought, &scene);
+            self.assistant(said);
         }
-        Prompt { head, messages: self.messages, keep }
+        let question = self.render(Text::Ask, &scene);
+        self.user(question);
+        after(&mut self);
+        Prompt { head, messages: self.messages, keep, faults: self.speaker.faults }
     }
 }
 
 impl<'a> Transcript<'a> {
-    /// Returns every reply in order, with the thought of its step.
-    pub(super) fn acts(&self) -> impl Iterator<Item = (Option<&'a str>, &'a Act)> + use<'a> {
-        self.steps
-            .iter()
-            .flat_map(|step| step.acts.iter().map(|act| (step.thought.as_deref(), act)))
+    /// Returns every reply that has its answers, in order, with the thought of its step.
+    pub(super) fn acts(&self) -> impl Iterator<Item = (&'a str, &'a Act)> + use<'a> {
+        self.steps.iter().flat_map(|step| {
+            let thought = step.thought.as_deref().unwrap_or_default();
+            let told = step.acts.iter().filter(|act| match act {
+                Act::Feedback { .. } | Act::Continued { .. } => true,
+                Act::Calls { .. } => act.settled().is_some(),
+            });
+            told.map(move |act| (thought, act))
+        })
     }
 }

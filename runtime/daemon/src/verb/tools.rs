@@ -1,5 +1,6 @@
 //! `callboard tools`: what the models of a team are offered.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use agents_core::dialect;
@@ -7,7 +8,7 @@ use config::Team;
 use model::unenforced;
 use serde_json::{Map, Value, json};
 use wire::plan::{AskedModel, Offer, Target};
-use wire::{ErrorCode, Name, Plan};
+use wire::{ErrorCode, ModelRole, Name, Plan};
 
 use crate::args::Tools;
 use crate::failure::{Exit, Failure};
@@ -28,9 +29,13 @@ pub(crate) fn tools(args: &Tools, screen: &Screen) -> Result<Exit, Failure> {
     };
     if args.json {
         let offered = |plan: &Plan| {
+            let before = |role: ModelRole| (role.as_str().to_owned(), dialect::before(plan, role));
+            let thinker = plan.thinker.as_ref().map(|_| ModelRole::Thinker);
+            let roles = thinker.into_iter().chain([ModelRole::Actor]);
             let offer = json!({
                 "dialect": plan.dialect,
                 "offered": dialect::offered(plan),
+                "system": roles.map(before).collect::<BTreeMap<String, String>>(),
                 "notes": unenforced(&team, [plan]),
             });
             (plan.agent.to_string(), offer)

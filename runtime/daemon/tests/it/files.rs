@@ -60,6 +60,9 @@ fn the_schema_is_json_and_offers_are_shown() {
     assert!(!shown.out.contains("researcher"), "{}", shown.out);
     let offered = callboard.run(&["tools", file, "--json"]).json();
     assert!(offered["lead"]["offered"].to_string().contains("respond_to_user"), "{offered}");
+    let system = |role: &str| offered["lead"]["system"][role].as_str().unwrap_or_default();
+    assert!(system("thinker").contains("You only say what comes next"), "{offered}");
+    assert!(system("actor").contains("A call is one JSON object"), "{offered}");
     assert_eq!(callboard.run(&["tools", file, "--agent", "nobody"]).code, Some(2));
 }
 

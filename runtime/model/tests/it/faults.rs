@@ -30,6 +30,7 @@ fn model_at(base_url: &str, stream: bool, change: impl FnOnce(&mut Model)) -> Mo
     model
 }
 
+/// T23: garbage, silence and errors after a good status are of the class that is asked again.
 #[tokio::test]
 async fn what_passes_is_asked_again_until_it_passes() {
     let error = |status: u16| send(answer(status, AT_ONCE, r#"{"error":"busy"}"#));
@@ -85,6 +86,7 @@ async fn what_passes_is_asked_again_until_it_passes() {
     }
 }
 
+/// T23: replies without an end, refusals, and errors after some text are of the class that is not.
 #[tokio::test]
 async fn what_does_not_pass_ends_with_its_code() {
     let refused = |status| {
@@ -93,6 +95,10 @@ async fn what_does_not_pass_ends_with_its_code() {
     let quota = r#"{"error":{"message":"pay","type":"insufficient_quota"}}"#;
     let moved = "location: http://elsewhere/v1\r\n";
     let long = said(&"x".repeat(5 << 20));
+    let head = "content-type: application/json\r\ncontent-length: 100000000";
+    let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n{head}\r\n\r\n");
+    let huge =
+        vec![Step::Send([head.as_bytes(), "x".repeat(5 << 20).as_bytes()].concat()), Step::Hang];
     let flood = vec![
         Step::Send(stream_head()),
         Step::Send(format!(":\ndata: {}", "x".repeat(5 << 20)).into_bytes()),
@@ -151,6 +157,7 @@ async fn what_does_not_pass_ends_with_its_code() {
             1,
         ),
         ("a long reply", send(long), ModelProtocol, "more than 4194304 bytes", 1),
+        ("a reply of 100 MB", huge, ModelProtocol, "more than 4194304 bytes", 1),
         ("a long event", flood, ModelProtocol, "more than 4194304 bytes", 1),
         ("an endless stream", many, ModelProtocol, "more than 4194304 bytes", 1),
         (
@@ -178,6 +185,7 @@ async fn what_does_not_pass_ends_with_its_code() {
     }
 }
 
+/// T23: nothing of a stream that was cut is in the reply.
 #[tokio::test]
 async fn a_stream_cut_at_any_border_is_dropped_whole() {
     let events = [TEXT, MORE, STOP, "[DONE]"];
@@ -204,6 +212,7 @@ async fn a_stream_cut_at_any_border_is_dropped_whole() {
     }
 }
 
+/// T23: who hangs or sends byte by byte is left in time.
 #[tokio::test]
 async fn a_silent_or_slow_server_is_left_in_time() {
     let drip = || {

@@ -76,6 +76,7 @@ pub(crate) fn team(name: &str, weight: u32, models: Vec<Model>) -> Team {
         entry: name,
         agents: BTreeMap::new(),
         models: models.into_iter().map(|model| (model.name.clone(), model)).collect(),
+        databases: BTreeMap::new(),
         weight,
         tools: BTreeMap::new(),
         otlp_endpoint: None,

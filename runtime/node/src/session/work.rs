@@ -5,6 +5,7 @@ use agents_core::effect::{CallEffect, Effect};
 use ractor::ActorRef;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
+use tracing::warn;
 use wire::chat::Observed;
 use wire::entry::{Input, ModelReplied};
 use wire::plan::Target;
@@ -34,7 +35,10 @@ impl SessionState {
                     let Some(catalogue) = self.context.plans.catalogue(&submitted.plan) else {
                         continue;
                     };
-                    let prompt = dialect::prompt(role, &transcript);
+                    let prompt = dialect::prompt(role, &catalogue, &transcript);
+                    for fault in &prompt.faults {
+                        warn!(%run, agent = %submitted.agent, %fault, "a text of the team failed");
+                    }
                     let planned = transcript.planned().cloned();
                     let outgoing = self.prefixes.outgoing(&run, (role, &model), prompt);
                     let observed = Observed {

@@ -103,8 +103,9 @@ fn the_model_is_shown_its_words_and_asked_again() {
             ];
             let transcript = Transcript { plan: &plan, history: &[], request: "q", steps: &steps };
             let before = Transcript { steps: &steps[..1], ..transcript };
+            let catalogue = Catalogue::new(Arc::new(plan.clone()));
             for role in [ModelRole::Actor, ModelRole::Thinker] {
-                let prompt = prompt(role, &transcript);
+                let prompt = prompt(role, &catalogue, &transcript);
                 let at = prompt.messages.iter().position(|message| {
                     matches!(&**message, Message::Assistant { content, .. } if content.ends_with("CONTINUE half"))
                 });
@@ -112,7 +113,7 @@ fn the_model_is_shown_its_words_and_asked_again() {
                 let next = prompt.messages.get(at + 1).map(|message| message.content());
                 assert_eq!(next, Some("Go on."), "{dialect:?} {role:?}");
                 assert!(at + 2 <= prompt.keep, "{dialect:?} {role:?}");
-                let kept = super::super::prompt(role, &before);
+                let kept = super::super::prompt(role, &catalogue, &before);
                 assert!(prompt.messages.starts_with(&kept.messages[..kept.keep]), "{dialect:?}");
             }
         }

@@ -11,13 +11,12 @@ use wire::{ModelReply, Name, Plan, Planned, Reading};
 
 use super::super::calls;
 use super::super::extract;
-use super::super::form::{FINAL_ANSWER, FORM, STOP};
+use super::super::form::{FINAL_ANSWER, STOP};
 use super::super::native::{self, Ids};
-use super::super::told::Told;
 use super::super::{
-    Act, Called, Prompt, RESPOND_TO_USER, Transcript, by, json, react, schema, shown, thinking,
-    union,
+    Prompt, RESPOND_TO_USER, Transcript, by, form, json, react, schema, thinking, union,
 };
+use super::exchange::Exchange;
 use super::wording;
 use crate::validate::{Catalogue, Toolbox};
 
@@ -36,17 +35,13 @@ fn call(transcript: &Transcript<'_>, planned: &Planned, offer: &Offer) -> Prompt
     let plan = transcript.plan;
     let (_, dialect) = plan.acting_model(Some(planned));
     let (finished, current) = transcript.split();
-    let mut told = Told::alone(system(plan, dialect, offer));
+    let mut told = Exchange::alone(system(plan, dialect, offer));
     told.user(wording::call_request(&planned.tool, &planned.task, finished));
     let mut ids = Ids::default();
     for act in current.map(|step| step.acts.as_slice()).unwrap_or_default() {
         match (dialect, act.settled()) {
-            (Dialect::Native, Some((text, calls))) => {
-                for message in native::answered(text, calls, &mut ids) {
-                    told.message(message);
-                }
-            }
-            _ => again(dialect, act, wording::CALL_AGAIN, &mut told),
+            (Dialect::Native, Some((text, calls))) => told.answered(text, calls, &mut ids),
+            _ => told.again(plan, dialect, act, wording::CALL_AGAIN),
         }
     }
     told.keeping(0, head(dialect, offer))
@@ -56,42 +51,12 @@ fn answer(transcript: &Transcript<'_>, planned: &Planned) -> Prompt {
     let plan = transcript.plan;
     let (_, dialect) = plan.acting_model(Some(planned));
     let (finished, current) = transcript.split();
-    let mut told = Told::new(wording::answer_system(plan), transcript);
+    let mut told = Exchange::after_history(wording::answer_system(plan), transcript);
     told.user(wording::answer_request(transcript.request, &planned.task, finished));
     for act in current.map(|step| step.acts.as_slice()).unwrap_or_default() {
-        again(dialect, act, wording::ANSWER_AGAIN, &mut told);
+        told.again(plan, dialect, act, wording::ANSWER_AGAIN);
     }
     told.keeping(0, Head::default())
-}
-
-/// Shows a reply of the step in work as text, and what was wrong with it.
-fn again(dialect: Dialect, act: &Act, ask: &str, told: &mut Told) {
-    match act {
-        Act::Feedback { raw, feedback } => {
-            told.assistant(shown(raw));
-            told.user(format!("{}\n\n{ask}", feedback.to_text()));
-        }
-        Act::Calls { .. } => {
-            let Some((text, calls)) = act.settled() else { return };
-            let lines: Vec<String> =
-                calls.iter().map(|call| written(dialect, text, call)).collect();
-            told.assistant(lines.join("\n"));
-            let results: Vec<&str> =
-                calls.iter().filter_map(|call| call.result.as_deref()).collect();
-            told.user(format!("{}\n\n{ask}", results.join("\n\n")));
-        }
-        Act::Continued { text } => told.continued(text),
-    }
-}
-
-/// Writes a call in the form in which it was asked for.
-fn written(dialect: Dialect, text: &str, call: &Called) -> String {
-    match dialect {
-        Dialect::Native => format!("{} {}", call.read.name, shown(&call.read.raw)),
-        Dialect::Schema => schema::form(text, call),
-        Dialect::Json => json::action(&FORM, text, call),
-        Dialect::React => react::form(text, call),
-    }
 }
 
 fn system(plan: &Plan, dialect: Dialect, offer: &Offer) -> String {
@@ -100,10 +65,11 @@ fn system(plan: &Plan, dialect: Dialect, offer: &Offer) -> String {
         // The system text is the agent's own; the tool describes itself.
         Dialect::Native => return plan.instructions.clone(),
         Dialect::Schema => format!("{{\"tool\": \"{name}\", \"arguments\": {{..}}}}"),
-        Dialect::Json => format!(
-            "{{\"{}\": \"<why>\", \"{}\": {{\"{}\": \"{name}\", \"{}\": {{..}}}}}}",
-            FORM.thought, FORM.action, FORM.function, FORM.arguments
-        ),
+        Dialect::Json => {
+            let arguments = json!("{..}");
+            let object = form::object(&plan.form, "<why>", name.as_str(), &arguments).to_string();
+            object.replace("\"{..}\"", "{..}")
+        }
         Dialect::React => format!(
             "Thought: <why>\nAction:\n```json\n{{\"action\": \"{name}\", \"action_input\": \
              {{..}}}}\n```"
@@ -147,8 +113,16 @@ pub(in super::super) fn read(
     let (plan, toolbox) = (catalogue.plan(), catalogue.toolbox());
     let (_, dialect) = plan.acting_model(Some(planned));
     match plan.offer(&planned.tool) {
-        Some(offer) => only_calls(offer, by(dialect, toolbox, None, reply), dialect, reply),
-        None => only_answer(spoken(dialect, toolbox, reply)),
+        Some(offer) => {
+            let reading = match dialect {
+                Dialect::Json => json::read(toolbox, &plan.form, reply),
+                Dialect::Native | Dialect::Schema | Dialect::React => {
+                    by(dialect, toolbox, None, reply)
+                }
+            };
+            only_calls(offer, reading, dialect, reply)
+        }
+        None => only_answer(plan, spoken(plan, dialect, toolbox, reply)),
     }
 }
 
@@ -194,17 +168,17 @@ fn only_calls(offer: &Offer, reading: Reading, dialect: Dialect, reply: &ModelRe
 }
 
 /// Reads a text, and takes the answer out of the form that a model may be used to.
-fn spoken(dialect: Dialect, toolbox: &Toolbox, reply: &ModelReply) -> Reading {
+fn spoken(plan: &Plan, dialect: Dialect, toolbox: &Toolbox, reply: &ModelReply) -> Reading {
     let text = thinking::removed(&reply.content).text;
     let object = extract::fences(&text).next().filter(|_| text.starts_with("``")).unwrap_or(0);
     let ends = |name: &str| text.contains(name);
     if reply.calls.is_empty()
         && extract::is_object_like(&text, object)
-        && FORM.endings.iter().any(|ending| ends(ending.name))
+        && form::endings(&plan.form).iter().any(|ending| ends(ending.name))
     {
         return match schema::read(toolbox, None, reply) {
             Reading::Fault { feedback, .. } if feedback.code == FeedbackCode::MalformedReply => {
-                json::read(toolbox, reply)
+                json::read(toolbox, &plan.form, reply)
             }
             reading => reading,
         };
@@ -218,11 +192,12 @@ fn spoken(dialect: Dialect, toolbox: &Toolbox, reply: &ModelReply) -> Reading {
 }
 
 /// Holds a reading to an answer: no call is made any more.
-fn only_answer(reading: Reading) -> Reading {
+fn only_answer(plan: &Plan, reading: Reading) -> Reading {
+    let endings = form::endings(&plan.form);
     match reading {
         Reading::Calls { text, mut calls } => {
             for call in calls.iter_mut().filter(|call| {
-                let is_answer = FORM.endings.iter().any(|ending| ending.name == call.name);
+                let is_answer = endings.iter().any(|ending| ending.name == call.name);
                 call.fault.is_none() || !is_answer
             }) {
                 let message = "nothing can be called any more; write the answer as plain text";

@@ -5,7 +5,7 @@ use wire::FinishReason::{self, ContentFilter, Length, Other, Stop};
 use super::super::fixture::{outline, planning, reply};
 use super::super::{Called, Exchange, prompt as prompt_of};
 use super::*;
-use crate::validate::{faults, validator};
+use crate::validate::{Catalogue, faults, validator};
 use wire::entry::ReadCall;
 use wire::plan::AskedModel;
 use wire::{ModelRole, ToolCall};
@@ -163,7 +163,8 @@ fn the_schema_limits_the_tool_to_what_is_offered_and_keeps_its_order() {
         let mut plan = planning(Dialect::Native);
         plan.planner.as_mut().unwrap().dialect = dialect;
         let transcript = Transcript { plan: &plan, history: &[], request: "Q", steps: &[] };
-        let head = prompt_of(ModelRole::Thinker, &transcript).head;
+        let catalogue = Catalogue::new(plan.clone().into());
+        let head = prompt_of(ModelRole::Thinker, &catalogue, &transcript).head;
         let sent = head.response_schema.map(|response| response.schema);
         assert_eq!(sent, is_sent.then(|| schema.clone()), "{dialect:?}");
         assert!(head.tools.is_empty() && head.stop.is_empty());
@@ -178,6 +179,7 @@ pub(super) fn step(tool: &str, task: &str, results: &[&str]) -> Step {
             name: tool.to_owned(),
             arguments: json!({}),
             raw: "{}".to_owned(),
+            written: String::new(),
             fault: None,
         },
         key: None,
@@ -210,7 +212,7 @@ fn a_planner_is_told_request_history_and_what_came_of_earlier_tasks() {
     let history = [Exchange { user: "Hello".to_owned(), answer: "Hi".to_owned() }];
     let told = |steps: &[Step]| {
         let transcript = Transcript { plan: &plan, history: &history, request: "Who?", steps };
-        prompt_of(ModelRole::Thinker, &transcript)
+        prompt_of(ModelRole::Thinker, &Catalogue::new(plan.clone().into()), &transcript)
     };
     let first = told(&[Step::default()]);
     assert_eq!(first, told(&[]));

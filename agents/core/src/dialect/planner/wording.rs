@@ -3,9 +3,14 @@
 use wire::Plan;
 use wire::plan::Offer;
 
-use super::super::wording::{NO_GUESSING, UNKNOWN_RESULT, after_instructions, request};
 use super::super::{RESPOND_TO_USER, Step};
 use super::{SUMMARY, TASK, THOUGHTS, TOOL, results};
+
+const NO_GUESSING: &str = "- Never guess what a call would return; rely only on results that you \
+were shown.";
+
+const UNKNOWN_RESULT: &str = "- A call whose result has the status unknown may have taken effect. \
+Never make it again: check by other means, or say so in the answer.";
 
 /// Asks the planner for its next step.
 const PLAN: &str = "What comes next? Reply with one JSON object, nothing else.";
@@ -109,6 +114,17 @@ pub(super) fn answer_request(asked: &str, task: &str, steps: &[Step]) -> String 
     }
     parts.push("Write the answer to the user now.".to_owned());
     parts.join("\n\n")
+}
+
+/// States the user's request.
+fn request(request: &str) -> String {
+    format!("The user request is: {request}")
+}
+
+fn after_instructions(plan: &Plan, lines: &[String]) -> String {
+    let instructions = plan.instructions.trim_end();
+    let gap = if instructions.is_empty() { "" } else { "\n\n" };
+    format!("{instructions}{gap}{}", lines.join("\n"))
 }
 
 /// Tells the steps that are over, each as its task and its result.

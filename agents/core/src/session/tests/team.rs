@@ -5,7 +5,7 @@ use wire::entry::{
     Feedback, FeedbackCode, Input, ModelOutcome, ModelReplied, ReadCall, Reading, Submitted,
     TurnReport,
 };
-use wire::plan::{AskedModel, Dialect, Limits, Offer, Target};
+use wire::plan::{AskedModel, Dialect, Form, Limits, Offer, Prompts, Target};
 use wire::run::{Budget, Parent};
 use wire::{
     CallKey, CallOutcome, Digest, EffectClass, ErrorCode, FinishReason, ModelRole, Name, Plan,
@@ -73,6 +73,8 @@ pub(super) fn thinker() -> Plan {
             queue_max: 2,
             history_messages_max: 20,
         },
+        prompts: Prompts::default(),
+        form: Form::default(),
     }
 }
 
@@ -187,6 +189,7 @@ pub(super) fn read_call(tool: &str, arguments: Value) -> ReadCall {
         name: tool.to_owned(),
         raw: arguments.to_string(),
         arguments,
+        written: String::new(),
         fault: None,
     }
 }

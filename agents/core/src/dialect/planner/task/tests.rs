@@ -5,7 +5,7 @@ use wire::plan::AskedModel;
 use wire::{Message, ModelRole, ToolCall};
 
 use super::super::super::fixture::{outline, planning, reply};
-use super::super::super::{Exchange, Step, prompt as prompt_of, read as read_of};
+use super::super::super::{Act, Called, Exchange, Step, prompt as prompt_of, read as read_of};
 use super::super::tests::{asks, step};
 use super::*;
 
@@ -130,10 +130,8 @@ fn an_answer_is_taken_as_text_or_out_of_the_form_of_a_dialect() {
 fn sent(dialect: Dialect, steps: &[Step]) -> Prompt {
     let plan = planning(dialect);
     let history = [Exchange { user: "Hello".to_owned(), answer: "Hi".to_owned() }];
-    prompt_of(
-        ModelRole::Actor,
-        &Transcript { plan: &plan, history: &history, request: "Who?", steps },
-    )
+    let transcript = Transcript { plan: &plan, history: &history, request: "Who?", steps };
+    prompt_of(ModelRole::Actor, &Catalogue::new(plan.clone().into()), &transcript)
 }
 
 fn in_work(tool: &str, task: &str) -> Step {
@@ -176,10 +174,10 @@ fn a_tool_with_a_model_of_its_own_is_asked_in_that_models_dialect() {
     plan.tools[1].actor = Some(own);
     let steps = [in_work("calculate", "25^0.24")];
     let transcript = Transcript { plan: &plan, history: &[], request: "Who?", steps: &steps };
-    let prompt = prompt_of(ModelRole::Actor, &transcript);
+    let catalogue = Catalogue::new(plan.clone().into());
+    let prompt = prompt_of(ModelRole::Actor, &catalogue, &transcript);
     assert_eq!(prompt.head.tools.len(), 1);
     assert_eq!(prompt.head.response_schema, None);
-    let catalogue = Catalogue::new(plan.into());
     let called = reply(Stop, "Call: calculate(expression='1')");
     let reading = read_of(ModelRole::Actor, &catalogue, steps[0].planned.as_ref(), &called);
     assert_eq!(outline(&reading), json!([["calculate", {"expression": "1"}]]));
@@ -210,6 +208,7 @@ fn a_reply_that_cannot_be_used_is_shown_with_what_is_wrong() {
             name: "calculate".to_owned(),
             arguments: json!({"digits": 1}),
             raw: "{\"digits\":1}".to_owned(),
+            written: String::new(),
             fault: None,
         },
         key: None,

@@ -1,0 +1,129 @@
+//! What a prompt keeps begins every later prompt of its role, whatever texts a team sets.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::json;
+use wire::entry::{Feedback, FeedbackCode, ReadCall};
+use wire::plan::{Dialect, Text};
+use wire::{ModelRole, Plan};
+
+use super::wording::turns;
+use super::{Act, Called, Exchange, Step, Transcript, fixture, prompt};
+use crate::validate::Catalogue;
+
+fn text() -> impl Strategy<Value = Option<&'static str>> {
+    prop::sample::select(vec![
+        None,
+        Some(""),
+        Some("fixed"),
+        Some("{{ agent }}\n"),
+        Some("{% if last is defined and last %}last{% endif %}"),
+        Some("{{ last is defined and last }}"),
+        Some("{% if first is defined and not first %}{{ number }}{% endif %}"),
+        Some("{{ result.x.y }}"),
+        Some("{{ last.x.y }}"),
+    ])
+}
+
+fn plan() -> impl Strategy<Value = Plan> {
+    let dialect =
+        prop::sample::select(vec![Dialect::Native, Dialect::Schema, Dialect::Json, Dialect::React]);
+    let texts = || prop::collection::vec(text(), Text::ALL.len());
+    (dialect, any::<bool>(), texts(), texts()).prop_map(|(dialect, thinker, thinks, acts)| {
+        let mut plan = fixture::plan(dialect, thinker);
+        for (role, texts) in [(&mut plan.prompts.thinker, thinks), (&mut plan.prompts.actor, acts)]
+        {
+            for (text, template) in Text::ALL.into_iter().zip(texts) {
+                // A name that a text does not know makes the whole template fall away.
+                role.extend(template.map(|template| (text, template.to_owned())));
+            }
+        }
+        plan
+    })
+}
+
+fn feedback() -> Feedback {
+    Feedback {
+        code: FeedbackCode::InvalidArguments,
+        message: "no".to_owned(),
+        faults: vec!["a fault".to_owned()],
+        schema: None,
+        valid_names: Vec::new(),
+    }
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let called = any::<(bool, bool)>().prop_map(|(is_faulty, is_json)| {
+        let fault = is_faulty.then(feedback);
+        let result = fault.as_ref().map_or_else(
+            || if is_json { "{\"x\": 1}" } else { "found" }.to_owned(),
+            Feedback::to_text,
+        );
+        let arguments = if is_json { json!({"query": "x"}) } else { serde_json::Value::Null };
+        let read = ReadCall {
+            id: String::new(),
+            name: "search".to_owned(),
+            raw: arguments.to_string(),
+            arguments,
+            written: String::new(),
+            fault,
+        };
+        Called { read, key: None, result: Some(result) }
+    });
+    let text = prop::sample::select(vec!["", "said"]);
+    prop_oneof![
+        1 => prop::sample::select(vec!["", "hm"])
+            .prop_map(|raw| Act::Feedback { raw: raw.to_owned(), feedback: feedback() }),
+        3 => (text, prop::collection::vec(called, 1..4))
+            .prop_map(|(text, calls)| Act::Calls { text: text.to_owned(), calls }),
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = (any::<bool>(), prop::collection::vec(act(), 0..4)).prop_map(|(thinks, acts)| {
+        Step { thought: thinks.then(|| "a thought".to_owned()), planned: None, acts }
+    });
+    prop::collection::vec(step, 1..5)
+}
+
+proptest! {
+    #[test]
+    fn what_is_kept_begins_every_later_prompt(plan in plan(), steps in steps(), told in 0..3_usize) {
+        let exchange = Exchange { user: "Hey".to_owned(), answer: "Hello!".to_owned() };
+        let history = vec![exchange; told];
+        let catalogue = Catalogue::new(Arc::new(plan));
+        for role in [ModelRole::Thinker, ModelRole::Actor] {
+            let prompts: Vec<_> = turns(role, &steps)
+                .iter()
+                .map(|steps| {
+                    let plan = catalogue.plan();
+                    prompt(role, &catalogue, &Transcript { plan, history: &history, request: "Q", steps })
+                })
+                .collect();
+            for (earlier, later) in prompts.iter().zip(prompts.iter().skip(1)) {
+                prop_assert_eq!(&earlier.head, &later.head);
+                prop_assert!(earlier.keep <= later.keep && later.keep <= later.messages.len());
+                prop_assert_eq!(&earlier.messages[..earlier.keep], &later.messages[..earlier.keep]);
+            }
+        }
+    }
+
+    /// With our own texts nothing is held back: all that stands before the question is kept.
+    #[test]
+    fn our_own_texts_keep_all_that_is_over(steps in steps(), thinker in any::<bool>()) {
+        for dialect in [Dialect::Native, Dialect::Schema, Dialect::Json, Dialect::React] {
+            let catalogue = Catalogue::new(Arc::new(fixture::plan(dialect, thinker)));
+            let transcript =
+                Transcript { plan: catalogue.plan(), history: &[], request: "Q", steps: &steps };
+            let prompt = prompt(ModelRole::Actor, &catalogue, &transcript);
+            let held_back = prompt.messages.len() - prompt.keep;
+            let current = steps.last().map_or(0, |step| step.acts.len());
+            let most = match dialect {
+                Dialect::Schema => 2 + 2 * current,
+                Dialect::Native | Dialect::Json | Dialect::React => 1,
+            };
+            prop_assert!(held_back <= most, "{:?}: {} held back", dialect, held_back);
+        }
+    }
+}

@@ -109,18 +109,13 @@ async fn seed_001_8_a_reply_that_begins_with_the_word_goes_on_and_nobody_sees_it
     assert!(last.contains(texts[0]) && last.contains(texts[1]), "the model sees it: {last}");
     house.end().await;
 
-    let server = Server::start([texts[0]; 5].map(saying)).await;
+    let server = Server::start([texts[0]; 3].map(saying)).await;
     let house = served(&server).await;
     let request = json!({"input": "What does it cost?", "budget": {"steps": 3}});
     let reply = house.ask("assistant", request).await;
     assert_eq!((reply.status, server.seen().len()), (RunStatus::Failed, 3), "{reply:?}");
     assert!(!serde_json::to_string(&reply).unwrap().contains("CONTINUE"), "{reply:?}");
     assert_eq!(reply.error.unwrap().code, ErrorCode::StepLimit);
-    house.end().await;
-
-    let server = Server::start([saying("It costs 5.")]).await;
-    let house = served(&server).await;
-    assert_eq!(house.say("What does it cost?").await.output, "It costs 5.");
     house.end().await;
 }
 

@@ -104,18 +104,19 @@ async fn seed_003_2_the_call_comes_back_byte_for_byte_with_its_result() {
 
 #[tokio::test]
 async fn seed_003_3_a_text_without_calls_ends_the_run() {
-    for message in [
+    let replies = [
         json!({"role": "assistant", "content": "Hello!"}),
         json!({"role": "assistant", "content": "Hello!", "tool_calls": null}),
         json!({"role": "assistant", "content": "Hello!", "tool_calls": []}),
-    ] {
-        let server = Server::start([chat(&message)]).await;
-        let house = served(&server).await;
+    ];
+    let server = Server::start(replies.iter().map(chat)).await;
+    let house = served(&server).await;
+    for (count, message) in (1..).zip(&replies) {
         let reply = house.say("hi").await;
         assert_eq!((reply.output.as_str(), reply.sources.len()), ("Hello!", 0), "{message}");
-        assert_eq!(server.seen().len(), 1, "{message}");
-        house.end().await;
+        assert_eq!(server.seen().len(), count, "{message}");
     }
+    house.end().await;
 }
 
 #[tokio::test]
@@ -211,7 +212,7 @@ async fn seed_003_7_arguments_of_every_kind_are_taken_or_answered() {
     let object = json!({"a": 12, "b": 34});
     let text = object.to_string();
     let twice = json!(text).to_string();
-    for (tool, arguments, expected) in [
+    let cases = [
         ("random_joke", Some(json!("")), Ok(JOKE)),
         ("random_joke", None, Ok(JOKE)),
         ("random_joke", Some(json!("{}")), Ok(JOKE)),
@@ -225,15 +226,21 @@ async fn seed_003_7_arguments_of_every_kind_are_taken_or_answered() {
         ("int_mult", Some(json!([12, 34])), Err("invalid_arguments")),
         ("int_mult", Some(json!("null")), Err("invalid_arguments")),
         ("int_mult", Some(json!("7")), Err("invalid_arguments")),
-    ] {
+    ];
+    let calls = cases.clone().map(|(tool, arguments, _)| {
         let mut call = tool_call("c9", tool, &arguments.clone().unwrap_or_default());
         if arguments.is_none() {
             call["function"].as_object_mut().unwrap().shift_remove("arguments");
         }
-        let server = Server::start([calling(&[call.clone()]), saying("Done.")]).await;
-        let house = served(&server).await;
+        call
+    });
+    let answers =
+        calls.iter().flat_map(|call| [calling(std::slice::from_ref(call)), saying("Done.")]);
+    let server = Server::start(answers).await;
+    let house = served(&server).await;
+    for (index, (call, (.., expected))) in calls.iter().zip(cases).enumerate() {
         assert_eq!(house.say("Go").await.output, "Done.", "{call}");
-        let messages = messages(&server, 1);
+        let messages = messages(&server, 2 * index + 1);
         let [_, _, _, answer] = &messages[..] else { panic!("{call}: {messages:?}") };
         assert_eq!((&answer["role"], &answer["tool_call_id"]), (&json!("tool"), &json!("c9")));
         let content = answer["content"].as_str().unwrap();
@@ -241,8 +248,8 @@ async fn seed_003_7_arguments_of_every_kind_are_taken_or_answered() {
             Ok(result) => assert_eq!(content, result, "{call}"),
             Err(code) => assert!(content.contains(code), "{call}: {content}"),
         }
-        house.end().await;
     }
+    house.end().await;
 }
 
 #[tokio::test]

@@ -39,26 +39,28 @@ async fn seed_000_10_the_schema_limits_the_selected_tool() {
 async fn seed_000_10_the_published_repairs_of_names_pass() {
     let search = json!({"query": "Vittoria"});
     let power = json!({"expression": "25^0.24"});
-    let cases: [(&str, &str, &Value); 4] = [
-        ("search-internet", "search_internet", &search),
-        ("search_internet, calculate", "search_internet", &search),
-        ("calculate_number", "calculate", &power),
-        ("calculate", "calculate", &power),
+    let cases: [(&str, &str, &Value, &str); 4] = [
+        ("search-internet", "search_internet", &search, "final_answer"),
+        ("search_internet, calculate", "search_internet", &search, ""),
+        ("calculate_number", "calculate", &power, "respond-to-user"),
+        ("calculate", "calculate", &power, "respond_to_user"),
     ];
-    for (written, tool, arguments) in cases {
-        for ending in ["final_answer", "", "respond-to-user"] {
-            let plans = [plan("Do it.", written), plan("Answer.", ending)];
-            let planner = Server::start(plans.iter().map(|text| completion(text))).await;
-            let replies = [&call(tool, arguments), "Done."].map(completion);
-            let actor = Server::start(replies).await;
-            let house = start(&served(&planner, &actor)).await;
-            let reply = house.ask("planner", json!({"input": "Do it"})).await;
-            assert_eq!((reply.status, reply.output.as_str()), (RunStatus::Completed, "Done."));
-            let called: Vec<&str> = reply.sources.iter().map(|call| call.tool.as_str()).collect();
-            assert_eq!(called, [tool], "{written:?}, then {ending:?}");
-            house.end().await;
-        }
+    let plans = cases
+        .iter()
+        .flat_map(|(written, .., ending)| [plan("Do it.", written), plan("Answer.", ending)]);
+    let planner = Server::start(plans.map(|text| completion(&text))).await;
+    let replies = cases
+        .iter()
+        .flat_map(|(_, tool, arguments, _)| [call(tool, arguments), "Done.".to_owned()]);
+    let actor = Server::start(replies.map(|text| completion(&text))).await;
+    let house = start(&served(&planner, &actor)).await;
+    for (written, tool, _, ending) in cases {
+        let reply = house.ask("planner", json!({"input": "Do it"})).await;
+        assert_eq!((reply.status, reply.output.as_str()), (RunStatus::Completed, "Done."));
+        let called: Vec<&str> = reply.sources.iter().map(|call| call.tool.as_str()).collect();
+        assert_eq!(called, [tool], "{written:?}, then {ending:?}");
     }
+    house.end().await;
 }
 
 #[tokio::test]

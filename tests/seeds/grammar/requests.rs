@@ -157,6 +157,48 @@ async fn seed_000_4_the_published_grammar_is_sent() {
 }
 
 #[tokio::test]
+async fn seed_000_4_a_call_of_the_published_form_is_made_and_one_without_a_key_is_not() {
+    let answers = [
+        "I create it.",
+        r#"{ "tool": "create_event", "arguments": {"datetime": "x"}}"#,
+        r#"{ "tool": "create_event", "arguments": {"datetime": "x", "title": "y"}}"#,
+        "It is there.",
+        &respond("Done."),
+    ];
+    let server = Server::start(answers.map(completion)).await;
+    let house = start(&served(&server, &server)).await;
+    let reply = house.say("Create an event").await;
+    let arguments = json!({"datetime": "x", "title": "y"});
+    check(&reply, &[("create_event", arguments, "ok", "Event y successfully created!")]);
+    assert!(server.seen()[2].prompt().contains("invalid_arguments"), "{:?}", server.seen()[2]);
+    house.end().await;
+}
+
+#[test]
+fn seed_000_4_parameters_of_every_kind_have_a_grammar() {
+    for (parameter, rule) in [
+        (json!({"enum": ["mild", "hot"]}), r#""\"mild\"" | "\"hot\"""#),
+        (json!({"type": "array", "items": {"type": "boolean"}}), r#""[" space"#),
+        (json!({"type": "integer"}), "integer ::="),
+        (json!({"type": "boolean"}), r#""true" | "false""#),
+        (
+            json!({"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}),
+            r#""\"x\"" space ":" space number"#,
+        ),
+    ] {
+        for required in [vec!["p"], vec![]] {
+            let arguments = json!({"type": "object", "properties": {"p": parameter}, "required": required,
+                "additionalProperties": false});
+            let grammar = agents_core::grammar::to_gbnf(&arguments).unwrap();
+            assert!(grammar.contains(rule), "{rule} in {grammar}");
+            // Nothing but the braces is needed where the parameter is optional.
+            let root = grammar.lines().find(|line| line.starts_with("root ::=")).unwrap();
+            assert_eq!(root.contains(")?"), required.is_empty(), "{grammar}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn seed_000_5_the_published_run_makes_its_two_calls_and_answers() {
     let search = json!({"query": "Leonardo DiCaprio's current girlfriend"});
     let power = json!({"expression": "25^0.24"});
@@ -261,24 +303,27 @@ async fn seed_000_8_respond_to_user_ends_the_run_and_the_step_cap_says_why() {
 async fn seed_000_9_a_cut_reply_is_told_and_asked_for_again_and_never_run() {
     let half = r#"{"tool": "create_event", "arguments": {"datetime": "tomorrow", "title": "Din"#;
     let whole = call("create_event", &json!({"datetime": "tomorrow", "title": "Dinner"}));
-    for cut_answer in cut(half).into_iter().chain(cut(&whole)) {
-        let answers = [
+    let cuts: Vec<Value> = cut(half).into_iter().chain(cut(&whole)).collect();
+    let answers = cuts.iter().flat_map(|cut_answer| {
+        [
             completion("I create it."),
             cut_answer.clone(),
             completion(&whole),
             completion("It is there."),
             completion(&respond("Done.")),
-        ];
-        let server = Server::start(answers).await;
-        let house = start(&served(&server, &server)).await;
+        ]
+    });
+    let server = Server::start(answers).await;
+    let house = start(&served(&server, &server)).await;
+    for (index, cut_answer) in cuts.iter().enumerate() {
         let reply = house.say("Dinner tomorrow!").await;
         let expected = "Event Dinner successfully created!";
         let arguments = json!({"datetime": "tomorrow", "title": "Dinner"});
         check(&reply, &[("create_event", arguments, "ok", expected)]);
-        let again = server.seen()[2].clone();
+        let again = server.seen()[5 * index + 2].clone();
         assert!(again.prompt().contains("truncated_reply"), "{cut_answer}: {again:?}");
-        house.end().await;
     }
+    house.end().await;
 
     let mut answers = vec![completion("I create it.")];
     answers.extend(std::iter::repeat_n(cut(half)[0].clone(), 5));

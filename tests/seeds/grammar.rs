@@ -41,5 +41,7 @@ fn respond(answer: &str) -> String {
 
 /// Returns the team without the thinker: one model does both in one turn.
 fn without_thinker(team: &str) -> String {
-    changed(team, "thinker = \"thinker\"\nactor = \"actor\"", "model = \"actor\"")
+    let text = "result = \"The result of tool call {{ number }} is: {{ result }}\"\n\n";
+    let team = changed(team, &format!("[agents.assistant.prompts.thinker]\n{text}"), "");
+    changed(&team, "thinker = \"thinker\"\nactor = \"actor\"", "model = \"actor\"")
 }

@@ -10,10 +10,20 @@ use node::{Node, NodeOptions, TeamHandle};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tests::daemon::root;
+use tokio::time::{Instant, sleep};
 use wire::{Headers, ModelRequest, Name, RunId, RunReply, RunStatus, Subjects, Timestamp};
 
 /// The longest wait for an answer, on a busy machine.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(30);
+
+/// How long the tasks of a node that ended may hold its store, on a busy machine.
+const FREE_MAX: Duration = Duration::from_secs(10);
+
+/// How often it is tried whether they still do.
+const FREE_POLL: Duration = Duration::from_millis(20);
+
+/// How long a run may go on that the end of its node interrupts.
+const INTERRUPTED_AFTER: Duration = Duration::from_millis(50);
 
 /// A node that runs one team, in a folder of its own.
 pub(crate) struct House {
@@ -82,7 +92,7 @@ impl House {
     /// Ends the node and starts another one on what it left.
     pub(crate) async fn restarted(self) -> Self {
         let Self { folder, name, bus, node } = self;
-        node.drain(Duration::from_secs(5)).await;
+        node.drain(INTERRUPTED_AFTER).await;
         drop(node);
         let node = start(folder.path(), &name, &bus).await;
         Self { folder, name, bus, node }
@@ -147,19 +157,27 @@ impl House {
     }
 }
 
+/// Starts a node; on what another one left as soon as the last of its tasks lets go of it.
 async fn start(folder: &Path, name: &str, bus: &Bus) -> Node {
     let file = folder.join(format!("{name}.toml"));
-    let team = config::load(&file).unwrap_or_else(|report| panic!("{}", report.render(false)));
-    let holder = Holder {
-        pid: std::process::id(),
-        program: "test".to_owned(),
-        listen: None,
-        nats: None,
-        since: Timestamp::from_micros(0),
-    };
-    let data = folder.join("data");
-    let options = NodeOptions { data, holder, subjects: Subjects::default() };
-    Node::start(vec![team], bus.clone(), options).await.unwrap()
+    let end = Instant::now() + FREE_MAX;
+    loop {
+        let team = config::load(&file).unwrap_or_else(|report| panic!("{}", report.render(false)));
+        let holder = Holder {
+            pid: std::process::id(),
+            program: "test".to_owned(),
+            listen: None,
+            nats: None,
+            since: Timestamp::from_micros(0),
+        };
+        let data = folder.join("data");
+        let options = NodeOptions { data, holder, subjects: Subjects::default() };
+        match Node::start(vec![team], bus.clone(), options).await {
+            Ok(node) => return node,
+            Err(error) if Instant::now() > end => panic!("{error}"),
+            Err(_) => sleep(FREE_POLL).await,
+        }
+    }
 }
 
 /// Returns the next message of a subscription.

@@ -1,0 +1,13 @@
+//! The agent systems that others published, as team files: one test for each thing that they must
+//! do here, on a node with all that belongs to it.
+
+#[cfg(test)]
+mod grammar;
+#[cfg(test)]
+mod house;
+#[cfg(test)]
+mod knative;
+#[cfg(test)]
+mod server;
+#[cfg(test)]
+mod tool_calls;

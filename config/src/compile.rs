@@ -18,6 +18,7 @@ mod agents;
 mod circle;
 mod model_tools;
 mod models;
+mod retention;
 mod tools;
 
 /// The name by which an actor model gives its answer; nothing else may be called so.
@@ -46,6 +47,7 @@ pub(crate) fn compile(
     if let Some(address) = &raw.team.otlp_endpoint {
         compiler.address(&["team", "otlp_endpoint"], address);
     }
+    let retention = compiler.retention(&raw.retention);
     Some(Team {
         name: name?,
         description: raw.team.description.unwrap_or_default(),
@@ -55,6 +57,7 @@ pub(crate) fn compile(
         models,
         tools,
         otlp_endpoint: raw.team.otlp_endpoint,
+        retention,
     })
 }
 

@@ -11,6 +11,7 @@ use crate::chat::{FinishReason, ModelRole, Usage};
 use crate::error::WireError;
 use crate::id::{CallKey, Digest, Name, RunId, SessionId};
 use crate::run::{Budget, Parent};
+use crate::snapshot::Snapshot;
 use crate::time::Timestamp;
 use crate::trace::TraceContext;
 
@@ -32,6 +33,16 @@ impl Entry {
     /// Makes an entry of the present format.
     pub fn new(at: Timestamp, body: Body) -> Self {
         Self { v: ENTRY_VERSION, at, body }
+    }
+}
+
+impl Body {
+    /// Tells whether a reader may begin here: the entry holds all that those before it came to.
+    pub const fn begins(&self) -> bool {
+        match self {
+            Self::Session(input) => matches!(input, Input::Snapshot(_)),
+            Self::Memory(change) => matches!(change, MemoryChange::Restated { .. }),
+        }
     }
 }
 
@@ -95,6 +106,8 @@ pub enum Input {
     },
     /// The session was taken up again after its actor or its process ended.
     Resumed,
+    /// The session is at rest, and what stands before this is no longer needed to go on.
+    Snapshot(Box<Snapshot>),
 }
 
 /// A message for an agent.
@@ -282,6 +295,11 @@ pub enum MemoryChange {
         facts: Vec<CallKey>,
         /// The call that dropped them.
         by: CallKey,
+    },
+    /// All that is remembered; what stands before this is no longer needed.
+    Restated {
+        /// The facts, in the order in which they were remembered.
+        facts: Vec<Fact>,
     },
 }
 

@@ -5,11 +5,12 @@ use serde_json::Value;
 const README: &str = include_str!("../../README.md");
 
 /// Tables of the schema's definitions and the heading under which the README has their fields.
-const HEADINGS: [(&str, &str); 8] = [
+const HEADINGS: [(&str, &str); 9] = [
     ("RawTeam", "## `[team]`"),
     ("RawModel", "## `[models.NAME]`"),
     ("RawAgent", "## `[agents.NAME]`"),
     ("RawLimits", "## `[limits]`"),
+    ("RawRetention", "## `[retention]`"),
     ("RawTool", "## `[tools.NAME]`"),
     ("RawRow", "### Rows"),
     ("RawSecret", "### Headers"),

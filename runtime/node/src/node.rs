@@ -15,12 +15,14 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
+use wire::entry::memory_session;
 use wire::{Event, Name, SessionId, Subjects, WireError};
 
 use crate::archive::{self, Archive};
 use crate::clock;
 use crate::context::TeamContext;
 use crate::error::Error;
+use crate::keeper;
 use crate::projector::Projector;
 use crate::room;
 use crate::sessions::SessionsMsg;
@@ -117,6 +119,8 @@ impl Node {
                 TeamSupervisor::spawn_linked(None, TeamSupervisor, args, supervisor.get_cell())
                     .await?;
             let sessions = sessions.await.map_err(|_| Error::Ending)?;
+            let keeping = keeper::keep(context.clone(), sessions.clone());
+            node.tasks.push(tokio::spawn(keeping).abort_handle());
             let lock = Arc::new(Mutex::new(Some(opened.lock)));
             let name = context.team.name.clone();
             node.teams.insert(name, TeamHandle { context, actor, sessions, lock });
@@ -288,7 +292,6 @@ pub(crate) fn open_team(
     let plans = team.agents.values();
     let opened = Archive::open_with(&options.data, &team.name, &options.holder, limits, plans)?;
     let Archive { lock, journal, store, plans, damaged, .. } = opened;
-    let plans = Arc::new(plans);
     let unfinished =
         store.unfinished()?.into_iter().filter(|session| !damaged.contains(session)).collect();
     let exporter = match &team.otlp_endpoint {
@@ -303,6 +306,7 @@ pub(crate) fn open_team(
         None => None,
     };
     let name = team.name.clone();
+    let memory_slot = journal.next_slot(&memory_session());
     let context = TeamContext {
         team: Arc::new(team),
         subjects: options.subjects,
@@ -315,6 +319,7 @@ pub(crate) fn open_team(
         runs: Arc::new(Semaphore::new(RUNS_MAX)),
         draining: AtomicBool::new(false),
         service: OnceLock::new(),
+        memory_slot: tokio::sync::Mutex::new(memory_slot),
     };
     Ok(OpenedTeam { context, lock, unfinished })
 }

@@ -9,6 +9,7 @@ mod limit;
 mod queue;
 mod resume;
 mod show;
+mod snapshot;
 mod team;
 
 use std::collections::HashMap;

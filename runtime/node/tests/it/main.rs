@@ -1,8 +1,13 @@
 //! Whole nodes over the embedded bus, with scripted models.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, as tests do")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "helpers of tests fail by panicking, as tests do"
+)]
 
 mod door;
 mod house;
 mod model_tool;
+mod retention;
 mod run;

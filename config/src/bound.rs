@@ -62,6 +62,16 @@ pub const SAYING_BYTES_MAX: usize = 16 << 10;
 /// Bytes of a description; all descriptions are sent in every model turn.
 pub const DESCRIPTION_BYTES_MAX: usize = 4096;
 
+/// How long after its end a run is kept if the file says nothing: long enough to look into what
+/// went wrong last month.
+pub const RETENTION_RUNS_DEFAULT: &str = "30d";
+/// How long a session is kept with which nobody goes on, if the file says nothing.
+pub const RETENTION_SESSIONS_DEFAULT: &str = "forever";
+/// Milliseconds of a retention: a second to a hundred years.
+pub const RETENTION_MS: Bound = bound(2_592_000_000, 1000, 3_155_760_000_000);
+/// Runs that are kept.
+pub const RETENTION_RUNS_MAX: Bound = bound(0, 1, 1_000_000_000);
+
 /// Requests to one model at once.
 pub const MODEL_CONCURRENCY: Bound = bound(8, 1, 1024);
 /// Requests that wait for a model; with the mean turn at seconds, more would only time out.

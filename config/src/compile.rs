@@ -27,6 +27,7 @@ mod models;
 mod permissions;
 mod prompts;
 mod query_tools;
+mod retention;
 mod tools;
 
 /// The name by which an actor model gives its answer; nothing else may be called so.
@@ -57,6 +58,7 @@ pub(crate) fn compile(
     if let Some(address) = &raw.team.otlp_endpoint {
         compiler.address(&["team", "otlp_endpoint"], address);
     }
+    let retention = compiler.retention(&raw.retention);
     Some(Team {
         name: name?,
         description: raw.team.description.unwrap_or_default(),
@@ -68,6 +70,7 @@ pub(crate) fn compile(
         weight: raw.team.weight.unwrap_or_else(weight),
         tools,
         otlp_endpoint: raw.team.otlp_endpoint,
+        retention,
     })
 }
 

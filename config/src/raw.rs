@@ -14,8 +14,9 @@ use wire::plan::{Dialect, OnUnknown};
 
 use crate::bound::{
     self as b, AGENTS_MAX, ALIAS_BYTES_MAX, ALIASES_MAX, DATABASES_MAX, DESCRIPTION_BYTES_MAX,
-    INSTRUCTIONS_BYTES_MAX, MODELS_MAX, OFFERS_MAX, ROWS_MAX, SAYING_BYTES_MAX,
-    STATEMENT_BYTES_MAX, STATEMENTS_MAX, TOOLS_MAX,
+    INSTRUCTIONS_BYTES_MAX, MODELS_MAX, OFFERS_MAX, RETENTION_RUNS_DEFAULT,
+    RETENTION_SESSIONS_DEFAULT, ROWS_MAX, SAYING_BYTES_MAX, STATEMENT_BYTES_MAX, STATEMENTS_MAX,
+    TOOLS_MAX,
 };
 use crate::team::{Constrain, Template};
 
@@ -48,6 +49,23 @@ pub(crate) struct RawFile {
     pub(crate) prompts: RawPrompts,
     /// Which calls of all agents are made, need a person's leave, or are refused.
     pub(crate) permissions: RawPermissions,
+    /// How long what happened is kept.
+    pub(crate) retention: RawRetention,
+}
+
+/// How long what happened is kept. Times are a number with `s`, `m`, `h` or `d`, or `forever`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RawRetention {
+    /// How long after its end a run is kept, with its reply and its trace.
+    #[schemars(extend("default" = RETENTION_RUNS_DEFAULT))]
+    pub(crate) runs: Option<String>,
+    /// The most runs that are kept besides those in work, the newest; all if absent.
+    #[schemars(range(min = b::RETENTION_RUNS_MAX.min, max = b::RETENTION_RUNS_MAX.max))]
+    pub(crate) runs_max: Option<u64>,
+    /// How long a session is kept with which nobody goes on.
+    #[schemars(extend("default" = RETENTION_SESSIONS_DEFAULT))]
+    pub(crate) sessions: Option<String>,
 }
 
 /// The team as a whole.

@@ -35,6 +35,19 @@ pub struct Team {
     pub tools: BTreeMap<Name, TeamTool>,
     /// Where spans are sent, if anywhere: the base address of an OTLP/HTTP receiver.
     pub otlp_endpoint: Option<String>,
+    /// How long what happened is kept.
+    pub retention: Retention,
+}
+
+/// How long what happened is kept; what is absent is kept for ever.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// Milliseconds for which a run is kept after its end.
+    pub runs_ms: Option<u64>,
+    /// The most runs that are kept besides those in work.
+    pub runs_max: Option<u64>,
+    /// Milliseconds for which a session is kept with which nobody goes on.
+    pub sessions_ms: Option<u64>,
 }
 
 /// One tool of a team.

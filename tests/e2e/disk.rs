@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tests::daemon::Daemon;
@@ -10,6 +10,7 @@ use tests::job;
 use tests::ledger::Ledger;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
+use tokio::time::Instant;
 
 /// The size of the small disk, in MiB.
 const DISK_MIB: u32 = 32;
@@ -38,7 +39,7 @@ impl SmallDisk {
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-            .expect("unshare, of util-linux, is there");
+            .unwrap();
         let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
         let mounted = lines.next_line().await.unwrap();
         assert!(mounted.is_some(), "no file system can be mounted: user namespaces are forbidden");

@@ -87,6 +87,7 @@ fn client(provider: Provider, http: &reqwest::Client) -> ModelClient {
         agents: BTreeMap::new(),
         models: BTreeMap::from([(name.clone(), model)]),
         databases: BTreeMap::new(),
+        retention: config::team::Retention::default(),
         weight: 1,
         tools: BTreeMap::new(),
         otlp_endpoint: None,

@@ -35,12 +35,7 @@ async fn ask(team: &str, input: &str) -> RunReply {
         since: Timestamp::from_micros(0),
     };
     let data = folder.path().join("data");
-    let options = NodeOptions {
-        data,
-        holder,
-        subjects: Subjects::default(),
-        reserve_bytes: 0,
-    };
+    let options = NodeOptions { data, holder, subjects: Subjects::default(), reserve_bytes: 0 };
     let bus = Bus::local();
     let node = Node::start(vec![team], bus.clone(), options).await.unwrap();
     let body = json!({"input": input}).to_string();

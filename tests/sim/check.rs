@@ -1,6 +1,7 @@
 //! What must hold of a world that has come to rest.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use agents_core::effect::{CallEffect, Effect};
 use agents_core::invariant::{self, Record};
@@ -35,10 +36,21 @@ fn session_holds(world: &World, session: &SessionId, records: &[Record]) -> Resu
     if replayed != *live {
         return Err("the fold differs from the live machine".to_owned());
     }
+    for slot in snapshots(records) {
+        if world.fold_from(session, slot)? != *live {
+            return Err(format!("the fold from slot {slot} differs from the live machine"));
+        }
+    }
     if !live.is_idle() {
         return Err(format!("it is not at rest: {:?}", live.outstanding()));
     }
     Ok(())
+}
+
+/// Returns the slots at which a session may be read.
+pub(crate) fn snapshots(records: &[Record]) -> impl Iterator<Item = usize> {
+    let begins = |(slot, record): (usize, &Record)| record.entry.body.begins().then_some(slot);
+    records.iter().enumerate().filter_map(begins)
 }
 
 fn acceptances_are_durable(world: &World) -> Result<(), String> {
@@ -78,10 +90,14 @@ fn askers_see_one_reply(world: &World) -> Result<(), String> {
 }
 
 /// Returns the reply that a session decided for a run.
-fn reply_of<'a>(world: &'a World, session: &SessionId, run: &RunId) -> Option<&'a RunReply> {
+pub(crate) fn reply_of<'a>(
+    world: &'a World,
+    session: &SessionId,
+    run: &RunId,
+) -> Option<&'a Arc<RunReply>> {
     let records = world.disk.get(session)?;
     records.iter().flat_map(|record| &record.effects).find_map(|effect| match effect {
-        Effect::Publish { reply } if reply.run == *run => Some(reply.as_ref()),
+        Effect::Publish { reply } if reply.run == *run => Some(reply),
         _ => None,
     })
 }

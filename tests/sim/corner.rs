@@ -37,6 +37,7 @@ pub(crate) fn all() -> BTreeSet<&'static str> {
         "resumed and makes a call again",
         "resumed and gives a call up",
         "resumed and waits for a person",
+        "drops its past",
         "aborts calls",
         "gives feedback",
         "plans a call",
@@ -107,6 +108,7 @@ fn taken(input: &Input, effects: &[Effect]) -> String {
             "resumed and asks a model again"
         }
         Input::Resumed => "resumed and waits for a person",
+        Input::Snapshot(_) => "drops its past",
     }
     .to_owned()
 }

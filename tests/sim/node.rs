@@ -14,7 +14,7 @@ use wire::plan::Target;
 use wire::run::{Budget, Parent, RunStatus};
 use wire::{
     CallKey, CallOutcome, Digest, EffectClass, ErrorCode, Input, OpenCall, RunId, RunReply,
-    SessionId, TraceContext, Usage, WireError,
+    SessionId, Timestamp, TraceContext, Usage, WireError,
 };
 
 use crate::message::{Answer, Ask, Asker, Message};
@@ -128,7 +128,9 @@ impl World {
             if shell.writing.is_some() {
                 return;
             }
-            let Some((input, asker)) = shell.inbox.pop_front() else { return };
+            let next =
+                shell.inbox.pop_front().or_else(|| Some((self.past_to_drop(session)?, None)));
+            let Some((input, asker)) = next else { return };
             self.note(|| format!("{session} takes {input:?}"));
             let plans = &self.team.plans;
             let Some(shell) = self.node.as_mut().and_then(|node| node.shells.get_mut(session))
@@ -172,6 +174,13 @@ impl World {
         }
     }
 
+    /// Lets a session at rest go on with a snapshot now and then. All runs are kept in it, since
+    /// their clients may ask again for as long as the world lasts.
+    fn past_to_drop(&mut self, session: &SessionId) -> Option<Input> {
+        let snapshot = self.shell(session)?.machine.snapshot(Timestamp::default())?;
+        (self.is_faulty() && self.rng.percent(30)).then(|| Input::Snapshot(Box::new(snapshot)))
+    }
+
     pub(crate) fn shell(&mut self, session: &SessionId) -> Option<&mut Shell> {
         self.node.as_mut()?.shells.get_mut(session)
     }
@@ -183,8 +192,14 @@ impl World {
         let Some(shell) = self.shell(session) else { return };
         let reply = match rejected {
             Rejected::Repeated { run } => {
-                let Some(reply) = shell.machine.reply(run) else {
-                    shell.waiting.entry(run.clone()).or_default().push(asker);
+                let (held, ended) = (shell.machine.reply(run), shell.machine.ended(run));
+                // What the machine does not hold any more is in the store.
+                let stored =
+                    ended.and_then(|_| crate::check::reply_of(self, session, run).cloned());
+                let Some(reply) = held.or(stored) else {
+                    if let Some(shell) = self.shell(session) {
+                        shell.waiting.entry(run.clone()).or_default().push(asker);
+                    }
                     return;
                 };
                 Answer::Reply(reply)

@@ -3,6 +3,7 @@
 use agents_core::session::SessionMachine;
 use wire::{Input, SessionId};
 
+use crate::check::snapshots;
 use crate::node::{Node, Shell};
 use crate::team::name;
 use crate::world::{Crashes, Flaw, Position, World};
@@ -61,17 +62,33 @@ impl World {
         }
     }
 
+    /// Folds a session from its first entry, or from any that holds all that came before it.
     fn fold(&mut self, session: &SessionId) -> Option<SessionMachine> {
         let records = self.disk.get(session).map(Vec::as_slice).unwrap_or_default();
-        let entries = records.iter().map(|record| &record.entry);
-        let plans = &self.team.plans;
-        match SessionMachine::fold(name("team"), session.clone(), entries, plans, |_, _, _| {}) {
+        let mut begins: Vec<usize> = snapshots(records).collect();
+        begins.push(0);
+        let chosen = usize::try_from(self.rng.below(begins.len() as u64)).unwrap_or(0);
+        match self.fold_from(session, begins[chosen]) {
             Ok(machine) => Some(machine),
             Err(error) => {
-                self.fail(&format!("{session} cannot be folded: {error}"));
+                self.fail(&error);
                 None
             }
         }
+    }
+
+    /// Folds a session from some slot on, as if nothing before it was left.
+    pub(crate) fn fold_from(
+        &self,
+        session: &SessionId,
+        slot: usize,
+    ) -> Result<SessionMachine, String> {
+        let records = self.disk.get(session).map(Vec::as_slice).unwrap_or_default();
+        let entries = records.iter().skip(slot).map(|record| &record.entry);
+        let machine = SessionMachine::beginning_at(name("team"), session.clone(), slot as u64);
+        machine
+            .fold_on(entries, &self.team.plans, |_, _, _| {})
+            .map_err(|error| format!("{session} cannot be folded from slot {slot}: {error}"))
     }
 
     pub(crate) fn restart(&mut self) {

@@ -19,6 +19,7 @@ use crate::dialect::{Exchange, Transcript};
 use crate::effect::{Effect, Effects, Rejected};
 use crate::run::{Run, late};
 
+mod snapshot;
 #[cfg(test)]
 mod tests;
 
@@ -62,6 +63,17 @@ pub struct SessionMachine {
     ended: VecDeque<RunId>,
     /// Calls of runs that are over whose outcome nobody knows, the oldest first.
     unresolved: VecDeque<OpenCall>,
+    /// What is known of the session as a whole, once it has had a run.
+    activity: Option<Activity>,
+}
+
+/// With whom a session is held, and when.
+#[derive(Clone, Debug, PartialEq)]
+struct Activity {
+    agent: Name,
+    is_called: bool,
+    begun: Timestamp,
+    seen: Timestamp,
 }
 
 /// What is still to be said of a run that is over.
@@ -85,17 +97,24 @@ struct Known {
     body: Digest,
     agent: Name,
     trace: wire::TraceContext,
-    status: Option<RunStatus>,
+    /// How and when it ended.
+    end: Option<(RunStatus, Timestamp)>,
     reply: Option<Arc<RunReply>>,
 }
 
 impl SessionMachine {
     /// Makes the machine of a session to which nothing has happened.
     pub fn new(team: Name, session: SessionId) -> Self {
+        Self::beginning_at(team, session, 0)
+    }
+
+    /// Makes the machine of a session whose first entry will have some slot: one whose earlier
+    /// entries are dropped must not use their slots again, since the keys of calls come from them.
+    pub fn beginning_at(team: Name, session: SessionId, slot: u64) -> Self {
         Self {
             team,
             session,
-            slot: 0,
+            slot,
             exchanges: Vec::new(),
             run: None,
             queue: VecDeque::new(),
@@ -103,18 +122,30 @@ impl SessionMachine {
             known: HashMap::new(),
             ended: VecDeque::new(),
             unresolved: VecDeque::new(),
+            activity: None,
         }
     }
 
-    /// Rebuilds a machine from its journal, passing the effects of each entry to `each`.
+    /// Rebuilds a machine from its whole journal, passing the effects of each entry to `each`.
     pub fn fold<'e>(
         team: Name,
         session: SessionId,
         entries: impl IntoIterator<Item = &'e Entry>,
         plans: &dyn Plans,
+        each: impl FnMut(&Entry, u64, Vec<Effect>),
+    ) -> Result<Self, FoldError> {
+        Self::new(team, session).fold_on(entries, plans, each)
+    }
+
+    /// Applies entries that follow what the machine stands for; for one that was made by
+    /// [`Self::beginning_at`] they may begin with a snapshot.
+    pub fn fold_on<'e>(
+        self,
+        entries: impl IntoIterator<Item = &'e Entry>,
+        plans: &dyn Plans,
         mut each: impl FnMut(&Entry, u64, Vec<Effect>),
     ) -> Result<Self, FoldError> {
-        let mut machine = Self::new(team, session);
+        let mut machine = self;
         for entry in entries {
             let slot = machine.slot;
             if entry.v > wire::entry::ENTRY_VERSION {
@@ -183,6 +214,7 @@ impl SessionMachine {
             Input::Resumed => {
                 self.run.as_mut().ok_or(Rejected::OutOfPlace)?.on_resumed(&mut effects);
             }
+            Input::Snapshot(snapshot) => self.on_snapshot(*snapshot, &mut effects)?,
         }
         self.move_on(&mut effects);
         if resumed {
@@ -228,8 +260,8 @@ impl SessionMachine {
     /// Returns where a run stands, if it was ever accepted.
     pub fn view(&self, id: &RunId) -> Option<RunView> {
         let known = self.known.get(id)?;
-        let state = match (&known.status, &self.run) {
-            (Some(status), _) => RunState::Ended { status: *status },
+        let state = match (known.end, &self.run) {
+            (Some((status, _)), _) => RunState::Ended { status },
             (None, Some(run)) if run.id() == id => run.state(),
             (None, _) => RunState::Queued,
         };
@@ -250,7 +282,7 @@ impl SessionMachine {
 
     /// Returns how a run ended, if it did.
     pub fn ended(&self, id: &RunId) -> Option<RunStatus> {
-        self.known.get(id)?.status
+        self.known.get(id)?.end.map(|(status, _)| status)
     }
 
     /// Returns the call that waits for an answer, if the run in work has one.
@@ -299,9 +331,17 @@ impl SessionMachine {
             body: submitted.body,
             agent: submitted.agent.clone(),
             trace: submitted.trace,
-            status: None,
+            end: None,
             reply: None,
         };
+        let activity = self.activity.get_or_insert_with(|| Activity {
+            agent: submitted.agent.clone(),
+            is_called: submitted.parent.is_some(),
+            begun: effects.now(),
+            seen: effects.now(),
+        });
+        activity.agent.clone_from(&submitted.agent);
+        activity.seen = effects.now();
         self.known.insert(submitted.run.clone(), known);
         effects.tell(&submitted, EventKind::RunAccepted { input: submitted.text.clone() });
         effects.push(Effect::SetTimer { run: submitted.run.clone(), at: submitted.deadline });
@@ -386,8 +426,11 @@ impl SessionMachine {
             }
         }
         if let Some(known) = self.known.get_mut(&reply.run) {
-            known.status = Some(reply.status);
+            known.end = Some((reply.status, effects.now()));
             known.reply = Some(reply.clone());
+        }
+        if let Some(activity) = &mut self.activity {
+            activity.seen = effects.now();
         }
         self.ended.push_back(reply.run.clone());
         if self.ended.len() > REPLIES_MAX

@@ -12,6 +12,7 @@ use crate::error::WireError;
 use crate::id::{CallKey, Digest, Name, RunId, SessionId};
 use crate::open::Resolution;
 use crate::run::{Budget, Parent};
+use crate::snapshot::Snapshot;
 use crate::time::Timestamp;
 use crate::trace::TraceContext;
 
@@ -33,6 +34,16 @@ impl Entry {
     /// Makes an entry of the present format.
     pub fn new(at: Timestamp, body: Body) -> Self {
         Self { v: ENTRY_VERSION, at, body }
+    }
+}
+
+impl Body {
+    /// Tells whether a reader may begin here: the entry holds all that those before it came to.
+    pub const fn begins(&self) -> bool {
+        match self {
+            Self::Session(input) => matches!(input, Input::Snapshot(_)),
+            Self::Memory(change) => matches!(change, MemoryChange::Restated { .. }),
+        }
     }
 }
 
@@ -142,6 +153,8 @@ pub enum Input {
     },
     /// The session was taken up again after its actor or its process ended.
     Resumed,
+    /// The session is at rest, and what stands before this is no longer needed to go on.
+    Snapshot(Box<Snapshot>),
 }
 
 /// A message for an agent.
@@ -357,6 +370,11 @@ pub enum MemoryChange {
         facts: Vec<CallKey>,
         /// The call that dropped them.
         by: CallKey,
+    },
+    /// All that is remembered; what stands before this is no longer needed.
+    Restated {
+        /// The facts, in the order in which they were remembered.
+        facts: Vec<Fact>,
     },
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use config::Team;
-use config::team::{Constrain, OpenAi, Provider, Sampling, Server, Template};
+use config::team::{Constrain, OpenAi, Provider, Retention, Sampling, Server, Template};
 use serde_json::json;
 use tools::http::{BodyTemplate, HeaderSource, HttpSpec};
 use tools::model::{ModelOutput, ModelSpec};
@@ -375,6 +375,8 @@ fn a_team_in_a_few_lines() {
     );
     assert_eq!((team.entry.as_str(), team.tools.len()), ("a", 0));
     assert_eq!((team.description.as_str(), team.otlp_endpoint), ("", None));
+    let month = Retention { runs_ms: Some(2_592_000_000), runs_max: None, sessions_ms: None };
+    assert_eq!(team.retention, month);
     assert_eq!(team.file, Path::new("folder/crew.toml"));
 }
 

@@ -7,7 +7,7 @@ use wire::plan::Text;
 const README: &str = include_str!("../../README.md");
 
 /// Tables of the schema's definitions and the heading under which the README has their fields.
-const HEADINGS: [(&str, &str); 14] = [
+const HEADINGS: [(&str, &str); 15] = [
     ("RawTeam", "## `[team]`"),
     ("RawModel", "## `[models.NAME]`"),
     ("RawAgent", "## `[agents.NAME]`"),
@@ -18,6 +18,7 @@ const HEADINGS: [(&str, &str); 14] = [
     ("RawTextFile", "### Texts"),
     ("RawForm", "### The words of dialect `json`"),
     ("RawPermissions", "## `[permissions]`"),
+    ("RawRetention", "## `[retention]`"),
     ("RawTool", "## `[tools.NAME]`"),
     ("RawRow", "### Rows"),
     ("RawSecret", "### Headers"),

@@ -428,6 +428,8 @@ pub(crate) enum Store {
     Verify(Stored),
     /// Delete the look-up store and make it anew from the journal
     Rebuild(Stored),
+    /// Drop at once what need not be kept, by the team's `[retention]`; a daemon does it by itself
+    Compact(Compact),
 }
 
 /// The data of one team.
@@ -440,6 +442,17 @@ pub(crate) struct Stored {
     #[arg(long)]
     pub(crate) team: Option<Name>,
     /// Print what was found as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The data of one team whose file says what is kept.
+#[derive(Debug, Args)]
+pub(crate) struct Compact {
+    /// The team file
+    #[arg(value_name = "TEAM.toml")]
+    pub(crate) file: PathBuf,
+    /// Print what was done as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -57,7 +57,7 @@ fn run(line: &Line, screen: &Screen) -> Result<Exit, Failure> {
             screen::json(&config::schema());
             Ok(Exit::Done)
         }
-        Verb::Store(args) => verb::store::store(args, &place()?, screen),
+        Verb::Store(args) => wait(verb::store::store(args, &place()?, screen)),
         Verb::Run(args) => wait(verb::run::run(args, &place()?, screen)),
         Verb::Serve(args) => wait(verb::serve::serve(args, &place()?, screen)),
         Verb::Ask(args) => wait(verb::ask::ask(args, &place()?, screen)),

@@ -14,6 +14,7 @@ use wire::Digest;
 use crate::error::Error;
 use crate::lock::make_dir;
 use crate::room;
+use crate::sweep::Swept;
 
 /// The largest blob, in bytes; it bounds what one read takes from memory.
 const BLOB_BYTES_MAX: u64 = 64 << 20;
@@ -22,6 +23,8 @@ const BLOB_BYTES_MAX: u64 = 64 << 20;
 #[derive(Debug)]
 pub(crate) struct Blobs {
     dir: PathBuf,
+    /// What was put since the sweep before the last one began, and since the last one.
+    put: Mutex<[HashSet<Digest>; 2]>,
     /// Directories below `dir` whose names are known to be durable.
     ready: Mutex<HashSet<String>>,
     /// Numbers the files that are being written.
@@ -31,7 +34,12 @@ pub(crate) struct Blobs {
 impl Blobs {
     /// Names the blobs of a data directory, and changes nothing there.
     pub(crate) fn new(data_dir: &Path) -> Self {
-        Self { dir: data_dir.join("blobs"), ready: Mutex::default(), writes: AtomicU64::new(0) }
+        Self {
+            dir: data_dir.join("blobs"),
+            put: Mutex::default(),
+            ready: Mutex::default(),
+            writes: AtomicU64::new(0),
+        }
     }
 
     /// Makes the directories, and drops what a crash left half written.
@@ -52,6 +60,8 @@ impl Blobs {
             return Err(Error::TooLarge { unit: "bytes", found, max: BLOB_BYTES_MAX });
         }
         let digest = Digest::of(bytes);
+        // Noted before it is looked for: whoever removes blobs leaves it alone from here on.
+        self.note_put(digest);
         let (parent, path) = self.place(&digest);
         self.make_durable(&parent)?;
         if !matches!(self.get(&digest), Ok(present) if present == bytes) {
@@ -59,7 +69,7 @@ impl Blobs {
             if let Err(error) = write_new(&new, bytes) {
                 // Left there it would only take room.
                 drop(fs::remove_file(&new));
-                return Err(full_or("write", &new, error));
+                return Err(room::full_or("write", &new, error));
             }
             fs::rename(&new, &path).map_err(Error::file("rename", &new))?;
         }
@@ -83,6 +93,49 @@ impl Blobs {
         }
     }
 
+    fn note_put(&self, digest: Digest) {
+        let mut put = self.put.lock().unwrap_or_else(PoisonError::into_inner);
+        let [_, newest] = &mut *put;
+        newest.insert(digest);
+    }
+
+    /// Begins a sweep: what is put from here on stays, and what was put since the one before.
+    pub(crate) fn begin_sweep(&self) {
+        let mut put = self.put.lock().unwrap_or_else(PoisonError::into_inner);
+        put.rotate_left(1);
+        let [_, newest] = &mut *put;
+        newest.clear();
+    }
+
+    /// Removes all blobs but some, and those that were put of late.
+    pub(crate) fn remove_all_but(&self, kept: &HashSet<Digest>) -> Result<Swept, Error> {
+        let mut swept = Swept::default();
+        for parent in list(&self.dir)? {
+            if parent.file_name().is_none_or(|name| name.len() != 2) {
+                continue;
+            }
+            for path in list(&parent)? {
+                let name = path.file_name().and_then(|name| name.to_str());
+                let Some(digest) = name.and_then(|name| Digest::try_from(name.to_owned()).ok())
+                else {
+                    continue;
+                };
+                let bytes = fs::metadata(&path).map_err(Error::file("read", &path))?.len();
+                // Held while one is removed, so that nobody finds it there and relies on it.
+                let put = self.put.lock().unwrap_or_else(PoisonError::into_inner);
+                if kept.contains(&digest) || put.iter().any(|put| put.contains(&digest)) {
+                    swept.left += 1;
+                    swept.bytes_left += bytes;
+                } else {
+                    fs::remove_file(&path).map_err(Error::file("remove", &path))?;
+                    swept.removed += 1;
+                    swept.bytes_removed += bytes;
+                }
+            }
+        }
+        Ok(swept)
+    }
+
     /// Returns the directory of a blob, and its file.
     fn place(&self, digest: &Digest) -> (PathBuf, PathBuf) {
         let name = digest.to_string();
@@ -98,7 +151,7 @@ impl Blobs {
         let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         if !ready.contains(&name) {
             make_dir(parent).map_err(|error| match error {
-                Error::File { doing, path, source } => full_or(doing, &path, source),
+                Error::File { doing, path, source } => room::full_or(doing, &path, source),
                 error => error,
             })?;
             sync_dir(&self.dir)?;
@@ -108,9 +161,10 @@ impl Blobs {
     }
 }
 
-/// Tells a full disk from a faulty one.
-fn full_or(doing: &'static str, path: &Path, error: io::Error) -> Error {
-    if room::is_full(&error) { Error::StorageFull } else { Error::file(doing, path)(error) }
+fn list(dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    fs::read_dir(dir)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
+        .map_err(Error::file("list", dir))
 }
 
 fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {

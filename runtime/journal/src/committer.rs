@@ -1,208 +1,34 @@
 //! The one thread that writes: takes all that waits, writes it, syncs once, then tells all.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use tokio::sync::{oneshot, watch};
 use wire::SessionId;
 
 use crate::error::Error;
-use crate::frame::{self, Chain, Kind, Place, Stored};
+use crate::frame::{self, Chain, Kind, Place};
 use crate::frontier;
-use crate::index::Index;
+use crate::index::Spot;
 use crate::medium::Medium;
-use crate::options::Options;
+use crate::queue::{FRAME_BYTES, Pending, Settling, Shared, Work};
 use crate::recovery::push_recent;
-use crate::room::{self, Room};
-
-/// What a frame takes beside its entries, in bytes, at most.
-const FRAME_BYTES: u64 = 256;
-
-/// What the handles and the committer share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) options: Options,
-    pub(crate) room: Room,
-    state: Mutex<State>,
-    /// Something waits, or the journal closes.
-    wake: Condvar,
-    /// Why nothing more is taken, if a write or a sync failed.
-    failed: watch::Sender<Option<Arc<str>>>,
-}
-
-/// The index, and what waits for the next sync.
-#[derive(Debug)]
-pub(crate) struct State {
-    pub(crate) index: Index,
-    queue: VecDeque<Pending>,
-    queue_bytes: u64,
-    /// Nothing more is taken.
-    closed: bool,
-}
-
-/// One append that waits.
-#[derive(Debug)]
-struct Pending {
-    session: SessionId,
-    first_slot: u64,
-    entries: Vec<Stored>,
-    bytes: u64,
-    done: Done,
-}
-
-/// Where an append is told the position after its commit, or why there is none.
-type Done = oneshot::Sender<Result<u64, Error>>;
+use crate::room;
 
 /// What a commit came to that was tried.
 enum Tried {
-    /// It is durable; for each append the position of its frame and what follows it.
-    Durable(Vec<(u64, Chain)>),
+    /// It is durable.
+    Durable(Vec<Written>),
     /// The disk is full, and nothing was written.
     Full,
 }
 
-impl Shared {
-    pub(crate) fn new(options: Options, room: Room, index: Index) -> Self {
-        let state = State { index, queue: VecDeque::new(), queue_bytes: 0, closed: false };
-        Self {
-            options,
-            room,
-            state: Mutex::new(state),
-            wake: Condvar::new(),
-            failed: watch::Sender::new(None),
-        }
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn failed(&self) -> watch::Receiver<Option<Arc<str>>> {
-        self.failed.subscribe()
-    }
-
-    /// Fails if an append would be refused now.
-    pub(crate) fn admit(&self, session: &SessionId, first_slot: u64) -> Result<(), Error> {
-        self.lock().admit(session, first_slot, 0, &self.options)
-    }
-
-    /// Puts an append in the queue. What is returned resolves to the position after its commit.
-    pub(crate) fn enqueue(
-        &self,
-        session: &SessionId,
-        first_slot: u64,
-        entries: Vec<Stored>,
-    ) -> Result<oneshot::Receiver<Result<u64, Error>>, Error> {
-        let bytes = entries.iter().map(Stored::len).sum::<u64>() + FRAME_BYTES;
-        let mut state = self.lock();
-        state.admit(session, first_slot, bytes, &self.options)?;
-        state.index.sessions.entry(session.clone()).or_default().next += entries.len() as u64;
-        state.queue_bytes += bytes;
-        let (done, receiver) = oneshot::channel();
-        state.queue.push_back(Pending {
-            session: session.clone(),
-            first_slot,
-            entries,
-            bytes,
-            done,
-        });
-        drop(state);
-        self.wake.notify_one();
-        Ok(receiver)
-    }
-
-    /// Takes nothing more; what waits is still written.
-    pub(crate) fn close(&self) {
-        self.lock().closed = true;
-        self.wake.notify_one();
-    }
-
-    /// Takes nothing more and drops what waits.
-    pub(crate) fn fail(&self, reason: &str) {
-        let mut state = self.lock();
-        state.closed = true;
-        state.queue_bytes = 0;
-        let dropped = std::mem::take(&mut state.queue);
-        drop(state);
-        // The flag comes first, so that whoever sees a refusal finds it set.
-        self.failed.send_if_modified(|failed| {
-            let first = failed.is_none();
-            failed.get_or_insert_with(|| reason.into());
-            first
-        });
-        drop(dropped);
-        self.wake.notify_one();
-    }
-
-    /// Refuses a batch, and all that waits behind it, because there is no room for it.
-    fn refuse(&self, batch: Vec<Pending>) {
-        let mut state = self.lock();
-        let waiting = std::mem::take(&mut state.queue);
-        state.queue_bytes = 0;
-        let refused: Vec<Pending> = batch.into_iter().chain(waiting).collect();
-        for pending in &refused {
-            // Nothing of the session waits any more, so its next slot is the durable one.
-            if let Some(found) = state.index.sessions.get_mut(&pending.session) {
-                found.next = found.slots;
-            }
-        }
-        drop(state);
-        for pending in refused {
-            // Whoever dropped the receiver does not want to know.
-            pending.done.send(Err(Error::StorageFull)).ok();
-        }
-    }
-
-    /// Waits for appends and takes as many as one sync may cover, `None` once it is closed.
-    fn take(&self) -> Option<Vec<Pending>> {
-        let mut state = self.lock();
-        while state.queue.is_empty() {
-            if state.closed {
-                return None;
-            }
-            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        let (mut entries, mut bytes) = (0, 0);
-        let mut taken = Vec::new();
-        while let Some(next) = state.queue.front() {
-            entries += next.entries.len();
-            bytes += next.bytes;
-            let fits = entries <= self.options.commit_entries_max
-                && bytes <= self.options.commit_bytes_max;
-            if !taken.is_empty() && !fits {
-                break;
-            }
-            state.queue_bytes = state.queue_bytes.saturating_sub(next.bytes);
-            taken.extend(state.queue.pop_front());
-        }
-        Some(taken)
-    }
-}
-
-impl State {
-    fn admit(
-        &self,
-        session: &SessionId,
-        first_slot: u64,
-        bytes: u64,
-        options: &Options,
-    ) -> Result<(), Error> {
-        if self.closed {
-            return Err(Error::Stopped);
-        }
-        self.index.check(session)?;
-        let expected = self.index.sessions.get(session).map_or(0, |found| found.next);
-        if first_slot != expected {
-            return Err(Error::SlotTaken { session: session.clone(), expected, found: first_slot });
-        }
-        if self.queue.len() >= options.queue_max
-            || self.queue_bytes.saturating_add(bytes) > options.queue_bytes_max
-        {
-            return Err(Error::Full);
-        }
-        Ok(())
-    }
+/// The frame of an append.
+struct Written {
+    kind: Kind,
+    spot: Spot,
+    /// What the next frame of the session refers to.
+    chain: Chain,
 }
 
 /// Owns the medium, and the place where the next frame goes.
@@ -262,14 +88,35 @@ impl Committer {
     }
 
     fn serve(&mut self) -> io::Result<()> {
-        while let Some(batch) = self.shared.take() {
-            self.commit(batch)?;
+        while let Some(work) = self.shared.take() {
+            match work {
+                Work::Commit(batch) => self.commit(batch)?,
+                Work::Settle(waiting) => self.settle(waiting)?,
+            }
         }
         match self.store_frontier() {
             // The one that is there is older, and as true.
             Err(error) if room::is_full(&error) => Ok(()),
             stored => stored,
         }
+    }
+
+    /// Writes the frontier anew, and begins a new segment if somebody asks for one.
+    fn settle(&mut self, waiting: Vec<Settling>) -> io::Result<()> {
+        let holds = self.place.position - self.base > frame::SEGMENT_BYTES;
+        let rolls = holds && waiting.iter().any(|settling| settling.rolls);
+        let settled = self
+            .store_frontier()
+            .and_then(|()| if rolls { self.begin_segment(Some(self.base)) } else { Ok(()) });
+        let full = match settled {
+            Err(error) if room::is_full(&error) => true,
+            settled => settled.map(|()| false)?,
+        };
+        for Settling { done, .. } in waiting {
+            // Whoever dropped the receiver does not want to know.
+            done.send(if full { Err(Error::StorageFull) } else { Ok(self.place.position) }).ok();
+        }
+        Ok(())
     }
 
     fn commit(&mut self, batch: Vec<Pending>) -> io::Result<()> {
@@ -319,7 +166,7 @@ impl Committer {
     }
 
     /// Writes the frames of a batch to `out`; returns where each stands and what follows it.
-    fn encode(&mut self, batch: &[Pending], out: &mut Vec<u8>) -> Vec<(u64, Chain)> {
+    fn encode(&mut self, batch: &[Pending], out: &mut Vec<u8>) -> Vec<Written> {
         let start = self.place.position;
         self.place.synced_to = start;
         let mut chains: HashMap<&SessionId, Chain> = {
@@ -330,12 +177,18 @@ impl Committer {
             batch.iter().map(|pending| (&pending.session, chain(pending))).collect()
         };
         let mut written = Vec::with_capacity(batch.len());
-        for Pending { session, first_slot, entries, .. } in batch {
+        for Pending { kind, session, first_slot, entries, .. } in batch {
             let from = out.len();
             let chain = chains.entry(session).or_default();
-            frame::write_commit(out, &self.place, session, *first_slot, *chain, entries);
-            *chain = frame::chain(out.get(from..).unwrap_or_default());
-            written.push((self.place.position, *chain));
+            // A session whose first slot is not 0 was forgotten before, and begins anew.
+            let anew = *chain == Chain::default() && *first_slot > 0 && *kind == Kind::Commit;
+            let kind = if anew { Kind::Begin } else { *kind };
+            frame::write_commit(out, kind, &self.place, session, *first_slot, *chain, entries);
+            let frame = out.get(from..).unwrap_or_default();
+            *chain = frame::chain(frame);
+            let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
+            let spot = Spot { position: self.place.position, length };
+            written.push(Written { kind, spot, chain: *chain });
             self.place.position = start + out.len() as u64;
             self.place.number += 1;
             push_recent(&mut self.place.recent, frame::tag(session));
@@ -344,14 +197,25 @@ impl Committer {
     }
 
     /// Lets readers see what is durable now.
-    fn publish(&self, batch: &[Pending], written: Vec<(u64, Chain)>) {
+    fn publish(&self, batch: &[Pending], written: Vec<Written>) {
         let mut state = self.shared.lock();
-        for (pending, (position, chain)) in batch.iter().zip(written) {
-            let session = state.index.sessions.entry(pending.session.clone()).or_default();
-            session.push(position, pending.entries.len() as u64, chain);
+        let index = &mut state.index;
+        for (pending, Written { kind, spot, chain }) in batch.iter().zip(written) {
+            if kind == Kind::Gone {
+                index.forget(&pending.session, spot);
+                continue;
+            }
+            let session = index.sessions.entry(pending.session.clone()).or_default();
+            if kind == Kind::Begin {
+                session.begin(pending.first_slot);
+            }
+            session.push(spot, pending.entries.len() as u64, chain);
         }
-        state.index.end = self.place.position;
-        state.index.segments.insert(self.base, self.place.position);
+        index.end = self.place.position;
+        let segment = index.segments.entry(self.base).or_default();
+        segment.end = self.place.position;
+        segment.bytes = self.place.position - self.base;
+        segment.fixed_bytes = frame::SEGMENT_BYTES;
     }
 
     /// Begins a segment after the one at `base`. On a full disk it leaves everything as it was.

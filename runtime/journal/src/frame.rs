@@ -26,8 +26,11 @@ const MAGIC: [u8; 4] = [0xcb, 0xff, 0x4a, 0xfe];
 const CHECKED_FROM: usize = 12;
 const HEAD_BYTES: usize = CHECKED_FROM + 2 + 8 + 8 + 8 + 4 + RECENT * 4;
 
+/// The bytes of the frame that begins a segment.
+pub(crate) const SEGMENT_BYTES: u64 = HEAD_BYTES as u64 + 1;
+
 /// The bytes that a read needs to know how long a frame is.
-pub(crate) const LENGTH_BYTES: usize = 8;
+const LENGTH_BYTES: usize = 8;
 
 const INLINE: u8 = 0;
 const BLOB: u8 = 1;
@@ -58,6 +61,13 @@ pub(crate) enum Kind {
     Commit,
     /// What was durable once; stands in a file of its own.
     Frontier,
+    /// A commit that holds all that those of its session before it came to, or the first one of a
+    /// session that was forgotten: the reading of the session may begin here.
+    Begin,
+    /// A session is forgotten.
+    Gone,
+    /// Begins a segment that was rewritten.
+    Kept,
     /// A kind, or a version, of a newer program.
     Newer,
 }
@@ -68,6 +78,9 @@ impl Kind {
             (VERSION, 1) => Self::Segment,
             (VERSION, 2) => Self::Commit,
             (VERSION, 3) => Self::Frontier,
+            (VERSION, 4) => Self::Begin,
+            (VERSION, 5) => Self::Gone,
+            (VERSION, 6) => Self::Kept,
             _ => Self::Newer,
         }
     }
@@ -77,6 +90,9 @@ impl Kind {
             Self::Segment => 1,
             Self::Commit => 2,
             Self::Frontier => 3,
+            Self::Begin => 4,
+            Self::Gone => 5,
+            Self::Kept => 6,
             Self::Newer => u8::MAX,
         }
     }
@@ -172,16 +188,17 @@ fn checksum(length: [u8; 4], rest: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&length), rest)
 }
 
-/// Writes a commit of one session.
+/// Writes a commit of one session, or that it is forgotten.
 pub(crate) fn write_commit(
     out: &mut Vec<u8>,
+    kind: Kind,
     place: &Place,
     session: &SessionId,
     first_slot: u64,
     prev: Chain,
     entries: &[Stored],
 ) {
-    write(out, Kind::Commit, place, session.as_str(), |out| {
+    write(out, kind, place, session.as_str(), |out| {
         out.extend_from_slice(&first_slot.to_le_bytes());
         out.extend_from_slice(&prev);
         out.extend_from_slice(&u32::try_from(entries.len()).unwrap_or(u32::MAX).to_le_bytes());
@@ -209,7 +226,7 @@ pub(crate) fn write_name(out: &mut Vec<u8>, name: &str) {
 }
 
 /// Returns the length that the first [`LENGTH_BYTES`] of a frame give, if they can be such.
-pub(crate) fn length(bytes: &[u8]) -> Option<usize> {
+fn length(bytes: &[u8]) -> Option<usize> {
     let mut fields = Fields(bytes);
     if fields.array::<4>()? != MAGIC {
         return None;
@@ -219,6 +236,16 @@ pub(crate) fn length(bytes: &[u8]) -> Option<usize> {
 
 /// Reads the frame at the beginning of `bytes`, which stand at `position`.
 pub(crate) fn read(bytes: &[u8], position: u64) -> Option<Frame<'_>> {
+    // Most bytes are no frame by their position alone, which is cheaper to see than a checksum.
+    read_if(bytes, |found| found == position)
+}
+
+/// Reads the frame at the beginning of `bytes`, wherever it says that it stands.
+pub(crate) fn read_anywhere(bytes: &[u8]) -> Option<Frame<'_>> {
+    read_if(bytes, |_| true)
+}
+
+fn read_if(bytes: &[u8], stands: impl FnOnce(u64) -> bool) -> Option<Frame<'_>> {
     let bytes = bytes.get(..length(bytes)?)?;
     let mut fields = Fields(bytes);
     fields.array::<4>()?;
@@ -233,7 +260,7 @@ pub(crate) fn read(bytes: &[u8], position: u64) -> Option<Frame<'_>> {
         epoch: fields.u32()?,
         recent: [0; RECENT],
     };
-    if place.position != position || checksum(length, checked.0) != crc {
+    if !stands(place.position) || checksum(length, checked.0) != crc {
         return None;
     }
     for tag in &mut place.recent {
@@ -326,7 +353,7 @@ mod tests {
             [Stored::Inline(Bytes::from_static(b"{}")), Stored::Blob(Digest::of(b"large"))];
         let mut out = b"before".to_vec();
         let session = SessionId::new("s-1").unwrap();
-        write_commit(&mut out, &place, &session, 7, [3; 16], &entries);
+        write_commit(&mut out, Kind::Commit, &place, &session, 7, [3; 16], &entries);
         out.split_off(6)
     }
 

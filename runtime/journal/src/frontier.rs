@@ -108,6 +108,7 @@ pub(crate) fn store(dir: &Path, bytes: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::Spot;
 
     #[test]
     fn a_frontier_survives_its_file() {
@@ -116,7 +117,8 @@ mod tests {
 
         let mut index = Index::default();
         let (whole, bad) = (SessionId::new("whole").unwrap(), SessionId::new("bad").unwrap());
-        index.sessions.entry(whole.clone()).or_default().push(0, 3, [0; 16]);
+        let spot = Spot { position: 0, length: 9 };
+        index.sessions.entry(whole.clone()).or_default().push(spot, 3, [0; 16]);
         index.set_aside(&bad, "gap");
         let place = Place { position: 77, number: 2, epoch: 4, ..Place::default() };
         store(dir.path(), &encode(&index, &place)).unwrap();

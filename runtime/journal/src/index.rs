@@ -7,40 +7,135 @@ use wire::SessionId;
 use crate::error::Error;
 use crate::frame::{Chain, Tag, tag};
 
-/// What is known of all sessions. Eight bytes for each commit, some hundred for each session.
+/// What is known of all sessions. Sixteen bytes for each commit, some hundred for each session.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     pub(crate) sessions: HashMap<SessionId, Session>,
     /// Sessions of which no more is left than that there was a commit.
     pub(crate) lost: HashSet<Tag>,
-    /// The segments, each by its base and the position of its end.
-    pub(crate) segments: BTreeMap<u64, u64>,
+    /// Sessions that were forgotten and whose frames may still be there.
+    pub(crate) gone: HashMap<SessionId, Gone>,
+    /// The segments, each by its base.
+    pub(crate) segments: BTreeMap<u64, Segment>,
     /// The position after the last durable commit.
     pub(crate) end: u64,
+    /// The first slot of a session that is not known. It is above every slot of those that were
+    /// forgotten, so that no slot is used twice.
+    pub(crate) floor: u64,
+    /// Counts the segments that were rewritten: what was looked up before may stand elsewhere.
+    pub(crate) rewrites: u64,
+}
+
+/// Where a frame stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spot {
+    pub(crate) position: u64,
+    pub(crate) length: u32,
+}
+
+/// A commit at which the reading of a session may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Begin {
+    pub(crate) slot: u64,
+    /// Its number among the spots.
+    pub(crate) spot: usize,
 }
 
 /// What is known of one session.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
-    /// Durable entries.
+    /// The slot of the first entry that is held.
+    pub(crate) first_slot: u64,
+    /// The slot after the last durable entry.
     pub(crate) slots: u64,
-    /// Entries, with those that wait for their sync.
+    /// The slot after the last entry, those that wait for their sync included.
     pub(crate) next: u64,
     /// What the next frame refers to.
     pub(crate) chain: Chain,
-    /// Where each commit stands.
-    pub(crate) positions: Vec<u64>,
+    /// Where each commit stands that is held.
+    pub(crate) spots: Vec<Spot>,
+    /// The commits that hold all that those before them came to.
+    pub(crate) begins: Vec<Begin>,
+    /// Where the first of its frames may stand, those that are no longer held included.
+    pub(crate) oldest: Option<u64>,
     /// Why the session is set aside.
     pub(crate) damage: Option<Box<str>>,
 }
 
+/// A session that was forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gone {
+    /// Where the frame stands that says so.
+    pub(crate) spot: Spot,
+    /// Where the first of the session's frames may stand.
+    pub(crate) oldest: u64,
+}
+
+/// A segment file.
+#[derive(Debug, Default)]
+pub(crate) struct Segment {
+    /// The position of its end.
+    pub(crate) end: u64,
+    /// The length of the file.
+    pub(crate) bytes: u64,
+    /// Where in the file each position stands, if it was rewritten.
+    pub(crate) offsets: Option<Vec<(u64, u64)>>,
+    /// Bytes that are no commits of readable sessions, as far as rewriting could not drop them.
+    pub(crate) fixed_bytes: u64,
+    /// Something in it is no frame; then it stays as it is.
+    pub(crate) is_harmed: bool,
+}
+
+/// Where the bytes of a position are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Location {
+    pub(crate) base: u64,
+    /// The end of the segment, if it was rewritten, for its file's name.
+    pub(crate) kept_end: Option<u64>,
+    pub(crate) offset: u64,
+}
+
 impl Session {
-    /// Adds a durable commit.
-    pub(crate) fn push(&mut self, position: u64, count: u64, chain: Chain) {
-        self.positions.push(position);
+    /// Adds a durable commit that follows the last one.
+    pub(crate) fn push(&mut self, spot: Spot, count: u64, chain: Chain) {
+        self.oldest.get_or_insert(spot.position);
+        self.spots.push(spot);
         self.slots += count;
         self.next = self.next.max(self.slots);
         self.chain = chain;
+    }
+
+    /// Notes that the commit that comes next holds all that those before came to.
+    pub(crate) fn begin(&mut self, slot: u64) {
+        if self.spots.is_empty() {
+            self.first_slot = slot;
+            self.slots = slot;
+        }
+        self.begins.push(Begin { slot, spot: self.spots.len() });
+    }
+
+    /// Starts over; only where its first frame may stand is still known.
+    pub(crate) fn reset(&mut self) {
+        *self = Self { oldest: self.oldest, ..Self::default() };
+    }
+
+    /// No longer holds what stands before a commit that begins. Tells whether there is one.
+    pub(crate) fn retire(&mut self, slot: u64) -> bool {
+        let Some(number) = self.begins.iter().position(|begin| begin.slot == slot) else {
+            return false;
+        };
+        self.begins.drain(..number);
+        let dropped = self.begins.first().map_or(0, |begin| begin.spot);
+        self.spots.drain(..dropped);
+        for begin in &mut self.begins {
+            begin.spot -= dropped;
+        }
+        self.first_slot = slot;
+        true
+    }
+
+    pub(crate) fn holds(&self, position: u64) -> bool {
+        self.spots.binary_search_by_key(&position, |spot| spot.position).is_ok()
     }
 }
 
@@ -50,12 +145,16 @@ impl Index {
         let found = self.sessions.get(session);
         let what = match found {
             Some(found) => found.damage.as_deref(),
-            None if self.lost.is_empty() || !self.lost.contains(&tag(session)) => None,
+            None if !self.is_lost(session) => None,
             None => Some("its entries are lost"),
         };
         what.map_or(Ok(()), |what| {
             Err(Error::Damaged { session: session.clone(), what: what.to_owned() })
         })
+    }
+
+    fn is_lost(&self, session: &SessionId) -> bool {
+        !self.lost.is_empty() && self.lost.contains(&tag(session))
     }
 
     /// Sets a session aside; the first reason stays.
@@ -64,12 +163,52 @@ impl Index {
         found.damage.get_or_insert_with(|| what.into());
     }
 
+    /// Forgets a session by a frame that says so.
+    pub(crate) fn forget(&mut self, session: &SessionId, spot: Spot) {
+        let found = self.sessions.remove(session).and_then(|found| found.oldest);
+        let before = self.gone.get(session).map(|gone| gone.oldest);
+        let oldest = found.into_iter().chain(before).min().unwrap_or(spot.position);
+        self.gone.insert(session.clone(), Gone { spot, oldest });
+        self.floor = self.floor.max(spot.position);
+    }
+
+    /// Tells whether a frame of a session must stay if a segment at `base` is rewritten.
+    pub(crate) fn is_live(&self, session: &SessionId, position: u64, base: u64) -> bool {
+        if let Some(gone) = self.gone.get(session)
+            && gone.spot.position == position
+        {
+            // Older frames would bring the session back.
+            return gone.oldest < base;
+        }
+        match self.sessions.get(session) {
+            Some(found) => found.damage.is_some() || found.holds(position),
+            None => self.is_lost(session),
+        }
+    }
+
+    /// Returns the slot that the next entry of a session gets.
+    pub(crate) fn next_slot(&self, session: &SessionId) -> u64 {
+        self.sessions.get(session).map_or(self.floor, |found| found.next)
+    }
+
+    /// Returns the bytes of each segment that are held, by its base.
+    pub(crate) fn live_bytes(&self) -> BTreeMap<u64, u64> {
+        let mut live: BTreeMap<u64, u64> = self.segments.keys().map(|base| (*base, 0)).collect();
+        let held = self.sessions.values().flat_map(|session| &session.spots);
+        for spot in held.chain(self.gone.values().map(|gone| &gone.spot)) {
+            if let Some((_, bytes)) = live.range_mut(..=spot.position).next_back() {
+                *bytes += u64::from(spot.length);
+            }
+        }
+        live
+    }
+
     /// Returns the sessions that can be read and pass a test, in order of their ids.
     pub(crate) fn readable(&self, test: impl Fn(&Session) -> bool) -> Vec<SessionId> {
         let mut sessions: Vec<SessionId> = self
             .sessions
             .iter()
-            .filter(|(_, session)| session.damage.is_none() && session.slots > 0)
+            .filter(|(_, session)| session.damage.is_none() && !session.spots.is_empty())
             .filter(|(_, session)| test(session))
             .map(|(id, _)| id.clone())
             .collect();
@@ -77,9 +216,60 @@ impl Index {
         sessions
     }
 
-    /// Returns the segment in which a position stands, by its base and its end.
-    pub(crate) fn segment(&self, position: u64) -> Option<(u64, u64)> {
-        let (base, end) = self.segments.range(..=position).next_back()?;
-        (position < *end).then_some((*base, *end))
+    /// Finds the bytes of a position.
+    pub(crate) fn locate(&self, position: u64) -> Option<Location> {
+        let (base, segment) = self.segments.range(..=position).next_back()?;
+        if position >= segment.end {
+            return None;
+        }
+        let (kept_end, offset) = match &segment.offsets {
+            None => (None, position - base),
+            Some(offsets) => {
+                let found = offsets.binary_search_by_key(&position, |(at, _)| *at).ok()?;
+                (Some(segment.end), offsets.get(found)?.1)
+            }
+        };
+        Some(Location { base: *base, kept_end, offset })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(text: &str) -> SessionId {
+        SessionId::new(text).unwrap()
+    }
+
+    fn spot(position: u64) -> Spot {
+        Spot { position, length: 10 }
+    }
+
+    #[test]
+    fn a_session_holds_what_stands_at_and_after_its_begin() {
+        let mut session = Session::default();
+        session.push(spot(0), 2, [1; 16]);
+        session.push(spot(10), 1, [2; 16]);
+        session.begin(3);
+        session.push(spot(20), 1, [3; 16]);
+        session.push(spot(30), 1, [4; 16]);
+        assert!(!session.retire(2), "nothing begins there");
+        assert!(session.retire(3));
+        assert_eq!((session.first_slot, session.slots, session.oldest), (3, 5, Some(0)));
+        assert_eq!(session.spots, [spot(20), spot(30)]);
+        assert_eq!(session.begins, [Begin { slot: 3, spot: 0 }]);
+        assert!(session.holds(20) && !session.holds(10));
+    }
+
+    #[test]
+    fn a_forgotten_session_leaves_its_mark_until_its_frames_are_gone() {
+        let mut index = Index::default();
+        index.sessions.entry(id("a")).or_default().push(spot(100), 4, [0; 16]);
+        assert_eq!((index.next_slot(&id("a")), index.next_slot(&id("b"))), (4, 0));
+        index.forget(&id("a"), spot(300));
+        assert_eq!((index.next_slot(&id("a")), index.next_slot(&id("b"))), (300, 300));
+        assert!(index.is_live(&id("a"), 300, 200), "a frame stands below");
+        assert!(!index.is_live(&id("a"), 300, 100), "all of it is rewritten");
+        assert!(!index.is_live(&id("a"), 100, 0));
     }
 }

@@ -1,8 +1,9 @@
 //! The journal as its users see it.
 
-use std::fs::{self, File, OpenOptions};
+use std::collections::HashSet;
+use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -10,21 +11,22 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use wire::{Digest, SessionId};
 
-use crate::blobs::{self, Blobs};
-use crate::committer::{Committer, Shared};
+use crate::blobs;
+use crate::committer::Committer;
 use crate::error::Error;
-use crate::frame::{self, Kind, Stored};
+use crate::frame::{Kind, Stored};
 use crate::index::Index;
 use crate::lock::make_dir;
 use crate::medium::{Disk, Medium};
 use crate::options::Options;
+use crate::queue::Shared;
+use crate::read::{Commits, Entries, Files, Since};
 use crate::recovery::{self, Scan, Tail};
 use crate::report::{Damage, Report};
+use crate::rewrite::{self, DiskBench, Rewritten, Usage};
 use crate::room::{self, Room};
-use crate::segment;
-
-/// The bytes that are read of a commit at first; most commits are no longer.
-const FIRST_READ_BYTES: u64 = 1024;
+use crate::segment::{self, Listed};
+use crate::sweep::{self, Swept};
 
 /// The append-only log of one data directory. Clones are handles to the same log.
 ///
@@ -32,8 +34,10 @@ const FIRST_READ_BYTES: u64 = 1024;
 #[derive(Clone, Debug)]
 pub struct Journal {
     pub(crate) shared: Arc<Shared>,
-    files: Arc<Files>,
+    pub(crate) files: Arc<Files>,
     thread: Arc<Thread>,
+    /// Held while segments are rewritten or blobs are looked through.
+    tidying: Arc<Mutex<()>>,
 }
 
 /// The committer's thread, joined when the last handle goes.
@@ -59,7 +63,7 @@ impl Journal {
         options: Options,
         medium: impl FnOnce(Disk) -> Box<dyn Medium>,
     ) -> Result<(Self, Report), Error> {
-        let files = Files { journal: dir.join("journal"), blobs: Blobs::new(dir) };
+        let files = Files::new(dir);
         make_dir(&files.journal)?;
         let mut disk = Disk::open(&files.journal)?;
         files.blobs.prepare()?;
@@ -69,6 +73,7 @@ impl Journal {
         for path in &unfinished {
             fs::remove_file(path).map_err(Error::file("remove", path))?;
         }
+        drop(fs::remove_file(files.journal.join("rewritten.new")));
         if let Some(tail) = &tail {
             mend(tail).map_err(Error::file("mend", &tail.path))?;
             disk.resume(tail.base).map_err(Error::file("open", &tail.path))?;
@@ -78,19 +83,15 @@ impl Journal {
         let room = Room::prepare(&files.journal, options.reserve_bytes)?;
         let shared = Arc::new(Shared::new(options.bounded(), room, index));
         let base = tail.map(|tail| tail.base);
-        let committer =
-            Committer::new(shared.clone(), medium(disk), place, base).map_err(|error| {
-                match room::is_full(&error) {
-                    true => Error::StorageFull,
-                    false => Error::file("write", &files.journal)(error),
-                }
-            })?;
+        let committer = Committer::new(shared.clone(), medium(disk), place, base)
+            .map_err(|error| room::full_or("write", &files.journal, error))?;
         let join = thread::Builder::new()
             .name("journal".into())
             .spawn(move || committer.run())
             .map_err(Error::Thread)?;
         let thread = Thread { shared: shared.clone(), join: Mutex::new(Some(join)) };
-        Ok((Self { shared, files: Arc::new(files), thread: Arc::new(thread) }, report))
+        let (files, thread) = (Arc::new(files), Arc::new(thread));
+        Ok((Self { shared, files, thread, tidying: Arc::default() }, report))
     }
 
     /// Appends entries to a session in one commit, which after a crash is there as a whole or not
@@ -108,6 +109,38 @@ impl Journal {
         first_slot: u64,
         entries: Vec<Bytes>,
     ) -> Result<u64, Error> {
+        self.commit(Kind::Commit, session, first_slot, entries).await
+    }
+
+    /// Appends an entry that holds all that the session's entries before it came to. From then on
+    /// reading may begin with it, and [`Self::retire`] may drop those before.
+    pub async fn append_begin(
+        &self,
+        session: &SessionId,
+        slot: u64,
+        entry: Bytes,
+    ) -> Result<u64, Error> {
+        self.commit(Kind::Begin, session, slot, vec![entry]).await
+    }
+
+    /// Forgets a session: it has no entries any more. If it is begun again, then with a slot above
+    /// all that it had. Resolves when that is durable. Await its appends first.
+    pub async fn forget(&self, session: &SessionId) -> Result<(), Error> {
+        if !self.shared.lock().index.sessions.contains_key(session) {
+            return Ok(());
+        }
+        let slot = self.next_slot(session);
+        let done = self.shared.enqueue(Kind::Gone, session, slot, Vec::new())?;
+        done.await.unwrap_or(Err(Error::Stopped)).map(drop)
+    }
+
+    async fn commit(
+        &self,
+        kind: Kind,
+        session: &SessionId,
+        first_slot: u64,
+        entries: Vec<Bytes>,
+    ) -> Result<u64, Error> {
         let options = &self.shared.options;
         self.shared.admit(session, first_slot)?;
         if entries.is_empty() {
@@ -121,7 +154,7 @@ impl Journal {
             entries.into_iter().map(Stored::Inline).collect()
         };
         at_most("bytes", stored.iter().map(Stored::len).sum(), options.commit_bytes_max)?;
-        let done = self.shared.enqueue(session, first_slot, stored)?;
+        let done = self.shared.enqueue(kind, session, first_slot, stored)?;
         done.await.unwrap_or(Err(Error::Stopped))
     }
 
@@ -141,23 +174,124 @@ impl Journal {
         tokio::task::spawn_blocking(store).await.unwrap_or(Err(Error::Stopped))
     }
 
-    /// Returns the entries of a session, in the order of their slots. Blocks.
+    /// Returns the entries of a session that are held, in the order of their slots. Blocks.
     ///
     /// Fails with [`Error::Damaged`] if any of it is bad; the session is set aside from then on.
     pub fn read(&self, session: &SessionId) -> Result<Vec<Bytes>, Error> {
-        let commits = {
-            let state = self.shared.lock();
-            state.index.check(session)?;
-            Commits::of(&state.index, session)
-        };
-        let result = self.files.read(session, &commits);
-        if let Err(Error::Damaged { what, .. }) = &result {
-            self.shared.lock().index.set_aside(session, what);
-        }
-        result
+        self.read_since(session, Since::Oldest).map(|entries| entries.bodies)
     }
 
-    /// Returns the number of durable entries of a session.
+    /// Returns entries of a session, with the slot of the first. Blocks; fails as [`Self::read`].
+    pub fn read_since(&self, session: &SessionId, since: Since) -> Result<Entries, Error> {
+        self.read_found(session, |index| Some(Commits::of(index, session, since)))
+            .map(Option::unwrap_or_default)
+    }
+
+    /// Returns an entry at which reading may begin, none if the slot has no such. Blocks; fails as
+    /// [`Self::read`].
+    pub fn read_begin(&self, session: &SessionId, slot: u64) -> Result<Option<Bytes>, Error> {
+        let found =
+            self.read_found(session, |index| Commits::beginning_at(index, session, slot))?;
+        Ok(found.and_then(|entries| entries.bodies.into_iter().next()))
+    }
+
+    fn read_found(
+        &self,
+        session: &SessionId,
+        find: impl Fn(&Index) -> Option<Commits>,
+    ) -> Result<Option<Entries>, Error> {
+        loop {
+            let (commits, rewrites) = {
+                let state = self.shared.lock();
+                state.index.check(session)?;
+                (find(&state.index), state.index.rewrites)
+            };
+            let Some(commits) = commits else { return Ok(None) };
+            let result = self.files.read(session, &commits);
+            let Err(error) = &result else { return result.map(Some) };
+            let mut state = self.shared.lock();
+            if state.index.rewrites != rewrites {
+                // What was looked up stands elsewhere by now.
+                continue;
+            }
+            if let Error::Damaged { what, .. } = error {
+                state.index.set_aside(session, what);
+            }
+            drop(state);
+            return result.map(Some);
+        }
+    }
+
+    /// Returns the slots at which reading a session may begin, besides that of its first entry.
+    pub fn begins(&self, session: &SessionId) -> Vec<u64> {
+        let state = self.shared.lock();
+        let found = state.index.sessions.get(session);
+        found.into_iter().flat_map(|found| &found.begins).map(|begin| begin.slot).collect()
+    }
+
+    /// Tells whether a session has entries, or is set aside.
+    pub fn knows(&self, session: &SessionId) -> bool {
+        self.shared.lock().index.sessions.contains_key(session)
+    }
+
+    /// Returns the sessions that can be read at another entry than their first.
+    pub fn with_begins(&self) -> Vec<SessionId> {
+        self.shared.lock().index.readable(|found| found.begins.iter().any(|begin| begin.spot > 0))
+    }
+
+    /// Returns the sessions that have more than so many commits since reading may last begin.
+    pub fn longer_than(&self, commits: usize) -> Vec<SessionId> {
+        let state = self.shared.lock();
+        state.index.readable(|found| {
+            let newest = found.begins.last().map_or(0, |begin| begin.spot);
+            found.spots.len() - newest > commits
+        })
+    }
+
+    /// Returns the slot of the first entry of a session that is held.
+    pub fn first_slot(&self, session: &SessionId) -> u64 {
+        let state = self.shared.lock();
+        let held = state.index.sessions.get(session).filter(|found| !found.spots.is_empty());
+        held.map_or_else(|| state.index.next_slot(session), |found| found.first_slot)
+    }
+
+    /// Returns the slot that the next entry of a session gets, those that wait included.
+    pub fn next_slot(&self, session: &SessionId) -> u64 {
+        self.shared.lock().index.next_slot(session)
+    }
+
+    /// Holds a session's entries no longer that stand before one at which reading may begin. Their
+    /// room comes back when segments are rewritten; until then a restart brings them back. Tells
+    /// whether reading may begin there.
+    pub fn retire(&self, session: &SessionId, slot: u64) -> bool {
+        self.shared.lock().index.sessions.get_mut(session).is_some_and(|found| found.retire(slot))
+    }
+
+    /// Returns what the journal takes on the disk, blobs left out.
+    pub fn usage(&self) -> Usage {
+        self.shared.lock().index.usage()
+    }
+
+    /// Rewrites some segments without what is no longer held, if enough of them is not. Blocks.
+    pub fn rewrite_next(&self) -> Result<Option<Rewritten>, Error> {
+        let _one = self.tidying.lock().unwrap_or_else(PoisonError::into_inner);
+        rewrite::next(&self.shared, &self.files, &mut DiskBench::new(&self.files.journal))
+    }
+
+    /// Removes the blobs to which no entry in any segment refers. Blocks: reads every segment.
+    ///
+    /// `refers` adds the blobs to which the bytes of an entry refer besides. Blobs in `kept` stay,
+    /// and so do those that were put since the sweep before.
+    pub fn sweep_blobs(
+        &self,
+        kept: HashSet<Digest>,
+        refers: &mut dyn FnMut(&[u8], &mut HashSet<Digest>),
+    ) -> Result<Swept, Error> {
+        let _one = self.tidying.lock().unwrap_or_else(PoisonError::into_inner);
+        sweep::run(&self.shared, &self.files, kept, refers)
+    }
+
+    /// Returns the slot after the last durable entry of a session, 0 if it has none.
     pub fn slots(&self, session: &SessionId) -> u64 {
         self.shared.lock().index.sessions.get(session).map_or(0, |found| found.slots)
     }
@@ -170,8 +304,8 @@ impl Journal {
     /// Returns the sessions that can be read and have entries at or after a position, in order of
     /// their ids: those that a projection fed up to that position lacks.
     pub fn touched_since(&self, position: u64) -> Vec<SessionId> {
-        let touched = |positions: &[u64]| positions.last() >= Some(&position);
-        self.shared.lock().index.readable(|found| touched(&found.positions))
+        let state = self.shared.lock();
+        state.index.readable(|found| found.spots.last().is_some_and(|s| s.position >= position))
     }
 
     /// Returns the position after the last durable commit.
@@ -267,21 +401,42 @@ impl Drop for Thread {
     }
 }
 
+/// How often a journal is scanned again in which segments were rewritten meanwhile.
+const VERIFY_TRIES: u32 = 5;
+
 /// Scans the journal of a data directory, blobs included, and changes nothing there.
 ///
 /// Blocks. A journal that is being written may seem to have a torn tail.
 pub fn verify(dir: &Path) -> Result<Report, Error> {
-    let files = Files { journal: dir.join("journal"), blobs: Blobs::new(dir) };
+    let files = Files::new(dir);
+    let rewritten = || -> Result<Vec<Listed>, Error> {
+        let listed = segment::list(&files.journal)?.segments;
+        Ok(listed.into_iter().filter(|segment| segment.kept_end.is_some()).collect())
+    };
+    let mut tries = 0;
+    loop {
+        let before = rewritten()?;
+        let result = verify_once(&files);
+        tries += 1;
+        let is_sound = result.as_ref().is_ok_and(|report| report.damage.is_empty());
+        if is_sound || tries == VERIFY_TRIES || rewritten()? == before {
+            return result;
+        }
+    }
+}
+
+fn verify_once(files: &Files) -> Result<Report, Error> {
     let Scan { index, mut report, .. } = recovery::scan(&files.journal)?;
     for session in index.readable(|_| true) {
-        let commits = Commits::of(&index, &session);
+        let commits = Commits::of(&index, &session, Since::Oldest);
         match files.read(&session, &commits) {
             Ok(_) => {}
             Err(Error::Damaged { session, what }) => {
-                let base = commits.0.last().map_or(0, |commit| commit.base);
+                let last = commits.places.last().and_then(|(_, location)| *location);
+                let name = last.map(|last| segment::file_name(last.base, last.kept_end));
                 report.damage.push(Damage {
-                    segment: format!("journal/{}", segment::name(base)),
-                    offset: commits.0.last().map_or(0, |commit| commit.position - base),
+                    segment: format!("journal/{}", name.unwrap_or_default()),
+                    offset: last.map_or(0, |last| last.offset),
                     sessions: vec![session],
                     what,
                 });
@@ -317,87 +472,4 @@ fn log(dir: &Path, report: &Report) {
     for Damage { segment, offset, sessions, what } in &report.damage {
         tracing::error!(%dir, segment, offset, ?sessions, what, "the journal is damaged");
     }
-}
-
-/// The files of a data directory, for reading.
-#[derive(Debug)]
-struct Files {
-    journal: PathBuf,
-    blobs: Blobs,
-}
-
-/// Where the commits of one session stand.
-struct Commits(Vec<Place>);
-
-struct Place {
-    position: u64,
-    base: u64,
-    /// The position of the segment's end.
-    end: u64,
-}
-
-impl Commits {
-    fn of(index: &Index, session: &SessionId) -> Self {
-        let positions = index.sessions.get(session).map(|found| found.positions.as_slice());
-        let place = |position: &u64| {
-            let (base, end) = index.segment(*position).unwrap_or((*position, *position));
-            Place { position: *position, base, end }
-        };
-        Self(positions.unwrap_or_default().iter().map(place).collect())
-    }
-}
-
-impl Files {
-    fn read(&self, session: &SessionId, commits: &Commits) -> Result<Vec<Bytes>, Error> {
-        let damaged = |what: String| Error::Damaged { session: session.clone(), what };
-        let mut entries = Vec::new();
-        let mut chain = [0; 16];
-        let mut open: Option<(u64, File)> = None;
-        for place in &commits.0 {
-            let file = match open.take() {
-                Some((base, file)) if base == place.base => file,
-                _ => {
-                    let path = self.journal.join(segment::name(place.base));
-                    File::open(&path).map_err(Error::file("open", &path))?
-                }
-            };
-            let whole = read_frame(&file, place).map_err(|error| {
-                damaged(format!("slot {} cannot be read: {error}", entries.len()))
-            })?;
-            let stored = frame::read(&whole, place.position)
-                .filter(|found| found.kind == Kind::Commit && found.session == session.as_str())
-                .and_then(|found| found.commit())
-                .filter(|commit| commit.first_slot == entries.len() as u64 && commit.prev == chain)
-                .and_then(|commit| commit.entries(&whole))
-                .ok_or_else(|| damaged(format!("slot {} is bad", entries.len())))?;
-            chain = frame::chain(&whole);
-            for entry in stored {
-                entries.push(match entry {
-                    Stored::Inline(bytes) => bytes,
-                    Stored::Blob(digest) => self
-                        .blobs
-                        .get(&digest)
-                        .map_err(|error| damaged(format!("slot {}: {error}", entries.len())))?,
-                });
-            }
-            open = Some((place.base, file));
-        }
-        Ok(entries)
-    }
-}
-
-/// Reads the bytes of one frame.
-fn read_frame(file: &File, place: &Place) -> std::io::Result<Bytes> {
-    let offset = place.position - place.base;
-    let room = place.end - place.position;
-    let mut bytes = vec![0; usize::try_from(room.min(FIRST_READ_BYTES)).unwrap_or(0)];
-    file.read_exact_at(&mut bytes, offset)?;
-    let length = frame::length(&bytes).filter(|length| *length as u64 <= room);
-    let length = length.ok_or(std::io::ErrorKind::InvalidData)?;
-    let first = bytes.len();
-    bytes.resize(length, 0);
-    if let Some(rest) = bytes.get_mut(first..) {
-        file.read_exact_at(rest, offset + first as u64)?;
-    }
-    Ok(bytes.into())
 }

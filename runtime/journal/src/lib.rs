@@ -9,6 +9,7 @@
 //! ```text
 //! <data directory>/lock                   held by one process, see [`DataLock`]
 //! <data directory>/journal/<base>.log     segments, named by the position of their first byte
+//! <data directory>/journal/<base>-<end>.kept   rewritten segments: what is held of a stretch
 //! <data directory>/journal/frontier       what was durable at the last start, roll or close
 //! <data directory>/journal/reserve        room that is given up when the disk is full
 //! <data directory>/blobs/ab/<digest>      entries too large to stand in a segment
@@ -23,16 +24,24 @@ mod frame;
 mod frontier;
 mod index;
 mod journal;
+mod kept;
 mod lock;
 mod medium;
 mod options;
+mod queue;
+mod read;
 mod recovery;
 mod report;
+mod rewrite;
 mod room;
 mod segment;
+mod sweep;
 
 pub use error::{Error, STORAGE_RETRY_AFTER_MS};
 pub use journal::{Journal, verify};
 pub use lock::{DataLock, Holder};
 pub use options::Options;
+pub use read::{Entries, Since};
 pub use report::{Damage, Report};
+pub use rewrite::{Rewritten, Usage};
+pub use sweep::Swept;

@@ -6,6 +6,10 @@
 //! the frontier says how long each session was at the last start, roll or close. Where neither
 //! tells, every session that wrote nothing after the place is set aside: it cannot prove that it
 //! lost nothing, and a session that forgot an effect would repeat it.
+//!
+//! A commit that begins holds all that those before it came to, and a session that is forgotten
+//! needs none. So whatever is missing of a session before the last such frame is missed by nobody:
+//! rewriting segments drops it.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -15,9 +19,10 @@ use wire::SessionId;
 use crate::error::Error;
 use crate::frame::{self, Frame, Kind, Place, RECENT, Tag};
 use crate::frontier::{self, Frontier};
-use crate::index::Index;
+use crate::index::{Index, Segment, Spot};
+use crate::kept::{self, Frames};
 use crate::report::{Damage, Report};
-use crate::segment::{self, Piece, Pieces};
+use crate::segment::{self, Listed, Listing, Piece, Pieces};
 
 /// What a scan found.
 #[derive(Debug)]
@@ -28,7 +33,7 @@ pub(crate) struct Scan {
     pub(crate) place: Place,
     /// The last segment, if it can be gone on with.
     pub(crate) tail: Option<Tail>,
-    /// Segments whose creation a crash cut short; they hold nothing.
+    /// Segments whose creation or removal a crash cut short; they hold nothing that is needed.
     pub(crate) unfinished: Vec<PathBuf>,
 }
 
@@ -47,7 +52,7 @@ pub(crate) struct Tail {
 pub(crate) fn scan(dir: &Path) -> Result<Scan, Error> {
     // The frontier comes first, so that a log which grows meanwhile is never behind it.
     let known = frontier::load(dir)?;
-    let mut segments = segment::list(dir)?;
+    let Listing { mut segments, replaced } = segment::list(dir)?;
     let mut scanner = Scanner::default();
     scanner.report.segments = segments.len() as u64;
     match known.as_deref().map(frontier::decode) {
@@ -59,7 +64,7 @@ pub(crate) fn scan(dir: &Path) -> Result<Scan, Error> {
 
     let mut frameless = Vec::new();
     let mut last = None;
-    while let Some((base, path)) = segments.pop() {
+    while let Some(Listed { base, path, .. }) = segments.pop_if(|last| last.kept_end.is_none()) {
         let bytes = segment::load(&path)?;
         if Pieces::of(&bytes, base).any(|piece| matches!(piece, Piece::Frame(_))) {
             last = Some((base, path, bytes));
@@ -67,11 +72,15 @@ pub(crate) fn scan(dir: &Path) -> Result<Scan, Error> {
         }
         frameless.push((base, path, bytes.len() as u64));
     }
-    for (base, path) in segments {
-        scanner.segment(base, &segment::load(&path)?);
+    for Listed { base, kept_end, path } in segments {
+        let bytes = segment::load(&path)?;
+        match kept_end {
+            Some(end) => scanner.kept(base, end, &bytes),
+            None => scanner.segment(base, &bytes),
+        }
     }
     let tail = last.and_then(|(base, path, bytes)| scanner.last_segment(base, path, &bytes));
-    let mut unfinished = Vec::new();
+    let mut unfinished = replaced;
     for (base, path, length) in frameless.into_iter().rev() {
         scanner.report.bytes += length;
         if base == scanner.end && base >= scanner.known.position {
@@ -117,8 +126,9 @@ struct Scanner {
     number: u64,
     epoch: u32,
     recent: [Tag; RECENT],
-    /// The segment that was scanned last.
+    /// The segment that was scanned last, and its file.
     base: u64,
+    name: String,
     /// A hole that no frame has followed yet.
     open: Option<Hole>,
     holes: Vec<Hole>,
@@ -168,27 +178,97 @@ impl Scanner {
             self.bad(self.end, base, "bytes are missing");
         }
         self.base = base;
-        self.index.segments.insert(base, base);
+        self.name = segment::name(base);
+        let segment = Segment { end: base, bytes: length, ..Segment::default() };
+        self.index.segments.insert(base, segment);
         true
+    }
+
+    /// Scans a rewritten segment: all of it was durable before it took its name.
+    fn kept(&mut self, base: u64, end: u64, bytes: &[u8]) {
+        if !self.begin(base, bytes.len() as u64) {
+            return;
+        }
+        self.name = segment::kept_name(base, end);
+        let Some((head, frame)) = kept::open(bytes, base, end) else {
+            self.bad(base, end, "bytes are no rewritten segment");
+            self.end = end;
+            self.finish_segment(base, Some(Vec::new()), 0, true);
+            return;
+        };
+        self.frame(&frame);
+        let (mut offsets, mut bad) = (Vec::new(), None);
+        let mut missing = head.counts.clone();
+        for (offset, piece) in Frames::of(bytes, &head, frame.bytes.len()) {
+            match piece {
+                Piece::Bad(from, to) => drop(bad.get_or_insert((from, to))),
+                Piece::Frame(frame) => {
+                    offsets.push((frame.place.position, offset));
+                    if let Ok(session) = SessionId::new(frame.session) {
+                        if let Some(count) = missing.get_mut(&session) {
+                            *count = count.saturating_sub(1);
+                        }
+                        self.of_session(&session, &frame);
+                    }
+                }
+            }
+        }
+        let tags: Vec<Tag> =
+            missing.iter().filter(|(_, count)| **count > 0).map(|(s, _)| frame::tag(s)).collect();
+        let is_harmed = bad.is_some() || !tags.is_empty();
+        if is_harmed {
+            let (from, to) = bad.unwrap_or_default();
+            let what = format!("{} bytes are no frame", to - from);
+            let (segment, _) = self.locate(base);
+            let hole = Hole { segment, offset: from, start: base, end, what, tags, unnamed: false };
+            self.holes.push(hole);
+        }
+        (self.end, self.number, self.recent) = (end, head.number_end, head.recent_end);
+        self.epoch = self.epoch.max(head.epoch);
+        self.index.floor = self.index.floor.max(head.floor);
+        self.finish_segment(base, Some(offsets), frame.bytes.len() as u64, is_harmed);
+    }
+
+    fn finish_segment(
+        &mut self,
+        base: u64,
+        offsets: Option<Vec<(u64, u64)>>,
+        fixed_bytes: u64,
+        is_harmed: bool,
+    ) {
+        if let Some(segment) = self.index.segments.get_mut(&base) {
+            segment.end = self.end;
+            segment.offsets = offsets;
+            segment.fixed_bytes = fixed_bytes;
+            segment.is_harmed |= is_harmed;
+        }
     }
 
     /// Takes the pieces of a segment, up to the first bad one at or above `durable`.
     fn pieces(&mut self, base: u64, bytes: &[u8], durable: u64) {
+        let (mut head_bytes, mut is_harmed) = (0, false);
         for piece in Pieces::of(bytes, base) {
             match piece {
                 Piece::Bad(start, _) if start >= durable => break,
                 Piece::Bad(start, end) => {
                     self.bad(start, end, "bytes are no frame");
                     self.end = end;
+                    is_harmed = true;
                 }
                 Piece::Frame(frame) => {
+                    if frame.session.is_empty() {
+                        head_bytes += frame.bytes.len() as u64;
+                    }
                     self.end = frame.place.position + frame.bytes.len() as u64;
                     self.frame(&frame);
                 }
             }
         }
         self.end = self.end.max(base);
-        self.index.segments.insert(base, self.end);
+        self.finish_segment(base, None, head_bytes, is_harmed);
+        if let Some(segment) = self.index.segments.get_mut(&base) {
+            segment.bytes = self.end - base;
+        }
     }
 
     fn bad(&mut self, start: u64, end: u64, what: &str) {
@@ -204,7 +284,7 @@ impl Scanner {
     }
 
     fn locate(&self, position: u64) -> (String, u64) {
-        (segment_file(self.base), position.saturating_sub(self.base))
+        (format!("journal/{}", self.name), position.saturating_sub(self.base))
     }
 
     fn frame(&mut self, frame: &Frame<'_>) {
@@ -222,20 +302,47 @@ impl Scanner {
         self.number = self.number.max(place.number);
         self.recent = place.recent;
         if frame.session.is_empty() {
-            if frame.kind != Kind::Segment {
+            if !matches!(frame.kind, Kind::Segment | Kind::Kept) {
                 let (segment, _) = self.locate(place.position);
                 self.note(&segment, "holds a frame that this version does not know");
             }
         } else if let Ok(session) = SessionId::new(frame.session) {
             self.number += 1;
             push_recent(&mut self.recent, frame::tag(&session));
-            if let Err(what) = self.commit(&session, frame) {
-                let (segment, offset) = self.locate(place.position);
-                self.index.set_aside(&session, &what);
-                self.suspects.push(Suspect { session, segment, offset, what });
-            }
+            self.of_session(&session, frame);
         }
         self.epoch = self.epoch.max(place.epoch);
+    }
+
+    /// Takes a frame of a session.
+    fn of_session(&mut self, session: &SessionId, frame: &Frame<'_>) {
+        match frame.kind {
+            Kind::Gone => self.index.forget(session, spot(frame)),
+            Kind::Begin if !self.follows(session, frame) => {
+                self.index.sessions.entry(session.clone()).or_default().reset();
+            }
+            Kind::Begin | Kind::Commit | Kind::Newer => {}
+            Kind::Segment | Kind::Frontier | Kind::Kept => return,
+        }
+        if frame.kind == Kind::Gone || frame.kind == Kind::Begin {
+            self.suspects.retain(|suspect| suspect.session != *session);
+        }
+        if frame.kind != Kind::Gone
+            && let Err(what) = self.commit(session, frame)
+        {
+            let (segment, offset) = self.locate(frame.place.position);
+            self.index.set_aside(session, &what);
+            self.suspects.push(Suspect { session: session.clone(), segment, offset, what });
+        }
+    }
+
+    /// Tells whether a commit that begins also follows what is held of its session.
+    fn follows(&self, session: &SessionId, frame: &Frame<'_>) -> bool {
+        let found = self.index.sessions.get(session).filter(|found| found.damage.is_none());
+        found.zip(frame.commit()).is_some_and(|(found, commit)| {
+            !found.spots.is_empty()
+                && (commit.first_slot, commit.prev) == (found.slots, found.chain)
+        })
     }
 
     /// Adds a commit to its session, unless it does not fit.
@@ -247,17 +354,23 @@ impl Scanner {
         if frame.kind == Kind::Newer {
             return Err("an entry was written by a newer version, start that one again".into());
         }
+        found.oldest.get_or_insert(frame.place.position);
         let commit = frame.commit().ok_or("a commit is not readable")?;
+        if frame.place.epoch < self.epoch {
+            return Err(format!("slot {} was written by an earlier start", commit.first_slot));
+        }
+        if frame.kind == Kind::Begin {
+            found.begin(commit.first_slot);
+            found.push(spot(frame), u64::from(commit.count), frame::chain(frame.bytes));
+            return Ok(());
+        }
         if commit.first_slot != found.slots {
             return Err(format!("slot {} is missing", found.slots));
         }
         if commit.prev != found.chain {
             return Err(format!("slot {} does not follow the one before it", found.slots));
         }
-        if frame.place.epoch < self.epoch {
-            return Err(format!("slot {} was written by an earlier start", found.slots));
-        }
-        found.push(frame.place.position, u64::from(commit.count), frame::chain(frame.bytes));
+        found.push(spot(frame), u64::from(commit.count), frame::chain(frame.bytes));
         Ok(())
     }
 
@@ -277,10 +390,12 @@ impl Scanner {
         self.report_suspects();
 
         let readable = self.index.sessions.values().filter(|found| found.damage.is_none());
-        for found in readable.filter(|found| found.slots > 0) {
+        for found in readable.filter(|found| !found.spots.is_empty()) {
             self.report.sessions += 1;
-            self.report.commits += found.positions.len() as u64;
-            self.report.entries += found.slots;
+            self.report.commits += found.spots.len() as u64;
+            self.report.entries += found.slots - found.first_slot;
+            let lengths = found.spots.iter().map(|spot| u64::from(spot.length));
+            self.report.live_bytes += lengths.sum::<u64>();
         }
         self.index.end = self.end;
         let place = Place {
@@ -295,23 +410,39 @@ impl Scanner {
 
     /// Sets aside the sessions that lost commits in a hole.
     fn name_lost(&mut self) {
-        let mut by_tag: HashMap<Tag, Vec<SessionId>> = HashMap::new();
+        // Each session with the position from which on it is held, or was forgotten.
+        let mut by_tag: HashMap<Tag, Vec<(SessionId, u64)>> = HashMap::new();
         if self.holes.iter().any(|hole| !hole.tags.is_empty()) {
-            for session in self.index.sessions.keys() {
-                by_tag.entry(frame::tag(session)).or_default().push(session.clone());
+            let gone = self.index.gone.iter().map(|(id, gone)| (id, gone.spot.position));
+            let held = self.index.sessions.iter().map(|(id, found)| {
+                let first = found.spots.first().filter(|_| found.first_slot > 0);
+                (id, first.map_or(0, |spot| spot.position))
+            });
+            for (session, from) in held.chain(gone) {
+                by_tag.entry(frame::tag(session)).or_default().push((session.clone(), from));
             }
         }
         for hole in std::mem::take(&mut self.holes) {
             let mut sessions = HashSet::new();
             for tag in &hole.tags {
                 match by_tag.get(tag) {
-                    Some(named) => sessions.extend(named.iter().cloned()),
+                    Some(named) => {
+                        // Nobody misses what stood before that.
+                        for (session, _) in named.iter().filter(|(_, from)| *from < hole.end) {
+                            if self.index.sessions.contains_key(session) {
+                                sessions.insert(session.clone());
+                            } else {
+                                self.index.lost.insert(*tag);
+                            }
+                        }
+                    }
                     None => drop(self.index.lost.insert(*tag)),
                 }
             }
             if hole.unnamed && hole.end > self.known.position {
-                let silent = |positions: &[u64]| positions.last() < Some(&hole.start);
-                let unproven = self.index.sessions.iter().filter(|(_, s)| silent(&s.positions));
+                let silent = |last: Option<&Spot>| last.map(|l| l.position) < Some(hole.start);
+                let all = self.index.sessions.iter();
+                let unproven = all.filter(|(_, found)| silent(found.spots.last()));
                 sessions.extend(unproven.map(|(session, _)| session.clone()));
             }
             for session in &sessions {
@@ -328,6 +459,9 @@ impl Scanner {
     fn compare_with_known(&mut self) {
         for known in std::mem::take(&mut self.known.sessions) {
             let found = self.index.sessions.get(&known.session);
+            if found.is_none() && self.index.gone.contains_key(&known.session) {
+                continue;
+            }
             let slots = found.map_or(0, |found| found.slots);
             if found.is_some_and(|found| found.damage.is_some()) {
                 continue;
@@ -340,8 +474,7 @@ impl Scanner {
                 continue;
             };
             self.index.set_aside(&known.session, &what);
-            let segment = segment_file(self.base);
-            let offset = self.end.saturating_sub(self.base);
+            let (segment, offset) = self.locate(self.end);
             self.report.damage.push(Damage {
                 segment,
                 offset,
@@ -370,6 +503,11 @@ pub(crate) fn push_recent(recent: &mut [Tag; RECENT], tag: Tag) {
     if let Some(newest) = recent.first_mut() {
         *newest = tag;
     }
+}
+
+fn spot(frame: &Frame<'_>) -> Spot {
+    let length = u32::try_from(frame.bytes.len()).unwrap_or(u32::MAX);
+    Spot { position: frame.place.position, length }
 }
 
 fn segment_file(base: u64) -> String {

@@ -16,6 +16,8 @@ pub struct Report {
     pub sessions: u64,
     /// Bytes in all segments.
     pub bytes: u64,
+    /// Bytes of the commits that can be read; the others are dropped when segments are rewritten.
+    pub live_bytes: u64,
     /// Bytes at the end that a crash left unfinished. Nobody was told that they are durable.
     pub torn_tail_bytes: u64,
     /// What was durable and is bad now.

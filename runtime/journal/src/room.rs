@@ -41,6 +41,11 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
+/// Tells a full disk from a faulty one.
+pub(crate) fn full_or(doing: &'static str, path: &Path, error: io::Error) -> Error {
+    if is_full(&error) { Error::StorageFull } else { Error::file(doing, path)(error) }
+}
+
 impl Room {
     /// Sets a reserve aside in a journal directory, if it should have one and has none.
     ///

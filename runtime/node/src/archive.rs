@@ -1,17 +1,20 @@
 //! The data of one team, opened: by a node that works on it, or for look-ups while none does.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use agents_core::session::{SessionMachine, events_after};
-use journal::{DataLock, Holder, Journal, Options};
+use config::team::Retention;
+use journal::{DataLock, Holder, Journal, Options, Since};
 use store::{Opened, Store};
 use tracing::warn;
-use wire::{Event, Name, Plan, SessionId};
+use wire::{Event, Name, Plan, SessionId, Timestamp};
 
 use crate::error::Error;
 use crate::node::team_dir;
 use crate::plans::PlanShelf;
 use crate::projector::{catch_up, read_entries};
+use crate::retention::{self, Compacted, Keeper};
 
 /// The folder of the store below a team's directory; a damaged store is moved aside as a whole,
 /// so nothing else may stand in it.
@@ -22,7 +25,7 @@ pub struct Archive {
     pub(crate) lock: DataLock,
     pub(crate) journal: Journal,
     pub(crate) store: Store,
-    pub(crate) plans: PlanShelf,
+    pub(crate) plans: Arc<PlanShelf>,
     /// The sessions that cannot be read.
     pub(crate) damaged: Vec<SessionId>,
     team: Name,
@@ -56,15 +59,15 @@ impl Archive {
                 "the journal is damaged: {}; these sessions are set aside", damage.what
             );
         }
-        let plans = PlanShelf::open(journal.clone(), plans)?;
+        let plans = Arc::new(PlanShelf::open(journal.clone(), plans)?);
         let store = open_store(data, team)?;
-        let (store, damaged) = match catch_up(team, &journal, &store, &plans) {
+        let (store, damaged) = match catch_up(team, &journal, &store, &*plans) {
             Ok(damaged) => (store, damaged),
             // In a large store damage shows only here; opened again, it is replaced.
             Err(Error::Store(store::Error::Damaged { .. })) => {
                 drop(store);
                 let store = open_store(data, team)?;
-                let damaged = catch_up(team, &journal, &store, &plans)?;
+                let damaged = catch_up(team, &journal, &store, &*plans)?;
                 (store, damaged)
             }
             Err(error) => return Err(error),
@@ -81,6 +84,17 @@ impl Archive {
     /// Returns the sessions that are set aside because their journal cannot be read.
     pub fn damaged(&self) -> &[SessionId] {
         &self.damaged
+    }
+
+    /// Drops what need not be kept any longer, all at once.
+    pub async fn compact(&self, kept: &Retention, now: Timestamp) -> Result<Compacted, Error> {
+        let keeper = Keeper {
+            team: self.team.clone(),
+            journal: self.journal.clone(),
+            store: self.store.clone(),
+            plans: self.plans.clone(),
+        };
+        retention::compact(&keeper, kept, now).await
     }
 
     /// Returns what observers of a session were told. Blocks on the disk.
@@ -108,11 +122,13 @@ pub(crate) fn events(
     plans: &PlanShelf,
     after: Option<(u64, u32)>,
 ) -> Result<Vec<Event>, Error> {
-    let entries = read_entries(journal, session)?;
+    let held = read_entries(journal, session, Since::Oldest)?;
     let mut events = Vec::new();
-    SessionMachine::fold(team.clone(), session.clone(), &entries, plans, |_, _, effects| {
-        events.extend(events_after(&effects, after));
-    })
-    .map_err(|source| Error::Fold { session: session.clone(), source })?;
+    let machine = SessionMachine::beginning_at(team.clone(), session.clone(), held.first_slot);
+    machine
+        .fold_on(&held.entries, plans, |_, _, effects| {
+            events.extend(events_after(&effects, after));
+        })
+        .map_err(|source| Error::Fold { session: session.clone(), source })?;
     Ok(events)
 }

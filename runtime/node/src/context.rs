@@ -36,6 +36,8 @@ pub(crate) struct TeamContext {
     /// Root runs that may be in work or waiting at once on this node.
     pub(crate) runs: Arc<Semaphore>,
     pub(crate) draining: AtomicBool,
+    /// The slot of the next change of the memory; one change at a time.
+    pub(crate) memory_slot: tokio::sync::Mutex<u64>,
     /// Answers those who list services; there once the team's actors are.
     pub(crate) service: OnceLock<Service>,
 }
@@ -65,7 +67,14 @@ impl TeamContext {
             bodies.map_err(|source| Error::Entry { session: session.clone(), slot, source })?;
         let commit = self.projector.begin();
         loop {
-            match self.journal.append(session, slot, bodies.clone()).await {
+            let appended = match (entries, bodies.as_slice()) {
+                // Reading may begin with an entry that holds all that came before it.
+                ([entry], [body]) if entry.body.begins() => {
+                    self.journal.append_begin(session, slot, body.clone()).await
+                }
+                _ => self.journal.append(session, slot, bodies.clone()).await,
+            };
+            match appended {
                 Ok(_) => return Ok(commit),
                 // What a session decided must not be lost to a full queue; it waits for its turn.
                 Err(journal::Error::Full) => tokio::time::sleep(FULL_PAUSE).await,

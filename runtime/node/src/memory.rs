@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tools::Memory;
-use wire::entry::{Body, Entry, Fact, MemoryChange, memory_session};
+use wire::entry::{Body, Entry, Fact, MemoryChange};
 use wire::{CallKey, WireError};
 
 use crate::clock;
@@ -17,23 +16,16 @@ use crate::error::Error;
 /// Memory over journal and store.
 pub(crate) struct TeamMemory {
     context: Arc<TeamContext>,
-    /// The slot of the next change; one change at a time.
-    turn: Arc<Mutex<u64>>,
 }
 
 impl TeamMemory {
     pub(crate) fn new(context: Arc<TeamContext>) -> Self {
-        let slot = context.journal.slots(&memory_session());
-        Self { context, turn: Arc::new(Mutex::new(slot)) }
+        Self { context }
     }
 }
 
-async fn make(
-    context: Arc<TeamContext>,
-    turn: Arc<Mutex<u64>>,
-    change: MemoryChange,
-) -> Result<(), WireError> {
-    let mut slot = turn.lock().await;
+async fn make(context: Arc<TeamContext>, change: MemoryChange) -> Result<(), WireError> {
+    let mut slot = context.memory_slot.lock().await;
     if let MemoryChange::Remembered(fact) = &change {
         let id = fact.id.clone();
         let known = look_up(context.clone(), move |store| store.fact(&id)).await?;
@@ -60,7 +52,7 @@ impl Memory for TeamMemory {
         async move {
             // A caller whose time is over drops what it waits for. In a task of its own the change
             // is made all the same, and its slot is counted.
-            let made = tokio::spawn(make(self.context.clone(), self.turn.clone(), change));
+            let made = tokio::spawn(make(self.context.clone(), change));
             made.await.map_err(|_| Error::Ending.to_wire())?
         }
         .boxed()
@@ -91,6 +83,7 @@ impl Memory for TeamMemory {
 #[cfg(test)]
 mod tests {
     use futures_util::poll;
+    use wire::entry::memory_session;
 
     use super::*;
     use crate::testing;

@@ -18,12 +18,14 @@ use tokio::time::{Instant, sleep};
 use tools::ToolKind;
 use tools::query::Databases;
 use tracing::{info, warn};
+use wire::entry::memory_session;
 use wire::{Event, Name, SessionId, Subjects, WireError};
 
 use crate::archive::{self, Archive};
 use crate::clock;
 use crate::context::TeamContext;
 use crate::error::Error;
+use crate::keeper;
 use crate::projector::Projector;
 use crate::room;
 use crate::sessions::SessionsMsg;
@@ -127,6 +129,8 @@ impl Node {
                 TeamSupervisor::spawn_linked(None, TeamSupervisor, args, supervisor.get_cell())
                     .await?;
             let sessions = sessions.await.map_err(|_| Error::Ending)?;
+            let keeping = keeper::keep(context.clone(), sessions.clone());
+            node.tasks.push(tokio::spawn(keeping).abort_handle());
             let lock = Arc::new(Mutex::new(Some(opened.lock)));
             let name = context.team.name.clone();
             node.teams.insert(name, TeamHandle { context, actor, sessions, lock });
@@ -298,7 +302,6 @@ pub(crate) fn open_team(
     let plans = team.agents.values();
     let opened = Archive::open_with(&options.data, &team.name, &options.holder, limits, plans)?;
     let Archive { lock, journal, store, plans, damaged, .. } = opened;
-    let plans = Arc::new(plans);
     let unfinished =
         store.unfinished()?.into_iter().filter(|session| !damaged.contains(session)).collect();
     let exporter = match &team.otlp_endpoint {
@@ -314,6 +317,7 @@ pub(crate) fn open_team(
     };
     let databases = open_databases(&team, &options.data)?;
     let name = team.name.clone();
+    let memory_slot = journal.next_slot(&memory_session());
     let context = TeamContext {
         team: Arc::new(team),
         databases,
@@ -327,6 +331,7 @@ pub(crate) fn open_team(
         runs: Arc::new(Semaphore::new(RUNS_MAX)),
         draining: AtomicBool::new(false),
         service: OnceLock::new(),
+        memory_slot: tokio::sync::Mutex::new(memory_slot),
     };
     Ok(OpenedTeam { context, lock, unfinished })
 }

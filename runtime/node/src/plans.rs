@@ -32,6 +32,11 @@ impl PlanShelf {
         Ok(Self { journal, current, known: Mutex::new(known) })
     }
 
+    /// Iterates over the plans that new runs begin with.
+    pub(crate) fn digests(&self) -> impl Iterator<Item = Digest> {
+        self.current.values().copied()
+    }
+
     /// Returns the plan that new runs of an agent begin with.
     pub(crate) fn current(&self, agent: &Name) -> Option<(Digest, Arc<Plan>)> {
         let digest = *self.current.get(agent)?;

@@ -9,7 +9,7 @@ use std::thread;
 
 use agents_core::effect::Effect;
 use agents_core::session::{FoldError, Plans, SessionMachine};
-use journal::Journal;
+use journal::{Journal, Since};
 use store::{Change, INPUT_PREVIEW_CHARS_MAX, RunBegun, Store};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{error, info, warn};
@@ -315,7 +315,21 @@ pub(crate) fn changes_of(
                 parent: submitted.parent.clone(),
             }));
         }
+        // What stood before it may be gone, and then this is all that tells of the session.
+        Body::Session(Input::Snapshot(snapshot)) => {
+            for at in [snapshot.begun, snapshot.seen] {
+                changes.push(Change::SessionSeen {
+                    session: session.clone(),
+                    agent: snapshot.agent.clone(),
+                    at,
+                    slots: slot + 1,
+                });
+            }
+        }
         Body::Session(_) => {}
+        Body::Memory(MemoryChange::Restated { facts }) => {
+            changes.extend(facts.iter().cloned().map(Change::Fact));
+        }
         Body::Memory(MemoryChange::Remembered(fact)) => changes.push(Change::Fact(fact.clone())),
         Body::Memory(MemoryChange::Forgotten { facts, .. }) => {
             changes.push(Change::Forgot(facts.clone()));
@@ -353,31 +367,40 @@ pub(crate) struct Folded {
     pub(crate) changes: Vec<Change>,
 }
 
-/// Reads and folds one session. Blocks on the disk.
+/// Reads and folds what is held of one session. Blocks on the disk.
 pub(crate) fn fold_session(
     team: &Name,
     session: &SessionId,
     journal: &Journal,
     plans: &dyn Plans,
+    since: Since,
 ) -> Result<Folded, Error> {
-    let entries = read_entries(journal, session)?;
+    let held = read_entries(journal, session, since)?;
     let mut changes = Vec::new();
-    let machine = SessionMachine::fold(
-        team.clone(),
-        session.clone(),
-        &entries,
-        plans,
-        |entry, slot, effects| changes.extend(changes_of(session, entry, slot, &effects)),
-    )
-    .map_err(|source| Error::Fold { session: session.clone(), source })?;
+    let machine = SessionMachine::beginning_at(team.clone(), session.clone(), held.first_slot)
+        .fold_on(&held.entries, plans, |entry, slot, effects| {
+            changes.extend(changes_of(session, entry, slot, &effects));
+        })
+        .map_err(|source| Error::Fold { session: session.clone(), source })?;
     Ok(Folded { machine, changes })
 }
 
+/// Entries of a session, with the slot of the first.
+pub(crate) struct Held {
+    pub(crate) first_slot: u64,
+    pub(crate) entries: Vec<Entry>,
+}
+
 /// Reads the entries of a session. Blocks on the disk.
-pub(crate) fn read_entries(journal: &Journal, session: &SessionId) -> Result<Vec<Entry>, Error> {
-    let entries = journal.read(session)?;
-    (0u64..)
-        .zip(entries)
+pub(crate) fn read_entries(
+    journal: &Journal,
+    session: &SessionId,
+    since: Since,
+) -> Result<Held, Error> {
+    let held = journal.read_since(session, since)?;
+    let first_slot = held.first_slot;
+    let entries: Result<Vec<Entry>, Error> = (first_slot..)
+        .zip(held.bodies)
         .map(|(slot, bytes)| {
             serde_json::from_slice::<Entry>(&bytes).map_err(|source| {
                 // An entry that cannot be read at all may be of a newer format.
@@ -394,7 +417,8 @@ pub(crate) fn read_entries(journal: &Journal, session: &SessionId) -> Result<Vec
                 }
             })
         })
-        .collect()
+        .collect();
+    Ok(Held { first_slot, entries: entries? })
 }
 
 /// Brings the store up to the journal and returns the sessions that could not be folded.
@@ -410,14 +434,14 @@ pub(crate) fn catch_up(
     let mut damaged = Vec::new();
     for session in journal.touched_since(store.position()) {
         let changes = if session == memory_session() {
-            read_entries(journal, &session).map(|entries| {
-                (0..)
-                    .zip(&entries)
+            read_entries(journal, &session, Since::Oldest).map(|held| {
+                (held.first_slot..)
+                    .zip(&held.entries)
                     .flat_map(|(slot, entry)| changes_of(&session, entry, slot, &[]))
                     .collect()
             })
         } else {
-            fold_session(team, &session, journal, plans).map(|folded| folded.changes)
+            fold_session(team, &session, journal, plans, Since::Oldest).map(|folded| folded.changes)
         };
         match changes {
             Ok(changes) => store.apply(&changes, None)?,

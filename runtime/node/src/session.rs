@@ -1,6 +1,7 @@
 //! Runs one session: makes each input durable, then performs the effects it asked for.
 
 mod door;
+mod tidy;
 mod work;
 
 use std::collections::HashMap;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 
 use agents_core::effect::Rejected;
 use agents_core::session::SessionMachine;
+use journal::Since;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::Duration;
@@ -17,6 +19,7 @@ use wire::run::{Accepted, RunView};
 use wire::{CallKey, CallOutcome, ErrorCode, RunId, SessionId, Usage, WireError};
 
 pub(crate) use door::{Answer, Decision, Door, Submit};
+pub(crate) use tidy::Tidied;
 use work::Work;
 
 use crate::clock;
@@ -138,7 +141,7 @@ impl SessionState {
             let (context, session) = (self.context.clone(), self.session.clone());
             spawn_blocking(move || {
                 let plans = &*context.plans;
-                fold_session(&context.team.name, &session, &context.journal, plans)
+                fold_session(&context.team.name, &session, &context.journal, plans, Since::Newest)
             })
         };
         self.machine = match fold.await.map_err(|_| Error::Ending)? {
@@ -202,6 +205,11 @@ impl SessionState {
             }
             Door::Await { run, done } => {
                 self.attach(&run, done);
+                Ok(())
+            }
+            Door::Tidy { cutoffs, is_asked, answer } => {
+                let done = self.tidy(&cutoffs, is_asked).await?;
+                drop(answer.send(Ok(done)));
                 Ok(())
             }
             Door::Awaits { call, answer } => {
@@ -324,17 +332,7 @@ impl SessionState {
             drop(done.send(Ok(Final::of(&reply))));
         } else if machine.ended(run).is_some() {
             let (context, run) = (self.context.clone(), run.clone());
-            spawn_blocking(move || {
-                let stored =
-                    context.store.reply(&run).map_err(|error| Error::from(error).to_wire());
-                let reply = stored.and_then(|stored| {
-                    stored.and_then(Final::stored).ok_or_else(|| {
-                        let text = format!("the reply of run {run} is not in the store yet");
-                        WireError::new(ErrorCode::Unavailable, text).retry_after(200)
-                    })
-                });
-                drop(done.send(reply));
-            });
+            tokio::spawn(async move { drop(done.send(stored_reply(context, run).await)) });
         } else if machine.view(run).is_some() {
             let waiters = self.waiters.entry(run.clone()).or_default();
             waiters.retain(|waiter| !waiter.is_closed());
@@ -414,6 +412,26 @@ impl Refusal {
         match self {
             Self::Machine(rejected) => rejected.to_wire(),
             Self::NoRoom(error) => error.clone(),
+        }
+    }
+}
+
+/// Returns the reply of a run that ended too long ago for its session to hold it.
+async fn stored_reply(context: Arc<TeamContext>, run: RunId) -> Result<Final, WireError> {
+    // The store lags behind the journal.
+    context.projector.sync().await;
+    let id = run.clone();
+    let found = spawn_blocking(move || (context.store.reply(&id), context.journal.is_full())).await;
+    let (stored, is_behind) = found.map_err(|_| Error::Ending.to_wire())?;
+    match stored.map_err(|error| Error::from(error).to_wire())?.and_then(Final::stored) {
+        Some(reply) => Ok(reply),
+        None if is_behind => {
+            let text = format!("the reply of run {run} can be looked up when there is room");
+            Err(WireError::new(ErrorCode::Unavailable, text).retry_after(1000))
+        }
+        None => {
+            let text = format!("run {run} ended too long ago, its reply is no longer kept");
+            Err(WireError::new(ErrorCode::UnknownRun, text))
         }
     }
 }

@@ -22,6 +22,8 @@ pub enum Change {
         /// How many entries its journal has.
         slots: u64,
     },
+    /// A session was forgotten; its runs go when they are old enough.
+    SessionForgotten(SessionId),
     /// A run was accepted.
     RunBegun(RunBegun),
     /// A run ended.
@@ -53,6 +55,7 @@ impl Change {
             Self::SessionSeen { session, agent, at, slots } => {
                 session::see(pending, session, agent, *at, *slots)
             }
+            Self::SessionForgotten(session) => session::forget(pending, session),
             Self::RunBegun(begun) => run::begin(pending, begun),
             Self::RunEnded { run, at, status, reply } => {
                 run::end(pending, run, RunEnd { at: *at, status: *status }, reply)

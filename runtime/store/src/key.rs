@@ -73,6 +73,12 @@ pub(crate) fn id_of(key: &[u8]) -> &[u8] {
     key.get(AT_LEN..).unwrap_or_default()
 }
 
+/// Returns the time of a key ordered by time.
+pub(crate) fn time_of(key: &[u8]) -> Option<Timestamp> {
+    let micros = key.get(1..AT_LEN)?.try_into().ok()?;
+    Some(Timestamp::from_micros(u64::from_be_bytes(micros)))
+}
+
 pub(crate) fn run(run: &RunId) -> Vec<u8> {
     Space::Run.key(&[run.as_str().as_bytes()])
 }
@@ -141,6 +147,12 @@ pub(crate) fn trace(trace: &[u8]) -> Vec<u8> {
 
 pub(crate) fn trace_at(start: Timestamp, trace: &[u8]) -> Vec<u8> {
     Space::TraceAt.at(start, trace)
+}
+
+/// Returns the keys of a space ordered by time up to a time, that included.
+pub(crate) fn until(space: Space, at: Timestamp) -> std::ops::Range<Vec<u8>> {
+    let after = Timestamp::from_micros(at.as_micros().saturating_add(1));
+    space.key(&[])..space.at(after, &[])
 }
 
 /// Returns the key of a later part of a record.

@@ -82,6 +82,42 @@ pub(crate) fn end(
     pending.put_row(key::run_end(run), &end)
 }
 
+/// The most runs that are dropped at once, so that no batch waits long for it.
+const DROPPED_AT_ONCE_MAX: usize = 200;
+
+/// Drops runs that ended at a time or before, up to a limit; returns how many.
+pub(crate) fn drop_until(
+    tree: &sled::Tree,
+    pending: &mut Pending<'_>,
+    cutoff: Timestamp,
+) -> Result<u64, Error> {
+    let mut dropped = 0;
+    for entry in tree.range(key::until(Space::RunAt, cutoff)).keys() {
+        if dropped >= DROPPED_AT_ONCE_MAX as u64 {
+            break;
+        }
+        let by_time = entry.map_err(|error| Error::engine("drop old runs", error))?;
+        let id = key::id_of(&by_time);
+        let ended: Option<RunEnd> = row(tree, &Space::RunEnd.key(&[id]))?;
+        if ended.is_some_and(|ended| ended.at <= cutoff) {
+            for space in [Space::Run, Space::RunEnd, Space::Reply] {
+                pending.remove(&space.key(&[id]))?;
+            }
+            pending.remove(&by_time)?;
+            dropped += 1;
+        }
+    }
+    Ok(dropped)
+}
+
+/// Returns when the oldest of so many newest runs began, if there are as many.
+pub(crate) fn newest_since(tree: &sled::Tree, count: u64) -> Result<Option<Timestamp>, Error> {
+    let before = usize::try_from(count.saturating_sub(1)).unwrap_or(usize::MAX);
+    let found = tree.scan_prefix(Space::RunAt.key(&[])).keys().rev().nth(before);
+    let key = found.transpose().map_err(|error| Error::engine("count runs", error))?;
+    Ok(key.as_deref().and_then(key::time_of))
+}
+
 pub(crate) fn one(tree: &sled::Tree, run: &RunId) -> Result<Option<RunRow>, Error> {
     let Some(begun) = row::<RunBegun>(tree, &key::run(run))? else { return Ok(None) };
     Ok(Some(RunRow { begun, ended: row(tree, &key::run_end(run))? }))

@@ -46,6 +46,24 @@ pub(crate) fn see(
     pending.put_row(key, &row)
 }
 
+pub(crate) fn forget(pending: &mut Pending<'_>, session: &SessionId) -> Result<(), Error> {
+    let key = key::session(session);
+    let Some(row) = pending.row::<SessionRow>(&key)? else { return Ok(()) };
+    pending.remove(&key::session_at(row.at, session))?;
+    pending.remove(&key)
+}
+
+/// Returns the sessions that were last active at a time or before, the longest ago first.
+pub(crate) fn quiet_since(tree: &sled::Tree, cutoff: Timestamp) -> Result<Vec<SessionId>, Error> {
+    let mut sessions = Vec::new();
+    for entry in tree.range(key::until(Space::SessionAt, cutoff)).keys() {
+        let key = entry.map_err(|error| Error::engine("list sessions", error))?;
+        let id = std::str::from_utf8(key::id_of(&key)).ok().and_then(|id| SessionId::new(id).ok());
+        sessions.extend(id);
+    }
+    Ok(sessions)
+}
+
 pub(crate) fn one(tree: &sled::Tree, session: &SessionId) -> Result<Option<SessionRow>, Error> {
     row(tree, &key::session(session))
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use wire::entry::Fact;
-use wire::{CallKey, OpenCall, OpenKind, RunId, SessionId, SpanRecord};
+use wire::{CallKey, OpenCall, OpenKind, RunId, SessionId, SpanRecord, Timestamp};
 
 use crate::change::Change;
 use crate::error::Error;
@@ -181,6 +181,29 @@ impl Store {
             count(database, state)?;
             Ok(state.records)
         })
+    }
+
+    /// Drops runs with their replies, and traces, that ended at a time or before; some at once.
+    /// Returns how many records went: as long as there are any, there may be more.
+    pub fn drop_until(&self, cutoff: Timestamp) -> Result<u64, Error> {
+        let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
+        self.shared.guard("drop what is old", |database| {
+            let mut pending = Pending::new(database, *state);
+            let dropped = run::drop_until(database, &mut pending, cutoff)?
+                + trace::drop_until(database, &mut pending, cutoff)?;
+            *state = pending.commit()?;
+            Ok(dropped)
+        })
+    }
+
+    /// Returns when the oldest of so many newest runs began, if there are as many.
+    pub fn newest_since(&self, count: u64) -> Result<Option<Timestamp>, Error> {
+        self.read("count runs", |database, _| run::newest_since(database, count))
+    }
+
+    /// Returns the sessions that were last active at a time or before, the longest ago first.
+    pub fn quiet_since(&self, cutoff: Timestamp) -> Result<Vec<SessionId>, Error> {
+        self.read("list sessions", |database, _| session::quiet_since(database, cutoff))
     }
 
     /// Returns a run.

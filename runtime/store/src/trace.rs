@@ -254,17 +254,51 @@ pub(crate) fn evict(tree: &sled::Tree, pending: &mut Pending<'_>) -> Result<(), 
             break;
         }
         let by_start = entry.map_err(|error| Error::engine("drop old traces", error))?;
-        let trace = key::id_of(&by_start);
-        for span in tree.scan_prefix(key::spans(trace)).keys().take(left) {
-            pending.remove(&span.map_err(|error| Error::engine("drop old traces", error))?)?;
-            left = left.saturating_sub(1);
+        remove(tree, pending, &by_start, &mut left)?;
+    }
+    Ok(())
+}
+
+/// Drops traces that ended at a time or before, up to a limit; returns how many records went.
+///
+/// `pending` must hold no writes of traces, because they are not seen here.
+pub(crate) fn drop_until(
+    tree: &sled::Tree,
+    pending: &mut Pending<'_>,
+    cutoff: Timestamp,
+) -> Result<u64, Error> {
+    let mut left = EVICTED_SPANS_MAX;
+    for entry in tree.range(key::until(Space::TraceAt, cutoff)).keys() {
+        if left == 0 {
+            break;
         }
-        // A trace keeps its row until its last span is gone; the next batch goes on with it.
-        if left > 0 {
-            pending.remove(&key::trace(trace))?;
-            pending.remove(&by_start)?;
-            pending.state.traces = pending.state.traces.saturating_sub(1);
+        let by_start = entry.map_err(|error| Error::engine("drop old traces", error))?;
+        let summary: Option<Summary> = row(tree, &key::trace(key::id_of(&by_start)))?;
+        if summary.is_some_and(|summary| summary.row.end <= cutoff) {
+            remove(tree, pending, &by_start, &mut left)?;
         }
+    }
+    Ok((EVICTED_SPANS_MAX - left) as u64)
+}
+
+/// Drops a trace, or as many of its spans as are left to be dropped at once.
+fn remove(
+    tree: &sled::Tree,
+    pending: &mut Pending<'_>,
+    by_start: &[u8],
+    left: &mut usize,
+) -> Result<(), Error> {
+    let trace = key::id_of(by_start);
+    for span in tree.scan_prefix(key::spans(trace)).keys().take(*left) {
+        pending.remove(&span.map_err(|error| Error::engine("drop old traces", error))?)?;
+        *left = left.saturating_sub(1);
+    }
+    // A trace keeps its row until its last span is gone; the next batch goes on with it.
+    if *left > 0 {
+        pending.remove(&key::trace(trace))?;
+        pending.remove(by_start)?;
+        pending.state.traces = pending.state.traces.saturating_sub(1);
+        *left -= 1;
     }
     Ok(())
 }

@@ -408,3 +408,48 @@ fn thousands_of_runs_are_listed_from_the_newest() {
     assert!(listed.iter().all(|row| row.ended.is_some()));
     assert_eq!(store.runs(1).unwrap()[0].begun.run.as_str(), "r4999");
 }
+
+#[test]
+fn what_ended_long_ago_is_dropped_whole() {
+    let (_dir, store) = open();
+    let mut changes = Vec::new();
+    for number in 0..500 {
+        let run = format!("r{number:03}");
+        let start = number * 10;
+        changes.push(Change::RunBegun(begun(&run, start)));
+        changes.push(Change::Span(span(&run, Some("0"), start, start + 4)));
+        changes.push(Change::Span(span(&run, None, start, start + 5)));
+        if number != 7 {
+            changes.push(ended(&run, start + 5, b"reply"));
+        }
+    }
+    changes.push(seen("s", 4_995, 9));
+    changes.push(seen("t", 15, 2));
+    store.apply(&changes, Some(9)).unwrap();
+    assert_eq!(store.newest_since(3).unwrap(), Some(at(4_970)));
+    assert_eq!(store.newest_since(501).unwrap(), None);
+    let quiet = store.quiet_since(at(15)).unwrap();
+    assert_eq!(quiet, [SessionId::new("t").unwrap()]);
+    assert_eq!(store.quiet_since(at(14)).unwrap(), []);
+
+    let mut dropped = 0;
+    loop {
+        match store.drop_until(at(3_005)).unwrap() {
+            0 => break,
+            some => dropped += some,
+        }
+    }
+    // Of each trace the two spans and the row.
+    assert_eq!(dropped, 300 + 301 * 3);
+    let left = store.runs(usize::MAX).unwrap();
+    let ids: Vec<&str> = left.iter().map(|row| row.begun.run.as_str()).collect();
+    assert_eq!((ids.len(), ids[198], ids[199]), (200, "r301", "r007"), "one has not ended");
+    assert_eq!(store.reply(&run_id("r300")).unwrap(), None);
+    assert_eq!(store.reply(&run_id("r301")).unwrap().as_deref(), Some(b"reply".as_slice()));
+    assert_eq!(store.traces(usize::MAX).unwrap().len(), 199);
+    assert_eq!(store.unfinished().unwrap(), [SessionId::new("s").unwrap()]);
+    store.apply(&[Change::SessionForgotten(SessionId::new("t").unwrap())], None).unwrap();
+    assert_eq!(store.sessions(10).unwrap().len(), 1);
+    store.verify().unwrap();
+    assert_eq!(store.position(), 9);
+}

@@ -57,6 +57,10 @@ impl State {
         let by = match &change {
             MemoryChange::Remembered(fact) => &fact.id,
             MemoryChange::Forgotten { by, .. } => by,
+            MemoryChange::Restated { facts } => {
+                self.facts = facts.iter().map(|fact| (fact.id.clone(), fact.clone())).collect();
+                return Ok(());
+            }
         };
         if self.made.contains(by) {
             return Ok(());
@@ -73,6 +77,7 @@ impl State {
             MemoryChange::Forgotten { facts, .. } => {
                 self.facts.retain(|id, _| !facts.contains(id));
             }
+            MemoryChange::Restated { .. } => {}
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ mod planning;
 mod queue;
 mod resume;
 mod show;
+mod snapshot;
 mod team;
 
 use std::collections::HashMap;

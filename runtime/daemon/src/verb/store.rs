@@ -8,7 +8,7 @@ use serde_json::json;
 use store::{Opened, Store};
 use wire::{ErrorCode, Name};
 
-use crate::args::{self, Stored};
+use crate::args::{self, Compact, Stored};
 use crate::failure::{Exit, Failure};
 use crate::paint::Paint;
 use crate::place::{Place, holder};
@@ -16,11 +16,41 @@ use crate::screen::{self, Screen};
 use crate::text;
 
 /// Does what was asked with the data of one team.
-pub(crate) fn store(args: &args::Store, place: &Place, screen: &Screen) -> Result<Exit, Failure> {
+pub(crate) async fn store(
+    args: &args::Store,
+    place: &Place,
+    screen: &Screen,
+) -> Result<Exit, Failure> {
     match args {
         args::Store::Verify(stored) => verify(stored, place, screen),
         args::Store::Rebuild(stored) => rebuild(stored, place, screen),
+        args::Store::Compact(args) => compact(args, place, screen).await,
     }
+}
+
+async fn compact(args: &Compact, place: &Place, screen: &Screen) -> Result<Exit, Failure> {
+    let team = super::load(&args.file, screen.err.paint)?;
+    place.teams(Some(&team.name))?;
+    let archive = Archive::open(place.dir(), &team.name, &holder("store compact"))?;
+    let done = archive.compact(&team.retention, node::now()).await?;
+    if args.json {
+        screen::json(&json!({"team": team.name, "compacted": done}));
+    } else {
+        let lines = [
+            format!(
+                "journal of {}: {} bytes, {} before; {} sessions shortened, {} forgotten",
+                team.name,
+                text::count(done.bytes_after),
+                text::count(done.bytes_before),
+                text::count(done.sessions_shortened),
+                text::count(done.sessions_forgotten),
+            ),
+            format!("blobs: {} removed", text::count(done.blobs.removed)),
+            format!("store: {} records dropped", text::count(done.records_dropped)),
+        ];
+        screen::answer(&lines.join("\n"));
+    }
+    Ok(Exit::Done)
 }
 
 fn team(stored: &Stored, place: &Place, screen: &Screen) -> Result<Name, Failure> {
@@ -67,12 +97,14 @@ fn verify(stored: &Stored, place: &Place, screen: &Screen) -> Result<Exit, Failu
 
 fn render(team: &Name, report: &Report, store: &Checked, paint: Paint) -> String {
     let mut lines = vec![format!(
-        "journal of {team}: {} segments, {} commits, {} entries of {} sessions, {} bytes",
+        "journal of {team}: {} segments, {} commits, {} entries of {} sessions, {} bytes of which {} \
+         are held",
         text::count(report.segments),
         text::count(report.commits),
         text::count(report.entries),
         text::count(report.sessions),
         text::count(report.bytes),
+        text::count(report.live_bytes),
     )];
     if report.torn_tail_bytes > 0 {
         let bytes = text::count(report.torn_tail_bytes);

@@ -30,6 +30,7 @@ fn a_daemon_is_found_asked_looked_into_and_stopped() {
     let refused = [
         (&["run", file, "hi"][..], 3, "is in use by callboard serve (process "),
         (&["store", "rebuild", file], 3, "is in use by callboard serve (process "),
+        (&["store", "compact", file], 3, "is in use by callboard serve (process "),
         (&["ask", "quickstart/nobody", "hi"], 2, "error[E1003]"),
         (&["cancel", "nothing"], 2, "error[E1004]"),
         (&["answer", "r1", "yes"], 2, "error[E1010]"),

@@ -73,6 +73,11 @@ fn a_session_goes_on_and_can_be_read() {
         assert_eq!(ended.code, Some(0), "{verb}: {ended:?}");
     }
     assert_eq!(callboard.run(&["sessions", "s1"]).out, shown, "after the rebuild");
+    let file = team("quickstart.toml");
+    let compacted = callboard.run(&["store", "compact", file.to_str().unwrap()]);
+    assert_eq!(compacted.code, Some(0), "{compacted:?}");
+    assert!(compacted.out.contains("0 sessions shortened, 0 forgotten"), "{compacted:?}");
+    assert_eq!(callboard.run(&["sessions", "s1"]).out, shown, "what is young is kept");
 }
 
 #[test]

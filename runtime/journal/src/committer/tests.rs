@@ -8,9 +8,13 @@ use bytes::Bytes;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
+use std::sync::Mutex;
+
 use super::*;
+use crate::frame::Stored;
 use crate::journal::Journal;
 use crate::medium::Disk;
+use crate::options::Options;
 
 /// What the tests see of a medium, and how they make it fail.
 #[derive(Debug, Default)]
@@ -43,8 +47,9 @@ impl Watched {
             return usize::MAX;
         }
         let freed = if self.dir.join("journal/reserve").exists() { 0 } else { RESERVE_BYTES };
-        let segments = crate::segment::list(&self.dir.join("journal")).unwrap();
-        let used = segments.iter().map(|(_, path)| fs::metadata(path).unwrap().len()).sum::<u64>();
+        let segments = crate::segment::list(&self.dir.join("journal")).unwrap().segments;
+        let lengths = segments.iter().map(|segment| fs::metadata(&segment.path).unwrap().len());
+        let used = lengths.sum::<u64>();
         usize::try_from((capacity + freed).saturating_sub(used)).unwrap()
     }
 
@@ -154,7 +159,7 @@ async fn a_full_queue_refuses_at_once_and_keeps_its_order() {
     let held = watch.gate.lock().unwrap();
     let before = watch.appended.load(Ordering::SeqCst);
     let shared = &journal.shared;
-    let put = |slot| shared.enqueue(&id(1), slot, vec![Stored::Inline(Bytes::new())]);
+    let put = |slot| shared.enqueue(Kind::Commit, &id(1), slot, vec![Stored::Inline(Bytes::new())]);
     let mut waiting = vec![put(0).unwrap()];
     // The first one leaves the queue for a sync that cannot return.
     while watch.appended.load(Ordering::SeqCst) == before {
@@ -216,7 +221,7 @@ async fn dropped_handles_write_what_waits() {
     let dir = tempfile::tempdir().unwrap();
     let (journal, _) = open(&dir, Options::default());
     let entry = vec![Stored::Inline(Bytes::from_static(b"x"))];
-    drop(journal.shared.enqueue(&id(1), 0, entry).unwrap());
+    drop(journal.shared.enqueue(Kind::Commit, &id(1), 0, entry).unwrap());
     drop(journal);
     let (journal, _) = open(&dir, Options::default());
     assert_eq!(journal.read(&id(1)).unwrap(), ["x"]);

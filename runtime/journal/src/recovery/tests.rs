@@ -32,7 +32,15 @@ impl Log {
             let (from, entry) = (self.bytes.len(), [Stored::Inline(Bytes::from_static(b"{}"))]);
             self.place.position = from as u64;
             let (slot, prev) = self.chains.get(session).copied().unwrap_or_default();
-            frame::write_commit(&mut self.bytes, &self.place, &id(*session), slot, prev, &entry);
+            frame::write_commit(
+                &mut self.bytes,
+                Kind::Commit,
+                &self.place,
+                &id(*session),
+                slot,
+                prev,
+                &entry,
+            );
             let chain = frame::chain(&self.bytes[from..]);
             self.chains.insert(*session, (slot + 1, chain));
             push_recent(&mut self.place.recent, frame::tag(&id(*session)));

@@ -5,7 +5,9 @@ use wire::entry::Submitted;
 use wire::run::{Accepted, RunView};
 use wire::{CallKey, Digest, Resolution, RunId, WireError};
 
+use super::tidy::Tidied;
 use crate::reply::Final;
+use crate::retention::Cutoffs;
 
 /// The answer to a message of the door.
 pub(crate) type Answer<T> = oneshot::Sender<Result<T, WireError>>;
@@ -38,6 +40,13 @@ pub(crate) enum Door {
     Await {
         run: RunId,
         done: Answer<Final>,
+    },
+    /// Drop what need not be kept. The answer is whether something was.
+    Tidy {
+        cutoffs: Cutoffs,
+        /// A run in work may still ask for the run of this session, if that was called.
+        is_asked: bool,
+        answer: Answer<Tidied>,
     },
     /// Whether a run of the session awaits a call.
     Awaits {
@@ -75,6 +84,7 @@ impl Door {
             }
             Self::Await { done, .. } => drop(done.send(Err(error))),
             Self::Awaits { answer, .. } => drop(answer.send(Err(error))),
+            Self::Tidy { answer, .. } => drop(answer.send(Err(error))),
         }
     }
 }

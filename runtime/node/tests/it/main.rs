@@ -1,6 +1,10 @@
 //! Whole nodes over the embedded bus, with scripted models.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, as tests do")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "helpers of tests fail by panicking, as tests do"
+)]
 
 mod called_agents;
 mod calls;
@@ -10,5 +14,6 @@ mod going_on;
 mod house;
 mod model_tool;
 mod planner;
+mod retention;
 mod run;
 mod seed_movies;

@@ -1,0 +1,81 @@
+//! What a session at rest goes on with when its past is dropped.
+
+use std::collections::HashMap;
+
+use wire::Timestamp;
+use wire::snapshot::{KeptExchange, KeptRun, Snapshot};
+
+use super::{Activity, Known, SessionMachine};
+use crate::dialect::Exchange;
+use crate::effect::{Effect, Effects, Rejected};
+
+impl SessionMachine {
+    /// Returns what is to be kept of the session if runs that ended at some time or before are
+    /// forgotten. Nothing unless it is at rest and has had a run.
+    ///
+    /// Given to the machine as an input it changes nothing but that these runs, and all replies
+    /// that are held in memory, are gone.
+    pub fn snapshot(&self, cutoff: Timestamp) -> Option<Snapshot> {
+        let Activity { agent, is_called, begun, seen } = self.activity.clone()?;
+        if !self.is_idle() {
+            return None;
+        }
+        let mut runs: Vec<KeptRun> = self
+            .known
+            .iter()
+            .filter_map(|(run, known)| {
+                let (status, ended) = known.end.filter(|(_, ended)| *ended > cutoff)?;
+                let Known { agent, body, trace, .. } = known.clone();
+                Some(KeptRun { run: run.clone(), agent, body, trace, status, ended })
+            })
+            .collect();
+        runs.sort_unstable_by(|a, b| (a.ended, &a.run).cmp(&(b.ended, &b.run)));
+        let exchanges = self.exchanges.iter().map(|Exchange { user, answer }| KeptExchange {
+            user: user.clone(),
+            answer: answer.clone(),
+        });
+        let exchanges = exchanges.collect();
+        let unresolved = self.unresolved.iter().cloned().collect();
+        Some(Snapshot { cutoff, agent, is_called, begun, seen, exchanges, runs, unresolved })
+    }
+
+    /// Counts the runs that are known, those that ended included.
+    pub fn runs_known(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Takes a snapshot: its own, or the one that its journal begins with.
+    pub(super) fn on_snapshot(
+        &mut self,
+        snapshot: Snapshot,
+        effects: &mut Effects,
+    ) -> Result<(), Rejected> {
+        let is_own = || self.snapshot(snapshot.cutoff).as_ref() == Some(&snapshot);
+        if self.activity.is_some() && !is_own() {
+            return Err(Rejected::OutOfPlace);
+        }
+        let begins = self.activity.is_none();
+        let Snapshot { cutoff: _, agent, is_called, begun, seen, exchanges, runs, unresolved } =
+            snapshot;
+        self.activity = Some(Activity { agent, is_called, begun, seen });
+        self.exchanges = exchanges
+            .into_iter()
+            .map(|KeptExchange { user, answer }| Exchange { user, answer })
+            .collect();
+        self.ended.clear();
+        self.known = runs
+            .into_iter()
+            .map(|KeptRun { run, agent, body, trace, status, ended }| {
+                (run, Known { body, agent, trace, end: Some((status, ended)), reply: None })
+            })
+            .collect::<HashMap<_, _>>();
+        if begins {
+            // Who reads from here has not been told of them.
+            for open in &unresolved {
+                effects.push(Effect::Opened(Box::new(open.clone())));
+            }
+        }
+        self.unresolved = unresolved.into();
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! Sessions whose past is dropped: what they go on with, and that nothing else changes.
+
+use std::collections::HashMap;
+
+use wire::entry::{Body, Entry};
+use wire::{Digest, Input, Timestamp};
+
+use super::check;
+use super::flow::START;
+use super::team::{actor, answer, name, published, run, session, submit, submit_below};
+use crate::session::{EXCHANGES_MAX, SessionMachine};
+
+fn at(ms: u64) -> Timestamp {
+    Timestamp::from_micros(ms * 1000)
+}
+
+fn snapshot(machine: &SessionMachine, cutoff_ms: u64) -> Input {
+    Input::Snapshot(Box::new(machine.snapshot(at(cutoff_ms)).unwrap()))
+}
+
+#[test]
+fn only_a_session_at_rest_has_a_snapshot() {
+    let machine = check(&actor(), &[]);
+    assert_eq!(machine.snapshot(at(0)), None, "nothing has happened");
+    let rows = [
+        (0, submit("r"), START),
+        (4, answer("r", 0, "42"), r#"publish r completed "42", 10 used"#),
+        (5, published("r"), ""),
+    ];
+    for count in 1..rows.len() {
+        assert_eq!(check(&actor(), &rows[..count]).snapshot(at(0)), None, "after {count} entries");
+    }
+    let machine = check(&actor(), &rows);
+    let kept = machine.snapshot(at(3)).unwrap();
+    assert_eq!((kept.begun, kept.seen, kept.is_called), (at(0), at(4), false));
+    assert_eq!(kept.runs.iter().map(|kept| &kept.run).collect::<Vec<_>>(), [&run("r")]);
+    assert_eq!(machine.snapshot(at(4)).unwrap().runs, [], "it ended at the cutoff");
+}
+
+#[test]
+fn a_called_session_says_so() {
+    let machine = check(
+        &actor(),
+        &[
+            (0, submit_below("r", 1), START),
+            (4, answer("r", 0, "42"), r#"publish r completed "42", 10 used"#),
+            (5, published("r"), ""),
+        ],
+    );
+    assert!(machine.snapshot(at(0)).unwrap().is_called);
+}
+
+#[test]
+fn a_snapshot_of_something_else_is_refused() {
+    let rows = [
+        (0, submit("r"), START),
+        (4, answer("r", 0, "42"), r#"publish r completed "42", 10 used"#),
+        (5, published("r"), ""),
+    ];
+    let machine = check(&actor(), &rows);
+    let own = machine.snapshot(at(0)).unwrap();
+    let mut other = own.clone();
+    other.exchanges[0].answer = "43".to_owned();
+    let refused = "rejected: the input makes no sense where the run stands";
+    let mut rows = rows.to_vec();
+    rows.push((6, Input::Snapshot(Box::new(other)), refused));
+    rows.push((7, Input::Snapshot(Box::new(own.clone())), ""));
+    rows.push((8, submit("r"), "rejected: run r was accepted before"));
+    rows.push((
+        9,
+        submit("q"),
+        "timer q at 60000\nask small as actor for q, turn 0, step 1, 200 tokens, by 9009",
+    ));
+    rows.push((10, Input::Snapshot(Box::new(own)), refused));
+    check(&actor(), &rows);
+}
+
+/// A small source of numbers; the same seed gives the same schedule.
+fn numbers(mut seed: u64) -> impl FnMut(u64) -> u64 {
+    move |limit| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % limit
+    }
+}
+
+#[test]
+fn a_fold_from_any_snapshot_comes_to_the_live_machine() {
+    let plans = HashMap::from([(Digest::of(b"plan"), actor().into())]);
+    for seed in 0..300 {
+        let mut below = numbers(seed);
+        let mut live = SessionMachine::beginning_at(name("team"), session(), below(3) * 1000);
+        let (first, mut entries) = (live.slot(), Vec::new());
+        let mut snapshots = Vec::new();
+        let (mut now, mut asked) = (0, 0);
+        while entries.len() < 60 {
+            now += below(20);
+            let input = if live.is_idle() {
+                match below(3) {
+                    0 if live.snapshot(at(0)).is_some() => {
+                        let cutoff = [0, now / 2, now][usize::try_from(below(3)).unwrap()];
+                        snapshots.push(entries.len());
+                        snapshot(&live, cutoff)
+                    }
+                    _ => {
+                        asked += 1;
+                        submit(&format!("r{asked}"))
+                    }
+                }
+            } else if live.is_working() {
+                answer(&format!("r{asked}"), 0, &format!("answer {asked}"))
+            } else {
+                published(&format!("r{asked}"))
+            };
+            live.apply(at(now), input.clone(), &plans).unwrap();
+            entries.push(Entry::new(at(now), Body::Session(input)));
+        }
+        for from in [0].into_iter().chain(snapshots.iter().copied()) {
+            let machine =
+                SessionMachine::beginning_at(name("team"), session(), first + from as u64);
+            let mut slots = Vec::new();
+            let folded = machine.fold_on(&entries[from..], &plans, |_, slot, _| slots.push(slot));
+            assert_eq!(folded.as_ref(), Ok(&live), "seed {seed}, from {from} of {snapshots:?}");
+            assert_eq!(slots.first(), Some(&(first + from as u64)));
+        }
+    }
+}
+
+#[test]
+fn what_is_known_of_a_long_session_is_bounded() {
+    let plans = HashMap::from([(Digest::of(b"plan"), actor().into())]);
+    let mut machine = SessionMachine::new(name("team"), session());
+    for number in 0..1000 {
+        let id = format!("r{number}");
+        for input in [submit(&id), answer(&id, 0, "x"), published(&id)] {
+            machine.apply(at(number * 10), input, &plans).unwrap();
+        }
+        if number % 100 == 99 {
+            // What ended in the last 50 turns is kept.
+            let kept = snapshot(&machine, number.saturating_sub(50) * 10);
+            machine.apply(at(number * 10 + 1), kept, &plans).unwrap();
+            assert_eq!(machine.runs_known(), 50);
+        }
+    }
+    assert_eq!(machine.exchanges().count(), EXCHANGES_MAX);
+}

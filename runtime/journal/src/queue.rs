@@ -1,0 +1,243 @@
+//! What waits for the committer, and the index that it keeps.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{oneshot, watch};
+use wire::SessionId;
+
+use crate::error::Error;
+use crate::frame::{Kind, Stored};
+use crate::index::{Index, Session};
+use crate::options::Options;
+use crate::room::Room;
+
+/// What a frame takes beside its entries, in bytes, at most.
+pub(crate) const FRAME_BYTES: u64 = 256;
+
+/// What the handles and the committer share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) options: Options,
+    pub(crate) room: Room,
+    state: Mutex<State>,
+    /// Something waits, or the journal closes.
+    wake: Condvar,
+    /// Why nothing more is taken, if a write or a sync failed.
+    failed: watch::Sender<Option<Arc<str>>>,
+}
+
+/// The index, and what waits for the next sync.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) index: Index,
+    queue: VecDeque<Pending>,
+    queue_bytes: u64,
+    settling: Vec<Settling>,
+    /// Nothing more is taken.
+    closed: bool,
+}
+
+/// One append that waits.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) kind: Kind,
+    pub(crate) session: SessionId,
+    pub(crate) first_slot: u64,
+    pub(crate) entries: Vec<Stored>,
+    pub(crate) bytes: u64,
+    pub(crate) done: Done,
+}
+
+/// Somebody waits until the frontier tells of all that is durable.
+#[derive(Debug)]
+pub(crate) struct Settling {
+    /// A new segment is to be begun.
+    pub(crate) rolls: bool,
+    pub(crate) done: Done,
+}
+
+/// What the committer is to do next.
+pub(crate) enum Work {
+    Commit(Vec<Pending>),
+    Settle(Vec<Settling>),
+}
+
+/// Where an append is told the position after its commit, or why there is none.
+pub(crate) type Done = oneshot::Sender<Result<u64, Error>>;
+
+impl Shared {
+    pub(crate) fn new(options: Options, room: Room, index: Index) -> Self {
+        let state = State {
+            index,
+            queue: VecDeque::new(),
+            queue_bytes: 0,
+            settling: Vec::new(),
+            closed: false,
+        };
+        Self {
+            options,
+            room,
+            state: Mutex::new(state),
+            wake: Condvar::new(),
+            failed: watch::Sender::new(None),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn failed(&self) -> watch::Receiver<Option<Arc<str>>> {
+        self.failed.subscribe()
+    }
+
+    /// Fails if an append would be refused now.
+    pub(crate) fn admit(&self, session: &SessionId, first_slot: u64) -> Result<(), Error> {
+        self.lock().admit(session, first_slot, 0, &self.options)
+    }
+
+    /// Puts an append in the queue. What is returned resolves to the position after its commit.
+    pub(crate) fn enqueue(
+        &self,
+        kind: Kind,
+        session: &SessionId,
+        first_slot: u64,
+        entries: Vec<Stored>,
+    ) -> Result<oneshot::Receiver<Result<u64, Error>>, Error> {
+        let bytes = entries.iter().map(Stored::len).sum::<u64>() + FRAME_BYTES;
+        let mut state = self.lock();
+        state.admit(session, first_slot, bytes, &self.options)?;
+        let unknown = || Session { next: first_slot, ..Session::default() };
+        state.index.sessions.entry(session.clone()).or_insert_with(unknown).next +=
+            entries.len() as u64;
+        state.queue_bytes += bytes;
+        let (done, receiver) = oneshot::channel();
+        state.queue.push_back(Pending {
+            kind,
+            session: session.clone(),
+            first_slot,
+            entries,
+            bytes,
+            done,
+        });
+        drop(state);
+        self.wake.notify_one();
+        Ok(receiver)
+    }
+
+    /// Has the frontier written anew, and a new segment begun if that is asked. Blocks.
+    pub(crate) fn settle(&self, rolls: bool) -> Result<(), Error> {
+        let (done, receiver) = oneshot::channel();
+        let mut state = self.lock();
+        if state.closed {
+            return Err(Error::Stopped);
+        }
+        state.settling.push(Settling { rolls, done });
+        drop(state);
+        self.wake.notify_one();
+        receiver.blocking_recv().unwrap_or(Err(Error::Stopped)).map(drop)
+    }
+
+    /// Takes nothing more; what waits is still written.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.wake.notify_one();
+    }
+
+    /// Takes nothing more and drops what waits.
+    pub(crate) fn fail(&self, reason: &str) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.queue_bytes = 0;
+        let dropped = (std::mem::take(&mut state.queue), std::mem::take(&mut state.settling));
+        drop(state);
+        // The flag comes first, so that whoever sees a refusal finds it set.
+        self.failed.send_if_modified(|failed| {
+            let first = failed.is_none();
+            failed.get_or_insert_with(|| reason.into());
+            first
+        });
+        drop(dropped);
+        self.wake.notify_one();
+    }
+
+    /// Refuses a batch, and all that waits behind it, because there is no room for it.
+    pub(crate) fn refuse(&self, batch: Vec<Pending>) {
+        let mut state = self.lock();
+        let waiting = std::mem::take(&mut state.queue);
+        state.queue_bytes = 0;
+        let refused: Vec<Pending> = batch.into_iter().chain(waiting).collect();
+        for pending in &refused {
+            // Nothing of the session waits any more, so its next slot is the durable one.
+            let sessions = &mut state.index.sessions;
+            if let Some(found) = sessions.get_mut(&pending.session) {
+                found.next = found.slots;
+                if found.spots.is_empty() && found.damage.is_none() {
+                    sessions.remove(&pending.session);
+                }
+            }
+        }
+        drop(state);
+        for pending in refused {
+            // Whoever dropped the receiver does not want to know.
+            pending.done.send(Err(Error::StorageFull)).ok();
+        }
+    }
+
+    /// Waits for appends and takes as many as one sync may cover, `None` once it is closed.
+    pub(crate) fn take(&self) -> Option<Work> {
+        let mut state = self.lock();
+        while state.queue.is_empty() {
+            if !state.settling.is_empty() {
+                return Some(Work::Settle(std::mem::take(&mut state.settling)));
+            }
+            if state.closed {
+                return None;
+            }
+            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let (mut entries, mut bytes) = (0, 0);
+        let mut taken = Vec::new();
+        while let Some(next) = state.queue.front() {
+            entries += next.entries.len();
+            bytes += next.bytes;
+            let fits = entries <= self.options.commit_entries_max
+                && bytes <= self.options.commit_bytes_max;
+            if !taken.is_empty() && !fits {
+                break;
+            }
+            state.queue_bytes = state.queue_bytes.saturating_sub(next.bytes);
+            taken.extend(state.queue.pop_front());
+        }
+        Some(Work::Commit(taken))
+    }
+}
+
+impl State {
+    fn admit(
+        &self,
+        session: &SessionId,
+        first_slot: u64,
+        bytes: u64,
+        options: &Options,
+    ) -> Result<(), Error> {
+        if self.closed {
+            return Err(Error::Stopped);
+        }
+        self.index.check(session)?;
+        let expected = self.index.next_slot(session);
+        // A session that is not known may have been begun before others were forgotten; its slot
+        // is above all that it ever had.
+        let is_first = first_slot <= expected && !self.index.sessions.contains_key(session);
+        if first_slot != expected && !is_first {
+            return Err(Error::SlotTaken { session: session.clone(), expected, found: first_slot });
+        }
+        if self.queue.len() >= options.queue_max
+            || self.queue_bytes.saturating_add(bytes) > options.queue_bytes_max
+        {
+            return Err(Error::Full);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,127 @@
+//! Reads the entries of a session from its segments and blobs.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use wire::SessionId;
+
+use crate::blobs::Blobs;
+use crate::error::Error;
+use crate::frame::{self, Kind, Stored};
+use crate::index::{Index, Location, Spot};
+use crate::segment;
+
+/// From where on a session is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Since {
+    /// From the first entry that is held.
+    Oldest,
+    /// From the newest entry that holds all that those before it came to, if there is one.
+    Newest,
+}
+
+/// Entries of one session, in the order of their slots.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entries {
+    /// The slot of the first; the slot of the next one to come, if there is none.
+    pub first_slot: u64,
+    /// The entries.
+    pub bodies: Vec<Bytes>,
+}
+
+/// The files of a data directory, for reading.
+#[derive(Debug)]
+pub(crate) struct Files {
+    pub(crate) journal: PathBuf,
+    pub(crate) blobs: Blobs,
+}
+
+/// Where the commits of one session stand.
+pub(crate) struct Commits {
+    pub(crate) first_slot: u64,
+    pub(crate) places: Vec<(Spot, Option<Location>)>,
+}
+
+impl Commits {
+    pub(crate) fn of(index: &Index, session: &SessionId, since: Since) -> Self {
+        let Some(found) = index.sessions.get(session).filter(|found| !found.spots.is_empty())
+        else {
+            return Self { first_slot: index.next_slot(session), places: Vec::new() };
+        };
+        let newest = found.begins.last().filter(|_| since == Since::Newest);
+        let (first_slot, from) =
+            newest.map_or((found.first_slot, 0), |begin| (begin.slot, begin.spot));
+        let spots = found.spots.get(from..).unwrap_or_default();
+        let places = spots.iter().map(|spot| (*spot, index.locate(spot.position))).collect();
+        Self { first_slot, places }
+    }
+
+    /// Returns only the commit that begins at a slot.
+    pub(crate) fn beginning_at(index: &Index, session: &SessionId, slot: u64) -> Option<Self> {
+        let found = index.sessions.get(session)?;
+        let begin = found.begins.iter().find(|begin| begin.slot == slot)?;
+        let place = *found.spots.get(begin.spot)?;
+        Some(Self { first_slot: slot, places: vec![(place, index.locate(place.position))] })
+    }
+}
+
+impl Files {
+    pub(crate) fn new(data_dir: &Path) -> Self {
+        Self { journal: data_dir.join("journal"), blobs: Blobs::new(data_dir) }
+    }
+
+    pub(crate) fn read(&self, session: &SessionId, commits: &Commits) -> Result<Entries, Error> {
+        let damaged = |what: String| Error::Damaged { session: session.clone(), what };
+        let mut bodies = Vec::new();
+        let mut chain = None;
+        let mut open: Option<(u64, File)> = None;
+        for (spot, location) in &commits.places {
+            let slot = commits.first_slot + bodies.len() as u64;
+            let location = location.ok_or_else(|| damaged(format!("slot {slot} is missing")))?;
+            let file = match open.take() {
+                Some((base, file)) if base == location.base => file,
+                _ => self.open(location)?,
+            };
+            let whole = read_frame(&file, location.offset, spot.length)
+                .map_err(|error| damaged(format!("slot {slot} cannot be read: {error}")))?;
+            let stored = frame::read(&whole, spot.position)
+                .filter(|found| found.session == session.as_str())
+                .and_then(|found| Some((found.kind, found.commit()?)))
+                // The first one that is read follows what is no longer held, if it says that it may.
+                .filter(|(kind, commit)| match chain {
+                    Some(chain) => commit.prev == chain,
+                    None => *kind == Kind::Begin || commit.prev == frame::Chain::default(),
+                })
+                .filter(|(kind, commit)| {
+                    matches!(kind, Kind::Commit | Kind::Begin) && commit.first_slot == slot
+                })
+                .and_then(|(_, commit)| commit.entries(&whole))
+                .ok_or_else(|| damaged(format!("slot {slot} is bad")))?;
+            chain = Some(frame::chain(&whole));
+            for (number, entry) in stored.into_iter().enumerate() {
+                bodies.push(match entry {
+                    Stored::Inline(bytes) => bytes,
+                    Stored::Blob(digest) => self.blobs.get(&digest).map_err(|error| {
+                        damaged(format!("slot {}: {error}", slot + number as u64))
+                    })?,
+                });
+            }
+            open = Some((location.base, file));
+        }
+        Ok(Entries { first_slot: commits.first_slot, bodies })
+    }
+
+    fn open(&self, location: Location) -> Result<File, Error> {
+        let path = self.journal.join(segment::file_name(location.base, location.kept_end));
+        File::open(&path).map_err(Error::file("open", &path))
+    }
+}
+
+/// Reads the bytes of one frame.
+fn read_frame(file: &File, offset: u64, length: u32) -> std::io::Result<Bytes> {
+    let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+    file.read_exact_at(&mut bytes, offset)?;
+    Ok(bytes.into())
+}

@@ -1,0 +1,432 @@
+//! Drops what need not be kept any longer, so that the disk follows what is.
+//!
+//! A session whose runs have all ended long enough ago goes on with a snapshot, and what stands
+//! before it is no longer held; one that nobody goes on with is forgotten. Only then are segments
+//! rewritten and blobs removed. Each step is whole by itself, so a pass may end anywhere.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use agents_core::session::SessionMachine;
+use config::team::Retention;
+use journal::{Journal, Since, Swept};
+use serde::Serialize;
+use store::{Change, Store};
+use tokio::task::spawn_blocking;
+use wire::entry::{Body, Entry, Fact, Input, MemoryChange, memory_session};
+use wire::{Digest, Name, RunId, SessionId, Snapshot, Timestamp};
+
+use crate::error::Error;
+use crate::plans::PlanShelf;
+use crate::projector::{fold_session, read_entries};
+
+/// Commits after which a session that is in use gets a snapshot, so that it is quickly rebuilt and
+/// its older runs can be dropped one day.
+pub(crate) const SNAPSHOT_COMMITS: usize = 256;
+
+/// The largest snapshot, in bytes, well below what the journal takes as one entry. A session whose
+/// conversation is larger keeps its past.
+const SNAPSHOT_BYTES_MAX: usize = 48 << 20;
+
+/// Entries beyond twice the facts after which the memory is restated.
+const MEMORY_ENTRIES_SPARE: usize = 256;
+
+/// What a pass came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Compacted {
+    /// Sessions whose past was dropped.
+    pub sessions_shortened: u64,
+    /// Sessions that were forgotten.
+    pub sessions_forgotten: u64,
+    /// Runs and spans that went from the store.
+    pub records_dropped: u64,
+    /// Bytes of the journal before.
+    pub bytes_before: u64,
+    /// Bytes of the journal after.
+    pub bytes_after: u64,
+    /// Bytes of it that are held.
+    pub live_bytes: u64,
+    /// What became of the blobs; nothing if they were not looked through.
+    pub blobs: Swept,
+}
+
+impl Compacted {
+    /// Tells whether nothing was dropped.
+    pub(crate) fn is_nothing(&self) -> bool {
+        let Self { sessions_shortened, sessions_forgotten, records_dropped, blobs, .. } = self;
+        sessions_shortened + sessions_forgotten + records_dropped + blobs.removed == 0
+            && self.bytes_after >= self.bytes_before
+    }
+}
+
+/// The times up to which things are dropped; what is absent is kept for ever.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cutoffs {
+    pub(crate) runs: Option<Timestamp>,
+    pub(crate) sessions: Option<Timestamp>,
+}
+
+/// What is to be done about a session.
+pub(crate) enum Due {
+    Nothing,
+    Shorten(Box<Snapshot>),
+    Forget,
+}
+
+impl Cutoffs {
+    /// Returns the cutoffs of some moment. Blocks on the store.
+    pub(crate) fn at(now: Timestamp, kept: &Retention, store: &Store) -> Result<Self, Error> {
+        let before = |ms: u64| {
+            Timestamp::from_micros(now.as_micros().saturating_sub(ms.saturating_mul(1000)))
+        };
+        let by_age = kept.runs_ms.map(before);
+        let by_count = match kept.runs_max {
+            // What ended before the oldest of them began is not one of them.
+            Some(runs_max) => store
+                .newest_since(runs_max)?
+                .map(|begun| Timestamp::from_micros(begun.as_micros().saturating_sub(1))),
+            None => None,
+        };
+        let sessions = kept.sessions_ms.map(before);
+        Ok(Self { runs: by_age.max(by_count), sessions })
+    }
+
+    /// Decides about a session. `is_asked` says whether a run in work may still ask for it.
+    pub(crate) fn decide(&self, machine: &SessionMachine, is_asked: bool) -> Due {
+        let Some(snapshot) = machine.snapshot(self.runs.unwrap_or_default()) else {
+            return Due::Nothing;
+        };
+        let is_past = |cutoff: Option<Timestamp>| Some(snapshot.seen) <= cutoff;
+        // As long as nobody has said what came of a call, somebody still may.
+        let is_settled = snapshot.unresolved.is_empty();
+        if snapshot.is_called {
+            let forget = is_past(self.runs) && !is_asked && is_settled;
+            return if forget { Due::Forget } else { Due::Nothing };
+        }
+        // A session goes only with the last of its runs.
+        if is_past(self.sessions) && is_past(self.runs) && is_settled {
+            return Due::Forget;
+        }
+        let bytes = serde_json::to_vec(&snapshot).map_or(usize::MAX, |bytes| bytes.len());
+        if bytes > SNAPSHOT_BYTES_MAX {
+            return Due::Nothing;
+        }
+        Due::Shorten(Box::new(snapshot))
+    }
+}
+
+/// The data of a team, for whoever looks what can be dropped. All of it blocks.
+#[derive(Clone)]
+pub(crate) struct Keeper {
+    pub(crate) team: Name,
+    pub(crate) journal: Journal,
+    pub(crate) store: Store,
+    pub(crate) plans: Arc<PlanShelf>,
+}
+
+impl Keeper {
+    /// Returns the sessions about which something may have to be done.
+    pub(crate) fn candidates(&self, cutoffs: &Cutoffs) -> Result<Candidates, Error> {
+        let mut found = Candidates::default();
+        let mut known = HashSet::new();
+        let to_forget = self.store.quiet_since(cutoffs.sessions.unwrap_or_default())?;
+        let to_forget: HashSet<SessionId> = to_forget.into_iter().collect();
+        for session in self.store.quiet_since(cutoffs.runs.unwrap_or_default())? {
+            if !self.journal.knows(&session) {
+                found.stale.push(session);
+            } else if to_forget.contains(&session) || !self.is_short(&session) {
+                known.insert(session.clone());
+                found.due.push(session);
+            }
+        }
+        let long = self.journal.longer_than(SNAPSHOT_COMMITS);
+        let long = long.into_iter().filter(|session| *session != memory_session());
+        found.due.extend(long.filter(|session| !known.contains(session)));
+        Ok(found)
+    }
+
+    /// Tells whether nothing is held of a session but a snapshot.
+    fn is_short(&self, session: &SessionId) -> bool {
+        let newest = self.journal.begins(session).pop();
+        newest.is_some_and(|newest| {
+            newest == self.journal.first_slot(session)
+                && newest + 1 == self.journal.next_slot(session)
+        })
+    }
+
+    /// Tells whether a run that has not ended asked for the run of a called session.
+    pub(crate) fn is_asked(&self, session: &SessionId) -> Result<bool, Error> {
+        let Ok(run) = RunId::new(session.as_str()) else { return Ok(false) };
+        let parent = self.store.run(&run)?.and_then(|row| row.begun.parent);
+        let Some(parent) = parent else { return Ok(false) };
+        Ok(self.store.run(&parent.run)?.is_some_and(|row| row.ended.is_none()))
+    }
+
+    /// Holds no longer what stands before the newest snapshot behind which no run is kept.
+    pub(crate) fn retire(&self, session: &SessionId, cutoffs: &Cutoffs) -> Result<bool, Error> {
+        let first = self.journal.first_slot(session);
+        for slot in self.journal.begins(session).into_iter().rev() {
+            if slot == first {
+                return Ok(false);
+            }
+            let Some(bytes) = self.journal.read_begin(session, slot)? else { continue };
+            let Ok(entry) = serde_json::from_slice::<Entry>(&bytes) else { return Ok(false) };
+            let is_past = match &entry.body {
+                Body::Session(Input::Snapshot(snapshot)) => Some(snapshot.seen) <= cutoffs.runs,
+                Body::Session(_) => false,
+                Body::Memory(change) => matches!(change, MemoryChange::Restated { .. }),
+            };
+            if is_past {
+                return Ok(self.journal.retire(session, slot));
+            }
+        }
+        Ok(false)
+    }
+
+    /// Retires all sessions that can be; returns how many.
+    pub(crate) fn retire_all(&self, cutoffs: &Cutoffs) -> u64 {
+        let mut retired = 0;
+        for session in self.journal.with_begins() {
+            match self.retire(&session, cutoffs) {
+                Ok(done) => retired += u64::from(done),
+                Err(error) => tracing::warn!(%session, %error, "the session is not shortened"),
+            }
+        }
+        retired
+    }
+
+    /// Returns what is remembered as one entry, if that is much less than what the journal has.
+    pub(crate) fn restatement(&self) -> Result<Option<Entry>, Error> {
+        if self.journal.longer_than(MEMORY_ENTRIES_SPARE).binary_search(&memory_session()).is_err()
+        {
+            return Ok(None);
+        }
+        let held = read_entries(&self.journal, &memory_session(), Since::Oldest)?;
+        let facts = remembered(&held.entries);
+        let at = held.entries.last().map(|entry| entry.at);
+        let is_due = held.entries.len() > 2 * facts.len() + MEMORY_ENTRIES_SPARE;
+        Ok(at
+            .filter(|_| is_due)
+            .map(|at| Entry::new(at, Body::Memory(MemoryChange::Restated { facts }))))
+    }
+
+    /// Drops from the store what ended up to the cutoff, some of it at once; returns how much.
+    pub(crate) fn drop_records(&self, cutoffs: &Cutoffs) -> Result<u64, Error> {
+        Ok(cutoffs.runs.map_or(Ok(0), |cutoff| self.store.drop_until(cutoff))?)
+    }
+
+    /// Removes the blobs that no entry needs.
+    pub(crate) fn sweep(&self) -> Result<Swept, Error> {
+        let kept: HashSet<Digest> = self.plans.digests().collect();
+        Ok(self.journal.sweep_blobs(kept, &mut plans_of)?)
+    }
+}
+
+/// The sessions about which something may have to be done.
+#[derive(Debug, Default)]
+pub(crate) struct Candidates {
+    pub(crate) due: Vec<SessionId>,
+    /// Those that the store has and the journal has not.
+    pub(crate) stale: Vec<SessionId>,
+}
+
+/// Returns the facts that are left of the entries of a memory, in the order in which they came.
+fn remembered(entries: &[Entry]) -> Vec<Fact> {
+    let mut facts: Vec<Fact> = Vec::new();
+    let mut gone: HashSet<_> = HashSet::new();
+    // From the end, so that each fact is met with what became of it already known.
+    for entry in entries.iter().rev() {
+        match &entry.body {
+            Body::Memory(MemoryChange::Remembered(fact)) => {
+                if gone.insert(fact.id.clone()) {
+                    facts.push(fact.clone());
+                }
+            }
+            Body::Memory(MemoryChange::Forgotten { facts, .. }) => {
+                gone.extend(facts.iter().cloned());
+            }
+            Body::Memory(MemoryChange::Restated { facts: all }) => {
+                facts.extend(all.iter().rev().filter(|fact| !gone.contains(&fact.id)).cloned());
+                break;
+            }
+            Body::Session(_) => {}
+        }
+    }
+    facts.reverse();
+    facts
+}
+
+/// Adds the plan that an entry names.
+fn plans_of(entry: &[u8], found: &mut HashSet<Digest>) {
+    const WORD: &[u8] = b"\"submitted\"";
+    if !entry.windows(WORD.len()).any(|window| window == WORD) {
+        return;
+    }
+    if let Ok(Entry { body: Body::Session(Input::Submitted(submitted)), .. }) =
+        serde_json::from_slice(entry)
+    {
+        found.insert(submitted.plan);
+    }
+}
+
+/// Rewrites all segments that should be, and looks through the blobs if that is asked.
+pub(crate) async fn tidy_files(
+    keeper: &Keeper,
+    sweeps: bool,
+    total: &mut Compacted,
+) -> Result<(), Error> {
+    loop {
+        let journal = keeper.journal.clone();
+        let rewritten = spawn_blocking(move || journal.rewrite_next()).await;
+        if rewritten.map_err(|_| Error::Ending)??.is_none() {
+            break;
+        }
+        tokio::time::sleep(REWRITE_PAUSE).await;
+    }
+    if sweeps {
+        let keeper = keeper.clone();
+        total.blobs = spawn_blocking(move || keeper.sweep()).await.map_err(|_| Error::Ending)??;
+    }
+    Ok(())
+}
+
+/// Drops at once what need not be kept, from data on which nobody works.
+pub(crate) async fn compact(
+    keeper: &Keeper,
+    kept: &Retention,
+    now: Timestamp,
+) -> Result<Compacted, Error> {
+    let (look, kept) = (keeper.clone(), *kept);
+    let found = spawn_blocking(move || {
+        let cutoffs = Cutoffs::at(now, &kept, &look.store)?;
+        Ok::<_, Error>((cutoffs, look.candidates(&cutoffs)?))
+    });
+    let (cutoffs, Candidates { due, stale }) = found.await.map_err(|_| Error::Ending)??;
+    let mut total =
+        Compacted { bytes_before: keeper.journal.usage().bytes, ..Compacted::default() };
+    for session in stale {
+        keeper.store.apply(&forgotten(&session), None)?;
+    }
+    for session in due {
+        total.sessions_forgotten += u64::from(tidy(keeper, &session, &cutoffs, now).await?);
+    }
+    let look = keeper.clone();
+    let entry = spawn_blocking(move || look.restatement()).await.map_err(|_| Error::Ending)??;
+    if let Some(entry) = entry {
+        append_begin(keeper, &memory_session(), &entry).await?;
+    }
+    let look = keeper.clone();
+    let dropped = spawn_blocking(move || {
+        let retired = look.retire_all(&cutoffs);
+        let mut records = 0;
+        loop {
+            match look.drop_records(&cutoffs)? {
+                0 => return Ok::<_, Error>((retired, records)),
+                dropped => records += dropped,
+            }
+        }
+    });
+    (total.sessions_shortened, total.records_dropped) =
+        dropped.await.map_err(|_| Error::Ending)??;
+    tidy_files(keeper, true, &mut total).await?;
+    let usage = keeper.journal.usage();
+    (total.bytes_after, total.live_bytes) = (usage.bytes, usage.live_bytes);
+    Ok(total)
+}
+
+/// Does what is due about a session on which nobody works; tells whether it is forgotten.
+async fn tidy(
+    keeper: &Keeper,
+    session: &SessionId,
+    cutoffs: &Cutoffs,
+    now: Timestamp,
+) -> Result<bool, Error> {
+    let (look, id) = (keeper.clone(), session.clone());
+    let folded = spawn_blocking(move || {
+        let folded = fold_session(&look.team, &id, &look.journal, &*look.plans, Since::Newest);
+        Ok::<_, Error>((folded, look.is_asked(&id)?))
+    });
+    let (folded, is_asked) = folded.await.map_err(|_| Error::Ending)??;
+    // A session that cannot be read stays as it is.
+    let Ok(folded) = folded else { return Ok(false) };
+    match cutoffs.decide(&folded.machine, is_asked) {
+        Due::Nothing => Ok(false),
+        Due::Shorten(snapshot) => {
+            let entry = Entry::new(now, Body::Session(Input::Snapshot(snapshot)));
+            append_begin(keeper, session, &entry).await?;
+            Ok(false)
+        }
+        Due::Forget => {
+            keeper.journal.forget(session).await?;
+            keeper.store.apply(&forgotten(session), None)?;
+            Ok(true)
+        }
+    }
+}
+
+async fn append_begin(keeper: &Keeper, session: &SessionId, entry: &Entry) -> Result<(), Error> {
+    let slot = keeper.journal.next_slot(session);
+    let body = serde_json::to_vec(entry).map_err(|source| Error::Entry {
+        session: session.clone(),
+        slot,
+        source,
+    })?;
+    keeper.journal.append_begin(session, slot, body.into()).await?;
+    Ok(())
+}
+
+/// The pause between two rewritings, each of some ten megabytes, so that runs find the disk free.
+const REWRITE_PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// Returns the changes by which a session goes from the store.
+pub(crate) fn forgotten(session: &SessionId) -> Vec<Change> {
+    vec![Change::SessionForgotten(session.clone())]
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::CallKey;
+
+    use super::*;
+
+    fn fact(id: &str) -> Fact {
+        Fact {
+            id: CallKey::new(id).unwrap(),
+            text: format!("text of {id}"),
+            at: Timestamp::from_micros(1),
+            agent: Name::new("a").unwrap(),
+            session: SessionId::new("s").unwrap(),
+        }
+    }
+
+    #[test]
+    fn what_is_remembered_is_what_was_not_forgotten_since() {
+        let remembered_one = |id: &str| MemoryChange::Remembered(fact(id));
+        let forgotten = |ids: &[&str]| MemoryChange::Forgotten {
+            facts: ids.iter().map(|id| CallKey::new(id).unwrap()).collect(),
+            by: CallKey::new("by").unwrap(),
+        };
+        let restated = |ids: &[&str]| MemoryChange::Restated {
+            facts: ids.iter().map(|id| fact(id)).collect(),
+        };
+        let cases: [(Vec<MemoryChange>, &[&str]); 6] = [
+            (vec![], &[]),
+            (vec![remembered_one("a"), remembered_one("b")], &["a", "b"]),
+            (vec![remembered_one("a"), remembered_one("b"), forgotten(&["a"])], &["b"]),
+            (vec![remembered_one("a"), forgotten(&["a"]), remembered_one("a")], &["a"]),
+            (
+                vec![remembered_one("x"), restated(&["a", "b"]), remembered_one("c")],
+                &["a", "b", "c"],
+            ),
+            (vec![restated(&["a", "b", "c"]), forgotten(&["b", "z"])], &["a", "c"]),
+        ];
+        for (changes, expected) in cases {
+            let at = Timestamp::from_micros(2);
+            let entries: Vec<Entry> =
+                changes.into_iter().map(|change| Entry::new(at, Body::Memory(change))).collect();
+            let left: Vec<String> =
+                remembered(&entries).iter().map(|fact| fact.id.to_string()).collect();
+            assert_eq!(left, expected, "{entries:?}");
+        }
+    }
+}

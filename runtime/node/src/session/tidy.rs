@@ -1,0 +1,53 @@
+//! Drops what a session need not keep.
+
+use agents_core::session::SessionMachine;
+use wire::entry::Input;
+
+use super::SessionState;
+use crate::error::Error;
+use crate::retention::{self, Cutoffs, Due};
+
+/// What became of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tidied {
+    Unchanged,
+    Shortened,
+    Forgotten,
+}
+
+impl SessionState {
+    /// Does what is due about the session, if it is at rest.
+    pub(super) async fn tidy(
+        &mut self,
+        cutoffs: &Cutoffs,
+        is_asked: bool,
+    ) -> Result<Tidied, Error> {
+        let Ok(machine) = &self.machine else { return Ok(Tidied::Unchanged) };
+        match cutoffs.decide(machine, is_asked) {
+            Due::Nothing => Ok(Tidied::Unchanged),
+            Due::Shorten(snapshot) => {
+                let taken = self.accept(Input::Snapshot(snapshot)).await?.is_ok();
+                Ok(if taken { Tidied::Shortened } else { Tidied::Unchanged })
+            }
+            Due::Forget => self.forget().await,
+        }
+    }
+
+    /// Forgets the session; who asks for it from here on begins it anew.
+    async fn forget(&mut self) -> Result<Tidied, Error> {
+        let commit = self.context.projector.begin();
+        match self.context.journal.forget(&self.session).await {
+            Ok(()) => {}
+            Err(journal::Error::StorageFull | journal::Error::Full) => {
+                commit.give_up();
+                return Ok(Tidied::Unchanged);
+            }
+            Err(error) => return Err(error.into()),
+        }
+        commit.project(retention::forgotten(&self.session)).await;
+        let team = self.context.team.name.clone();
+        let slot = self.context.journal.next_slot(&self.session);
+        self.machine = Ok(SessionMachine::beginning_at(team, self.session.clone(), slot));
+        Ok(Tidied::Forgotten)
+    }
+}

@@ -33,7 +33,8 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
-        let house = Arc::new((replies.iter().map(ToString::to_string).collect(), services));
+        let replies: Vec<String> = replies.iter().map(ToString::to_string).collect();
+        let house = Arc::new((replies, services));
         let kept = asked.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -168,13 +169,6 @@ impl House {
         let team = self.node.team(self.team.as_str()).unwrap();
         team.settle().await;
         team.store().trace(&reply.trace_id).unwrap()
-    }
-
-    /// Returns what observers were told of a session, as JSON.
-    pub(crate) async fn events(&self, session: &SessionId) -> Vec<Value> {
-        let team = self.node.team(self.team.as_str()).unwrap();
-        let events = team.events(session, None).await.unwrap();
-        events.iter().map(|event| serde_json::to_value(event).unwrap()).collect()
     }
 
     pub(crate) async fn end(self) {

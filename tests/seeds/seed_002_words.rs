@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use wire::RunStatus;
 
-use crate::seed_002::{LOCATION, QUESTION, served, services};
+use crate::seed_002::{LOCATION, QUESTION, at_server, served, services};
 use crate::seed_002_house::{House, Server, calls, said};
 
 fn call(function: &str, arguments: &Value) -> String {
@@ -58,18 +58,16 @@ async fn seed_002_2_and_3_the_first_object_counts_wherever_it_stands() {
 }
 
 #[tokio::test]
-async fn seed_002_2_text_after_the_object_is_recorded() {
+async fn seed_002_2_text_after_the_object_is_ignored() {
     let object = call("calculate", &json!({"formula": "1 + 1"}));
     let reply = format!("{object}\nAnd then I shall rest.");
     let server = Server::start(&[reply, finish("end")], services()).await;
     let house = served(&server).await;
-    let run = house.ask(None, "Q", None).await;
+    house.ask(None, "Q", None).await;
     let chats = server.chats();
     let shown = said(&chats[1]);
     assert!(shown.contains(&("assistant", object.as_str())), "{shown:?}");
-    let events = house.events(&run.session).await;
-    let kept = Value::from(events).to_string();
-    assert!(kept.contains("And then I shall rest."), "{kept}");
+    assert!(!chats[1].to_string().contains("rest"), "{shown:?}");
     house.end().await;
 }
 
@@ -185,18 +183,12 @@ async fn seed_002_8_the_functions_are_described_as_published() {
     house.end().await;
 
     // With a tool of its name the fifth function is there too.
-    let text = std::fs::read_to_string(crate::seed_002_house::seeds().join("json-prompt.toml"));
-    let text = text.unwrap().replacen(
-        "provider = \"scripted\"\nscript = \"json-prompt/gpt-4o.jsonl\"",
-        &format!("provider = \"ollama\"\nmodel = \"gpt-4o\"\nbase_url = \"{}\"", server.url),
-        1,
-    );
-    let text = text.replace("\"calculate\"]", "\"calculate\", \"run_shell_command\"]")
-        + "[tools.run_shell_command]\nkind = \"builtin\"\nbuiltin = \"say\"\n\
+    let server = Server::start(&[finish("end")], services()).await;
+    let text = at_server(&server)
+        .replace("\"calculate\"]", "\"calculate\", \"run_shell_command\"]")
+        + "\n[tools.run_shell_command]\nkind = \"builtin\"\nbuiltin = \"say\"\n\
            description = \"Running a shell command\"\ntext = \"off\"\n\
            parameters = { command = \"string\" }\n";
-    let server_of_five = Server::start(&[finish("end")], services()).await;
-    let text = text.replace(&server.url, &server_of_five.url);
     let house = House::changed("json-prompt.toml", &text).await;
     house.ask(None, QUESTION, None).await;
     let mut expected = expected_functions();
@@ -205,7 +197,7 @@ async fn seed_002_8_the_functions_are_described_as_published() {
         "arguments": {"command": {"type": "str", "default": null, "required": true}},
         "return": {"type": "str"},
     });
-    check_functions(&server_of_five, &expected);
+    check_functions(&server, &expected);
     house.end().await;
 }
 

@@ -133,7 +133,7 @@ impl Compiler<'_> {
         Some(builtin_tool(name, Builtin::from_name(name.as_str())?))
     }
 
-    fn builtin(&mut self, name: &Name, raw: RawTool) -> Option<TeamTool> {
+    fn builtin(&mut self, name: &Name, mut raw: RawTool) -> Option<TeamTool> {
         let path = ["tools", name.as_str()];
         let [_, own] = path;
         let word = raw.builtin.as_deref().unwrap_or(own);
@@ -142,7 +142,7 @@ impl Compiler<'_> {
         }
         let builtin = match word {
             LOOKUP => Builtin::Lookup(self.rows(&path, raw.rows)?),
-            SAY => Builtin::Say(self.saying(&path, raw.text, raw.parameters)?),
+            SAY => Builtin::Say(self.saying(&path, raw.text, raw.parameters.take())?),
             word => {
                 let known = Builtin::from_name(word);
                 if known.is_none() {
@@ -152,7 +152,9 @@ impl Compiler<'_> {
             }
         };
         let own_parameters = match builtin {
-            Builtin::Calculate => raw.parameters.map(|written| self.one_text(&path, &written)),
+            Builtin::Calculate => {
+                raw.parameters.take().map(|written| self.one_text(&path, &written))
+            }
             Builtin::Now
             | Builtin::Remember
             | Builtin::Recall

@@ -171,7 +171,7 @@ async fn start(folder: &Path, name: &str, bus: &Bus) -> Node {
             since: Timestamp::from_micros(0),
         };
         let data = folder.join("data");
-        let options = NodeOptions { data, holder, subjects: Subjects::default() };
+        let options = NodeOptions { data, holder, subjects: Subjects::default(), reserve_bytes: 0 };
         match Node::start(vec![team], bus.clone(), options).await {
             Ok(node) => return node,
             Err(error) if Instant::now() > end => panic!("{error}"),

@@ -8,6 +8,16 @@ mod house;
 #[cfg(test)]
 mod knative;
 #[cfg(test)]
+mod seed_002;
+#[cfg(test)]
+mod seed_002_house;
+#[cfg(test)]
+mod seed_002_words;
+#[cfg(test)]
+mod seed_004;
+#[cfg(test)]
+mod seed_004_replies;
+#[cfg(test)]
 mod server;
 #[cfg(test)]
 mod tool_calls;

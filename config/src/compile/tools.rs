@@ -67,8 +67,12 @@ const LOOKUP: &str = "lookup";
 /// The builtin that needs a text.
 const SAY: &str = "say";
 
+/// The builtin whose one argument may have another name.
+const CALCULATE: &str = "calculate";
+
 /// Fields that only one builtin has, and that builtin.
-const BUILTIN_OWNERS: &[(&str, &str)] = &[("rows", LOOKUP), ("text", SAY), ("parameters", SAY)];
+const BUILTIN_OWNERS: &[(&str, &[&str])] =
+    &[("rows", &[LOOKUP]), ("text", &[SAY]), ("parameters", &[SAY, CALCULATE])];
 
 impl Compiler<'_> {
     pub(super) fn tools(
@@ -139,16 +143,16 @@ impl Compiler<'_> {
         Some(builtin_tool(name, Builtin::from_name(name.as_str())?))
     }
 
-    fn builtin(&mut self, name: &Name, raw: RawTool) -> Option<TeamTool> {
+    fn builtin(&mut self, name: &Name, mut raw: RawTool) -> Option<TeamTool> {
         let path = ["tools", name.as_str()];
         let [_, own] = path;
         let word = raw.builtin.as_deref().unwrap_or(own);
-        for (field, _) in BUILTIN_OWNERS.iter().filter(|(_, owner)| *owner != word) {
+        for (field, _) in BUILTIN_OWNERS.iter().filter(|(_, owners)| !owners.contains(&word)) {
             self.stray_field(&path, field, word);
         }
         let builtin = match word {
             LOOKUP => Builtin::Lookup(self.rows(&path, raw.rows)?),
-            SAY => Builtin::Say(self.saying(&path, raw.text, raw.parameters)?),
+            SAY => Builtin::Say(self.saying(&path, raw.text, raw.parameters.take())?),
             word => {
                 let known = Builtin::from_name(word);
                 if known.is_none() {
@@ -157,7 +161,22 @@ impl Compiler<'_> {
                 known?
             }
         };
+        let own_parameters = match builtin {
+            Builtin::Calculate => {
+                raw.parameters.take().map(|written| self.one_text(&path, &written))
+            }
+            Builtin::Now
+            | Builtin::Remember
+            | Builtin::Recall
+            | Builtin::Forget
+            | Builtin::AskUser
+            | Builtin::Lookup(_)
+            | Builtin::Say(_) => None,
+        };
         let mut tool = builtin_tool(name, builtin);
+        if let Some(parameters) = own_parameters {
+            tool.offer.spec.parameters = parameters?;
+        }
         if let Some(description) = raw.description {
             tool.offer.spec.description = description;
         }
@@ -166,12 +185,36 @@ impl Compiler<'_> {
         Some(tool)
     }
 
+    /// Returns the schema of one text under a name of the team's own.
+    fn one_text(&mut self, path: &[&str; 2], written: &Map<String, Value>) -> Option<Value> {
+        let [table, own] = *path;
+        let schema = self.object_schema(path, "parameters", written)?;
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let only = properties.filter(|all| all.len() == 1).and_then(|all| all.iter().next());
+        let is_needed = |name: &str| {
+            let required = schema.get("required").and_then(Value::as_array);
+            required.is_some_and(|names| names.iter().any(|needed| needed == name))
+        };
+        let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
+        if only.is_some_and(|(name, property)| {
+            is_closed
+                && is_needed(name)
+                && property.get("type").and_then(Value::as_str) == Some("string")
+        }) {
+            return Some(schema);
+        }
+        let message = format!("`{own}` takes one text, which is needed, and nothing else");
+        let help = "write for instance `parameters = { formula = \"string\" }`, or remove it";
+        self.fault(&[table, own, "parameters"], message, help);
+        None
+    }
+
     /// Reports a field that this builtin does not have.
     fn stray_field(&mut self, path: &[&str; 2], field: &str, word: &str) {
         let [table, own] = *path;
         if self.document.has(&[table, own, field]) {
             let owner = BUILTIN_OWNERS.iter().find(|(known, _)| *known == field);
-            let owner = owner.map_or(word, |(_, owner)| *owner);
+            let owner = owner.and_then(|(_, owners)| owners.first()).copied().unwrap_or(word);
             self.fault_at_key(
                 &[table, own, field],
                 format!("`{field}` is not for {word:?}"),

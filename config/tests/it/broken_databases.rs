@@ -188,6 +188,18 @@ fn one_fault_in_a_saying() {
             "remove `parameters`",
         ),
         (
+            "[tools.calculate]\nkind = 'builtin'\nparameters = { a = 'string', b = 'string' }",
+            9,
+            "`calculate` takes one text, which is needed, and nothing else",
+            "remove it",
+        ),
+        (
+            "[tools.calculate]\nkind = 'builtin'\nparameters = { a = 'string?' }",
+            9,
+            "`calculate` takes one text, which is needed, and nothing else",
+            "remove it",
+        ),
+        (
             "[tools.t]\nkind = 'http'\ndescription = 'd'\nurl = 'http://h'\ntext = 'x'",
             11,
             "`text` goes with `kind = \"builtin\"` only",

@@ -17,7 +17,10 @@ impl Tool for Calculate {
 }
 
 fn calculate(arguments: &Value) -> CallOutcome {
-    let expression = match argument::text(arguments, "expression", EXPRESSION_BYTES_MAX) {
+    // A team may give the one argument a name of its own.
+    let own = arguments.as_object().filter(|all| all.len() == 1).and_then(|all| all.keys().next());
+    let name = own.map_or("expression", String::as_str);
+    let expression = match argument::text(arguments, name, EXPRESSION_BYTES_MAX) {
         Ok(expression) => expression,
         Err(outcome) => return outcome,
     };

@@ -12,18 +12,18 @@ pub(crate) const LOCATION: &str = r#"{"lat":-6.177,"lon":106.6284}"#;
 
 /// The team with one agent whose model is at a server, as are the services that it calls.
 pub(crate) async fn served(server: &Server) -> House {
-    House::changed("json-prompt.toml", &at_server(server)).await
+    House::changed("json-prompt.toml", &at_server(server, "gpt-4o")).await
 }
 
-/// Writes the shipped team with its first model and its services at a server.
-pub(crate) fn at_server(server: &Server) -> String {
+/// Writes the shipped team with one of its models and its services at a server.
+pub(crate) fn at_server(server: &Server, model: &str) -> String {
     let shipped = std::fs::read_to_string(seeds().join("json-prompt.toml")).unwrap();
     let url = &server.url;
     let mut text = shipped;
     for (old, new) in [
         (
-            "provider = \"scripted\"\nscript = \"json-prompt/gpt-4o.jsonl\"".to_owned(),
-            format!("provider = \"ollama\"\nmodel = \"gpt-4o\"\nbase_url = \"{url}\""),
+            format!("provider = \"scripted\"\nscript = \"json-prompt/{model}.jsonl\""),
+            format!("provider = \"ollama\"\nmodel = \"{model}\"\nbase_url = \"{url}\""),
         ),
         (
             "kind = \"builtin\"\nbuiltin = \"say\"\ndescription = \"Get the user's".to_owned(),
@@ -125,8 +125,9 @@ async fn seed_002_1_the_published_runs_of_five_models() {
     ] {
         let replies = script(model);
         let server = Server::start(&replies, services()).await;
-        let house = served(&server).await;
-        let reply = house.ask(None, QUESTION, None).await;
+        let text = at_server(&server, model);
+        let house = House::changed("json-prompt.toml", &text).await;
+        let reply = house.ask(Some(model), QUESTION, None).await;
         assert_eq!(server.chats().len(), replies.len(), "{model}: {reply:?}");
         assert_eq!(feedback(&server), expected, "{model}");
         ended(model, &reply, answer);
@@ -151,7 +152,7 @@ async fn seed_002_1_the_shipped_team_plays_them_without_a_server() {
     for (model, tools, answer) in [
         ("gpt-4o", 3, Some("It is 24.5°C where you are, with a wind of about 2 knots.")),
         ("gpt-4-1106-preview", 3, Some("It is 24.5°C and the wind speed is about 2.0 knots.")),
-        ("command-text", 8, None),
+        ("command-text", 9, None),
         ("claude-3-sonnet", 2, Some("It is 24.5°C with 2 knots of wind.")),
         ("mixtral-8x22b", 3, Some("The temperature is 24.5°C and the wind speed is 26.49 knots.")),
     ] {
@@ -197,17 +198,22 @@ async fn seed_002_9_formulas_in_words_fail_as_such_and_no_shell_is_there() {
 
 #[tokio::test]
 async fn seed_002_10_the_cap_and_why_it_ended_are_in_result_and_trace() {
-    let house = House::shipped("json-prompt.toml").await;
-    let reply = house.ask(Some("command-text"), QUESTION, None).await;
+    let again = json!({"thought": "t", "action": {
+        "function": "get_current_location", "arguments": {},
+    }});
+    let server = Server::start(&vec![again; 10], services()).await;
+    let house = served(&server).await;
+    let reply = house.ask(None, QUESTION, None).await;
+    assert_eq!(server.chats().len(), 10);
+    ended("gpt-4o", &reply, None);
     let error = reply.error.clone().unwrap();
-    assert_eq!(error.code, ErrorCode::StepLimit);
     assert!(error.message.contains("within 10 steps"), "{}", error.message);
     let spans = house.spans(&reply).await;
-    let run = spans.iter().find(|span| span.name == "invoke_agent command-text").unwrap();
+    let run = spans.iter().find(|span| span.name == "invoke_agent gpt-4o").unwrap();
     assert_eq!(run.error, Some(error.to_string()));
     assert_eq!(run.attributes["callboard.step"], 10);
     assert_eq!(run.attributes["error.type"], "E4001");
-    let turns = spans.iter().filter(|span| span.name == "chat command-text").count();
+    let turns = spans.iter().filter(|span| span.name == "chat gpt-4o").count();
     assert_eq!(turns, 10);
     house.end().await;
 }

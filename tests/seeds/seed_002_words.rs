@@ -184,7 +184,7 @@ async fn seed_002_8_the_functions_are_described_as_published() {
 
     // With a tool of its name the fifth function is there too.
     let server = Server::start(&[finish("end")], services()).await;
-    let text = at_server(&server)
+    let text = at_server(&server, "gpt-4o")
         .replace("\"calculate\"]", "\"calculate\", \"run_shell_command\"]")
         + "\n[tools.run_shell_command]\nkind = \"builtin\"\nbuiltin = \"say\"\n\
            description = \"Running a shell command\"\ntext = \"off\"\n\

@@ -226,7 +226,7 @@ impl Glob {
                 }
                 Some(Piece::One) => (at, piece) = (at + 1, piece + 1),
                 Some(Piece::Char(c)) if text.get(at) == Some(c) => {
-                    (at, piece) = (at + 1, piece + 1)
+                    (at, piece) = (at + 1, piece + 1);
                 }
                 Some(Piece::Char(_)) | None => match last_any {
                     Some((any, from)) => {

@@ -59,9 +59,9 @@ impl Compiler<'_> {
         let named: Vec<&&Offer> =
             offers.iter().filter(|offer| pattern.names(offer.spec.name.as_str())).collect();
         if named.is_empty() {
-            let names = offers.iter().map(|offer| offer.spec.name.as_str());
+            let offered = offers.iter().map(|offer| offer.spec.name.as_str());
             let tool = text.split('(').next().unwrap_or_default().trim();
-            let help = match nearest(tool, names) {
+            let help = match nearest(tool, offered) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "name a tool or an agent that may be called here; `*` stands for any text"
                     .to_owned(),

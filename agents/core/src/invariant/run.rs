@@ -40,9 +40,10 @@ pub fn nothing_after_end(records: &[Record]) -> Result<(), Violation> {
         }
         for effect in &record.effects {
             let (run, begins) = match effect {
-                Effect::AskModel { run, .. } | Effect::SetTimer { run, .. } => (run, true),
+                Effect::AskModel { run, .. }
+                | Effect::SetTimer { run, .. }
+                | Effect::Expire { run, .. } => (run, true),
                 Effect::Call(call) | Effect::Probe { call, .. } => (&call.run, true),
-                Effect::Expire { run, .. } => (run, true),
                 // What nobody knows stays so when the run is over, until a person says it.
                 Effect::Opened(open) => (&open.run, false),
                 Effect::Closed { run, .. } | Effect::Abort { run, .. } => (run, false),

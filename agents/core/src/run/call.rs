@@ -331,7 +331,7 @@ impl Run {
         usage: Usage,
         effects: &mut Effects,
     ) {
-        let waited = self.pending.get(position).is_some_and(|pending| pending.is_open());
+        let waited = self.pending.get(position).is_some_and(Pending::is_open);
         let pending = self.pending.remove(position);
         self.usage.add(usage);
         let output = outcome.to_text();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agents_core::validate::Catalogue;
 use serde_json::{Value, json};
-use wire::plan::{AskedModel, Dialect, Form, Limits, Offer, Prompts, Target};
+use wire::plan::{AskedModel, Dialect, Form, Limits, Offer, Permissions, Prompts, Target};
 use wire::{EffectClass, FinishReason, ModelReply, Name, Plan, Planned, ToolCall, ToolSpec, Usage};
 
 /// The tools and their parameters.
@@ -27,24 +27,14 @@ pub(crate) fn tools() -> Vec<(&'static str, Value)> {
         },
         "required": ["text"],
     });
-    let none = json!({"type": "object", "properties": {}, "additionalProperties": false});
-    vec![("weather", city), ("sum", sum), ("note", note), ("clock", none)]
+    let nothing = json!({"type": "object", "properties": {}, "additionalProperties": false});
+    vec![("weather", city), ("sum", sum), ("note", note), ("clock", nothing)]
 }
 
 fn offer(name: &str, parameters: Value) -> Offer {
-    Offer {
-        spec: ToolSpec {
-            name: Name::new(name).unwrap(),
-            description: "Does what it says.".to_owned(),
-            parameters,
-        },
-        target: Target::Tool,
-        effect: EffectClass::Read,
-        timeout_ms: 1000,
-        task: None,
-        actor: None,
-        aliases: Vec::new(),
-    }
+    let description = "Does what it says.".to_owned();
+    let spec = ToolSpec { name: Name::new(name).unwrap(), description, parameters };
+    Offer::new(spec, Target::Tool, EffectClass::Read, 1000)
 }
 
 /// An agent with these tools and no other roles.
@@ -73,9 +63,11 @@ pub(crate) fn plan(dialect: Dialect, tools: Vec<(&str, Value)>) -> Plan {
             model_timeout_ms: 10_000,
             queue_max: 4,
             history_messages_max: 2,
+            approval_timeout_ms: 10_000,
         },
         prompts: Prompts::default(),
         form: Form::default(),
+        permissions: Permissions::default(),
     }
 }
 

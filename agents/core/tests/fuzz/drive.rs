@@ -104,9 +104,9 @@ fn batch(target: &Target, from: u64, to: u64) -> Duration {
     let thread = thread::Builder::new().name(named).stack_size(STACK_BYTES).spawn(work).unwrap();
     let mut seen = from;
     while ended.recv_timeout(HANG) == Err(RecvTimeoutError::Timeout) {
-        let seed = at.load(Ordering::Relaxed);
-        assert!(seed != seen || from == to, "{}", tell(target, seed, "it does not end"));
-        seen = seed;
+        let reached = at.load(Ordering::Relaxed);
+        assert!(reached != seen || from == to, "{}", tell(target, reached, "it does not end"));
+        seen = reached;
     }
     match thread.join() {
         Ok(longest) => longest,

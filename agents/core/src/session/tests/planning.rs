@@ -188,7 +188,7 @@ fn a_step_is_taken_up_again_where_it_stood() {
             20_003,
             Resumed,
             r#"timer r at 60000
-               call put 4/0 idempotent {"n":0}, depth 1, by 25003"#,
+               call put 4/0 idempotent again 2 {"n":0}, depth 1, by 25003"#,
         ),
         (20_004, done(4, 0), "ask big as thinker for r, turn 2, step 2, 200 tokens, by 29004"),
     ];

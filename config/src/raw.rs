@@ -407,7 +407,7 @@ pub(crate) struct RawTool {
     /// Kinds `http` and `query`: bytes of a response that are read; the rest is cut.
     #[schemars(range(min = b::RESPONSE_BYTES_MAX.min, max = b::RESPONSE_BYTES_MAX.max), extend("default" = b::RESPONSE_BYTES_MAX.default))]
     pub(crate) response_bytes_max: Option<u64>,
-    /// Kinds `http`, `model` and `query`, and builtin `say`: a JSON Schema (2020-12) of the arguments, or the short form `name = "type: description"`.
+    /// Kinds `http`, `model` and `query`, and builtins `say` and `calculate`: a JSON Schema (2020-12) of the arguments, or the short form `name = "type: description"`.
     pub(crate) parameters: Option<Map<String, Value>>,
     /// Kind `model`: the model that is asked.
     pub(crate) model: Option<String>,

@@ -22,7 +22,14 @@ pub(crate) type Asked = (String, Value);
 /// A server that answers chats by one reply after the other, and everything else by its path.
 pub(crate) struct Server {
     pub(crate) url: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    stage: Arc<Mutex<Stage>>,
+}
+
+/// The replies that are played, and what was asked since the first of them was.
+#[derive(Default)]
+struct Stage {
+    replies: Vec<String>,
+    asked: Vec<Asked>,
 }
 
 impl Server {
@@ -32,17 +39,23 @@ impl Server {
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
-        let replies: Vec<String> = replies.iter().map(ToString::to_string).collect();
-        let house = Arc::new((replies, services));
-        let kept = asked.clone();
+        let stage: Arc<Mutex<Stage>> = Arc::default();
+        let (services, on_stage) = (Arc::new(services), stage.clone());
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (house, kept) = (house.clone(), kept.clone());
-                tokio::spawn(async move { drop(serve(stream, &house, &kept).await) });
+                let (services, stage) = (services.clone(), on_stage.clone());
+                tokio::spawn(async move { drop(serve(stream, &services, &stage).await) });
             }
         });
-        Self { url, asked }
+        let server = Self { url, stage };
+        server.play(replies);
+        server
+    }
+
+    /// Plays other replies, and forgets what was asked.
+    pub(crate) fn play(&self, replies: &[impl ToString]) {
+        let replies = replies.iter().map(ToString::to_string).collect();
+        *self.stage.lock().unwrap() = Stage { replies, asked: Vec::new() };
     }
 
     /// Returns the chats that it was asked for, in order.
@@ -52,15 +65,15 @@ impl Server {
 
     /// Returns the requests whose path begins with this.
     pub(crate) fn asked(&self, path: &str) -> Vec<Asked> {
-        let asked = self.asked.lock().unwrap();
-        asked.iter().filter(|(known, _)| known.starts_with(path)).cloned().collect()
+        let stage = self.stage.lock().unwrap();
+        stage.asked.iter().filter(|(known, _)| known.starts_with(path)).cloned().collect()
     }
 }
 
 async fn serve(
     stream: TcpStream,
-    (replies, services): &(Vec<String>, Vec<(&'static str, Value)>),
-    kept: &Mutex<Vec<Asked>>,
+    services: &[(&'static str, Value)],
+    stage: &Mutex<Stage>,
 ) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
     loop {
@@ -80,15 +93,16 @@ async fn serve(
         stream.read_exact(&mut body).await?;
         let path = first.split(' ').nth(1).unwrap().to_owned();
         let body = serde_json::from_slice(&body).unwrap_or_default();
-        let chats = {
-            let mut kept = kept.lock().unwrap();
-            kept.push((path.clone(), body));
-            kept.iter().filter(|(path, _)| path == "/api/chat").count()
+        let reply = {
+            let mut stage = stage.lock().unwrap();
+            stage.asked.push((path.clone(), body));
+            let chats = stage.asked.iter().filter(|(path, _)| path == "/api/chat").count();
+            stage.replies.get(chats.saturating_sub(1)).cloned()
         };
         let answer = match services.iter().find(|(service, _)| path.starts_with(service)) {
             Some((_, answer)) => answer.clone(),
             None => json!({
-                "message": {"role": "assistant", "content": replies[chats - 1]}, "done": true,
+                "message": {"role": "assistant", "content": reply}, "done": true,
                 "done_reason": "stop", "prompt_eval_count": 1, "eval_count": 1,
             }),
         };

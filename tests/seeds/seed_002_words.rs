@@ -14,21 +14,27 @@ fn finish(answer: &str) -> String {
     call("finish_conversation", &json!({"final_answer": answer}))
 }
 
-/// Returns what the model is told of its first reply, and the calls that were made before it ended.
-async fn answered(reply: &str) -> (Value, Vec<String>) {
-    let server = Server::start(&[reply.to_owned(), finish("end")], services()).await;
+/// The shipped team, and the server that speaks for its model.
+async fn stage() -> (Server, House) {
+    let server = Server::start(&[finish("end")], services()).await;
     let house = served(&server).await;
+    (server, house)
+}
+
+/// Returns what the model is told of its first reply, and the calls that were made before it ended.
+async fn answered((server, house): &(Server, House), reply: &str) -> (Value, Vec<String>) {
+    server.play(&[reply.to_owned(), finish("end")]);
     let run = house.ask(None, "Q", None).await;
     assert_eq!((run.status, run.output.as_str()), (RunStatus::Completed, "end"), "{reply}");
     let chats = server.chats();
     let told = said(&chats[1]).last().unwrap().1.to_owned();
-    house.end().await;
     let made = calls(&run).iter().map(|(tool, ..)| (*tool).to_owned()).collect();
     (serde_json::from_str(&told).unwrap_or_else(|error| panic!("{error}: {told}")), made)
 }
 
 #[tokio::test]
 async fn seed_002_2_and_3_the_first_object_counts_wherever_it_stands() {
+    let stage = stage().await;
     let object = call("calculate", &json!({"formula": "1 + 1"}));
     let braces =
         call("calculate", &json!({"formula": "1 + 1"})).replace("\"t\"", "\"a } { in it\"");
@@ -47,14 +53,15 @@ async fn seed_002_2_and_3_the_first_object_counts_wherever_it_stands() {
         format!("{object}\n\n{later}"),
         format!("{object}\n\n{invented}\n\n{later}"),
     ] {
-        let (told, made) = answered(&reply).await;
+        let (told, made) = answered(&stage, &reply).await;
         assert_eq!(made, ["calculate"], "{reply}");
         let result = (told["type"].as_str(), told["result"].as_str());
         assert_eq!(result, (Some("feedback_success"), Some("2")), "{reply}");
     }
     // An object that looks like a result by itself is none.
-    let (told, made) = answered(&invented.to_string()).await;
+    let (told, made) = answered(&stage, &invented.to_string()).await;
     assert_eq!((told["error"]["code"].as_str(), made.len()), (Some("MALFORMED PAYLOAD"), 0));
+    stage.1.end().await;
 }
 
 #[tokio::test]
@@ -73,6 +80,7 @@ async fn seed_002_2_text_after_the_object_is_ignored() {
 
 #[tokio::test]
 async fn seed_002_4_each_code_has_its_fields() {
+    let stage = stage().await;
     let schema = json!({
         "name": "calculate", "description": "Perform a calculation.",
         "arguments": {"formula": {
@@ -86,33 +94,35 @@ async fn seed_002_4_each_code_has_its_fields() {
         json!(["finish_conversation", "get_current_location", "get_current_weather", "calculate"]);
     let reminds = |told: &Value, of: &str| told["error"]["reminder"][of].clone();
 
-    let (told, _) = answered("It rains.").await;
+    let (told, _) = answered(&stage, "It rains.").await;
     assert_eq!(told["error"]["code"], "MALFORMED PAYLOAD");
     let format = reminds(&told, "valid_format");
     let function = format["action"]["function"].as_str().unwrap();
     assert!(names.as_array().unwrap().iter().all(|name| function.contains(name.as_str().unwrap())));
     assert!(told["error"]["error_details"].is_array(), "{told}");
 
-    let (told, _) = answered(&call("fly", &json!({"far": 1}))).await;
+    let (told, _) = answered(&stage, &call("fly", &json!({"far": 1}))).await;
     assert_eq!((&told["function"], &told["arguments"]), (&json!("fly"), &json!({"far": 1})));
     assert_eq!(told["error"]["code"], "INVALID FUNCTION NAME");
     assert_eq!(reminds(&told, "valid_function_names"), names);
 
-    let (told, _) = answered(&call("calculate", &json!({"sum": "1"}))).await;
+    let (told, _) = answered(&stage, &call("calculate", &json!({"sum": "1"}))).await;
     assert_eq!(told["error"]["code"], "INVALID ARGUMENTS");
     assert_eq!(told["error"]["missing_arguments"], json!(["formula"]));
     assert_eq!(told["error"]["invalid_arguments"], json!(["sum"]));
     assert_eq!(reminds(&told, "valid_function_schema"), schema);
 
-    let (told, _) = answered(&call("calculate", &json!({"formula": "one"}))).await;
+    let (told, _) = answered(&stage, &call("calculate", &json!({"formula": "one"}))).await;
     assert_eq!(told["error"]["code"], "EXECUTION FAILED");
     let message = told["error"]["error_message"].as_str().unwrap();
     assert!(message.starts_with("Failed to execute function: "), "{message}");
     assert_eq!(reminds(&told, "valid_function_schema"), schema);
+    stage.1.end().await;
 }
 
 #[tokio::test]
 async fn seed_002_5_every_fault_of_the_form_is_told_at_once() {
+    let stage = stage().await;
     let mut cases: Vec<(Value, Vec<&str>)> = Vec::new();
     for wrong in [Value::Null, json!([]), json!("x"), json!(1)] {
         cases.push((json!({"thought": "t", "action": wrong}), vec!["action"]));
@@ -124,19 +134,21 @@ async fn seed_002_5_every_fault_of_the_form_is_told_at_once() {
         }
     }
     for (reply, parts) in cases {
-        let (told, made) = answered(&reply.to_string()).await;
+        let (told, made) = answered(&stage, &reply.to_string()).await;
         assert_eq!((told["error"]["code"].as_str(), made.len()), (Some("MALFORMED PAYLOAD"), 0));
         let details = told["error"]["error_details"].to_string();
         for part in parts {
             assert!(details.contains(&format!("\\\"{part}\\\"")), "{reply}: {details}");
         }
     }
+    stage.1.end().await;
 }
 
 #[tokio::test]
 async fn seed_002_6_wrong_and_missing_names_together_and_numbers_in_quotes() {
+    let stage = stage().await;
     let wrong = json!({"lat": -6.177, "lon": 106.6284, "temperature_unit": "celsius"});
-    let (told, made) = answered(&call("get_current_weather", &wrong)).await;
+    let (told, made) = answered(&stage, &call("get_current_weather", &wrong)).await;
     assert_eq!(made.len(), 0);
     assert_eq!(told["error"]["missing_arguments"], json!(["latitude", "longitude"]));
     assert_eq!(told["error"]["invalid_arguments"], json!(["lat", "lon"]));
@@ -154,6 +166,7 @@ async fn seed_002_6_wrong_and_missing_names_together_and_numbers_in_quotes() {
     let query = "latitude=-6.177&longitude=106.6284&temperature_unit=celsius";
     assert!(path.contains("current_weather=true") && path.contains(query), "{path}");
     house.end().await;
+    stage.1.end().await;
 }
 
 #[tokio::test]

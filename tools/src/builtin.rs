@@ -107,7 +107,8 @@ impl Builtin {
         }
     }
 
-    /// Returns the JSON Schema of the parameters. Only a saying may take others than it names.
+    /// Returns the JSON Schema of the parameters. Only a saying may take others than it names; a
+    /// calculator takes its one argument under any name.
     pub fn parameters(&self) -> Value {
         // No maxLength or maxItems: grammars for constrained decoding blow up on them.
         let (properties, required) = match self {

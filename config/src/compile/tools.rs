@@ -70,7 +70,7 @@ const SAY: &str = "say";
 /// The builtin whose one argument may have another name.
 const CALCULATE: &str = "calculate";
 
-/// Fields that only one builtin has, and that builtin.
+/// Fields that only some builtins have, and those builtins.
 const BUILTIN_OWNERS: &[(&str, &[&str])] =
     &[("rows", &[LOOKUP]), ("text", &[SAY]), ("parameters", &[SAY, CALCULATE])];
 

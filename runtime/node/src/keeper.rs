@@ -158,3 +158,122 @@ async fn restate_memory(context: &Arc<TeamContext>, keeper: &Keeper) -> Result<(
     *slot += 1;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use journal::Since;
+    use ractor::Actor;
+    use tools::Memory as _;
+    use wire::entry::{Body, Entry, Fact, Input, MemoryChange, Submitted};
+    use wire::run::{Budget, Parent};
+    use wire::{CallKey, Digest, RunId, Timestamp, TraceContext};
+
+    use super::*;
+    use crate::memory::TeamMemory;
+    use crate::projector::fold_session;
+    use crate::sessions::SessionSupervisor;
+    use crate::testing;
+
+    /// Journals a run that was cancelled some days ago, in a session of its own.
+    async fn ended(
+        context: &Arc<TeamContext>,
+        id: &str,
+        days: u64,
+        parent: Option<Parent>,
+    ) -> SessionId {
+        let (session, run) = (SessionId::new(id).unwrap(), RunId::new(id).unwrap());
+        let agent = context.team.entry.clone();
+        let ago = clock::now().as_micros() - days * 86_400_000_000;
+        let at = Timestamp::from_micros(ago);
+        let submitted = Submitted {
+            run: run.clone(),
+            plan: context.plans.current(&agent).unwrap().0,
+            agent,
+            text: "x".repeat(1000),
+            body: Digest::of(b"x"),
+            deadline: at.plus_ms(1000),
+            budget: Budget::default(),
+            trace: TraceContext::root(&context.team.name, &run),
+            caller_span: None,
+            parent,
+        };
+        let reason = "enough".to_owned();
+        let inputs = [
+            Input::Submitted(submitted),
+            Input::CancelRequested { run: run.clone(), reason },
+            Input::ReplyPublished { run },
+        ];
+        let entries = inputs.map(|input| Entry::new(at, Body::Session(input)));
+        let commit = context.append(&session, 0, &entries).await.unwrap();
+        let (look, id) = (context.clone(), session.clone());
+        let folded = spawn_blocking(move || {
+            let TeamContext { team, journal, plans, .. } = &*look;
+            fold_session(&team.name, &id, journal, &**plans, Since::Oldest).unwrap()
+        });
+        commit.project(folded.await.unwrap().changes).await;
+        session
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_team_at_work_is_kept_tidy() {
+        let data = tempfile::tempdir().unwrap();
+        let context = testing::open(data.path());
+        let old = ended(&context, "old", 40, None).await;
+        let young = ended(&context, "young", 20, None).await;
+        let session = old.clone();
+        let parent = |run: &str| {
+            let (session, run) = (session.clone(), RunId::new(run).unwrap());
+            Some(Parent { session, run, depth: 1 })
+        };
+        let called = ended(&context, "called", 40, parent("old")).await;
+        for number in 0..150 {
+            let slot = number * 2;
+            let id = CallKey::new(&format!("f{number}")).unwrap();
+            let fact = Fact {
+                id: id.clone(),
+                text: "a fact".to_owned(),
+                at: clock::now(),
+                agent: context.team.entry.clone(),
+                session: old.clone(),
+            };
+            let by = CallKey::new("by").unwrap();
+            let changes = [
+                MemoryChange::Remembered(fact),
+                MemoryChange::Forgotten { facts: if number == 7 { vec![] } else { vec![id] }, by },
+            ];
+            for (slot, change) in (slot..).zip(changes) {
+                let entry = Entry::new(clock::now(), Body::Memory(change));
+                context.remember(slot, entry).await.unwrap();
+            }
+        }
+        *context.memory_slot.lock().await = 300;
+        context.projector.sync().await;
+        assert_eq!(context.store.runs(10).unwrap().len(), 3);
+
+        let (sessions, _) = Actor::spawn(None, SessionSupervisor, context.clone()).await.unwrap();
+        let done = pass(&context, &sessions, true).await.unwrap();
+        context.projector.sync().await;
+        // The memory is shortened too.
+        assert_eq!((done.sessions_shortened, done.sessions_forgotten), (2, 1), "{done:?}");
+        assert!(done.bytes_after * 10 <= done.live_bytes * 12, "{done:?}");
+        let journal = &context.journal;
+        assert_eq!((journal.first_slot(&old), journal.next_slot(&old)), (3, 4));
+        assert_eq!((journal.first_slot(&young), journal.next_slot(&young)), (0, 3));
+        assert!(!journal.knows(&called));
+        assert_eq!(journal.first_slot(&memory_session()), 300);
+        let runs = context.store.runs(10).unwrap();
+        let left: Vec<&str> = runs.iter().map(|row| row.begun.run.as_str()).collect();
+        assert_eq!(left, ["young"]);
+        assert_eq!(context.store.sessions(10).unwrap().len(), 2);
+        let facts = context.store.facts(10).unwrap();
+        assert_eq!(facts.iter().map(|fact| fact.id.as_str()).collect::<Vec<_>>(), ["f7"]);
+
+        let again = pass(&context, &sessions, true).await.unwrap();
+        assert!(again.is_nothing(), "{again:?}");
+        let memory = TeamMemory::new(context.clone());
+        let by = CallKey::new("later").unwrap();
+        let facts = facts.into_iter().map(|fact| fact.id).collect();
+        memory.change(MemoryChange::Forgotten { facts, by }).await.unwrap();
+        assert_eq!(context.journal.next_slot(&memory_session()), 302);
+    }
+}

@@ -58,8 +58,9 @@ pub(crate) fn on_servers(team: &str, models: &[(&str, &str)]) -> String {
         let commented = format!("# {head}\n");
         blocks.retain(|block| !block.starts_with(&head));
         let block = blocks.iter_mut().find(|block| block.contains(&commented)).unwrap();
-        let at = block.find(&commented).unwrap();
-        let lines = block[at..].lines().map(|line| line.trim_start_matches("# "));
+        let (_, after) = block.split_once(&commented).unwrap();
+        let commented = format!("{commented}{after}");
+        let lines = commented.lines().map(|line| line.trim_start_matches("# "));
         let kept = lines.filter(|line| {
             !["base_url", "api_key_env", "stream"].iter().any(|key| line.starts_with(key))
         });

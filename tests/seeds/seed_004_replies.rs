@@ -115,8 +115,8 @@ async fn seed_004_7_a_reply_that_goes_on_from_the_observation() {
 
 #[tokio::test]
 async fn seed_004_9_unreadable_replies_are_answered_a_bounded_number_of_times() {
-    let stage = stage().await;
     const BROKEN: &str = "Thought: I had better ask Smalltalk.";
+    let stage = stage().await;
     let (run, chats) = played(&stage, &[BROKEN, BROKEN, END]).await;
     assert_eq!((run.output.as_str(), chats.len()), ("end", 3), "{run:?}");
     let told = said(&chats[1]);

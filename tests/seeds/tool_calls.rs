@@ -177,8 +177,8 @@ async fn seed_003_5_the_joke_and_its_translation_come_from_agents_over_nats() {
         assert_eq!(call.parent, Some(caller.context), "{agent}");
         let sent = heard.headers.get(wire::header::TRACEPARENT).unwrap();
         assert!(sent.contains(&reply.trace_id), "{agent}: {sent}");
-        let callee = find(&format!("invoke_agent {agent}"));
-        assert_eq!(callee.parent, Some(call.context), "{agent}");
+        let answering = find(&format!("invoke_agent {agent}"));
+        assert_eq!(answering.parent, Some(call.context), "{agent}");
     }
     assert!(spans.iter().all(|span| span.context.trace_id() == reply.trace_id));
     house.end().await;

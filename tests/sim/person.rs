@@ -65,12 +65,11 @@ impl World {
         of: wire::CallKey,
         number: u32,
     ) {
-        let outcome = match self.rng.below(100) {
-            0..20 => CallOutcome::text("no idea"),
-            _ => {
-                let done = self.ledger.probe(&of);
-                CallOutcome::Ok { output: json!({"done": done, "result": "found"}) }
-            }
+        let outcome = if self.rng.percent(20) {
+            CallOutcome::text("no idea")
+        } else {
+            let done = self.ledger.probe(&of);
+            CallOutcome::Ok { output: json!({"done": done, "result": "found"}) }
         };
         let input = Input::CallProbed { call: of, probe: number, outcome };
         self.send(Message::Decided { session, input }, true);

@@ -95,7 +95,6 @@ fn planning(agent: &str, planner: &str, offers: &[&str]) -> Plan {
 /// The tools: `look` reads, `put` and `stock` honour their keys, `stock` not for long, and the
 /// rest must not be repeated. `mail` needs leave, `wire` has a probe, `order` waits for a person
 /// when nobody knows what came of it, and `bet` ends the run then.
-
 fn offer(text: &str) -> Offer {
     let (target, effect) = match text {
         "look" | "ask" => (Target::Tool, EffectClass::Read),

@@ -2,21 +2,22 @@
 
 use std::path::Path;
 
+use wire::plan::Permission::{Allow, Ask};
 use wire::plan::{OnUnknown, Permission, Permissions, Probe};
 
 use super::broken::{FINE, check, files};
 
 /// A team with tools that change something; line 8 on is free.
-const SHOP: &str = r#"[models.m]
+const SHOP: &str = r"[models.m]
 provider = 'scripted'
 script = 'm.jsonl'
 [agents.a]
 instructions = 'Answer.'
 model = 'm'
 tools = ['pay', 'put', 'seen', 'now']
-"#;
+";
 
-const TOOLS: &str = r#"
+const TOOLS: &str = r"
 [tools.pay]
 kind = 'http'
 description = 'Pays.'
@@ -35,7 +36,7 @@ kind = 'http'
 description = 'Looks.'
 url = 'http://h/seen/{key}'
 parameters = { key = 'string' }
-"#;
+";
 
 fn team(text: &str) -> config::Team {
     config::parse(Path::new("teams/t.toml"), text, &files)
@@ -49,7 +50,6 @@ fn what_a_call_needs_follows_from_its_effect_and_the_patterns() {
     let team = team(&format!("{SHOP}{added}{TOOLS}"));
     let plan = &team.agents["a"];
     let needs: Vec<Permission> = plan.tools.iter().map(|offer| offer.permission).collect();
-    use Permission::{Allow, Ask};
     assert_eq!(needs, [Ask, Allow, Allow, Allow]);
     let attempts: Vec<u32> = plan.tools.iter().map(|offer| offer.attempts_max).collect();
     assert_eq!(attempts, [5, 5, 3, 3]);

@@ -45,7 +45,7 @@ pub(crate) fn visible(text: &str) -> String {
         if c.is_control() || is_format(c) || is_hidden(c) {
             let mut units = [0; 2];
             for unit in c.encode_utf16(&mut units) {
-                shown.push_str(&format!("\\u{unit:04x}"));
+                shown.extend(format!("\\u{unit:04x}").chars());
             }
         } else {
             shown.push(c);

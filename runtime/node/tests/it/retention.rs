@@ -7,6 +7,7 @@ use config::team::Retention;
 use journal::Holder;
 use node::{Archive, Compacted, Node};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use wire::{Headers, Name, SessionId, Timestamp};
 
 use crate::house;
@@ -49,7 +50,15 @@ fn open(data: &Path) -> Archive {
         nats: None,
         since: Timestamp::from_micros(0),
     };
-    Archive::open(data, &name(), &holder).unwrap()
+    // A task of the node that has just ended may hold the store for a moment.
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        match Archive::open(data, &name(), &holder) {
+            Ok(archive) => return archive,
+            Err(error) => assert!(Instant::now() < end, "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Fills a data directory with runs that have ended.

@@ -29,7 +29,7 @@ pub(super) fn read(toolbox: &Toolbox, reply: &ModelReply) -> Reading {
     if spoken.text.is_empty() {
         return if calls::is_cut(reply) { calls::truncated(reply) } else { calls::empty(reply) };
     }
-    let (text, is_stopped) = stopped(&spoken.text);
+    let (text, is_stopped) = stopped(&spoken.text, calls::is_cut(reply));
     // Beyond a stop nothing was wanted, so that an end that is missing there is no loss.
     let is_cut = calls::is_cut(reply) && !is_stopped;
     let answer = label::answer(text);
@@ -106,9 +106,12 @@ fn fault_of(why: impl Into<String>, toolbox: &Toolbox, reply: &ModelReply) -> Re
 /// Cuts what a server would have cut at the stop text, and an end that begins the stop text.
 /// Tells whether anything was cut.
 ///
+/// Where the token limit cut the reply, its end may have become any other word, so that there only
+/// the whole stop text counts.
+///
 /// A reply that begins with an observation goes on from what it was shown; it is cut only if it
 /// acts, since what follows an action is invented.
-fn stopped(text: &str) -> (&str, bool) {
+fn stopped(text: &str, is_cut: bool) -> (&str, bool) {
     let word = STOP.trim_start();
     let goes_on = text.starts_with(word) && !label::acts(text);
     if goes_on {
@@ -120,7 +123,7 @@ fn stopped(text: &str) -> (&str, bool) {
             bare.len() == line.len() || rest.trim_start_matches('*').starts_with(':')
         });
         let is_end = at + line.len() == text.len();
-        let begins = is_end && bare.len() > 1 && word.starts_with(bare.trim_end());
+        let begins = is_end && !is_cut && bare.len() > 1 && word.starts_with(bare.trim_end());
         if is_labelled || begins {
             return (text.get(..at).unwrap_or_default().trim_end(), true);
         }
@@ -171,7 +174,9 @@ mod tests {
             (Stop, blob("null", "null"), malformed.clone()),
             (Stop, blob("[]", "{}"), malformed),
             (Length, search.clone(), cut.clone()),
-            (Length, format!("{search}\nObservation: y\nThought: z"), found),
+            (Length, format!("{search}\nObservation: y\nThought: z"), found.clone()),
+            (Stop, "Action: search\nAction Input: x\nObserv".to_owned(), found),
+            (Length, "Action: search\nAction Input: x\nObserv".to_owned(), cut.clone()),
             (Length, "Final Answer: half of".to_owned(), cut.clone()),
             (Stop, format!("<think>{search}"), cut),
             (Stop, "Final Answer: a\nObservation: b".to_owned(), json!({"final": "a"})),

@@ -228,7 +228,8 @@ fn cut_gives_no_more(
     let short = prefix(&input.text, input.choice);
     // Where the end of the text makes a fault or an answer of what precedes it, or takes it for
     // thinking, the whole is no measure.
-    if !made.is_empty() && !input.text[short.len()..].contains("think>") {
+    let tags = |text: &str| text.matches("think>").count();
+    if !made.is_empty() && tags(short) == tags(&input.text) {
         let cut = ModelReply { content: short.to_owned(), ..cut };
         among(&sound(catalogue, planned, &cut), made, short);
     }

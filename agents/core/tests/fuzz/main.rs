@@ -7,10 +7,9 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    clippy::string_slice,
     clippy::print_stdout,
     clippy::print_stderr,
-    clippy::let_underscore_must_use,
+    clippy::string_slice,
     reason = "a test that is not as it was written to be has failed"
 )]
 

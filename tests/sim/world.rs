@@ -244,7 +244,9 @@ impl World {
                     ToolReply::Settled { outcome, usage } => {
                         Input::CallSettled { call, outcome, usage }
                     }
-                    ToolReply::Suspended { question } => Input::CallSuspended { call, question },
+                    ToolReply::Suspended { question } => {
+                        Input::CallSuspended { call, attempt: Some(attempt), question }
+                    }
                     ToolReply::Lost { error } => Input::CallLost { call, attempt, error },
                 };
                 self.input(&session, input);

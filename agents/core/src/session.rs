@@ -177,8 +177,9 @@ impl SessionMachine {
                 let run = self.run_mut(&replied.run)?;
                 run.on_model_replied(replied.turn, replied.outcome, &mut effects)?;
             }
-            Input::CallSuspended { call, question } => {
-                self.run_of_call(&call)?.on_call_suspended(&call, question, &mut effects)?;
+            Input::CallSuspended { call, attempt, question } => {
+                let run = self.run_of_call(&call)?;
+                run.on_call_suspended(&call, attempt, question, &mut effects)?;
             }
             Input::CallSettled { call, outcome, usage } => {
                 self.run_of_call(&call)?.on_call_settled(&call, &outcome, usage, &mut effects)?;

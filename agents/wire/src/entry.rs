@@ -75,6 +75,10 @@ pub enum Input {
     CallSuspended {
         /// The call.
         call: CallKey,
+        /// The attempt, from 1; what is said of an earlier one is stale. Absent in entries of
+        /// versions that did not count.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        attempt: Option<u32>,
         /// What the person is asked.
         question: String,
     },

@@ -31,11 +31,17 @@ impl Run {
     pub(crate) fn on_call_suspended(
         &mut self,
         call: &CallKey,
+        attempt: Option<u32>,
         question: String,
         effects: &mut Effects,
     ) -> Result<(), Rejected> {
         let made = |pending: &Pending| pending.key == *call && pending.stage == Stage::Made;
         let position = self.position(call, made)?;
+        let attempt_now = self.pending.get(position).map(|pending| pending.attempt);
+        // An earlier attempt may have asked before its answer was given up.
+        if attempt.is_some() && attempt != attempt_now {
+            return Err(Rejected::Superseded { call: call.clone() });
+        }
         self.resumes = 0;
         if let Some(pending) = self.pending.get_mut(position) {
             pending.stage = Stage::Question { question, since: effects.now() };

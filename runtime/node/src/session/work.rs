@@ -110,7 +110,7 @@ impl SessionState {
                         Input::CallSettled { call: key, outcome, usage }
                     }
                     ToolReply::Suspended { question } => {
-                        Input::CallSuspended { call: key, question }
+                        Input::CallSuspended { call: key, attempt: Some(call.attempt), question }
                     }
                     ToolReply::Lost { error } => {
                         Input::CallLost { call: key, attempt: call.attempt, error }

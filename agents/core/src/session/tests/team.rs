@@ -258,7 +258,7 @@ pub(super) fn unknown(slot: u64, index: u32) -> Input {
 }
 
 pub(super) fn suspend(slot: u64, index: u32) -> Input {
-    Input::CallSuspended { call: call(slot, index), question: "may I?".to_owned() }
+    Input::CallSuspended { call: call(slot, index), attempt: None, question: "may I?".to_owned() }
 }
 
 pub(super) fn lost(slot: u64, index: u32, attempt: u32) -> Input {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use ::tools::SecretRef;
 use wire::{ErrorCode, Name};
 
+use crate::bound::RUNS_MAX;
 use crate::document::Document;
 use crate::raw::RawFile;
 use crate::report::Report;
@@ -54,6 +55,7 @@ pub(crate) fn compile(
         agents,
         models,
         tools,
+        runs_max: raw.team.runs_max.unwrap_or(u32::try_from(RUNS_MAX.default).unwrap_or(u32::MAX)),
         otlp_endpoint: raw.team.otlp_endpoint,
     })
 }

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use wire::entry::Submitted;
 use wire::event::EventKind;
-use wire::run::{RunReply, RunState, RunStatus, Source};
+use wire::run::{OpenQuestion, RunReply, RunState, RunStatus, Source};
 use wire::{
     CallKey, CallOutcome, EffectClass, ErrorCode, ModelRole, Name, Plan, RunId, SessionId,
     Timestamp, Usage, WireError,
 };
 
 use crate::dialect::{Exchange, Step, Transcript};
-use crate::effect::{Effect, Effects, Rejected};
+use crate::effect::{Aborted, Effect, Effects, Rejected};
 use crate::spans;
 
 mod call;
@@ -45,7 +45,7 @@ pub(crate) struct Run {
     usage: Usage,
     reply: Option<Arc<RunReply>>,
     /// Calls that were under way when the run was ended from outside.
-    aborted: Vec<CallKey>,
+    aborted: Vec<Aborted>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl Run {
         self.reply.as_ref()
     }
 
-    pub(crate) fn aborted(&self) -> &[CallKey] {
+    pub(crate) fn aborted(&self) -> &[Aborted] {
         &self.aborted
     }
 
@@ -108,8 +108,9 @@ impl Run {
         self.pending.iter().any(|pending| pending.key == *call)
     }
 
-    pub(crate) fn waiting(&self) -> Option<&CallKey> {
-        self.pending.iter().find(|pending| pending.question.is_some()).map(|pending| &pending.key)
+    /// Iterates over the calls that wait for a person, the one that asked first before the others.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = (&CallKey, &String)> {
+        self.pending.iter().filter_map(|pending| Some((&pending.key, pending.question.as_ref()?)))
     }
 
     pub(crate) fn transcript<'a>(&'a self, exchanges: &'a [Exchange]) -> Transcript<'a> {
@@ -124,10 +125,12 @@ impl Run {
     }
 
     pub(crate) fn state(&self) -> RunState {
-        if let Some(Pending { key, question: Some(question), .. }) =
-            self.pending.iter().find(|pending| pending.question.is_some())
-        {
-            return RunState::Waiting { call: key.clone(), question: question.clone() };
+        let mut questions = self.waiting().map(|(call, question)| OpenQuestion {
+            call: call.clone(),
+            question: question.clone(),
+        });
+        if let Some(OpenQuestion { call, question }) = questions.next() {
+            return RunState::Waiting { call, question, others: questions.collect() };
         }
         let phase = match self.phase {
             Phase::Thinking => "thinking",
@@ -240,7 +243,7 @@ impl Run {
 
     /// Ends the run before its answer: every call gets an outcome, and the reply says why.
     pub(crate) fn end_early(&mut self, error: WireError, effects: &mut Effects) {
-        self.aborted = self.pending.iter().map(|pending| pending.key.clone()).collect();
+        self.aborted = self.pending.iter().filter_map(|pending| self.aborts(pending)).collect();
         effects.push(Effect::Abort { run: self.id().clone(), calls: self.aborted.clone() });
         while let Some(pending) = self.pending.first() {
             let asked = pending.question.is_some();

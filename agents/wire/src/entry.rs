@@ -93,6 +93,12 @@ pub enum Input {
         /// The run.
         run: RunId,
     },
+    /// The run of a called agent was told to end with the run that asked for it, or has ended, or
+    /// never began.
+    CancelDelivered {
+        /// The call.
+        call: CallKey,
+    },
     /// The session was taken up again after its actor or its process ended.
     Resumed,
 }

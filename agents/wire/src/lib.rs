@@ -17,13 +17,14 @@ pub mod run;
 pub mod subject;
 pub mod time;
 pub mod trace;
+pub mod work;
 
 pub use call::{CallOutcome, EffectClass, ToolReply, ToolRequest};
 pub use chat::{
     FinishReason, Message, ModelReply, ModelRequest, ModelRole, ToolCall, ToolSpec, Usage,
 };
 pub use entry::{Entry, Input, Reading};
-pub use error::{ErrorCode, WireError};
+pub use error::{ErrorCode, Scope, WireError};
 pub use event::{Event, EventKind};
 pub use header::Headers;
 pub use id::{CallKey, Digest, Name, RunId, SessionId};
@@ -32,3 +33,4 @@ pub use run::{RunReply, RunRequest, RunState, RunStatus};
 pub use subject::{Route, Subjects};
 pub use time::Timestamp;
 pub use trace::{SpanRecord, TraceContext};
+pub use work::WorkId;

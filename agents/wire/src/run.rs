@@ -150,12 +150,24 @@ pub enum RunState {
         call: CallKey,
         /// What is asked.
         question: String,
+        /// Further questions of the run, in the order in which they are answered.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        others: Vec<OpenQuestion>,
     },
     /// Over.
     Ended {
         /// How it ended.
         status: RunStatus,
     },
+}
+
+/// A question that waits for a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenQuestion {
+    /// The call that asked.
+    pub call: CallKey,
+    /// What is asked.
+    pub question: String,
 }
 
 /// The answer to a look-up of a run's state.
@@ -178,7 +190,7 @@ pub struct RunView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerRequest {
-    /// The call that asked; absent means the one that waits.
+    /// The call that asked; absent means the first one that waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallKey>,
     /// The answer.

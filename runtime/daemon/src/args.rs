@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use wire::{Name, RunId, SessionId};
+use wire::{CallKey, Name, RunId, SessionId};
 
 use crate::screen::Color;
 
@@ -205,6 +205,9 @@ pub(crate) struct Answer {
     /// The answer
     #[arg(value_name = "TEXT", required = true)]
     pub(crate) text: Vec<String>,
+    /// The call that asked [default: the one that asked first]
+    #[arg(long, value_name = "KEY")]
+    pub(crate) call: Option<CallKey>,
     #[command(flatten)]
     pub(crate) target: Target,
 }

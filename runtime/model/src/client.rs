@@ -8,7 +8,7 @@ use std::time::Duration;
 use config::team::Model;
 use tokio::time::{Instant, sleep, timeout};
 use wire::chat::Head;
-use wire::{ErrorCode, Message, ModelReply, ModelRole, Name, WireError};
+use wire::{ErrorCode, Message, ModelReply, ModelRole, Name, Scope, WireError};
 
 use crate::answer::Answer;
 use crate::error::Error;
@@ -178,25 +178,20 @@ impl ModelClient {
         let place = address.map(|address| format!(" at {address}")).unwrap_or_default();
         let attempts = tries.failed();
         let times = if attempts == 1 { "once".to_owned() } else { format!("{attempts} times") };
-        WireError {
-            code: class.code,
-            message: format!("model {}{place}, asked {times}: {error}", self.name),
-            retry_after_ms: error
-                .advice()
-                .filter(|_| class.code == ErrorCode::ModelUnavailable)
-                .and_then(|wait| u64::try_from(wait.as_millis()).ok()),
-        }
+        let text = format!("model {}{place}, asked {times}: {error}", self.name);
+        let retry_after_ms = error
+            .advice()
+            .filter(|_| class.code == ErrorCode::ModelUnavailable)
+            .and_then(|wait| u64::try_from(wait.as_millis()).ok());
+        WireError { retry_after_ms, ..WireError::new(class.code, text) }
     }
 
     fn overloaded(&self) -> WireError {
-        WireError::new(
-            ErrorCode::Overloaded,
-            format!(
-                "model {}: its {} places are taken and the queue for them (`queue_max` {}) is full",
-                self.name, self.concurrency, self.queue_max
-            ),
-        )
-        .retry_after(OVERLOADED_RETRY_MS)
+        let text = format!(
+            "model {}: its {} places are taken and the queue for them (`queue_max` {}) is full",
+            self.name, self.concurrency, self.queue_max
+        );
+        WireError::overloaded(Scope::Model, text, OVERLOADED_RETRY_MS)
     }
 }
 

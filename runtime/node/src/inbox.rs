@@ -10,20 +10,22 @@ use std::time::Duration;
 
 use bus::Message;
 use ractor::ActorRef;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
 use wire::header::{self, REPLY_ACCEPTED};
 use wire::run::{Accepted, AnswerRequest, RunView};
 use wire::subject::RunVerb;
-use wire::{CallKey, ErrorCode, Headers, Name, Route, RunId, RunRequest, SessionId, WireError};
+use wire::{
+    CallKey, ErrorCode, Headers, Name, Route, RunId, RunRequest, Scope, SessionId, WireError,
+};
 
 use arrival::Arrival;
 use body::read;
 
+use crate::admission::RUNS_MAX;
 use crate::clock;
 use crate::context::TeamContext;
 use crate::feed::{self, Feed};
-use crate::node::RUNS_MAX;
 use crate::reply::Final;
 use crate::session::{Answer, Door, Submit};
 use crate::sessions::SessionsMsg;
@@ -78,7 +80,8 @@ impl Inbox {
             let porter = porter.clone();
             let feed = feed::start(&context.bus, &subject, move |message| {
                 let porter = porter.clone();
-                tokio::spawn(async move { porter.take(message).await });
+                let requests = porter.context.requests.clone();
+                requests.spawn(async move { porter.take(message).await });
                 true
             });
             feeds.push(feed.await?);
@@ -98,7 +101,14 @@ impl Porter {
                 done
             }
             Some(Route::Run { run, verb, .. }) => self.on_verb(&message, run, verb).await,
-            Some(Route::SessionEvents { .. } | Route::Model { .. } | Route::Tool { .. }) | None => {
+            Some(
+                Route::SessionEvents { .. }
+                | Route::Model { .. }
+                | Route::Tool { .. }
+                | Route::ModelStop { .. }
+                | Route::ToolStop { .. },
+            )
+            | None => {
                 let text = format!("{} is not served here", message.subject);
                 Err(WireError::new(ErrorCode::BadRequest, text))
             }
@@ -109,6 +119,7 @@ impl Porter {
     }
 
     async fn on_run(&self, message: &Message, agent: Name) -> Result<(), WireError> {
+        let received = Instant::now();
         let request: RunRequest = read(&message.payload)?;
         // A run in work may still ask other agents, and has its place: else it would not end.
         let permit = if self.is_asked_by_a_run(&request).await? {
@@ -117,9 +128,9 @@ impl Porter {
             let text = "the node drains and takes no new runs";
             return Err(WireError::new(ErrorCode::Unavailable, text).retry_after(1000));
         } else {
-            Some(self.admit()?)
+            Some(self.context.places.admit(message.payload.len())?)
         };
-        let arrival = self.arrival(message, agent, request).await?;
+        let arrival = self.arrival(message, agent, request, received).await?;
         let end = Instant::now() + clock::until(arrival.submitted.deadline) + REPLY_GRACE;
         let bus = &self.context.bus;
         let (accepted, done) = self.submit(&arrival, end).await?;
@@ -131,8 +142,7 @@ impl Porter {
         }
         let reply = self.finish(&arrival, done, end).await?;
         drop(permit);
-        let headers = reply.headers();
-        feed::answer_bytes(bus, message, headers, reply.bytes).await;
+        feed::answer_bytes(bus, message, reply.headers(), reply.bytes.clone()).await;
         Ok(())
     }
 
@@ -175,14 +185,6 @@ impl Porter {
                 Err(_) => return Err(late(&arrival.submitted.run)),
             }
         }
-    }
-
-    /// Takes a place for a run.
-    fn admit(&self) -> Result<OwnedSemaphorePermit, WireError> {
-        self.context.runs.clone().try_acquire_owned().map_err(|_| {
-            let text = "the node has as many runs in work as it takes";
-            WireError::new(ErrorCode::Overloaded, text).retry_after(1000)
-        })
     }
 
     /// Tells whether a run of this node asks for this one. Anyone may write so into a request, so
@@ -237,12 +239,12 @@ impl Porter {
                 let Ok(_place) = self.awaited.try_acquire() else {
                     let text =
                         format!("{AWAITED_MAX} look-ups wait already, which is all that may");
-                    return Err(WireError::new(ErrorCode::Overloaded, text).retry_after(1000));
+                    return Err(WireError::overloaded(Scope::Team, text, 1000));
                 };
                 let end = Instant::now() + wait;
                 let reply = self.ask(&session, end, |done| Door::Await { run, done }).await?;
-                let headers = reply.headers();
-                feed::answer_bytes(&self.context.bus, message, headers, reply.bytes).await;
+                let bytes = reply.bytes.clone();
+                feed::answer_bytes(&self.context.bus, message, reply.headers(), bytes).await;
             }
         }
         Ok(())

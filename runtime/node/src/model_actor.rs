@@ -2,6 +2,7 @@
 //!
 //! Both roles are served by this actor; which part the model plays is said by each request.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use bus::Message;
 use model::{Conversation, ModelClient};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::time::Instant;
+use tracing::error;
 use wire::chat::Observed;
 use wire::event::EventKind;
 use wire::{
@@ -19,6 +21,7 @@ use crate::clock;
 use crate::context::TeamContext;
 use crate::feed;
 use crate::prefix::{Held, HeldPrefixes};
+use crate::worklist::{contained, work_of};
 
 /// Time for a turn whose sender does not say how long it waits.
 const REMAINING_DEFAULT: Duration = Duration::from_secs(120);
@@ -95,7 +98,8 @@ impl ModelState {
             return;
         };
         let client = self.args.client.clone();
-        tokio::spawn(async move { turn(context, client, message, request, conversation).await });
+        let requests = context.requests.clone();
+        requests.spawn(async move { turn(context, client, message, request, conversation).await });
     }
 }
 
@@ -122,7 +126,26 @@ async fn turn(
     };
     let trace = message.headers.get(header::TRACEPARENT).and_then(|text| text.parse().ok());
     let mut deltas = Deltas::start(&context, request.role, request.observed, trace);
-    let answer = client.turn(&conversation, remaining, &mut |piece: &str| deltas.push(piece)).await;
+    // Who asks without naming its work cannot stop it.
+    let work = work_of(&message).map(|work| context.work.begin(work));
+    let stopped = async {
+        match &work {
+            Some(work) => work.stop().cancelled().await,
+            None => pending().await,
+        }
+    };
+    let mut on_delta = |piece: &str| deltas.push(piece);
+    let turn = client.turn(&conversation, remaining, &mut on_delta);
+    let answer = tokio::select! {
+        biased;
+        () = stopped => Err(WireError::new(ErrorCode::Cancelled, "nobody waits for the turn")),
+        answered = contained(turn) => answered.unwrap_or_else(|panic| {
+            error!(subject = %message.subject, panic, "model adapter panicked");
+            let text = format!("the model's adapter met a fault of its own: {panic}");
+            Err(WireError::new(ErrorCode::Internal, text))
+        }),
+    };
+    drop(work);
     deltas.finish();
     match answer {
         Ok(reply) => feed::answer(&context.bus, &message, Headers::new(), &reply).await,
@@ -182,7 +205,6 @@ impl Deltas {
             depth: observed.depth,
             kind: EventKind::Delta { step: observed.step, role: self.role, text },
         };
-        let context = self.context.clone();
-        tokio::spawn(async move { context.tell(&event).await });
+        self.context.tell(&event);
     }
 }

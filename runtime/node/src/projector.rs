@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{error, warn};
 use wire::entry::{Body, Entry, Input, MemoryChange, memory_session};
 use wire::event::EventKind;
+use wire::plan::Target;
 use wire::{Event, Name, SessionId};
 
 use crate::error::Error;
@@ -212,6 +213,9 @@ pub(crate) fn changes_of(
                 parent: submitted.parent.clone(),
             }));
         }
+        Body::Session(Input::CancelDelivered { call }) => {
+            changes.push(Change::CancelDelivered { call: call.clone() });
+        }
         Body::Session(_) => {}
         Body::Memory(MemoryChange::Remembered(fact)) => changes.push(Change::Fact(fact.clone())),
         Body::Memory(MemoryChange::Forgotten { facts, .. }) => {
@@ -230,9 +234,15 @@ pub(crate) fn changes_of(
             Effect::Tell(Event { agent, kind: EventKind::RunEnded { .. }, .. }) => {
                 changes.push(seen(agent));
             }
+            Effect::Abort { calls, .. } => {
+                let agents = calls.iter().filter(|aborted| aborted.target == Target::Agent);
+                changes.extend(agents.map(|aborted| Change::CancelOwed {
+                    call: aborted.call.clone(),
+                    session: session.clone(),
+                }));
+            }
             Effect::AskModel { .. }
             | Effect::Call(_)
-            | Effect::Abort { .. }
             | Effect::SetTimer { .. }
             | Effect::Tell(_) => {}
         }

@@ -4,11 +4,11 @@ use wire::entry::ReadCall;
 use wire::event::EventKind;
 use wire::plan::{Offer, Target};
 use wire::run::{Budget, Source};
-use wire::{CallKey, CallOutcome, EffectClass, ErrorCode, ModelRole, Timestamp, Usage};
+use wire::{CallKey, CallOutcome, EffectClass, ErrorCode, ModelRole, Timestamp, Usage, WireError};
 
-use super::{Phase, Run, late};
+use super::{Phase, Run};
 use crate::dialect::{Act, Called};
-use crate::effect::{CallEffect, Effect, Effects};
+use crate::effect::{Aborted, CallEffect, Effect, Effects};
 use crate::spans;
 
 /// A call without an outcome.
@@ -113,8 +113,8 @@ impl Run {
         let Some(offer) = offer.and_then(|offer| self.plan.tools.get(offer)) else {
             return refuse(ErrorCode::UnknownTool, format!("no tool {:?} is offered", read.name));
         };
-        if self.is_late(now) {
-            return Some(CallOutcome::Error { error: late() }.to_text());
+        if self.call_deadline(now, offer.timeout_ms) <= now {
+            return Some(CallOutcome::Error { error: no_time() }.to_text());
         }
         let limits = &self.plan.limits;
         if index >= limits.calls_per_step_max as usize {
@@ -207,7 +207,7 @@ impl Run {
     }
 
     /// Tells whether nothing goes on in the run until a person answers.
-    pub(super) fn waits_for_people_only(&self) -> bool {
+    pub(crate) fn waits_for_people_only(&self) -> bool {
         !self.pending.is_empty() && self.pending.iter().all(|pending| pending.question.is_some())
     }
 
@@ -230,6 +230,16 @@ impl Run {
             depth: self.depth().saturating_add(1),
             trace: self.submitted.trace.of_call(&pending.key),
         }))
+    }
+
+    pub(super) fn aborts(&self, pending: &Pending) -> Option<Aborted> {
+        let offer = self.plan.tools.get(pending.offer)?;
+        Some(Aborted {
+            call: pending.key.clone(),
+            name: offer.spec.name.clone(),
+            target: offer.target,
+            deadline: pending.deadline,
+        })
     }
 
     /// Gives a pending call its outcome.
@@ -277,4 +287,12 @@ impl Run {
             source.output = output;
         }
     }
+}
+
+/// Returns what a model is told of a call for which no time is left but its run's own answer.
+fn no_time() -> WireError {
+    WireError::new(
+        ErrorCode::DeadlineExceeded,
+        "the time of the run is nearly over and the call was not made; answer with what is there",
+    )
 }

@@ -2,7 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, as tests do")]
 
+mod cancel;
 mod door;
 mod house;
 mod model_tool;
+mod restart;
 mod run;
+mod steps;

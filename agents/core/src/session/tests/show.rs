@@ -1,7 +1,7 @@
 //! Effects as lines that can be read in a table.
 
 use wire::entry::Input;
-use wire::{CallKey, Event, EventKind};
+use wire::{Event, EventKind};
 
 use super::team;
 use crate::effect::{CallEffect, Effect};
@@ -26,7 +26,7 @@ pub(super) fn show(effect: &Effect, shown: Shown) -> Option<String> {
         }
         Effect::Call(call) => show_call(call),
         Effect::Abort { run, calls } => {
-            let calls: Vec<&str> = calls.iter().map(CallKey::as_str).collect();
+            let calls: Vec<&str> = calls.iter().map(|aborted| aborted.call.as_str()).collect();
             format!("abort {run} [{}]", calls.join(", "))
         }
         Effect::Publish { reply } => {

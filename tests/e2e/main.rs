@@ -6,6 +6,7 @@
     reason = "helpers of tests fail by panicking, as tests do"
 )]
 
+mod drain;
 mod hostile;
 mod kill;
 mod main_job;

@@ -125,7 +125,7 @@ impl Actor for SessionActor {
             SessionMsg::Door(door) => state.on_door(door).await?,
             SessionMsg::Input(input) => state.on_outcome(*input).await?,
             SessionMsg::CancelLate { run } => {
-                state.answer_cancels(|machine, id| *id == run || !machine.is_telling(id))
+                state.answer_cancels(|machine, id| *id == run || !machine.is_telling(id));
             }
             SessionMsg::IdleCheck { handled } => state.on_idle_check(handled),
         }

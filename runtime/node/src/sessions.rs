@@ -79,7 +79,7 @@ impl Actor for SessionSupervisor {
             SessionsMsg::Route { session, door } => state.route(&myself, &session, door),
             SessionsMsg::Activate { session } => {
                 state.restarting.remove(&session);
-                drop(state.activate(&myself, &session));
+                state.activate(&myself, &session);
             }
             SessionsMsg::Passivate { session, handled } => state.passivate(&session, handled),
             SessionsMsg::Count(reply) => drop(reply.send(state.live.len())),

@@ -127,9 +127,10 @@ pub(crate) async fn listen(
     for pattern in subjects.all_stops(team) {
         let list = list.clone();
         let on_stop = move |message: Message| {
-            match work_of(&message) {
-                Some(work) => list.stop(&work),
-                None => debug!(subject = %message.subject, "a stop that names no work"),
+            if let Some(work) = work_of(&message) {
+                list.stop(&work);
+            } else {
+                debug!(subject = %message.subject, "a stop that names no work");
             }
             true
         };

@@ -189,7 +189,8 @@ pub(crate) async fn until(what: &str, within: Duration, mut holds: impl AsyncFnM
             tokio::task::yield_now().await;
         }
     };
-    timeout(within, wait).await.unwrap_or_else(|_| panic!("{what}: not within {within:?}"));
+    let in_time = timeout(within, wait).await.is_ok();
+    assert!(in_time, "{what}: not within {within:?}");
 }
 
 /// Waits until nothing goes on, in the sessions and behind them.
@@ -212,11 +213,10 @@ pub(crate) async fn begun(node: &Node, everything: &mut Subscription) -> Vec<Rou
         if message.subject == "mark" {
             return routes;
         }
-        match team.subjects().parse(&message.subject) {
-            Some(route @ (Route::Model { .. } | Route::Tool { .. } | Route::AgentRun { .. })) => {
-                routes.push(route);
-            }
-            _ => {}
+        if let Some(route @ (Route::Model { .. } | Route::Tool { .. } | Route::AgentRun { .. })) =
+            team.subjects().parse(&message.subject)
+        {
+            routes.push(route);
         }
     }
 }

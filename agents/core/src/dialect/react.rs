@@ -4,7 +4,7 @@ use wire::chat::Head;
 use wire::entry::{Feedback, FeedbackCode};
 use wire::{ModelReply, Reading};
 
-use super::calls::{self, Written};
+use super::calls::{self, Arguments, Written};
 use super::form::{FINAL_ANSWER, REACT_ENDINGS, STOP};
 use super::{Prompt, Transcript, thinking, told};
 use crate::validate::{Catalogue, Toolbox};
@@ -63,6 +63,12 @@ pub(super) fn read(toolbox: &Toolbox, reply: &ModelReply) -> Reading {
             fault_of(why, toolbox, reply)
         }
         (Sought::Action { end, .. }, _) if is_cut && calls::is_cut_at(reply, text.get(end..)) => {
+            calls::truncated(reply)
+        }
+        // Where free text ends is told by what follows it, which is not all there.
+        (Sought::Action { action: Action::Call { arguments: Arguments::Input(_), .. }, .. }, _)
+            if is_cut =>
+        {
             calls::truncated(reply)
         }
         (Sought::Action { action: Action::Final(answer), .. }, _) => said(&answer, reply),

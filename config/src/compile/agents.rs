@@ -215,6 +215,14 @@ impl Compiler<'_> {
     /// Checks the word by which an agent goes on: it has to be found again in a text.
     fn continue_word(&mut self, name: &Name, agent: &RawAgent) {
         let Some(word) = &agent.continue_word else { return };
+        // Only the task of a plan is carried out, so that no reply could go on.
+        if agent.planner.is_some() {
+            self.fault_at_key(
+                &["agents", name.as_str(), "continue_word"],
+                format!("agent `{name}` has both `planner` and `continue_word`"),
+                "remove one of them: with a planner every step is planned",
+            );
+        }
         let is_word = word.contains(char::is_alphanumeric)
             && !word.contains(|c: char| c.is_whitespace() || c.is_control());
         if !is_word && !word.is_empty() {

@@ -80,6 +80,12 @@ fn a_planner_stands_in_the_thinkers_place_and_tools_have_models_of_their_own() {
 fn one_fault_in_an_agent_that_plans() {
     for (added, line, message, help) in [
         ("thinker = 'm'", 6, "agent `a` has both `thinker` and `planner`", "remove one of them"),
+        (
+            "continue_word = 'WAIT'",
+            8,
+            "agent `a` has both `planner` and `continue_word`",
+            "remove one of them",
+        ),
         ("planer = 'm'", 8, "unknown key `planer` in `agents.a`", "did you mean `planner`?"),
         (
             "[tools.now]\nkind = 'builtin'\nactor = 'n'",

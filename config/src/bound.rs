@@ -124,6 +124,11 @@ pub const REPLY_TOKENS_MAX: Bound = bound(4096, 1, 1_000_000);
 pub const FEEDBACK_MAX: Bound = bound(3, 0, 20);
 /// Times that a run is taken up again at one point.
 pub const RESUMES_MAX: Bound = bound(10, 0, 1000);
+/// Calls of a run and all runs below it.
+pub const CALLS_MAX: Bound = bound(200, 0, 1_000_000);
+/// Steps that ask for one and the same call: a model that has read a result twice gains nothing
+/// from reading it again.
+pub const REPEATS_MAX: Bound = bound(5, 2, 1_000_000);
 /// Milliseconds from acceptance to reply; at most a week, since a run may wait for a person.
 pub const DEADLINE_MS: Bound = bound(600_000, 1, 604_800_000);
 /// Runs of a team on one node, in work or waiting, those that its agents ask for not counted: a

@@ -25,6 +25,7 @@ mod grammar;
 mod model_tools;
 mod models;
 mod permissions;
+mod prices;
 mod prompts;
 mod query_tools;
 mod retention;

@@ -125,6 +125,8 @@ pub(crate) struct RawModel {
     /// Requests that may be under way at once at the server, of all models and teams that use it; not for `scripted`.
     #[schemars(range(min = b::SERVER_CONCURRENCY.min, max = b::SERVER_CONCURRENCY.max))]
     pub(crate) server_concurrency: Option<u32>,
+    /// What a million tokens cost in US dollars; needed where a `cost_max` is to be kept.
+    pub(crate) price: Option<RawPrice>,
     /// The file to which replies are added as a script, relative to the team file; not for `scripted`.
     pub(crate) record: Option<String>,
     /// Provider `scripted`: the file of replies, one JSON object a line, relative to the team file.
@@ -333,6 +335,27 @@ pub(crate) struct RawLimits {
     /// Milliseconds that a person has to allow a call before it counts as denied.
     #[schemars(range(min = b::APPROVAL_TIMEOUT_MS.min, max = b::APPROVAL_TIMEOUT_MS.max), extend("default" = b::APPROVAL_TIMEOUT_MS.default))]
     pub(crate) approval_timeout_ms: Option<u64>,
+    /// Calls of a run and of the runs that it asks for; further ones are refused with an error to the model.
+    #[schemars(range(min = b::CALLS_MAX.min, max = b::CALLS_MAX.max), extend("default" = b::CALLS_MAX.default))]
+    pub(crate) calls_max: Option<u64>,
+    /// Steps of a run that may ask for the same tool with the same arguments: the last one ends the run, and from half of them on the model is told.
+    #[schemars(range(min = b::REPEATS_MAX.min, max = b::REPEATS_MAX.max), extend("default" = b::REPEATS_MAX.default))]
+    pub(crate) repeats_max: Option<u32>,
+    /// US dollars of a run and of the runs that it asks for, by the prices of the models; without a limit if absent.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub(crate) cost_max: Option<f64>,
+}
+
+/// What a million tokens of a model cost, in US dollars.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawPrice {
+    /// Tokens that it reads.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub(crate) input: f64,
+    /// Tokens that it writes.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub(crate) output: f64,
 }
 
 /// One database.

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tools::query::DatabaseSpec;
 use tools::{SecretRef, ToolKind};
+use wire::money::Price;
 use wire::{Name, Plan};
 
 use crate::script::Script;
@@ -90,6 +91,8 @@ pub struct Model {
     pub fallback: Vec<Name>,
     /// The file to which replies are added as a script.
     pub record: Option<PathBuf>,
+    /// What its tokens cost, if that is known.
+    pub price: Option<Price>,
 }
 
 /// Who serves a model.

@@ -77,6 +77,7 @@ fn client(provider: Provider, http: &reqwest::Client) -> ModelClient {
         tokens_per_minute: None,
         fallback: Vec::new(),
         record: None,
+        price: None,
     };
     let name = model.name.clone();
     let team = Team {

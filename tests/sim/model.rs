@@ -40,7 +40,7 @@ pub(crate) fn reply(
             Reading::Calls { text: String::new(), calls }
         }
     };
-    let usage = Usage { input_tokens: rng.below(40), output_tokens: rng.below(20) };
+    let usage = Usage::of_tokens(rng.below(40), rng.below(20));
     let turn = TurnReport {
         role,
         usage,

@@ -447,9 +447,14 @@ impl World {
         self.end_wait(session, &call);
         let outcome = match reply.status {
             RunStatus::Completed => CallOutcome::text(reply.output.clone()),
-            RunStatus::Failed | RunStatus::Cancelled => {
-                CallOutcome::error(ErrorCode::AgentFailed, reply.status.as_str())
-            }
+            status => CallOutcome::Ended {
+                status,
+                output: reply.output.clone(),
+                error: reply
+                    .error
+                    .clone()
+                    .unwrap_or_else(|| WireError::new(ErrorCode::AgentFailed, "no reason given")),
+            },
         };
         self.input(session, Input::CallSettled { call, outcome, usage: reply.usage });
     }

@@ -1,7 +1,7 @@
 //! The team of the world: a lead that thinks and calls two specialists, one that plans, and tools
 //! of every class.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde_json::json;
@@ -67,19 +67,23 @@ fn plan(agent: &str, thinker: Option<&str>, offers: &[&str]) -> Plan {
             steps_max: 4,
             calls_per_step_max: 3,
             depth_max: 2,
-            tokens_max: 600,
+            tokens_max: 1500,
             reply_tokens_max: 100,
-            feedback_max: 2,
+            feedback_max: 1,
             resumes_max: 2,
             deadline_ms: 12_000,
             model_timeout_ms: 4000,
             queue_max: 1,
             history_messages_max: 4,
             approval_timeout_ms: 3000,
+            calls_max: 200,
+            repeats_max: 3,
+            cost_max_nano_usd: None,
         },
         prompts: Prompts::default(),
         form: Form::default(),
         permissions: Permissions::default(),
+        prices: BTreeMap::new(),
     }
 }
 

@@ -151,13 +151,13 @@ impl World {
             let session = SessionId::new(["s0", "s1"][usize::from(self.rng.percent(30))]).unwrap();
             let agent =
                 name(["lead", "lead", "finder", "writer", "planner"][index(self.rng.below(5))]);
-            let tokens = self.rng.percent(10).then(|| self.rng.below(200));
+            let tokens = self.rng.percent(10).then(|| self.rng.below(300));
             let ask = Ask {
                 session,
                 run: RunId::new(&format!("r{number}")).unwrap(),
                 agent,
                 text: format!("question {number}"),
-                budget: Budget { tokens, steps: None },
+                budget: Budget { tokens, ..Budget::default() },
                 until: None,
                 parent: None,
                 asker: Asker::Client(self.clients.len()),

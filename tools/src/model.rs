@@ -111,10 +111,21 @@ impl ModelTool {
         };
         let margin = ANSWER_MARGIN.min(context.remaining / 10);
         let remaining = context.remaining.saturating_sub(margin);
-        let question = self.question(context, arguments, remaining);
+        let mut question = self.question(context, arguments, remaining);
+        if let Some(tokens) = context.budget.tokens {
+            let room = tokens.saturating_sub(question.prompt_tokens());
+            if room == 0 {
+                let message =
+                    format!("{tokens} tokens are left for this call, which is too little");
+                return ToolReply::settled(CallOutcome::error(ErrorCode::BudgetExceeded, message));
+            }
+            question.max_tokens = question.max_tokens.min(room);
+        }
+        let max_tokens = question.max_tokens;
         match timeout(remaining, self.models.ask(context, question)).await {
             Ok(Ok(reply)) => {
-                ToolReply::Settled { outcome: self.outcome(form, &reply), usage: reply.usage }
+                let outcome = self.outcome(form, &reply, max_tokens);
+                ToolReply::Settled { outcome, usage: reply.usage }
             }
             // The model may have been asked and paid.
             Ok(Err(error)) if error.code == ErrorCode::DeadlineExceeded => {
@@ -153,11 +164,10 @@ impl ModelTool {
         }
     }
 
-    fn outcome(&self, form: &ReplyForm, reply: &ModelReply) -> CallOutcome {
+    fn outcome(&self, form: &ReplyForm, reply: &ModelReply, max_tokens: u64) -> CallOutcome {
         let read = match reply.finish {
             FinishReason::Length => Err(format!(
-                "was cut after {} tokens; ask for less, or raise `reply_tokens_max`",
-                self.spec.reply_tokens_max
+                "was cut after {max_tokens} tokens; ask for less, or raise `reply_tokens_max`"
             )),
             FinishReason::ContentFilter => Err("was withheld by the provider".to_owned()),
             FinishReason::Stop | FinishReason::ToolCalls | FinishReason::Other => {

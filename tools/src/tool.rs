@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use wire::run::Budget;
 use wire::{CallKey, EffectClass, Name, RunId, SessionId, Timestamp, ToolReply, TraceContext};
 
 use crate::builtin::Builtin;
@@ -57,6 +58,8 @@ pub struct ToolContext {
     pub now: Timestamp,
     /// The time that is left.
     pub remaining: Duration,
+    /// What the call may use, if the tool asks a model.
+    pub budget: Budget,
     /// Cancelled when the call is to stop.
     pub stop: CancellationToken,
 }

@@ -4,24 +4,28 @@
 //! model that can be acted on, and the calls it asks for. The run ends with a reply, which its session keeps until
 //! it is known to be handed over.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use wire::entry::Submitted;
 use wire::event::EventKind;
 use wire::run::{RunReply, RunState, RunStatus, Source};
 use wire::{
-    CallKey, ErrorCode, ModelRole, Name, Plan, RunId, SessionId, Timestamp, Usage, WireError,
+    CallKey, Digest, ErrorCode, ModelRole, Name, Plan, RunId, SessionId, Timestamp, Usage,
+    WireError,
 };
 
-use crate::dialect::{Exchange, Step, Transcript};
+use crate::dialect::{Act, Exchange, Step, Transcript};
 use crate::effect::{Aborted, Effect, Effects};
 use crate::spans;
 
 mod attempt;
+mod budget;
 mod call;
 mod person;
 mod turn;
 
+use budget::Prompts;
 use call::Pending;
 use person::Bar;
 
@@ -45,6 +49,9 @@ pub(crate) struct Run {
     pending: Vec<Pending>,
     sources: Vec<Source>,
     usage: Usage,
+    prompts: Prompts,
+    /// How many steps asked for the same call.
+    asked: BTreeMap<Digest, u32>,
     reply: Option<Arc<RunReply>>,
     /// Calls that were under way when the run was ended from outside.
     aborted: Vec<Aborted>,
@@ -83,6 +90,8 @@ impl Run {
             pending: Vec::new(),
             sources: Vec::new(),
             usage: Usage::default(),
+            prompts: Prompts::default(),
+            asked: BTreeMap::new(),
             reply: None,
             aborted: Vec::new(),
             bars: Vec::new(),
@@ -198,11 +207,12 @@ impl Run {
             let outcome = self.outcome_at_end(pending, &error);
             self.settle(0, &outcome, Usage::default(), effects);
         }
-        if error.code == ErrorCode::Cancelled {
-            self.end(RunStatus::Cancelled, String::new(), Some(error), effects);
-        } else {
-            self.fail(error, effects);
-        }
+        let status = match error.code {
+            ErrorCode::Cancelled => RunStatus::Cancelled,
+            ErrorCode::DeadlineExceeded => RunStatus::Deadline,
+            _ => RunStatus::Failed,
+        };
+        self.stop(status, error, effects);
     }
 
     fn step(&self) -> u32 {
@@ -213,19 +223,9 @@ impl Run {
         self.submitted.parent.as_ref().map_or(0, |parent| parent.depth)
     }
 
-    fn tokens_max(&self) -> u64 {
-        let limit = self.plan.limits.tokens_max;
-        self.submitted.budget.tokens.map_or(limit, |tokens| tokens.min(limit))
-    }
-
     fn steps_max(&self) -> u32 {
         let limit = self.plan.limits.steps_max;
         self.submitted.budget.steps.map_or(limit, |steps| steps.min(limit))
-    }
-
-    /// Tokens that are not used. Where this counts no call is under way, so none are set aside.
-    fn tokens_left(&self) -> u64 {
-        self.tokens_max().saturating_sub(self.usage.total())
     }
 
     /// Tells whether the deadline is past, so that nothing more may be begun.
@@ -239,7 +239,8 @@ impl Run {
                 "no answer within {} steps; raise steps_max if the task needs more",
                 self.steps_max()
             );
-            self.fail(WireError::new(ErrorCode::StepLimit, message), effects);
+            let error = WireError::new(ErrorCode::StepLimit, message);
+            self.stop(RunStatus::Partial, error, effects);
             return;
         }
         self.feedback = 0;
@@ -256,7 +257,27 @@ impl Run {
     }
 
     fn fail(&mut self, error: WireError, effects: &mut Effects) {
-        self.end(RunStatus::Failed, String::new(), Some(error), effects);
+        self.stop(RunStatus::Failed, error, effects);
+    }
+
+    /// Ends the run without an answer.
+    fn stop(&mut self, status: RunStatus, error: WireError, effects: &mut Effects) {
+        let output = if status.hands_over() { self.said_last() } else { String::new() };
+        self.end(status, output, Some(error), effects);
+    }
+
+    /// Returns the last text of a model that was more than the arguments of calls.
+    fn said_last(&self) -> String {
+        let said = self.steps.iter().rev().find_map(|step| {
+            let acts = step.acts.iter().rev().filter_map(|act| match act {
+                Act::Calls { text, .. } | Act::Continued { text } => Some(text.as_str()),
+                Act::Feedback { .. } => None,
+            });
+            let thought = step.thought.iter().map(String::as_str);
+            let planned = step.planned.iter().map(|planned| planned.thoughts.as_str());
+            acts.chain(thought).chain(planned).find(|text| !text.trim().is_empty())
+        });
+        said.map(|text| self.shown(text)).unwrap_or_default()
     }
 
     fn end(

@@ -425,6 +425,7 @@ impl SessionMachine {
                 queued.at,
                 effects.now(),
             );
+            run.read(&self.exchanges);
             run.start(effects);
             self.run = Some(run);
         }

@@ -28,6 +28,10 @@ pub mod attribute {
     pub const INPUT_TOKENS: &str = "gen_ai.usage.input_tokens";
     /// Tokens written.
     pub const OUTPUT_TOKENS: &str = "gen_ai.usage.output_tokens";
+    /// What was used cost so much by the prices of the team file, in billionths of a US dollar.
+    pub const COST_NANO_USD: &str = "callboard.usage.cost_nano_usd";
+    /// Calls that were made, those of called agents included.
+    pub const CALLS: &str = "callboard.usage.calls";
     /// The agent.
     pub const AGENT_NAME: &str = "gen_ai.agent.name";
     /// The session.
@@ -105,8 +109,8 @@ pub struct TurnFacts<'a> {
     pub start: Timestamp,
     /// When the answer was there.
     pub end: Timestamp,
-    /// What the model reported, if it answered.
-    pub report: Option<&'a TurnReport>,
+    /// What the model reported, if it answered, and what it used with its price.
+    pub report: Option<(&'a TurnReport, Usage)>,
     /// Why the reply could not be used, if so.
     pub feedback: Option<FeedbackCode>,
     /// Why there is no reply, if so.
@@ -135,7 +139,7 @@ pub struct CallFacts<'a> {
 /// Makes the span of a model turn.
 pub fn model_span(facts: &RunFacts<'_>, turn: &TurnFacts<'_>) -> SpanRecord {
     let mut attributes = facts.attributes("chat");
-    let provider = turn.report.map_or(PROVIDER_UNKNOWN, |report| report.provider.as_str());
+    let provider = turn.report.map_or(PROVIDER_UNKNOWN, |(report, _)| report.provider.as_str());
     set(&mut attributes, attribute::PROVIDER_NAME, provider);
     set(&mut attributes, attribute::REQUEST_MODEL, turn.model.as_str());
     set(&mut attributes, attribute::ROLE, turn.role.as_str());
@@ -148,14 +152,14 @@ pub fn model_span(facts: &RunFacts<'_>, turn: &TurnFacts<'_>) -> SpanRecord {
     if let Some(planned) = turn.planned {
         set(&mut attributes, attribute::SELECTED_TOOL, planned.tool.as_str());
     }
-    if let Some(report) = turn.report {
+    if let Some((report, usage)) = turn.report {
         set(&mut attributes, attribute::RESPONSE_MODEL, report.model.as_str());
         set(&mut attributes, attribute::FINISH_REASONS, json!([report.finish.as_str()]));
         set(&mut attributes, attribute::ATTEMPTS, report.attempts);
         if let Some(name) = &report.served_by {
             set(&mut attributes, attribute::SERVED_BY, name.as_str());
         }
-        set_usage(&mut attributes, report.usage);
+        set_usage(&mut attributes, usage);
     }
     if let Some(code) = turn.feedback {
         set(&mut attributes, attribute::FEEDBACK, code.as_str());
@@ -192,7 +196,7 @@ pub fn call_span(facts: &RunFacts<'_>, call: &CallFacts<'_>) -> SpanRecord {
     }
     let error = match call.outcome {
         CallOutcome::Ok { .. } => None,
-        CallOutcome::Error { error } => Some(failure(error)),
+        CallOutcome::Error { error } | CallOutcome::Ended { error, .. } => Some(failure(error)),
         CallOutcome::Unknown { note } => Some((ERROR_OTHER, note.clone())),
     };
     SpanRecord {
@@ -278,6 +282,12 @@ fn set(attributes: &mut Map<String, Value>, name: &str, value: impl Into<Value>)
 fn set_usage(attributes: &mut Map<String, Value>, usage: Usage) {
     set(attributes, attribute::INPUT_TOKENS, usage.input_tokens);
     set(attributes, attribute::OUTPUT_TOKENS, usage.output_tokens);
+    if usage.cost_nano_usd > 0 {
+        set(attributes, attribute::COST_NANO_USD, usage.cost_nano_usd);
+    }
+    if usage.calls > 0 {
+        set(attributes, attribute::CALLS, usage.calls);
+    }
 }
 
 #[cfg(test)]
@@ -303,7 +313,7 @@ mod tests {
         let facts = RunFacts { plan: &plan, session: &session, run: &run, trace: &trace };
         let report = TurnReport {
             role: ModelRole::Actor,
-            usage: Usage { input_tokens: 7, output_tokens: 3 },
+            usage: Usage::of_tokens(7, 3),
             finish: FinishReason::Length,
             provider: "openai".to_owned(),
             model: "tiny-1".to_owned(),
@@ -318,7 +328,7 @@ mod tests {
             planned: None,
             start: START,
             end: END,
-            report: Some(&report),
+            report: Some((&report, report.usage)),
             feedback: Some(FeedbackCode::TruncatedReply),
             error: None,
         };
@@ -374,7 +384,7 @@ mod tests {
         ];
         for (outcome, word, code, message) in &cases {
             for (offer, kind) in [(&plan.tools[0], "extension"), (&plan.tools[1], "function")] {
-                let usage = Usage { input_tokens: 1, output_tokens: 2 };
+                let usage = Usage::of_tokens(1, 2);
                 let (call, start, end) = (&key, START, END);
                 let span = call_span(
                     &facts,
@@ -405,7 +415,7 @@ mod tests {
             status: RunStatus::Completed,
             output: "secret".to_owned(),
             sources: Vec::new(),
-            usage: Usage { input_tokens: 1, output_tokens: 2 },
+            usage: Usage::of_tokens(1, 2),
             trace_id: trace.trace_id(),
             error: None,
         };

@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::chat::Usage;
 use crate::error::{ErrorCode, WireError};
 use crate::id::{CallKey, Name, RunId, SessionId};
+use crate::run::{Budget, RunStatus};
 
 /// What may be done again when it is not known whether a call took effect.
 #[derive(
@@ -46,6 +47,9 @@ pub struct ToolRequest {
     pub run: RunId,
     /// The agent that asks.
     pub agent: Name,
+    /// What the call may use, if the tool asks a model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
 }
 
 /// What a tool says at once.
@@ -104,6 +108,15 @@ pub enum CallOutcome {
         /// What is known.
         note: String,
     },
+    /// A called agent ended without an answer.
+    Ended {
+        /// How.
+        status: RunStatus,
+        /// What it said last, if it hands that over.
+        output: String,
+        /// Why.
+        error: WireError,
+    },
 }
 
 impl CallOutcome {
@@ -123,6 +136,7 @@ impl CallOutcome {
             Self::Ok { .. } => "ok",
             Self::Error { .. } => "error",
             Self::Unknown { .. } => "unknown",
+            Self::Ended { status, .. } => status.as_str(),
         }
     }
 
@@ -137,6 +151,14 @@ impl CallOutcome {
             }
             Self::Unknown { note } => {
                 serde_json::json!({"status": "unknown", "note": note}).to_string()
+            }
+            Self::Ended { status, output, error } => {
+                let error = serde_json::json!({"code": error.code, "message": error.message});
+                let mut told = serde_json::json!({"status": status, "error": error});
+                if let (false, Some(told)) = (output.is_empty(), told.as_object_mut()) {
+                    told.insert("said_last".to_owned(), Value::String(output.clone()));
+                }
+                told.to_string()
             }
         }
     }

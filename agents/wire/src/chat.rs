@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::{Digest, Name, RunId, SessionId};
+use crate::money::Price;
 
 /// Which part a model plays in a step of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -94,16 +95,47 @@ pub struct ToolSpec {
     pub parameters: Value,
 }
 
-/// Tokens of one or several model turns, as the provider counts them.
+/// The fewest bytes that a token has on average in what models read: ordinary text has about four,
+/// dense digits and signs two.
+const BYTES_PER_TOKEN_MIN: u64 = 2;
+
+/// Estimates the tokens of a text of some bytes, rather too many than too few.
+pub const fn estimated_tokens(bytes: u64) -> u64 {
+    bytes.div_ceil(BYTES_PER_TOKEN_MIN)
+}
+
+/// What one or several model turns used: tokens as the provider counts them, and what follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Tokens read, those from a cache included.
     pub input_tokens: u64,
     /// Tokens written, those of hidden reasoning included.
     pub output_tokens: u64,
+    /// What they cost by the prices of the team file, in billionths of a US dollar.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cost_nano_usd: u64,
+    /// The calls that were made, of a run and of the runs that it asked for.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub calls: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+const fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 impl Usage {
+    /// Makes the usage of a turn, in tokens.
+    pub const fn of_tokens(input_tokens: u64, output_tokens: u64) -> Self {
+        Self { input_tokens, output_tokens, cost_nano_usd: 0, calls: 0 }
+    }
+
+    /// Adds what the tokens cost.
+    #[must_use]
+    pub fn priced(self, price: Price) -> Self {
+        Self { cost_nano_usd: price.cost(self.input_tokens, self.output_tokens), ..self }
+    }
+
     /// Returns input and output together.
     pub const fn total(self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
@@ -111,13 +143,18 @@ impl Usage {
 
     /// Tells whether nothing was used.
     pub const fn is_none(&self) -> bool {
-        self.input_tokens == 0 && self.output_tokens == 0
+        self.input_tokens == 0
+            && self.output_tokens == 0
+            && self.cost_nano_usd == 0
+            && self.calls == 0
     }
 
     /// Adds another count to this one.
     pub const fn add(&mut self, other: Self) {
         self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
         self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
+        self.cost_nano_usd = self.cost_nano_usd.saturating_add(other.cost_nano_usd);
+        self.calls = self.calls.saturating_add(other.calls);
     }
 }
 

@@ -91,8 +91,8 @@ codes! {
 
     /// The run used all its steps.
     StepLimit = "E4001", "step limit reached";
-    /// The run used all its tokens.
-    BudgetExceeded = "E4002", "token budget used up";
+    /// The run used all the tokens, money or calls that it has.
+    BudgetExceeded = "E4002", "budget used up";
     /// Too many agents stand above the run.
     DepthExceeded = "E4003", "call depth exceeded";
     /// The run was cancelled.
@@ -101,6 +101,8 @@ codes! {
     ResumedTooOften = "E4005", "taken up too often";
     /// More calls were asked for in one step than are made.
     CallLimit = "E4006", "too many calls in one step";
+    /// The run asked for the same call again and again.
+    LoopDetected = "E4007", "the same call again and again";
 
     /// The data directory belongs to another process.
     DataInUse = "E5001", "data directory in use";

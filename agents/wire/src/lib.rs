@@ -12,6 +12,7 @@ pub mod error;
 pub mod event;
 pub mod header;
 pub mod id;
+pub mod money;
 pub mod open;
 pub mod plan;
 pub mod run;

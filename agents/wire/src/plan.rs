@@ -11,6 +11,7 @@ use crate::call::EffectClass;
 use crate::chat::{ModelRole, ToolSpec};
 use crate::entry::Planned;
 use crate::id::{Digest, Name};
+use crate::money::ModelPrice;
 
 /// How a model is asked for calls and how its reply is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
@@ -78,6 +79,9 @@ pub struct Plan {
     /// Which calls are made, asked for or refused before [`Offer::permission`] is looked at.
     #[serde(default)]
     pub permissions: Permissions,
+    /// What the models cost that may answer in a run; one that is absent costs nothing.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub prices: BTreeMap<Name, ModelPrice>,
 }
 
 /// The texts of the two roles that a team sets itself, as templates. What is absent is the
@@ -285,6 +289,9 @@ pub struct Offer {
     /// What follows if the outcome stays unknown.
     #[serde(default)]
     pub on_unknown: OnUnknown,
+    /// The model that a tool asks; what it uses counts against the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Name>,
 }
 
 /// Times that a call which changes nothing is made while no outcome comes.
@@ -323,6 +330,15 @@ impl Offer {
             key_ttl_ms: None,
             probe: None,
             on_unknown: OnUnknown::Tell,
+            model: None,
+        }
+    }
+
+    /// Tells whether a call draws on the run's tokens and money.
+    pub const fn spends(&self) -> bool {
+        match self.target {
+            Target::Agent => true,
+            Target::Tool => self.model.is_some(),
         }
     }
 }
@@ -424,6 +440,22 @@ pub struct Limits {
     /// Milliseconds that a person has to allow a call, before it counts as denied.
     #[serde(default = "approval_timeout_ms")]
     pub approval_timeout_ms: u64,
+    /// Calls of a run and of the runs that it asks for.
+    #[serde(default = "unbounded_calls")]
+    pub calls_max: u64,
+    /// Steps of one run that may ask for the same tool with the same arguments, before it is
+    /// stopped.
+    #[serde(default = "unbounded")]
+    pub repeats_max: u32,
+    /// Money of a run and of the runs that it asks for, in billionths of a US dollar; absent means
+    /// that only tokens are bounded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_max_nano_usd: Option<u64>,
+}
+
+/// Plans of an earlier format did not bound calls.
+const fn unbounded_calls() -> u64 {
+    u64::MAX
 }
 
 /// Plans of an earlier format let no call wait for leave, so no run depends on this value.

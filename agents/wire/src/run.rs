@@ -35,7 +35,7 @@ pub struct RunRequest {
     pub parent: Option<Parent>,
 }
 
-/// What a run may use at most.
+/// What a run may use at most, with the runs that it asks for. 0 means nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
@@ -45,6 +45,12 @@ pub struct Budget {
     /// Steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<u32>,
+    /// Money, in billionths of a US dollar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_nano_usd: Option<u64>,
+    /// Calls, those of the runs that it asks for included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<u64>,
 }
 
 /// The run that asked for this one.
@@ -65,10 +71,20 @@ pub struct Parent {
 pub enum RunStatus {
     /// With an answer.
     Completed,
+    /// It was stopped at its last step, or because it went in circles.
+    Partial,
+    /// Its model's provider withheld the answer, or the run was not taken.
+    Refused,
     /// With an error.
     Failed,
     /// By request.
     Cancelled,
+    /// Tokens, money or calls were used up.
+    Budget,
+    /// Its time was over.
+    Deadline,
+    /// Nobody knows: whoever asked for it had no answer.
+    Unknown,
 }
 
 impl RunStatus {
@@ -76,8 +92,21 @@ impl RunStatus {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Completed => "completed",
+            Self::Partial => "partial",
+            Self::Refused => "refused",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
+            Self::Budget => "budget",
+            Self::Deadline => "deadline",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// Tells whether a run that ended so hands over what it said last, though that is no answer.
+    pub const fn hands_over(self) -> bool {
+        match self {
+            Self::Partial | Self::Refused | Self::Budget | Self::Deadline => true,
+            Self::Completed | Self::Failed | Self::Cancelled | Self::Unknown => false,
         }
     }
 }
@@ -91,11 +120,12 @@ pub struct RunReply {
     pub session: SessionId,
     /// How it ended.
     pub status: RunStatus,
-    /// The answer; empty unless completed.
+    /// The answer. Of a run that ended as `partial`, `refused`, `budget` or `deadline` it is what
+    /// was said last, and of any other that did not complete it is empty.
     pub output: String,
     /// The calls that were made, in order.
     pub sources: Vec<Source>,
-    /// Tokens of this run and of the runs that it asked for.
+    /// What this run and the runs that it asked for used.
     pub usage: Usage,
     /// The trace that shows how it went.
     pub trace_id: String,
@@ -113,7 +143,7 @@ pub struct Source {
     pub tool: Name,
     /// With what.
     pub arguments: Value,
-    /// `ok`, `error` or `unknown`.
+    /// `ok`, `error` or `unknown`; of a called agent that did not complete, how it ended.
     pub status: String,
     /// The result as the model read it.
     pub output: String,

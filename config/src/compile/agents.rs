@@ -9,6 +9,7 @@ use wire::{Name, Plan};
 use super::Compiler;
 use super::circle::{Calls, circles};
 use super::fallback::chain_timeout_ms;
+use super::prices::nano_usd;
 use crate::bound::{self, Bound, INSTRUCTIONS_BYTES_MAX, OFFERS_MAX};
 use crate::raw::{RawAgent, RawFile, RawLimits};
 use crate::team::{Model, TeamTool};
@@ -69,6 +70,7 @@ impl Compiler<'_> {
                 prompts: Prompts::default(),
                 form: Form::default(),
                 permissions,
+                prices: BTreeMap::new(),
             };
             if let Some(actor) = models.get(&plan.actor) {
                 self.grammar_of_calls(&plan, actor);
@@ -78,6 +80,7 @@ impl Compiler<'_> {
             self.prompts(&mut plan, &team_templates, own, &mut reported);
             plans.insert(name.clone(), plan);
         }
+        self.prices(&mut plans, models);
         self.team_permissions(raw, &all_offers);
         plans
     }
@@ -375,5 +378,8 @@ fn limits(own: &RawLimits, team: &RawLimits, model_timeout_ms: Option<u64>) -> L
             team.approval_timeout_ms,
             bound::APPROVAL_TIMEOUT_MS,
         ),
+        calls_max: large(own.calls_max, team.calls_max, bound::CALLS_MAX),
+        repeats_max: small(own.repeats_max, team.repeats_max, bound::REPEATS_MAX),
+        cost_max_nano_usd: own.cost_max.or(team.cost_max).map(nano_usd),
     }
 }

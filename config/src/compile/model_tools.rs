@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use tools::ToolKind;
 use tools::model::{ModelOutput, ModelSpec};
+use wire::plan::Offer;
 use wire::{Name, ToolSpec};
 
 use super::Compiler;
@@ -51,8 +52,12 @@ impl Compiler<'_> {
         // The model may have faults of its own, which have been reported.
         let turn_ms = chain_timeout_ms(&spec.model, models).unwrap_or(MODEL_TIMEOUT_MS.default);
         let spec_of_tool = ToolSpec { name: name.clone(), description: description?, parameters };
+        let offer = Offer {
+            model: Some(spec.model.clone()),
+            ..offer(spec_of_tool, effect, raw.timeout_ms.unwrap_or(turn_ms))
+        };
         Some(TeamTool {
-            offer: offer(spec_of_tool, effect, raw.timeout_ms.unwrap_or(turn_ms)),
+            offer,
             kind: ToolKind::Model(spec),
             concurrency: raw.concurrency.unwrap_or_else(concurrency),
         })

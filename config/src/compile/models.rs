@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use wire::Name;
+use wire::money::Price;
 use wire::plan::Dialect;
 
+use super::prices::price;
 use super::{Compiler, owners_text};
 use crate::bound::{
     MODEL_CONCURRENCY, MODEL_IDLE_TIMEOUT_MS, MODEL_QUEUE_MAX, MODEL_RETRIES_MAX, MODEL_TIMEOUT_MS,
@@ -129,6 +131,9 @@ impl Compiler<'_> {
         let (requests_per_minute, tokens_per_minute) =
             (raw.requests_per_minute, raw.tokens_per_minute);
         let dialect = self.dialect(&path, &raw);
+        // A script asks nobody, so it costs nothing.
+        let free = (kind == Scripted).then(Price::default);
+        let price = raw.price.as_ref().map(price).or(free);
         let record = match raw.record.as_deref() {
             Some(file) if file.trim().is_empty() => {
                 let place = ["models", name.as_str(), "record"];
@@ -150,6 +155,7 @@ impl Compiler<'_> {
             tokens_per_minute,
             fallback: Vec::new(),
             record,
+            price,
         })
     }
 

@@ -132,6 +132,30 @@ fn one_fault_added_to_a_fine_file() {
             "",
         ),
         (
+            "limits.repeats_max = 1",
+            7,
+            "`agents.a.limits.repeats_max` must be from 2 to 1000000, this is 1",
+            "same tool",
+        ),
+        (
+            "limits.cost_max = -0.5",
+            7,
+            "`agents.a.limits.cost_max` must be from 0 to 1000000, this is -0.5",
+            "US dollars",
+        ),
+        (
+            "agents = ['b']\nlimits.cost_max = 1\n[team]\nentry = 'a'\n[agents.b]\ndescription = 'd'\ninstructions = 'i'\nmodel = 'n'\n[models.n]\nprovider = 'ollama'\nmodel = 'x'",
+            15,
+            "model n has no `price`, so the `cost_max` of agent a cannot be kept",
+            "`price = { input = .., output = .. }`",
+        ),
+        (
+            "[models.n]\nprovider = 'ollama'\nmodel = 'x'\nprice = { input = 1 }",
+            10,
+            "`models.n.price` lacks `output`",
+            "",
+        ),
+        (
             "[limits]\nqueue_max = 5000",
             8,
             "`limits.queue_max` must be from 0 to 1024, this is 5000",

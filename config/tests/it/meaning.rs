@@ -283,6 +283,9 @@ fn limits_are_the_agents_own_or_the_teams_or_the_default() {
         queue_max: 0,
         history_messages_max: 40,
         approval_timeout_ms: 300_000,
+        calls_max: 200,
+        repeats_max: 5,
+        cost_max_nano_usd: None,
     };
     let lead = Limits { steps_max: 3, ..defaults.clone() };
     assert_eq!(team.agents["lead"].limits, lead);

@@ -147,6 +147,7 @@ fn exit_of(code: ErrorCode) -> Exit {
         | ErrorCode::Cancelled
         | ErrorCode::ResumedTooOften
         | ErrorCode::CallLimit
+        | ErrorCode::LoopDetected
         | ErrorCode::JournalDamaged
         | ErrorCode::SessionDamaged
         | ErrorCode::Internal => Exit::Failed,

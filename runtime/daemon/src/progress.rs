@@ -230,7 +230,13 @@ impl Progress {
                         vec![line(Tone::Good, "answers".to_owned(), output, time)]
                     }
                     RunStatus::Completed => Vec::new(),
-                    RunStatus::Failed | RunStatus::Cancelled => {
+                    RunStatus::Partial
+                    | RunStatus::Refused
+                    | RunStatus::Failed
+                    | RunStatus::Cancelled
+                    | RunStatus::Budget
+                    | RunStatus::Deadline
+                    | RunStatus::Unknown => {
                         let why = error.as_ref().map(ToString::to_string).unwrap_or_default();
                         vec![line(Tone::Bad, status.as_str().to_owned(), &why, time)]
                     }

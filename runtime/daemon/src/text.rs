@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use wire::Usage;
+use wire::money::usd;
 
 /// The most characters of a text that are looked at to fill a line.
 const SCANNED_CHARS_MAX: usize = 4_096;
@@ -107,6 +109,15 @@ pub(crate) fn duration(time: Duration) -> String {
         999_500..60_000_000 => format!("{:.1} s", time.as_secs_f64()),
         _ if seconds < 3_600 => format!("{}:{:02} min", seconds / 60, seconds % 60),
         _ => format!("{}:{:02} h", seconds / 3_600, seconds % 3_600 / 60),
+    }
+}
+
+/// Writes what was used: tokens, and money if it cost any.
+pub(crate) fn used(usage: Usage) -> String {
+    let tokens = format!("{} tokens", count(usage.total()));
+    match usage.cost_nano_usd {
+        0 => tokens,
+        cost => format!("{tokens} · {}", usd(cost)),
     }
 }
 

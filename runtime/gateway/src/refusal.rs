@@ -90,6 +90,7 @@ pub(crate) const fn status_of(code: ErrorCode) -> StatusCode {
         | Code::BudgetExceeded
         | Code::DepthExceeded
         | Code::CallLimit
+        | Code::LoopDetected
         | Code::CallDenied => StatusCode::UNPROCESSABLE_ENTITY,
         Code::DeadlineExceeded | Code::ToolTimeout => StatusCode::GATEWAY_TIMEOUT,
         Code::ModelRefused

@@ -142,8 +142,8 @@ fn read_end(event: &Value, draft: &mut Draft) {
         || fields::is_true(event, "stopped_limit")
         || fields::is_true(event, "truncated");
     draft.finish(Some(if is_cut { FinishReason::Length } else { FinishReason::Stop }));
-    *draft.usage() = Usage {
-        input_tokens: fields::count(event, "tokens_evaluated").unwrap_or(0),
-        output_tokens: fields::count(event, "tokens_predicted").unwrap_or(0),
-    };
+    *draft.usage() = Usage::of_tokens(
+        fields::count(event, "tokens_evaluated").unwrap_or(0),
+        fields::count(event, "tokens_predicted").unwrap_or(0),
+    );
 }

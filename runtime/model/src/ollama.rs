@@ -99,10 +99,10 @@ impl Protocol for OllamaProtocol {
             draft.done = true;
             // The last line does not tell of calls in the lines before.
             draft.finish(finish(line, draft.has_calls()));
-            *draft.usage() = Usage {
-                input_tokens: fields::count(line, "prompt_eval_count").unwrap_or(0),
-                output_tokens: fields::count(line, "eval_count").unwrap_or(0),
-            };
+            *draft.usage() = Usage::of_tokens(
+                fields::count(line, "prompt_eval_count").unwrap_or(0),
+                fields::count(line, "eval_count").unwrap_or(0),
+            );
         }
         Ok(())
     }

@@ -160,10 +160,10 @@ pub(crate) fn read_event(chunk: &Value, draft: &mut Draft) -> Result<(), Error> 
 /// Reads what stands around the choices: the token counts and the model that answered.
 fn read_frame(answer: &Value, draft: &mut Draft) {
     if let Some(usage) = answer.get("usage").filter(|usage| usage.is_object()) {
-        *draft.usage() = Usage {
-            input_tokens: fields::count(usage, "prompt_tokens").unwrap_or(0),
-            output_tokens: fields::count(usage, "completion_tokens").unwrap_or(0),
-        };
+        *draft.usage() = Usage::of_tokens(
+            fields::count(usage, "prompt_tokens").unwrap_or(0),
+            fields::count(usage, "completion_tokens").unwrap_or(0),
+        );
     }
     draft.model(answer.get("model"));
 }

@@ -181,5 +181,5 @@ fn estimate(conversation: &Conversation, reply: &ScriptedReply) -> Usage {
         call.name.chars().count() + call.arguments.chars().count()
     });
     let written = reply.content.chars().count() + calls.sum::<usize>();
-    Usage { input_tokens: tokens(read), output_tokens: tokens(written) }
+    Usage::of_tokens(tokens(read), tokens(written))
 }

@@ -15,7 +15,7 @@ use tools::Template;
 use tracing::debug;
 use wire::chat::Observed;
 use wire::entry::{ModelOutcome, TurnReport};
-use wire::run::{Parent, RunView};
+use wire::run::{Budget, Parent, RunView};
 use wire::subject::RunVerb;
 use wire::{
     CallOutcome, ErrorCode, Headers, ModelReply, ModelRequest, Name, Planned, RunId, RunReply,
@@ -121,6 +121,7 @@ pub(crate) async fn call_tool(
         session: session.clone(),
         run: call.run.clone(),
         agent: call.agent.clone(),
+        budget: (call.budget != Budget::default()).then_some(call.budget),
     };
     let asking = Asking {
         subject: context.subjects.tool(&context.team.name, &call.name),
@@ -189,22 +190,19 @@ pub(crate) async fn call_agent(
     };
     match request::<RunReply>(context, &asking, &body).await {
         Ok(reply) => {
-            let outcome = match (reply.status, reply.error) {
-                (RunStatus::Completed, _) => CallOutcome::text(reply.output),
-                (RunStatus::Failed | RunStatus::Cancelled, error) => {
-                    let reason = error.map_or_else(
-                        || reply.status.as_str().to_owned(),
-                        |error| error.to_string(),
-                    );
-                    CallOutcome::error(
-                        ErrorCode::AgentFailed,
-                        format!("agent {} did not complete: {reason}", call.name),
-                    )
+            let outcome = match reply.status {
+                RunStatus::Completed => CallOutcome::text(reply.output),
+                status => {
+                    let error = reply.error.unwrap_or_else(|| {
+                        let text = format!("agent {} ended as {}", call.name, status.as_str());
+                        WireError::new(ErrorCode::AgentFailed, text)
+                    });
+                    CallOutcome::Ended { status, output: reply.output, error }
                 }
             };
             (outcome, reply.usage)
         }
-        Err(Missed::NotDelivered(error)) => (CallOutcome::Error { error }, Usage::default()),
+        Err(Missed::NotDelivered(error)) => (ended(RunStatus::Refused, error), Usage::default()),
         Err(Missed::Unanswered(error)) => {
             // Its run may go on, for nobody.
             let aborted = Aborted {
@@ -216,10 +214,20 @@ pub(crate) async fn call_agent(
             let told = context.clone();
             tokio::spawn(async move { cancel_agent(&told, &aborted).await });
             // What it used is not known, so all that was set aside for it counts as used.
-            let output_tokens = call.budget.tokens.unwrap_or_default();
-            (CallOutcome::Error { error }, Usage { output_tokens, ..Usage::default() })
+            let usage = Usage {
+                input_tokens: 0,
+                output_tokens: call.budget.tokens.unwrap_or_default(),
+                cost_nano_usd: call.budget.cost_nano_usd.unwrap_or_default(),
+                calls: call.budget.calls.unwrap_or_default(),
+            };
+            (ended(RunStatus::Unknown, error), usage)
         }
     }
+}
+
+/// The outcome of a called agent that handed nothing over.
+const fn ended(status: RunStatus, error: WireError) -> CallOutcome {
+    CallOutcome::Ended { status, output: String::new(), error }
 }
 
 /// Returns what a called agent is told.

@@ -215,6 +215,7 @@ impl Served {
             trace,
             now: clock::now(),
             remaining: end.saturating_duration_since(Instant::now()),
+            budget: request.budget.unwrap_or_default(),
             stop,
         }
     }

@@ -29,6 +29,7 @@ const OPERATION: &str = "gen_ai.operation.name";
 const CHAT: &str = "chat";
 const INPUT_TOKENS: &str = "gen_ai.usage.input_tokens";
 const OUTPUT_TOKENS: &str = "gen_ai.usage.output_tokens";
+const COST_NANO_USD: &str = "callboard.usage.cost_nano_usd";
 
 /// One trace in a few words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -134,17 +135,17 @@ impl Summary {
         row.errors = row.errors.saturating_sub(u32::from(span.error.is_some()));
         row.usage.input_tokens = row.usage.input_tokens.saturating_sub(used.input_tokens);
         row.usage.output_tokens = row.usage.output_tokens.saturating_sub(used.output_tokens);
+        row.usage.cost_nano_usd = row.usage.cost_nano_usd.saturating_sub(used.cost_nano_usd);
     }
 }
 
-/// Returns the tokens of a model turn; other spans repeat what their turns used.
+/// Returns what a model turn used; other spans repeat what their turns used.
 fn tokens(span: &SpanRecord) -> Usage {
     let is_turn = span.attributes.get(OPERATION).and_then(|name| name.as_str()) == Some(CHAT);
     let count = |name| span.attributes.get(name).filter(|_| is_turn)?.as_u64();
-    Usage {
-        input_tokens: count(INPUT_TOKENS).unwrap_or(0),
-        output_tokens: count(OUTPUT_TOKENS).unwrap_or(0),
-    }
+    let tokens =
+        Usage::of_tokens(count(INPUT_TOKENS).unwrap_or(0), count(OUTPUT_TOKENS).unwrap_or(0));
+    Usage { cost_nano_usd: count(COST_NANO_USD).unwrap_or(0), ..tokens }
 }
 
 pub(crate) fn add(pending: &mut Pending<'_>, span: &SpanRecord) -> Result<(), Error> {

@@ -325,7 +325,7 @@ fn traces_are_summed_up_and_found_by_every_name() {
         .collect();
     let root = "invoke_agent lead";
     assert_eq!(short, [("b", root, 50, 60, 1, 0), ("a", root, 10, 40, 3, 1)]);
-    assert_eq!(rows[1].usage, Usage { input_tokens: 20, output_tokens: 6 });
+    assert_eq!(rows[1].usage, Usage::of_tokens(20, 6));
     assert_eq!((&rows[1].error, &rows[1].trace_id), (&None, &a));
 
     let spans = [span("a", None, 10, 40), span("a", Some("0"), 11, 14), failed];

@@ -53,6 +53,7 @@ async fn reply(deps: &ToolDeps, name: &str, key: &str, at: u64, arguments: Value
         run,
         now: Timestamp::from_micros(at * 1_000_000),
         remaining: Duration::from_secs(5),
+        budget: wire::run::Budget::default(),
         stop: CancellationToken::new(),
     };
     build(&ToolKind::Builtin(builtin), deps).call(&context, &arguments).await

@@ -104,6 +104,7 @@ fn context(remaining: Duration) -> ToolContext {
         run,
         now: Timestamp::default(),
         remaining,
+        budget: wire::run::Budget::default(),
         stop: CancellationToken::new(),
     }
 }

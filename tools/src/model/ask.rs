@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use wire::chat::ResponseSchema;
+use wire::chat::{ResponseSchema, estimated_tokens};
 use wire::{Message, ModelReply, Name, WireError};
 
 use crate::tool::ToolContext;
@@ -35,4 +35,14 @@ pub struct ModelQuestion {
     pub max_tokens: u64,
     /// How long the reply is waited for.
     pub remaining: Duration,
+}
+
+impl ModelQuestion {
+    /// Estimates the tokens that the model reads, rather too many than too few.
+    pub(super) fn prompt_tokens(&self) -> u64 {
+        let schema = self.response_schema.as_ref().map(|schema| schema.schema.to_string());
+        let texts = self.messages.iter().map(|message| message.content().len());
+        let bytes = texts.sum::<usize>() + schema.map_or(0, |schema| schema.len());
+        estimated_tokens(bytes as u64)
+    }
 }

@@ -46,6 +46,7 @@ fn context() -> ToolContext {
         run,
         now: Timestamp::from_micros(0),
         remaining: Duration::from_secs(5),
+        budget: wire::run::Budget::default(),
         stop: CancellationToken::new(),
     }
 }

@@ -41,6 +41,7 @@ fn context(key: &str, remaining: Duration) -> ToolContext {
         run,
         now: Timestamp::from_micros(0),
         remaining,
+        budget: wire::run::Budget::default(),
         stop: CancellationToken::new(),
     }
 }

@@ -1,5 +1,6 @@
 //! What the tests of dialects share: a plan, replies, readings in short.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -52,10 +53,14 @@ pub(crate) fn plan(dialect: Dialect, thinker: bool) -> Plan {
             queue_max: 4,
             history_messages_max: 2,
             approval_timeout_ms: 10_000,
+            calls_max: 200,
+            repeats_max: 5,
+            cost_max_nano_usd: None,
         },
         prompts: Prompts::default(),
         form: Form::default(),
         permissions: Permissions::default(),
+        prices: BTreeMap::new(),
     }
 }
 

@@ -291,7 +291,9 @@ impl Run {
 fn finding(outcome: &CallOutcome) -> Finding {
     let output = match outcome {
         CallOutcome::Ok { output } => output,
-        CallOutcome::Error { error } => return Finding::Unclear(error.message.clone()),
+        CallOutcome::Error { error } | CallOutcome::Ended { error, .. } => {
+            return Finding::Unclear(error.message.clone());
+        }
         CallOutcome::Unknown { note } => return Finding::Unclear(note.clone()),
     };
     match output.get("done") {

@@ -1,14 +1,17 @@
 //! The calls of a run: which are made, what each may use, and what came of them.
 
+use std::collections::BTreeSet;
+
 use wire::entry::ReadCall;
 use wire::event::EventKind;
 use wire::plan::{Offer, Permission, Target};
 use wire::run::{Budget, Source};
 use wire::{
-    CallKey, CallOutcome, Digest, EffectClass, ErrorCode, ModelRole, OpenKind, Timestamp, Usage,
-    WireError, call_digest,
+    CallKey, CallOutcome, Digest, EffectClass, ErrorCode, ModelRole, OpenKind, RunStatus,
+    Timestamp, Usage, WireError, call_digest,
 };
 
+use super::budget::Share;
 use super::{Phase, Run};
 use crate::dialect::{Act, Called};
 use crate::effect::{Aborted, CallEffect, Effect, Effects, Rejected};
@@ -27,8 +30,10 @@ pub(super) struct Pending {
     pub(super) offer: usize,
     pub(super) started: Timestamp,
     pub(super) deadline: Timestamp,
-    /// Tokens set aside for a called agent.
-    pub(super) reserve: u64,
+    /// What is set aside for it, if it spends.
+    pub(super) reserve: Share,
+    /// How many steps of the run asked for the same, this one included.
+    pub(super) repeat: u32,
     pub(super) stage: Stage,
     /// The digest of what it asks for.
     pub(super) digest: Digest,
@@ -79,7 +84,12 @@ impl Run {
             .iter()
             .map(|read| plan.tools.iter().position(|o| o.spec.name.as_str() == read.name))
             .collect();
-        let share = self.share_for_agents(&calls, &offers);
+        if let Some(error) = self.circle(&calls) {
+            self.stop(RunStatus::Partial, error, effects);
+            return;
+        }
+        self.prompts.grow(&text);
+        let share = self.share_of(&calls, &offers);
         let mut called = Vec::with_capacity(calls.len());
         let mut fault = None;
         for (index, (read, offer)) in calls.into_iter().zip(offers).enumerate() {
@@ -91,6 +101,8 @@ impl Run {
                 (None, Some(offer)) => Some(self.begin_call(&read, index, offer, share, effects)),
                 _ => None,
             };
+            self.prompts.grow(&read.raw);
+            self.prompts.grow(refusal.as_deref().unwrap_or_default());
             called.push(Called { read, key, result: refusal });
         }
         if let Some(step) = self.steps.last_mut() {
@@ -110,19 +122,40 @@ impl Run {
         }
     }
 
-    /// Returns what each agent called in one reply may use: even shares, one kept for the caller.
-    fn share_for_agents(&self, calls: &[ReadCall], offers: &[Option<usize>]) -> u64 {
-        let is_agent = |offer: &Option<usize>| {
-            offer
-                .and_then(|offer| self.plan.tools.get(offer))
-                .is_some_and(|offer| offer.target == Target::Agent)
-        };
-        let agents = calls
+    /// Returns what each of the spending calls of one reply may use.
+    fn share_of(&self, calls: &[ReadCall], offers: &[Option<usize>]) -> Share {
+        let made = calls.iter().zip(offers).filter(|(read, _)| read.fault.is_none());
+        let made: Vec<&Offer> =
+            made.filter_map(|(_, offer)| self.plan.tools.get((*offer)?)).collect();
+        let spending = made.iter().filter(|offer| offer.spends()).count();
+        self.share(spending as u64, made.len() as u64)
+    }
+
+    /// Counts what is asked for, and returns why the run has to stop if it is the same as in too
+    /// many steps before.
+    fn circle(&mut self, calls: &[ReadCall]) -> Option<WireError> {
+        let most = self.plan.limits.repeats_max;
+        let asked: BTreeSet<(Digest, &str)> = calls
             .iter()
-            .zip(offers)
-            .filter(|(read, offer)| read.fault.is_none() && is_agent(offer))
-            .count();
-        self.tokens_left() / (agents as u64 + 1)
+            .filter(|read| read.fault.is_none())
+            .filter_map(|read| {
+                let offer = self.plan.offer(&read.name)?;
+                Some((call_digest(&offer.spec.name, &read.arguments), read.name.as_str()))
+            })
+            .collect();
+        let mut circle = None;
+        for (digest, name) in asked {
+            let times = self.asked.entry(digest).or_default();
+            *times = times.saturating_add(1);
+            if *times >= most {
+                let message = format!(
+                    "{name} was asked for with the same arguments in {times} steps of the run, \
+                     and told so; raise `repeats_max` if that is meant"
+                );
+                circle = Some(WireError::new(ErrorCode::LoopDetected, message));
+            }
+        }
+        circle
     }
 
     /// Returns the text that a model is given in place of a result, if a call must not be made.
@@ -131,7 +164,7 @@ impl Run {
         read: &ReadCall,
         index: usize,
         offer: Option<usize>,
-        share: u64,
+        share: Share,
         now: Timestamp,
     ) -> Option<String> {
         if let Some(fault) = &read.fault {
@@ -163,15 +196,20 @@ impl Run {
         if let Some(text) = self.barred(&call_digest(&offer.spec.name, &read.arguments)) {
             return Some(text);
         }
-        if offer.target == Target::Agent {
-            if self.depth() >= limits.depth_max {
-                let message = format!("agents are called at most {} deep", limits.depth_max);
-                return refuse(ErrorCode::DepthExceeded, message);
-            }
-            if share == 0 {
-                let message = "no tokens are left for the called agent".to_owned();
-                return refuse(ErrorCode::BudgetExceeded, message);
-            }
+        if offer.target == Target::Agent && self.depth() >= limits.depth_max {
+            let message = format!("agents are called at most {} deep", limits.depth_max);
+            return refuse(ErrorCode::DepthExceeded, message);
+        }
+        if self.calls_left() == 0 {
+            let message = format!(
+                "all {} calls of the run are made; answer with what is there",
+                self.calls_max()
+            );
+            return refuse(ErrorCode::BudgetExceeded, message);
+        }
+        if offer.spends() && share.is_spent() {
+            let message = "too little of the run's budget is left for this call".to_owned();
+            return refuse(ErrorCode::BudgetExceeded, message);
         }
         None
     }
@@ -181,7 +219,7 @@ impl Run {
         read: &ReadCall,
         index: usize,
         offer_index: usize,
-        share: u64,
+        share: Share,
         effects: &mut Effects,
     ) -> CallKey {
         let number = u32::try_from(index).unwrap_or(u32::MAX);
@@ -200,6 +238,9 @@ impl Run {
         } else {
             Stage::Made
         };
+        let digest = call_digest(&offer.spec.name, &read.arguments);
+        let reserve = self.reserve(offer, share);
+        self.usage.calls = self.usage.calls.saturating_add(1);
         self.pending.push(Pending {
             key: key.clone(),
             index,
@@ -207,9 +248,10 @@ impl Run {
             offer: offer_index,
             started: now,
             deadline: self.call_deadline(now, offer.timeout_ms),
-            reserve: if is_agent { share } else { 0 },
+            reserve,
+            repeat: self.asked.get(&digest).copied().unwrap_or_default(),
             stage,
-            digest: call_digest(&offer.spec.name, &read.arguments),
+            digest,
             attempt: u32::from(!asks),
             attempts_before: 0,
             made: now,
@@ -271,10 +313,7 @@ impl Run {
             deadline: pending.deadline,
             effect: self.effect_of(pending),
             attempt: pending.attempt,
-            budget: Budget {
-                tokens: (pending.reserve > 0).then_some(pending.reserve),
-                steps: None,
-            },
+            budget: if offer.spends() { pending.reserve.to_budget() } else { Budget::default() },
             depth: self.depth().saturating_add(1),
             trace: self.submitted.trace.of_call(&pending.key),
         })
@@ -298,7 +337,7 @@ impl Run {
                 self.usage.add(usage);
                 self.on_unknown(position, note, effects);
             }
-            CallOutcome::Ok { .. } | CallOutcome::Error { .. } => {
+            CallOutcome::Ok { .. } | CallOutcome::Error { .. } | CallOutcome::Ended { .. } => {
                 self.settle(position, outcome, usage, effects);
             }
         }
@@ -347,13 +386,18 @@ impl Run {
     ) {
         let waited = self.pending.get(position).is_some_and(Pending::is_open);
         let pending = self.pending.remove(position);
-        self.usage.add(usage);
+        let usage = self.spend_on_call(&pending, usage);
         let output = outcome.to_text();
+        let mut told = output.clone();
+        if pending.repeat >= self.plan.limits.repeats_max.div_ceil(2) {
+            told.push_str(&repeated(pending.repeat, self.plan.limits.repeats_max));
+        }
+        self.prompts.grow(&told);
         if let Some(Act::Calls { calls, .. }) =
             self.steps.last_mut().and_then(|step| step.acts.last_mut())
             && let Some(called) = calls.get_mut(pending.index)
         {
-            called.result = Some(output.clone());
+            called.result = Some(told);
         }
         let Some(offer) = self.plan.tools.get(pending.offer) else { return };
         let kind = EventKind::CallEnded {
@@ -384,10 +428,11 @@ impl Run {
         }
         match outcome {
             CallOutcome::Unknown { note } => self.bar_unknown(&pending, note, effects),
-            CallOutcome::Ok { .. } | CallOutcome::Error { .. } if waited => {
-                self.close(&pending.key, effects);
+            CallOutcome::Ok { .. } | CallOutcome::Error { .. } | CallOutcome::Ended { .. } => {
+                if waited {
+                    self.close(&pending.key, effects);
+                }
             }
-            CallOutcome::Ok { .. } | CallOutcome::Error { .. } => {}
         }
     }
 }
@@ -400,6 +445,14 @@ impl Pending {
             Stage::Made | Stage::Probing { .. } => false,
         }
     }
+}
+
+/// Returns what a model reads below the result of a call that it asks for again and again.
+fn repeated(times: u32, most: u32) -> String {
+    format!(
+        "\n(The same call was asked for in {times} steps now, and {most} end the run. Do not ask \
+         for it again: use the results, or do something else.)"
+    )
 }
 
 /// Returns what a model is told of a call for which no time is left but its run's own answer.

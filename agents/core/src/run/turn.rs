@@ -2,7 +2,7 @@
 
 use wire::entry::{ModelOutcome, ReadCall, Reading, TurnReport};
 use wire::event::EventKind;
-use wire::{ErrorCode, ModelRole, Name, Planned, WireError};
+use wire::{ErrorCode, FinishReason, ModelRole, Name, Planned, RunStatus, Usage, WireError};
 
 use super::{Phase, Run, late};
 use crate::dialect::{Act, RESPOND_TO_USER, continued};
@@ -27,7 +27,11 @@ impl Run {
         let (reading, report) = match outcome {
             ModelOutcome::Failed { error } => {
                 self.report_turn(role, None, Err(&error), effects);
-                self.fail(error, effects);
+                if self.is_late(effects.now()) {
+                    self.stop(RunStatus::Deadline, error, effects);
+                } else {
+                    self.fail(error, effects);
+                }
                 return Ok(());
             }
             ModelOutcome::Read { reading, turn } => (reading, turn),
@@ -36,8 +40,12 @@ impl Run {
             return Err(Rejected::OutOfPlace);
         }
         self.resumes = 0;
-        self.usage.add(report.usage);
-        self.report_turn(role, Some(&report), Ok(&reading), effects);
+        let usage = self.spend_on_turn(role, &report);
+        self.report_turn(role, Some((&report, usage)), Ok(&reading), effects);
+        if report.finish == FinishReason::ContentFilter {
+            self.on_withheld(&report, &reading, effects);
+            return Ok(());
+        }
         match reading {
             Reading::Thought { text } => self.on_thought(text, effects),
             Reading::Planned(planned) => self.on_planned(planned, effects),
@@ -51,6 +59,8 @@ impl Run {
                     EventKind::FeedbackGiven { step, feedback: feedback.clone() },
                 );
                 let last = raw.clone();
+                self.prompts.grow(&raw);
+                self.prompts.grow(&feedback.to_text());
                 if let Some(step) = self.steps.last_mut() {
                     step.acts.push(Act::Feedback { raw, feedback: feedback.clone() });
                 }
@@ -58,6 +68,21 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    /// Ends the run, since a reply whose rest is withheld is neither an answer nor to be acted on.
+    fn on_withheld(&mut self, report: &TurnReport, reading: &Reading, effects: &mut Effects) {
+        let message =
+            format!("the provider of model {} withheld its reply (content filter)", report.model);
+        let error = WireError::new(ErrorCode::ModelRefused, message);
+        let said = match reading {
+            Reading::Thought { text }
+            | Reading::Calls { text, .. }
+            | Reading::Continued { text }
+            | Reading::Final { text } => self.shown(text),
+            Reading::Planned(_) | Reading::Fault { .. } => String::new(),
+        };
+        self.end(RunStatus::Refused, said, Some(error), effects);
     }
 
     /// Tells whether a reading is one that the awaited turn can have.
@@ -94,23 +119,20 @@ impl Run {
     /// Asks a model for a turn, if there are time and tokens left.
     pub(super) fn ask(&mut self, role: ModelRole, effects: &mut Effects) {
         if self.is_late(effects.now()) {
-            self.fail(late(), effects);
-            return;
-        }
-        if self.tokens_left() == 0 {
-            let message = format!(
-                "all {} tokens of the run are used; raise tokens_max or the request's budget",
-                self.tokens_max()
-            );
-            self.fail(WireError::new(ErrorCode::BudgetExceeded, message), effects);
+            self.stop(RunStatus::Deadline, late(), effects);
             return;
         }
         self.phase = match role {
             ModelRole::Thinker => Phase::Thinking,
             ModelRole::Actor => Phase::Acting,
         };
+        if let Err(error) = self.reply_tokens(role) {
+            self.stop(RunStatus::Budget, error, effects);
+            return;
+        }
         self.turns += 1;
         self.turn_asked = effects.now();
+        self.prompts.on_asked();
         let model = self.model(role).clone();
         effects.tell(&self.submitted, EventKind::ModelAsked { step: self.step(), role, model });
         effects.push(self.ask_effect(role));
@@ -138,7 +160,7 @@ impl Run {
         self.fail(WireError::new(ErrorCode::ReplyUnusable, message), effects);
     }
 
-    fn model(&self, role: ModelRole) -> &Name {
+    pub(super) fn model(&self, role: ModelRole) -> &Name {
         match role {
             ModelRole::Thinker => self.plan.thinking_model().unwrap_or(&self.plan.actor),
             ModelRole::Actor => self.plan.acting_model(self.planned()).0,
@@ -153,7 +175,8 @@ impl Run {
             step: self.step(),
             role,
             model: self.model(role).clone(),
-            max_tokens: limits.reply_tokens_max.min(self.tokens_left()).max(1),
+            // A turn is asked for only where there is room for a reply.
+            max_tokens: self.reply_tokens(role).unwrap_or(1),
             deadline: self.submitted.deadline.min(self.turn_asked.plus_ms(limits.model_timeout_ms)),
         }
     }
@@ -161,6 +184,7 @@ impl Run {
     fn on_thought(&mut self, text: String, effects: &mut Effects) {
         let kind = EventKind::Thought { step: self.step(), text: self.shown(&text) };
         effects.tell(&self.submitted, kind);
+        self.prompts.grow(&text);
         if let Some(step) = self.steps.last_mut() {
             // Feedback before a thought was for the thinker; the actor model has no use for it.
             step.acts.clear();
@@ -171,6 +195,7 @@ impl Run {
 
     /// Keeps a text that is not the answer yet, and lets the model go on in a further step.
     fn on_continued(&mut self, text: String, effects: &mut Effects) {
+        self.prompts.grow(&text);
         if let Some(step) = self.steps.last_mut() {
             step.acts.push(Act::Continued { text });
         }
@@ -178,7 +203,7 @@ impl Run {
     }
 
     /// Returns a model's text as people may see it.
-    fn shown(&self, text: &str) -> String {
+    pub(super) fn shown(&self, text: &str) -> String {
         match &self.plan.continue_word {
             Some(word) => continued::without(word, text),
             None => text.to_owned(),
@@ -189,6 +214,8 @@ impl Run {
         let Planned { tool, task, thoughts, .. } = planned.clone();
         let kind = EventKind::Planned { step: self.step(), tool, task, thoughts };
         effects.tell(&self.submitted, kind);
+        self.prompts.grow(&planned.task);
+        self.prompts.grow(&planned.thoughts);
         if let Some(step) = self.steps.last_mut() {
             // Feedback before a plan was for the planner; the actor model has no use for it.
             step.acts.clear();
@@ -200,7 +227,7 @@ impl Run {
     fn report_turn(
         &self,
         role: ModelRole,
-        report: Option<&TurnReport>,
+        report: Option<(&TurnReport, Usage)>,
         outcome: Result<&Reading, &WireError>,
         effects: &mut Effects,
     ) {

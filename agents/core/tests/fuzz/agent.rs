@@ -1,5 +1,6 @@
 //! The agent whose models reply, with the tools that the replies of the corpus call.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use agents_core::validate::Catalogue;
@@ -64,10 +65,14 @@ pub(crate) fn plan(dialect: Dialect, tools: Vec<(&str, Value)>) -> Plan {
             queue_max: 4,
             history_messages_max: 2,
             approval_timeout_ms: 10_000,
+            calls_max: 200,
+            repeats_max: 5,
+            cost_max_nano_usd: None,
         },
         prompts: Prompts::default(),
         form: Form::default(),
         permissions: Permissions::default(),
+        prices: BTreeMap::new(),
     }
 }
 

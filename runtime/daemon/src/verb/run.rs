@@ -90,9 +90,12 @@ pub(crate) fn show(reply: &RunReply, json: bool, screen: &Screen) -> Exit {
             }
             Exit::Done
         }
-        (error, RunStatus::Failed | RunStatus::Cancelled) => {
+        (error, _) => {
             if let Some(error) = error {
                 screen::note(&Failure::from(error.clone()).render(screen.err.paint));
+            }
+            if !json && !reply.output.trim().is_empty() {
+                screen::note(&format!("It said last:\n{}\n", reply.output.trim_end()));
             }
             Exit::Failed
         }
@@ -104,13 +107,17 @@ fn closing(reply: &RunReply, time: Duration, place: &Place, screen: &Screen) -> 
     let paint = screen.err.paint;
     let status = match reply.status {
         RunStatus::Completed => paint.green("completed"),
-        RunStatus::Failed => paint.red("failed"),
-        RunStatus::Cancelled => paint.yellow("cancelled"),
+        RunStatus::Failed | RunStatus::Unknown => paint.red(reply.status.as_str()),
+        RunStatus::Partial
+        | RunStatus::Refused
+        | RunStatus::Cancelled
+        | RunStatus::Budget
+        | RunStatus::Deadline => paint.yellow(reply.status.as_str()),
     };
-    let tokens = text::count(reply.usage.total());
+    let tokens = text::used(reply.usage);
     let id: String = reply.trace_id.chars().take(8).collect();
     let rest = format!(
-        "in {} · {tokens} tokens · callboard trace{} {id}\n",
+        "in {} · {tokens} · callboard trace{} {id}\n",
         text::duration(time),
         place.option()
     );

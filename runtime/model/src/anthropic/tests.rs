@@ -111,7 +111,7 @@ fn answers_in_one_piece_are_read() {
         "cache_creation_input_tokens":10,"cache_read_input_tokens":100}}"#;
     let calls = vec![call("a", "now", r#"{"b":1,"a":1.0}"#), call("b", "now", "{}")];
     let expected = Answer {
-        usage: Usage { input_tokens: 115, output_tokens: 2 },
+        usage: Usage::of_tokens(115, 2),
         model: Some("c-1".to_owned()),
         ..answer("Hällo", calls, FinishReason::ToolCalls)
     };
@@ -168,7 +168,7 @@ fn end(reason: &str) -> String {
 
 #[test]
 fn streams_give_the_reply_wherever_they_are_split() {
-    let usage = Usage { input_tokens: 12, output_tokens: 9 };
+    let usage = Usage::of_tokens(12, 9);
     let model = Some("c-1".to_owned());
     let thinking = r#"{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"hm"}}"#;
     let cases = [

@@ -130,7 +130,7 @@ fn tools_have_no_place_in_a_prompt() {
 /// 000.9: a reply that is cut is told as cut, by the fields of old and new servers.
 #[test]
 fn ends_are_told_apart() {
-    let usage = Usage { input_tokens: 5, output_tokens: 2 };
+    let usage = Usage::of_tokens(5, 2);
     for (fields, reason) in [
         (r#""stop_type":"eos","truncated":false"#, FinishReason::Stop),
         (r#""stop_type":"word","stopping_word":"x""#, FinishReason::Stop),

@@ -101,7 +101,7 @@ fn lines(lines: &[&str]) -> String {
 
 #[test]
 fn streams_and_whole_answers_give_the_reply() {
-    let usage = Usage { input_tokens: 5, output_tokens: 2 };
+    let usage = Usage::of_tokens(5, 2);
     let model = Some("m:1".to_owned());
     let cases = [
         (

@@ -39,7 +39,7 @@ fn whole_streams_give_the_reply_wherever_they_are_split() {
                 "[DONE]",
             ]),
             Answer {
-                usage: Usage { input_tokens: 3, output_tokens: 2 },
+                usage: Usage::of_tokens(3, 2),
                 model: Some("m-1".to_owned()),
                 ..answer("Hällo 😀", vec![], FinishReason::Stop)
             },

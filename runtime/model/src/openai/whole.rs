@@ -73,7 +73,7 @@ fn answers_are_read_whatever_is_left_out() {
         (
             r#"{"id":"x","object":"chat.completion","model":"m-2","choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18,"details":{}},"timings":{}}"#,
             Answer {
-                usage: Usage { input_tokens: 11, output_tokens: 7 },
+                usage: Usage::of_tokens(11, 7),
                 model: Some("m-2".to_owned()),
                 ..text("hi", stop)
             },

@@ -19,7 +19,7 @@ fn reply(content: &str, calls: Vec<wire::ToolCall>) -> ModelReply {
         content: content.to_owned(),
         calls,
         finish: FinishReason::Stop,
-        usage: Usage { input_tokens: 3, output_tokens: 2 },
+        usage: Usage::of_tokens(3, 2),
         provider: "openai".to_owned(),
         model: "m".to_owned(),
         attempts: 1,
@@ -70,7 +70,7 @@ async fn a_record_is_a_script_of_the_same_replies() {
         assert_eq!(reply.content, format!("reply {number}"));
         assert_eq!(reply.calls[0].arguments, "{\"x\": 1.0");
         assert_eq!((reply.calls[0].id.as_deref(), reply.calls[1].id.as_deref()), (Some("a"), None));
-        assert_eq!(reply.usage, Some(Usage { input_tokens: 3, output_tokens: 2 }));
+        assert_eq!(reply.usage, Some(Usage::of_tokens(3, 2)));
         assert_eq!(reply.finish, Some(FinishReason::Stop));
     }
     std::fs::remove_file(path).unwrap();

@@ -194,7 +194,7 @@ async fn every_provider_gives_one_reply_whole_and_streamed() {
                 (case.word, "gpt-1"),
                 "{name}"
             );
-            assert_eq!(reply.usage, Usage { input_tokens: 5, output_tokens: 2 }, "{name}");
+            assert_eq!(reply.usage, Usage::of_tokens(5, 2), "{name}");
             assert_eq!(reply.finish, FinishReason::Stop, "{name}");
             let (head, body) = server.requests().remove(0);
             assert!(head.starts_with(case.request), "{head}");

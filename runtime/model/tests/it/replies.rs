@@ -22,7 +22,7 @@ fn hello() -> ModelReply {
         content: "Hällo 😀".to_owned(),
         calls: Vec::new(),
         finish: FinishReason::Stop,
-        usage: Usage { input_tokens: 5, output_tokens: 2 },
+        usage: Usage::of_tokens(5, 2),
         provider: "openai".to_owned(),
         model: "gpt-1".to_owned(),
         attempts: 1,

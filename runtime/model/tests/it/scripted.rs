@@ -75,22 +75,10 @@ async fn a_reply_has_what_its_line_says() {
             vec!["It ", "is ", " ", "late.", "\n"],
             vec![],
             FinishReason::Stop,
-            Usage { input_tokens: 2, output_tokens: 4 },
+            Usage::of_tokens(2, 4),
         ),
-        (
-            "calls",
-            vec![],
-            calls,
-            FinishReason::ToolCalls,
-            Usage { input_tokens: 2, output_tokens: 7 },
-        ),
-        (
-            "cut",
-            vec!["ab"],
-            vec![],
-            FinishReason::Length,
-            Usage { input_tokens: 7, output_tokens: 9 },
-        ),
+        ("calls", vec![], calls, FinishReason::ToolCalls, Usage::of_tokens(2, 7)),
+        ("cut", vec!["ab"], vec![], FinishReason::Length, Usage::of_tokens(7, 9)),
     ];
     for (text, deltas, calls, finish, usage) in cases {
         let (result, shown) = turn(&client, &conversation(vec![user(text)])).await;

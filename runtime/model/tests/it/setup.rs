@@ -31,6 +31,7 @@ pub(crate) fn model(provider: Provider) -> Model {
         tokens_per_minute: None,
         fallback: Vec::new(),
         record: None,
+        price: None,
     }
 }
 

@@ -137,7 +137,7 @@ fn told(reply: &ToolReply) -> String {
     match reply {
         ToolReply::Settled { outcome: CallOutcome::Ok { .. }, .. } => "ok".to_owned(),
         ToolReply::Settled { outcome: CallOutcome::Error { error }, .. } => error.code.to_string(),
-        ToolReply::Settled { outcome: CallOutcome::Unknown { .. }, .. } => "unknown".to_owned(),
+        ToolReply::Settled { outcome, .. } => outcome.as_str().to_owned(),
         ToolReply::Suspended { question } => format!("asks {question}"),
         ToolReply::Lost { error } => format!("lost, {}", error.code),
     }

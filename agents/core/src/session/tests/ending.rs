@@ -56,14 +56,14 @@ fn a_run_is_cancelled_in_any_phase() {
 
 #[test]
 fn a_run_ends_with_its_time_in_any_phase() {
-    check_endings(late, "failed E1007");
+    check_endings(late, "deadline E1007");
 }
 
 #[test]
 fn a_waiting_run_is_ended_where_it_waits() {
     for (end, status) in [
         (cancel as fn(&str) -> Input, "cancelled E4004"),
-        (late as fn(&str) -> Input, "failed E1007"),
+        (late as fn(&str) -> Input, "deadline E1007"),
     ] {
         let ended = format!("abort q []\npublish q {status}, 0 used");
         let machine = check(
@@ -92,8 +92,8 @@ fn nothing_is_begun_once_the_time_is_over() {
             (
                 60_000,
                 calls("r", 0, &["pay", "writer"]),
-                "publish r failed E1007, 10 used
-                 publish q failed E1007, 0 used",
+                "publish r deadline E1007, 10 used
+                 publish q deadline E1007, 0 used",
             ),
         ],
     );

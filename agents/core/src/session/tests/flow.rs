@@ -405,7 +405,7 @@ fn a_model_that_goes_on_for_ever_is_stopped() {
                 continued("r", 0, "CONTINUE"),
                 "ask small as actor for r, turn 1, step 2, 200 tokens, by 9001",
             ),
-            (2, continued("r", 1, "CONTINUE"), "publish r failed E4001, 20 used"),
+            (2, continued("r", 1, "CONTINUE"), "publish r partial E4001, 20 used"),
         ],
     );
 }

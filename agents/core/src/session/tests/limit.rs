@@ -1,12 +1,16 @@
 //! Where a run is stopped because it has used what it may use.
 
 use wire::entry::FeedbackCode::UnknownTool;
+use wire::entry::{ModelOutcome, Submitted};
+use wire::money::{ModelPrice, Price};
+use wire::run::Budget;
+use wire::{CallOutcome, ErrorCode, FinishReason, Input, Plan, RunStatus, Usage, WireError};
 
 use super::check;
 use super::flow::START;
 use super::team::{
-    actor, answer, calls, calls_using, done, faulty, garbage, settle, submit, submit_below,
-    submit_with, with,
+    actor, answer, call, calls, calls_using, cancel, done, faulty, garbage, name, run, settle,
+    submit, submit_below, submit_with, submitted, with,
 };
 use crate::dialect::Act;
 
@@ -48,11 +52,11 @@ fn steps_are_bounded() {
     let one = [
         (0, submit("r"), START),
         (1, calls("r", 0, &["look"]), r#"call look 1/0 read {"n":0}, depth 1, by 5001"#),
-        (2, done(1, 0), "publish r failed E4001, 10 used look=ok"),
+        (2, done(1, 0), "publish r partial E4001, 10 used look=ok"),
     ];
     check(&plan, &one);
     let none =
-        [(0, submit_with("r", None, Some(0)), "timer r at 60000\npublish r failed E4001, 0 used")];
+        [(0, submit_with("r", None, Some(0)), "timer r at 60000\npublish r partial E4001, 0 used")];
     check(&actor(), &none);
     let request = [(0, submit_with("r", None, Some(1)), START), one[1].clone(), one[2].clone()];
     check(&actor(), &request);
@@ -90,32 +94,34 @@ fn tokens_are_bounded_by_plan_and_request() {
         &[
             (
                 0,
-                submit_with("r", Some(30), None),
+                // The prompt has 110 bytes, which are taken for 55 tokens.
+                submit_with("r", Some(85), None),
                 "timer r at 60000
                  ask small as actor for r, turn 0, step 1, 30 tokens, by 9000",
             ),
+            // It had 10, and 11 bytes came to it.
             (1, calls("r", 0, &["look"]), r#"call look 1/0 read {"n":0}, depth 1, by 5001"#),
-            (2, done(1, 0), "ask small as actor for r, turn 1, step 2, 20 tokens, by 9002"),
+            (2, done(1, 0), "ask small as actor for r, turn 1, step 2, 59 tokens, by 9002"),
             (
                 3,
-                calls_using("r", 1, 25, &["look"]),
+                calls_using("r", 1, 35, &["look"]),
                 r#"call look 3/0 read {"n":0}, depth 1, by 5003"#,
             ),
-            (4, done(3, 0), "publish r failed E4002, 35 used look=ok look=ok"),
+            (4, done(3, 0), "publish r budget E4002, 45 used look=ok look=ok"),
         ],
     );
     check(
         &actor(),
-        &[(0, submit_with("r", Some(0), None), "timer r at 60000\npublish r failed E4002, 0 used")],
+        &[(0, submit_with("r", Some(0), None), "timer r at 60000\npublish r budget E4002, 0 used")],
     );
     // A request cannot raise what the plan allows.
     check(
-        &with(actor(), |limits| limits.tokens_max = 15),
+        &with(actor(), |limits| limits.tokens_max = 60),
         &[(
             0,
             submit_with("r", Some(1000), None),
             "timer r at 60000
-             ask small as actor for r, turn 0, step 1, 15 tokens, by 9000",
+             ask small as actor for r, turn 0, step 1, 5 tokens, by 9000",
         )],
     );
 }
@@ -133,11 +139,11 @@ fn called_agents_share_what_is_left_and_give_back_what_they_do_not_use() {
                    call writer 1/1 idempotent {"n":1}, depth 1, 300 tokens, by 5001
                    call look 1/2 read {"n":2}, depth 1, by 5001"#,
             ),
-            (2, settle(1, 0, wire::CallOutcome::text("a"), 50), ""),
+            (2, settle(1, 0, CallOutcome::text("a"), 50), ""),
             (3, done(1, 2), ""),
             (
                 4,
-                settle(1, 1, wire::CallOutcome::text("b"), 300),
+                settle(1, 1, CallOutcome::text("b"), 300),
                 "ask small as actor for r, turn 1, step 2, 200 tokens, by 9004",
             ),
             (
@@ -147,13 +153,13 @@ fn called_agents_share_what_is_left_and_give_back_what_they_do_not_use() {
             ),
             (
                 6,
-                settle(5, 0, wire::CallOutcome::text("c"), 530),
-                "ask small as actor for r, turn 2, step 3, 10 tokens, by 9006",
+                settle(5, 0, CallOutcome::text("c"), 430),
+                "ask small as actor for r, turn 2, step 3, 96 tokens, by 9006",
             ),
             (
                 7,
                 answer("r", 2, "42"),
-                r#"publish r completed "42", 1000 used writer=ok writer=ok look=ok writer=ok"#,
+                r#"publish r completed "42", 900 used writer=ok writer=ok look=ok writer=ok"#,
             ),
         ],
     );
@@ -166,17 +172,224 @@ fn an_agent_is_not_called_without_tokens() {
         &[
             (
                 0,
-                submit_with("r", Some(11), None),
+                submit_with("r", Some(66), None),
                 "timer r at 60000
                  ask small as actor for r, turn 0, step 1, 11 tokens, by 9000",
             ),
+            (1, calls_using("r", 0, 65, &["writer"]), "publish r budget E4002, 65 used"),
+        ],
+    );
+}
+
+/// An agent whose models cost 1 and 4 millionths of a dollar a token, and which has some money.
+fn paying(micro_usd: u64) -> Plan {
+    let own = Price { input: 1_000_000_000, output: 4_000_000_000 };
+    let highest = Price { output: 5_000_000_000, ..own };
+    let prices = [("small", own), ("spare", Price { input: 7_000_000_000, ..own })];
+    let prices = prices.map(|(text, own)| (name(text), ModelPrice { own, highest }));
+    let plan = with(actor(), |limits| limits.cost_max_nano_usd = Some(micro_usd * 1000));
+    Plan { prices: prices.into(), ..plan }
+}
+
+#[test]
+fn money_is_bounded_by_plan_and_request() {
+    // A prompt of 55 tokens costs 55, and the rest buys a reply at the highest price.
+    let first = "timer r at 60000
+                 ask small as actor for r, turn 0, step 1, 9 tokens, by 9000";
+    let machine = check(
+        &paying(100),
+        &[
+            (0, submit("r"), first),
+            (1, calls("r", 0, &["look"]), r#"call look 1/0 read {"n":0}, depth 1, by 5001"#),
+            // 10 were used, and the prompt of 16 costs 16 of the other 90.
+            (2, done(1, 0), "ask small as actor for r, turn 1, step 2, 14 tokens, by 9002"),
+            (
+                3,
+                calls_using("r", 1, 60, &["put"]),
+                r#"call put 3/0 idempotent {"n":0}, depth 1, by 5003"#,
+            ),
+            (4, done(3, 0), "publish r budget E4002, 70 used look=ok put=ok"),
+        ],
+    );
+    let reply = machine.reply(&run("r")).unwrap();
+    assert_eq!((reply.usage.cost_nano_usd, reply.usage.calls), (70_000, 2));
+    let budget = |cost_nano_usd| Budget { cost_nano_usd: Some(cost_nano_usd), ..Budget::default() };
+    let below = |budget| Input::Submitted(Submitted { budget, ..submitted("r") });
+    check(&paying(1000), &[(0, below(budget(100_000)), first)]);
+    let nothing = "timer r at 60000\npublish r budget E4002, 0 used";
+    check(&paying(1000), &[(0, below(budget(0)), nothing)]);
+    check(&paying(0), &[(0, submit("r"), nothing)]);
+    check(&paying(55), &[(0, submit("r"), nothing)]);
+}
+
+#[test]
+fn called_agents_draw_on_the_money_of_their_caller() {
+    check(
+        &paying(300),
+        &[
+            (
+                0,
+                submit("r"),
+                "timer r at 60000
+                 ask small as actor for r, turn 0, step 1, 49 tokens, by 9000",
+            ),
             (
                 1,
-                calls("r", 0, &["writer"]),
-                "ask small as actor for r, turn 1, step 2, 1 tokens, by 9001",
+                calls("r", 0, &["writer", "writer"]),
+                r#"call writer 1/0 idempotent {"n":0}, depth 1, 330 tokens, $0.000097, by 5001
+                   call writer 1/1 idempotent {"n":1}, depth 1, 330 tokens, $0.000097, by 5001"#,
             ),
         ],
     );
+}
+
+#[test]
+fn a_model_that_stands_in_is_paid_at_its_own_price() {
+    let mut reply = calls("r", 0, &["look"]);
+    if let Input::ModelReplied(replied) = &mut reply
+        && let ModelOutcome::Read { turn, .. } = &mut replied.outcome
+    {
+        turn.served_by = Some(name("spare"));
+    }
+    let machine = check(
+        &paying(1000),
+        &[
+            (
+                0,
+                submit("r"),
+                "timer r at 60000
+                 ask small as actor for r, turn 0, step 1, 189 tokens, by 9000",
+            ),
+            (1, reply, r#"call look 1/0 read {"n":0}, depth 1, by 5001"#),
+            (2, cancel("r"), "abort r [1/0]\npublish r cancelled E4004, 10 used look=error"),
+        ],
+    );
+    assert_eq!(machine.reply(&run("r")).unwrap().usage.cost_nano_usd, 70_000);
+}
+
+#[test]
+fn calls_of_the_tree_are_bounded() {
+    let machine = check(
+        &with(actor(), |limits| limits.calls_max = 5),
+        &[
+            (0, submit("r"), START),
+            (
+                1,
+                calls("r", 0, &["look", "writer"]),
+                r#"call look 1/0 read {"n":0}, depth 1, by 5001
+                   call writer 1/1 idempotent {"n":1}, depth 1, 495 tokens, 1 calls, by 5001"#,
+            ),
+            (2, done(1, 0), ""),
+            (
+                3,
+                Input::CallSettled {
+                    call: call(1, 1),
+                    outcome: CallOutcome::text("a"),
+                    usage: Usage { calls: 2, ..Usage::default() },
+                },
+                "ask small as actor for r, turn 1, step 2, 200 tokens, by 9003",
+            ),
+            (
+                4,
+                calls("r", 1, &["put", "put"]),
+                r#"call put 4/0 idempotent {"n":0}, depth 1, by 5004"#,
+            ),
+        ],
+    );
+    let (_, transcript) = machine.transcript().unwrap();
+    let Act::Calls { calls, .. } = &transcript.steps[1].acts[0] else { panic!("no calls") };
+    let refused = calls[1].result.as_deref().unwrap();
+    assert!(refused.contains("E4002") && refused.contains("answer with what"), "{refused}");
+}
+
+#[test]
+fn a_run_that_goes_in_circles_is_told_and_then_stopped() {
+    let plan = with(actor(), |limits| limits.steps_max = 20);
+    let mut rows = vec![(0, submit("r"), START.to_owned())];
+    for n in 0..4_u32 {
+        let (at, slot) = (u64::from(n) * 2 + 1, u64::from(n) * 2 + 1);
+        let made = format!(r#"call look {slot}/0 read {{"n":0}}, depth 1, by {}"#, 5000 + at);
+        rows.push((at, calls("r", n, &["look"]), made));
+        let asked = format!(
+            "ask small as actor for r, turn {}, step {}, 200 tokens, by {}",
+            n + 1,
+            n + 2,
+            9001 + at
+        );
+        rows.push((at + 1, done(slot, 0), asked));
+    }
+    let rows: Vec<(u64, Input, &str)> =
+        rows.iter().map(|(at, input, lines)| (*at, input.clone(), lines.as_str())).collect();
+    let machine = check(&plan, &rows);
+    let (_, transcript) = machine.transcript().unwrap();
+    let told = transcript.steps.iter().filter_map(|step| match step.acts.first()? {
+        Act::Calls { calls, .. } => calls[0].result.as_ref(),
+        Act::Feedback { .. } | Act::Continued { .. } => None,
+    });
+    let warned: Vec<bool> = told.map(|text| text.contains("asked for in")).collect();
+    assert_eq!(warned, [false, false, true, true]);
+
+    let mut rows = rows;
+    rows.push((
+        9,
+        calls("r", 4, &["look"]),
+        "publish r partial E4007, 50 used look=ok look=ok look=ok look=ok",
+    ));
+    check(&plan, &rows);
+    // Other arguments are another call, and so are several of one step.
+    let apart = [
+        (0, submit("r"), START),
+        (
+            1,
+            calls("r", 0, &["look", "look", "look"]),
+            r#"call look 1/0 read {"n":0}, depth 1, by 5001
+               call look 1/1 read {"n":1}, depth 1, by 5001
+               call look 1/2 read {"n":2}, depth 1, by 5001"#,
+        ),
+    ];
+    check(&with(actor(), |limits| limits.repeats_max = 2), &apart);
+}
+
+#[test]
+fn how_a_called_agent_ended_is_told_with_what_it_said() {
+    let error = WireError::new(ErrorCode::BudgetExceeded, "no tokens");
+    let outcome =
+        CallOutcome::Ended { status: RunStatus::Budget, output: "half".to_owned(), error };
+    let machine = check(
+        &actor(),
+        &[
+            (0, submit("r"), START),
+            (
+                1,
+                calls("r", 0, &["writer"]),
+                r#"call writer 1/0 idempotent {"n":0}, depth 1, 495 tokens, by 5001"#,
+            ),
+            (
+                2,
+                settle(1, 0, outcome, 5),
+                "ask small as actor for r, turn 1, step 2, 200 tokens, by 9002",
+            ),
+            (3, answer("r", 1, "42"), r#"publish r completed "42", 25 used writer=budget"#),
+        ],
+    );
+    let told = &machine.reply(&run("r")).unwrap().sources[0].output;
+    let told: serde_json::Value = serde_json::from_str(told).unwrap();
+    let error = serde_json::json!({"code": "E4002", "message": "no tokens"});
+    let expected = serde_json::json!({"status": "budget", "said_last": "half", "error": error});
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn a_withheld_reply_is_no_answer() {
+    let mut reply = answer("r", 0, "I would");
+    if let Input::ModelReplied(replied) = &mut reply
+        && let ModelOutcome::Read { turn, .. } = &mut replied.outcome
+    {
+        turn.finish = FinishReason::ContentFilter;
+    }
+    let machine =
+        check(&actor(), &[(0, submit("r"), START), (1, reply, "publish r refused E2001, 10 used")]);
+    assert_eq!(machine.reply(&run("r")).unwrap().output, "I would");
 }
 
 #[test]

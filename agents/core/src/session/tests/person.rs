@@ -205,8 +205,8 @@ fn waiting_for_leave_survives_any_number_of_restarts() {
 fn a_call_without_leave_is_not_made_when_its_run_ends() {
     for (ending, ms, line) in [
         (cancel("r"), 5, "publish r cancelled E4004, 10 used pay=error"),
-        (late("r"), 60_000, "publish r failed E1007, 10 used pay=error"),
-        (Resumed, 60_000, "publish r failed E1007, 10 used pay=error"),
+        (late("r"), 60_000, "publish r deadline E1007, 10 used pay=error"),
+        (Resumed, 60_000, "publish r deadline E1007, 10 used pay=error"),
     ] {
         let lines = format!("abort r []\nclose 1/0\n{line}");
         let resumed = format!("close 1/0\n{line}");
@@ -328,7 +328,7 @@ fn nothing_is_made_or_asked_when_the_time_of_the_run_is_over() {
             (
                 60_000,
                 resolve(1, 0, 1, None),
-                "close 1/0\npublish r failed E1007, 10 used pay=error",
+                "close 1/0\npublish r deadline E1007, 10 used pay=error",
             ),
         ],
     );
@@ -339,7 +339,8 @@ fn nothing_is_made_or_asked_when_the_time_of_the_run_is_over() {
         if input != lost(1, 0, 1) {
             rows.push((2, lost(1, 0, 1), probing));
         }
-        let ended = "open unknown 1/0 told, attempt 1\npublish r failed E1007, 10 used pay=unknown";
+        let ended =
+            "open unknown 1/0 told, attempt 1\npublish r deadline E1007, 10 used pay=unknown";
         rows.push((ms, input, ended));
         check_open(&probed(actor(), "pay"), &rows);
     }

@@ -211,7 +211,7 @@ fn limits_hold_where_steps_are_planned() {
                 "ask small as actor for r, turn 1, step 1, 200 tokens, by 9001",
             ),
             (2, calls("r", 1, &["pay"]), r#"call pay 2/0 once {"n":0}, depth 1, by 5002"#),
-            (3, unknown(2, 0), "publish r failed E4001, 20 used pay=unknown"),
+            (3, unknown(2, 0), "publish r partial E4001, 20 used pay=unknown"),
         ],
     );
     check(

@@ -237,7 +237,7 @@ fn a_run_whose_time_passed_meanwhile_is_over() {
                 60_000,
                 Resumed,
                 "abort r [1/0, 1/1]
-                 publish r failed E1007, 10 used look=error pay=error",
+                 publish r deadline E1007, 10 used look=error pay=error",
             ),
         ],
     );

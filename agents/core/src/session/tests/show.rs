@@ -69,7 +69,13 @@ pub(super) fn show(effect: &Effect, shown: Shown) -> Option<String> {
 }
 
 fn show_call(call: &CallEffect) -> String {
-    let budget = call.budget.tokens.map_or(String::new(), |tokens| format!(", {tokens} tokens"));
+    let told = |limit: Option<String>| limit.map_or(String::new(), |limit| format!(", {limit}"));
+    let tokens = call.budget.tokens.map(|tokens| format!("{tokens} tokens"));
+    let cost = call.budget.cost_nano_usd.map(wire::money::usd);
+    // The team of the tables does not bound calls unless that is the subject.
+    let calls = call.budget.calls.filter(|calls| *calls < u64::from(u32::MAX));
+    let calls = calls.map(|calls| format!("{calls} calls"));
+    let budget = [told(tokens), told(cost), told(calls)].concat();
     let attempt = if call.attempt > 1 { format!(" again {}", call.attempt) } else { String::new() };
     format!(
         "call {} {} {}{attempt} {}, depth {}{budget}, by {}",

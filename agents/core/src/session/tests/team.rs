@@ -1,5 +1,7 @@
 //! The team of the tables and the inputs that happen to it.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use wire::entry::{
     Feedback, FeedbackCode, Input, ModelOutcome, ModelReplied, ReadCall, Reading, Submitted,
@@ -71,10 +73,14 @@ pub(super) fn thinker() -> Plan {
             queue_max: 2,
             history_messages_max: 20,
             approval_timeout_ms: 10_000,
+            calls_max: u64::MAX,
+            repeats_max: 5,
+            cost_max_nano_usd: None,
         },
         prompts: Prompts::default(),
         form: Form::default(),
         permissions: Permissions::default(),
+        prices: BTreeMap::new(),
     }
 }
 
@@ -132,7 +138,10 @@ pub(super) fn submit(id: &str) -> Input {
 }
 
 pub(super) fn submit_with(id: &str, tokens: Option<u64>, steps: Option<u32>) -> Input {
-    Input::Submitted(Submitted { budget: Budget { tokens, steps }, ..submitted(id) })
+    Input::Submitted(Submitted {
+        budget: Budget { tokens, steps, ..Budget::default() },
+        ..submitted(id)
+    })
 }
 
 pub(super) fn submit_below(id: &str, depth: u32) -> Input {
@@ -144,7 +153,7 @@ pub(super) fn submit_below(id: &str, depth: u32) -> Input {
 fn replied(id: &str, turn: u32, role: ModelRole, tokens: u64, reading: Reading) -> Input {
     let report = TurnReport {
         role,
-        usage: Usage { input_tokens: tokens, output_tokens: 0 },
+        usage: Usage::of_tokens(tokens, 0),
         finish: FinishReason::Stop,
         provider: "scripted".to_owned(),
         model: "m".to_owned(),
@@ -241,7 +250,7 @@ pub(super) fn model_failed(id: &str, turn: u32) -> Input {
 }
 
 pub(super) fn settle(slot: u64, index: u32, outcome: CallOutcome, tokens: u64) -> Input {
-    let usage = Usage { input_tokens: tokens, output_tokens: 0 };
+    let usage = Usage::of_tokens(tokens, 0);
     Input::CallSettled { call: call(slot, index), outcome, usage }
 }
 

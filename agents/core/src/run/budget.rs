@@ -1,0 +1,233 @@
+//! What a run may still use: tokens, money and calls, over all runs below it.
+//!
+//! All of it is reserved before it is used and settled afterwards, so that what is used never goes
+//! beyond the limit: a turn reserves its prompt, by an estimate, and the longest reply; a called
+//! agent draws on a part of what its caller has.
+
+use wire::chat::estimated_tokens;
+use wire::entry::TurnReport;
+use wire::money::{Price, usd};
+use wire::plan::{Dialect, Offer, Target};
+use wire::run::Budget;
+use wire::{ErrorCode, ModelRole, Name, Usage, WireError};
+
+use super::Run;
+use super::call::Pending;
+use crate::dialect::Exchange;
+
+/// What a dialect other than the provider's own adds to the texts of a plan, in bytes: the words
+/// that explain its form.
+const FORM_BYTES: u64 = 1200;
+
+/// What a call may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Share {
+    pub(super) tokens: u64,
+    /// Absent where money is not bounded.
+    pub(super) cost_nano_usd: Option<u64>,
+    pub(super) calls: u64,
+}
+
+impl Share {
+    /// Returns what is told to a called agent, or to a tool that asks a model.
+    pub(super) const fn to_budget(self) -> Budget {
+        Budget {
+            tokens: Some(self.tokens),
+            steps: None,
+            cost_nano_usd: self.cost_nano_usd,
+            calls: Some(self.calls),
+        }
+    }
+
+    /// Tells whether nothing could be asked with it.
+    pub(super) fn is_spent(self) -> bool {
+        self.tokens == 0 || self.cost_nano_usd == Some(0)
+    }
+}
+
+/// The size of the prompts of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Prompts {
+    /// Bytes that a model would read.
+    bytes: u64,
+    /// Bytes that the awaited turn read.
+    asked: u64,
+    /// By role: the bytes that a turn read, and its tokens by the provider's count.
+    thinker: Option<(u64, u64)>,
+    actor: Option<(u64, u64)>,
+}
+
+impl Prompts {
+    pub(super) fn grow(&mut self, text: &str) {
+        self.bytes = self.bytes.saturating_add(text.len() as u64);
+    }
+
+    pub(super) fn on_asked(&mut self) {
+        self.asked = self.bytes;
+    }
+
+    pub(super) fn on_measured(&mut self, role: ModelRole, usage: Usage) {
+        if usage.input_tokens > 0 {
+            *self.measured_mut(role) = Some((self.asked, usage.input_tokens));
+        }
+    }
+
+    /// Estimates the tokens that a turn reads, rather too many than too few: by what the provider
+    /// counted last, and what came to it since.
+    fn tokens(&self, role: ModelRole) -> u64 {
+        let measured = match role {
+            ModelRole::Thinker => self.thinker,
+            ModelRole::Actor => self.actor,
+        };
+        let (bytes, tokens) = measured.unwrap_or_default();
+        tokens.saturating_add(estimated_tokens(self.bytes.saturating_sub(bytes)))
+    }
+
+    fn measured_mut(&mut self, role: ModelRole) -> &mut Option<(u64, u64)> {
+        match role {
+            ModelRole::Thinker => &mut self.thinker,
+            ModelRole::Actor => &mut self.actor,
+        }
+    }
+}
+
+impl Run {
+    /// Counts what the first prompt holds.
+    pub(crate) fn read(&mut self, history: &[Exchange]) {
+        let plan = self.plan.clone();
+        let shown = self.transcript(history).history;
+        let mut prompts = Prompts::default();
+        for exchange in shown {
+            prompts.grow(&exchange.user);
+            prompts.grow(&exchange.answer);
+        }
+        prompts.grow(&plan.instructions);
+        prompts.grow(&self.submitted.text);
+        for offer in &plan.tools {
+            prompts.grow(offer.spec.name.as_str());
+            prompts.grow(&offer.spec.description);
+            prompts.grow(&offer.spec.parameters.to_string());
+        }
+        let explained = plan.dialect != Dialect::Native || plan.planner.is_some();
+        prompts.bytes += if explained { FORM_BYTES } else { 0 };
+        self.prompts = prompts;
+    }
+
+    /// Returns the tokens that the reply of a turn may have, or why there can be none.
+    pub(super) fn reply_tokens(&self, role: ModelRole) -> Result<u64, WireError> {
+        let prompt = self.prompts.tokens(role);
+        let price = self.plan.prices.get(self.model(role)).map(|price| price.highest);
+        let used_up = |what: &str, left: String, most: String, help: &str| {
+            let message = format!(
+                "{left} of {most} {what} are left, which is too little for the next turn with its \
+                 prompt of about {prompt} tokens; raise {help} or the request's budget"
+            );
+            Err(WireError::new(ErrorCode::BudgetExceeded, message))
+        };
+        let left = self.tokens_left();
+        let tokens = left.saturating_sub(prompt);
+        if tokens == 0 {
+            let most = self.tokens_max().to_string();
+            return used_up("tokens", left.to_string(), most, "`tokens_max`");
+        }
+        let tokens = tokens.min(self.plan.limits.reply_tokens_max);
+        let (Some(left), Some(price)) = (self.cost_left(), price) else { return Ok(tokens) };
+        let paid = left.checked_sub(price.cost(prompt, 0));
+        let bought = paid.map_or(0, |rest| price.output_tokens(rest));
+        if bought == 0 {
+            let most = usd(self.cost_max().unwrap_or_default());
+            return used_up("of the money", usd(left), most, "`cost_max`");
+        }
+        Ok(tokens.min(bought))
+    }
+
+    /// Returns what each call that spends may use: even shares, one kept for the caller.
+    pub(super) fn share(&self, spending: u64, calls: u64) -> Share {
+        let parts = spending.saturating_add(1);
+        Share {
+            tokens: self.tokens_left() / parts,
+            cost_nano_usd: self.cost_left().map(|left| left / parts),
+            calls: self.calls_left().saturating_sub(calls) / parts,
+        }
+    }
+
+    /// Returns what is set aside for a call.
+    pub(super) fn reserve(&self, offer: &Offer, share: Share) -> Share {
+        match (offer.target, &offer.model) {
+            (Target::Agent, _) => share,
+            (Target::Tool, None) => Share::default(),
+            // A tool makes no calls, and is told of tokens alone.
+            (Target::Tool, Some(model)) => {
+                let price = self.plan.prices.get(model).map(|price| price.highest);
+                let dearest =
+                    price.map(|price| Price { output: price.input.max(price.output), ..price });
+                let paid =
+                    share.cost_nano_usd.zip(dearest).map(|(cost, price)| price.output_tokens(cost));
+                let tokens = share.tokens.min(paid.unwrap_or(u64::MAX));
+                Share { tokens, calls: 0, ..share }
+            }
+        }
+    }
+
+    /// Counts what a turn used, and returns it with its price.
+    pub(super) fn spend_on_turn(&mut self, role: ModelRole, turn: &TurnReport) -> Usage {
+        let model = turn.served_by.as_ref().unwrap_or_else(|| self.model(role));
+        let usage = turn.usage.priced(self.price(model));
+        self.prompts.on_measured(role, turn.usage);
+        self.usage.add(usage);
+        usage
+    }
+
+    /// Counts what a call used, and returns it with its price.
+    pub(super) fn spend_on_call(&mut self, pending: &Pending, usage: Usage) -> Usage {
+        let offer = self.plan.tools.get(pending.offer);
+        let usage = match offer.and_then(|offer| offer.model.as_ref()) {
+            Some(model) => usage.priced(self.price(model)),
+            None => usage,
+        };
+        self.usage.add(usage);
+        usage
+    }
+
+    fn price(&self, model: &Name) -> Price {
+        self.plan.prices.get(model).map(|price| price.own).unwrap_or_default()
+    }
+
+    pub(super) fn tokens_max(&self) -> u64 {
+        let limit = self.plan.limits.tokens_max;
+        self.submitted.budget.tokens.map_or(limit, |tokens| tokens.min(limit))
+    }
+
+    fn cost_max(&self) -> Option<u64> {
+        let limit = self.plan.limits.cost_max_nano_usd;
+        let asked = self.submitted.budget.cost_nano_usd;
+        limit.into_iter().chain(asked).min()
+    }
+
+    pub(super) fn calls_max(&self) -> u64 {
+        let limit = self.plan.limits.calls_max;
+        self.submitted.budget.calls.map_or(limit, |calls| calls.min(limit))
+    }
+
+    /// Tokens that are neither used nor set aside.
+    fn tokens_left(&self) -> u64 {
+        let reserved = self.reserved().fold(0, |sum: u64, share| sum.saturating_add(share.tokens));
+        self.tokens_max().saturating_sub(self.usage.total()).saturating_sub(reserved)
+    }
+
+    fn cost_left(&self) -> Option<u64> {
+        let reserved = self.reserved().filter_map(|share| share.cost_nano_usd);
+        let reserved = reserved.fold(0, u64::saturating_add);
+        let left = self.cost_max()?.saturating_sub(self.usage.cost_nano_usd);
+        Some(left.saturating_sub(reserved))
+    }
+
+    pub(super) fn calls_left(&self) -> u64 {
+        let reserved = self.reserved().fold(0, |sum: u64, share| sum.saturating_add(share.calls));
+        self.calls_max().saturating_sub(self.usage.calls).saturating_sub(reserved)
+    }
+
+    fn reserved(&self) -> impl Iterator<Item = Share> {
+        self.pending.iter().map(|pending| pending.reserve)
+    }
+}

@@ -1,0 +1,184 @@
+//! Teams that call each other for ever, on a model that does nothing else and uses all it is given.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use wire::run::Budget;
+use wire::{ErrorCode, RunReply, RunRequest, RunStatus};
+
+use crate::house;
+
+/// Bytes of a request that its server takes for one token.
+const BYTES_PER_TOKEN: usize = 4;
+
+/// A server whose model calls every tool that it is offered, `width` times and never the same way,
+/// and whose replies are as long as they may be.
+struct Greedy {
+    port: u16,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Greedy {
+    async fn start(width: usize) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = asked.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let asked = counted.clone();
+                tokio::spawn(async move { serve(stream, width, &asked).await });
+            }
+        });
+        Self { port, asked }
+    }
+}
+
+async fn serve(stream: TcpStream, width: usize, asked: &AtomicUsize) -> Option<()> {
+    let mut stream = BufReader::new(stream);
+    loop {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            if stream.read_line(&mut line).await.ok()? == 0 {
+                return None;
+            }
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().ok()?;
+            }
+            if line.trim().is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).await.ok()?;
+        let request: Value = serde_json::from_slice(&body).ok()?;
+        let reply = reply(&request, length, width, asked).to_string();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            reply.len()
+        );
+        stream.write_all((head + &reply).as_bytes()).await.ok()?;
+    }
+}
+
+fn reply(request: &Value, length: usize, width: usize, asked: &AtomicUsize) -> Value {
+    let tools = request["tools"].as_array().cloned().unwrap_or_default();
+    let names = tools.iter().map(|tool| tool["function"]["name"].clone());
+    let calls: Vec<Value> = names
+        .flat_map(|name| (0..width).map(move |_| name.clone()))
+        .map(|name| {
+            let n = asked.fetch_add(1, Ordering::SeqCst);
+            let arguments = json!({"task": format!("task {n}")}).to_string();
+            json!({"id": format!("call_{n}"), "type": "function",
+                "function": {"name": name, "arguments": arguments}})
+        })
+        .collect();
+    json!({
+        "id": "x", "object": "chat.completion", "model": "m",
+        "choices": [{"index": 0, "finish_reason": "tool_calls",
+            "message": {"role": "assistant", "content": "deeper", "tool_calls": calls}}],
+        "usage": {"prompt_tokens": length / BYTES_PER_TOKEN,
+            "completion_tokens": request["max_tokens"]},
+    })
+}
+
+fn team(port: u16, limits: &str, agents: &[(&str, &[&str])]) -> String {
+    let head = format!(
+        "[team]\nentry = \"a\"\n[limits]\n{limits}\n[models.m]\nprovider = \"openai\"\n\
+         base_url = \"http://127.0.0.1:{port}/v1\"\nmodel = \"m\"\nstream = false\n\
+         concurrency = 8\nqueue_max = 1000\nprice = {{ input = 1, output = 3 }}\n"
+    );
+    let tables = agents.iter().map(|(name, called)| {
+        format!(
+            "[agents.{name}]\ndescription = \"digs\"\ninstructions = \"Dig.\"\nmodel = \"m\"\n\
+             recursion = true\nagents = {called:?}\n"
+        )
+    });
+    [head].into_iter().chain(tables).collect::<Vec<_>>().concat()
+}
+
+async fn asked(folder: &Path, text: &str, budget: Option<Budget>) -> (RunReply, usize) {
+    let node = house::start_with(folder, text, &[]).await;
+    let request = RunRequest {
+        input: "dig".to_owned(),
+        session: None,
+        run: None,
+        timeout_ms: None,
+        budget,
+        parent: None,
+    };
+    let body = serde_json::to_vec(&request).unwrap();
+    let subject = house::entry(&node);
+    let answer = house::ask(&node, &subject, wire::Headers::new(), body.into()).await;
+    let reply: RunReply = serde_json::from_slice(&answer.payload).unwrap();
+    let team = node.teams().next().unwrap();
+    team.settle().await;
+    let runs = team.store().runs(10_000).unwrap();
+    assert!(runs.iter().all(|row| row.ended.is_some()), "a run goes on");
+    let begun = runs.len();
+    node.drain(std::time::Duration::from_secs(5)).await;
+    (reply, begun)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn recursion_bombs_stop_within_their_bounds() {
+    const TOKENS_MAX: u64 = 40_000;
+    let limits = format!("tokens_max = {TOKENS_MAX}\nreply_tokens_max = 60\ncost_max = 1.0");
+    let itself: &[(&str, &[&str])] = &[("a", &["a"])];
+    let circle: &[(&str, &[&str])] = &[("a", &["b"]), ("b", &["a"])];
+    let mutual: &[(&str, &[&str])] = &[("a", &["b", "a"]), ("b", &["a", "b"])];
+    for (what, agents, width) in [
+        ("one that calls itself", itself, 1),
+        ("two that call each other", circle, 1),
+        ("a tree sixteen wide", itself, 16),
+        ("two that call both", mutual, 2),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let model = Greedy::start(width).await;
+        let text = team(model.port, &limits, agents);
+        let (reply, begun) = asked(folder.path(), &text, None).await;
+        let code = reply.error.as_ref().map(|error| error.code);
+        let ended = matches!(
+            (reply.status, code),
+            (RunStatus::Budget, Some(ErrorCode::BudgetExceeded))
+                | (RunStatus::Partial, Some(ErrorCode::StepLimit))
+        );
+        assert!(ended, "{what}: {:?} {code:?}", reply.status);
+        assert_eq!(reply.output, "deeper", "{what}");
+        assert!(reply.usage.calls <= 200 && begun <= 201, "{what}: {begun} {:?}", reply.usage);
+        assert!(begun > 3, "{what}: {begun}");
+        assert!(reply.usage.total() <= TOKENS_MAX, "{what}: {:?}", reply.usage);
+        assert!(model.asked.load(Ordering::SeqCst) > begun, "{what}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_at_once_never_spend_more_than_their_one_budget() {
+    const MONEY: u64 = 20_000_000;
+    let limits = "calls_per_step_max = 64\nreply_tokens_max = 200\ndepth_max = 1\nsteps_max = 4";
+    let agents: &[(&str, &[&str])] = &[("a", &["b"]), ("b", &["b"])];
+    for (budget, most) in [
+        (Budget { tokens: Some(12_000), ..Budget::default() }, "tokens"),
+        (Budget { cost_nano_usd: Some(MONEY), ..Budget::default() }, "money"),
+        (Budget { calls: Some(70), ..Budget::default() }, "calls"),
+        (Budget { calls: Some(0), ..Budget::default() }, "no calls"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let model = Greedy::start(64).await;
+        let text = team(model.port, limits, agents);
+        let (reply, begun) = asked(folder.path(), &text, Some(budget)).await;
+        let used = reply.usage;
+        assert!(used.total() <= budget.tokens.unwrap_or(200_000), "{most}: {used:?}");
+        assert!(used.cost_nano_usd <= budget.cost_nano_usd.unwrap_or(u64::MAX), "{most}: {used:?}");
+        assert!(used.calls <= budget.calls.unwrap_or(200), "{most}: {used:?}");
+        assert!(used.cost_nano_usd > 0, "{most}: {used:?}");
+        let wide = if budget.calls == Some(0) { 1 } else { 65 };
+        assert!(begun >= wide, "{most}: {begun} runs for {used:?}");
+        assert_ne!(reply.status, RunStatus::Completed, "{most}");
+    }
+}

@@ -76,7 +76,7 @@ fn plan(agent: &str, thinker: Option<&str>, offers: &[&str]) -> Plan {
             queue_max: 1,
             history_messages_max: 4,
             approval_timeout_ms: 3000,
-            calls_max: 200,
+            calls_max: 12,
             repeats_max: 3,
             cost_max_nano_usd: None,
         },

@@ -17,7 +17,7 @@ mod person;
 mod run;
 
 pub use call::{called_as_planned, calls_answered_once, once_made_once, unknown_not_repeated};
-pub use limit::{within_budget, within_deadline, within_depth};
+pub use limit::{within_budget, within_calls, within_deadline, within_depth};
 pub use person::{open_calls_are_kept, permitted};
 pub use run::{nothing_after_end, one_at_a_time, one_reply};
 
@@ -135,6 +135,16 @@ pub enum Violation {
         /// Tokens set aside for called agents.
         reserved: u64,
     },
+    /// A run and those below it made or set aside more calls than they may make.
+    #[error("slot {slot} takes run {run} over its {limit} calls")]
+    TooManyCalls {
+        /// The run.
+        run: RunId,
+        /// Where.
+        slot: usize,
+        /// Calls that it may make.
+        limit: u64,
+    },
     /// Something may last longer than the run that asks for it, or is asked for after its time.
     #[error("slot {slot} asks for something beyond the deadline of run {run}")]
     Outlasts {
@@ -166,6 +176,7 @@ pub fn check(records: &[Record], plans: &dyn Plans) -> Result<(), Violation> {
     permitted(records, plans)?;
     open_calls_are_kept(records)?;
     within_budget(records, plans)?;
+    within_calls(records, plans)?;
     within_deadline(records)?;
     within_depth(records, plans)
 }

@@ -79,7 +79,7 @@ pub struct Plan {
     /// Which calls are made, asked for or refused before [`Offer::permission`] is looked at.
     #[serde(default)]
     pub permissions: Permissions,
-    /// What the models cost that may answer in a run; one that is absent costs nothing.
+    /// What the models cost that may answer in a run, as far as that is known.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub prices: BTreeMap<Name, ModelPrice>,
 }
@@ -224,6 +224,15 @@ impl Plan {
     /// Returns the offer of a name.
     pub fn offer(&self, name: &str) -> Option<&Offer> {
         self.tools.iter().find(|offer| offer.spec.name.as_str() == name)
+    }
+
+    /// Returns a model that a run may ask and that has no price.
+    pub fn unpriced(&self) -> Option<&Name> {
+        let own = self.tools.iter().filter_map(|offer| offer.actor.as_ref());
+        let own = own.chain(&self.planner).map(|asked| &asked.model);
+        let asked = self.tools.iter().filter_map(|offer| offer.model.as_ref());
+        let mut models = own.chain(asked).chain(&self.thinker).chain([&self.actor]);
+        models.find(|model| !self.prices.contains_key(*model))
     }
 
     /// Returns the model that begins a step in the thinker's role, if the actor model does not do

@@ -81,8 +81,9 @@ fn answering(plan: &Plan, models: &BTreeMap<Name, Model>) -> BTreeSet<Name> {
 
 fn price_of(model: &Model, models: &BTreeMap<Name, Model>) -> Option<ModelPrice> {
     let own = model.price?;
-    let others = model.fallback.iter().filter_map(|name| models.get(name)?.price);
-    Some(ModelPrice { own, highest: others.fold(own, Price::max) })
+    let others = model.fallback.iter().filter_map(|name| models.get(name));
+    let others: Option<Vec<Price>> = others.map(|other| other.price).collect();
+    Some(ModelPrice { own, highest: others?.into_iter().fold(own, Price::max) })
 }
 
 /// Returns an agent and all that it can call, directly or not.

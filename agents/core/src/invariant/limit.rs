@@ -1,6 +1,6 @@
-//! Rules of what a run may use: tokens, time, depth.
+//! Rules of what a run may use: tokens, calls, time, depth.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use wire::entry::ModelOutcome;
 use wire::plan::Target;
@@ -18,8 +18,8 @@ struct Account {
 }
 
 /// Checks that nothing is begun that the run cannot pay: at each beginning, what is used and what
-/// is set aside lie within the limit (I7). What a model turn costs is only known after it, so a
-/// called agent may use more than was set aside for it by what its last turn reads.
+/// is set aside lie within the limit (I7). What a model reads is estimated before and known after,
+/// so a provider that counts far more than the estimate can go beyond it once.
 pub fn within_budget(records: &[Record], plans: &dyn Plans) -> Result<(), Violation> {
     let mut accounts: HashMap<&RunId, Account> = HashMap::new();
     for (slot, record) in records.iter().enumerate() {
@@ -72,6 +72,56 @@ pub fn within_budget(records: &[Record], plans: &dyn Plans) -> Result<(), Violat
                     used,
                     reserved,
                 });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is known of the calls of a run.
+struct Calls {
+    limit: u64,
+    made: HashSet<CallKey>,
+    /// Those of the runs that it asked for.
+    below: u64,
+    reserved: HashMap<CallKey, u64>,
+}
+
+/// Checks that a run and the runs below it make no more calls than they may: what is made and what
+/// is set aside for called agents lie within the limit (I7).
+pub fn within_calls(records: &[Record], plans: &dyn Plans) -> Result<(), Violation> {
+    let mut runs: HashMap<&RunId, Calls> = HashMap::new();
+    for (slot, record) in records.iter().enumerate() {
+        match input(record) {
+            Some(Input::Submitted(submitted)) => {
+                let limit = plans.plan(&submitted.plan).map_or(0, |plan| plan.limits.calls_max);
+                let limit = submitted.budget.calls.map_or(limit, |calls| calls.min(limit));
+                let calls =
+                    Calls { limit, made: HashSet::new(), below: 0, reserved: HashMap::new() };
+                runs.insert(&submitted.run, calls);
+            }
+            Some(Input::CallSettled { call, usage, .. }) => {
+                for calls in runs.values_mut() {
+                    if calls.reserved.remove(call).is_some() {
+                        calls.below += usage.calls;
+                    }
+                }
+            }
+            _ => {}
+        }
+        for effect in &record.effects {
+            let Effect::Call(call) = effect else { continue };
+            let Some(calls) = runs.get_mut(&call.run) else {
+                return Err(Violation::NotAccepted { run: call.run.clone() });
+            };
+            if calls.made.insert(call.call.clone()) {
+                calls.reserved.insert(call.call.clone(), call.budget.calls.unwrap_or_default());
+            }
+            let made = calls.made.len() as u64 + calls.below;
+            let reserved = calls.reserved.values().sum::<u64>();
+            if made + reserved > calls.limit {
+                let run = call.run.clone();
+                return Err(Violation::TooManyCalls { run, slot, limit: calls.limit });
             }
         }
     }

@@ -42,6 +42,12 @@ impl Porter {
         if request.input.trim().is_empty() {
             return Err(bad("the input is empty".to_owned()));
         }
+        let budget = request.budget.unwrap_or_default();
+        if let (Some(_), Some(model)) = (budget.cost_nano_usd, plan.unpriced()) {
+            return Err(bad(format!(
+                "model {model} has no `price`, so the budget's `cost_nano_usd` cannot be kept"
+            )));
+        }
         let reserved = |name: &str| name.starts_with('_');
         if request.run.as_ref().is_some_and(|run| reserved(run.as_str()))
             || request.session.as_ref().is_some_and(|session| reserved(session.as_str()))
@@ -80,7 +86,7 @@ impl Porter {
             text: request.input,
             body,
             deadline: now.plus_ms(left),
-            budget: request.budget.unwrap_or_default(),
+            budget,
             trace,
             caller_span: caller,
             parent: request.parent,

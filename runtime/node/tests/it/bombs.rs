@@ -157,6 +157,19 @@ async fn recursion_bombs_stop_within_their_bounds() {
     }
 }
 
+#[tokio::test]
+async fn money_is_not_promised_for_a_model_without_a_price() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = team(1, "", &[("a", &["a"])]).replace("price =", "# price =");
+    let node = house::start_with(folder.path(), &text, &[]).await;
+    let body = json!({"input": "dig", "budget": {"cost_nano_usd": 5}}).to_string();
+    let answer = house::ask(&node, &house::entry(&node), wire::Headers::new(), body.into()).await;
+    let refused: wire::error::ErrorBody = serde_json::from_slice(&answer.payload).unwrap();
+    assert_eq!(refused.error.code, ErrorCode::BadRequest);
+    assert!(refused.error.message.contains("model m has no `price`"), "{refused:?}");
+    node.drain(std::time::Duration::from_secs(5)).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_at_once_never_spend_more_than_their_one_budget() {
     const MONEY: u64 = 20_000_000;

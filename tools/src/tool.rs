@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 use wire::{CallKey, EffectClass, Name, RunId, SessionId, Timestamp, ToolReply, TraceContext};
 
 use crate::builtin::Builtin;
+use crate::command::{CommandSpec, CommandTool, Launcher};
 use crate::http::{HttpSpec, HttpTool};
 use crate::memory::Memory;
 use crate::model::{ModelSpec, ModelTool, Models};
@@ -20,12 +22,19 @@ pub trait Tool: Send + Sync {
     /// A tool that cannot know whether the call took effect says [`ToolReply::Lost`]; what follows
     /// from that is not the tool's to decide.
     ///
-    /// The future is dropped when the call's time is over or the run is cancelled.
+    /// When the call's time is over or nobody wants its outcome any more, [`ToolContext::stop`] is
+    /// cancelled and the future is dropped, after [`Self::stop_grace`].
     fn call<'a>(
         &'a self,
         context: &'a ToolContext,
         arguments: &'a Value,
     ) -> BoxFuture<'a, ToolReply>;
+
+    /// Returns how long a call that was told to stop has to put things in order before its future
+    /// is dropped, such as to end a process of its own. Its reply is not waited for.
+    fn stop_grace(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// Who calls, and within which bounds.
@@ -49,6 +58,8 @@ pub struct ToolContext {
     pub now: Timestamp,
     /// The time that is left.
     pub remaining: Duration,
+    /// Cancelled when the call is to stop.
+    pub stop: CancellationToken,
 }
 
 /// A tool as a team file describes it, checked but not connected to anything.
@@ -56,6 +67,8 @@ pub struct ToolContext {
 pub enum ToolKind {
     /// One that comes with the runtime.
     Builtin(Builtin),
+    /// A program of the machine.
+    Command(CommandSpec),
     /// A request to an HTTP server.
     Http(HttpSpec),
     /// A question to a model of the team.
@@ -75,6 +88,8 @@ pub struct ToolDeps {
     pub models: Arc<dyn Models>,
     /// The databases of the team.
     pub databases: Databases,
+    /// What starts the programs of tools.
+    pub launcher: Arc<Launcher>,
 }
 
 impl ToolKind {
@@ -82,6 +97,7 @@ impl ToolKind {
     pub fn effect(&self) -> EffectClass {
         match self {
             Self::Builtin(builtin) => builtin.effect(),
+            Self::Command(spec) => spec.effect(),
             Self::Http(spec) => spec.effect(),
             Self::Model(spec) => spec.effect(),
             Self::Query(spec) => spec.effect,
@@ -93,6 +109,7 @@ impl ToolKind {
 pub fn build(kind: &ToolKind, deps: &ToolDeps) -> Arc<dyn Tool> {
     match kind {
         ToolKind::Builtin(builtin) => builtin.build(deps),
+        ToolKind::Command(spec) => Arc::new(CommandTool::new(spec.clone(), &deps.launcher)),
         ToolKind::Http(spec) => Arc::new(HttpTool::new(spec.clone(), deps.http.clone())),
         ToolKind::Model(spec) => Arc::new(ModelTool::new(spec.clone(), deps.models.clone())),
         ToolKind::Query(spec) => Arc::new(QueryTool::new(spec.clone(), &deps.databases)),

@@ -142,6 +142,7 @@ impl Served {
             trace,
             now: clock::now(),
             remaining: end.saturating_duration_since(Instant::now()),
+            stop: tokio_util::sync::CancellationToken::new(),
         };
         let Ok(reply) = timeout_at(end, self.args.tool.call(&context, &request.arguments)).await
         else {

@@ -1,6 +1,8 @@
 //! Programs as tools, in the sandbox that bubblewrap makes.
 
 #[cfg(test)]
+mod daemon;
+#[cfg(test)]
 mod escapes;
 #[cfg(test)]
 mod faults;

@@ -25,7 +25,7 @@ fn team(folder: &Path, fields: &str) -> PathBuf {
     let text = format!(
         "[models.m]\nprovider = 'scripted'\nscript = 'm.jsonl'\n\
          [agents.a]\ninstructions = 'i'\nmodel = 'm'\ntools = ['work']\n\
-         [tools.work]\nkind = 'command'\ndescription = 'd'\n\
+         [permissions]\nallow = ['work']\n[tools.work]\nkind = 'command'\ndescription = 'd'\n\
          parameters = {{ text = 'string' }}\n{fields}\n"
     );
     std::fs::write(&file, text).unwrap();

@@ -4,11 +4,12 @@ use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 use tests::daemon::binary;
 use tokio::process::Command;
+use tokio::time::Instant;
 
 use crate::house::{folder, path};
 

@@ -1,9 +1,10 @@
 //! Programs that misbehave: each is over in time, leaves no process, and costs little memory.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use wire::{CallOutcome, ErrorCode, ToolReply};
 
 use crate::house::{Call, House, folder};

@@ -136,11 +136,11 @@ impl Launcher {
     /// Works out how the program of a tool is started.
     pub(super) fn start(&self, spec: &CommandSpec) -> Result<Start, String> {
         let name = spec.argv.first().map(String::as_str).unwrap_or_default();
-        let real = |path: &PathBuf| {
+        let canonical = |path: &PathBuf| {
             std::fs::canonicalize(path).map_err(|error| format!("{}: {error}", path.display()))
         };
-        let program = spec.program.as_ref().map(&real).transpose()?;
-        let workdir = spec.workdir.as_ref().map(&real).transpose()?;
+        let program = spec.program.as_ref().map(&canonical).transpose()?;
+        let workdir = spec.workdir.as_ref().map(&canonical).transpose()?;
         let prlimit = self.prlimit.as_ref().ok_or(
             "prlimit, which limits what it uses, is not there; install util-linux".to_owned(),
         )?;

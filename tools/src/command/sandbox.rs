@@ -57,19 +57,19 @@ pub(super) fn opened(
     let mut all = Vec::new();
     let read = read.iter().map(|path| (path, false));
     for (path, writable) in read.chain(write.iter().map(|path| (*path, true))) {
-        let real = std::fs::canonicalize(path)
+        let found = std::fs::canonicalize(path)
             .map_err(|error| format!("{} cannot be opened to it: {error}", path.display()))?;
-        if OWN.iter().any(|own| real == Path::new(own) || is_below_own(&real, own)) {
+        if OWN.iter().any(|own| found == Path::new(own) || is_below_own(&found, own)) {
             return Err(format!(
                 "{} cannot be opened to it, since the sandbox has one of its own; name what is \
                  needed in it",
                 path.display()
             ));
         }
-        if hidden.iter().any(|hidden| real.starts_with(hidden)) {
+        if hidden.iter().any(|hidden| found.starts_with(hidden)) {
             return Err(format!("{} belongs to the daemon alone", path.display()));
         }
-        all.push(Opened { path: real, writable });
+        all.push(Opened { path: found, writable });
     }
     // What is opened for writing within what is opened for reading comes after it.
     all.sort_by(|one, other| one.path.cmp(&other.path));

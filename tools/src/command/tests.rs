@@ -59,10 +59,13 @@ fn ok(output: impl Into<Value>) -> ToolReply {
     ToolReply::settled(CallOutcome::Ok { output: output.into() })
 }
 
+/// `argv` with its program, the arguments of the call, and what the program gets or why nothing.
+type Case<'a> = (&'a [&'a str], Value, Result<&'a [&'a str], &'a str>);
+
 #[test]
 fn each_argument_stays_one_argument() {
-    let refused = |part: &'static str| Err::<&[&str], _>(part);
-    let cases: [(&[&str], Value, Result<&[&str], &str>); 12] = [
+    let refused = Err::<&[&str], &str>;
+    let cases: [Case; 12] = [
         (&["p", "a b", "{x}"], json!({"x": "c d; $(id) \"'"}), Ok(&["a b", "c d; $(id) \"'"])),
         (&["p", "--x={x}", "--y={y}"], json!({"y": 7}), Ok(&["--y=7"])),
         (&["p", "{x}"], json!({"x": null}), Ok(&[])),

@@ -107,6 +107,19 @@ pub const TOOL_TIMEOUT_MS: Bound = bound(30_000, 1, 3_600_000);
 pub const RESPONSE_BYTES_MAX: Bound = bound(64 << 10, 1, 384 << 10);
 /// Rows of one statement that a tool returns; models lose their way in long tables.
 pub const QUERY_ROWS_MAX: Bound = bound(100, 1, 10_000);
+/// The program and the arguments of a command; what is longer comes by its input.
+pub const ARGV_MAX: usize = 256;
+/// Paths that are opened to a command, for reading or for writing; each is a mount in each call.
+pub const PATHS_MAX: usize = 64;
+/// Bytes of memory of each process of a command: enough for an interpreter and its libraries.
+pub const COMMAND_MEMORY_BYTES_MAX: Bound = bound(1 << 30, 16 << 20, 1 << 40);
+/// Processes and threads of a command at once: enough for a pipeline on a large machine.
+pub const COMMAND_PROCESSES_MAX: Bound = bound(64, 4, 4096);
+/// Open files of each process of a command.
+pub const COMMAND_OPEN_FILES_MAX: Bound = bound(256, 16, 65_536);
+/// Bytes of a file that a command writes, and of all files in its temporary folder, which is in
+/// memory.
+pub const COMMAND_FILE_BYTES_MAX: Bound = bound(64 << 20, 4096, 1 << 40);
 /// Tokens of the reply of a model behind a tool, which goes into the conversation of an agent.
 pub const TOOL_REPLY_TOKENS_MAX: Bound = bound(1024, 1, 1_000_000);
 

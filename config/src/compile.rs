@@ -18,6 +18,7 @@ use crate::team::Team;
 mod agents;
 mod called;
 mod circle;
+mod command_tools;
 mod databases;
 mod doubt;
 mod fallback;
@@ -30,6 +31,7 @@ mod prompts;
 mod query_tools;
 mod retention;
 mod tools;
+mod values;
 
 /// The name by which an actor model gives its answer; nothing else may be called so.
 pub(crate) const ANSWER: &str = "respond_to_user";

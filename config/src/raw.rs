@@ -13,16 +13,21 @@ use wire::call::EffectClass;
 use wire::plan::{Dialect, OnUnknown};
 
 use crate::bound::{
-    self as b, AGENTS_MAX, ALIAS_BYTES_MAX, ALIASES_MAX, DATABASES_MAX, DESCRIPTION_BYTES_MAX,
-    INSTRUCTIONS_BYTES_MAX, MODELS_MAX, OFFERS_MAX, RETENTION_RUNS_DEFAULT,
-    RETENTION_SESSIONS_DEFAULT, ROWS_MAX, SAYING_BYTES_MAX, STATEMENT_BYTES_MAX, STATEMENTS_MAX,
-    TOOLS_MAX,
+    self as b, AGENTS_MAX, ALIAS_BYTES_MAX, ALIASES_MAX, ARGV_MAX, DATABASES_MAX,
+    DESCRIPTION_BYTES_MAX, INSTRUCTIONS_BYTES_MAX, MODELS_MAX, OFFERS_MAX, PATHS_MAX,
+    RETENTION_RUNS_DEFAULT, RETENTION_SESSIONS_DEFAULT, ROWS_MAX, SAYING_BYTES_MAX,
+    STATEMENT_BYTES_MAX, STATEMENTS_MAX, TOOLS_MAX,
 };
 use crate::team::{Constrain, Template};
 
 mod prompts;
+mod values;
 
 pub(crate) use prompts::{RawForm, RawPrompts, RawText};
+pub(crate) use values::{
+    RawBody, RawBodyForm, RawBodyWord, RawOutput, RawRow, RawSandbox, RawSecret, RawStdin,
+    RawStdinWord, RawValue,
+};
 
 /// A team of agents.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -390,7 +395,7 @@ pub(crate) struct RawTool {
     /// What the tool does, for models; tools that come with the runtime bring their own.
     #[schemars(length(max = DESCRIPTION_BYTES_MAX))]
     pub(crate) description: Option<String>,
-    /// Milliseconds that one call may take; 30000 for kinds `http` and `query`, for `model` the model's, for `builtin` its own.
+    /// Milliseconds that one call may take; 30000 for kinds `command`, `http` and `query`, for `model` the model's, for `builtin` its own.
     #[schemars(range(min = b::TOOL_TIMEOUT_MS.min, max = b::TOOL_TIMEOUT_MS.max))]
     pub(crate) timeout_ms: Option<u64>,
     /// Calls that may be under way at once.
@@ -417,23 +422,57 @@ pub(crate) struct RawTool {
     /// Kind `http`: query parameters, with `{parameter}` for arguments; one whose argument is absent is left out.
     pub(crate) query: Option<BTreeMap<String, String>>,
     /// Kind `http`: headers: a text with `{parameter}` for arguments, or a secret.
-    pub(crate) headers: Option<BTreeMap<String, RawHeader>>,
+    pub(crate) headers: Option<BTreeMap<String, RawValue>>,
     /// Kind `http`: the body: `"arguments"`, `{ json = .. }` or `{ text = ".." }`.
     pub(crate) body: Option<RawBody>,
-    /// Kinds `http`, `model` and `query`: what may be repeated; `read` for models, queries, GET and HEAD, `idempotent` for PUT and DELETE, else `once`.
+    /// Kind `command`: the program and its arguments, with `{parameter}` for arguments of the call; no shell reads them.
+    #[schemars(length(min = 1, max = ARGV_MAX))]
+    pub(crate) argv: Option<Vec<String>>,
+    /// Kind `command`: what the program reads: `"arguments"`, `"none"`, `{ json = .. }` or `{ text = ".." }`.
+    #[schemars(extend("default" = "arguments"))]
+    pub(crate) stdin: Option<RawStdin>,
+    /// Kind `command`: the program's environment variables, beside a few that all programs get: a text, or a secret.
+    pub(crate) env: Option<BTreeMap<String, RawValue>>,
+    /// Kind `command`: the folder in which the program works and may write; a temporary one of the call if absent.
+    pub(crate) workdir: Option<String>,
+    /// Kind `command`: what keeps the program from the rest of the machine.
+    #[schemars(extend("default" = RawSandbox::Bubblewrap))]
+    pub(crate) sandbox: Option<RawSandbox>,
+    /// Kind `command`, sandbox `bubblewrap`: whether the program has the network of the machine.
+    #[schemars(extend("default" = false))]
+    pub(crate) network: Option<bool>,
+    /// Kind `command`, sandbox `bubblewrap`: files and folders that the program may read, beside programs and libraries.
+    #[schemars(length(max = PATHS_MAX), inner(length(min = 1)))]
+    pub(crate) read: Option<Vec<String>>,
+    /// Kind `command`, sandbox `bubblewrap`: files and folders that the program may read and write.
+    #[schemars(length(max = PATHS_MAX), inner(length(min = 1)))]
+    pub(crate) write: Option<Vec<String>>,
+    /// Kind `command`: bytes of memory of each of its processes.
+    #[schemars(range(min = b::COMMAND_MEMORY_BYTES_MAX.min, max = b::COMMAND_MEMORY_BYTES_MAX.max), extend("default" = b::COMMAND_MEMORY_BYTES_MAX.default))]
+    pub(crate) memory_bytes_max: Option<u64>,
+    /// Kind `command`, sandbox `bubblewrap`: processes and threads at once.
+    #[schemars(range(min = b::COMMAND_PROCESSES_MAX.min, max = b::COMMAND_PROCESSES_MAX.max), extend("default" = b::COMMAND_PROCESSES_MAX.default))]
+    pub(crate) processes_max: Option<u64>,
+    /// Kind `command`: open files of each of its processes.
+    #[schemars(range(min = b::COMMAND_OPEN_FILES_MAX.min, max = b::COMMAND_OPEN_FILES_MAX.max), extend("default" = b::COMMAND_OPEN_FILES_MAX.default))]
+    pub(crate) open_files_max: Option<u64>,
+    /// Kind `command`: bytes of a file that it writes, and of all files in its temporary folder.
+    #[schemars(range(min = b::COMMAND_FILE_BYTES_MAX.min, max = b::COMMAND_FILE_BYTES_MAX.max), extend("default" = b::COMMAND_FILE_BYTES_MAX.default))]
+    pub(crate) file_bytes_max: Option<u64>,
+    /// Kinds `command`, `http`, `model` and `query`: what may be repeated; `read` for models, queries, GET and HEAD, `idempotent` for PUT and DELETE, else `once`.
     pub(crate) effect: Option<EffectClass>,
-    /// Kinds `http`, `model` and `query`, effect `idempotent`: milliseconds for which the tool knows a call by its key; for ever if absent.
+    /// Kinds `command`, `http`, `model` and `query`, effect `idempotent`: milliseconds for which the tool knows a call by its key; for ever if absent.
     #[schemars(range(min = b::KEY_TTL_MS.min, max = b::KEY_TTL_MS.max))]
     pub(crate) key_ttl_ms: Option<u64>,
-    /// Kinds `http`, `model` and `query`, effects `idempotent` and `once`: the tool that says whether a call took effect, by its `key`.
+    /// Kinds `command`, `http`, `model` and `query`, effects `idempotent` and `once`: the tool that says whether a call took effect, by its `key`.
     pub(crate) probe: Option<String>,
-    /// Kinds `http`, `model` and `query`, effects `idempotent` and `once`: what follows if nobody knows whether a call took effect.
+    /// Kinds `command`, `http`, `model` and `query`, effects `idempotent` and `once`: what follows if nobody knows whether a call took effect.
     #[schemars(extend("default" = OnUnknown::Tell))]
     pub(crate) on_unknown: Option<OnUnknown>,
-    /// Kinds `http` and `query`: bytes of a response that are read; the rest is cut.
+    /// Kinds `command`, `http` and `query`: bytes of a response that are read; the rest is cut.
     #[schemars(range(min = b::RESPONSE_BYTES_MAX.min, max = b::RESPONSE_BYTES_MAX.max), extend("default" = b::RESPONSE_BYTES_MAX.default))]
     pub(crate) response_bytes_max: Option<u64>,
-    /// Kinds `http`, `model` and `query`, and builtins `say` and `calculate`: a JSON Schema (2020-12) of the arguments, or the short form `name = "type: description"`.
+    /// Kinds `command`, `http`, `model` and `query`, and builtins `say` and `calculate`: a JSON Schema (2020-12) of the arguments, or the short form `name = "type: description"`.
     pub(crate) parameters: Option<Map<String, Value>>,
     /// Kind `model`: the model that is asked.
     pub(crate) model: Option<String>,
@@ -473,6 +512,8 @@ pub(crate) struct RawTool {
 pub(crate) enum RawKind {
     /// A tool that comes with the runtime.
     Builtin,
+    /// A program of the machine.
+    Command,
     /// A request to an HTTP server.
     Http,
     /// A question to a model of the team.
@@ -481,103 +522,11 @@ pub(crate) enum RawKind {
     Query,
 }
 
-/// What the reply of a model behind a tool has to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum RawOutput {
-    /// A text.
-    Text,
-    /// A JSON object that obeys `schema`.
-    Json,
-    /// An arithmetic expression, which is computed.
-    Calculate,
-}
-
-/// One row of a look-up table.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RawRow {
-    /// The words that must all occur in the query, compared without case.
-    #[schemars(length(min = 1), inner(length(min = 1)))]
-    pub(crate) words: Vec<String>,
-    /// The answer.
-    pub(crate) answer: String,
-}
-
-/// The value of a header.
-#[derive(Debug, JsonSchema)]
-#[schemars(untagged)]
-pub(crate) enum RawHeader {
-    /// A text, with `{parameter}` for arguments.
-    Text(String),
-    /// A secret.
-    Secret(RawSecret),
-}
-
-/// A secret, which never stands in the team file itself.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct RawSecret {
-    /// The environment variable that holds the secret.
-    pub(crate) env: Option<String>,
-    /// The file that holds the secret, relative to the team file.
-    pub(crate) file: Option<String>,
-    /// What stands before the secret, such as `Bearer `.
-    pub(crate) prefix: Option<String>,
-}
-
-/// The body of a request.
-#[derive(Debug, JsonSchema)]
-#[schemars(untagged)]
-pub(crate) enum RawBody {
-    /// One of the ready-made bodies.
-    Word(RawBodyWord),
-    /// A template.
-    Form(RawBodyForm),
-}
-
-/// A ready-made body.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum RawBodyWord {
-    /// All arguments that appear nowhere else in the template, as a JSON object.
-    Arguments,
-}
-
-/// A template of a body; exactly one of its fields.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct RawBodyForm {
-    /// A JSON value in which a text that is exactly `{parameter}` becomes the argument itself.
-    pub(crate) json: Option<Value>,
-    /// A text, with `{parameter}` for arguments.
-    pub(crate) text: Option<String>,
-}
-
-impl<'de> Deserialize<'de> for RawHeader {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Value::deserialize(deserializer)? {
-            Value::String(text) => Ok(Self::Text(text)),
-            table => RawSecret::deserialize(table).map(Self::Secret).map_err(D::Error::custom),
-        }
-    }
-}
-
 impl<'de> Deserialize<'de> for RawThink {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::Bool(truth) => Ok(Self::Truth(truth)),
             word => RawThinkWord::deserialize(word).map(Self::Word).map_err(D::Error::custom),
         }
-    }
-}
-
-impl<'de> Deserialize<'de> for RawBody {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        if value.is_string() {
-            return RawBodyWord::deserialize(value).map(Self::Word).map_err(D::Error::custom);
-        }
-        RawBodyForm::deserialize(value).map(Self::Form).map_err(D::Error::custom)
     }
 }

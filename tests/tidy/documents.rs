@@ -181,3 +181,44 @@ fn dead_links_are_seen() {
     none(&check("[b](b.md) [t](b.md#on-time-now) [w](https://x.y/z) `[no](link)`"));
     none(&check("```\n[no](link)\n```\n# Here\n[up](#here)"));
 }
+
+/// Returns the blocks of TOML in a document.
+fn toml_blocks(text: &str) -> Vec<&str> {
+    let blocks = text.split("```toml\n").skip(1);
+    blocks.filter_map(|rest| rest.split("```").next()).collect()
+}
+
+#[test]
+fn every_kind_of_tool_has_an_example_of_five_lines() {
+    const GROUND: &str = "[models.local]\nprovider = 'openai'\nbase_url = 'http://127.0.0.1:9'\n\
+                          model = 'm'\n[databases.films]\nkind = 'sqlite'\ninit = 'films.sql'\n\
+                          [agents.a]\ninstructions = 'i'\nmodel = 'local'\n";
+    let files = |path: &Path| match path.to_str() {
+        Some("films.sql") => Ok("create table film (title text, year integer);".to_owned()),
+        _ => Err(std::io::ErrorKind::NotFound.into()),
+    };
+    let readme = std::fs::read_to_string(root().join("tools/README.md")).unwrap();
+    let mut shown = BTreeSet::new();
+    for block in toml_blocks(&readme) {
+        assert_eq!(block.lines().count(), 5, "{block}");
+        let text = format!("{GROUND}{block}");
+        let loaded = config::parse(Path::new("t.toml"), &text, &files);
+        let team = loaded.unwrap_or_else(|report| panic!("{}", report.render(false)));
+        let table: toml::Table = block.parse().unwrap();
+        let (name, tool) = table["tools"].as_table().unwrap().iter().next().unwrap();
+        assert!(team.tools.contains_key(name.as_str()), "{block}");
+        shown.insert(tool["kind"].as_str().unwrap().to_owned());
+    }
+    let rows = readme.lines().filter_map(|line| line.strip_prefix("| `"));
+    let told: BTreeSet<String> = rows
+        .filter_map(|row| row.split('`').next())
+        .filter(|word| *word != "kind")
+        .map(str::to_owned)
+        .collect();
+    let schema = config::schema();
+    let kinds = schema["$defs"]["RawKind"]["oneOf"].as_array().unwrap();
+    let kinds: BTreeSet<String> =
+        kinds.iter().map(|kind| kind["const"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(shown, kinds, "examples");
+    assert_eq!(told, kinds, "rows of the table");
+}

@@ -62,6 +62,11 @@ impl Template {
         }
     }
 
+    /// Tells whether it begins with a text of its own.
+    pub(crate) fn literal_start(&self) -> bool {
+        matches!(self.parts.first(), Some(Part::Text(_)))
+    }
+
     /// Fills in the arguments as `write` writes them; the error names one that is absent or null.
     pub(crate) fn fill(
         &self,
@@ -124,6 +129,35 @@ pub(crate) fn present<'a>(arguments: &'a Map<String, Value>, name: &str) -> Opti
 /// Writes a value as it stands in a text: a string without quotes, all else as JSON.
 pub(crate) fn to_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Collects the texts of a JSON template.
+pub(crate) fn json_texts<'a>(value: &'a Value, texts: &mut Vec<&'a str>) {
+    match value {
+        Value::String(text) => texts.push(text),
+        Value::Array(items) => items.iter().for_each(|item| json_texts(item, texts)),
+        Value::Object(members) => members.values().for_each(|member| json_texts(member, texts)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Fills in a JSON template; a member or item whose argument is absent is left out.
+pub(crate) fn fill_json(template: &Value, arguments: &Map<String, Value>) -> Option<Value> {
+    Some(match template {
+        Value::String(text) => {
+            let template = Template::parse(text);
+            match template.whole() {
+                Some(name) => arguments.get(name)?.clone(),
+                None => Value::String(template.fill_plain(arguments).ok()?),
+            }
+        }
+        Value::Array(items) => items.iter().filter_map(|item| fill_json(item, arguments)).collect(),
+        Value::Object(members) => members
+            .iter()
+            .filter_map(|(name, member)| Some((name.clone(), fill_json(member, arguments)?)))
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => template.clone(),
+    })
 }
 
 /// Percent-encodes all but the characters that mean nothing in any part of a URL.

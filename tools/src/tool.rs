@@ -10,6 +10,7 @@ use wire::run::Budget;
 use wire::{CallKey, EffectClass, Name, RunId, SessionId, Timestamp, ToolReply, TraceContext};
 
 use crate::builtin::Builtin;
+use crate::command::{CommandSpec, CommandTool, Launcher};
 use crate::http::{HttpSpec, HttpTool};
 use crate::memory::Memory;
 use crate::model::{ModelSpec, ModelTool, Models};
@@ -69,6 +70,8 @@ pub struct ToolContext {
 pub enum ToolKind {
     /// One that comes with the runtime.
     Builtin(Builtin),
+    /// A program of the machine.
+    Command(CommandSpec),
     /// A request to an HTTP server.
     Http(HttpSpec),
     /// A question to a model of the team.
@@ -88,6 +91,8 @@ pub struct ToolDeps {
     pub models: Arc<dyn Models>,
     /// The databases of the team.
     pub databases: Databases,
+    /// What starts the programs of tools.
+    pub launcher: Arc<Launcher>,
 }
 
 impl ToolKind {
@@ -95,6 +100,7 @@ impl ToolKind {
     pub fn effect(&self) -> EffectClass {
         match self {
             Self::Builtin(builtin) => builtin.effect(),
+            Self::Command(spec) => spec.effect(),
             Self::Http(spec) => spec.effect(),
             Self::Model(spec) => spec.effect(),
             Self::Query(spec) => spec.effect,
@@ -106,6 +112,7 @@ impl ToolKind {
 pub fn build(kind: &ToolKind, deps: &ToolDeps) -> Arc<dyn Tool> {
     match kind {
         ToolKind::Builtin(builtin) => builtin.build(deps),
+        ToolKind::Command(spec) => Arc::new(CommandTool::new(spec.clone(), &deps.launcher)),
         ToolKind::Http(spec) => Arc::new(HttpTool::new(spec.clone(), deps.http.clone())),
         ToolKind::Model(spec) => Arc::new(ModelTool::new(spec.clone(), deps.models.clone())),
         ToolKind::Query(spec) => Arc::new(QueryTool::new(spec.clone(), &deps.databases)),

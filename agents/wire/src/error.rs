@@ -127,6 +127,8 @@ codes! {
     FileUnreadable = "E6002", "file unreadable";
     /// A secret that the config refers to is not there.
     SecretMissing = "E6003", "secret missing";
+    /// A command cannot be started in the sandbox that its team file asks for.
+    SandboxUnavailable = "E6004", "sandbox unavailable";
 }
 
 impl fmt::Display for ErrorCode {

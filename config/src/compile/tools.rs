@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use tools::ToolKind;
 use tools::builtin::{Builtin, LookupRow, Saying};
-use tools::http::{BodyTemplate, HeaderSource, HttpSpec};
+use tools::http::{HeaderSource, HttpSpec};
 use wire::plan::{Offer, Target};
 use wire::{EffectClass, Name, ToolSpec};
 
@@ -15,22 +15,37 @@ use super::doubt::Doubt;
 use super::{ANSWER, Compiler, owners_text};
 use crate::bound::{RESPONSE_BYTES_MAX, TOOL_CONCURRENCY, TOOL_TIMEOUT_MS};
 use crate::parameters;
-use crate::raw::{RawBody, RawBodyForm, RawBodyWord, RawHeader, RawKind, RawTool};
+use crate::raw::{RawKind, RawTool, RawValue};
 use crate::suggest::nearest;
 use crate::team::{Model, TeamTool};
 use tools::schema::check_parameters;
+
+/// All kinds but that of the runtime's own tools.
+const NOT_BUILTIN: &[RawKind] = &[RawKind::Command, RawKind::Http, RawKind::Model, RawKind::Query];
 
 /// Fields that not every kind of tool has, and the kinds that have them.
 const OWNERS: &[(&str, &[RawKind])] = &[
     ("builtin", &[RawKind::Builtin]),
     ("rows", &[RawKind::Builtin]),
     ("text", &[RawKind::Builtin]),
+    ("argv", &[RawKind::Command]),
+    ("stdin", &[RawKind::Command]),
+    ("env", &[RawKind::Command]),
+    ("workdir", &[RawKind::Command]),
+    ("sandbox", &[RawKind::Command]),
+    ("network", &[RawKind::Command]),
+    ("read", &[RawKind::Command]),
+    ("write", &[RawKind::Command]),
+    ("memory_bytes_max", &[RawKind::Command]),
+    ("processes_max", &[RawKind::Command]),
+    ("open_files_max", &[RawKind::Command]),
+    ("file_bytes_max", &[RawKind::Command]),
     ("method", &[RawKind::Http]),
     ("url", &[RawKind::Http]),
     ("query", &[RawKind::Http]),
     ("headers", &[RawKind::Http]),
     ("body", &[RawKind::Http]),
-    ("response_bytes_max", &[RawKind::Http, RawKind::Query]),
+    ("response_bytes_max", &[RawKind::Command, RawKind::Http, RawKind::Query]),
     ("model", &[RawKind::Model]),
     ("instructions", &[RawKind::Model]),
     ("prompt", &[RawKind::Model]),
@@ -42,11 +57,14 @@ const OWNERS: &[(&str, &[RawKind])] = &[
     ("statements", &[RawKind::Query]),
     ("result", &[RawKind::Query]),
     ("rows_max", &[RawKind::Query]),
-    ("effect", &[RawKind::Http, RawKind::Model, RawKind::Query]),
-    ("key_ttl_ms", &[RawKind::Http, RawKind::Model, RawKind::Query]),
-    ("probe", &[RawKind::Http, RawKind::Model, RawKind::Query]),
-    ("on_unknown", &[RawKind::Http, RawKind::Model, RawKind::Query]),
-    ("parameters", &[RawKind::Builtin, RawKind::Http, RawKind::Model, RawKind::Query]),
+    ("effect", NOT_BUILTIN),
+    ("key_ttl_ms", NOT_BUILTIN),
+    ("probe", NOT_BUILTIN),
+    ("on_unknown", NOT_BUILTIN),
+    (
+        "parameters",
+        &[RawKind::Builtin, RawKind::Command, RawKind::Http, RawKind::Model, RawKind::Query],
+    ),
 ];
 
 impl RawKind {
@@ -54,6 +72,7 @@ impl RawKind {
     const fn word(self) -> &'static str {
         match self {
             RawKind::Builtin => "builtin",
+            RawKind::Command => "command",
             RawKind::Http => "http",
             RawKind::Model => "model",
             RawKind::Query => "query",
@@ -96,6 +115,7 @@ impl Compiler<'_> {
             let aliases = raw.aliases.take().unwrap_or_default();
             let mut tool = match raw.kind {
                 RawKind::Builtin => self.builtin(&name, raw),
+                RawKind::Command => self.command_tool(&name, raw),
                 RawKind::Http => self.http(&name, raw),
                 RawKind::Model => self.model_tool(&name, raw, models),
                 RawKind::Query => self.query_tool(&name, raw, databases),
@@ -273,7 +293,14 @@ impl Compiler<'_> {
         let parameters =
             self.object_schema(&path, "parameters", &raw.parameters.unwrap_or_default());
         let headers = raw.headers.unwrap_or_default().into_iter().filter_map(|(header, value)| {
-            let value = self.header(&path, &header, value)?;
+            let value = match value {
+                RawValue::Text(text) => HeaderSource::Template(text),
+                RawValue::Secret(secret) => {
+                    let at = ["tools", name.as_str(), "headers", &header];
+                    let (prefix, secret) = self.secret_value(&at, "header", secret)?;
+                    HeaderSource::Secret { prefix, secret }
+                }
+            };
             Some((header, value))
         });
         let headers = headers.collect();
@@ -336,41 +363,6 @@ impl Compiler<'_> {
                         help,
                     );
                 }
-                None
-            }
-        }
-    }
-
-    fn header(&mut self, path: &[&str; 2], name: &str, value: RawHeader) -> Option<HeaderSource> {
-        let [table, own] = *path;
-        let secret = match value {
-            RawHeader::Text(text) => return Some(HeaderSource::Template(text)),
-            RawHeader::Secret(secret) => secret,
-        };
-        let at = [table, own, "headers", name];
-        let (env, file) = (secret.env.as_deref(), secret.file.as_deref());
-        if env.is_none() && file.is_none() {
-            let help = "add `env = \"VARIABLE\"` or `file = \"path\"`, or write a text";
-            self.fault(&at, format!("header `{name}` does not say where its secret is"), help);
-        }
-        let secret_ref = self.secret(&at, ["env", "file"], env, file)?;
-        let prefix = secret.prefix.unwrap_or_default();
-        Some(HeaderSource::Secret { prefix, secret: secret_ref })
-    }
-
-    fn body(&mut self, path: &[&str; 2], body: RawBody) -> Option<BodyTemplate> {
-        let [table, own] = *path;
-        match body {
-            RawBody::Word(RawBodyWord::Arguments) => Some(BodyTemplate::Arguments),
-            RawBody::Form(RawBodyForm { json: Some(json), text: None }) => {
-                Some(BodyTemplate::Json(json))
-            }
-            RawBody::Form(RawBodyForm { json: None, text: Some(text) }) => {
-                Some(BodyTemplate::Text(text))
-            }
-            RawBody::Form(_) => {
-                let help = "write `\"arguments\"`, `{ json = .. }` or `{ text = \"..\" }`";
-                self.fault(&[table, own, "body"], "a body is either `json` or `text`", help);
                 None
             }
         }

@@ -306,7 +306,12 @@ fn one_fault_added_to_a_fine_file() {
             "`models.n.extra_body.seed` must be a finite number",
             "",
         ),
-        ("[tools.t]\ndescription = 'd'", 7, "`tools.t` lacks `kind`", "\"builtin\" or \"http\""),
+        (
+            "[tools.t]\ndescription = 'd'",
+            7,
+            "`tools.t` lacks `kind`",
+            "\"builtin\" or \"command\" or \"http\"",
+        ),
         ("[tools.t]\nkind = 'builtin'", 7, "there is no builtin tool \"t\"", "add `builtin`"),
         (
             "[tools.nwo]\nkind = 'builtin'\nbuiltin = 'recal'",

@@ -11,6 +11,8 @@ mod broken_model_tools;
 #[cfg(test)]
 mod broken_prompts;
 #[cfg(test)]
+mod commands;
+#[cfg(test)]
 mod databases;
 #[cfg(test)]
 mod fallback;

@@ -118,7 +118,8 @@ fn exit_of(code: ErrorCode) -> Exit {
         | ErrorCode::UnknownCall
         | ErrorCode::ConfigInvalid
         | ErrorCode::FileUnreadable
-        | ErrorCode::SecretMissing => Exit::Usage,
+        | ErrorCode::SecretMissing
+        | ErrorCode::SandboxUnavailable => Exit::Usage,
         ErrorCode::Overloaded
         | ErrorCode::Unavailable
         | ErrorCode::DataInUse

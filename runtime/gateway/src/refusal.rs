@@ -115,7 +115,8 @@ pub(crate) const fn status_of(code: ErrorCode) -> StatusCode {
         | Code::Internal
         | Code::ConfigInvalid
         | Code::FileUnreadable
-        | Code::SecretMissing => StatusCode::INTERNAL_SERVER_ERROR,
+        | Code::SecretMissing
+        | Code::SandboxUnavailable => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
@@ -132,7 +133,7 @@ mod tests {
             (413, "E1002"),
             (422, "E3002 E3008 E4001 E4002 E4003 E4006"),
             (429, "E1006"),
-            (500, "E2003 E4005 E5002 E5003 E5006 E5007 E6001 E6002 E6003"),
+            (500, "E2003 E4005 E5002 E5003 E5006 E5007 E6001 E6002 E6003 E6004"),
             (502, "E2001 E2002 E2004 E2005 E3003 E3006 E3009"),
             (503, "E1008 E2006 E3005 E5001 E5004 E5005 E5008"),
             (504, "E1007 E3004"),

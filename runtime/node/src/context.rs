@@ -10,6 +10,7 @@ use journal::Journal;
 use store::{Change, Store};
 use telemetry::Exporter;
 use tokio_util::task::TaskTracker;
+use tools::command::Launcher;
 use tools::query::Databases;
 use wire::entry::{Body, Entry};
 use wire::{Event, SessionId, Subjects, WireError};
@@ -44,6 +45,8 @@ pub(crate) struct TeamContext {
     pub(crate) bus: Bus,
     /// The databases of the team's tools.
     pub(crate) databases: Databases,
+    /// What starts the programs of the team's tools.
+    pub(crate) launcher: Arc<Launcher>,
     pub(crate) journal: Journal,
     pub(crate) store: Store,
     pub(crate) projector: Projector,

@@ -17,6 +17,7 @@ use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::TaskTracker;
 use tools::ToolKind;
+use tools::command::Launcher;
 use tools::query::Databases;
 use tracing::{info, warn};
 use wire::entry::memory_session;
@@ -372,12 +373,14 @@ pub(crate) fn open_team(
         None => None,
     };
     let databases = open_databases(&team, &options.data)?;
+    let launcher = Arc::new(find_launcher(&team, &options.data)?);
     let name = team.name.clone();
     let memory_slot = journal.next_slot(&memory_session());
     let places = Places::new(name.clone(), team.runs_max, shared.places.clone());
     let context = TeamContext {
         team: Arc::new(team),
         databases,
+        launcher,
         subjects: options.subjects,
         bus,
         projector: Projector::start(name, store.clone(), journal.clone(), plans.clone())?,
@@ -408,6 +411,25 @@ fn open_databases(team: &config::Team, data: &Path) -> Result<Databases, Error> 
         }
     }
     Ok(databases)
+}
+
+/// Finds what starts the commands of a team, and checks that each of them can be started. Blocks.
+fn find_launcher(team: &config::Team, data: &Path) -> Result<Launcher, Error> {
+    let commands = team.tools.iter().filter_map(|(name, tool)| match &tool.kind {
+        ToolKind::Command(spec) => Some((name, spec)),
+        ToolKind::Builtin(_) | ToolKind::Http(_) | ToolKind::Model(_) | ToolKind::Query(_) => None,
+    });
+    let mut commands = commands.peekable();
+    if commands.peek().is_none() {
+        return Ok(Launcher::default());
+    }
+    let launcher = Launcher::find(std::env::var_os("PATH").as_deref(), data);
+    for (name, spec) in commands {
+        launcher
+            .check(name, spec)
+            .map_err(|error| Error::Prepare { what: "commands".to_owned(), error })?;
+    }
+    Ok(launcher)
 }
 
 /// Returns the directory of a team below a data directory.

@@ -90,7 +90,8 @@ impl Actor for TeamSupervisor {
         let clients = ModelClients::new(&context.team, &guards, &http)
             .map_err(|error| Error::Prepare { what: "the models".to_owned(), error })?;
         let databases = context.databases.clone();
-        let deps = ToolDeps { memory, http, models, databases };
+        let launcher = context.launcher.clone();
+        let deps = ToolDeps { memory, http, models, databases, launcher };
         let (sessions, _) = SessionSupervisor::spawn_linked(
             None,
             SessionSupervisor,

@@ -12,7 +12,7 @@ use super::address::{ADDRESS_BYTES_MAX, Address};
 use super::{BodyTemplate, HeaderSource, HttpSpec};
 use crate::argument::invalid;
 use crate::secret::SecretRef;
-use crate::template::{Template, to_text};
+use crate::template::{Template, fill_json, json_texts, to_text};
 use crate::tool::ToolContext;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -215,32 +215,4 @@ fn header(name: &str, source: &HeaderSource) -> Result<(HeaderName, HeaderPart),
         }
     };
     Ok((parsed, part))
-}
-
-fn json_texts<'a>(value: &'a Value, texts: &mut Vec<&'a str>) {
-    match value {
-        Value::String(text) => texts.push(text),
-        Value::Array(items) => items.iter().for_each(|item| json_texts(item, texts)),
-        Value::Object(members) => members.values().for_each(|member| json_texts(member, texts)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
-/// Fills in a JSON template; a member or item whose argument is absent is left out.
-fn fill_json(template: &Value, arguments: &Map<String, Value>) -> Option<Value> {
-    Some(match template {
-        Value::String(text) => {
-            let template = Template::parse(text);
-            match template.whole() {
-                Some(name) => arguments.get(name)?.clone(),
-                None => Value::String(template.fill_plain(arguments).ok()?),
-            }
-        }
-        Value::Array(items) => items.iter().filter_map(|item| fill_json(item, arguments)).collect(),
-        Value::Object(members) => members
-            .iter()
-            .filter_map(|(name, member)| Some((name.clone(), fill_json(member, arguments)?)))
-            .collect(),
-        Value::Null | Value::Bool(_) | Value::Number(_) => template.clone(),
-    })
 }

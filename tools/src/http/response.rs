@@ -2,19 +2,14 @@
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, LOCATION, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use serde_json::Value;
 use wire::{CallOutcome, ErrorCode, WireError};
 
-/// The most bytes of an error's body that are passed on: enough for what went wrong, and not a
-/// whole page.
-const ERROR_BYTES_MAX: usize = 2 * 1024;
+use crate::output::{cut_mark, excerpt, redacted, text};
 
 /// The most seconds of a `Retry-After` that are passed on, an hour; no call waits longer.
 const RETRY_AFTER_S_MAX: u64 = 3600;
-
-/// Secrets shorter than this are not looked for in answers: they would occur by chance.
-const REDACTED_BYTES_MIN: usize = 6;
 
 /// A response that is there, up to the bound of its body.
 pub(super) struct Received {
@@ -75,7 +70,7 @@ impl Received {
 
     fn output(&self, text: String) -> Value {
         if self.cut {
-            return Value::String(format!("{text}\n[cut after {} bytes]", self.body.len()));
+            return Value::String(format!("{text}{}", cut_mark(self.body.len())));
         }
         if text.is_empty() {
             return Value::String(format!("the server answered {} without a body", self.status));
@@ -97,29 +92,4 @@ impl Received {
     fn header(&self, name: &HeaderName) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
-}
-
-/// Takes bytes as text; a character that the cut went through is dropped.
-fn text(bytes: &[u8], cut: bool) -> String {
-    let whole = match std::str::from_utf8(bytes) {
-        Err(error) if cut && error.error_len().is_none() => bytes.get(..error.valid_up_to()),
-        _ => None,
-    };
-    String::from_utf8_lossy(whole.unwrap_or(bytes)).into_owned()
-}
-
-/// Takes out the secrets of the request, should the server send one back.
-fn redacted(mut text: String, secrets: &[SecretString]) -> String {
-    for secret in secrets {
-        let secret = secret.expose_secret();
-        if secret.len() >= REDACTED_BYTES_MIN && text.contains(secret) {
-            text = text.replace(secret, "[secret]");
-        }
-    }
-    text
-}
-
-/// Returns the first [`ERROR_BYTES_MAX`] bytes.
-fn excerpt(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(ERROR_BYTES_MAX)).unwrap_or(text)
 }

@@ -44,7 +44,7 @@ mod tests {
         let cases = [
             ("E1033", Some(ErrorCode::UnknownCall)),
             ("1003", Some(ErrorCode::UnknownAgent)),
-            ("E9999", Some(ErrorCode::SecretMissing)),
+            ("E9999", Some(ErrorCode::SandboxUnavailable)),
             ("overloaded", Some(ErrorCode::Overloaded)),
             ("nonsense", None),
         ];

@@ -1,0 +1,61 @@
+//! What stands in the fields of tools: bodies, inputs and secrets.
+
+use tools::SecretRef;
+use tools::command::Stdin;
+use tools::http::BodyTemplate;
+
+use super::Compiler;
+use crate::raw::{RawBody, RawBodyForm, RawBodyWord, RawSecret, RawStdin, RawStdinWord};
+
+impl Compiler<'_> {
+    pub(super) fn body(&mut self, path: &[&str; 2], body: RawBody) -> Option<BodyTemplate> {
+        let [table, own] = *path;
+        match body {
+            RawBody::Word(RawBodyWord::Arguments) => Some(BodyTemplate::Arguments),
+            RawBody::Form(RawBodyForm { json: Some(json), text: None }) => {
+                Some(BodyTemplate::Json(json))
+            }
+            RawBody::Form(RawBodyForm { json: None, text: Some(text) }) => {
+                Some(BodyTemplate::Text(text))
+            }
+            RawBody::Form(_) => {
+                let help = "write `\"arguments\"`, `{ json = .. }` or `{ text = \"..\" }`";
+                self.fault(&[table, own, "body"], "a body is either `json` or `text`", help);
+                None
+            }
+        }
+    }
+
+    pub(super) fn stdin(&mut self, path: &[&str; 2], stdin: RawStdin) -> Option<Stdin> {
+        let [table, own] = *path;
+        match stdin {
+            RawStdin::Word(RawStdinWord::Arguments) => Some(Stdin::Arguments),
+            RawStdin::Word(RawStdinWord::None) => Some(Stdin::Nothing),
+            RawStdin::Form(RawBodyForm { json: Some(json), text: None }) => Some(Stdin::Json(json)),
+            RawStdin::Form(RawBodyForm { json: None, text: Some(text) }) => Some(Stdin::Text(text)),
+            RawStdin::Form(_) => {
+                let help =
+                    "write `\"arguments\"`, `\"none\"`, `{ json = .. }` or `{ text = \"..\" }`";
+                self.fault(&[table, own, "stdin"], "an input is either `json` or `text`", help);
+                None
+            }
+        }
+    }
+
+    /// Takes a secret and what stands before it; `what` says in a sentence whose value it is.
+    pub(super) fn secret_value(
+        &mut self,
+        at: &[&str],
+        what: &str,
+        secret: RawSecret,
+    ) -> Option<(String, SecretRef)> {
+        let (env, file) = (secret.env.as_deref(), secret.file.as_deref());
+        if env.is_none() && file.is_none() {
+            let help = "add `env = \"VARIABLE\"` or `file = \"path\"`, or write a text";
+            let name = at.last().copied().unwrap_or_default();
+            self.fault(at, format!("{what} `{name}` does not say where its secret is"), help);
+        }
+        let secret_ref = self.secret(at, ["env", "file"], env, file)?;
+        Some((secret.prefix.unwrap_or_default(), secret_ref))
+    }
+}

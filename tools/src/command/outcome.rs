@@ -1,0 +1,87 @@
+//! Says what the end of a program means for the call.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use serde_json::Value;
+use wire::{CallOutcome, ErrorCode, ToolReply};
+
+use super::process::Ended;
+use super::{CommandSpec, Sandbox};
+use crate::output::{cut_mark, excerpt, redacted, text};
+
+/// A sandbox, and every shell, tells of a signal by adding its number to this.
+const SIGNAL_BASE: i32 = 128;
+
+/// The largest number of a signal.
+const SIGNAL_MAX: i32 = 64;
+
+/// Makes the reply of a call whose program has ended, by itself or not.
+pub(super) fn reply(
+    spec: &CommandSpec,
+    ended: &Ended,
+    secrets: &[SecretString],
+    time: Duration,
+) -> ToolReply {
+    let program = spec.argv.first().map_or("the program", String::as_str);
+    let said = said(ended, secrets);
+    if ended.was_stopped {
+        let ms = time.as_millis();
+        let lost = format!("{program} did not end within {ms} ms and was stopped{said}");
+        return ToolReply::lost(ErrorCode::ToolTimeout, lost);
+    }
+    let Some(status) = ended.status else {
+        let lost = format!("it is not known how {program} ended{said}");
+        return ToolReply::lost(ErrorCode::ToolFailed, lost);
+    };
+    let code = status.code();
+    let by_sandbox = code
+        .filter(|_| spec.sandbox != Sandbox::None)
+        .map(|code| code - SIGNAL_BASE)
+        .filter(|signal| (1..=SIGNAL_MAX).contains(signal));
+    if let Some(signal) = status.signal().or(by_sandbox) {
+        let lost = format!("{program} was ended by signal {signal}{said}");
+        return ToolReply::lost(ErrorCode::ToolFailed, lost);
+    }
+    ToolReply::settled(match code {
+        Some(0) => CallOutcome::Ok { output: output(ended, secrets) },
+        code => {
+            let code = code.map_or_else(
+                || "without an exit code".to_owned(),
+                |code| format!("with exit code {code}"),
+            );
+            let message = format!("{program} ended {code}{said}");
+            CallOutcome::error(ErrorCode::ToolFailed, message)
+        }
+    })
+}
+
+fn output(ended: &Ended, secrets: &[SecretString]) -> Value {
+    let stdout = &ended.stdout;
+    let text = redacted(text(&stdout.bytes, stdout.cut), secrets);
+    if stdout.cut {
+        return Value::String(text + &cut_mark(stdout.bytes.len()));
+    }
+    if text.trim().is_empty() {
+        return Value::String("the program ended well and wrote nothing".to_owned());
+    }
+    match serde_json::from_str(&text) {
+        Ok(value) => value,
+        Err(_) => Value::String(text.trim_end_matches(['\n', '\r']).to_owned()),
+    }
+}
+
+/// Returns what a program said before it failed, in a sentence that goes on.
+fn said(ended: &Ended, secrets: &[SecretString]) -> String {
+    let (before, errors) = ended.stderr.text();
+    let errors = redacted(errors, secrets);
+    if !errors.trim().is_empty() {
+        return format!(": {before}{}", errors.trim());
+    }
+    let stdout = redacted(text(&ended.stdout.bytes, ended.stdout.cut), secrets);
+    match excerpt(stdout.trim()) {
+        "" => String::new(),
+        start => format!(", after it wrote: {start}"),
+    }
+}

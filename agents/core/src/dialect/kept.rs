@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::json;
-use wire::entry::{Feedback, FeedbackCode, ReadCall};
+use wire::entry::{Feedback, ReadCall, Reason};
 use wire::plan::{Dialect, Text};
 use wire::{ModelRole, Plan};
 
@@ -44,13 +44,8 @@ fn plan() -> impl Strategy<Value = Plan> {
 }
 
 fn feedback() -> Feedback {
-    Feedback {
-        code: FeedbackCode::InvalidArguments,
-        message: "no".to_owned(),
-        faults: vec!["a fault".to_owned()],
-        schema: None,
-        valid_names: Vec::new(),
-    }
+    let faults = vec!["a fault".to_owned()];
+    Feedback { faults, ..fixture::feedback(Reason::InvalidArguments, "no") }
 }
 
 fn act() -> impl Strategy<Value = Act> {

@@ -1,6 +1,6 @@
 //! The model turns of a run: who is asked, what is done about the reply, and when to give up.
 
-use wire::entry::{ModelOutcome, ReadCall, Reading, TurnReport};
+use wire::entry::{ModelOutcome, ReadCall, Reading, TurnReport, Unread};
 use wire::event::EventKind;
 use wire::{ErrorCode, ModelRole, Name, Planned, WireError};
 
@@ -24,20 +24,20 @@ impl Run {
         if self.turns.checked_sub(1) != Some(turn) {
             return Err(Rejected::StaleTurn { turn });
         }
-        let (reading, report) = match outcome {
+        let (reading, unread, report) = match outcome {
             ModelOutcome::Failed { error } => {
-                self.report_turn(role, None, Err(&error), effects);
+                self.report_turn(role, None, Err(&error), None, effects);
                 self.fail(error, effects);
                 return Ok(());
             }
-            ModelOutcome::Read { reading, turn } => (reading, turn),
+            ModelOutcome::Read { reading, unread, turn } => (reading, unread, turn),
         };
         if !self.fits(role, &reading) {
             return Err(Rejected::OutOfPlace);
         }
         self.resumes = 0;
         self.usage.add(report.usage);
-        self.report_turn(role, Some(&report), Ok(&reading), effects);
+        self.report_turn(role, Some(&report), Ok(&reading), unread.as_ref(), effects);
         match reading {
             Reading::Thought { text } => self.on_thought(text, effects),
             Reading::Planned(planned) => self.on_planned(planned, effects),
@@ -202,6 +202,7 @@ impl Run {
         role: ModelRole,
         report: Option<&TurnReport>,
         outcome: Result<&Reading, &WireError>,
+        unread: Option<&Unread>,
         effects: &mut Effects,
     ) {
         let feedback = match outcome {
@@ -234,6 +235,7 @@ impl Run {
                 end: effects.now(),
                 report,
                 feedback,
+                unread,
                 error: outcome.err(),
             },
         );

@@ -119,7 +119,7 @@ impl<'a> Told<'a> {
             Audience::Planner => (None, steps, None),
             Audience::Task | Audience::Answer => (planned, steps, Some(acting)),
         };
-        Scene { request, planned, steps, dialect, ..Scene::default() }
+        Scene { request, dialect, planned, steps, ..Scene::default() }
     }
 
     /// Says what the user wants; `last` if no message follows but the question.

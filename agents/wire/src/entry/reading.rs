@@ -127,6 +127,7 @@ impl Feedback {
     }
 
     /// Returns what a model is told: the kind of fault and the sentence say which one it is.
+    #[must_use]
     pub fn told(&self) -> Self {
         Self { reason: None, ..self.clone() }
     }

@@ -62,13 +62,13 @@ async fn killed_between(seed: Seed) {
     }
     let last = seed.server.seen().pop().unwrap();
     let text = last.body.to_string();
-    let mut from = 0;
+    let mut rest = text.as_str();
     for part in &seed.told {
         let quoted = json!(part).to_string();
-        let part = quoted.trim_matches('"');
-        let at = text[from..].find(part);
-        let at = at.unwrap_or_else(|| panic!("{name}: {part} is not in {}", &text[from..]));
-        from += at + part.len();
+        let Some((_, after)) = rest.split_once(quoted.trim_matches('"')) else {
+            panic!("{name}: {part} is not in {rest}")
+        };
+        rest = after;
     }
     assert_eq!(daemon.terminate().await, Some(0), "{name}");
 }

@@ -95,6 +95,7 @@ impl Call {
             run,
             now: Timestamp::default(),
             remaining,
+            budget: wire::run::Budget::default(),
             stop: CancellationToken::new(),
         };
         Self { context }

@@ -136,7 +136,7 @@ fn read_session(team: &Team, journal: &Journal, session: &SessionId, tally: &mut
             Input::Submitted(submitted) => agent = Some(submitted.agent),
             Input::ModelReplied(replied) => {
                 let agent = agent.as_ref().expect("a session begins with its agent");
-                let ModelOutcome::Read { reading, turn } = replied.outcome else {
+                let ModelOutcome::Read { reading, turn, .. } = replied.outcome else {
                     panic!("a turn of {agent} failed: {:?}", replied.outcome);
                 };
                 check_reading(team, agent, &reading, turn.role, turn.finish, tally);

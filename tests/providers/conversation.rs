@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use config::Team;
-use config::team::{Model, Ollama, OpenAi, Provider, Sampling, Server};
+use config::team::{
+    Constrain, LlamaCpp, Model, Ollama, OpenAi, Provider, Sampling, Server, Template,
+};
 use model::{Conversation, Guards, ModelClient, ModelClients, Progress};
 use serde_json::{Map, Value, json};
 use tools::client::http_client;
@@ -42,7 +44,10 @@ fn server(base_url: String, stream: bool) -> Server {
 }
 
 /// The providers, with the path at which the server speaks for them.
-fn providers(url: &str, stream: bool) -> [(&'static str, Provider); 3] {
+///
+/// Of llama.cpp that is the path at which its server makes the prompt; the other, where we make it,
+/// is spoken by no server but its own: `cargo llama`.
+fn providers(url: &str, stream: bool) -> [(&'static str, Provider); 4] {
     let openai = OpenAi {
         server: server(format!("{url}/v1"), stream),
         strict: false,
@@ -56,8 +61,17 @@ fn providers(url: &str, stream: bool) -> [(&'static str, Provider); 3] {
         keep_alive: None,
         think: None,
     };
+    let llamacpp = LlamaCpp {
+        server: server(url.to_owned(), stream),
+        template: Template::Server,
+        constrain: Constrain::JsonSchema,
+        n_predict: None,
+        sampling: Sampling::default(),
+        merge_adjacent: false,
+    };
     [
         ("/v1/chat/completions", Provider::OpenAi(openai)),
+        ("/v1/chat/completions", Provider::LlamaCpp(llamacpp)),
         ("/api/chat", Provider::Ollama(ollama)),
         ("/v1/messages", Provider::Anthropic(server(url.to_owned(), stream))),
     ]

@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tests::daemon::root;
 use tokio::time::{Instant, sleep};
-use wire::{Headers, ModelRequest, Name, RunId, RunReply, RunStatus, Subjects, Timestamp};
+use wire::{
+    Headers, ModelRequest, Name, RunId, RunReply, RunStatus, SpanRecord, Subjects, Timestamp,
+};
 
 /// The longest wait for an answer, on a busy machine.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(30);
@@ -38,7 +40,7 @@ pub(crate) fn shipped(name: &str) -> String {
     std::fs::read_to_string(seeds().join(format!("{name}.toml"))).unwrap()
 }
 
-fn seeds() -> PathBuf {
+pub(crate) fn seeds() -> PathBuf {
     root().join("config/teams/seeds")
 }
 
@@ -84,8 +86,7 @@ impl House {
     /// The same on a bus.
     pub(crate) async fn on(bus: Bus, name: &str, text: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        symlink(seeds().join(name), folder.path().join(name)).unwrap();
-        std::fs::write(folder.path().join(format!("{name}.toml")), text).unwrap();
+        furnish(folder.path(), name, text);
         let node = start(folder.path(), name, &bus).await;
         Self { folder, name: name.to_owned(), bus, node }
     }
@@ -133,9 +134,26 @@ impl House {
 
     /// Says something to the team, and expects that it completes.
     pub(crate) async fn say(&self, input: &str) -> RunReply {
-        let reply = self.ask(self.team().team().entry.as_str(), json!({"input": input})).await;
+        let reply = self.put(input).await;
         assert_eq!(reply.status, RunStatus::Completed, "{input}: {reply:?}");
         reply
+    }
+
+    /// Says something to the team, whatever comes of it.
+    pub(crate) async fn put(&self, input: &str) -> RunReply {
+        self.ask(self.team().team().entry.as_str(), json!({"input": input})).await
+    }
+
+    /// Says something in the session of an earlier run.
+    pub(crate) async fn in_session(&self, earlier: &RunReply, input: &str) -> RunReply {
+        let request = json!({"input": input, "session": earlier.session});
+        self.ask(self.team().team().entry.as_str(), request).await
+    }
+
+    /// Returns the spans of a run.
+    pub(crate) async fn spans(&self, reply: &RunReply) -> Vec<SpanRecord> {
+        self.team().settle().await;
+        self.team().store().trace(&reply.trace_id).unwrap()
     }
 
     /// Hears what a model is asked from here on.
@@ -156,6 +174,14 @@ impl House {
     pub(crate) async fn end(self) {
         self.node.drain(Duration::from_secs(5)).await;
     }
+}
+
+/// Writes a team beside the files of the shipped one, and returns its file.
+pub(crate) fn furnish(folder: &Path, name: &str, text: &str) -> PathBuf {
+    symlink(seeds().join(name), folder.join(name)).unwrap();
+    let file = folder.join(format!("{name}.toml"));
+    std::fs::write(&file, text).unwrap();
+    file
 }
 
 /// Starts a node; on what another one left as soon as the last of its tasks lets go of it.
@@ -198,4 +224,16 @@ pub(crate) fn check(reply: &RunReply, expected: &[(&str, Value, &str, &str)]) {
         (source.tool.as_str(), source.arguments.clone(), source.status.as_str(), &*source.output)
     });
     assert_eq!(calls.collect::<Vec<_>>(), expected);
+}
+
+/// Returns the messages of a chat, each as who and what.
+pub(crate) fn said(chat: &Value) -> Vec<(&str, &str)> {
+    let messages = chat["messages"].as_array().unwrap().iter();
+    messages.map(|m| (m["role"].as_str().unwrap(), m["content"].as_str().unwrap())).collect()
+}
+
+/// Returns the calls of a run: each tool, its arguments and what came of it.
+pub(crate) fn calls(reply: &RunReply) -> Vec<(&str, Value, &str)> {
+    let calls = reply.sources.iter();
+    calls.map(|call| (call.tool.as_str(), call.arguments.clone(), &*call.output)).collect()
 }

@@ -8,9 +8,9 @@ mod house;
 #[cfg(test)]
 mod knative;
 #[cfg(test)]
-mod seed_002;
+mod restart;
 #[cfg(test)]
-mod seed_002_house;
+mod seed_002;
 #[cfg(test)]
 mod seed_002_words;
 #[cfg(test)]

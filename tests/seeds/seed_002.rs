@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 use wire::{ErrorCode, RunReply, RunStatus};
 
-use crate::seed_002_house::{House, Server, calls, said, seeds};
+use crate::house::{House, calls, said, seeds};
+use crate::server::Server;
 
 pub(crate) const QUESTION: &str = "What's the current weather for my location? Give me the \
     temperature in degrees Celsius and the wind speed in knots.";
@@ -12,7 +13,7 @@ pub(crate) const LOCATION: &str = r#"{"lat":-6.177,"lon":106.6284}"#;
 
 /// The team with one agent whose model is at a server, as are the services that it calls.
 pub(crate) async fn served(server: &Server) -> House {
-    House::changed("json-prompt.toml", &at_server(server, "gpt-4o")).await
+    House::of("json-prompt", &at_server(server, "gpt-4o")).await
 }
 
 /// Writes the shipped team with one of its models and its services at a server.
@@ -124,10 +125,10 @@ async fn seed_002_1_the_published_runs_of_five_models() {
         ),
     ] {
         let replies = script(model);
-        let server = Server::start(&replies, services()).await;
+        let server = Server::ollama(&replies, services()).await;
         let text = at_server(&server, model);
-        let house = House::changed("json-prompt.toml", &text).await;
-        let reply = house.ask(Some(model), QUESTION, None).await;
+        let house = House::of("json-prompt", &text).await;
+        let reply = house.ask(model, json!({"input": QUESTION})).await;
         assert_eq!(server.chats().len(), replies.len(), "{model}: {reply:?}");
         assert_eq!(feedback(&server), expected, "{model}");
         ended(model, &reply, answer);
@@ -148,7 +149,7 @@ fn ended(model: &str, reply: &RunReply, answer: Option<&str>) {
 
 #[tokio::test]
 async fn seed_002_1_the_shipped_team_plays_them_without_a_server() {
-    let house = House::shipped("json-prompt.toml").await;
+    let house = House::shipped("json-prompt").await;
     for (model, tools, answer) in [
         ("gpt-4o", 3, Some("It is 24.5°C where you are, with a wind of about 2 knots.")),
         ("gpt-4-1106-preview", 3, Some("It is 24.5°C and the wind speed is about 2.0 knots.")),
@@ -156,7 +157,7 @@ async fn seed_002_1_the_shipped_team_plays_them_without_a_server() {
         ("claude-3-sonnet", 2, Some("It is 24.5°C with 2 knots of wind.")),
         ("mixtral-8x22b", 3, Some("The temperature is 24.5°C and the wind speed is 26.49 knots.")),
     ] {
-        let reply = house.ask(Some(model), QUESTION, None).await;
+        let reply = house.ask(model, json!({"input": QUESTION})).await;
         ended(model, &reply, answer);
         assert_eq!(calls(&reply).len(), tools, "{model}: {reply:?}");
     }
@@ -165,8 +166,8 @@ async fn seed_002_1_the_shipped_team_plays_them_without_a_server() {
 
 #[tokio::test]
 async fn seed_002_9_formulas_in_words_fail_as_such_and_no_shell_is_there() {
-    let house = House::shipped("json-prompt.toml").await;
-    let reply = house.ask(Some("command-text"), QUESTION, None).await;
+    let house = House::shipped("json-prompt").await;
+    let reply = house.ask("command-text", json!({"input": QUESTION})).await;
     let formulas: Vec<(String, &str)> = reply
         .sources
         .iter()
@@ -188,9 +189,9 @@ async fn seed_002_9_formulas_in_words_fail_as_such_and_no_shell_is_there() {
     let end = json!({"thought": "t", "action": {
         "function": "finish_conversation", "arguments": {"final_answer": "no"},
     }});
-    let server = Server::start(&[shell, end], services()).await;
+    let server = Server::ollama(&[shell, end], services()).await;
     let house = served(&server).await;
-    let reply = house.ask(None, "Who am I?", None).await;
+    let reply = house.put("Who am I?").await;
     assert_eq!(calls(&reply), []);
     assert_eq!(feedback(&server), [told("run_shell_command", "INVALID FUNCTION NAME")]);
     house.end().await;
@@ -201,9 +202,9 @@ async fn seed_002_10_the_cap_and_why_it_ended_are_in_result_and_trace() {
     let again = json!({"thought": "t", "action": {
         "function": "get_current_location", "arguments": {},
     }});
-    let server = Server::start(&vec![again; 10], services()).await;
+    let server = Server::ollama(&vec![again; 10], services()).await;
     let house = served(&server).await;
-    let reply = house.ask(None, QUESTION, None).await;
+    let reply = house.put(QUESTION).await;
     assert_eq!(server.chats().len(), 10);
     ended("gpt-4o", &reply, None);
     let error = reply.error.clone().unwrap();

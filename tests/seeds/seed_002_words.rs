@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 use wire::RunStatus;
 
+use crate::house::{House, calls, said};
 use crate::seed_002::{LOCATION, QUESTION, at_server, served, services};
-use crate::seed_002_house::{House, Server, calls, said};
+use crate::server::Server;
 
 fn call(function: &str, arguments: &Value) -> String {
     json!({"thought": "t", "action": {"function": function, "arguments": arguments}}).to_string()
@@ -16,7 +17,7 @@ fn finish(answer: &str) -> String {
 
 /// The shipped team, and the server that speaks for its model.
 async fn stage() -> (Server, House) {
-    let server = Server::start(&[finish("end")], services()).await;
+    let server = Server::ollama(&[finish("end")], services()).await;
     let house = served(&server).await;
     (server, house)
 }
@@ -24,7 +25,7 @@ async fn stage() -> (Server, House) {
 /// Returns what the model is told of its first reply, and the calls that were made before it ended.
 async fn answered((server, house): &(Server, House), reply: &str) -> (Value, Vec<String>) {
     server.play(&[reply.to_owned(), finish("end")]);
-    let run = house.ask(None, "Q", None).await;
+    let run = house.put("Q").await;
     assert_eq!((run.status, run.output.as_str()), (RunStatus::Completed, "end"), "{reply}");
     let chats = server.chats();
     let told = said(&chats[1]).last().unwrap().1.to_owned();
@@ -68,9 +69,9 @@ async fn seed_002_2_and_3_the_first_object_counts_wherever_it_stands() {
 async fn seed_002_2_text_after_the_object_is_ignored() {
     let object = call("calculate", &json!({"formula": "1 + 1"}));
     let reply = format!("{object}\nAnd then I shall rest.");
-    let server = Server::start(&[reply, finish("end")], services()).await;
+    let server = Server::ollama(&[reply, finish("end")], services()).await;
     let house = served(&server).await;
-    house.ask(None, "Q", None).await;
+    house.put("Q").await;
     let chats = server.chats();
     let shown = said(&chats[1]);
     assert!(shown.contains(&("assistant", object.as_str())), "{shown:?}");
@@ -156,13 +157,13 @@ async fn seed_002_6_wrong_and_missing_names_together_and_numbers_in_quotes() {
     let quoted =
         json!({"latitude": "-6.177", "longitude": "106.6284", "temperature_unit": "celsius"});
     let server =
-        Server::start(&[call("get_current_weather", &quoted), finish("end")], services()).await;
+        Server::ollama(&[call("get_current_weather", &quoted), finish("end")], services()).await;
     let house = served(&server).await;
-    let run = house.ask(None, "Q", None).await;
+    let run = house.put("Q").await;
     assert_eq!(run.output, "end");
     assert_eq!(run.sources[0].arguments["latitude"], json!(-6.177));
     let asked = server.asked("/v1/forecast");
-    let (path, _) = asked.first().unwrap();
+    let path = &asked.first().unwrap().path;
     let query = "latitude=-6.177&longitude=106.6284&temperature_unit=celsius";
     assert!(path.contains("current_weather=true") && path.contains(query), "{path}");
     house.end().await;
@@ -170,13 +171,40 @@ async fn seed_002_6_wrong_and_missing_names_together_and_numbers_in_quotes() {
 }
 
 #[tokio::test]
+async fn seed_002_2_what_follows_the_first_object_is_recorded() {
+    let object = call("calculate", &json!({"formula": "1 + 1"}));
+    let invented = format!("{{\"type\": \"feedback_success\"}} {}", "so ".repeat(200));
+    let invented = invented.trim();
+    let replies = [format!("```json\n{object}\n```\n\n{invented}"), finish("end")];
+    let server = Server::ollama(&replies, services()).await;
+    let house = served(&server).await;
+    let run = house.put("Q").await;
+    assert_eq!((run.output.as_str(), calls(&run).len()), ("end", 1));
+
+    let spans = house.spans(&run).await;
+    let mut turns: Vec<_> = spans.iter().filter(|span| span.name == "chat gpt-4o").collect();
+    turns.sort_by_key(|span| span.start);
+    let unread: Vec<Option<&Value>> =
+        turns.iter().map(|span| span.attributes.get("callboard.unread_bytes")).collect();
+    assert_eq!(unread, [Some(&json!(invented.len())), None]);
+
+    let entries = house.team().journal().read(&run.session).unwrap();
+    let entries = entries.iter().map(|bytes| serde_json::from_slice::<Value>(bytes).unwrap());
+    let noted: Vec<Value> =
+        entries.filter_map(|entry| entry["body"]["outcome"].get("unread").cloned()).collect();
+    let begins: String = invented.chars().take(200).collect();
+    assert_eq!(noted, [json!({"bytes": invented.len(), "begins": begins})]);
+    house.end().await;
+}
+
+#[tokio::test]
 async fn seed_002_7_a_second_message_starts_anew_with_the_history() {
     let location = call("get_current_location", &json!({}));
     let replies = [location.clone(), finish("In Jakarta."), location, finish("Still there.")];
-    let server = Server::start(&replies, services()).await;
+    let server = Server::ollama(&replies, services()).await;
     let house = served(&server).await;
-    let first = house.ask(None, "Where am I?", None).await;
-    let second = house.ask(None, "And now?", Some(&first.session)).await;
+    let first = house.put("Where am I?").await;
+    let second = house.in_session(&first, "And now?").await;
     assert_eq!((&*first.output, &*second.output), ("In Jakarta.", "Still there."));
     assert_eq!((first.sources.len(), second.sources.len()), (1, 1));
     assert_eq!(second.sources[0].output, LOCATION);
@@ -189,21 +217,21 @@ async fn seed_002_7_a_second_message_starts_anew_with_the_history() {
 
 #[tokio::test]
 async fn seed_002_8_the_functions_are_described_as_published() {
-    let server = Server::start(&[finish("end")], services()).await;
+    let server = Server::ollama(&[finish("end")], services()).await;
     let house = served(&server).await;
-    house.ask(None, QUESTION, None).await;
+    house.put(QUESTION).await;
     check_functions(&server, &expected_functions());
     house.end().await;
 
     // With a tool of its name the fifth function is there too.
-    let server = Server::start(&[finish("end")], services()).await;
+    let server = Server::ollama(&[finish("end")], services()).await;
     let text = at_server(&server, "gpt-4o")
         .replace("\"calculate\"]", "\"calculate\", \"run_shell_command\"]")
         + "\n[tools.run_shell_command]\nkind = \"builtin\"\nbuiltin = \"say\"\n\
            description = \"Running a shell command\"\ntext = \"off\"\n\
            parameters = { command = \"string\" }\n";
-    let house = House::changed("json-prompt.toml", &text).await;
-    house.ask(None, QUESTION, None).await;
+    let house = House::of("json-prompt", &text).await;
+    house.put(QUESTION).await;
     let mut expected = expected_functions();
     expected["run_shell_command"] = json!({
         "name": "run_shell_command", "description": "Running a shell command",

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 use wire::RunStatus;
 
-use crate::seed_002_house::{House, Server, calls, said, seeds};
+use crate::house::{House, calls, said, seeds};
+use crate::server::Server;
 
 /// The published texts: the instruction comes as the user, results come bare.
 const TEXTS: &str = r#"
@@ -82,16 +83,21 @@ async fn published(server: &Server) -> House {
          tools = [\"Recommender\", \"Information\", \"Smalltalk\"]\n{TEXTS}{TOOLS}",
         model(server)
     );
-    House::changed("critic.toml", &text).await
+    House::of("critic", &text).await
 }
 
-/// The shipped team with its model at a server.
-pub(crate) async fn served(server: &Server) -> House {
+/// Writes the shipped team with its model at a server.
+pub(crate) fn at_ollama(server: &Server) -> String {
     let shipped = std::fs::read_to_string(seeds().join("movies.toml")).unwrap();
     let scripted =
         "provider = \"scripted\"\nscript = \"movies/actor.jsonl\"\ndialect = \"react\"\n";
     assert!(shipped.contains(scripted));
-    House::changed("movies.toml", &shipped.replacen(scripted, &model(server), 1)).await
+    shipped.replacen(scripted, &model(server), 1)
+}
+
+/// The same at work.
+pub(crate) async fn served(server: &Server) -> House {
+    House::of("movies", &at_ollama(server)).await
 }
 
 pub(crate) fn action(tool: &str, input: &Value) -> String {
@@ -103,11 +109,11 @@ pub(crate) fn action(tool: &str, input: &Value) -> String {
 async fn seed_004_1_the_request_of_ollama() {
     let call = action("Information", &json!({"entity": "Keanu", "entity_type": "person"}));
     let hello = "Thought: I greet.\nFinal Answer: Hello!";
-    let server = Server::start(&[hello, &call, "Final Answer: He is an actor."], vec![]).await;
+    let server = Server::ollama(&[hello, &call, "Final Answer: He is an actor."], vec![]).await;
     let house = published(&server).await;
-    let first = house.ask(None, "Hey", None).await;
+    let first = house.put("Hey").await;
     assert_eq!(first.output, "Hello!");
-    let second = house.ask(None, "What do you know about Keanu?", Some(&first.session)).await;
+    let second = house.in_session(&first, "What do you know about Keanu?").await;
     assert_eq!(second.output, "He is an actor.");
 
     let chats = server.chats();
@@ -145,9 +151,9 @@ async fn seed_004_4_texts_nulls_and_genres() {
         action("Recommender", &comedy),
         "Final Answer: Keanu.".to_owned(),
     ];
-    let server = Server::start(&replies, vec![]).await;
+    let server = Server::ollama(&replies, vec![]).await;
     let house = served(&server).await;
-    let reply = house.ask(None, "Hey, what is a good comedy?", None).await;
+    let reply = house.put("Hey, what is a good comedy?").await;
     assert_eq!((reply.status, reply.output.as_str()), (RunStatus::Completed, "Keanu."));
     let made = calls(&reply);
     let arguments: Vec<(&str, Value)> =

@@ -3,12 +3,13 @@
 use serde_json::{Value, json};
 use wire::{ErrorCode, RunReply, RunStatus};
 
-use crate::seed_002_house::{House, Server, calls, said};
+use crate::house::{House, calls, said};
 use crate::seed_004::{action, served};
+use crate::server::Server;
 
 /// The shipped team, and the server that speaks for its model.
 async fn stage() -> (Server, House) {
-    let server = Server::start(&[END], vec![]).await;
+    let server = Server::ollama(&[END], vec![]).await;
     let house = served(&server).await;
     (server, house)
 }
@@ -19,7 +20,7 @@ async fn played(
     replies: &[impl ToString],
 ) -> (RunReply, Vec<Value>) {
     server.play(replies);
-    let reply = house.ask(None, "Q", None).await;
+    let reply = house.put("Q").await;
     (reply, server.chats())
 }
 

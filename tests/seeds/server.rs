@@ -15,6 +15,8 @@ pub(crate) struct Server {
 
 struct State {
     answers: VecDeque<Value>,
+    /// What is answered by its path, whatever the model is to say.
+    services: Vec<(&'static str, Value)>,
     seen: Vec<Request>,
 }
 
@@ -36,9 +38,25 @@ impl Server {
     /// Starts a server that gives each request one of some answers, in their order. When there are
     /// no more it refuses for good, so that a request too many fails its run.
     pub(crate) async fn start(answers: impl IntoIterator<Item = Value>) -> Self {
+        Self::with(answers, Vec::new()).await
+    }
+
+    /// Starts a server that says some replies as Ollama does, and answers other paths besides.
+    pub(crate) async fn ollama(
+        replies: &[impl ToString],
+        services: Vec<(&'static str, Value)>,
+    ) -> Self {
+        Self::with(replies.iter().map(said_by_ollama), services).await
+    }
+
+    async fn with(
+        answers: impl IntoIterator<Item = Value>,
+        services: Vec<(&'static str, Value)>,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let state = State { answers: answers.into_iter().collect(), seen: Vec::new() };
+        let answers = answers.into_iter().collect();
+        let state = State { answers, services, seen: Vec::new() };
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
         tokio::spawn(async move {
@@ -48,6 +66,23 @@ impl Server {
             }
         });
         Self { url, state }
+    }
+
+    /// Says other replies as Ollama does, and forgets what came.
+    pub(crate) fn play(&self, replies: &[impl ToString]) {
+        let mut state = self.state.lock().unwrap();
+        state.answers = replies.iter().map(said_by_ollama).collect();
+        state.seen.clear();
+    }
+
+    /// Returns the chats of Ollama that came so far.
+    pub(crate) fn chats(&self) -> Vec<Value> {
+        self.asked("/api/chat").into_iter().map(|request| request.body).collect()
+    }
+
+    /// Returns the requests whose path begins with this.
+    pub(crate) fn asked(&self, path: &str) -> Vec<Request> {
+        self.seen().into_iter().filter(|request| request.path.starts_with(path)).collect()
     }
 
     /// Returns the requests that came so far.
@@ -60,8 +95,10 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
     let Some(request) = read_request(&mut stream).await else { return };
     let answer = {
         let mut state = state.lock().unwrap();
+        let serves = |(path, _): &&(&str, Value)| request.path.starts_with(path);
+        let service = state.services.iter().find(serves).map(|(_, answer)| answer.clone());
         state.seen.push(request);
-        state.answers.pop_front()
+        service.or_else(|| state.answers.pop_front())
     };
     let (status, body) = match answer {
         Some(answer) => (200, answer),
@@ -85,17 +122,28 @@ async fn read_request(stream: &mut TcpStream) -> Option<Request> {
             let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
             let lower = head.to_ascii_lowercase();
             let length = lower.lines().find_map(|line| line.strip_prefix("content-length: "));
-            let length: usize = length.unwrap().parse().unwrap();
+            let length: usize = length.map_or(0, |length| length.parse().unwrap());
             let body = &bytes[end + 4..];
             if body.len() >= length {
                 let path = head.split(' ').nth(1).unwrap().to_owned();
-                return Some(Request { path, body: serde_json::from_slice(body).unwrap() });
+                let body = match body {
+                    [] => Value::Null,
+                    body => serde_json::from_slice(body).unwrap(),
+                };
+                return Some(Request { path, body });
             }
         }
         if stream.read_buf(&mut bytes).await.ok()? == 0 {
             return None;
         }
     }
+}
+
+fn said_by_ollama(reply: &impl ToString) -> Value {
+    json!({
+        "message": {"role": "assistant", "content": reply.to_string()}, "done": true,
+        "done_reason": "stop", "prompt_eval_count": 1, "eval_count": 1,
+    })
 }
 
 /// Makes a whole answer of a server of llama.cpp.

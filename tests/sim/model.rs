@@ -50,7 +50,7 @@ pub(crate) fn reply(
         attempts: 1,
         served_by: None,
     };
-    ModelOutcome::Read { reading, turn: Box::new(turn) }
+    ModelOutcome::Read { reading, unread: None, turn: Box::new(turn) }
 }
 
 pub(crate) fn failed() -> ModelOutcome {
@@ -98,6 +98,7 @@ fn fault(code: FeedbackCode) -> Reading {
 fn feedback(code: FeedbackCode) -> Feedback {
     Feedback {
         code,
+        reason: None,
         message: String::new(),
         faults: Vec::new(),
         schema: None,

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use wire::chat::Head;
-use wire::entry::{Feedback, ReadCall};
-use wire::plan::{Dialect, Form};
+use wire::entry::{Feedback, ReadCall, Unread};
+use wire::plan::{Audience, Dialect, Form, Text};
 use wire::{CallKey, Message, ModelReply, ModelRole, Plan, Planned, Reading};
 
 use crate::validate::{Catalogue, Toolbox};
@@ -46,6 +46,7 @@ mod thinker;
 mod thinking;
 mod told;
 mod union;
+mod unread;
 mod wording;
 mod written;
 
@@ -147,10 +148,12 @@ pub struct Prompt {
 /// Renders what a role is sent next.
 pub fn prompt(role: ModelRole, catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prompt {
     match role {
-        ModelRole::Thinker if transcript.plan.planner.is_some() => planner::prompt(transcript),
+        ModelRole::Thinker if transcript.plan.planner.is_some() => {
+            planner::prompt(catalogue, transcript)
+        }
         ModelRole::Thinker => thinker::prompt(catalogue, transcript),
         ModelRole::Actor => match (transcript.planned(), transcript.plan.dialect) {
-            (Some(planned), _) => planner::task::prompt(transcript, planned),
+            (Some(planned), _) => planner::task::prompt(catalogue, transcript, planned),
             (None, Dialect::Native) => native::prompt(catalogue, transcript),
             (None, Dialect::Schema) => schema::prompt(catalogue, transcript),
             (None, Dialect::Json) => json::prompt(catalogue, transcript),
@@ -165,6 +168,17 @@ pub fn text_faults(plan: &Arc<Plan>) -> Vec<TextFault> {
     wording::faults(plan)
 }
 
+/// What a reply is read as.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Read {
+    /// What is to be done.
+    pub reading: Reading,
+    /// What follows in the reply and counts for nothing.
+    pub unread: Option<Unread>,
+    /// The team's texts that failed, so that our own stand in their place.
+    pub faults: Vec<TextFault>,
+}
+
 /// Reads the reply of a role, which for the actor model may be bound to what was planned. Whatever
 /// the reply holds, the outcome is a reading.
 pub fn read(
@@ -172,20 +186,38 @@ pub fn read(
     catalogue: &Catalogue,
     planned: Option<&Planned>,
     reply: &ModelReply,
-) -> Reading {
+) -> Read {
     let plan = catalogue.plan();
-    match (role, planned) {
-        (ModelRole::Thinker, _) if plan.planner.is_some() => planner::read(plan, reply),
-        (ModelRole::Thinker, _) => thinker::read(reply),
-        (ModelRole::Actor, Some(planned)) => planner::task::read(catalogue, planned, reply),
+    let (audience, reading) = match (role, planned) {
+        (ModelRole::Thinker, _) if plan.planner.is_some() => {
+            (Audience::Planner, planner::read(plan, reply))
+        }
+        (ModelRole::Thinker, _) => (Audience::Thinker, thinker::read(reply)),
+        (ModelRole::Actor, Some(planned)) => {
+            let audience = planner::task::audience(plan, planned);
+            (audience, planner::task::read(catalogue, planned, reply))
+        }
         (ModelRole::Actor, None) => {
             let reading = by(plan.dialect, catalogue.toolbox(), Some(plan), reply);
-            match &plan.continue_word {
+            let reading = match &plan.continue_word {
                 Some(word) => continued::reading(word, plan.dialect, reading, reply),
                 None => reading,
-            }
+            };
+            (Audience::Actor, reading)
         }
-    }
+    };
+    let dialect = plan.acting_model(planned).1;
+    let unread = unread::of(audience, dialect, catalogue, &reading, reply);
+    let mut speaker = catalogue.wording().hearing(audience);
+    let scene = wording::Scene { planned, dialect: Some(dialect), ..wording::Scene::default() };
+    let reading = match reading {
+        Reading::Thought { text } if thinker::is_cut(reply) => {
+            let scene = wording::Scene { thought: &text, ..scene };
+            Reading::Thought { text: speaker.render(Text::Cut, &scene) }
+        }
+        reading => speaker.worded(reading, &scene),
+    };
+    Read { reading, unread, faults: speaker.faults }
 }
 
 fn by(dialect: Dialect, toolbox: &Toolbox, plan: Option<&Plan>, reply: &ModelReply) -> Reading {
@@ -217,14 +249,14 @@ pub fn offered(plan: &Plan) -> Value {
     match plan.dialect {
         Dialect::Native => plan.tools.iter().map(native::offered).collect(),
         Dialect::Schema => union::of(plan),
-        Dialect::Json | Dialect::React => before(plan, ModelRole::Actor).into(),
+        Dialect::Json | Dialect::React => before(plan, Audience::Actor).into(),
     }
 }
 
-/// Returns what a role is told before everything else: its system text, and the opening that
-/// follows it or stands in its place.
-pub fn before(plan: &Plan, role: ModelRole) -> String {
-    Wording::new(plan).before(role)
+/// Returns what an audience is told before everything else: its system text, and the opening that
+/// follows it or stands in its place. What a task is for is not said, since it differs.
+pub fn before(plan: &Plan, audience: Audience) -> String {
+    Wording::new(plan).before(audience, &wording::Scene::default())
 }
 
 impl Transcript<'_> {

@@ -4,7 +4,7 @@
 //! of messages are never part of a span.
 
 use serde_json::{Map, Value, json};
-use wire::entry::{FeedbackCode, TurnReport};
+use wire::entry::{FeedbackCode, TurnReport, Unread};
 use wire::plan::{Offer, Target};
 use wire::trace::SpanKind;
 use wire::{
@@ -70,6 +70,8 @@ pub mod attribute {
     pub const OUTCOME: &str = "callboard.outcome";
     /// Why a reply could not be used.
     pub const FEEDBACK: &str = "callboard.feedback";
+    /// How many bytes of a reply stand after what counts of it, and were not read.
+    pub const UNREAD_BYTES: &str = "callboard.unread_bytes";
 }
 
 /// What the conventions call an error that has no code of its own.
@@ -113,6 +115,8 @@ pub struct TurnFacts<'a> {
     pub report: Option<(&'a TurnReport, Usage)>,
     /// Why the reply could not be used, if so.
     pub feedback: Option<FeedbackCode>,
+    /// What follows in the reply and was not read, if anything does.
+    pub unread: Option<&'a Unread>,
     /// Why there is no reply, if so.
     pub error: Option<&'a WireError>,
 }
@@ -163,6 +167,9 @@ pub fn model_span(facts: &RunFacts<'_>, turn: &TurnFacts<'_>) -> SpanRecord {
     }
     if let Some(code) = turn.feedback {
         set(&mut attributes, attribute::FEEDBACK, code.as_str());
+    }
+    if let Some(unread) = turn.unread {
+        set(&mut attributes, attribute::UNREAD_BYTES, unread.bytes);
     }
     SpanRecord {
         context: facts.trace.of_turn(facts.run, turn.turn),
@@ -320,6 +327,7 @@ mod tests {
             attempts: 2,
             served_by: Some(Name::new("spare").unwrap()),
         };
+        let unread = Unread::of(" and more ");
         let answered = TurnFacts {
             turn: 5,
             step: 3,
@@ -330,6 +338,7 @@ mod tests {
             end: END,
             report: Some((&report, report.usage)),
             feedback: Some(FeedbackCode::TruncatedReply),
+            unread: unread.as_ref(),
             error: None,
         };
         let span = model_span(&facts, &answered);
@@ -355,6 +364,7 @@ mod tests {
             "gen_ai.usage.input_tokens": 7,
             "gen_ai.usage.output_tokens": 3,
             "callboard.feedback": "truncated_reply",
+            "callboard.unread_bytes": 8,
         });
         assert_eq!(Value::Object(span.attributes), expected);
 

@@ -4,7 +4,6 @@
 //! their own: they are durable because the entry that decided them is.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::call::CallOutcome;
 use crate::chat::{FinishReason, ModelRole, Usage};
@@ -15,6 +14,12 @@ use crate::run::{Budget, Parent};
 use crate::snapshot::Snapshot;
 use crate::time::Timestamp;
 use crate::trace::TraceContext;
+
+mod reading;
+
+pub use reading::{
+    Feedback, FeedbackCode, Planned, ReadCall, Reading, Reason, UNREAD_CHARS_MAX, Unread,
+};
 
 /// The version of the entry format that this code writes.
 pub const ENTRY_VERSION: u8 = 1;
@@ -213,6 +218,9 @@ pub enum ModelOutcome {
     Read {
         /// The reply, read by the dialect.
         reading: Reading,
+        /// What follows in the reply and was not read, if anything does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unread: Option<Unread>,
         /// What was used, and by whom.
         turn: Box<TurnReport>,
     },
@@ -241,131 +249,6 @@ pub struct TurnReport {
     /// The model of the team that answered, if it stood in for the one that was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_by: Option<Name>,
-}
-
-/// A model's reply as its dialect reads it: what is to be done, not how it was written.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Reading {
-    /// A thought of the thinker.
-    Thought {
-        /// The text.
-        text: String,
-    },
-    /// What the planner wants done in this step.
-    Planned(Planned),
-    /// Calls, at least one.
-    Calls {
-        /// Text beside the calls, empty where there is none.
-        text: String,
-        /// The calls, in order.
-        calls: Vec<ReadCall>,
-    },
-    /// A text after which the model wants to go on by itself.
-    Continued {
-        /// The text as the model wrote it, its `continue_word` included.
-        text: String,
-    },
-    /// The answer to the user.
-    Final {
-        /// The text.
-        text: String,
-    },
-    /// Nothing that can be acted on.
-    Fault {
-        /// What the model is told.
-        feedback: Feedback,
-        /// The reply as it came.
-        raw: String,
-    },
-}
-
-/// A step as the planner wants it: one tool, and in words what that tool is to do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Planned {
-    /// The name under which the tool or agent is offered, or `respond_to_user`.
-    pub tool: String,
-    /// What it is to do; may be empty where the user is answered.
-    pub task: String,
-    /// Why, empty if the planner does not say.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub thoughts: String,
-    /// What the planner takes to be known, empty if it does not say.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub summary: String,
-}
-
-/// One call of a reply.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ReadCall {
-    /// The provider's id, for the provider's own bookkeeping.
-    pub id: String,
-    /// The name as the model wrote it.
-    pub name: String,
-    /// The arguments: valid by the schema, unless there is a fault.
-    pub arguments: Value,
-    /// The arguments as the model wrote them.
-    pub raw: String,
-    /// What the model wrote up to the end of the call, where the call stands in its text.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub written: String,
-    /// Why the call must not run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fault: Option<Feedback>,
-}
-
-/// What a model is told about a reply that cannot be used: all faults at once, and the way out.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Feedback {
-    /// The kind of fault.
-    pub code: FeedbackCode,
-    /// What is wrong, in a sentence.
-    pub message: String,
-    /// Each fault by itself.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub faults: Vec<String>,
-    /// The schema that the reply or the arguments have to obey.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub schema: Option<Value>,
-    /// The names that would have been valid.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub valid_names: Vec<String>,
-}
-
-impl Feedback {
-    /// Returns the one JSON object that the model reads.
-    pub fn to_text(&self) -> String {
-        serde_json::json!({ "error": self }).to_string()
-    }
-}
-
-/// The kinds of fault in a reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FeedbackCode {
-    /// The reply is not of the form that was asked for.
-    MalformedReply,
-    /// The token limit cut the reply.
-    TruncatedReply,
-    /// The reply is empty.
-    EmptyReply,
-    /// No tool of that name is offered.
-    UnknownTool,
-    /// The arguments do not obey the tool's schema.
-    InvalidArguments,
-}
-
-impl FeedbackCode {
-    /// Returns the word used on the wire and in traces.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::MalformedReply => "malformed_reply",
-            Self::TruncatedReply => "truncated_reply",
-            Self::EmptyReply => "empty_reply",
-            Self::UnknownTool => "unknown_tool",
-            Self::InvalidArguments => "invalid_arguments",
-        }
-    }
 }
 
 /// A change of a team's memory.
@@ -421,6 +304,7 @@ mod tests {
                 turn: 2,
                 outcome: ModelOutcome::Read {
                     reading: Reading::Final { text: "x".into() },
+                    unread: Unread::of(" {} "),
                     turn: Box::new(TurnReport {
                         role: ModelRole::Actor,
                         usage: Usage::default(),

@@ -8,10 +8,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::call::EffectClass;
-use crate::chat::{ModelRole, ToolSpec};
+use crate::chat::ToolSpec;
 use crate::entry::Planned;
 use crate::id::{Digest, Name};
 use crate::money::ModelPrice;
+
+mod text;
+
+pub use text::{Audience, Prompts, Text};
 
 /// How a model is asked for calls and how its reply is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
@@ -82,83 +86,6 @@ pub struct Plan {
     /// What the models cost that may answer in a run, as far as that is known.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub prices: BTreeMap<Name, ModelPrice>,
-}
-
-/// The texts of the two roles that a team sets itself, as templates. What is absent is the
-/// runtime's own text.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Prompts {
-    /// What the thinker reads.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub thinker: BTreeMap<Text, String>,
-    /// What the actor model reads.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub actor: BTreeMap<Text, String>,
-}
-
-impl Prompts {
-    /// Tells whether every text is the runtime's own.
-    pub fn is_empty(&self) -> bool {
-        self.thinker.is_empty() && self.actor.is_empty()
-    }
-
-    /// Returns the texts of a role.
-    pub const fn role(&self, role: ModelRole) -> &BTreeMap<Text, String> {
-        match role {
-            ModelRole::Thinker => &self.thinker,
-            ModelRole::Actor => &self.actor,
-        }
-    }
-}
-
-/// The texts of which a prompt consists. One that renders empty makes no message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Text {
-    /// The system message.
-    System,
-    /// A user message before the earlier runs of the session.
-    Opening,
-    /// The user message that states what the user wants.
-    Request,
-    /// What the model is shown to have said when it made a call.
-    Call,
-    /// The answer to a call that was made.
-    Result,
-    /// The answer to a reply or a call that cannot be used.
-    Feedback,
-    /// The thinker's thought, as something that the actor model said.
-    Thought,
-    /// The user message at the end, which asks for the reply.
-    Ask,
-}
-
-impl Text {
-    /// Every text, in the order in which a prompt has them.
-    pub const ALL: [Self; 8] = [
-        Self::System,
-        Self::Opening,
-        Self::Request,
-        Self::Call,
-        Self::Result,
-        Self::Feedback,
-        Self::Thought,
-        Self::Ask,
-    ];
-
-    /// Returns the word used in config.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::System => "system",
-            Self::Opening => "opening",
-            Self::Request => "request",
-            Self::Call => "call",
-            Self::Result => "result",
-            Self::Feedback => "feedback",
-            Self::Thought => "thought",
-            Self::Ask => "ask",
-        }
-    }
 }
 
 /// The words of dialect `json`: the keys of a reply and the types of the messages that answer it.

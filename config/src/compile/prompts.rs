@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use agents_core::dialect::{TextFault, text_faults};
-use wire::plan::{Dialect, Form, Prompts, Text};
-use wire::{ErrorCode, ModelRole, Name, Plan};
+use wire::plan::{Audience, Dialect, Form, Prompts, Text};
+use wire::{ErrorCode, Name, Plan};
 
 use super::{ANSWER, Compiler};
 use crate::bound::PROMPT_BYTES_MAX;
@@ -16,7 +16,7 @@ use crate::raw::{RawForm, RawPrompts, RawText};
 const TAKEN: [&str; 3] = ["type", "result", "error"];
 
 /// Templates of a team file, by the text that they stand for.
-pub(super) type Templates = BTreeMap<(ModelRole, Text), Template>;
+pub(super) type Templates = BTreeMap<(Audience, Text), Template>;
 
 /// One template, and where it stands.
 #[derive(Clone, Debug)]
@@ -31,16 +31,18 @@ impl Compiler<'_> {
     /// Reads the templates of a table `prompts`.
     pub(super) fn templates(&mut self, above: &[&str], raw: &RawPrompts) -> Templates {
         let mut templates = BTreeMap::new();
-        for role in [ModelRole::Thinker, ModelRole::Actor] {
+        for audience in Audience::ALL {
             for text in Text::ALL {
-                let Some(written) = raw.get(role, text) else { continue };
-                let path = [above, &["prompts", role.as_str(), text.as_str()]].concat();
-                if (role, text) == (ModelRole::Thinker, Text::Thought) {
-                    let message = "a thinker is not told its thought, so this text is never used";
-                    self.fault_at_key(&path, message, "remove it, or set it for the actor");
+                let Some(written) = raw.get(audience, text) else { continue };
+                let path = [above, &["prompts", audience.as_str(), text.as_str()]].concat();
+                if !audience.is_told(text) {
+                    let [reader, text] = [audience.as_str(), text.as_str()];
+                    let message = format!("`{text}` is never told to `{reader}`");
+                    let help = "remove it; config/README.md says who is told which text";
+                    self.fault_at_key(&path, message, help);
                 }
                 if let Some(template) = self.template(&path, written) {
-                    templates.insert((role, text), template);
+                    templates.insert((audience, text), template);
                 }
             }
         }
@@ -80,19 +82,15 @@ impl Compiler<'_> {
         let mut templates = team.clone();
         templates.extend(own);
         let mut prompts = Prompts::default();
-        for ((role, text), template) in &templates {
-            let texts = match role {
-                ModelRole::Thinker => &mut prompts.thinker,
-                ModelRole::Actor => &mut prompts.actor,
-            };
-            texts.insert(*text, template.source.clone());
+        for ((audience, text), template) in &templates {
+            prompts.of_mut(*audience).insert(*text, template.source.clone());
         }
         plan.prompts = prompts;
         if plan.prompts.is_empty() {
             return;
         }
         for fault in text_faults(&Arc::new(plan.clone())) {
-            let Some(template) = templates.get(&(fault.role, fault.text)) else { continue };
+            let Some(template) = templates.get(&(fault.audience, fault.text)) else { continue };
             if reported.insert(template.path.clone()) {
                 self.text_fault(template, &fault);
             }
@@ -101,22 +99,28 @@ impl Compiler<'_> {
 
     /// Reports texts that an agent sets and never uses.
     fn idle_texts(&mut self, plan: &Plan, own: &Templates) {
-        for ((role, text), template) in own {
+        for ((audience, text), template) in own {
             let path: Vec<&str> = template.path.iter().map(String::as_str).collect();
             let agent = &plan.agent;
-            match (role, text) {
-                (ModelRole::Thinker, _) if plan.thinker.is_none() => self.fault_at_key(
+            if !audience.is_of(plan) {
+                let (has, instead) = match audience {
+                    Audience::Thinker if plan.planner.is_none() => ("no thinker", "`actor`"),
+                    Audience::Thinker => ("a planner and no thinker", "`planner`"),
+                    Audience::Actor => ("a planner", "`task` or `answer`"),
+                    Audience::Planner | Audience::Task | Audience::Answer => {
+                        ("no planner", "`thinker` or `actor`")
+                    }
+                };
+                let message = format!("agent `{agent}` has {has}, so this text is never used");
+                self.fault_at_key(&path, message, format!("remove it, or set it for {instead}"));
+            } else if (*audience, *text, plan.dialect)
+                == (Audience::Actor, Text::Call, Dialect::Native)
+            {
+                self.fault_at_key(
                     &path,
-                    format!("agent `{agent}` has no thinker, so this text is never used"),
-                    "remove it, or set it for the actor",
-                ),
-                (ModelRole::Actor, Text::Call) if plan.dialect == Dialect::Native => self
-                    .fault_at_key(
-                        &path,
-                        "dialect native shows calls by the provider's own means, so this text is never used",
-                        "remove it, or choose another dialect for the model",
-                    ),
-                _ => {}
+                    "dialect native shows calls by the provider's own means, so this text is never used",
+                    "remove it, or choose another dialect for the model",
+                );
             }
         }
     }

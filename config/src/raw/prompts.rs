@@ -4,8 +4,7 @@ use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-use wire::ModelRole;
-use wire::plan::Text;
+use wire::plan::{Audience, Text};
 
 use crate::bound::FORM_WORD_BYTES_MAX;
 
@@ -17,9 +16,15 @@ pub(crate) struct RawPrompts {
     pub(crate) thinker: RawTexts,
     /// What the actor model reads.
     pub(crate) actor: RawTexts,
+    /// What the planner reads.
+    pub(crate) planner: RawTexts,
+    /// What the model reads that carries out a task of the planner's.
+    pub(crate) task: RawTexts,
+    /// What the model reads that writes the answer for which the planner asks.
+    pub(crate) answer: RawTexts,
 }
 
-/// The texts of one role. Each is a template, or a table that names its file; one that renders empty makes no message.
+/// The texts for one reader. Each is a template, or a table that names its file; one that renders empty makes no message.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RawTexts {
@@ -35,8 +40,14 @@ pub(crate) struct RawTexts {
     pub(crate) result: Option<RawText>,
     /// The answer to a reply or a call that cannot be used.
     pub(crate) feedback: Option<RawText>,
+    /// The sentence that says what is wrong, which feedback then quotes.
+    pub(crate) fault: Option<RawText>,
     /// The thinker's thought, as something that the actor model said.
     pub(crate) thought: Option<RawText>,
+    /// A thought that the token limit cut, as it is kept.
+    pub(crate) cut: Option<RawText>,
+    /// The user message after a text with which the model is not done.
+    pub(crate) go_on: Option<RawText>,
     /// The user message at the end, which asks for the reply.
     pub(crate) ask: Option<RawText>,
 }
@@ -93,10 +104,13 @@ pub(crate) struct RawForm {
 }
 
 impl RawPrompts {
-    pub(crate) fn get(&self, role: ModelRole, text: Text) -> Option<&RawText> {
-        let texts = match role {
-            ModelRole::Thinker => &self.thinker,
-            ModelRole::Actor => &self.actor,
+    pub(crate) fn get(&self, audience: Audience, text: Text) -> Option<&RawText> {
+        let texts = match audience {
+            Audience::Thinker => &self.thinker,
+            Audience::Actor => &self.actor,
+            Audience::Planner => &self.planner,
+            Audience::Task => &self.task,
+            Audience::Answer => &self.answer,
         };
         let text = match text {
             Text::System => &texts.system,
@@ -105,7 +119,10 @@ impl RawPrompts {
             Text::Call => &texts.call,
             Text::Result => &texts.result,
             Text::Feedback => &texts.feedback,
+            Text::Fault => &texts.fault,
             Text::Thought => &texts.thought,
+            Text::Cut => &texts.cut,
+            Text::GoOn => &texts.go_on,
             Text::Ask => &texts.ask,
         };
         text.as_ref()

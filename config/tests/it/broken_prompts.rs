@@ -25,12 +25,41 @@ fn one_fault_in_a_text() {
         ("[prompts.actor]\nsystem = '''\nHi\n{{ nme }}\n'''", 10, "the name `nme`", ""),
         ("prompts.actor.ask = \"a\\n{{ nme }}\\t\"", 7, ", in line 2 of the text", ""),
         ("prompts.actor.ask = { file = 'no.md' }", 7, "file `no.md` cannot be read", "relative"),
-        ("prompts.thinker.ask = 'x'", 7, "agent `a` has no thinker", "set it for the actor"),
-        ("[prompts.thinker]\nthought = 'x'", 8, "a thinker is not told its thought", "remove it"),
+        ("prompts.thinker.ask = 'x'", 7, "agent `a` has no thinker", "set it for `actor`"),
+        (
+            "[prompts.thinker]\nthought = 'x'",
+            8,
+            "`thought` is never told to `thinker`",
+            "remove it",
+        ),
+        ("[prompts.actor]\ncut = 'x'", 8, "`cut` is never told to `actor`", "remove it"),
+        ("[prompts.planner]\nresult = 'x'", 8, "`result` is never told to `planner`", "remove it"),
+        ("[prompts.task]\ngo_on = 'x'", 8, "`go_on` is never told to `task`", "remove it"),
+        ("prompts.planner.ask = 'x'", 7, "agent `a` has no planner", "set it for `thinker` or"),
+        ("prompts.actor.fault = '{{ resaon }}'", 7, "the name `resaon` is not known", "README"),
+        ("prompts.actor.fault = '{{ result }}'", 7, "the name `result` is not known", "README"),
+        ("prompts.actor.go_on = '{{ text.x.y }}'", 7, "undefined value", "README"),
         ("prompts.actor.call = 'x'", 7, "dialect native shows calls", "another dialect"),
         ("form.flat = true", 7, "`form` is for dialect json", "dialect = \"json\""),
     ] {
         check(&format!("{FINE}{added}\n"), line, message, help);
+    }
+}
+
+#[test]
+fn one_fault_in_a_text_beside_a_planner() {
+    let planned = FINE.replace("\nmodel = 'm'", "\nplanner = 'm'\nactor = 'm'\ntools = ['now']");
+    for (added, message, help) in [
+        ("prompts.actor.ask = 'x'", "agent `a` has a planner", "set it for `task` or `answer`"),
+        ("prompts.thinker.ask = 'x'", "has a planner and no thinker", "set it for `planner`"),
+        ("prompts.planner.request = '{{ steps[0].tsk }}'", "undefined value", "README"),
+        ("prompts.planner.fault = '{{ reason.x.y }}'", "undefined value", "README"),
+        ("prompts.task.request = '{{ selected.nme }}'", "undefined value", "README"),
+        ("prompts.task.feedback = '{{ valid_names.x.y }}'", "undefined value", "README"),
+        ("prompts.answer.request = '{{ tsk }}'", "the name `tsk` is not known", "README"),
+        ("prompts.answer.call = '{{ arguments.x.y.z }}'", "undefined value", "README"),
+    ] {
+        check(&format!("{planned}{added}\n"), 9, message, help);
     }
 }
 

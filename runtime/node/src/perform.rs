@@ -12,7 +12,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use tools::Template;
-use tracing::debug;
+use tracing::{debug, warn};
 use wire::chat::Observed;
 use wire::entry::{ModelOutcome, TurnReport};
 use wire::run::{Budget, Parent, RunView};
@@ -61,7 +61,11 @@ pub(crate) async fn ask_model(context: &Arc<TeamContext>, turn: Turn) -> ModelOu
     let role = turn.outgoing.full.role;
     match ask(context, &turn).await {
         Ok(reply) => {
-            let reading = dialect::read(role, &turn.catalogue, turn.planned.as_ref(), &reply);
+            let dialect::Read { reading, unread, faults } =
+                dialect::read(role, &turn.catalogue, turn.planned.as_ref(), &reply);
+            for fault in faults {
+                warn!(run = %turn.run, %fault, "a text of the team failed");
+            }
             let report = TurnReport {
                 role,
                 usage: reply.usage,
@@ -71,7 +75,7 @@ pub(crate) async fn ask_model(context: &Arc<TeamContext>, turn: Turn) -> ModelOu
                 attempts: reply.attempts,
                 served_by: reply.served_by,
             };
-            ModelOutcome::Read { reading, turn: Box::new(report) }
+            ModelOutcome::Read { reading, unread, turn: Box::new(report) }
         }
         Err(error) => ModelOutcome::Failed { error },
     }

@@ -1,7 +1,7 @@
 //! Reads calls and builds the feedback on what cannot be read, for all dialects.
 
 use serde_json::{Map, Value};
-use wire::entry::{Feedback, FeedbackCode, ReadCall};
+use wire::entry::{Feedback, ReadCall, Reason};
 use wire::{FinishReason, ModelReply, Reading};
 
 use super::{RESPOND_TO_USER, extract, lenient, union};
@@ -68,7 +68,7 @@ pub(super) fn reading(
         return match answer(*ending, &only.arguments) {
             Ok(text) => Reading::Final { text },
             Err(faults) => {
-                let feedback = invalid(&only.name, faults, union::text_parameter(ending.answer));
+                let feedback = invalid(faults, union::text_parameter(ending.answer));
                 let arguments = only.arguments.object().unwrap_or_default();
                 Reading::Calls { text, calls: vec![faulty(only, arguments, feedback)] }
             }
@@ -100,20 +100,13 @@ pub(super) fn worded(reading: Reading, text: &str, end: usize) -> Reading {
 }
 
 fn not_alone(call: &Written) -> ReadCall {
-    let message = format!(
-        "{} ends the work, so it must be the only call of a reply; call it when the results of the \
-         other calls are there",
-        call.name
-    );
-    let feedback = feedback(FeedbackCode::MalformedReply, message);
-    faulty(call, call.arguments.object().unwrap_or_default(), feedback)
+    let arguments = call.arguments.object().unwrap_or_default();
+    faulty(call, arguments, feedback(Reason::NotAlone))
 }
 
 fn read(toolbox: &Toolbox, call: &Written) -> ReadCall {
     let Some(known) = toolbox.find(&call.name) else {
-        let message =
-            format!("no tool named {} is offered; use one of the valid names", quoted(&call.name));
-        let mut feedback = feedback(FeedbackCode::UnknownTool, message);
+        let mut feedback = feedback(Reason::UnknownTool);
         feedback.valid_names = toolbox.names();
         let parsed = call.arguments.object().unwrap_or_else(|fault| {
             feedback.faults.push(fault);
@@ -138,7 +131,7 @@ fn read(toolbox: &Toolbox, call: &Written) -> ReadCall {
         Err(fault) => (Value::Null, vec![fault]),
     };
     let schema = known.parameters.clone().unwrap_or_default();
-    faulty(call, arguments, invalid(&call.name, faults, schema))
+    faulty(call, arguments, invalid(faults, schema))
 }
 
 /// Returns arguments as an object. Free text that is none stands for the only parameter; where no
@@ -173,10 +166,9 @@ fn answer(ending: Ending<'_>, arguments: &Arguments) -> Result<String, Vec<Strin
     Err(faults)
 }
 
-fn invalid(name: &str, faults: Vec<String>, schema: Value) -> Feedback {
-    let message = format!("the arguments of {name} do not obey its schema");
-    let feedback = feedback(FeedbackCode::InvalidArguments, message);
-    Feedback { faults, schema: Some(schema).filter(|schema| !schema.is_null()), ..feedback }
+fn invalid(faults: Vec<String>, schema: Value) -> Feedback {
+    let schema = Some(schema).filter(|schema| !schema.is_null());
+    Feedback { faults, schema, ..feedback(Reason::InvalidArguments) }
 }
 
 /// Parses arguments. None at all are an empty object, and JSON within JSON is decoded once.
@@ -233,11 +225,12 @@ fn faulty(call: &Written, arguments: Value, fault: Feedback) -> ReadCall {
     }
 }
 
-/// Makes feedback that still lacks its particulars.
-pub(super) fn feedback(code: FeedbackCode, message: impl Into<String>) -> Feedback {
+/// Makes feedback that still lacks its particulars and its words.
+pub(super) fn feedback(reason: Reason) -> Feedback {
     Feedback {
-        code,
-        message: message.into(),
+        code: reason.code(),
+        reason: Some(reason),
+        message: String::new(),
         faults: Vec::new(),
         schema: None,
         valid_names: Vec::new(),
@@ -245,20 +238,8 @@ pub(super) fn feedback(code: FeedbackCode, message: impl Into<String>) -> Feedba
 }
 
 /// Makes the reading of a reply that cannot be used.
-pub(super) fn fault(code: FeedbackCode, message: &str, reply: &ModelReply) -> Reading {
-    Reading::Fault { feedback: feedback(code, message), raw: raw(reply) }
-}
-
-/// Makes the reading of a reply that was cut.
-pub(super) fn truncated(reply: &ModelReply) -> Reading {
-    let message = "the reply was cut before it was whole; make it shorter";
-    fault(FeedbackCode::TruncatedReply, message, reply)
-}
-
-/// Makes the reading of a reply without content.
-pub(super) fn empty(reply: &ModelReply) -> Reading {
-    let message = "the reply is empty; make a call or give the answer";
-    fault(FeedbackCode::EmptyReply, message, reply)
+pub(super) fn fault(reason: Reason, reply: &ModelReply) -> Reading {
+    Reading::Fault { feedback: feedback(reason), raw: raw(reply) }
 }
 
 /// Tells whether the end of a reply is missing by the provider's own account.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use wire::entry::{Feedback, Reason};
 use wire::plan::{AskedModel, Dialect, Form, Limits, Offer, Permissions, Prompts, Target};
 use wire::{EffectClass, FinishReason, ModelReply, Name, Plan, Reading, ToolSpec, Usage};
 
@@ -81,6 +82,18 @@ pub(crate) fn planning(dialect: Dialect) -> Plan {
     plan.tools.push(offer("ask_user", "Asks the user.", question));
     plan.tools[1].aliases = vec!["calculate_number".to_owned()];
     plan
+}
+
+/// Feedback in words of its own.
+pub(crate) fn feedback(reason: Reason, message: &str) -> Feedback {
+    Feedback {
+        code: reason.code(),
+        reason: Some(reason),
+        message: message.to_owned(),
+        faults: Vec::new(),
+        schema: None,
+        valid_names: Vec::new(),
+    }
 }
 
 pub(crate) fn reply(finish: FinishReason, content: &str) -> ModelReply {

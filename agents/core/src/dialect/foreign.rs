@@ -82,7 +82,7 @@ fn call(name: &str, arguments: Value, result: &str) -> Act {
 
 /// Reads a reply as a run would, and gives its calls a result where they are sound.
 fn replied(catalogue: &Catalogue, content: &str, result: &str) -> Act {
-    match read(ModelRole::Actor, catalogue, None, &reply(Stop, content)) {
+    match read(ModelRole::Actor, catalogue, None, &reply(Stop, content)).reading {
         Reading::Calls { text, calls } => {
             let called = |read: ReadCall| {
                 let fault = read.fault.as_ref().map(Feedback::to_text);

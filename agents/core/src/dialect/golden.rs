@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use wire::entry::{Feedback, FeedbackCode, ReadCall};
+use wire::entry::{ReadCall, Reason};
 use wire::plan::Dialect;
-use wire::{CallKey, Message, ModelRole};
+use wire::{CallKey, Message, ModelRole, Planned};
 
-use super::fixture::plan;
-use super::{Act, Called, Exchange, Prompt, Step, Transcript};
+use super::fixture::{feedback, plan};
+use super::{Act, Called, Exchange, Prompt, Step, Transcript, fixture};
 use crate::validate::Catalogue;
 
 const REQUEST: &str = "Who is Leonardo DiCaprio's current girlfriend and what is her age raised to \
@@ -41,13 +41,7 @@ fn calls(text: &str, calls: Vec<Called>) -> Act {
 
 /// A call that was not made, as its arguments are wrong.
 fn faulty() -> Called {
-    let fault = Feedback {
-        code: FeedbackCode::InvalidArguments,
-        message: "no".to_owned(),
-        faults: Vec::new(),
-        schema: None,
-        valid_names: Vec::new(),
-    };
+    let fault = feedback(Reason::InvalidArguments, "no");
     let mut faulty = called("", "k", "search", json!({"query": 1}), Some(&fault.to_text()));
     faulty.read.fault = Some(fault);
     faulty.key = None;
@@ -83,13 +77,7 @@ fn steps(thinker: bool) -> Vec<Step> {
             acts: vec![
                 Act::Feedback {
                     raw: "well".to_owned(),
-                    feedback: Feedback {
-                        code: FeedbackCode::MalformedReply,
-                        message: "no".to_owned(),
-                        faults: Vec::new(),
-                        schema: None,
-                        valid_names: Vec::new(),
-                    },
+                    feedback: feedback(Reason::NotOfForm, "no"),
                 },
                 calls(
                     "Computing.",
@@ -233,6 +221,68 @@ fn every_call_that_is_shown_has_an_id_of_its_own_and_one_answer() {
     }
     assert_eq!(asked, ["call_7", "k2", "k3", "call_4", "call_5", "k5", "call_7_"]);
     assert_eq!(asked, answered);
+}
+
+/// The run of a planner as it is before its last turn.
+fn planned_steps() -> Vec<Step> {
+    let planned = |tool: &str, task: &str| Planned {
+        tool: tool.to_owned(),
+        task: task.to_owned(),
+        thoughts: "not shown".to_owned(),
+        summary: "not shown".to_owned(),
+    };
+    let search = json!({"query": "DiCaprio girlfriend"});
+    let found = called("c1", "key1", "search", search, Some("Vittoria Ceretti, 25 years old"));
+    vec![
+        Step {
+            thought: None,
+            planned: Some(planned("search", "Find his girlfriend.")),
+            acts: vec![calls("", vec![found])],
+        },
+        Step {
+            thought: None,
+            planned: Some(planned("calculate", "25 to the power of 0.24")),
+            acts: vec![
+                Act::Feedback { raw: "well".to_owned(), feedback: feedback(Reason::NoCall, "no") },
+                calls("Computing.", vec![faulty()]),
+            ],
+        },
+        Step {
+            thought: None,
+            planned: Some(planned(super::RESPOND_TO_USER, "Name her, and the power.")),
+            acts: vec![Act::Feedback {
+                raw: "{}".to_owned(),
+                feedback: feedback(Reason::NotOfForm, "no"),
+            }],
+        },
+    ]
+}
+
+#[test]
+fn a_planner_a_model_with_a_task_and_one_that_answers_see_what_they_need() {
+    let golden = |name: &str| match name {
+        "planner" => include_str!("golden/planner.txt"),
+        "task_native" => include_str!("golden/task_native.txt"),
+        "task_schema" => include_str!("golden/task_schema.txt"),
+        "task_json" => include_str!("golden/task_json.txt"),
+        "task_react" => include_str!("golden/task_react.txt"),
+        _ => include_str!("golden/answer.txt"),
+    };
+    let steps = planned_steps();
+    let (history, request) = (history(), REQUEST);
+    for dialect in [Dialect::Native, Dialect::Schema, Dialect::Json, Dialect::React] {
+        let plan = fixture::planning(dialect);
+        let of = |role, steps: &[Step]| {
+            let transcript = Transcript { plan: &plan, history: &history, request, steps };
+            rendered(&prompt_of(role, &transcript))
+        };
+        let task = format!("task_{}", dialect.as_str());
+        assert_eq!(of(ModelRole::Actor, &steps[..2]), golden(&task), "{task}");
+        assert_eq!(of(ModelRole::Actor, &steps), golden("answer"), "{dialect:?}");
+        let unplanned = Step { planned: None, ..steps[2].clone() };
+        let steps = [&steps[..2], &[unplanned]].concat();
+        assert_eq!(of(ModelRole::Thinker, &steps), golden("planner"), "{dialect:?}");
+    }
 }
 
 #[test]

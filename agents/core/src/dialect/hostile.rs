@@ -116,7 +116,7 @@ proptest! {
         role in proptest::sample::select(&[ModelRole::Thinker, ModelRole::Actor][..]),
     ) {
         let catalogue = fixture::catalogue(dialect, true);
-        match read(role, &catalogue, None, &reply) {
+        match read(role, &catalogue, None, &reply).reading {
             Reading::Planned(planned) => prop_assert!(false, "nobody plans: {planned:?}"),
             Reading::Thought { text } => {
                 prop_assert_eq!(role, ModelRole::Thinker);
@@ -168,7 +168,7 @@ proptest! {
             summary: String::new(),
         };
         let planned = Some(&planned).filter(|_| role == ModelRole::Actor);
-        match read(role, &catalogue, planned, &reply) {
+        match read(role, &catalogue, planned, &reply).reading {
             Reading::Thought { text } | Reading::Continued { text } => {
                 prop_assert!(false, "a text of nobody: {text}");
             }

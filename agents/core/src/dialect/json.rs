@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use wire::chat::Head;
-use wire::entry::FeedbackCode;
+use wire::entry::Reason;
 use wire::plan::Form;
 use wire::{ModelReply, Reading};
 
@@ -25,15 +25,19 @@ pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prom
 pub(super) fn read(toolbox: &Toolbox, form: &Form, reply: &ModelReply) -> Reading {
     let spoken = thinking::removed(&reply.content);
     if spoken.cut {
-        return calls::truncated(reply);
+        return calls::fault(Reason::Cut, reply);
     }
     if spoken.text.is_empty() {
-        return if calls::is_cut(reply) { calls::truncated(reply) } else { calls::empty(reply) };
+        return if calls::is_cut(reply) {
+            calls::fault(Reason::Cut, reply)
+        } else {
+            calls::fault(Reason::Empty, reply)
+        };
     }
     let faults = match first(&spoken.text, form) {
         Ok(Some(found)) => {
             if calls::is_cut_at(reply, spoken.text.get(found.end..)) {
-                return calls::truncated(reply);
+                return calls::fault(Reason::Cut, reply);
             }
             match call(&found.value, form) {
                 Ok((thought, written)) => {
@@ -45,16 +49,21 @@ pub(super) fn read(toolbox: &Toolbox, form: &Form, reply: &ModelReply) -> Readin
             }
         }
         Ok(None) => vec!["there is no JSON object in the reply".to_owned()],
-        Err(fault) if fault.is_cut => return calls::truncated(reply),
+        Err(fault) if fault.is_cut => return calls::fault(Reason::Cut, reply),
         Err(fault) => vec![format!("the JSON object cannot be read: {fault}")],
     };
-    let message = "the reply is not one JSON object with a thought and an action";
-    let mut feedback = calls::feedback(FeedbackCode::MalformedReply, message);
+    let mut feedback = calls::feedback(Reason::NotOfForm);
     feedback.faults = faults;
     feedback.schema = Some(form::schema(form));
     feedback.valid_names = toolbox.names();
     feedback.valid_names.push(form.ending.clone());
     Reading::Fault { feedback, raw: calls::raw(reply) }
+}
+
+/// Returns what follows the object that is the reply.
+pub(super) fn rest<'t>(text: &'t str, form: &Form) -> &'t str {
+    let found = first(text, form).ok().flatten();
+    found.and_then(|found| text.get(found.end..)).unwrap_or_default()
 }
 
 /// Finds the object that is the reply: the first one in a fence, unless an action precedes it;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::json;
-use wire::entry::{Feedback, FeedbackCode, ReadCall};
+use wire::entry::{Feedback, ReadCall, Reason};
 use wire::plan::{Dialect, Text};
-use wire::{ModelRole, Plan};
+use wire::{ModelRole, Plan, Planned};
 
 use super::wording::turns;
 use super::{Act, Called, Exchange, Step, Transcript, fixture, prompt};
@@ -23,6 +23,7 @@ fn text() -> impl Strategy<Value = Option<&'static str>> {
         Some("{% if first is defined and not first %}{{ number }}{% endif %}"),
         Some("{{ result.x.y }}"),
         Some("{{ last.x.y }}"),
+        Some("{{ steps | length }}"),
     ])
 }
 
@@ -44,13 +45,8 @@ fn plan() -> impl Strategy<Value = Plan> {
 }
 
 fn feedback() -> Feedback {
-    Feedback {
-        code: FeedbackCode::InvalidArguments,
-        message: "no".to_owned(),
-        faults: vec!["a fault".to_owned()],
-        schema: None,
-        valid_names: Vec::new(),
-    }
+    let faults = vec!["a fault".to_owned()];
+    Feedback { faults, ..fixture::feedback(Reason::InvalidArguments, "no") }
 }
 
 fn act() -> impl Strategy<Value = Act> {
@@ -106,6 +102,41 @@ proptest! {
                 prop_assert!(earlier.keep <= later.keep && later.keep <= later.messages.len());
                 prop_assert_eq!(&earlier.messages[..earlier.keep], &later.messages[..earlier.keep]);
             }
+        }
+    }
+
+    #[test]
+    fn what_is_kept_of_a_planner_begins_every_later_prompt(
+        texts in prop::collection::vec(text(), Text::ALL.len()),
+        steps in steps(),
+        told in 0..3_usize,
+    ) {
+        let mut plan = fixture::planning(Dialect::Native);
+        for (text, template) in Text::ALL.into_iter().zip(texts) {
+            plan.prompts.planner.extend(template.map(|template| (text, template.to_owned())));
+        }
+        let exchange = Exchange { user: "Hey".to_owned(), answer: "Hello!".to_owned() };
+        let history = vec![exchange; told];
+        let planned = Planned {
+            tool: "search".to_owned(),
+            task: "Look.".to_owned(),
+            thoughts: String::new(),
+            summary: String::new(),
+        };
+        let planned = |step| Step { planned: Some(planned.clone()), ..step };
+        let steps: Vec<Step> = steps.into_iter().map(planned).collect();
+        let catalogue = Catalogue::new(Arc::new(plan));
+        let prompts: Vec<_> = turns(ModelRole::Thinker, &steps)
+            .iter()
+            .map(|steps| {
+                let plan = catalogue.plan();
+                let transcript = Transcript { plan, history: &history, request: "Q", steps };
+                prompt(ModelRole::Thinker, &catalogue, &transcript)
+            })
+            .collect();
+        for (earlier, later) in prompts.iter().zip(prompts.iter().skip(1)) {
+            prop_assert_eq!(earlier.keep, later.keep);
+            prop_assert_eq!(&earlier.messages[..earlier.keep], &later.messages[..earlier.keep]);
         }
     }
 

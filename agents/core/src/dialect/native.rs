@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 use wire::chat::Head;
-use wire::entry::FeedbackCode;
-use wire::plan::Offer;
-use wire::{Message, ModelReply, ModelRole, Reading, ToolCall};
+use wire::entry::Reason;
+use wire::plan::{Audience, Offer};
+use wire::{Message, ModelReply, Reading, ToolCall};
 
 use super::calls::{self, Arguments, RESPOND, Written};
 use super::told::{Place, Told, places};
@@ -18,7 +18,7 @@ use crate::validate::{Catalogue, Toolbox};
 ///
 /// The tools describe themselves, so that the system text is usually the agent's own.
 pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prompt {
-    let mut told = Told::begin(ModelRole::Actor, catalogue, transcript);
+    let mut told = Told::begin(Audience::Actor, catalogue, transcript);
     // A call that waits for its answer is not told, but takes its id.
     let acts: Vec<&Act> = transcript.steps.iter().flat_map(|step| &step.acts).collect();
     let is_told = |act: &&Act| match act {
@@ -45,7 +45,14 @@ pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prom
     told.ask(Head { tools, ..Head::default() })
 }
 
-fn called(text: &str, calls: &[Called], ids: Vec<String>, last: bool, told: &mut Told<'_>) {
+/// Shows a reply with its calls and their answers, as the provider has it.
+pub(super) fn called(
+    text: &str,
+    calls: &[Called],
+    ids: Vec<String>,
+    last: bool,
+    told: &mut Told<'_>,
+) {
     let written = calls.iter().zip(&ids).map(|(call, id)| ToolCall {
         id: id.clone(),
         name: call.read.name.clone(),
@@ -99,17 +106,9 @@ pub(super) fn read(toolbox: &Toolbox, reply: &ModelReply) -> Reading {
     let spoken = thinking::removed(&reply.content);
     if reply.calls.is_empty() {
         return if spoken.text.is_empty() && !spoken.cut && !calls::is_cut(reply) {
-            calls::fault(
-                FeedbackCode::EmptyReply,
-                "the reply is empty; make a call or write the answer",
-                reply,
-            )
+            calls::fault(Reason::Empty, reply)
         } else if spoken.text.is_empty() || spoken.cut {
-            calls::fault(
-                FeedbackCode::TruncatedReply,
-                "the reply was cut before it came to an answer; be shorter",
-                reply,
-            )
+            calls::fault(Reason::Cut, reply)
         } else {
             text(toolbox, spoken.text, reply)
         };
@@ -140,9 +139,7 @@ fn text(toolbox: &Toolbox, text: String, reply: &ModelReply) -> Reading {
         }
         Holds::Broken { is_cut, .. } if is_cut || calls::is_cut(reply) => cut_inside(reply),
         Holds::Broken { why, .. } => {
-            let message = "the text holds a call that cannot be read; use the tool calling that \
-                           you were given, or write the answer";
-            let mut feedback = calls::feedback(FeedbackCode::MalformedReply, message);
+            let mut feedback = calls::feedback(Reason::UnreadableCall);
             feedback.faults = vec![why];
             feedback.valid_names = toolbox.names();
             Reading::Fault { feedback, raw: calls::raw(reply) }
@@ -151,12 +148,7 @@ fn text(toolbox: &Toolbox, text: String, reply: &ModelReply) -> Reading {
 }
 
 fn cut_inside(reply: &ModelReply) -> Reading {
-    calls::fault(
-        FeedbackCode::TruncatedReply,
-        "the reply was cut inside a call, so none of its calls was made; make fewer or shorter \
-         calls",
-        reply,
-    )
+    calls::fault(Reason::CutInCall, reply)
 }
 
 /// Tells whether a call of a cut reply is complete: a closed object is, but no arguments at all
@@ -316,7 +308,10 @@ mod tests {
         };
         let [unknown, invalid] = [&calls[0], &calls[1]].map(|call| call.fault.clone().unwrap());
         assert_eq!(unknown.valid_names, ["search", "calculate", "now"]);
-        assert!(unknown.message.contains("\"python\""), "{unknown:?}");
+        assert_eq!(
+            [unknown.reason, invalid.reason],
+            [Some(Reason::UnknownTool), Some(Reason::InvalidArguments)]
+        );
         assert!(unknown.faults[0].contains("not JSON"), "{unknown:?}");
         assert_eq!(invalid.faults.len(), 3, "{invalid:?}");
         let plan = catalogue(Dialect::Native, false).plan().clone();

@@ -6,7 +6,7 @@ use wire::entry::{Feedback, FeedbackCode, ReadCall};
 use wire::plan::Dialect;
 use wire::{FinishReason, ModelReply, Planned, Reading, Usage};
 
-use super::{by, message};
+use super::{by, message, wording};
 use crate::validate::Toolbox;
 
 /// The most tools of one file; models lose their way among far fewer.
@@ -107,7 +107,7 @@ pub fn parse(dialect: Dialect, toolbox: &Toolbox, reply: &str) -> Parsed {
         attempts: 1,
         served_by: None,
     };
-    match by(dialect, toolbox, None, &reply) {
+    match wording::worded(dialect, by(dialect, toolbox, None, &reply)) {
         Reading::Final { text }
         | Reading::Continued { text }
         | Reading::Thought { text }

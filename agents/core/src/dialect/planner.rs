@@ -6,20 +6,18 @@
 
 use serde_json::{Value, json};
 use wire::chat::{Head, ResponseSchema};
-use wire::entry::{Feedback, FeedbackCode};
-use wire::plan::Dialect;
+use wire::entry::{Feedback, Reason};
+use wire::plan::{Audience, Dialect};
 use wire::{ModelReply, Name, Plan, Planned, Reading};
 
 use super::extract::{self, Found};
 use super::lenient::Fault;
-use super::{Act, Prompt, RESPOND_TO_USER, Step, Transcript, calls, thinking};
+use super::told::Told;
+use super::{Prompt, RESPOND_TO_USER, Transcript, calls, text, thinking};
+use crate::validate::Catalogue;
 
-mod exchange;
 mod name;
 pub(super) mod task;
-mod wording;
-
-use exchange::Exchange;
 
 /// The keys of the object, in the order in which they are asked for.
 const SUMMARY: &str = "context_information_summary";
@@ -34,16 +32,12 @@ const ACTION: &str = "selected_action";
 const SPARE: usize = 1;
 
 /// Renders what is known, and asks for the next step.
-pub(super) fn prompt(transcript: &Transcript<'_>) -> Prompt {
-    let plan = transcript.plan;
-    let (finished, current) = transcript.split();
-    let mut told = Exchange::after_history(wording::planner_system(plan), transcript);
-    let keep = told.len();
-    told.user(wording::planner_request(transcript.request, finished));
-    for act in current.map(|step| step.acts.as_slice()).unwrap_or_default() {
-        told.unusable(act, wording::PLAN_AGAIN);
-    }
-    told.keeping(keep, Head { response_schema: response_schema(plan), ..Head::default() })
+pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prompt {
+    let mut told = Told::begin(Audience::Planner, catalogue, transcript);
+    told.request(true);
+    let head = Head { response_schema: response_schema(transcript.plan), ..Head::default() };
+    let (_, current) = transcript.split();
+    told.ask_and(head, |told| text::in_work(current, told))
 }
 
 /// Returns the schema of a reply: the tool is one of those that are offered, or the answer.
@@ -77,33 +71,25 @@ fn response_schema(plan: &Plan) -> Option<ResponseSchema> {
     }
 }
 
-/// Returns what the calls of a step came to, as the models of later steps are told.
-fn results(step: &Step) -> String {
-    let called = step.acts.iter().rev().find_map(Act::settled);
-    let results = called.into_iter().flat_map(|(_, calls)| calls);
-    results.filter_map(|call| call.result.as_deref()).collect::<Vec<_>>().join("\n")
-}
-
 /// Reads the step that a reply asks for. A cut reply asks for nothing.
 pub(super) fn read(plan: &Plan, reply: &ModelReply) -> Reading {
     let spoken = thinking::removed(&reply.content);
     if spoken.cut {
-        return calls::truncated(reply);
+        return calls::fault(Reason::Cut, reply);
     }
     let text = spoken.text.as_str();
     let feedback = match found(text) {
         Ok(Some(found)) if calls::is_cut_at(reply, text.get(found.end..)) => {
-            return calls::truncated(reply);
+            return calls::fault(Reason::Cut, reply);
         }
         Ok(Some(found)) => match planned(plan, &found.value) {
             Ok(planned) => return Reading::Planned(planned),
             Err(feedback) => *feedback,
         },
-        Ok(None) if calls::is_cut(reply) => return calls::truncated(reply),
-        Err(fault) if fault.is_cut => return calls::truncated(reply),
+        Ok(None) if calls::is_cut(reply) => return calls::fault(Reason::Cut, reply),
+        Err(fault) if fault.is_cut => return calls::fault(Reason::Cut, reply),
         Ok(None) if text.is_empty() && reply.calls.is_empty() => {
-            let message = "the reply is empty; reply with one JSON object";
-            return calls::fault(FeedbackCode::EmptyReply, message, reply);
+            return calls::fault(Reason::Empty, reply);
         }
         Ok(None) => malformed(plan, vec!["there is no JSON object in the reply".to_owned()]),
         Err(fault) => malformed(plan, vec![format!("the JSON object cannot be read: {fault}")]),
@@ -154,19 +140,20 @@ fn planned(plan: &Plan, value: &Value) -> Result<Planned, Box<Feedback>> {
     }
 }
 
-fn unknown(plan: &Plan, written: &str, faults: Vec<String>) -> Feedback {
-    let message = format!(
-        "no tool named {} is offered; select one of the valid names",
-        calls::quoted(written)
-    );
-    let feedback = calls::feedback(FeedbackCode::UnknownTool, message);
-    Feedback { faults, valid_names: names(plan), ..feedback }
+fn unknown(plan: &Plan, written: &str, mut faults: Vec<String>) -> Feedback {
+    faults.push(format!("{TOOL:?} names {}, which is not offered", calls::quoted(written)));
+    Feedback { faults, valid_names: names(plan), ..calls::feedback(Reason::UnknownTool) }
 }
 
 fn malformed(plan: &Plan, faults: Vec<String>) -> Feedback {
-    let message = "the reply is not one JSON object with a task and the tool for it";
-    let feedback = calls::feedback(FeedbackCode::MalformedReply, message);
-    Feedback { faults, schema: Some(schema(plan)), valid_names: names(plan), ..feedback }
+    let (schema, valid_names) = (Some(schema(plan)), names(plan));
+    Feedback { faults, schema, valid_names, ..calls::feedback(Reason::NotOfForm) }
+}
+
+/// Returns what follows the object that is the reply.
+pub(super) fn rest(text: &str) -> &str {
+    let found = found(text).ok().flatten();
+    found.and_then(|found| text.get(found.end..)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Dialect `react`: thought, action and observation as text, asked for by a prompt alone.
 
 use wire::chat::Head;
-use wire::entry::{Feedback, FeedbackCode};
+use wire::entry::{Feedback, Reason};
 use wire::{ModelReply, Reading};
 
 use super::calls::{self, Arguments, Written};
@@ -24,10 +24,14 @@ pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prom
 pub(super) fn read(toolbox: &Toolbox, reply: &ModelReply) -> Reading {
     let spoken = thinking::removed(&reply.content);
     if spoken.cut {
-        return calls::truncated(reply);
+        return calls::fault(Reason::Cut, reply);
     }
     if spoken.text.is_empty() {
-        return if calls::is_cut(reply) { calls::truncated(reply) } else { calls::empty(reply) };
+        return if calls::is_cut(reply) {
+            calls::fault(Reason::Cut, reply)
+        } else {
+            calls::fault(Reason::Empty, reply)
+        };
     }
     let (text, is_stopped) = stopped(&spoken.text, calls::is_cut(reply));
     // Beyond a stop nothing was wanted, so that an end that is missing there is no loss.
@@ -40,7 +44,7 @@ pub(super) fn read(toolbox: &Toolbox, reply: &ModelReply) -> Reading {
     // What precedes a question that the model asks itself is over; what follows it is invented.
     let is_over = |answer: Answer, at: usize| answer.at < at && answer.end <= at;
     match (action::find(text, toolbox), answer) {
-        (Sought::None, Some(_)) if is_cut => calls::truncated(reply),
+        (Sought::None, Some(_)) if is_cut => calls::fault(Reason::Cut, reply),
         (Sought::None, Some(answer)) => spoken(answer, text.len()),
         (Sought::None, None) => unlabelled(text, toolbox, reply, is_cut),
         (Sought::Broken { at, .. } | Sought::Action { at, .. }, Some(answer))
@@ -48,7 +52,9 @@ pub(super) fn read(toolbox: &Toolbox, reply: &ModelReply) -> Reading {
         {
             spoken(answer, at)
         }
-        (Sought::Broken { fault, .. }, _) if fault.is_cut || is_cut => calls::truncated(reply),
+        (Sought::Broken { fault, .. }, _) if fault.is_cut || is_cut => {
+            calls::fault(Reason::Cut, reply)
+        }
         (Sought::Broken { fault, .. }, _) => fault_of(fault.why, toolbox, reply),
         (Sought::Action { action: Action::Nothing, at, .. }, Some(answer)) => {
             let to =
@@ -63,13 +69,13 @@ pub(super) fn read(toolbox: &Toolbox, reply: &ModelReply) -> Reading {
             fault_of(why, toolbox, reply)
         }
         (Sought::Action { end, .. }, _) if is_cut && calls::is_cut_at(reply, text.get(end..)) => {
-            calls::truncated(reply)
+            calls::fault(Reason::Cut, reply)
         }
         // Where free text ends is told by what follows it, which is not all there.
         (Sought::Action { action: Action::Call { arguments: Arguments::Input(_), .. }, .. }, _)
             if is_cut =>
         {
-            calls::truncated(reply)
+            calls::fault(Reason::Cut, reply)
         }
         (Sought::Action { action: Action::Final(answer), .. }, _) => said(&answer, reply),
         (Sought::Action { at, end, action: Action::Call { name, arguments } }, _) => {
@@ -80,10 +86,22 @@ pub(super) fn read(toolbox: &Toolbox, reply: &ModelReply) -> Reading {
     }
 }
 
+/// Returns what follows the action of a reply, or the answer that was read.
+pub(super) fn rest<'t>(text: &'t str, toolbox: &Toolbox, answer: Option<&str>) -> &'t str {
+    let from = match answer {
+        Some(answer) => text.rfind(answer).map(|at| at + answer.len()),
+        None => match action::find(text, toolbox) {
+            Sought::Action { end, .. } => Some(end),
+            Sought::Broken { .. } | Sought::None => None,
+        },
+    };
+    from.and_then(|from| text.get(from..)).unwrap_or_default()
+}
+
 fn said(answer: &str, reply: &ModelReply) -> Reading {
     let answer = answer.trim();
     if answer.is_empty() {
-        return calls::empty(reply);
+        return calls::fault(Reason::Empty, reply);
     }
     Reading::Final { text: answer.to_owned() }
 }
@@ -92,7 +110,7 @@ fn said(answer: &str, reply: &ModelReply) -> Reading {
 /// that names a tool is a plan.
 fn unlabelled(text: &str, toolbox: &Toolbox, reply: &ModelReply, is_cut: bool) -> Reading {
     if is_cut {
-        return calls::truncated(reply);
+        return calls::fault(Reason::Cut, reply);
     }
     let names_tool = toolbox.names().iter().any(|name| text.contains(name.as_str()));
     if label::any(text) || names_tool || text.contains(['{', '`']) {
@@ -103,8 +121,7 @@ fn unlabelled(text: &str, toolbox: &Toolbox, reply: &ModelReply, is_cut: bool) -
 }
 
 fn fault_of(why: impl Into<String>, toolbox: &Toolbox, reply: &ModelReply) -> Reading {
-    let message = "the reply is neither one action in the form that was shown nor a final answer";
-    let feedback = calls::feedback(FeedbackCode::MalformedReply, message);
+    let feedback = calls::feedback(Reason::NotOfForm);
     let feedback = Feedback { faults: vec![why.into()], valid_names: toolbox.names(), ..feedback };
     Reading::Fault { feedback, raw: calls::raw(reply) }
 }
@@ -159,6 +176,12 @@ mod tests {
             (Stop, search.clone(), found.clone()),
             (Stop, blob("\"search\"", "\"x\""), found.clone()),
             (Stop, "Action: search\nAction Input: x".to_owned(), found.clone()),
+            (
+                Stop,
+                "Action: search\n```json\n{\"query\": \"x\"}\n``Action: now\nAction Input: y"
+                    .to_owned(),
+                found.clone(),
+            ),
             (
                 Stop,
                 blob("\"calculate\"", "{\"expression\": \"1\", \"digits\": null}"),

@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value};
 use wire::chat::{Head, ResponseSchema};
-use wire::entry::FeedbackCode;
-use wire::{ModelReply, ModelRole, Name, Plan, Reading};
+use wire::entry::Reason;
+use wire::plan::Audience;
+use wire::{ModelReply, Name, Plan, Reading};
 
 use super::calls::{self, Arguments, RESPOND, Written};
 use super::{Prompt, RESPOND_TO_USER, Transcript, text, thinking, union};
@@ -13,7 +14,7 @@ use crate::validate::{Catalogue, FAULTS_MAX, Toolbox};
 pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prompt {
     let response_schema = response_schema(transcript.plan);
     let head = Head { response_schema, ..Head::default() };
-    text::prompt(ModelRole::Actor, catalogue, transcript, head)
+    text::prompt(Audience::Actor, catalogue, transcript, head)
 }
 
 fn response_schema(plan: &Plan) -> Option<ResponseSchema> {
@@ -24,18 +25,10 @@ fn response_schema(plan: &Plan) -> Option<ResponseSchema> {
 pub(super) fn read(toolbox: &Toolbox, plan: Option<&Plan>, reply: &ModelReply) -> Reading {
     let spoken = thinking::removed(&reply.content);
     if spoken.cut || calls::is_cut(reply) {
-        return calls::fault(
-            FeedbackCode::TruncatedReply,
-            "the reply was cut before it was whole; make it shorter",
-            reply,
-        );
+        return calls::fault(Reason::Cut, reply);
     }
     if spoken.text.is_empty() {
-        return calls::fault(
-            FeedbackCode::EmptyReply,
-            "the reply is empty; reply with one JSON object",
-            reply,
-        );
+        return calls::fault(Reason::Empty, reply);
     }
     match call(unfenced(&spoken.text)) {
         Ok(call) => {
@@ -44,8 +37,7 @@ pub(super) fn read(toolbox: &Toolbox, plan: Option<&Plan>, reply: &ModelReply) -
             calls::reading(toolbox, &[RESPOND], call.thought.trim().to_owned(), &[written])
         }
         Err(faults) => {
-            let message = "the reply is not one JSON object with a tool and its arguments";
-            let mut feedback = calls::feedback(FeedbackCode::MalformedReply, message);
+            let mut feedback = calls::feedback(Reason::NotOfForm);
             feedback.faults = faults;
             feedback.schema = plan.map(union::of);
             feedback.valid_names = toolbox.names();

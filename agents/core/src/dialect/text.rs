@@ -3,9 +3,8 @@
 //! Replies that were mended within their step are left out once the step is over: what counts is
 //! what was called.
 
-use wire::ModelRole;
 use wire::chat::Head;
-use wire::plan::Text;
+use wire::plan::{Audience, Text};
 
 use super::told::{Place, Told, places};
 use super::wording::fact::Scene;
@@ -14,24 +13,27 @@ use crate::validate::Catalogue;
 
 /// Tells the steps that are over, then asks, then shows what the model replied in this step.
 pub(super) fn prompt(
-    role: ModelRole,
+    audience: Audience,
     catalogue: &Catalogue,
     transcript: &Transcript<'_>,
     head: Head,
 ) -> Prompt {
-    let mut told = Told::begin(role, catalogue, transcript);
+    let mut told = Told::begin(audience, catalogue, transcript);
     let (finished, current) = transcript.split();
     let replies: Vec<Reply<'_>> = finished.iter().flat_map(replies).collect();
     told.request(replies.is_empty());
     for (index, reply) in replies.iter().enumerate() {
         reply.tell(index + 1 == replies.len(), &mut told);
     }
-    told.ask_and(head, |told| {
-        let acts = current.map(|step| step.acts.as_slice()).unwrap_or_default();
-        for (index, act) in acts.iter().enumerate() {
-            again(act, index + 1 == acts.len(), told);
-        }
-    })
+    told.ask_and(head, |told| in_work(current, told))
+}
+
+/// Shows what the model replied in the step in work.
+pub(super) fn in_work(step: Option<&Step>, told: &mut Told<'_>) {
+    let acts = step.map(|step| step.acts.as_slice()).unwrap_or_default();
+    for (index, act) in acts.iter().enumerate() {
+        again(act, index + 1 == acts.len(), told);
+    }
 }
 
 /// A reply that made calls, each of which has its answer; without calls the model went on.
@@ -77,13 +79,13 @@ impl Reply<'_> {
 }
 
 /// Shows a reply of the step in work, and what was wrong with it.
-fn again(act: &Act, last: bool, told: &mut Told<'_>) {
+pub(super) fn again(act: &Act, last: bool, told: &mut Told<'_>) {
     match act {
         Act::Feedback { .. } => told.unusable(act, Place { first: true, last, again: true }),
         Act::Continued { text } => told.continued("", text),
         Act::Calls { .. } => {
             let Some((text, calls)) = act.settled() else { return };
-            let replies = calls.iter().map(|call| told.object(text, call)).collect();
+            let replies = calls.iter().map(|call| told.written(text, call)).collect();
             told.assistant(joined(replies, "\n"));
             let answers = places(calls, Place { last: true, ..Place::default() })
                 .map(|(place, call)| {

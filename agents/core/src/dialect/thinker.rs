@@ -1,35 +1,31 @@
 //! The thinker: free text in, one thought out. It is the same for every dialect.
 
 use wire::chat::Head;
-use wire::entry::FeedbackCode;
-use wire::{FinishReason, ModelReply, ModelRole, Reading};
+use wire::entry::Reason;
+use wire::plan::Audience;
+use wire::{FinishReason, ModelReply, Reading};
 
-use super::{Prompt, Transcript, calls, text, thinking, wording};
+use super::{Prompt, Transcript, calls, text, thinking};
 use crate::validate::Catalogue;
 
 /// Renders the run as text, then the question.
 pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prompt {
-    text::prompt(ModelRole::Thinker, catalogue, transcript, Head::default())
+    text::prompt(Audience::Thinker, catalogue, transcript, Head::default())
 }
 
-/// Reads a thought. A cut thought is still one and says that it was cut.
+/// Reads a thought.
 pub(super) fn read(reply: &ModelReply) -> Reading {
     let spoken = thinking::removed(&reply.content);
-    let cut = spoken.cut || reply.finish == FinishReason::Length;
-    match (spoken.text.is_empty(), cut) {
-        (false, false) => Reading::Thought { text: spoken.text },
-        (false, true) => {
-            Reading::Thought { text: format!("{}\n{}", spoken.text, wording::THOUGHT_CUT) }
-        }
-        (true, true) => calls::fault(
-            FeedbackCode::TruncatedReply,
-            "the reply reached the token limit before it said anything; think less and say more",
-            reply,
-        ),
-        (true, false) => {
-            calls::fault(FeedbackCode::EmptyReply, "the reply is empty; say what comes next", reply)
-        }
+    match (spoken.text.is_empty(), is_cut(reply)) {
+        (false, _) => Reading::Thought { text: spoken.text },
+        (true, true) => calls::fault(Reason::Cut, reply),
+        (true, false) => calls::fault(Reason::Empty, reply),
     }
+}
+
+/// Tells whether more would have followed. A cut thought is still one.
+pub(super) fn is_cut(reply: &ModelReply) -> bool {
+    reply.finish == FinishReason::Length || thinking::removed(&reply.content).cut
 }
 
 #[cfg(test)]
@@ -45,11 +41,7 @@ mod tests {
         let cases = [
             (Stop, " search first ", json!({"thought": "search first"})),
             (Stop, "<think>hm</think>search", json!({"thought": "search"})),
-            (
-                Length,
-                "search fi",
-                json!({"thought": format!("search fi\n{}", wording::THOUGHT_CUT)}),
-            ),
+            (Length, "search fi", json!({"thought": "search fi"})),
             (Stop, "{\"tool\":1}", json!({"thought": "{\"tool\":1}"})),
             (Stop, " ", json!({"fault": "empty_reply"})),
             (Stop, "<think>hm</think>", json!({"fault": "empty_reply"})),

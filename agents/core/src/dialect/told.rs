@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
+use wire::Message;
 use wire::chat::Head;
-use wire::plan::Text;
-use wire::{Message, ModelRole};
+use wire::plan::{Audience, Text};
 
-use super::wording::fact::Scene;
-use super::wording::{GO_ON, Speaker};
+use super::wording::Speaker;
+use super::wording::fact::{Fact, Scene};
 use super::{Act, Called, Prompt, Transcript, shown};
 use crate::validate::Catalogue;
 
 /// A prompt under construction.
 pub(super) struct Told<'a> {
+    audience: Audience,
     transcript: &'a Transcript<'a>,
     speaker: Speaker<'a>,
     messages: Vec<Arc<Message>>,
@@ -35,7 +36,7 @@ pub(super) struct Place {
 
 /// Tells a run to an actor model as it was led: each reply in its form, each with its answer.
 pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>, head: Head) -> Prompt {
-    let mut told = Told::begin(ModelRole::Actor, catalogue, transcript);
+    let mut told = Told::begin(Audience::Actor, catalogue, transcript);
     let acts: Vec<(&str, &Act)> = transcript.acts().collect();
     told.request(acts.is_empty());
     for (index, (thought, act)) in acts.iter().enumerate() {
@@ -72,24 +73,53 @@ pub(super) fn places(calls: &[Called], reply: Place) -> impl Iterator<Item = (Pl
 impl<'a> Told<'a> {
     /// Begins with what is said before everything else and the earlier runs.
     pub(super) fn begin(
-        role: ModelRole,
+        audience: Audience,
         catalogue: &'a Catalogue,
         transcript: &'a Transcript<'a>,
     ) -> Self {
-        let speaker = catalogue.wording().of(role);
-        let (system, opening) = (speaker.system(), speaker.opening());
-        let mut told = Self { transcript, speaker, messages: Vec::new(), calls: 0, unsteady: None };
+        let speaker = catalogue.wording().of(audience);
+        let (messages, unsteady) = (Vec::new(), None);
+        let mut told = Self { audience, transcript, speaker, messages, calls: 0, unsteady };
+        let scene = told.scene();
+        let system = told.render(Text::System, &scene);
         if !system.is_empty() {
-            told.push(Message::System { content: system.to_owned() });
+            told.push(Message::System { content: system });
         }
-        told.user(opening.to_owned());
-        told.messages.extend(transcript.history().map(Arc::new));
+        let opening = told.render(Text::Opening, &scene);
+        told.user(opening);
+        match audience {
+            Audience::Thinker | Audience::Actor => {
+                told.messages.extend(transcript.history().map(Arc::new));
+            }
+            Audience::Planner => {
+                told.messages.extend(transcript.history().map(Arc::new));
+                // The request is told anew with every step that is over.
+                let changes = |text| told.speaker.uses(text, Fact::Steps);
+                let is_steady = ![Text::System, Text::Opening].into_iter().any(changes);
+                told.unsteady = Some(if is_steady { told.messages.len() } else { 0 });
+            }
+            // Later prompts are of other tasks, and may be of other tools.
+            Audience::Task => told.unsteady = Some(0),
+            Audience::Answer => {
+                told.messages.extend(transcript.history().map(Arc::new));
+                told.unsteady = Some(0);
+            }
+        }
         told
     }
 
     /// Makes a scene that is about nothing yet.
     pub(super) fn scene(&self) -> Scene<'a> {
-        Scene { request: self.transcript.request, ..Scene::default() }
+        let Transcript { plan, request, .. } = *self.transcript;
+        let planned = self.transcript.planned();
+        let (steps, _) = self.transcript.split();
+        let acting = plan.acting_model(planned).1;
+        let (planned, steps, dialect) = match self.audience {
+            Audience::Thinker | Audience::Actor => (None, &[][..], None),
+            Audience::Planner => (None, steps, None),
+            Audience::Task | Audience::Answer => (planned, steps, Some(acting)),
+        };
+        Scene { request, dialect, planned, steps, ..Scene::default() }
     }
 
     /// Says what the user wants; `last` if no message follows but the question.
@@ -101,15 +131,22 @@ impl<'a> Told<'a> {
 
     /// Renders a text of the message that comes next.
     pub(super) fn render(&mut self, text: Text, scene: &Scene<'_>) -> String {
-        if scene.last && self.speaker.depends_on_last(text) {
+        if scene.last && self.speaker.uses(text, Fact::Last) {
             self.unsteady.get_or_insert(self.messages.len());
         }
         self.speaker.render(text, scene)
     }
 
-    /// Writes a call as one object of the dialect, as the model wrote it itself.
-    pub(super) fn object(&self, text: &str, call: &Called) -> String {
-        self.speaker.object(&Scene { text, call: Some(call), ..self.scene() }).to_string()
+    /// Writes a call of the step in work as the model wrote it itself.
+    pub(super) fn written(&mut self, text: &str, call: &Called) -> String {
+        let number = self.next_call();
+        let scene = Scene { text, call: Some(call), number, first: true, ..self.scene() };
+        match self.audience {
+            Audience::Thinker | Audience::Actor | Audience::Planner => {
+                self.speaker.object(&scene).to_string()
+            }
+            Audience::Task | Audience::Answer => self.render(Text::Call, &scene),
+        }
     }
 
     /// Counts a call and writes the answer to it.
@@ -151,7 +188,8 @@ impl<'a> Told<'a> {
     pub(super) fn continued(&mut self, thought: &str, text: &str) {
         let said: Vec<&str> = [thought, text].into_iter().filter(|part| !part.is_empty()).collect();
         self.assistant(said.join("\n"));
-        self.user(GO_ON.to_owned());
+        let go_on = self.render(Text::GoOn, &Scene { text, ..self.scene() });
+        self.user(go_on);
     }
 
     pub(super) fn push(&mut self, message: Message) {

@@ -8,12 +8,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use wire::plan::{Dialect, Text};
-use wire::{ModelRole, Plan};
+use wire::plan::{Audience, Dialect, Form, Text};
+use wire::{Plan, Reading};
 
 mod default;
 mod engine;
 pub(super) mod fact;
+mod fault;
 mod filter;
 mod trial;
 
@@ -24,13 +25,8 @@ pub(super) use trial::faults;
 pub(super) use trial::turns;
 
 use engine::Template;
-use fact::{PlanFacts, Scene};
-
-/// Follows a text after which the model wants to go on.
-pub(super) const GO_ON: &str = "Go on.";
-
-/// Follows a thought that the token limit cut.
-pub(super) const THOUGHT_CUT: &str = "(The thought ends here because it reached the token limit.)";
+pub(super) use fact::Scene;
+use fact::{Fact, PlanFacts};
 
 /// What the way out of a run does, as models are told.
 const ANSWER_DESCRIPTION: &str = "Gives the user the final answer and ends the work.";
@@ -40,16 +36,32 @@ const ANSWER_DESCRIPTION: &str = "Gives the user the final answer and ends the w
 enum Voice {
     Thinker,
     Actor(Dialect),
+    Planner,
+    Task,
+    Answer,
 }
 
 impl Voice {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 8] = [
         Self::Thinker,
         Self::Actor(Dialect::Native),
         Self::Actor(Dialect::Schema),
         Self::Actor(Dialect::Json),
         Self::Actor(Dialect::React),
+        Self::Planner,
+        Self::Task,
+        Self::Answer,
     ];
+
+    const fn to(audience: Audience, dialect: Dialect) -> Self {
+        match audience {
+            Audience::Thinker => Self::Thinker,
+            Audience::Actor => Self::Actor(dialect),
+            Audience::Planner => Self::Planner,
+            Audience::Task => Self::Task,
+            Audience::Answer => Self::Answer,
+        }
+    }
 }
 
 static DEFAULTS: LazyLock<HashMap<(Voice, Text), Template>> = LazyLock::new(|| {
@@ -73,8 +85,8 @@ static DEFAULTS: LazyLock<HashMap<(Voice, Text), Template>> = LazyLock::new(|| {
 /// What is wrong with a template of a team.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextFault {
-    /// Whose text it is.
-    pub role: ModelRole,
+    /// Who reads the text.
+    pub audience: Audience,
     /// Which text it is.
     pub text: Text,
     /// What is wrong.
@@ -85,7 +97,7 @@ pub struct TextFault {
 
 impl fmt::Display for TextFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "prompts.{}.{}: {}", self.role.as_str(), self.text.as_str(), self.message)
+        write!(f, "prompts.{}.{}: {}", self.audience.as_str(), self.text.as_str(), self.message)
     }
 }
 
@@ -93,8 +105,8 @@ impl fmt::Display for TextFault {
 #[derive(Debug)]
 pub struct Wording {
     facts: PlanFacts,
-    thinker: Texts,
-    actor: Texts,
+    /// One for each of [`Audience::ALL`], in that order.
+    texts: [Texts; Audience::ALL.len()],
     faults: Vec<TextFault>,
 }
 
@@ -103,58 +115,78 @@ impl Wording {
     pub fn new(plan: &Plan) -> Self {
         let facts = PlanFacts::new(plan);
         let mut faults = Vec::new();
-        let thinker = Texts::new(plan, ModelRole::Thinker, &facts, &mut faults);
-        let actor = Texts::new(plan, ModelRole::Actor, &facts, &mut faults);
-        Self { facts, thinker, actor, faults }
+        let texts = Audience::ALL.map(|audience| Texts::new(plan, audience, &facts, &mut faults));
+        Self { facts, texts, faults }
     }
 
     /// Begins the texts of one prompt.
-    pub(super) fn of(&self, role: ModelRole) -> Speaker<'_> {
-        let texts = match role {
-            ModelRole::Thinker => &self.thinker,
-            ModelRole::Actor => &self.actor,
-        };
-        let faults = self.faults.iter().filter(|fault| fault.role == role).cloned().collect();
-        Speaker { texts, facts: &self.facts, faults }
+    pub(super) fn of(&self, audience: Audience) -> Speaker<'_> {
+        let faults = self.faults.iter().filter(|fault| fault.audience == audience);
+        Speaker { faults: faults.cloned().collect(), ..self.hearing(audience) }
     }
 
-    /// Returns what a role is told before everything else.
-    pub(super) fn before(&self, role: ModelRole) -> String {
-        let speaker = self.of(role);
-        let parts = [speaker.system(), speaker.opening()];
-        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    /// Begins the texts that tell what a reply was read as.
+    pub(super) fn hearing(&self, audience: Audience) -> Speaker<'_> {
+        let [thinker, actor, planner, task, answer] = &self.texts;
+        let texts = match audience {
+            Audience::Thinker => thinker,
+            Audience::Actor => actor,
+            Audience::Planner => planner,
+            Audience::Task => task,
+            Audience::Answer => answer,
+        };
+        Speaker { texts, facts: &self.facts, faults: Vec::new() }
+    }
+
+    /// Returns what an audience is told before everything else.
+    pub(super) fn before(&self, audience: Audience, scene: &Scene<'_>) -> String {
+        let mut speaker = self.of(audience);
+        let parts = [Text::System, Text::Opening].map(|text| speaker.render(text, scene));
+        let parts: Vec<&str> =
+            parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
         parts.join("\n\n")
     }
 }
 
-/// The texts of one role.
+/// Says in our own words what is wrong with a reply that was read by itself.
+pub(super) fn worded(dialect: Dialect, reading: Reading) -> Reading {
+    let fault = DEFAULTS.get(&(Voice::Actor(dialect), Text::Fault)).cloned();
+    let templates = HashMap::from([(Text::Fault, fault.into_iter().collect())]);
+    let texts = Texts { audience: Audience::Actor, templates, fixed: HashMap::new() };
+    let facts = PlanFacts::without_plan(dialect, &Form::default());
+    let mut speaker = Speaker { texts: &texts, facts: &facts, faults: Vec::new() };
+    speaker.worded(reading, &Scene::default())
+}
+
+/// The texts for one audience.
 #[derive(Debug)]
 struct Texts {
-    role: ModelRole,
+    audience: Audience,
     /// For each text the team's own template, if it has one, and then ours.
     templates: HashMap<Text, Vec<Template>>,
-    /// Both are the same in every prompt of a plan.
-    system: String,
-    opening: String,
+    /// Those that are the same in every prompt of a plan.
+    fixed: HashMap<Text, String>,
 }
 
 impl Texts {
-    fn new(plan: &Plan, role: ModelRole, facts: &PlanFacts, faults: &mut Vec<TextFault>) -> Self {
+    fn new(
+        plan: &Plan,
+        audience: Audience,
+        facts: &PlanFacts,
+        faults: &mut Vec<TextFault>,
+    ) -> Self {
         let mut environment = engine::environment();
         let mut own = HashMap::new();
-        for (text, source) in plan.prompts.role(role) {
+        for (text, source) in plan.prompts.of(audience) {
             match engine::add(&mut environment, text.as_str(), *text, source) {
                 Ok(uses) => drop(own.insert(*text, uses)),
                 Err((message, span)) => {
-                    faults.push(TextFault { role, text: *text, message, span });
+                    faults.push(TextFault { audience, text: *text, message, span });
                 }
             }
         }
         let environment = Arc::new(environment);
-        let voice = match role {
-            ModelRole::Thinker => Voice::Thinker,
-            ModelRole::Actor => Voice::Actor(plan.dialect),
-        };
+        let voice = Voice::to(audience, plan.dialect);
         let chain = |text: Text| {
             let name = text.as_str().to_owned();
             let own = own.remove(&text).map(|uses| Template {
@@ -165,10 +197,20 @@ impl Texts {
             (text, own.into_iter().chain(DEFAULTS.get(&(voice, text)).cloned()).collect())
         };
         let templates = Text::ALL.map(chain).into_iter().collect();
-        let mut texts = Self { role, templates, system: String::new(), opening: String::new() };
-        texts.system = texts.render(Text::System, &Scene::default(), facts, faults);
-        texts.opening = texts.render(Text::Opening, &Scene::default(), facts, faults);
+        let mut texts = Self { audience, templates, fixed: HashMap::new() };
+        for text in [Text::System, Text::Opening] {
+            let changes = |fact: &Fact| texts.uses(text, *fact);
+            if ![Fact::Selected, Fact::Task, Fact::Steps, Fact::Dialect].iter().any(changes) {
+                let rendered = texts.render(text, &Scene::default(), facts, faults);
+                texts.fixed.insert(text, rendered);
+            }
+        }
         texts
+    }
+
+    fn uses(&self, text: Text, fact: Fact) -> bool {
+        let mut templates = self.templates.get(&text).into_iter().flatten();
+        templates.any(|template| template.uses.contains(&fact))
     }
 
     /// Renders a text by the first of its templates that does not fail.
@@ -179,11 +221,15 @@ impl Texts {
         facts: &PlanFacts,
         faults: &mut Vec<TextFault>,
     ) -> String {
+        if let Some(rendered) = self.fixed.get(&text) {
+            return rendered.clone();
+        }
+        let audience = self.audience;
         for template in self.templates.get(&text).into_iter().flatten() {
-            match template.render(|fact| scene.value(fact, facts)) {
+            match template.render(|fact| scene.value(fact, audience, facts)) {
                 Ok(rendered) => return rendered,
                 Err((message, span)) => {
-                    faults.push(TextFault { role: self.role, text, message, span });
+                    faults.push(TextFault { audience, text, message, span });
                 }
             }
         }
@@ -191,30 +237,41 @@ impl Texts {
     }
 }
 
-/// Speaks to one role in one prompt, and notes which texts failed.
+/// Speaks to one audience in one prompt, and notes which texts failed.
 pub(super) struct Speaker<'w> {
     texts: &'w Texts,
     facts: &'w PlanFacts,
     pub(super) faults: Vec<TextFault>,
 }
 
-impl<'w> Speaker<'w> {
-    pub(super) fn system(&self) -> &'w str {
-        &self.texts.system
-    }
-
-    pub(super) fn opening(&self) -> &'w str {
-        &self.texts.opening
-    }
-
+impl Speaker<'_> {
     pub(super) fn render(&mut self, text: Text, scene: &Scene<'_>) -> String {
         self.texts.render(text, scene, self.facts, &mut self.faults)
     }
 
-    /// Tells whether a text may change when further messages follow it.
-    pub(super) fn depends_on_last(&self, text: Text) -> bool {
-        let templates = self.texts.templates.get(&text).into_iter().flatten();
-        templates.into_iter().any(|template| template.uses.contains(&fact::Fact::Last))
+    /// Renders our own text, whatever the team set in its place.
+    fn ours(&mut self, text: Text, scene: &Scene<'_>) -> String {
+        let ours = self.texts.templates.get(&text).and_then(|templates| templates.last());
+        let audience = self.texts.audience;
+        let rendered = ours.map(|ours| ours.render(|fact| scene.value(fact, audience, self.facts)));
+        match rendered {
+            Some(Ok(rendered)) => rendered,
+            Some(Err((message, span))) => {
+                self.faults.push(TextFault { audience, text, message, span });
+                String::new()
+            }
+            None => String::new(),
+        }
+    }
+
+    /// Tells whether the team sets a text.
+    fn is_set(&self, text: Text) -> bool {
+        self.texts.templates.get(&text).is_some_and(|templates| templates.len() > 1)
+    }
+
+    /// Tells whether a text may name a fact, and so may change with it.
+    pub(super) fn uses(&self, text: Text, fact: Fact) -> bool {
+        self.texts.uses(text, fact)
     }
 
     /// Writes a call as one object of the dialect.

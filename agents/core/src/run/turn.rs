@@ -1,6 +1,6 @@
 //! The model turns of a run: who is asked, what is done about the reply, and when to give up.
 
-use wire::entry::{ModelOutcome, ReadCall, Reading, TurnReport};
+use wire::entry::{ModelOutcome, ReadCall, Reading, TurnReport, Unread};
 use wire::event::EventKind;
 use wire::{ErrorCode, FinishReason, ModelRole, Name, Planned, RunStatus, Usage, WireError};
 
@@ -24,9 +24,9 @@ impl Run {
         if self.turns.checked_sub(1) != Some(turn) {
             return Err(Rejected::StaleTurn { turn });
         }
-        let (reading, report) = match outcome {
+        let (reading, unread, report) = match outcome {
             ModelOutcome::Failed { error } => {
-                self.report_turn(role, None, Err(&error), effects);
+                self.report_turn(role, None, Err(&error), None, effects);
                 if self.is_late(effects.now()) {
                     self.stop(RunStatus::Deadline, error, effects);
                 } else {
@@ -34,14 +34,14 @@ impl Run {
                 }
                 return Ok(());
             }
-            ModelOutcome::Read { reading, turn } => (reading, turn),
+            ModelOutcome::Read { reading, unread, turn } => (reading, unread, turn),
         };
         if !self.fits(role, &reading) {
             return Err(Rejected::OutOfPlace);
         }
         self.resumes = 0;
         let usage = self.spend_on_turn(role, &report);
-        self.report_turn(role, Some((&report, usage)), Ok(&reading), effects);
+        self.report_turn(role, Some((&report, usage)), Ok(&reading), unread.as_ref(), effects);
         if report.finish == FinishReason::ContentFilter {
             self.on_withheld(&report, &reading, effects);
             return Ok(());
@@ -229,6 +229,7 @@ impl Run {
         role: ModelRole,
         report: Option<(&TurnReport, Usage)>,
         outcome: Result<&Reading, &WireError>,
+        unread: Option<&Unread>,
         effects: &mut Effects,
     ) {
         let feedback = match outcome {
@@ -261,6 +262,7 @@ impl Run {
                 end: effects.now(),
                 report,
                 feedback,
+                unread,
                 error: outcome.err(),
             },
         );

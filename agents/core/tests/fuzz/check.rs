@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use agents_core::dialect::{Parsed, RESPOND_TO_USER, parse, read, toolbox};
+use agents_core::dialect::{Parsed, RESPOND_TO_USER, Read, parse, read, toolbox};
 use agents_core::validate::{Catalogue, Toolbox, validator};
 use jsonschema::Validator;
 use serde_json::{Value, json};
@@ -156,7 +156,7 @@ pub(crate) fn planner(input: &Input) {
         assert!(answers || !task.is_empty(), "nothing is planned");
         if finish == FinishReason::Length {
             let whole = read(ModelRole::Thinker, planning, None, &thinking);
-            assert_eq!(planned, whole, "a cut plan is another one");
+            assert_eq!(planned, whole.reading, "a cut plan is another one");
         }
     }
     let tools = ["weather", "sum", "note", "clock", RESPOND_TO_USER];
@@ -173,8 +173,14 @@ fn reading(
     planned: Option<&Planned>,
     reply: &ModelReply,
 ) -> Reading {
-    let first = read(role, catalogue, planned, reply);
-    assert_eq!(first, read(role, catalogue, planned, reply), "it is read in two ways");
+    let Read { reading: first, unread, faults } = read(role, catalogue, planned, reply);
+    let again = read(role, catalogue, planned, reply);
+    assert_eq!(first, again.reading, "it is read in two ways");
+    assert_eq!(faults, [], "a text of ours failed");
+    if let Some(unread) = unread {
+        let bytes = usize::try_from(unread.bytes).unwrap();
+        assert!(0 < bytes && bytes < reply.content.len(), "{bytes} bytes were not read");
+    }
     first
 }
 

@@ -160,7 +160,9 @@ pub(crate) fn arguments(input: &Input) {
     let reply = agent::reply(FinishReason::ToolCalls, "", vec![call]);
     let reading = read(ModelRole::Actor, &catalogue, None, &reply);
     assert_eq!(reading, read(ModelRole::Actor, &catalogue, None, &reply), "it is read in two ways");
-    let Reading::Calls { calls, .. } = reading else { panic!("a call is no call: {reading:?}") };
+    let Reading::Calls { calls, .. } = reading.reading else {
+        panic!("a call is no call: {reading:?}")
+    };
     for call in calls {
         match (call.fault, validator(&input.schema)) {
             (None, Ok(validator)) => {

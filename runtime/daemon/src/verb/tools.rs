@@ -8,8 +8,8 @@ use agents_core::permission::decide;
 use config::Team;
 use model::unenforced;
 use serde_json::{Map, Value, json};
-use wire::plan::{Offer, Permission, Target};
-use wire::{ErrorCode, ModelRole, Name, Plan};
+use wire::plan::{Audience, Offer, Permission, Target};
+use wire::{ErrorCode, Name, Plan};
 
 use crate::args::Tools;
 use crate::failure::{Exit, Failure};
@@ -30,13 +30,16 @@ pub(crate) fn tools(args: &Tools, screen: &Screen) -> Result<Exit, Failure> {
     };
     if args.json {
         let offered = |plan: &Plan| {
-            let before = |role: ModelRole| (role.as_str().to_owned(), dialect::before(plan, role));
-            let thinker = plan.thinker.as_ref().map(|_| ModelRole::Thinker);
-            let roles = thinker.into_iter().chain([ModelRole::Actor]);
+            let before = |audience: Audience| {
+                (audience.as_str().to_owned(), dialect::before(plan, audience))
+            };
+            // What a task is told first is about its tool, and stands beside it where that matters.
+            let told = |audience: &Audience| *audience != Audience::Task && audience.is_of(plan);
+            let audiences = Audience::ALL.into_iter().filter(told);
             let offer = json!({
                 "dialect": plan.dialect,
                 "offered": dialect::offered(plan),
-                "system": roles.map(before).collect::<BTreeMap<String, String>>(),
+                "system": audiences.map(before).collect::<BTreeMap<String, String>>(),
                 "notes": unenforced(&team, [plan]),
             });
             (plan.agent.to_string(), offer)

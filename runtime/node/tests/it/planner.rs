@@ -65,7 +65,7 @@ fn write(folder: &Path, name: &str, replies: &[Value]) {
 async fn start(folder: &Path) -> Node {
     std::fs::write(folder.join("plan.toml"), TEAM).unwrap();
     let large = [
-        plans("no tool named", "calculate_number", "25 ^ 0.24"),
+        plans("which is not offered", "calculate_number", "25 ^ 0.24"),
         plans("Result: 2\\.1652", "final_answer", "Say that it is 2.16524."),
         // The planner names a tool that is not there, and is told so.
         plans("Result: Vittoria is 25", "power", "25 ^ 0.24"),
@@ -150,7 +150,9 @@ async fn each_model_receives_only_its_own_requests() {
     let names = json!(["search", "calculate", "respond_to_user"]);
     assert_eq!(schema["properties"]["selected_tool"]["enum"], names);
     let later = [heard(&mut large).await, heard(&mut large).await, heard(&mut large).await];
-    for (request, part) in later.iter().zip(["Task: Find", "no tool named", "Task: 25 ^ 0.24"]) {
+    for (request, part) in
+        later.iter().zip(["Task: Find", "which is not offered", "Task: 25 ^ 0.24"])
+    {
         assert_eq!(request.role, ModelRole::Thinker);
         assert!(request.base.is_some() && told(request).contains(part), "{request:?}");
     }

@@ -82,12 +82,12 @@ fn a_text_that_begins_with_the_word_is_not_the_answer() {
     for (dialect, content, expected) in cases {
         let catalogue = Catalogue::new(Arc::new(going_on(dialect)));
         let reply = fixture::reply(Stop, &content);
-        let reading = read(ModelRole::Actor, &catalogue, None, &reply);
+        let reading = read(ModelRole::Actor, &catalogue, None, &reply).reading;
         assert_eq!(outline(&reading), expected, "{dialect:?} {content:?}");
     }
     let plain = Catalogue::new(Arc::new(plan(Dialect::Native, false)));
-    let reading = read(ModelRole::Actor, &plain, None, &fixture::reply(Stop, "CONTINUE x"));
-    assert_eq!(outline(&reading), over("CONTINUE x"), "without a word of the agent's");
+    let read = read(ModelRole::Actor, &plain, None, &fixture::reply(Stop, "CONTINUE x"));
+    assert_eq!(outline(&read.reading), over("CONTINUE x"), "without a word of the agent's");
 }
 
 #[test]

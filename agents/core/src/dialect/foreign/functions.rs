@@ -203,6 +203,6 @@ fn a_flat_form_has_no_action_round_the_call() {
         assert_eq!((feedback.code, feedback.faults.len()), (FeedbackCode::MalformedReply, faults));
     }
     let end = r#"{"thought":"","function":"finish_conversation","arguments":{"final_answer":"a"}}"#;
-    let reading = read(ModelRole::Actor, &catalogue, None, &reply(Stop, end));
-    assert_eq!(reading, Reading::Final { text: "a".to_owned() });
+    let read = read(ModelRole::Actor, &catalogue, None, &reply(Stop, end));
+    assert_eq!(read.reading, Reading::Final { text: "a".to_owned() });
 }

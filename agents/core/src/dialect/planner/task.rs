@@ -5,77 +5,59 @@
 
 use serde_json::{Value, json};
 use wire::chat::{Head, ResponseSchema};
-use wire::entry::{Feedback, FeedbackCode};
-use wire::plan::{Dialect, Offer};
+use wire::entry::{Feedback, FeedbackCode, Reason};
+use wire::plan::{Audience, Dialect, Offer};
 use wire::{ModelReply, Name, Plan, Planned, Reading};
 
-use super::super::calls;
-use super::super::extract;
 use super::super::form::{FINAL_ANSWER, STOP};
 use super::super::native::{self, Ids};
+use super::super::told::Told;
+use super::super::wording::{Scene, Wording};
 use super::super::{
-    Prompt, RESPOND_TO_USER, Transcript, by, form, json, react, schema, thinking, union,
+    Prompt, RESPOND_TO_USER, Transcript, by, calls, extract, form, json, react, schema, text,
+    thinking, union,
 };
-use super::exchange::Exchange;
-use super::wording;
 use crate::validate::{Catalogue, Toolbox};
 
-/// Renders the task with the one tool for it, or what the answer has to tell.
-///
-/// Nothing is kept: later prompts of the role are of other tasks, and may be of other tools.
-pub(in super::super) fn prompt(transcript: &Transcript<'_>, planned: &Planned) -> Prompt {
-    let plan = transcript.plan;
+/// Tells who reads what is said about a step: the model that makes the call, or the one that
+/// writes the answer.
+pub(in super::super) fn audience(plan: &Plan, planned: &Planned) -> Audience {
     match plan.offer(&planned.tool) {
-        Some(offer) => call(transcript, planned, offer),
-        None => answer(transcript, planned),
+        Some(_) => Audience::Task,
+        None => Audience::Answer,
     }
 }
 
-fn call(transcript: &Transcript<'_>, planned: &Planned, offer: &Offer) -> Prompt {
+/// Renders the task with the one tool for it, or what the answer has to tell.
+pub(in super::super) fn prompt(
+    catalogue: &Catalogue,
+    transcript: &Transcript<'_>,
+    planned: &Planned,
+) -> Prompt {
     let plan = transcript.plan;
     let (_, dialect) = plan.acting_model(Some(planned));
-    let (finished, current) = transcript.split();
-    let mut told = Exchange::alone(system(plan, dialect, offer));
-    told.user(wording::call_request(&planned.tool, &planned.task, finished));
-    let mut ids = Ids::default();
-    for act in current.map(|step| step.acts.as_slice()).unwrap_or_default() {
-        match (dialect, act.settled()) {
-            (Dialect::Native, Some((text, calls))) => told.answered(text, calls, &mut ids),
-            _ => told.again(plan, dialect, act, wording::CALL_AGAIN),
-        }
-    }
-    told.keeping(0, head(dialect, offer))
-}
-
-fn answer(transcript: &Transcript<'_>, planned: &Planned) -> Prompt {
-    let plan = transcript.plan;
-    let (_, dialect) = plan.acting_model(Some(planned));
-    let (finished, current) = transcript.split();
-    let mut told = Exchange::after_history(wording::answer_system(plan), transcript);
-    told.user(wording::answer_request(transcript.request, &planned.task, finished));
-    for act in current.map(|step| step.acts.as_slice()).unwrap_or_default() {
-        told.again(plan, dialect, act, wording::ANSWER_AGAIN);
-    }
-    told.keeping(0, Head::default())
-}
-
-fn system(plan: &Plan, dialect: Dialect, offer: &Offer) -> String {
-    let name = &offer.spec.name;
-    let form = match dialect {
-        // The system text is the agent's own; the tool describes itself.
-        Dialect::Native => return plan.instructions.clone(),
-        Dialect::Schema => format!("{{\"tool\": \"{name}\", \"arguments\": {{..}}}}"),
-        Dialect::Json => {
-            let arguments = json!("{..}");
-            let object = form::object(&plan.form, "<why>", name.as_str(), &arguments).to_string();
-            object.replace("\"{..}\"", "{..}")
-        }
-        Dialect::React => format!(
-            "Thought: <why>\nAction:\n```json\n{{\"action\": \"{name}\", \"action_input\": \
-             {{..}}}}\n```"
-        ),
+    let (_, current) = transcript.split();
+    let mut told = Told::begin(audience(plan, planned), catalogue, transcript);
+    told.request(true);
+    let Some(offer) = plan.offer(&planned.tool) else {
+        return told.ask_and(Head::default(), |told| text::in_work(current, told));
     };
-    wording::call_system(plan, offer, &form)
+    told.ask_and(head(dialect, offer), |told| {
+        let acts = current.map(|step| step.acts.as_slice()).unwrap_or_default();
+        let mut ids = Ids::default();
+        for (index, act) in acts.iter().enumerate() {
+            let last = index + 1 == acts.len();
+            match (dialect, act.settled()) {
+                (Dialect::Native, Some((text, calls))) => {
+                    let ids = calls.iter().map(|call| ids.next(call)).collect();
+                    native::called(text, calls, ids, last, told);
+                }
+                (Dialect::Native | Dialect::Schema | Dialect::Json | Dialect::React, _) => {
+                    text::again(act, last, told);
+                }
+            }
+        }
+    })
 }
 
 fn head(dialect: Dialect, offer: &Offer) -> Head {
@@ -99,7 +81,13 @@ pub(in super::super) fn offered(plan: &Plan, offer: &Offer) -> Value {
     let offered = match dialect {
         Dialect::Native => json!([native::offered(offer)]),
         Dialect::Schema => union::only(offer),
-        Dialect::Json | Dialect::React => system(plan, dialect, offer).into(),
+        Dialect::Json | Dialect::React => {
+            let (task, thoughts, summary) = (String::new(), String::new(), String::new());
+            let planned = Planned { tool: offer.spec.name.to_string(), task, thoughts, summary };
+            let scene =
+                Scene { planned: Some(&planned), dialect: Some(dialect), ..Scene::default() };
+            Wording::new(plan).before(Audience::Task, &scene).into()
+        }
     };
     json!({"model": model, "dialect": dialect, "offered": offered})
 }
@@ -133,8 +121,7 @@ fn only_calls(offer: &Offer, reading: Reading, dialect: Dialect, reply: &ModelRe
     match reading {
         Reading::Calls { text, mut calls } => {
             for call in calls.iter_mut().filter(|call| call.name != tool.as_str()) {
-                let message = format!("the task is for {tool}, and nothing else can be called");
-                let fault = calls::feedback(FeedbackCode::UnknownTool, message);
+                let fault = calls::feedback(Reason::OtherTool);
                 call.fault = Some(Feedback { valid_names: valid_names.clone(), ..fault });
             }
             Reading::Calls { text, calls }
@@ -145,15 +132,13 @@ fn only_calls(offer: &Offer, reading: Reading, dialect: Dialect, reply: &ModelRe
         | Reading::Planned(_)
             if calls::is_cut(reply) =>
         {
-            calls::truncated(reply)
+            calls::fault(Reason::Cut, reply)
         }
         Reading::Final { .. }
         | Reading::Continued { .. }
         | Reading::Thought { .. }
         | Reading::Planned(_) => {
-            let message = format!("the reply makes no call; carry the task out by calling {tool}");
-            let feedback = calls::feedback(FeedbackCode::MalformedReply, message);
-            let feedback = Feedback { valid_names, ..feedback };
+            let feedback = Feedback { valid_names, ..calls::feedback(Reason::NoCall) };
             Reading::Fault { feedback, raw: calls::raw(reply) }
         }
         Reading::Fault { feedback, raw } if feedback.code == FeedbackCode::MalformedReply => {
@@ -200,8 +185,7 @@ fn only_answer(plan: &Plan, reading: Reading) -> Reading {
                 let is_answer = endings.iter().any(|ending| ending.name == call.name);
                 call.fault.is_none() || !is_answer
             }) {
-                let message = "nothing can be called any more; write the answer as plain text";
-                call.fault = Some(calls::feedback(FeedbackCode::UnknownTool, message));
+                call.fault = Some(calls::feedback(Reason::NoMoreCalls));
             }
             Reading::Calls { text, calls }
         }

@@ -2,11 +2,11 @@
 
 use wire::FinishReason::{self, ContentFilter, Length, Other, Stop};
 
-use super::super::fixture::{outline, planning, reply};
-use super::super::{Called, Exchange, prompt as prompt_of};
+use super::super::fixture::{feedback, outline, planning, reply};
+use super::super::{Act, Called, Exchange, Step, prompt as prompt_of};
 use super::*;
 use crate::validate::{Catalogue, faults, validator};
-use wire::entry::ReadCall;
+use wire::entry::{FeedbackCode, ReadCall};
 use wire::plan::AskedModel;
 use wire::{ModelRole, ToolCall};
 
@@ -120,7 +120,10 @@ fn feedback_names_every_fault_and_the_way_out() {
                 format!("{TASK:?} is empty"),
             ],
         ),
-        (r#"{"selected_tool": "fly"}"#, vec![missing(TASK)]),
+        (
+            r#"{"selected_tool": "fly"}"#,
+            vec![missing(TASK), format!("{TOOL:?} names \"fly\", which is not offered")],
+        ),
     ];
     let plan = planning(Dialect::Native);
     for (content, expected) in cases {
@@ -228,7 +231,7 @@ fn a_planner_is_told_request_history_and_what_came_of_earlier_tasks() {
     }
 
     let mut faulty = Step::default();
-    let feedback = calls::feedback(FeedbackCode::MalformedReply, "no good");
+    let feedback = feedback(Reason::NotOfForm, "no good");
     faulty.acts.push(Act::Feedback { raw: "hm".to_owned(), feedback });
     let steps = [
         step("search", "find her", &["Vittoria, 25"]),
@@ -245,7 +248,10 @@ fn a_planner_is_told_request_history_and_what_came_of_earlier_tasks() {
          object, nothing else."
     );
     assert_eq!(texts[4], "hm");
-    assert!(last(&later).contains("no good") && last(&later).ends_with(wording::PLAN_AGAIN));
+    assert!(
+        last(&later).contains("no good")
+            && last(&later).ends_with("free of these faults, nothing else.")
+    );
 }
 
 #[test]

@@ -143,6 +143,8 @@ fn labelled_text(text: &str, at: usize, toolbox: &Toolbox) -> Result<(Action, us
     let name = bare(written, toolbox);
     let next = label::find(text, name_end, &["Action Input", "Action", "Thought", "Question"]);
     let input = label::find(text, name_end, &["Action Input"]).filter(|input| Some(*input) == next);
+    // JSON below the name is its input; a label that follows it belongs to something else.
+    let input = input.filter(|_| inline.is_some() || !starts_blob(text, line_end));
     if is_nothing(name) {
         return Ok((Action::Nothing, line_end));
     }

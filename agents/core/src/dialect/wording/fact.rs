@@ -3,11 +3,11 @@
 use minijinja::Value;
 use minijinja::value::Serde;
 use serde_json::json;
-use wire::entry::Feedback;
-use wire::plan::{Dialect, Form, Offer, Text};
-use wire::{Name, Plan};
+use wire::entry::{Feedback, Reason};
+use wire::plan::{Audience, Dialect, Form, Offer, Text};
+use wire::{Name, Plan, Planned};
 
-use super::super::{Called, RESPOND_TO_USER, form, shown, union};
+use super::super::{Act, Called, RESPOND_TO_USER, Step, form, shown, union};
 use super::ANSWER_DESCRIPTION;
 
 /// A name that a template may use.
@@ -19,7 +19,9 @@ pub enum Fact {
     Description,
     /// The agent's instructions.
     Instructions,
-    /// The dialect of the actor model.
+    /// Who reads the text.
+    Reader,
+    /// The dialect of the model that acts.
     Dialect,
     /// Whether a thinker precedes the actor model.
     HasThinker,
@@ -29,6 +31,12 @@ pub enum Fact {
     RespondToUser,
     /// The words of dialect `json`.
     Form,
+    /// What the planner selected.
+    Selected,
+    /// The task that the planner states.
+    Task,
+    /// The steps that the planner had done.
+    Steps,
     /// What the user wants.
     Request,
     /// Whether nothing stands between this message and the question.
@@ -61,6 +69,8 @@ pub enum Fact {
     Error,
     /// The kind of fault.
     Code,
+    /// Which fault it is.
+    Reason,
     /// What is wrong, in a sentence.
     Message,
     /// Each fault by itself.
@@ -86,11 +96,15 @@ impl Fact {
             Self::Agent => "agent",
             Self::Description => "description",
             Self::Instructions => "instructions",
+            Self::Reader => "reader",
             Self::Dialect => "dialect",
             Self::HasThinker => "has_thinker",
             Self::Tools => "tools",
             Self::RespondToUser => "respond_to_user",
             Self::Form => "form",
+            Self::Selected => "selected",
+            Self::Task => "task",
+            Self::Steps => "steps",
             Self::Request => "request",
             Self::Last => "last",
             Self::First => "first",
@@ -107,6 +121,7 @@ impl Fact {
             Self::Value => "value",
             Self::Error => "error",
             Self::Code => "code",
+            Self::Reason => "reason",
             Self::Message => "message",
             Self::Faults => "faults",
             Self::Schema => "schema",
@@ -126,64 +141,40 @@ pub fn facts(text: Text) -> impl Iterator<Item = Fact> {
         F::Agent,
         F::Description,
         F::Instructions,
+        F::Reader,
         F::Dialect,
         F::HasThinker,
         F::Tools,
         F::RespondToUser,
         F::Form,
+        F::Selected,
+        F::Task,
     ];
-    let own: &[Fact] = match text {
-        Text::System | Text::Opening => &[],
-        Text::Request => &[F::Request, F::Last],
-        Text::Call => &[
-            F::Request,
-            F::Number,
-            F::Name,
-            F::Arguments,
-            F::Raw,
-            F::Json,
-            F::Thought,
-            F::Text,
-            F::Reply,
-            F::Tool,
-            F::First,
-        ],
-        Text::Result => &[
-            F::Request,
-            F::Number,
-            F::Name,
-            F::Arguments,
-            F::Tool,
-            F::Result,
-            F::Value,
-            F::Error,
-            F::First,
-            F::Last,
-        ],
-        Text::Feedback => &[
-            F::Request,
-            F::Number,
-            F::Name,
-            F::Arguments,
-            F::Raw,
-            F::Tool,
-            F::Result,
-            F::Code,
-            F::Message,
-            F::Faults,
-            F::Schema,
-            F::ValidNames,
-            F::Missing,
-            F::Unknown,
-            F::Feedback,
-            F::First,
-            F::Last,
-            F::Again,
-        ],
-        Text::Thought => &[F::Request, F::Thought],
-        Text::Ask => &[F::Request, F::Thought, F::First],
+    let call: &[Fact] =
+        &[F::Steps, F::Request, F::Number, F::Name, F::Arguments, F::Tool, F::First];
+    let fault: &[Fact] = &[
+        F::Code,
+        F::Reason,
+        F::Message,
+        F::Faults,
+        F::Schema,
+        F::ValidNames,
+        F::Missing,
+        F::Unknown,
+    ];
+    let own: [&[Fact]; 3] = match text {
+        Text::System | Text::Opening => [&[F::Steps], &[], &[]],
+        Text::Request => [&[F::Steps, F::Request, F::Last], &[], &[]],
+        Text::Call => [call, &[F::Raw, F::Json, F::Thought, F::Text, F::Reply], &[]],
+        Text::Result => [call, &[F::Result, F::Value, F::Error, F::Last], &[]],
+        Text::Feedback => [call, &[F::Raw, F::Result, F::Feedback, F::Last, F::Again], fault],
+        Text::Fault => [&[F::Name], &[], fault],
+        Text::Thought => [&[F::Request, F::Thought], &[], &[]],
+        Text::Cut => [&[F::Thought], &[], &[]],
+        Text::GoOn => [&[F::Request, F::Text], &[], &[]],
+        Text::Ask => [&[F::Steps, F::Request, F::Thought, F::First], &[], &[]],
     };
-    plan.iter().chain(own).copied()
+    plan.iter().chain(own.into_iter().flatten()).copied()
 }
 
 /// What is the same in all texts of a plan.
@@ -214,21 +205,34 @@ impl PlanFacts {
             (offer.spec.name.clone(), Value::from(Serde(tool)))
         };
         let tools: Vec<(Name, Value)> = plan.tools.iter().map(tool).collect();
-        let (ending, answer) = match plan.dialect {
-            Dialect::Json => (plan.form.ending.as_str(), plan.form.answer.as_str()),
-            Dialect::Native | Dialect::Schema | Dialect::React => (RESPOND_TO_USER, "answer"),
-        };
         Self {
             agent: plan.agent.as_str().into(),
             description: plan.description.as_str().into(),
             instructions: plan.instructions.as_str().into(),
-            dialect: plan.dialect,
             has_thinker: plan.thinker.is_some(),
             tool_list: tools.iter().map(|(_, tool)| tool.clone()).collect(),
             tools,
+            ..Self::without_plan(plan.dialect, &plan.form)
+        }
+    }
+
+    /// Makes what is known where a reply is read by itself.
+    pub(super) fn without_plan(dialect: Dialect, words: &Form) -> Self {
+        let (ending, answer) = match dialect {
+            Dialect::Json => (words.ending.as_str(), words.answer.as_str()),
+            Dialect::Native | Dialect::Schema | Dialect::React => (RESPOND_TO_USER, "answer"),
+        };
+        Self {
+            agent: "".into(),
+            description: "".into(),
+            instructions: "".into(),
+            dialect,
+            has_thinker: false,
+            tools: Vec::new(),
+            tool_list: Vec::<Value>::new().into(),
             respond_to_user: way_out(ending, answer),
-            words: plan.form.clone(),
-            form: Value::from(Serde(&plan.form)),
+            words: words.clone(),
+            form: Value::from(Serde(words)),
         }
     }
 
@@ -247,7 +251,7 @@ impl PlanFacts {
         let Some(call) = scene.call else { return serde_json::Value::Null };
         let (name, arguments) = (&call.read.name, arguments(call));
         let said = if scene.text.is_empty() { scene.thought } else { scene.text };
-        match self.dialect {
+        match scene.dialect.unwrap_or(self.dialect) {
             Dialect::Native => json!({"name": name, "arguments": arguments}),
             Dialect::Schema if scene.text.is_empty() => {
                 json!({"tool": name, "arguments": arguments})
@@ -281,6 +285,12 @@ fn arguments(call: &Called) -> serde_json::Value {
 #[derive(Clone, Copy, Debug, Default)]
 pub(in super::super) struct Scene<'a> {
     pub(in super::super) request: &'a str,
+    /// How the model that acts is asked, if not as the agent's actor model.
+    pub(in super::super) dialect: Option<Dialect>,
+    /// What the planner wants done.
+    pub(in super::super) planned: Option<&'a Planned>,
+    /// The steps that the planner had done.
+    pub(in super::super) steps: &'a [Step],
     /// The thought of the step, empty where there is none or where it was told before.
     pub(in super::super) thought: &'a str,
     /// What the model said beside its calls.
@@ -298,17 +308,21 @@ pub(in super::super) struct Scene<'a> {
 
 impl Scene<'_> {
     /// Returns what stands for a name; `none` where the scene has no such thing.
-    pub(super) fn value(&self, fact: Fact, plan: &PlanFacts) -> Value {
+    pub(super) fn value(&self, fact: Fact, reader: Audience, plan: &PlanFacts) -> Value {
         let read = self.call.map(|call| &call.read);
         match fact {
             Fact::Agent => plan.agent.clone(),
             Fact::Description => plan.description.clone(),
             Fact::Instructions => plan.instructions.clone(),
-            Fact::Dialect => plan.dialect.as_str().into(),
+            Fact::Reader => reader.as_str().into(),
+            Fact::Dialect => self.dialect.unwrap_or(plan.dialect).as_str().into(),
             Fact::HasThinker => plan.has_thinker.into(),
             Fact::Tools => plan.tool_list.clone(),
             Fact::RespondToUser => plan.respond_to_user.clone(),
             Fact::Form => plan.form.clone(),
+            Fact::Selected => self.planned.map(|planned| plan.tool(&planned.tool)).into(),
+            Fact::Task => self.planned.map_or("", |planned| planned.task.as_str()).into(),
+            Fact::Steps => self.steps.iter().map(done).collect(),
             Fact::Request => self.request.into(),
             Fact::Last => self.last.into(),
             Fact::First => self.first.into(),
@@ -333,6 +347,10 @@ impl Scene<'_> {
             }
             Fact::Error => error(&self.result()).map(|error| Value::from(Serde(error))).into(),
             Fact::Code => self.feedback.map(|feedback| feedback.code.as_str()).into(),
+            Fact::Reason => {
+                let reason = self.feedback.and_then(|feedback| feedback.reason);
+                reason.map(Reason::as_str).into()
+            }
             Fact::Message => self.feedback.map(|feedback| feedback.message.as_str()).into(),
             Fact::Faults => {
                 Value::from(Serde(self.feedback.map_or(&[][..], |feedback| &feedback.faults)))
@@ -343,7 +361,7 @@ impl Scene<'_> {
             }
             Fact::Missing => self.missing(),
             Fact::Unknown => self.unknown(),
-            Fact::Feedback => Value::from(Serde(self.feedback)),
+            Fact::Feedback => Value::from(Serde(self.feedback.map(Feedback::told))),
         }
     }
 
@@ -380,6 +398,21 @@ impl Scene<'_> {
         let given = self.given().into_iter().flat_map(serde_json::Map::keys);
         given.map(String::as_str).filter(|name| !is_known(name)).collect()
     }
+}
+
+/// Tells a step that is over: what was wanted, and what the calls came to.
+fn done(step: &Step) -> Value {
+    let called = step.acts.iter().rev().find_map(Act::settled);
+    let results = called.into_iter().flat_map(|(_, calls)| calls);
+    let results: Vec<&str> = results.filter_map(|call| call.result.as_deref()).collect();
+    let planned = step.planned.as_ref();
+    Value::from(Serde(json!({
+        "tool": planned.map(|planned| &planned.tool),
+        "task": planned.map(|planned| &planned.task),
+        "thoughts": planned.map(|planned| &planned.thoughts),
+        "summary": planned.map(|planned| &planned.summary),
+        "result": results.join("\n"),
+    })))
 }
 
 /// Returns the error of a result that is nothing else.

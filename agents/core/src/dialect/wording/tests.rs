@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use wire::ModelRole;
-use wire::plan::{Dialect, Text};
+use wire::entry::Reason;
+use wire::plan::{Audience, Dialect, Text};
+use wire::{FinishReason, ModelRole, Planned};
 
-use super::super::fixture;
+use super::super::{Act, RESPOND_TO_USER, Step, Transcript, fixture, prompt, read};
 use super::*;
+use crate::validate::Catalogue;
 
 /// A plan with one text of its own for the actor model.
 fn with(text: Text, template: &str) -> Arc<Plan> {
@@ -65,7 +67,7 @@ fn a_broken_template_is_told_with_its_place() {
     for (text, template, message, place) in cases {
         let found = faults(&with(text, template));
         let [fault] = found.as_slice() else { panic!("{template}: {found:?}") };
-        assert_eq!((fault.role, fault.text), (ModelRole::Actor, text), "{template}");
+        assert_eq!((fault.audience, fault.text), (Audience::Actor, text), "{template}");
         assert!(fault.message.contains(message), "{template}: {}", fault.message);
         if let Some(place) = place {
             assert_eq!(template.get(fault.span.clone().unwrap()), Some(place), "{template}");
@@ -97,8 +99,8 @@ fn a_text_that_fails_in_a_run_gives_way_to_ours() {
     let broken = ["{{ result.x.y }}", "{{ nothing }}", "{{"];
     let of = |plan: &Arc<Plan>| {
         let wording = Wording::new(plan);
-        let mut speaker = wording.of(ModelRole::Actor);
-        let feedback = super::super::calls::feedback(wire::entry::FeedbackCode::EmptyReply, "no");
+        let mut speaker = wording.of(Audience::Actor);
+        let feedback = fixture::feedback(Reason::Empty, "no");
         let scene = Scene { feedback: Some(&feedback), ..Scene::default() };
         let text = speaker.render(Text::Feedback, &scene);
         (text, speaker.faults.len())
@@ -108,7 +110,143 @@ fn a_text_that_fails_in_a_run_gives_way_to_ours() {
     for template in broken {
         assert_eq!(of(&with(Text::Feedback, template)), (ours.0.clone(), 1), "{template}");
     }
-    let system = |plan: &Arc<Plan>| Wording::new(plan).before(ModelRole::Actor);
+    let system = |plan: &Arc<Plan>| Wording::new(plan).before(Audience::Actor, &Scene::default());
     let ours = system(&Arc::new(fixture::plan(Dialect::Json, true)));
     assert_eq!(system(&with(Text::System, "{{ tools.x.y }}")), ours);
+}
+
+/// Reads a reply of a role, and returns what is said of it.
+fn said(plan: &Arc<Plan>, role: ModelRole, planned: Option<&str>, content: &str) -> Reading {
+    let planned = planned.map(|tool| Planned {
+        tool: tool.to_owned(),
+        task: "x".to_owned(),
+        thoughts: String::new(),
+        summary: String::new(),
+    });
+    let is_cut = role == ModelRole::Thinker && plan.planner.is_none() || content.is_empty();
+    let finish = if is_cut { FinishReason::Length } else { FinishReason::Stop };
+    let reply = fixture::reply(finish, content);
+    let read = read(role, &Catalogue::new(plan.clone()), planned.as_ref(), &reply);
+    assert_eq!(read.faults, [], "{content}");
+    read.reading
+}
+
+#[test]
+fn readers_give_reasons_and_texts_the_words() {
+    let thinking = || fixture::plan(Dialect::React, true);
+    let planning = || fixture::planning(Dialect::Json);
+    let tool = || Some("search");
+    let [thinks, acts] = [ModelRole::Thinker, ModelRole::Actor];
+    let over = || Some(RESPOND_TO_USER);
+    let fenced = "{\"tool\": \"now\", \"arguments\": {}} and then";
+    let unknown = format!(
+        "{{\"action\": {{\"function\": \"{}\", \"arguments\": {{}}}}}} so",
+        "f".repeat(999)
+    );
+    for (audience, plan, role, planned, content, reason, ours) in [
+        (Audience::Thinker, thinking(), thinks, None, "", "cut", "think less and say more"),
+        (Audience::Actor, thinking(), acts, None, "", "cut", "make it shorter"),
+        (
+            Audience::Planner,
+            planning(),
+            thinks,
+            None,
+            "{\"a\": 1} so",
+            "not_of_form",
+            "the tool for it",
+        ),
+        (Audience::Task, planning(), acts, tool(), "", "cut", "make it shorter"),
+        (
+            Audience::Task,
+            planning(),
+            acts,
+            tool(),
+            "{\"a\": 1} so",
+            "not_of_form",
+            "a thought and an action",
+        ),
+        (
+            Audience::Task,
+            planning(),
+            acts,
+            tool(),
+            &unknown,
+            "other_tool",
+            "the task is for search",
+        ),
+        (Audience::Answer, planning(), acts, over(), fenced, "no_more_calls", "as plain text"),
+    ] {
+        let mut plan = plan;
+        let message = |plan: &Plan| match said(&Arc::new(plan.clone()), role, planned, content) {
+            Reading::Fault { feedback, .. } => feedback.message,
+            Reading::Calls { calls, .. } => calls[0].fault.clone().unwrap().message,
+            other => panic!("{content}: {other:?}"),
+        };
+        let found = message(&plan);
+        assert!(found.contains(ours), "{audience:?} {content}: {found}");
+        let template = "{{ reader }} {{ reason }}: {{ message }}!".to_owned();
+        plan.prompts.of_mut(audience).insert(Text::Fault, template);
+        assert_eq!(message(&plan), format!("{} {reason}: {found}!", audience.as_str()));
+    }
+}
+
+#[test]
+fn a_cut_thought_and_the_word_to_go_on_are_texts_too() {
+    let mut plan = fixture::plan(Dialect::Json, true);
+    let thought =
+        |plan: &Plan| match said(&Arc::new(plan.clone()), ModelRole::Thinker, None, "search fi") {
+            Reading::Thought { text } => text,
+            other => panic!("{other:?}"),
+        };
+    let ours = "search fi\n(The thought ends here because it reached the token limit.)";
+    assert_eq!(thought(&plan), ours);
+    plan.prompts.thinker.insert(Text::Cut, "{{ thought }} [..]".to_owned());
+    assert_eq!(thought(&plan), "search fi [..]");
+
+    let acts = vec![Act::Continued { text: "CONTINUE I look.".to_owned() }];
+    let steps = [Step { acts, ..Step::default() }, Step::default()];
+    let last = |plan: &Plan| {
+        let catalogue = Catalogue::new(Arc::new(plan.clone()));
+        let transcript = Transcript { plan, history: &[], request: "Q", steps: &steps };
+        let messages = prompt(ModelRole::Actor, &catalogue, &transcript).messages;
+        messages.last().unwrap().content().to_owned()
+    };
+    assert_eq!(last(&plan), "Go on.");
+    plan.prompts.actor.insert(Text::GoOn, "{{ request }}: {{ text }} And?".to_owned());
+    assert_eq!(last(&plan), "Q: CONTINUE I look. And?");
+}
+
+#[test]
+fn a_planner_and_those_who_work_for_it_are_told_by_the_team() {
+    let mut plan = fixture::planning(Dialect::Native);
+    let scene =
+        "{{ reader }}|{{ selected.name if selected else '-' }}|{{ task }}|{{ steps | length }}";
+    for audience in [Audience::Planner, Audience::Task, Audience::Answer] {
+        plan.prompts.of_mut(audience).insert(Text::Request, scene.to_owned());
+        plan.prompts.of_mut(audience).insert(Text::Ask, "Now.".to_owned());
+    }
+    assert_eq!(faults(&Arc::new(plan.clone())), []);
+    let planned = |tool: &str| Planned {
+        tool: tool.to_owned(),
+        task: "do it".to_owned(),
+        thoughts: String::new(),
+        summary: String::new(),
+    };
+    let step = |tool: &str| Step { planned: Some(planned(tool)), ..Step::default() };
+    let catalogue = Catalogue::new(Arc::new(plan.clone()));
+    for (role, steps, expected) in [
+        (ModelRole::Thinker, vec![], "planner|-||0"),
+        (ModelRole::Thinker, vec![step("now"), Step::default()], "planner|-||1"),
+        (ModelRole::Actor, vec![step("now")], "task|now|do it|0"),
+        (
+            ModelRole::Actor,
+            vec![step("now"), step(RESPOND_TO_USER)],
+            "answer|respond_to_user|do it|1",
+        ),
+    ] {
+        let transcript = Transcript { plan: &plan, history: &[], request: "Q", steps: &steps };
+        let messages = prompt(role, &catalogue, &transcript).messages;
+        let told: Vec<&str> = messages.iter().map(|message| message.content()).collect();
+        assert_eq!(told[told.len() - 2..], [expected, "Now."]);
+    }
 }

@@ -163,7 +163,7 @@ fn replied(id: &str, turn: u32, role: ModelRole, tokens: u64, reading: Reading) 
     Input::ModelReplied(ModelReplied {
         run: run(id),
         turn,
-        outcome: ModelOutcome::Read { reading, turn: Box::new(report) },
+        outcome: ModelOutcome::Read { reading, unread: None, turn: Box::new(report) },
     })
 }
 
@@ -192,6 +192,7 @@ pub(super) fn answer(id: &str, turn: u32, text: &str) -> Input {
 pub(super) fn feedback(code: FeedbackCode, message: &str) -> Feedback {
     Feedback {
         code,
+        reason: None,
         message: message.to_owned(),
         faults: Vec::new(),
         schema: None,

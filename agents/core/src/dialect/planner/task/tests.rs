@@ -4,7 +4,7 @@ use wire::FinishReason::{self, Length, Stop};
 use wire::plan::AskedModel;
 use wire::{Message, ModelRole, ToolCall};
 
-use super::super::super::fixture::{outline, planning, reply};
+use super::super::super::fixture::{feedback, outline, planning, reply};
 use super::super::super::{Act, Called, Exchange, Step, prompt as prompt_of, read as read_of};
 use super::super::tests::{asks, step};
 use super::*;
@@ -14,7 +14,7 @@ const DIALECTS: [Dialect; 4] = [Dialect::Native, Dialect::Schema, Dialect::Json,
 fn read_text(dialect: Dialect, tool: &str, finish: FinishReason, content: &str) -> Value {
     let catalogue = Catalogue::new(planning(dialect).into());
     let reply = reply(finish, content);
-    outline(&read_of(ModelRole::Actor, &catalogue, Some(&asks(tool, "x")), &reply))
+    outline(&read_of(ModelRole::Actor, &catalogue, Some(&asks(tool, "x")), &reply).reading)
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn feedback_on_another_tool_names_the_one_that_was_selected() {
         reply.calls.push(ToolCall { id: String::new(), name: name.to_owned(), arguments });
     }
     let planned = asks("search", "x");
-    let reading = read_of(ModelRole::Actor, &catalogue, Some(&planned), &reply);
+    let reading = read_of(ModelRole::Actor, &catalogue, Some(&planned), &reply).reading;
     let Reading::Calls { calls, .. } = reading else { panic!("{reading:?}") };
     let faults: Vec<Option<&Feedback>> = calls.iter().map(|call| call.fault.as_ref()).collect();
     let [None, Some(now), Some(answer)] = faults.as_slice() else { panic!("{faults:?}") };
@@ -85,7 +85,7 @@ fn feedback_on_another_tool_names_the_one_that_was_selected() {
     let plan = planning(Dialect::Schema);
     let catalogue = Catalogue::new(plan.clone().into());
     let broken = super::super::super::fixture::reply(Stop, "{}");
-    let reading = read_of(ModelRole::Actor, &catalogue, Some(&planned), &broken);
+    let reading = read_of(ModelRole::Actor, &catalogue, Some(&planned), &broken).reading;
     let Reading::Fault { feedback, .. } = reading else { panic!("{reading:?}") };
     assert_eq!(feedback.schema, Some(union::only(&plan.tools[0])));
     assert_eq!(feedback.valid_names, ["search"]);
@@ -179,7 +179,7 @@ fn a_tool_with_a_model_of_its_own_is_asked_in_that_models_dialect() {
     assert_eq!(prompt.head.tools.len(), 1);
     assert_eq!(prompt.head.response_schema, None);
     let called = reply(Stop, "Call: calculate(expression='1')");
-    let reading = read_of(ModelRole::Actor, &catalogue, steps[0].planned.as_ref(), &called);
+    let reading = read_of(ModelRole::Actor, &catalogue, steps[0].planned.as_ref(), &called).reading;
     assert_eq!(outline(&reading), json!([["calculate", {"expression": "1"}]]));
 }
 
@@ -214,7 +214,7 @@ fn a_reply_that_cannot_be_used_is_shown_with_what_is_wrong() {
         key: None,
         result: Some("it lacks expression".to_owned()),
     };
-    let feedback = calls::feedback(FeedbackCode::MalformedReply, "no call");
+    let feedback = feedback(Reason::NoCall, "no call");
     for dialect in DIALECTS {
         let mut current = in_work("calculate", "25^0.24");
         current.acts = vec![
@@ -226,7 +226,7 @@ fn a_reply_that_cannot_be_used_is_shown_with_what_is_wrong() {
         assert_eq!(messages.len(), 6, "{dialect:?}");
         assert_eq!(messages[2].content(), "hm");
         assert!(messages[3].content().contains("no call"));
-        assert!(messages[3].content().ends_with(wording::CALL_AGAIN));
+        assert!(messages[3].content().ends_with("free of these faults, and write nothing else."));
         match (dialect, messages[4], messages[5]) {
             (Dialect::Native, Message::Assistant { calls, .. }, Message::Tool { call_id, .. }) => {
                 assert_eq!((calls[0].id.as_str(), call_id.as_str()), ("c", "c"));

@@ -46,6 +46,7 @@ fn context() -> ToolContext {
         run,
         now: Timestamp::default(),
         remaining: Duration::from_secs(60),
+        budget: wire::run::Budget::default(),
         stop: CancellationToken::new(),
     }
 }

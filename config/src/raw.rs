@@ -10,7 +10,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use wire::call::EffectClass;
-use wire::plan::{Dialect, OnUnknown};
+use wire::plan::{Dialect, OnUnknown, WhenBusy};
 
 use crate::bound::{
     self as b, AGENTS_MAX, ALIAS_BYTES_MAX, ALIASES_MAX, DATABASES_MAX, DESCRIPTION_BYTES_MAX,
@@ -263,6 +263,9 @@ pub(crate) struct RawAgent {
     /// The word with which the actor model begins a reply that is not the answer yet, such as `CONTINUE`.
     #[schemars(length(min = 1, max = b::CONTINUE_WORD_BYTES_MAX))]
     pub(crate) continue_word: Option<String>,
+    /// What becomes of a message that comes while a run of its session is in work: it waits, is refused, ends that run, or joins it.
+    #[schemars(extend("default" = "queue"))]
+    pub(crate) when_busy: Option<WhenBusy>,
     /// Whether arguments such as `"5"` for a number are mended; otherwise the model is told what is wrong.
     #[schemars(extend("default" = true))]
     pub(crate) coerce: Option<bool>,

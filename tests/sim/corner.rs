@@ -158,6 +158,7 @@ const fn refused(rejected: &Rejected) -> &'static str {
         Rejected::Repeated { .. } => "refused as repeated",
         Rejected::Conflict { .. } => "refused as conflict",
         Rejected::QueueFull { .. } => "refused as queue full",
+        Rejected::Busy { .. } => "refused as busy",
         Rejected::PlanUnknown => "refused as without a plan",
         Rejected::UnknownRun { .. } => "refused as unknown run",
         Rejected::UnknownCall { .. } => "refused as unknown call",

@@ -214,7 +214,7 @@ impl World {
             }
             Rejected::Conflict { .. } => Answer::Conflict,
             // Whoever asked asks again later.
-            Rejected::QueueFull { .. } => return,
+            Rejected::QueueFull { .. } | Rejected::Busy { .. } => return,
             Rejected::PlanUnknown
             | Rejected::UnknownRun { .. }
             | Rejected::UnknownCall { .. }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::json;
 use wire::plan::{
     AskedModel, Dialect, Form, Limits, Offer, OnUnknown, Permission, Permissions, Probe, Prompts,
-    Target,
+    Target, WhenBusy,
 };
 use wire::{Digest, EffectClass, Name, Plan, ToolSpec};
 
@@ -80,6 +80,7 @@ fn plan(agent: &str, thinker: Option<&str>, offers: &[&str]) -> Plan {
         prompts: Prompts::default(),
         form: Form::default(),
         permissions: Permissions::default(),
+        when_busy: WhenBusy::Queue,
     }
 }
 

@@ -20,10 +20,12 @@ use crate::spans;
 mod attempt;
 mod call;
 mod person;
+mod steer;
 mod turn;
 
 use call::Pending;
 use person::Bar;
+use steer::Joined;
 
 /// One run of an agent.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +52,10 @@ pub(crate) struct Run {
     aborted: Vec<Aborted>,
     /// What stands in the way of a call that asks for the same as an earlier one.
     bars: Vec<Bar>,
+    /// Messages that joined the run, in order, of which each gets its reply.
+    joined: Vec<Joined>,
+    /// How many ever did.
+    joins: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +92,8 @@ impl Run {
             reply: None,
             aborted: Vec::new(),
             bars: Vec::new(),
+            joined: Vec::new(),
+            joins: 0,
         }
     }
 
@@ -141,6 +149,7 @@ impl Run {
     pub(crate) fn outstanding(&self) -> Vec<Effect> {
         let mut effects =
             vec![Effect::SetTimer { run: self.id().clone(), at: self.submitted.deadline }];
+        effects.extend(self.joined_timers());
         match self.phase {
             Phase::Thinking => effects.push(self.ask_effect(ModelRole::Thinker)),
             Phase::Acting => effects.push(self.ask_effect(ModelRole::Actor)),
@@ -276,6 +285,7 @@ impl Run {
             usage: self.usage,
             trace_id: self.submitted.trace.trace_id(),
             error: error.clone(),
+            joined: None,
         };
         let kind = EventKind::RunEnded { status, output, usage: self.usage, error };
         effects.tell(&self.submitted, kind);

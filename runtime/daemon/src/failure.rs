@@ -120,6 +120,7 @@ fn exit_of(code: ErrorCode) -> Exit {
         | ErrorCode::FileUnreadable
         | ErrorCode::SecretMissing => Exit::Usage,
         ErrorCode::Overloaded
+        | ErrorCode::SessionBusy
         | ErrorCode::Unavailable
         | ErrorCode::DataInUse
         | ErrorCode::StorageFailed

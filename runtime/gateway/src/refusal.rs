@@ -83,7 +83,9 @@ pub(crate) const fn status_of(code: ErrorCode) -> StatusCode {
         | Code::UnknownSession
         | Code::UnknownTool
         | Code::UnknownCall => StatusCode::NOT_FOUND,
-        Code::RunConflict | Code::NotWaiting | Code::Cancelled => StatusCode::CONFLICT,
+        Code::RunConflict | Code::NotWaiting | Code::SessionBusy | Code::Cancelled => {
+            StatusCode::CONFLICT
+        }
         Code::Overloaded => StatusCode::TOO_MANY_REQUESTS,
         Code::InvalidArguments
         | Code::StepLimit

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use wire::plan::{AskedModel, Dialect, Form, Limits, Offer, Permissions, Prompts, Target};
+use wire::plan::{
+    AskedModel, Dialect, Form, Limits, Offer, Permissions, Prompts, Target, WhenBusy,
+};
 use wire::{EffectClass, FinishReason, ModelReply, Name, Plan, Reading, ToolSpec, Usage};
 
 use crate::validate::Catalogue;
@@ -56,6 +58,7 @@ pub(crate) fn plan(dialect: Dialect, thinker: bool) -> Plan {
         prompts: Prompts::default(),
         form: Form::default(),
         permissions: Permissions::default(),
+        when_busy: WhenBusy::Queue,
     }
 }
 

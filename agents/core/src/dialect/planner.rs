@@ -36,10 +36,10 @@ const SPARE: usize = 1;
 /// Renders what is known, and asks for the next step.
 pub(super) fn prompt(transcript: &Transcript<'_>) -> Prompt {
     let plan = transcript.plan;
-    let (finished, current) = transcript.split();
+    let (_, current) = transcript.split();
     let mut told = Exchange::after_history(wording::planner_system(plan), transcript);
     let keep = told.len();
-    told.user(wording::planner_request(transcript.request, finished));
+    told.user(wording::planner_request(transcript));
     for act in current.map(|step| step.acts.as_slice()).unwrap_or_default() {
         told.unusable(act, wording::PLAN_AGAIN);
     }

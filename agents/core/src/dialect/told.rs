@@ -43,6 +43,8 @@ pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>, head: H
         match act {
             Act::Feedback { .. } => told.unusable(act, Place { first: true, last, again: true }),
             Act::Continued { text } => told.continued("", text),
+            Act::Answered { text } => told.said("", text),
+            Act::Steered { text } => told.steered(text, last),
             Act::Calls { text, calls } => {
                 for (place, call) in places(calls, Place { last, again: true, ..Place::default() })
                 {
@@ -94,7 +96,14 @@ impl<'a> Told<'a> {
 
     /// Says what the user wants; `last` if no message follows but the question.
     pub(super) fn request(&mut self, last: bool) {
-        let scene = Scene { last, ..self.scene() };
+        let scene = Scene { first: true, last, ..self.scene() };
+        let request = self.render(Text::Request, &scene);
+        self.user(request);
+    }
+
+    /// Says what the user wants besides; `last` if no message follows but the question.
+    pub(super) fn steered(&mut self, text: &str, last: bool) {
+        let scene = Scene { request: text, last, ..Scene::default() };
         let request = self.render(Text::Request, &scene);
         self.user(request);
     }
@@ -149,9 +158,14 @@ impl<'a> Told<'a> {
 
     /// Adds a text after which the model goes on, below the thought of its step.
     pub(super) fn continued(&mut self, thought: &str, text: &str) {
+        self.said(thought, text);
+        self.user(GO_ON.to_owned());
+    }
+
+    /// Adds what the model said in a step below the thought of the step.
+    pub(super) fn said(&mut self, thought: &str, text: &str) {
         let said: Vec<&str> = [thought, text].into_iter().filter(|part| !part.is_empty()).collect();
         self.assistant(said.join("\n"));
-        self.user(GO_ON.to_owned());
     }
 
     pub(super) fn push(&mut self, message: Message) {
@@ -186,12 +200,16 @@ impl<'a> Told<'a> {
 }
 
 impl<'a> Transcript<'a> {
-    /// Returns every reply that has its answers, in order, with the thought of its step.
+    /// Returns every reply that has its answers and every message of the user, in order, with the
+    /// thought of its step.
     pub(super) fn acts(&self) -> impl Iterator<Item = (&'a str, &'a Act)> + use<'a> {
         self.steps.iter().flat_map(|step| {
             let thought = step.thought.as_deref().unwrap_or_default();
             let told = step.acts.iter().filter(|act| match act {
-                Act::Feedback { .. } | Act::Continued { .. } => true,
+                Act::Feedback { .. }
+                | Act::Continued { .. }
+                | Act::Answered { .. }
+                | Act::Steered { .. } => true,
                 Act::Calls { .. } => act.settled().is_some(),
             });
             told.map(move |act| (thought, act))

@@ -50,9 +50,9 @@ fn call(transcript: &Transcript<'_>, planned: &Planned, offer: &Offer) -> Prompt
 fn answer(transcript: &Transcript<'_>, planned: &Planned) -> Prompt {
     let plan = transcript.plan;
     let (_, dialect) = plan.acting_model(Some(planned));
-    let (finished, current) = transcript.split();
+    let (_, current) = transcript.split();
     let mut told = Exchange::after_history(wording::answer_system(plan), transcript);
-    told.user(wording::answer_request(transcript.request, &planned.task, finished));
+    told.user(wording::answer_request(transcript, &planned.task));
     for act in current.map(|step| step.acts.as_slice()).unwrap_or_default() {
         told.again(plan, dialect, act, wording::ANSWER_AGAIN);
     }

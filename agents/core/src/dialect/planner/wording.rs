@@ -3,7 +3,7 @@
 use wire::Plan;
 use wire::plan::Offer;
 
-use super::super::{RESPOND_TO_USER, Step};
+use super::super::{Act, RESPOND_TO_USER, Step, Transcript};
 use super::{SUMMARY, TASK, THOUGHTS, TOOL, results};
 
 const NO_GUESSING: &str = "- Never guess what a call would return; rely only on results that you \
@@ -65,8 +65,8 @@ pub(super) fn planner_system(plan: &Plan) -> String {
 }
 
 /// States the request and the steps so far, and asks the planner for the next one.
-pub(super) fn planner_request(asked: &str, steps: &[Step]) -> String {
-    format!("{}\n\n{}\n\n{PLAN}", request(asked), scratchpad(steps))
+pub(super) fn planner_request(transcript: &Transcript<'_>) -> String {
+    format!("{}\n\n{}\n\n{PLAN}", request(transcript.request), so_far(transcript))
 }
 
 /// Returns the system text of a model that makes a call in a form of ours.
@@ -87,8 +87,9 @@ pub(super) fn call_system(plan: &Plan, offer: &Offer, form: &str) -> String {
 pub(super) fn call_request(tool: &str, task: &str, steps: &[Step]) -> String {
     let ask = format!("Carry it out now by calling {tool}, and write nothing else.");
     let mut parts = vec![format!("The task is: {task}"), ask];
-    if !steps.is_empty() {
-        parts.insert(0, scratchpad(steps));
+    let blocks: Vec<String> = steps.iter().filter_map(told).collect();
+    if !blocks.is_empty() {
+        parts.insert(0, scratchpad(&blocks));
     }
     parts.join("\n\n")
 }
@@ -107,8 +108,8 @@ pub(super) fn answer_system(plan: &Plan) -> String {
 }
 
 /// States the request, the steps and what the answer has to tell, and asks for the answer.
-pub(super) fn answer_request(asked: &str, task: &str, steps: &[Step]) -> String {
-    let mut parts = vec![request(asked), scratchpad(steps)];
+pub(super) fn answer_request(transcript: &Transcript<'_>, task: &str) -> String {
+    let mut parts = vec![request(transcript.request), so_far(transcript)];
     if !task.is_empty() {
         parts.push(format!("The task is: {task}"));
     }
@@ -127,15 +128,40 @@ fn after_instructions(plan: &Plan, lines: &[String]) -> String {
     format!("{instructions}{gap}{}", lines.join("\n"))
 }
 
-/// Tells the steps that are over, each as its task and its result.
-fn scratchpad(steps: &[Step]) -> String {
-    let told = |step: &Step| {
-        let task = step.planned.as_ref().map(|planned| planned.task.as_str()).unwrap_or_default();
-        format!("Task: {task}\nResult: {}", results(step))
-    };
-    let blocks: Vec<String> = steps.iter().map(told).collect();
-    match blocks.as_slice() {
-        [] => NO_STEPS.to_owned(),
-        blocks => format!("The steps so far:\n\n{}", blocks.join("\n\n")),
+/// Tells the steps that are over, and what the user said meanwhile.
+fn so_far(transcript: &Transcript<'_>) -> String {
+    let (finished, current) = transcript.split();
+    let mut blocks = Vec::new();
+    for step in transcript.steps {
+        let steered = step.acts.iter().filter_map(Act::steered);
+        blocks.extend(steered.map(|text| format!("The user adds: {text}")));
+        if current.is_none_or(|current| !std::ptr::eq(current, step)) {
+            blocks.extend(told(step));
+        }
     }
+    if finished.iter().any(|step| told(step).is_some()) {
+        return scratchpad(&blocks);
+    }
+    blocks.push(NO_STEPS.to_owned());
+    blocks.join("\n\n")
+}
+
+/// Tells a step as its task and what came of it, if it came to anything.
+fn told(step: &Step) -> Option<String> {
+    let task = step.planned.as_ref().map(|planned| planned.task.as_str()).unwrap_or_default();
+    let is_settled = step.acts.iter().any(|act| act.settled().is_some());
+    let answer = step.acts.iter().find_map(|act| match act {
+        Act::Answered { text } => Some(text),
+        Act::Calls { .. } | Act::Continued { .. } | Act::Steered { .. } | Act::Feedback { .. } => {
+            None
+        }
+    });
+    match answer {
+        Some(answer) => Some(format!("Task: {task}\nAnswer to the user: {answer}")),
+        None => is_settled.then(|| format!("Task: {task}\nResult: {}", results(step))),
+    }
+}
+
+fn scratchpad(blocks: &[String]) -> String {
+    format!("The steps so far:\n\n{}", blocks.join("\n\n"))
 }

@@ -134,7 +134,7 @@ pub fn facts(text: Text) -> impl Iterator<Item = Fact> {
     ];
     let own: &[Fact] = match text {
         Text::System | Text::Opening => &[],
-        Text::Request => &[F::Request, F::Last],
+        Text::Request => &[F::Request, F::First, F::Last],
         Text::Call => &[
             F::Request,
             F::Number,

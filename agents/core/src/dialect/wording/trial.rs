@@ -88,7 +88,8 @@ fn run(plan: &Plan) -> Vec<Step> {
             ],
         ),
         step("Once more.", vec![made("", vec![call(error)])]),
-        step("Answer.", Vec::new()),
+        step("That is it.", vec![Act::Answered { text: "It is 24.5 degrees.".to_owned() }]),
+        step("Answer.", vec![Act::Steered { text: "And tomorrow?".to_owned() }]),
     ]
 }
 

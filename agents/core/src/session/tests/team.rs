@@ -7,6 +7,7 @@ use wire::entry::{
 };
 use wire::plan::{
     AskedModel, Dialect, Form, Limits, Offer, Permission, Permissions, Probe, Prompts, Target,
+    WhenBusy,
 };
 use wire::run::{Budget, Parent};
 use wire::{
@@ -75,6 +76,7 @@ pub(super) fn thinker() -> Plan {
         prompts: Prompts::default(),
         form: Form::default(),
         permissions: Permissions::default(),
+        when_busy: WhenBusy::Queue,
     }
 }
 

@@ -41,6 +41,8 @@ mod react;
 mod replies;
 mod schema;
 mod shape;
+#[cfg(test)]
+mod steered;
 mod text;
 mod thinker;
 mod thinking;

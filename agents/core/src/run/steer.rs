@@ -78,6 +78,7 @@ impl Run {
     pub(crate) fn answer_joined(&mut self, effects: &mut Effects) -> Vec<Arc<RunReply>> {
         let Some(own) = self.reply.clone() else { return Vec::new() };
         let joined = std::mem::take(&mut self.joined);
+        let left_over = self.exhausted(effects.now());
         let replies = joined.iter().map(|joined| {
             let reply = RunReply {
                 run: joined.submitted.run.clone(),
@@ -86,6 +87,17 @@ impl Run {
                 usage: Usage::default(),
                 joined: Some(own.run.clone()),
                 ..RunReply::clone(&own)
+            };
+            let reply = match &left_over {
+                // An answer that was given without knowledge of a message is none to it.
+                Some(error) if own.status == RunStatus::Completed && !joined.is_shown => RunReply {
+                    status: RunStatus::Failed,
+                    output: String::new(),
+                    sources: Vec::new(),
+                    error: Some(error.clone()),
+                    ..reply
+                },
+                Some(_) | None => reply,
             };
             self.answer(joined, reply, effects)
         });
@@ -139,8 +151,28 @@ impl Run {
         }
     }
 
-    /// Keeps an answer that a message has overtaken, and goes on.
+    /// Returns why no further step can be taken, if so.
+    fn exhausted(&self, now: Timestamp) -> Option<WireError> {
+        let code = match () {
+            () if self.is_late(now) => ErrorCode::DeadlineExceeded,
+            () if self.tokens_left() == 0 => ErrorCode::BudgetExceeded,
+            () if self.step() >= self.steps_max() => ErrorCode::StepLimit,
+            () => return None,
+        };
+        let message = format!(
+            "run {} had its answer, and nothing was left to go on with this message; send it again",
+            self.id()
+        );
+        Some(WireError::new(code, message))
+    }
+
+    /// Keeps an answer that a message has overtaken, and goes on. Where no more can be done, the
+    /// answer holds.
     pub(super) fn on_overtaken(&mut self, text: String, effects: &mut Effects) {
+        if self.exhausted(effects.now()).is_some() {
+            self.complete(text, effects);
+            return;
+        }
         if let Some(step) = self.steps.last_mut() {
             step.acts.push(Act::Answered { text });
         }

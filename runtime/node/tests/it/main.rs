@@ -21,3 +21,4 @@ mod retention;
 mod run;
 mod seed_movies;
 mod steps;
+mod when_busy;

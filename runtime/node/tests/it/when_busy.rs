@@ -13,6 +13,7 @@ use crate::house;
 use crate::steps::{SOON, tell, until, view};
 
 const TEAM: &str = r#"
+[team]
 entry = "queue"
 
 [models.m]

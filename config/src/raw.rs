@@ -327,7 +327,7 @@ pub(crate) struct RawLimits {
     /// Milliseconds that one model turn may take; the longer timeout of the agent's models if absent.
     #[schemars(range(min = b::MODEL_TIMEOUT_MS.min, max = b::MODEL_TIMEOUT_MS.max))]
     pub(crate) model_timeout_ms: Option<u64>,
-    /// Runs of a session that wait behind the one in work.
+    /// Runs of a session that wait behind the one in work, and messages that join one run.
     #[schemars(range(min = b::SESSION_QUEUE_MAX.min, max = b::SESSION_QUEUE_MAX.max), extend("default" = b::SESSION_QUEUE_MAX.default))]
     pub(crate) queue_max: Option<u32>,
     /// Messages of earlier runs that a model is shown.

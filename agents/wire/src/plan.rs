@@ -152,7 +152,8 @@ pub enum Text {
     System,
     /// A user message before the earlier runs of the session.
     Opening,
-    /// The user message that states what the user wants.
+    /// The user message that states what the user wants, at the beginning or while the run is in
+    /// work.
     Request,
     /// What the model is shown to have said when it made a call.
     Call,

@@ -153,11 +153,14 @@ impl Run {
 
     /// Returns why no further step can be taken, if so.
     fn exhausted(&self, now: Timestamp) -> Option<WireError> {
-        let code = match () {
-            () if self.is_late(now) => ErrorCode::DeadlineExceeded,
-            () if self.tokens_left() == 0 => ErrorCode::BudgetExceeded,
-            () if self.step() >= self.steps_max() => ErrorCode::StepLimit,
-            () => return None,
+        let code = if self.is_late(now) {
+            ErrorCode::DeadlineExceeded
+        } else if self.tokens_left() == 0 {
+            ErrorCode::BudgetExceeded
+        } else if self.step() >= self.steps_max() {
+            ErrorCode::StepLimit
+        } else {
+            return None;
         };
         let message = format!(
             "run {} had its answer, and nothing was left to go on with this message; send it again",

@@ -34,9 +34,8 @@ impl SessionMachine {
         let Some(run) = &self.run else { return Ok(Entrance::Queues) };
         let limit = plan.limits.queue_max;
         let waiting = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
-        let room = |taken: u32| match taken < limit {
-            true => Ok(()),
-            false => Err(Rejected::QueueFull { limit }),
+        let room = |taken: u32| {
+            if taken < limit { Ok(()) } else { Err(Rejected::QueueFull { limit }) }
         };
         let asked = run.submitted();
         let is_root = submitted.parent.is_none();

@@ -1,8 +1,12 @@
 //! Messages that join the run in work.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use wire::entry::{Body, Entry};
 use wire::plan::WhenBusy;
-use wire::run::{RunState, RunStatus};
-use wire::{Input, Plan, Timestamp};
+use wire::run::{RunReply, RunState, RunStatus};
+use wire::{Digest, EventKind, Input, Plan, Timestamp};
 
 use super::busy::when_busy;
 use super::flow::START;
@@ -12,6 +16,8 @@ use super::team::{
 };
 use super::{Row, check, check_reports};
 use crate::dialect::Act;
+use crate::effect::Effect;
+use crate::invariant::{self, Record, Violation};
 use crate::session::SessionMachine;
 
 fn steering(plan: Plan) -> Plan {
@@ -65,7 +71,7 @@ fn an_answer_that_a_message_overtakes_is_not_the_last_word() {
     let snapshot = machine.snapshot(Timestamp::default()).unwrap();
     let mut later = SessionMachine::beginning_at(name("team"), super::team::session(), 6);
     let input = Input::Snapshot(Box::new(snapshot));
-    let plans = std::collections::HashMap::<wire::Digest, std::sync::Arc<Plan>>::new();
+    let plans = HashMap::<Digest, Arc<Plan>>::new();
     later.apply(Timestamp::from_micros(5000), input, &plans).unwrap();
     let view = later.view(&run("q")).unwrap();
     let ended = RunState::Ended { status: RunStatus::Completed };
@@ -312,4 +318,49 @@ fn observers_and_traces_are_told_who_joined_whom() {
     );
     let (own, joined) = (machine.reply(&run("r")).unwrap(), machine.reply(&run("q")).unwrap());
     assert_ne!(own.trace_id, joined.trace_id);
+}
+
+/// Changes what was recorded of a run that a message joined, and returns whether that is found.
+fn is_found(change: impl Fn(&mut Vec<Effect>)) -> bool {
+    let plans = HashMap::from([(Digest::of(b"plan"), Arc::new(steering(actor())))]);
+    let mut machine = SessionMachine::new(name("team"), super::team::session());
+    let inputs = [submit("r"), submit("q"), answer("r", 0, "42"), answer("r", 1, "43")];
+    let mut records = Vec::new();
+    for input in inputs {
+        let now = Timestamp::from_micros(1000);
+        let mut effects = machine.apply(now, input.clone(), &plans).unwrap();
+        change(&mut effects);
+        records.push(Record { entry: Entry::new(now, Body::Session(input)), effects });
+    }
+    matches!(invariant::joined_are_heard(&records), Err(Violation::NotHeard { .. }))
+}
+
+#[test]
+fn a_message_that_is_swallowed_or_counted_twice_breaks_the_rule() {
+    let is_shown = |effect: &Effect| matches!(effect, Effect::Tell(event) if matches!(event.kind, EventKind::Steered { .. }));
+    let answered = |change: fn(&mut RunReply)| {
+        move |effects: &mut Vec<Effect>| {
+            for effect in effects {
+                if let Effect::Publish { reply } = effect
+                    && reply.joined.is_some()
+                {
+                    change(Arc::make_mut(reply));
+                }
+            }
+        }
+    };
+    assert!(!is_found(|_| {}));
+    assert!(is_found(|effects| effects.retain(|effect| !is_shown(effect))));
+    assert!(is_found(|effects| {
+        let again: Vec<Effect> =
+            effects.iter().filter(|effect| is_shown(effect)).cloned().collect();
+        effects.extend(again);
+    }));
+    assert!(is_found(|effects| effects.retain(|effect| {
+        let asks_again = matches!(effect, Effect::AskModel { turn: 1, .. });
+        !asks_again
+    })));
+    assert!(is_found(answered(|reply| reply.output = "42".to_owned())));
+    assert!(is_found(answered(|reply| reply.joined = None)));
+    assert!(is_found(answered(|reply| reply.usage.input_tokens = 1)));
 }

@@ -10,7 +10,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use wire::call::EffectClass;
-use wire::plan::{Dialect, OnUnknown};
+use wire::plan::{Dialect, OnUnknown, WhenBusy};
 
 use crate::bound::{
     self as b, AGENTS_MAX, ALIAS_BYTES_MAX, ALIASES_MAX, ARGV_MAX, DATABASES_MAX,
@@ -270,6 +270,9 @@ pub(crate) struct RawAgent {
     /// The word with which the actor model begins a reply that is not the answer yet, such as `CONTINUE`.
     #[schemars(length(min = 1, max = b::CONTINUE_WORD_BYTES_MAX))]
     pub(crate) continue_word: Option<String>,
+    /// What becomes of a message that comes while a run of its session is in work: it waits, is refused, ends that run, or joins it.
+    #[schemars(extend("default" = "queue"))]
+    pub(crate) when_busy: Option<WhenBusy>,
     /// Whether arguments such as `"5"` for a number are mended; otherwise the model is told what is wrong.
     #[schemars(extend("default" = true))]
     pub(crate) coerce: Option<bool>,
@@ -331,7 +334,7 @@ pub(crate) struct RawLimits {
     /// Milliseconds that one model turn may take; the longer timeout of the agent's models if absent.
     #[schemars(range(min = b::MODEL_TIMEOUT_MS.min, max = b::MODEL_TIMEOUT_MS.max))]
     pub(crate) model_timeout_ms: Option<u64>,
-    /// Runs of a session that wait behind the one in work.
+    /// Runs of a session that wait behind the one in work, and messages that join one run.
     #[schemars(range(min = b::SESSION_QUEUE_MAX.min, max = b::SESSION_QUEUE_MAX.max), extend("default" = b::SESSION_QUEUE_MAX.default))]
     pub(crate) queue_max: Option<u32>,
     /// Messages of earlier runs that a model is shown.

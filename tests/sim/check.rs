@@ -22,6 +22,7 @@ pub(crate) fn check(world: &World) -> Result<(), String> {
         session_holds(world, session, records).map_err(|text| format!("{session}: {text}"))?;
     }
     acceptances_are_durable(world)?;
+    models_hear_what_they_answer(world)?;
     askers_see_one_reply(world)?;
     effects_have_entries(world)?;
     children_answer_their_calls(world)?;
@@ -60,6 +61,22 @@ fn acceptances_are_durable(world: &World) -> Result<(), String> {
         let records = world.disk.get(session).map(Vec::as_slice).unwrap_or_default();
         if !invariant::accepted(records).any(|submitted| submitted.run == *run) {
             return Err(format!("run {run} was acknowledged and is not in the journal"));
+        }
+    }
+    Ok(())
+}
+
+/// Whoever joined a run and has its answer was shown to a model of that run, whatever crashed.
+fn models_hear_what_they_answer(world: &World) -> Result<(), String> {
+    for (session, records) in &world.disk {
+        for submitted in invariant::accepted(records) {
+            let reply = reply_of(world, session, &submitted.run);
+            let completed = reply.filter(|reply| reply.status == RunStatus::Completed);
+            let Some(joined) = completed.and_then(|reply| reply.joined.as_ref()) else { continue };
+            let heard = world.heard.get(joined);
+            if !heard.is_some_and(|heard| heard.contains(&submitted.text)) {
+                return Err(format!("run {} was answered and never heard", submitted.run));
+            }
         }
     }
     Ok(())

@@ -60,6 +60,13 @@ pub(crate) fn all() -> BTreeSet<&'static str> {
         "refused as repeated",
         "refused as conflict",
         "refused as queue full",
+        "refused as busy",
+        "joins a run",
+        "is shown what joined",
+        "answers what joined as completed",
+        "answers what joined as failed",
+        "answers what joined as cancelled",
+        "interrupts a run",
         "refused as unknown run",
         "refused as unknown call",
         "refused as superseded",
@@ -125,10 +132,20 @@ fn done(effect: &Effect) -> Option<String> {
     match effect {
         Effect::Abort { calls, .. } if !calls.is_empty() => Some("aborts calls".to_owned()),
         Effect::Publish { reply } => {
+            if reply.joined.is_some() {
+                return Some(format!("answers what joined as {}", reply.status.as_str()));
+            }
             let code = reply.error.as_ref().map(|error| format!(" {}", error.code));
             Some(format!("ends {}{}", reply.status.as_str(), code.unwrap_or_default()))
         }
         Effect::Tell(event) => match &event.kind {
+            EventKind::RunJoined { .. } => Some("joins a run".to_owned()),
+            EventKind::Steered { .. } => Some("is shown what joined".to_owned()),
+            EventKind::RunEnded { error: Some(error), .. }
+                if error.message.starts_with("interrupted by run") =>
+            {
+                Some("interrupts a run".to_owned())
+            }
             EventKind::FeedbackGiven { .. } => Some("gives feedback".to_owned()),
             EventKind::Planned { tool, .. } if tool == RESPOND_TO_USER => {
                 Some("plans the answer".to_owned())
@@ -160,6 +177,7 @@ const fn refused(rejected: &Rejected) -> &'static str {
         Rejected::Repeated { .. } => "refused as repeated",
         Rejected::Conflict { .. } => "refused as conflict",
         Rejected::QueueFull { .. } => "refused as queue full",
+        Rejected::Busy { .. } => "refused as busy",
         Rejected::PlanUnknown => "refused as without a plan",
         Rejected::UnknownRun { .. } => "refused as unknown run",
         Rejected::UnknownCall { .. } => "refused as unknown call",

@@ -90,7 +90,7 @@ impl World {
         {
             return;
         }
-        let (digest, plan) = self.team.plan(&ask.agent);
+        let (digest, plan) = self.team.plan(&ask.agent, self.when_busy);
         let latest = self.timestamp().plus_ms(plan.limits.deadline_ms);
         let trace = TraceContext::root(&plan.team, &ask.run);
         let run = if self.flaw == Some(Flaw::AcceptsTwice) && self.rng.percent(20) {
@@ -214,7 +214,7 @@ impl World {
             }
             Rejected::Conflict { .. } => Answer::Conflict,
             // Whoever asked asks again later.
-            Rejected::QueueFull { .. } => return,
+            Rejected::QueueFull { .. } | Rejected::Busy { .. } => return,
             Rejected::PlanUnknown
             | Rejected::UnknownRun { .. }
             | Rejected::UnknownCall { .. }

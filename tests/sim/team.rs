@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::json;
 use wire::plan::{
     AskedModel, Dialect, Form, Limits, Offer, OnUnknown, Permission, Permissions, Probe, Prompts,
-    Target,
+    Target, WhenBusy,
 };
 use wire::{Digest, EffectClass, Name, Plan, ToolSpec};
 
@@ -15,11 +15,15 @@ pub(crate) fn name(text: &str) -> Name {
     Name::new(text).unwrap()
 }
 
-/// The plans by digest, and the digest of each agent's.
+/// What may become of a message that comes while a run is in work.
+pub(crate) const POLICIES: [WhenBusy; 4] =
+    [WhenBusy::Queue, WhenBusy::Reject, WhenBusy::Interrupt, WhenBusy::Steer];
+
+/// The plans by digest, and the digest of each agent's under each policy.
 #[derive(Clone, Debug)]
 pub(crate) struct Team {
     pub(crate) plans: HashMap<Digest, Arc<Plan>>,
-    digests: HashMap<Name, Digest>,
+    digests: HashMap<(Name, WhenBusy), Digest>,
 }
 
 impl Team {
@@ -35,17 +39,20 @@ impl Team {
             planning("planner", "big", &["look", "put", "pay", "ask", "finder"]),
         ];
         let mut team = Self { plans: HashMap::new(), digests: HashMap::new() };
-        for plan in plans {
+        for (plan, when_busy) in plans.iter().flat_map(|plan| POLICIES.map(|busy| (plan, busy))) {
+            let mut plan = Plan { when_busy, ..plan.clone() };
+            // Several messages may join a run, while a queue is to be full now and then.
+            plan.limits.queue_max += u32::from(when_busy == WhenBusy::Steer);
             let (digest, _) = plan.to_bytes().unwrap();
-            team.digests.insert(plan.agent.clone(), digest);
+            team.digests.insert((plan.agent.clone(), when_busy), digest);
             team.plans.insert(digest, Arc::new(plan));
         }
         team
     }
 
-    /// Returns the plan of an agent and its digest.
-    pub(crate) fn plan(&self, agent: &Name) -> (Digest, &Arc<Plan>) {
-        let digest = self.digests[agent];
+    /// Returns the plan of an agent under a policy, and its digest.
+    pub(crate) fn plan(&self, agent: &Name, when_busy: WhenBusy) -> (Digest, &Arc<Plan>) {
+        let digest = self.digests[&(agent.clone(), when_busy)];
         (digest, &self.plans[&digest])
     }
 }
@@ -84,6 +91,7 @@ fn plan(agent: &str, thinker: Option<&str>, offers: &[&str]) -> Plan {
         form: Form::default(),
         permissions: Permissions::default(),
         prices: BTreeMap::new(),
+        when_busy: WhenBusy::Queue,
     }
 }
 

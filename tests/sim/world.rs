@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use agents_core::dialect::Act;
 use agents_core::effect::Rejected;
 use agents_core::invariant::Record;
 use wire::entry::{ModelOutcome, ModelReplied};
+use wire::plan::WhenBusy;
 use wire::run::Budget;
 use wire::{CallOutcome, Input, ModelRole, Name, RunId, SessionId, Timestamp, ToolReply};
 
@@ -13,7 +15,7 @@ use crate::message::{Answer, Ask, Asker, Message};
 use crate::model;
 use crate::node::{Node, Own};
 use crate::rng::Rng;
-use crate::team::{Team, name};
+use crate::team::{POLICIES, Team, name};
 
 /// Things that may happen in one world; more means that something goes round in circles.
 const EVENTS_MAX: usize = 20_000;
@@ -91,6 +93,8 @@ pub(crate) struct World {
     serial: u64,
     events: BTreeMap<(u64, u64), Event>,
     pub(crate) team: Team,
+    /// What becomes of a message that comes while a run is in work, with all agents.
+    pub(crate) when_busy: WhenBusy,
     pub(crate) flaw: Option<Flaw>,
     pub(crate) crashes: Crashes,
     pub(crate) writes: u64,
@@ -103,6 +107,8 @@ pub(crate) struct World {
     pub(crate) clients: Vec<Client>,
     /// Runs whose acceptance somebody was told.
     pub(crate) acknowledged: BTreeSet<(SessionId, RunId)>,
+    /// What the models of a run were shown of messages that joined it.
+    pub(crate) heard: BTreeMap<RunId, BTreeSet<String>>,
     /// Every input that a machine refused.
     pub(crate) refused: Vec<Rejected>,
     /// The first rule that was seen broken.
@@ -113,8 +119,11 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(team: Team, seed: u64, crashes: Crashes, flaw: Option<Flaw>) -> Self {
+        let mut rng = Rng::new(seed);
+        let when_busy = *rng.pick(&POLICIES);
         Self {
-            rng: Rng::new(seed),
+            rng,
+            when_busy,
             now: 0,
             serial: 0,
             events: BTreeMap::new(),
@@ -128,6 +137,7 @@ impl World {
             ledger: Ledger::default(),
             clients: Vec::new(),
             acknowledged: BTreeSet::new(),
+            heard: BTreeMap::new(),
             refused: Vec::new(),
             broken: None,
             log: None,
@@ -284,10 +294,17 @@ impl World {
         agent: &Name,
         deadline: Timestamp,
     ) {
-        let plan = self.team.plan(agent).1.clone();
+        let plan = self.team.plan(agent, self.when_busy).1.clone();
         let machine = self.shell(session).map(|shell| &shell.machine);
         let transcript = machine.and_then(|machine| machine.transcript());
+        let seen = transcript.iter().flat_map(|(_, transcript)| transcript.steps);
+        let seen = seen.flat_map(|step| &step.acts).filter_map(|act| match act {
+            Act::Steered { text } => Some(text.clone()),
+            _ => None,
+        });
+        let seen: Vec<String> = seen.collect();
         let planned = transcript.and_then(|(_, transcript)| transcript.planned().cloned());
+        self.heard.entry(run.clone()).or_default().extend(seen);
         let outcome = model::reply(&mut self.rng, &plan, planned.as_ref(), role);
         let replied = |outcome: ModelOutcome| Message::ModelReplied {
             session: session.clone(),

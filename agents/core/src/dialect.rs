@@ -41,6 +41,8 @@ mod react;
 mod replies;
 mod schema;
 mod shape;
+#[cfg(test)]
+mod steered;
 mod text;
 mod thinker;
 mod thinking;
@@ -84,7 +86,8 @@ pub struct Exchange {
     pub answer: String,
 }
 
-/// One step: at most one thought or plan, then what the actor model replied.
+/// One step: at most one thought or plan, then what the actor model replied, and in between what
+/// the user said meanwhile.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Step {
     /// The thinker's thought; absent while it thinks, and where there is no thinker.
@@ -96,7 +99,7 @@ pub struct Step {
     pub acts: Vec<Act>,
 }
 
-/// One reply of the actor model.
+/// One reply of the actor model, or a further message of the user.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
     /// It asked for calls.
@@ -109,6 +112,16 @@ pub enum Act {
     /// It said something and wants to go on.
     Continued {
         /// The text as it wrote it.
+        text: String,
+    },
+    /// It answered, and the user had said something more meanwhile.
+    Answered {
+        /// The answer.
+        text: String,
+    },
+    /// The user said something more while the run was in work.
+    Steered {
+        /// The message.
         text: String,
     },
     /// It could not be used.
@@ -294,7 +307,22 @@ impl Act {
             Self::Calls { text, calls } if calls.iter().all(|call| call.result.is_some()) => {
                 Some((text, calls))
             }
-            Self::Calls { .. } | Self::Continued { .. } | Self::Feedback { .. } => None,
+            Self::Calls { .. }
+            | Self::Continued { .. }
+            | Self::Answered { .. }
+            | Self::Steered { .. }
+            | Self::Feedback { .. } => None,
+        }
+    }
+
+    /// Returns the message if this is one of the user's.
+    fn steered(&self) -> Option<&str> {
+        match self {
+            Self::Steered { text } => Some(text),
+            Self::Calls { .. }
+            | Self::Continued { .. }
+            | Self::Answered { .. }
+            | Self::Feedback { .. } => None,
         }
     }
 }

@@ -12,8 +12,8 @@ use wire::{
     Timestamp, WireError,
 };
 
-/// When a run that found its session's queue full may come again, in milliseconds: runs take
-/// seconds, and asking costs little.
+/// When a run that found its session busy, or its queue full, may come again, in milliseconds: runs
+/// take seconds, and asking costs little.
 const QUEUE_RETRY_MS: u64 = 500;
 
 /// Something that is to be done once the input that asked for it is durable.
@@ -156,6 +156,12 @@ pub enum Rejected {
         /// The limit.
         limit: u32,
     },
+    /// A run of the session is in work, and the agent that is asked takes no message meanwhile.
+    #[error("run {run} of the session is in work, and the agent takes no message until it is over")]
+    Busy {
+        /// The run in work.
+        run: RunId,
+    },
     /// The plan of the run is not at hand.
     #[error("the plan of the run is not there")]
     PlanUnknown,
@@ -195,6 +201,10 @@ impl Rejected {
             Self::Repeated { .. } | Self::Conflict { .. } => ErrorCode::RunConflict,
             Self::QueueFull { .. } => {
                 return WireError::overloaded(Scope::Session, self.to_string(), QUEUE_RETRY_MS);
+            }
+            Self::Busy { .. } => {
+                let busy = WireError::new(ErrorCode::SessionBusy, self.to_string());
+                return busy.retry_after(QUEUE_RETRY_MS);
             }
             Self::UnknownRun { .. } => ErrorCode::UnknownRun,
             Self::UnknownCall { .. } | Self::Superseded { .. } => ErrorCode::NotWaiting,

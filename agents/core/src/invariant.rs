@@ -15,11 +15,13 @@ mod call;
 mod limit;
 mod person;
 mod run;
+mod steer;
 
 pub use call::{called_as_planned, calls_answered_once, once_made_once, unknown_not_repeated};
 pub use limit::{within_budget, within_calls, within_deadline, within_depth};
 pub use person::{open_calls_are_kept, permitted};
 pub use run::{nothing_after_end, one_at_a_time, one_reply};
+pub use steer::joined_are_heard;
 
 /// One entry of a session's journal and what was decided from it.
 #[derive(Clone, Debug, PartialEq)]
@@ -153,6 +155,15 @@ pub enum Violation {
         /// Where.
         slot: usize,
     },
+    /// A message joined a run and was swallowed, shown out of place, or answered otherwise than the
+    /// run that it joined.
+    #[error("slot {slot} treats message {run}, which joined another run, otherwise than it must")]
+    NotHeard {
+        /// The run of the message.
+        run: RunId,
+        /// Where.
+        slot: usize,
+    },
     /// A replay does not come to what was decided live.
     #[error("slot {slot} decides something else when it is replayed")]
     ReplayDiffers {
@@ -170,6 +181,7 @@ pub fn check(records: &[Record], plans: &dyn Plans) -> Result<(), Violation> {
     nothing_after_end(records)?;
     calls_answered_once(records)?;
     one_at_a_time(records)?;
+    joined_are_heard(records)?;
     once_made_once(records)?;
     unknown_not_repeated(records)?;
     called_as_planned(records)?;

@@ -23,11 +23,13 @@ mod attempt;
 mod budget;
 mod call;
 mod person;
+mod steer;
 mod turn;
 
 use budget::Prompts;
 use call::Pending;
 use person::Bar;
+use steer::Joined;
 
 /// One run of an agent.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +59,10 @@ pub(crate) struct Run {
     aborted: Vec<Aborted>,
     /// What stands in the way of a call that asks for the same as an earlier one.
     bars: Vec<Bar>,
+    /// Messages that joined the run, in order, of which each gets its reply.
+    joined: Vec<Joined>,
+    /// How many ever did.
+    joins: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +101,8 @@ impl Run {
             reply: None,
             aborted: Vec::new(),
             bars: Vec::new(),
+            joined: Vec::new(),
+            joins: 0,
         }
     }
 
@@ -150,6 +158,7 @@ impl Run {
     pub(crate) fn outstanding(&self) -> Vec<Effect> {
         let mut effects =
             vec![Effect::SetTimer { run: self.id().clone(), at: self.submitted.deadline }];
+        effects.extend(self.joined_timers());
         match self.phase {
             Phase::Thinking => effects.push(self.ask_effect(ModelRole::Thinker)),
             Phase::Acting => effects.push(self.ask_effect(ModelRole::Actor)),
@@ -245,11 +254,15 @@ impl Run {
         }
         self.feedback = 0;
         self.steps.push(Step::default());
-        let role = match self.plan.thinking_model() {
+        self.ask(self.first_role(), effects);
+    }
+
+    /// Returns the part that begins a step.
+    fn first_role(&self) -> ModelRole {
+        match self.plan.thinking_model() {
             Some(_) => ModelRole::Thinker,
             None => ModelRole::Actor,
-        };
-        self.ask(role, effects);
+        }
     }
 
     fn complete(&mut self, text: String, effects: &mut Effects) {
@@ -270,8 +283,10 @@ impl Run {
     fn said_last(&self) -> String {
         let said = self.steps.iter().rev().find_map(|step| {
             let acts = step.acts.iter().rev().filter_map(|act| match act {
-                Act::Calls { text, .. } | Act::Continued { text } => Some(text.as_str()),
-                Act::Feedback { .. } => None,
+                Act::Calls { text, .. } | Act::Continued { text } | Act::Answered { text } => {
+                    Some(text.as_str())
+                }
+                Act::Steered { .. } | Act::Feedback { .. } => None,
             });
             let thought = step.thought.iter().map(String::as_str);
             let planned = step.planned.iter().map(|planned| planned.thoughts.as_str());
@@ -297,6 +312,7 @@ impl Run {
             usage: self.usage,
             trace_id: self.submitted.trace.trace_id(),
             error: error.clone(),
+            joined: None,
         };
         let kind = EventKind::RunEnded { status, output, usage: self.usage, error };
         effects.tell(&self.submitted, kind);

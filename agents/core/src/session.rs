@@ -16,14 +16,16 @@ use wire::{
 };
 
 use crate::dialect::{Exchange, Transcript};
-use crate::effect::{Effect, Effects, Rejected};
+use crate::effect::{Aborted, Effect, Effects, Rejected};
 use crate::run::{Run, late};
 
+mod busy;
 mod parting;
 mod snapshot;
 #[cfg(test)]
 mod tests;
 
+use busy::Entrance;
 use parting::Parting;
 
 /// Exchanges of earlier runs that a session keeps in reach of its models.
@@ -94,6 +96,8 @@ struct Known {
     /// How and when it ended.
     end: Option<(RunStatus, Timestamp)>,
     reply: Option<Arc<RunReply>>,
+    /// The run that the message joined, if it did.
+    joined: Option<RunId>,
 }
 
 impl SessionMachine {
@@ -263,7 +267,7 @@ impl SessionMachine {
         let known = self.known.get(id)?;
         let state = match (known.end, &self.run) {
             (Some((status, _)), _) => RunState::Ended { status },
-            (None, Some(run)) if run.id() == id => run.state(),
+            (None, Some(run)) if run.id() == id || run.is_joined_by(id) => run.state(),
             (None, _) => RunState::Queued,
         };
         Some(RunView {
@@ -272,6 +276,7 @@ impl SessionMachine {
             agent: known.agent.clone(),
             state,
             trace: known.trace,
+            joined: known.joined.clone(),
             waiting: Vec::new(),
         })
     }
@@ -287,9 +292,9 @@ impl SessionMachine {
     }
 
     /// Returns the calls that wait for an answer, if the run is in work, in the order in which they
-    /// are answered where nobody says which is meant.
+    /// are answered where nobody says which is meant. Whoever joined a run may answer for it.
     pub fn asks(&self, id: &RunId) -> Vec<CallKey> {
-        let run = self.run.as_ref().filter(|run| run.id() == id);
+        let run = self.run.as_ref().filter(|run| run.id() == id || run.is_joined_by(id));
         run.iter().flat_map(|run| run.asks()).cloned().collect()
     }
 
@@ -337,16 +342,15 @@ impl SessionMachine {
             });
         }
         let plan = plans.plan(&submitted.plan).ok_or(Rejected::PlanUnknown)?;
-        let limit = plan.limits.queue_max;
-        if self.run.is_some() && self.queue.len() >= limit as usize {
-            return Err(Rejected::QueueFull { limit });
-        }
+        let entrance = self.entrance(&submitted, &plan)?;
+        let joins = self.run.as_ref().filter(|_| entrance == Entrance::Joins);
         let known = Known {
             body: submitted.body,
             agent: submitted.agent.clone(),
             trace: submitted.trace,
             end: None,
             reply: None,
+            joined: joins.map(|run| run.id().clone()),
         };
         let activity = self.activity.get_or_insert_with(|| Activity {
             agent: submitted.agent.clone(),
@@ -359,8 +363,15 @@ impl SessionMachine {
         self.known.insert(submitted.run.clone(), known);
         effects.tell(&submitted, EventKind::RunAccepted { input: submitted.text.clone() });
         effects.push(Effect::SetTimer { run: submitted.run.clone(), at: submitted.deadline });
-        self.queue.push_back(Queued { submitted, plan, at: effects.now() });
+        self.enter(entrance, submitted, plan, effects);
         Ok(())
+    }
+
+    /// Keeps what was said in reach of the models of later runs.
+    fn remember(&mut self, exchanges: Vec<Exchange>) {
+        self.exchanges.extend(exchanges);
+        let over = self.exchanges.len().saturating_sub(EXCHANGES_MAX);
+        self.exchanges.drain(..over);
     }
 
     /// Takes what a person says of an unknown outcome, in the run in work or in one that is over.
@@ -394,6 +405,10 @@ impl SessionMachine {
     ) -> Result<(), Rejected> {
         if let Some(run) = self.run.as_mut().filter(|run| run.id() == id) {
             run.end_early(error.clone(), effects);
+            return Ok(());
+        }
+        if let Some(reply) = self.run.as_mut().and_then(|run| run.leave(id, error, effects)) {
+            self.part(reply, Vec::new(), effects);
             return Ok(());
         }
         let position = self.queue.iter().position(|queued| queued.submitted.run == *id);
@@ -434,12 +449,22 @@ impl SessionMachine {
     fn hand_over(&mut self, run: &mut Run, effects: &mut Effects) {
         let Some(reply) = run.reply().cloned() else { return };
         if reply.status == RunStatus::Completed {
-            self.exchanges
-                .push(Exchange { user: run.text().to_owned(), answer: reply.output.clone() });
-            if self.exchanges.len() > EXCHANGES_MAX {
-                self.exchanges.remove(0);
-            }
+            self.remember(run.exchanges(&reply.output));
         }
+        self.unresolved.extend(run.unresolved().cloned());
+        while self.unresolved.len() > UNRESOLVED_MAX
+            && let Some(oldest) = self.unresolved.pop_front()
+        {
+            effects.push(Effect::Closed { run: oldest.run, call: oldest.call });
+        }
+        self.part(reply, run.aborted().to_vec(), effects);
+        for reply in run.answer_joined(effects) {
+            self.part(reply, Vec::new(), effects);
+        }
+    }
+
+    /// Keeps the reply of a run that is over, and hands it over.
+    fn part(&mut self, reply: Arc<RunReply>, aborted: Vec<Aborted>, effects: &mut Effects) {
         if let Some(known) = self.known.get_mut(&reply.run) {
             known.end = Some((reply.status, effects.now()));
             known.reply = Some(reply.clone());
@@ -454,13 +479,7 @@ impl SessionMachine {
         {
             known.reply = None;
         }
-        self.unresolved.extend(run.unresolved().cloned());
-        while self.unresolved.len() > UNRESOLVED_MAX
-            && let Some(oldest) = self.unresolved.pop_front()
-        {
-            effects.push(Effect::Closed { run: oldest.run, call: oldest.call });
-        }
-        self.outbox.push(Parting::new(reply.clone(), run.aborted().to_vec()));
+        self.outbox.push(Parting::new(reply.clone(), aborted));
         effects.push(Effect::Publish { reply });
     }
 

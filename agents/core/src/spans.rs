@@ -66,6 +66,8 @@ pub mod attribute {
     pub const SERVED_BY: &str = "callboard.served_by";
     /// How often the run was taken up again.
     pub const RESUMES: &str = "callboard.resumes";
+    /// The run that the message joined.
+    pub const JOINED: &str = "callboard.joined";
     /// How it ended.
     pub const OUTCOME: &str = "callboard.outcome";
     /// Why a reply could not be used.
@@ -228,6 +230,9 @@ pub fn run_span(
     set(&mut attributes, attribute::STEP, steps);
     set(&mut attributes, attribute::RESUMES, resumes);
     set(&mut attributes, attribute::OUTCOME, reply.status.as_str());
+    if let Some(joined) = &reply.joined {
+        set(&mut attributes, attribute::JOINED, joined.as_str());
+    }
     set_usage(&mut attributes, reply.usage);
     SpanRecord {
         parent: caller.copied(),
@@ -428,6 +433,7 @@ mod tests {
             usage: Usage::of_tokens(1, 2),
             trace_id: trace.trace_id(),
             error: None,
+            joined: None,
         };
         let span = run_span(&facts, Some(&caller), START, END, &reply, 4, 1);
         assert_eq!((span.context, span.parent), (trace, Some(caller)));
@@ -436,6 +442,11 @@ mod tests {
         assert_eq!(span.attributes.get(attribute::RESUMES), Some(&json!(1)));
         assert_eq!(span.attributes.get(attribute::OUTCOME), Some(&json!("completed")));
         assert!(!serde_json::to_string(&span).unwrap().contains("secret"), "no contents in spans");
+
+        assert!(!span.attributes.contains_key(attribute::JOINED));
+        reply.joined = Some(RunId::new("other").unwrap());
+        let span = run_span(&facts, None, START, END, &reply, 0, 0);
+        assert_eq!(span.attributes.get(attribute::JOINED), Some(&json!("other")));
 
         reply.status = RunStatus::Failed;
         reply.error = Some(WireError::new(ErrorCode::StepLimit, "10 steps are used"));

@@ -58,6 +58,8 @@ codes! {
     NotWaiting = "E1010", "run does not wait";
     /// No such call is open.
     UnknownCall = "E1012", "unknown call";
+    /// A run of the session is in work, and the agent takes no message meanwhile.
+    SessionBusy = "E1013", "session busy";
 
     /// The provider refused for good.
     ModelRefused = "E2001", "model request refused";

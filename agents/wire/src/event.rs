@@ -44,8 +44,22 @@ pub enum EventKind {
         /// The user's message.
         input: String,
     },
+    /// The message of the run joins another one that is in work, and the run has its reply.
+    RunJoined {
+        /// The run in work.
+        joined: RunId,
+    },
     /// The run is in work.
     RunStarted,
+    /// A message that joined the run is shown to its models from here on.
+    Steered {
+        /// The step, from 1.
+        step: u32,
+        /// The run of the message.
+        by: RunId,
+        /// The message.
+        input: String,
+    },
     /// A model was asked.
     ModelAsked {
         /// The step, from 1.

@@ -43,6 +43,40 @@ impl Dialect {
     }
 }
 
+/// What becomes of a message that comes while a run of its session is in work.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenBusy {
+    /// It waits until the run is over, and those that came before it.
+    #[default]
+    Queue,
+    /// It is refused.
+    Reject,
+    /// It ends the run in work and begins its own.
+    Interrupt,
+    /// It joins the run in work, whose models are shown it before their next turn.
+    Steer,
+}
+
+impl WhenBusy {
+    /// Returns the word used in config.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Queue => "queue",
+            Self::Reject => "reject",
+            Self::Interrupt => "interrupt",
+            Self::Steer => "steer",
+        }
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// One agent of a team, ready to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -86,6 +120,9 @@ pub struct Plan {
     /// What the models cost that may answer in a run, as far as that is known.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub prices: BTreeMap<Name, ModelPrice>,
+    /// What becomes of a message that comes while a run of its session is in work.
+    #[serde(default, skip_serializing_if = "WhenBusy::is_default")]
+    pub when_busy: WhenBusy,
 }
 
 /// The words of dialect `json`: the keys of a reply and the types of the messages that answer it.
@@ -369,7 +406,7 @@ pub struct Limits {
     pub deadline_ms: u64,
     /// Milliseconds that one model turn may take, retries included.
     pub model_timeout_ms: u64,
-    /// Runs of a session that wait behind the one in work.
+    /// Runs of a session that wait behind the one in work, and messages that join one run.
     pub queue_max: u32,
     /// Messages of earlier runs that a model is shown.
     pub history_messages_max: u32,
@@ -438,8 +475,10 @@ mod tests {
     fn a_plan_from_before_there_were_planners_is_read() {
         let plan_of_old: Plan = serde_json::from_value(plan()).unwrap();
         let written = serde_json::to_value(&plan_of_old).unwrap();
-        assert_eq!(serde_json::from_value::<Plan>(written).unwrap(), plan_of_old);
+        assert_eq!(serde_json::from_value::<Plan>(written.clone()).unwrap(), plan_of_old);
         assert!(plan_of_old.coerce && plan_of_old.planner.is_none());
+        // What is left out when it is the default leaves the digests of older plans as they are.
+        assert_eq!((plan_of_old.when_busy, written.get("when_busy")), (WhenBusy::Queue, None));
         assert_eq!(plan_of_old.thinking_model().map(Name::as_str), Some("big"));
     }
 

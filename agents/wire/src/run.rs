@@ -132,6 +132,10 @@ pub struct RunReply {
     /// Why it did not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<WireError>,
+    /// The run that the message joined, if it did: this is that run's reply, whose tokens count
+    /// there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined: Option<RunId>,
 }
 
 /// One call that a run made.
@@ -160,6 +164,9 @@ pub struct Accepted {
     pub status: String,
     /// The trace that shows how it goes.
     pub trace_id: String,
+    /// The run in work that the message joined, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined: Option<RunId>,
 }
 
 /// Where a run stands.
@@ -221,6 +228,9 @@ pub struct RunView {
     pub state: RunState,
     /// Its trace.
     pub trace: TraceContext,
+    /// The run that its message joined, if it did; the state is that run's until either is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined: Option<RunId>,
     /// The calls of this run and of the runs that it asked for that wait for a person; told to
     /// those who ask for the status.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

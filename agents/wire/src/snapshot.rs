@@ -56,4 +56,7 @@ pub struct KeptRun {
     pub status: RunStatus,
     /// When it ended.
     pub ended: Timestamp,
+    /// The run that its message joined, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined: Option<RunId>,
 }

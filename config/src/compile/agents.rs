@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tools::builtin::Builtin;
-use wire::plan::{AskedModel, Dialect, Form, Limits, Offer, Prompts};
+use wire::plan::{AskedModel, Dialect, Form, Limits, Offer, Prompts, WhenBusy};
 use wire::{Name, Plan};
 
 use super::Compiler;
@@ -71,7 +71,9 @@ impl Compiler<'_> {
                 form: Form::default(),
                 permissions,
                 prices: BTreeMap::new(),
+                when_busy: agent.when_busy.unwrap_or_default(),
             };
+            self.when_busy(agent, &plan);
             if let Some(actor) = models.get(&plan.actor) {
                 self.grammar_of_calls(&plan, actor);
             }
@@ -234,6 +236,21 @@ impl Compiler<'_> {
                 format!("`continue_word` {word:?} of agent `{name}` is not one word"),
                 "write a word without spaces that no answer has, such as `CONTINUE`",
             );
+        }
+    }
+
+    /// Checks that messages can join a run where an agent says that they do.
+    fn when_busy(&mut self, agent: &RawAgent, plan: &Plan) {
+        let name = plan.agent.as_str();
+        if plan.when_busy == WhenBusy::Steer && plan.limits.queue_max == 0 {
+            let at = match agent.limits.queue_max {
+                Some(_) => vec!["agents", name, "limits", "queue_max"],
+                None => vec!["limits", "queue_max"],
+            };
+            let message = format!(
+                "messages join the runs of agent `{name}` (`when_busy`), but `queue_max` is 0"
+            );
+            self.fault(&at, message, "allow at least one, or write `when_busy = \"reject\"`");
         }
     }
 

@@ -106,6 +106,19 @@ fn one_fault_added_to_a_fine_file() {
         ("continue_word = ''", 7, "`agents.a.continue_word` has 0 bytes, at least 1 needed", ""),
         ("continue_word = 'GO ON'", 7, "\"GO ON\" of agent `a` is not one word", "without spaces"),
         ("continue_word = '...'", 7, "\"...\" of agent `a` is not one word", "such as `CONTINUE`"),
+        ("when_busy = 'join'", 7, "join", ""),
+        (
+            "when_busy = 'steer'\nlimits.queue_max = 0",
+            8,
+            "messages join the runs of agent `a` (`when_busy`), but `queue_max` is 0",
+            "allow at least one",
+        ),
+        (
+            "when_busy = 'steer'\n[limits]\nqueue_max = 0",
+            9,
+            "messages join the runs of agent `a` (`when_busy`), but `queue_max` is 0",
+            "`when_busy = \"reject\"`",
+        ),
         ("recursion = 'yes'", 7, "`agents.a.recursion` must be true or false, this is a text", ""),
         (
             "limits.steps_max = 0",

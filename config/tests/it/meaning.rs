@@ -8,7 +8,7 @@ use serde_json::json;
 use tools::http::{BodyTemplate, HeaderSource, HttpSpec};
 use tools::model::{ModelOutput, ModelSpec};
 use tools::{SecretRef, ToolKind};
-use wire::plan::{Dialect, Form, Limits, Target, Text};
+use wire::plan::{Dialect, Form, Limits, Target, Text, WhenBusy};
 use wire::{EffectClass, Name};
 
 fn team(text: &str) -> Team {
@@ -63,6 +63,7 @@ model = "small"
 agents = ["lead"]
 recursion = true
 continue_word = "CONTINUE"
+when_busy = "interrupt"
 coerce = false
 limits = { deadline_ms = 5000, model_timeout_ms = 1000 }
 
@@ -204,6 +205,7 @@ fn agents() {
     assert_eq!((&writer.thinker, writer.actor.as_str()), (&None, "small"));
     assert_eq!((&lead.continue_word, writer.continue_word.as_deref()), (&None, Some("CONTINUE")));
     assert_eq!((lead.coerce, writer.coerce), (true, false));
+    assert_eq!((lead.when_busy, writer.when_busy), (WhenBusy::Queue, WhenBusy::Interrupt));
     let offered: Vec<_> = lead
         .tools
         .iter()

@@ -121,6 +121,7 @@ fn exit_of(code: ErrorCode) -> Exit {
         | ErrorCode::SecretMissing
         | ErrorCode::SandboxUnavailable => Exit::Usage,
         ErrorCode::Overloaded
+        | ErrorCode::SessionBusy
         | ErrorCode::Unavailable
         | ErrorCode::DataInUse
         | ErrorCode::StorageFailed

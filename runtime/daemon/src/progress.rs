@@ -132,6 +132,13 @@ impl Progress {
                 let told = every && event.depth == 0;
                 Vec::from_iter(told.then(|| line(Tone::Plain, "is asked".to_owned(), input, None)))
             }
+            EventKind::RunJoined { joined } => {
+                run.activity = Some((format!("joins run {joined}"), event.at));
+                vec![line(Tone::Quiet, "joins a run in work".to_owned(), joined.as_str(), None)]
+            }
+            EventKind::Steered { input, .. } => {
+                vec![line(Tone::Plain, "is told more".to_owned(), input, None)]
+            }
             EventKind::RunStarted => {
                 run.began = event.at;
                 run.activity = Some(("begins".to_owned(), event.at));

@@ -83,7 +83,9 @@ pub(crate) const fn status_of(code: ErrorCode) -> StatusCode {
         | Code::UnknownSession
         | Code::UnknownTool
         | Code::UnknownCall => StatusCode::NOT_FOUND,
-        Code::RunConflict | Code::NotWaiting | Code::Cancelled => StatusCode::CONFLICT,
+        Code::RunConflict | Code::NotWaiting | Code::SessionBusy | Code::Cancelled => {
+            StatusCode::CONFLICT
+        }
         Code::Overloaded => StatusCode::TOO_MANY_REQUESTS,
         Code::InvalidArguments
         | Code::StepLimit
@@ -129,7 +131,7 @@ mod tests {
         let expected = [
             (400, "E1001"),
             (404, "E1003 E1004 E1009 E1012 E3001"),
-            (409, "E1005 E1010 E4004"),
+            (409, "E1005 E1010 E1013 E4004"),
             (413, "E1002"),
             (422, "E3002 E3008 E4001 E4002 E4003 E4006"),
             (429, "E1006"),

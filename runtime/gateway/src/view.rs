@@ -116,6 +116,9 @@ pub struct RunSummary {
     /// The run that asked for it, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<RunId>,
+    /// The run that its message joined, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined: Option<RunId>,
 }
 
 /// Sessions, the one active last first.
@@ -265,6 +268,7 @@ impl From<RunRow> for RunSummary {
             input: begun.input,
             trace_id: begun.trace.trace_id(),
             parent: begun.parent.map(|parent| parent.run),
+            joined: begun.joined,
         }
     }
 }

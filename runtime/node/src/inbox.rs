@@ -239,7 +239,8 @@ impl Porter {
             RunVerb::Status => {
                 let mut view = self.ask(&session, end, |answer| Door::View { run, answer }).await?;
                 if matches!(view.state, RunState::Running { .. } | RunState::Waiting { .. }) {
-                    view.waiting = self.context.waiting_below(&view.run).await?;
+                    let worked_on = view.joined.as_ref().unwrap_or(&view.run);
+                    view.waiting = self.context.waiting_below(worked_on).await?;
                 }
                 self.answer_view(message, &view).await;
             }

@@ -314,6 +314,7 @@ pub(crate) fn changes_of(
                 input: submitted.text.chars().take(INPUT_PREVIEW_CHARS_MAX).collect(),
                 trace: submitted.trace,
                 parent: submitted.parent.clone(),
+                joined: effects.iter().find_map(joined).cloned(),
             }));
         }
         // What stood before it may be gone, and then this is all that tells of the session.
@@ -369,6 +370,14 @@ pub(crate) fn changes_of(
         }
     }
     changes
+}
+
+/// Returns the run that a message joins.
+fn joined(effect: &Effect) -> Option<&RunId> {
+    let Effect::Tell(Event { kind: EventKind::RunJoined { joined }, .. }) = effect else {
+        return None;
+    };
+    Some(joined)
 }
 
 /// What a session's journal holds.

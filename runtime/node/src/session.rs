@@ -245,15 +245,20 @@ impl SessionState {
             session: self.session.clone(),
             status: "accepted".to_owned(),
             trace_id: submitted.trace.trace_id(),
+            joined: None,
         };
         // Attached before the input, since a run may end by the very input that begins it.
         let waiting = self.waiters.entry(run.clone()).or_default();
         waiting.push(done);
         match self.accept(Input::Submitted(submitted)).await? {
-            Ok(()) => drop(accepted.send(Ok(answer))),
+            Ok(()) => {
+                let joined = self.view(&run).ok().and_then(|view| view.joined);
+                drop(accepted.send(Ok(Accepted { joined, ..answer })));
+            }
             Err(Refusal::Machine(Rejected::Repeated { .. })) => {
-                let trace_id = self.view(&run).map(|view| view.trace.trace_id());
-                let answer = Accepted { trace_id: trace_id.unwrap_or(answer.trace_id), ..answer };
+                let view = self.view(&run).map(|view| (view.trace.trace_id(), view.joined));
+                let (trace_id, joined) = view.unwrap_or((answer.trace_id, None));
+                let answer = Accepted { trace_id, joined, ..answer };
                 drop(accepted.send(Ok(answer)));
                 if let Some(done) = self.detach(&run) {
                     self.attach(&run, done);

@@ -34,6 +34,9 @@ pub struct RunBegun {
     /// The run that asked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
+    /// The run that the message joined, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined: Option<RunId>,
 }
 
 /// The end of a run.

@@ -47,6 +47,7 @@ fn changes(number: u64) -> Vec<Change> {
         input: "question".into(),
         trace: TraceContext::root(&agent, &run),
         parent: None,
+        joined: None,
     };
     let fact = Fact {
         id: CallKey::new(&format!("f{number}")).unwrap(),

@@ -40,6 +40,7 @@ fn begun(run: &str, time: u64) -> RunBegun {
         input: format!("question of {run}"),
         trace: TraceContext::root(&name("team"), &run_id(run)),
         parent: None,
+        joined: None,
     }
 }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use wire::entry::{Feedback, Reason};
-use wire::plan::{AskedModel, Dialect, Form, Limits, Offer, Permissions, Prompts, Target};
+use wire::plan::{
+    AskedModel, Dialect, Form, Limits, Offer, Permissions, Prompts, Target, WhenBusy,
+};
 use wire::{EffectClass, FinishReason, ModelReply, Name, Plan, Reading, ToolSpec, Usage};
 
 use crate::validate::Catalogue;
@@ -62,6 +64,7 @@ pub(crate) fn plan(dialect: Dialect, thinker: bool) -> Plan {
         form: Form::default(),
         permissions: Permissions::default(),
         prices: BTreeMap::new(),
+        when_busy: WhenBusy::Queue,
     }
 }
 

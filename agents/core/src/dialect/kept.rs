@@ -68,7 +68,10 @@ fn act() -> impl Strategy<Value = Act> {
         Called { read, key: None, result: Some(result) }
     });
     let text = prop::sample::select(vec!["", "said"]);
+    let said = || prop::sample::select(vec!["", "so"]).prop_map(str::to_owned);
     prop_oneof![
+        1 => said().prop_map(|text| Act::Answered { text }),
+        1 => said().prop_map(|text| Act::Steered { text }),
         1 => prop::sample::select(vec!["", "hm"])
             .prop_map(|raw| Act::Feedback { raw: raw.to_owned(), feedback: feedback() }),
         3 => (text, prop::collection::vec(called, 1..4))

@@ -22,7 +22,10 @@ pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prom
     // A call that waits for its answer is not told, but takes its id.
     let acts: Vec<&Act> = transcript.steps.iter().flat_map(|step| &step.acts).collect();
     let is_told = |act: &&Act| match act {
-        Act::Feedback { .. } | Act::Continued { .. } => true,
+        Act::Feedback { .. }
+        | Act::Continued { .. }
+        | Act::Answered { .. }
+        | Act::Steered { .. } => true,
         Act::Calls { .. } => act.settled().is_some(),
     };
     let last_told = acts.iter().rposition(is_told);
@@ -33,6 +36,8 @@ pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prom
         match act {
             Act::Feedback { .. } => told.unusable(act, Place { first: true, last, again: true }),
             Act::Continued { text } => told.continued("", text),
+            Act::Answered { text } => told.said("", text),
+            Act::Steered { text } => told.steered(text, last),
             Act::Calls { text, calls } => {
                 let ids: Vec<String> = calls.iter().map(|call| ids.next(call)).collect();
                 if act.settled().is_some() {

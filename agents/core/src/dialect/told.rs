@@ -44,6 +44,8 @@ pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>, head: H
         match act {
             Act::Feedback { .. } => told.unusable(act, Place { first: true, last, again: true }),
             Act::Continued { text } => told.continued("", text),
+            Act::Answered { text } => told.said("", text),
+            Act::Steered { text } => told.steered(text, last),
             Act::Calls { text, calls } => {
                 for (place, call) in places(calls, Place { last, again: true, ..Place::default() })
                 {
@@ -112,19 +114,26 @@ impl<'a> Told<'a> {
     pub(super) fn scene(&self) -> Scene<'a> {
         let Transcript { plan, request, .. } = *self.transcript;
         let planned = self.transcript.planned();
-        let (steps, _) = self.transcript.split();
+        let (steps, in_work) = self.transcript.split();
         let acting = plan.acting_model(planned).1;
-        let (planned, steps, dialect) = match self.audience {
-            Audience::Thinker | Audience::Actor => (None, &[][..], None),
-            Audience::Planner => (None, steps, None),
-            Audience::Task | Audience::Answer => (planned, steps, Some(acting)),
+        let (planned, steps, in_work, dialect) = match self.audience {
+            Audience::Thinker | Audience::Actor => (None, &[][..], None, None),
+            Audience::Planner => (None, steps, in_work, None),
+            Audience::Task | Audience::Answer => (planned, steps, in_work, Some(acting)),
         };
-        Scene { request, dialect, planned, steps, ..Scene::default() }
+        Scene { request, dialect, planned, steps, in_work, ..Scene::default() }
     }
 
     /// Says what the user wants; `last` if no message follows but the question.
     pub(super) fn request(&mut self, last: bool) {
-        let scene = Scene { last, ..self.scene() };
+        let scene = Scene { first: true, last, ..self.scene() };
+        let request = self.render(Text::Request, &scene);
+        self.user(request);
+    }
+
+    /// Says what the user wants besides; `last` if no message follows but the question.
+    pub(super) fn steered(&mut self, text: &str, last: bool) {
+        let scene = Scene { request: text, last, ..self.scene() };
         let request = self.render(Text::Request, &scene);
         self.user(request);
     }
@@ -186,10 +195,15 @@ impl<'a> Told<'a> {
 
     /// Adds a text after which the model goes on, below the thought of its step.
     pub(super) fn continued(&mut self, thought: &str, text: &str) {
-        let said: Vec<&str> = [thought, text].into_iter().filter(|part| !part.is_empty()).collect();
-        self.assistant(said.join("\n"));
+        self.said(thought, text);
         let go_on = self.render(Text::GoOn, &Scene { text, ..self.scene() });
         self.user(go_on);
+    }
+
+    /// Adds what the model said in a step below the thought of the step.
+    pub(super) fn said(&mut self, thought: &str, text: &str) {
+        let said: Vec<&str> = [thought, text].into_iter().filter(|part| !part.is_empty()).collect();
+        self.assistant(said.join("\n"));
     }
 
     pub(super) fn push(&mut self, message: Message) {
@@ -224,12 +238,16 @@ impl<'a> Told<'a> {
 }
 
 impl<'a> Transcript<'a> {
-    /// Returns every reply that has its answers, in order, with the thought of its step.
+    /// Returns every reply that has its answers and every message of the user, in order, with the
+    /// thought of its step.
     pub(super) fn acts(&self) -> impl Iterator<Item = (&'a str, &'a Act)> + use<'a> {
         self.steps.iter().flat_map(|step| {
             let thought = step.thought.as_deref().unwrap_or_default();
             let told = step.acts.iter().filter(|act| match act {
-                Act::Feedback { .. } | Act::Continued { .. } => true,
+                Act::Feedback { .. }
+                | Act::Continued { .. }
+                | Act::Answered { .. }
+                | Act::Steered { .. } => true,
                 Act::Calls { .. } => act.settled().is_some(),
             });
             told.map(move |act| (thought, act))

@@ -98,6 +98,8 @@ pub fn one_at_a_time(records: &[Record]) -> Result<(), Violation> {
                 Effect::Tell(event) => match &event.kind {
                     EventKind::CallStarted { .. } => calls_open += 1,
                     EventKind::CallEnded { .. } => calls_open = calls_open.saturating_sub(1),
+                    // It waits for the reply of another run and is not worked on itself.
+                    EventKind::RunJoined { .. } => waiting.retain(|run| *run != &event.run),
                     EventKind::RunEnded { .. } => {
                         turn = turn.filter(|(run, _)| *run != &event.run);
                         waiting.retain(|run| *run != &event.run);

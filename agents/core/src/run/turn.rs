@@ -5,7 +5,7 @@ use wire::event::EventKind;
 use wire::{ErrorCode, FinishReason, ModelRole, Name, Planned, RunStatus, Usage, WireError};
 
 use super::{Phase, Run, late};
-use crate::dialect::{Act, RESPOND_TO_USER, continued};
+use crate::dialect::{Act, RESPOND_TO_USER, Step, continued};
 use crate::effect::{Effect, Effects, Rejected};
 use crate::spans;
 
@@ -51,6 +51,7 @@ impl Run {
             Reading::Planned(planned) => self.on_planned(planned, effects),
             Reading::Calls { text, calls } => self.on_calls(text, calls, effects),
             Reading::Continued { text } => self.on_continued(text, effects),
+            Reading::Final { text } if self.is_steered() => self.on_overtaken(text, effects),
             Reading::Final { text } => self.complete(text, effects),
             Reading::Fault { feedback, raw } => {
                 let step = self.step();
@@ -126,6 +127,7 @@ impl Run {
             ModelRole::Thinker => Phase::Thinking,
             ModelRole::Actor => Phase::Acting,
         };
+        self.show_joined(effects);
         if let Err(error) = self.reply_tokens(role) {
             self.stop(RunStatus::Budget, error, effects);
             return;
@@ -147,7 +149,13 @@ impl Run {
     ) {
         self.feedback += 1;
         if self.feedback <= self.plan.limits.feedback_max {
-            self.ask(role, effects);
+            let leads = role == ModelRole::Thinker || self.plan.thinking_model().is_none();
+            if self.is_steered() && !leads {
+                // What is to be done about a message is for the model that begins the steps.
+                self.begin_step(effects);
+            } else {
+                self.ask(role, effects);
+            }
             return;
         }
         let message = format!(
@@ -185,12 +193,21 @@ impl Run {
         let kind = EventKind::Thought { step: self.step(), text: self.shown(&text) };
         effects.tell(&self.submitted, kind);
         self.prompts.grow(&text);
+        self.on_led(effects, |step| step.thought = Some(text));
+    }
+
+    /// Lets the actor model carry out a thought or a plan, unless a message has overtaken it: then
+    /// the model that made it is asked again.
+    fn on_led(&mut self, effects: &mut Effects, keep: impl FnOnce(&mut Step)) {
+        let is_overtaken = self.is_steered();
         if let Some(step) = self.steps.last_mut() {
-            // Feedback before a thought was for the thinker; the actor model has no use for it.
-            step.acts.clear();
-            step.thought = Some(text);
+            // Feedback until here was for the thinker or planner; the actor model has no use for it.
+            step.acts.retain(|act| matches!(act, Act::Steered { .. }));
+            if !is_overtaken {
+                keep(step);
+            }
         }
-        self.ask(ModelRole::Actor, effects);
+        self.ask(if is_overtaken { ModelRole::Thinker } else { ModelRole::Actor }, effects);
     }
 
     /// Keeps a text that is not the answer yet, and lets the model go on in a further step.
@@ -216,12 +233,7 @@ impl Run {
         effects.tell(&self.submitted, kind);
         self.prompts.grow(&planned.task);
         self.prompts.grow(&planned.thoughts);
-        if let Some(step) = self.steps.last_mut() {
-            // Feedback before a plan was for the planner; the actor model has no use for it.
-            step.acts.clear();
-            step.planned = Some(planned);
-        }
-        self.ask(ModelRole::Actor, effects);
+        self.on_led(effects, |step| step.planned = Some(planned));
     }
 
     fn report_turn(

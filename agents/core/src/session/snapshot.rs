@@ -25,8 +25,8 @@ impl SessionMachine {
             .iter()
             .filter_map(|(run, known)| {
                 let (status, ended) = known.end.filter(|(_, ended)| *ended > cutoff)?;
-                let Known { agent, body, trace, .. } = known.clone();
-                Some(KeptRun { run: run.clone(), agent, body, trace, status, ended })
+                let Known { agent, body, trace, joined, .. } = known.clone();
+                Some(KeptRun { run: run.clone(), agent, body, trace, status, ended, joined })
             })
             .collect();
         runs.sort_unstable_by(|a, b| (a.ended, &a.run).cmp(&(b.ended, &b.run)));
@@ -65,8 +65,9 @@ impl SessionMachine {
         self.ended.clear();
         self.known = runs
             .into_iter()
-            .map(|KeptRun { run, agent, body, trace, status, ended }| {
-                (run, Known { body, agent, trace, end: Some((status, ended)), reply: None })
+            .map(|KeptRun { run, agent, body, trace, status, ended, joined }| {
+                let end = Some((status, ended));
+                (run, Known { body, agent, trace, end, reply: None, joined })
             })
             .collect::<HashMap<_, _>>();
         if begins {

@@ -4,6 +4,7 @@
 //! live one, and a rejected input leaves the machine equal to what it was.
 
 mod attempt;
+mod busy;
 mod crash;
 mod ending;
 mod flow;
@@ -14,6 +15,7 @@ mod queue;
 mod resume;
 mod show;
 mod snapshot;
+mod steer;
 mod team;
 
 use std::collections::HashMap;

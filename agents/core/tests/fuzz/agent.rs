@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use agents_core::validate::Catalogue;
 use serde_json::{Value, json};
-use wire::plan::{AskedModel, Dialect, Form, Limits, Offer, Permissions, Prompts, Target};
+use wire::plan::{
+    AskedModel, Dialect, Form, Limits, Offer, Permissions, Prompts, Target, WhenBusy,
+};
 use wire::{EffectClass, FinishReason, ModelReply, Name, Plan, Planned, ToolCall, ToolSpec, Usage};
 
 /// The tools and their parameters.
@@ -73,6 +75,7 @@ pub(crate) fn plan(dialect: Dialect, tools: Vec<(&str, Value)>) -> Plan {
         form: Form::default(),
         permissions: Permissions::default(),
         prices: BTreeMap::new(),
+        when_busy: WhenBusy::Queue,
     }
 }
 

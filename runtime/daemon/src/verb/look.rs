@@ -142,7 +142,8 @@ fn render_runs(rows: &[Of<RunSummary>], paint: Paint, width: usize) -> String {
         [Column::Left("run"), Column::Left("when"), Column::Left("status"), Column::Rest("asked")];
     let cells = |row: &Of<RunSummary>| {
         let run = &row.found;
-        let asked = format!("{}: {}", run.agent, run.input);
+        let joins = run.joined.as_ref().map(|run| format!(", joins {run}")).unwrap_or_default();
+        let asked = format!("{}{joins}: {}", run.agent, run.input);
         vec![run.run.to_string(), when(run.at), status(run.status).to_owned(), asked]
     };
     let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
@@ -166,7 +167,8 @@ fn render_session(session: &SessionView, paint: Paint, width: usize) -> String {
         vec![format!("{} with {agent}, since {}", paint.bold(id.as_str()), when(*begun))];
     for exchange in &session.exchanges {
         let run = &exchange.run;
-        let head = format!("{}  {}  {}", when(run.at), status(run.status), run.run);
+        let joins = run.joined.as_ref().map(|run| format!("  joins {run}")).unwrap_or_default();
+        let head = format!("{}  {}  {}{joins}", when(run.at), status(run.status), run.run);
         lines.push(String::new());
         lines.push(paint.dim(&text::shorten(&head, width)));
         for (n, line) in text::harmless(&run.input).trim_end().lines().enumerate() {
@@ -204,6 +206,9 @@ mod tests {
     fn runs_are_listed_within_the_width() {
         let of = |found| Of { team: "t".parse().unwrap(), found };
         let rows = [of(run(Some("completed"))), of(run(None))];
+        let joined = RunSummary { joined: Some(rows[0].found.run.clone()), ..run(None) };
+        let wide = render_runs(&[of(joined)], Paint::new(false), 200);
+        assert!(wide.contains("lead, joins r-01a1fdc15ab076b9a166a10adbfafc61: Who"), "{wide}");
         let shown = render_runs(&rows, Paint::new(false), 80);
         let at = when(Timestamp::from_micros(1_000_000));
         let expected = format!(

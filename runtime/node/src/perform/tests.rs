@@ -137,6 +137,7 @@ async fn an_agent_that_is_about_to_begin_is_told_to_end() {
         agent: aborted.name.clone(),
         state: RunState::Ended { status: RunStatus::Cancelled },
         trace: TraceContext::root(&context.team.name, &run),
+        joined: None,
         waiting: Vec::new(),
         run,
     });

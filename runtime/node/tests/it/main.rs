@@ -22,3 +22,4 @@ mod retention;
 mod run;
 mod seed_movies;
 mod steps;
+mod when_busy;

@@ -164,7 +164,7 @@ pub fn facts(text: Text) -> impl Iterator<Item = Fact> {
     ];
     let own: [&[Fact]; 3] = match text {
         Text::System | Text::Opening => [&[F::Steps], &[], &[]],
-        Text::Request => [&[F::Steps, F::Request, F::Last], &[], &[]],
+        Text::Request => [&[F::Steps, F::Request, F::First, F::Last], &[], &[]],
         Text::Call => [call, &[F::Raw, F::Json, F::Thought, F::Text, F::Reply], &[]],
         Text::Result => [call, &[F::Result, F::Value, F::Error, F::Last], &[]],
         Text::Feedback => [call, &[F::Raw, F::Result, F::Feedback, F::Last, F::Again], fault],
@@ -291,6 +291,8 @@ pub(in super::super) struct Scene<'a> {
     pub(in super::super) planned: Option<&'a Planned>,
     /// The steps that the planner had done.
     pub(in super::super) steps: &'a [Step],
+    /// The step in work, in which the user may have said something more.
+    pub(in super::super) in_work: Option<&'a Step>,
     /// The thought of the step, empty where there is none or where it was told before.
     pub(in super::super) thought: &'a str,
     /// What the model said beside its calls.
@@ -307,6 +309,22 @@ pub(in super::super) struct Scene<'a> {
 }
 
 impl Scene<'_> {
+    /// Tells the steps, and in its place what the user said more; who carries out a task is told
+    /// the task, in which the planner has seen to that.
+    fn so_far(&self, reader: Audience) -> Value {
+        let heeds = match reader {
+            Audience::Thinker | Audience::Actor | Audience::Planner | Audience::Answer => true,
+            Audience::Task => false,
+        };
+        let steps = self.steps.iter().map(|step| (step, done(step)));
+        let in_work = self.in_work.map(|step| (step, None));
+        let told = steps.chain(in_work).flat_map(|(step, done)| {
+            let added = heeds.then(|| added(step)).into_iter().flatten();
+            added.chain(done)
+        });
+        told.collect()
+    }
+
     /// Returns what stands for a name; `none` where the scene has no such thing.
     pub(super) fn value(&self, fact: Fact, reader: Audience, plan: &PlanFacts) -> Value {
         let read = self.call.map(|call| &call.read);
@@ -322,7 +340,7 @@ impl Scene<'_> {
             Fact::Form => plan.form.clone(),
             Fact::Selected => self.planned.map(|planned| plan.tool(&planned.tool)).into(),
             Fact::Task => self.planned.map_or("", |planned| planned.task.as_str()).into(),
-            Fact::Steps => self.steps.iter().map(done).collect(),
+            Fact::Steps => self.so_far(reader),
             Fact::Request => self.request.into(),
             Fact::Last => self.last.into(),
             Fact::First => self.first.into(),
@@ -400,19 +418,36 @@ impl Scene<'_> {
     }
 }
 
-/// Tells a step that is over: what was wanted, and what the calls came to.
-fn done(step: &Step) -> Value {
+/// Tells a step that is over and came to something: what was wanted, and what the calls came to or
+/// what was answered.
+fn done(step: &Step) -> Option<Value> {
     let called = step.acts.iter().rev().find_map(Act::settled);
+    let answer = step.acts.iter().find_map(|act| match act {
+        Act::Answered { text } => Some(text),
+        Act::Calls { .. } | Act::Continued { .. } | Act::Steered { .. } | Act::Feedback { .. } => {
+            None
+        }
+    });
+    if called.is_none() && answer.is_none() {
+        return None;
+    }
     let results = called.into_iter().flat_map(|(_, calls)| calls);
     let results: Vec<&str> = results.filter_map(|call| call.result.as_deref()).collect();
     let planned = step.planned.as_ref();
-    Value::from(Serde(json!({
+    Some(Value::from(Serde(json!({
         "tool": planned.map(|planned| &planned.tool),
         "task": planned.map(|planned| &planned.task),
         "thoughts": planned.map(|planned| &planned.thoughts),
         "summary": planned.map(|planned| &planned.summary),
         "result": results.join("\n"),
-    })))
+        "answer": answer,
+    }))))
+}
+
+/// Tells what the user said more in a step.
+fn added(step: &Step) -> impl Iterator<Item = Value> {
+    let said = step.acts.iter().filter_map(Act::steered);
+    said.map(|text| Value::from(Serde(json!({"added": text}))))
 }
 
 /// Returns the error of a result that is nothing else.

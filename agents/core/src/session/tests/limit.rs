@@ -324,7 +324,10 @@ fn a_run_that_goes_in_circles_is_told_and_then_stopped() {
     let (_, transcript) = machine.transcript().unwrap();
     let told = transcript.steps.iter().filter_map(|step| match step.acts.first()? {
         Act::Calls { calls, .. } => calls[0].result.as_ref(),
-        Act::Feedback { .. } | Act::Continued { .. } => None,
+        Act::Feedback { .. }
+        | Act::Continued { .. }
+        | Act::Answered { .. }
+        | Act::Steered { .. } => None,
     });
     let warned: Vec<bool> = told.map(|text| text.contains("asked for in")).collect();
     assert_eq!(warned, [false, false, true, true]);

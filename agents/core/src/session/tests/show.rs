@@ -55,7 +55,10 @@ pub(super) fn show(effect: &Effect, shown: Shown) -> Option<String> {
                 .collect();
             let used = reply.usage.total();
             let status = reply.status.as_str();
-            format!("publish {} {status} {end}, {used} used{}", reply.run, sources.concat())
+            let joined = reply.joined.as_ref().map(|run| format!(", joined {run}"));
+            let joined = joined.unwrap_or_default();
+            let sources = sources.concat();
+            format!("publish {} {status} {end}, {used} used{joined}{sources}", reply.run)
         }
         Effect::SetTimer { run, at } => format!("timer {run} at {}", at.as_micros() / 1000),
         Effect::Tell(_) | Effect::Span(_) if shown != Shown::Everything => return None,
@@ -91,6 +94,8 @@ fn show_call(call: &CallEffect) -> String {
 fn show_event(event: &Event) -> String {
     let what = match &event.kind {
         EventKind::RunAccepted { input } => format!("accepted {input:?}"),
+        EventKind::RunJoined { joined } => format!("joins {joined}"),
+        EventKind::Steered { by, input, .. } => format!("steered by {by} {input:?}"),
         EventKind::RunStarted => "started".to_owned(),
         EventKind::ModelAsked { model, .. } => format!("asked {model}"),
         EventKind::Delta { text, .. } => format!("delta {text:?}"),

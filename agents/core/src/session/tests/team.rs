@@ -9,6 +9,7 @@ use wire::entry::{
 };
 use wire::plan::{
     AskedModel, Dialect, Form, Limits, Offer, Permission, Permissions, Probe, Prompts, Target,
+    WhenBusy,
 };
 use wire::run::{Budget, Parent};
 use wire::{
@@ -81,6 +82,7 @@ pub(super) fn thinker() -> Plan {
         form: Form::default(),
         permissions: Permissions::default(),
         prices: BTreeMap::new(),
+        when_busy: WhenBusy::Queue,
     }
 }
 

@@ -1,0 +1,236 @@
+//! Messages that join a run in work: when its models are shown them, and how those who sent them
+//! are answered.
+
+use std::sync::Arc;
+
+use wire::entry::Submitted;
+use wire::event::EventKind;
+use wire::run::{RunReply, RunStatus};
+use wire::{ErrorCode, RunId, Timestamp, Usage, WireError};
+
+use super::Run;
+use crate::dialect::{Act, Exchange};
+use crate::effect::{Effect, Effects};
+use crate::spans;
+
+/// The most characters of one result in the note that stands for the answer of an interrupted run:
+/// enough to know what was done.
+const NOTE_RESULT_CHARS_MAX: usize = 200;
+
+/// The most calls of that note; the rest is counted.
+const NOTE_CALLS_MAX: usize = 20;
+
+/// A message that joined the run, and has its reply still to come.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Joined {
+    submitted: Submitted,
+    accepted: Timestamp,
+    is_shown: bool,
+}
+
+impl Run {
+    /// Takes a message for one of the user's that the models of this run are still to be shown.
+    pub(crate) fn join(&mut self, submitted: Submitted, effects: &mut Effects) {
+        effects.tell(&submitted, EventKind::RunJoined { joined: self.id().clone() });
+        self.joins += 1;
+        self.prompts.grow(&submitted.text);
+        self.joined.push(Joined { submitted, accepted: effects.now(), is_shown: false });
+    }
+
+    /// Counts the messages that ever joined the run.
+    pub(crate) const fn joins(&self) -> u32 {
+        self.joins
+    }
+
+    /// Tells whether a run waits for the reply of this one.
+    pub(crate) fn is_joined_by(&self, id: &RunId) -> bool {
+        self.joined.iter().any(|joined| joined.submitted.run == *id)
+    }
+
+    /// Ends the waiting of a message that joined. One that was not shown yet will not be.
+    pub(crate) fn leave(
+        &mut self,
+        id: &RunId,
+        error: &WireError,
+        effects: &mut Effects,
+    ) -> Option<Arc<RunReply>> {
+        let position = self.joined.iter().position(|joined| joined.submitted.run == *id)?;
+        let joined = self.joined.remove(position);
+        let status = if error.code == ErrorCode::Cancelled {
+            RunStatus::Cancelled
+        } else {
+            RunStatus::Deadline
+        };
+        let reply = RunReply {
+            run: joined.submitted.run.clone(),
+            session: effects.session().clone(),
+            status,
+            output: String::new(),
+            sources: Vec::new(),
+            usage: Usage::default(),
+            trace_id: joined.submitted.trace.trace_id(),
+            error: Some(error.clone()),
+            joined: Some(self.id().clone()),
+        };
+        Some(self.answer(&joined, reply, effects))
+    }
+
+    /// Gives every message that joined the reply of this run, which is over.
+    pub(crate) fn answer_joined(&mut self, effects: &mut Effects) -> Vec<Arc<RunReply>> {
+        let Some(own) = self.reply.clone() else { return Vec::new() };
+        let joined = std::mem::take(&mut self.joined);
+        let left_over = self.exhausted(effects.now());
+        let replies = joined.iter().map(|joined| {
+            let reply = RunReply {
+                run: joined.submitted.run.clone(),
+                trace_id: joined.submitted.trace.trace_id(),
+                // What was used counts once.
+                usage: Usage::default(),
+                joined: Some(own.run.clone()),
+                ..RunReply::clone(&own)
+            };
+            let reply = match &left_over {
+                // An answer that was given without knowledge of a message is none to it.
+                Some((status, error)) if own.status == RunStatus::Completed && !joined.is_shown => {
+                    RunReply {
+                        status: *status,
+                        output: String::new(),
+                        sources: Vec::new(),
+                        error: Some(error.clone()),
+                        ..reply
+                    }
+                }
+                Some(_) | None => reply,
+            };
+            self.answer(joined, reply, effects)
+        });
+        replies.collect()
+    }
+
+    fn answer(&self, joined: &Joined, reply: RunReply, effects: &mut Effects) -> Arc<RunReply> {
+        let kind = EventKind::RunEnded {
+            status: reply.status,
+            output: reply.output.clone(),
+            usage: reply.usage,
+            error: reply.error.clone(),
+        };
+        effects.tell(&joined.submitted, kind);
+        let facts = spans::RunFacts {
+            plan: &self.plan,
+            session: effects.session(),
+            run: &joined.submitted.run,
+            trace: &joined.submitted.trace,
+        };
+        let caller = joined.submitted.caller_span.as_ref();
+        let (start, end) = (joined.accepted, effects.now());
+        let span = spans::run_span(&facts, caller, start, end, &reply, 0, 0);
+        effects.push(Effect::Span(Box::new(span)));
+        Arc::new(reply)
+    }
+
+    /// Says what times are to be watched for messages that joined.
+    pub(super) fn joined_timers(&self) -> impl Iterator<Item = Effect> {
+        self.joined.iter().map(|joined| Effect::SetTimer {
+            run: joined.submitted.run.clone(),
+            at: joined.submitted.deadline,
+        })
+    }
+
+    /// Tells whether there are messages that no model was shown.
+    pub(super) fn is_steered(&self) -> bool {
+        self.joined.iter().any(|joined| !joined.is_shown)
+    }
+
+    /// Puts the messages that no model was shown before the turn that is asked for next.
+    pub(super) fn show_joined(&mut self, effects: &mut Effects) {
+        let number = self.step();
+        let Some(step) = self.steps.last_mut() else { return };
+        for joined in self.joined.iter_mut().filter(|joined| !joined.is_shown) {
+            joined.is_shown = true;
+            let Submitted { run, text, .. } = &joined.submitted;
+            step.acts.push(Act::Steered { text: text.clone() });
+            let kind = EventKind::Steered { step: number, by: run.clone(), input: text.clone() };
+            effects.tell(&self.submitted, kind);
+        }
+    }
+
+    /// Returns why no further step can be taken, if so.
+    fn exhausted(&self, now: Timestamp) -> Option<(RunStatus, WireError)> {
+        let (status, code) = if self.is_late(now) {
+            (RunStatus::Deadline, ErrorCode::DeadlineExceeded)
+        } else if self.reply_tokens(self.first_role()).is_err() {
+            (RunStatus::Budget, ErrorCode::BudgetExceeded)
+        } else if self.step() >= self.steps_max() {
+            (RunStatus::Partial, ErrorCode::StepLimit)
+        } else {
+            return None;
+        };
+        let message = format!(
+            "run {} had its answer, and nothing was left to go on with this message; send it again",
+            self.id()
+        );
+        Some((status, WireError::new(code, message)))
+    }
+
+    /// Keeps an answer that a message has overtaken, and goes on. Where no more can be done, the
+    /// answer holds.
+    pub(super) fn on_overtaken(&mut self, text: String, effects: &mut Effects) {
+        self.prompts.grow(&text);
+        if self.exhausted(effects.now()).is_some() {
+            self.complete(text, effects);
+            return;
+        }
+        if let Some(step) = self.steps.last_mut() {
+            step.acts.push(Act::Answered { text });
+        }
+        self.begin_step(effects);
+    }
+
+    /// Returns what was said in the run, as later runs are shown it.
+    pub(crate) fn exchanges(&self, answer: &str) -> Vec<Exchange> {
+        let mut user = self.text().to_owned();
+        let mut exchanges = Vec::new();
+        for act in self.steps.iter().flat_map(|step| &step.acts) {
+            match act {
+                Act::Steered { text } if user.is_empty() => user.clone_from(text),
+                Act::Steered { text } => {
+                    user.push_str("\n\n");
+                    user.push_str(text);
+                }
+                Act::Answered { text } => exchanges
+                    .push(Exchange { user: std::mem::take(&mut user), answer: text.clone() }),
+                Act::Calls { .. } | Act::Continued { .. } | Act::Feedback { .. } => {}
+            }
+        }
+        exchanges.push(Exchange { user, answer: answer.to_owned() });
+        exchanges
+    }
+
+    /// Returns what stands for the answer of a run that a further message ended: a model that did
+    /// not know what was done would do it again.
+    pub(crate) fn interruption(&self) -> String {
+        let mut lines = vec![
+            "(The user's next message came before there was an answer, and ended the work.)"
+                .to_owned(),
+        ];
+        if !self.sources.is_empty() {
+            lines.push("Calls that were made until then:".to_owned());
+        }
+        lines.extend(self.sources.iter().take(NOTE_CALLS_MAX).map(|source| {
+            let arguments = cut(&source.arguments.to_string());
+            format!("- {} {arguments}: {}: {}", source.tool, source.status, cut(&source.output))
+        }));
+        if let Some(more) = self.sources.len().checked_sub(NOTE_CALLS_MAX).filter(|more| *more > 0)
+        {
+            lines.push(format!("- and {more} more"));
+        }
+        lines.join("\n")
+    }
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(NOTE_RESULT_CHARS_MAX) {
+        Some((end, _)) => format!("{} [cut]", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}

@@ -10,6 +10,7 @@ mod calls;
 mod disk;
 mod hostile;
 mod kill;
+mod load;
 mod main_job;
 mod rebuild;
 mod servers;

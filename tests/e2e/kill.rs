@@ -1,16 +1,15 @@
 //! `kill -9` of the daemon at random moments under load: nothing is lost and nothing done twice.
 
-use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use bus::testing::NatsServer;
-use serde_json::Value;
 use tests::daemon::Daemon;
-use tests::ledger::{Hit, Ledger};
+use tests::ledger::Ledger;
 use tests::results::{self, Row};
 use tests::trade;
 
-use crate::load::{Answered, Load};
+use crate::compare::compare;
+use crate::load::Load;
 use crate::setup::{connect, on_nats, setting};
 
 /// Kills in an ordinary test run; `CALLBOARD_KILLS` asks for more.
@@ -59,6 +58,7 @@ async fn no_accepted_run_is_lost_and_no_effect_is_repeated() {
     }
     let answered = load.stop().await;
     let found = compare(&answered, &ledger.seen());
+    assert_eq!(found.failed, 0, "{found:?}");
     for run in &answered {
         assert_eq!(run.ask_again(&bus).await, run.reply, "run {} has two replies", run.run);
     }
@@ -87,53 +87,4 @@ async fn no_accepted_run_is_lost_and_no_effect_is_repeated() {
     let in_flight_max = usize::try_from(kills).unwrap() * CLIENTS as usize;
     assert!(found.unknown <= in_flight_max, "{held}");
     assert!(answered.len() as u64 >= kills, "there was no load: {held}");
-}
-
-/// What a comparison came to.
-#[derive(Debug, Default)]
-struct Found {
-    keys: usize,
-    repeated: u32,
-    unknown: usize,
-    missing: usize,
-}
-
-/// Holds what clients were told against the ledger.
-fn compare(answered: &[Answered], hits: &HashMap<String, Hit>) -> Found {
-    let mut found = Found::default();
-    let mut keys: HashSet<String> = HashSet::new();
-    for run in answered {
-        let reply: Value = serde_json::from_slice(&run.reply).unwrap();
-        assert_eq!(reply["status"], "completed", "{reply}");
-        assert_eq!(reply["output"], trade::ANSWER, "{reply}");
-        let sources = reply["sources"].as_array().unwrap();
-        assert_eq!(sources.len(), 3, "{reply}");
-        for source in sources {
-            let key = source["call"].as_str().unwrap();
-            assert!(keys.insert(key.to_owned()), "key {key} is used twice");
-            let tool = format!("/{}", source["tool"].as_str().unwrap());
-            let hit = hits.get(key).cloned().unwrap_or_default();
-            assert!(hit.count == 0 || hit.path == tool && !hit.is_mixed, "{hit:?}: {source}");
-            match source["status"].as_str().unwrap() {
-                "ok" => assert!(hit.count > 0, "told as done and did not happen: {source}"),
-                "unknown" => {
-                    assert_eq!(tool, trade::ONCE, "{source}");
-                    found.unknown += 1;
-                    found.missing += usize::from(hit.count == 0);
-                }
-                // A read is given up after three attempts; it changes nothing.
-                "error" => assert_eq!(tool, trade::READ, "{source}"),
-                status => panic!("{status}: {source}"),
-            }
-        }
-    }
-    for (key, hit) in hits {
-        assert!(keys.contains(key), "call {key} belongs to no reply: {hit:?}");
-        if hit.path == trade::ONCE {
-            found.repeated += hit.count - 1;
-        }
-    }
-    assert_eq!(found.repeated, 0, "calls that must not be repeated were");
-    found.keys = keys.len();
-    found
 }

@@ -1,7 +1,7 @@
 //! Clients that ask for runs without a pause and forget nothing that they were told.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bus::Bus;
@@ -32,6 +32,7 @@ pub(crate) struct Answered {
 /// Clients at work.
 pub(crate) struct Load {
     enough: Arc<AtomicBool>,
+    count: Arc<AtomicUsize>,
     clients: Vec<JoinHandle<Vec<Answered>>>,
 }
 
@@ -43,8 +44,9 @@ impl Load {
     /// Has clients ask the team `trade`, each for one run after the other.
     pub(crate) fn start(bus: &Bus, clients: u32) -> Self {
         let enough = Arc::new(AtomicBool::new(false));
+        let count = Arc::<AtomicUsize>::default();
         let client = |client: u32| {
-            let (bus, enough) = (bus.clone(), enough.clone());
+            let (bus, enough, count) = (bus.clone(), enough.clone(), count.clone());
             tokio::spawn(async move {
                 let mut answered: Vec<Answered> = Vec::new();
                 while !enough.load(Ordering::Relaxed) {
@@ -58,13 +60,29 @@ impl Load {
                         accepted(&bus, &run, &input).await;
                         result(&bus, &run).await
                     };
+                    count.fetch_add(1, Ordering::Relaxed);
                     answered.push(Answered { run, input, reply });
                 }
                 answered
             })
         };
         let clients = (0..clients).map(client).collect();
-        Self { enough, clients }
+        Self { enough, count, clients }
+    }
+
+    /// Returns how many runs have their reply.
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Waits until another run has its reply, and returns how long that took.
+    pub(crate) async fn serving(&self) -> Duration {
+        let (began, before) = (Instant::now(), self.count());
+        while self.count() == before {
+            assert!(began.elapsed() < RUN_MAX, "nobody is served");
+            sleep(Duration::from_millis(5)).await;
+        }
+        began.elapsed()
     }
 
     /// Lets every client have the reply that it waits for, and returns all.

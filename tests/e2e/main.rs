@@ -7,11 +7,16 @@
 )]
 
 mod calls;
+mod clock;
+mod compare;
 mod disk;
 mod hostile;
 mod kill;
 mod load;
 mod main_job;
+mod outage;
+mod ready;
 mod rebuild;
 mod servers;
 mod setup;
+mod twice;

@@ -178,7 +178,6 @@ impl Watch for Camera {
                 let at = |what: &str| format!("{entry}: {what}");
                 self.take(&progress, &at("written, and survives"), Harm::None);
                 self.take(&progress, &at("torn in the middle"), Harm::Cut(length / 2));
-                self.take(&progress, &at("torn at its last byte"), Harm::Cut(1));
             }
             Step::Sync => {
                 progress.durable = progress.written;

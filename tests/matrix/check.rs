@@ -11,6 +11,9 @@ use crate::life::{Entries, Lived, Plans, name};
 use crate::outside::{Hit, Mode, State};
 use crate::scene::{Class, NOBODY_KNOWS, RUN, Scene, TEAM};
 
+/// Attempts of an idempotent call, after which its outcome is unknown too.
+const IDEMPOTENT_ATTEMPTS: u32 = 5;
+
 /// What a crash left.
 pub(crate) struct Left {
     pub(crate) entries: Entries,
@@ -174,7 +177,10 @@ fn outcome(
         "error" if scene.mode == Mode::Fault || scene.class == Class::Read => Ok(()),
         "unknown" => {
             let was_lost = scene.mode == Mode::Drop || in_flight.contains(&source.call);
-            if !matches!(scene.class, Class::Once | Class::Allowed) || !was_lost {
+            let is_spent =
+                scene.class == Class::Idempotent && hit.requests >= IDEMPOTENT_ATTEMPTS;
+            let may_be = matches!(scene.class, Class::Once | Class::Allowed) || is_spent;
+            if !may_be || !was_lost {
                 return Err(format!("the outcome is unknown of {source:?}, {hit:?}"));
             }
             // The model made the same call again, which was refused and told so.

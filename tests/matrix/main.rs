@@ -144,8 +144,9 @@ fn recover(server: &Server, job: Job) -> Result<Recovered, String> {
         copy_store(&stage, &shot.image);
     }
     let world = server.world(scene.mode, shot.outside.clone());
-    // One time of a point is enough to crash there again and again.
-    let again = crash < LIVES && shot.time == 1;
+    // One time of a point is enough to crash there again and again, and what lies on the disk after
+    // a message is sent is what lay there before.
+    let again = crash < LIVES && shot.time == 1 && !shot.point.starts_with("after ");
     let birth = Birth {
         scene,
         server,

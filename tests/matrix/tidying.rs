@@ -26,7 +26,7 @@ const OLD: u32 = 6;
 const KEPT: u32 = 2;
 
 /// Crashes in a row at one point.
-const LIVES: u32 = 3;
+const LIVES: u32 = 2;
 
 /// The pause before data is opened again that is still in use.
 const PAUSE: Duration = Duration::from_millis(10);

@@ -19,6 +19,9 @@ pub const READ: &str = "/price";
 pub const IDEMPOTENT: &str = "/stock";
 pub const ONCE: &str = "/pay";
 
+/// The time of one call and of one turn, in milliseconds: what is lost on its way is soon missed.
+const TIMEOUT_MS: u64 = 5000;
+
 /// Writes the team's files and returns the path of the team file.
 ///
 /// Every model turn takes `delay_ms`; a run has two.
@@ -36,7 +39,7 @@ pub fn write(dir: &Path, ledger: &str, delay_ms: u64) -> PathBuf {
         format!(
             "[tools.{name}]\nkind = \"http\"\ndescription = \"trades\"\nmethod = \"{method}\"\n\
              url = \"{ledger}{path}\"\n{rest}\nconcurrency = 256\n\
-             parameters = {{ amount = \"integer\" }}\n\n"
+             timeout_ms = {TIMEOUT_MS}\nparameters = {{ amount = \"integer\" }}\n\n"
         )
     };
     let tools = [
@@ -54,6 +57,7 @@ entry = "{AGENT}"
 provider = "scripted"
 script = "trade.jsonl"
 concurrency = 256
+timeout_ms = {TIMEOUT_MS}
 
 [agents.{AGENT}]
 instructions = "Trade."

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ::tools::SecretRef;
 use wire::{ErrorCode, Name};
 
-use crate::bound::TEAM_WEIGHT;
+use crate::bound::{RUNS_MAX, TEAM_WEIGHT};
 use crate::document::Document;
 use crate::raw::RawFile;
 use crate::report::Report;
@@ -69,6 +69,7 @@ pub(crate) fn compile(
         databases: databases.into_iter().map(|(name, (spec, _))| (name, spec)).collect(),
         weight: raw.team.weight.unwrap_or_else(weight),
         tools,
+        runs_max: raw.team.runs_max.unwrap_or(u32::try_from(RUNS_MAX.default).unwrap_or(u32::MAX)),
         otlp_endpoint: raw.team.otlp_endpoint,
         retention,
     })

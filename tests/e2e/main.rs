@@ -10,6 +10,7 @@ mod calls;
 mod clock;
 mod compare;
 mod disk;
+mod drain;
 mod hostile;
 mod kill;
 mod load;

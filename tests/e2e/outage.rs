@@ -84,7 +84,8 @@ async fn a_restart_of_nats_under_load_loses_nothing() {
     }
     let found = house.end().await;
     let slowest = served.iter().max().copied().unwrap_or_default();
-    let held = format!("{restarts} restarts, {found}; serving again within {} ms", slowest.as_millis());
+    let held =
+        format!("{restarts} restarts, {found}; serving again within {} ms", slowest.as_millis());
     println!("{held}, {served:?}");
     assert!(slowest <= SERVING_AFTER_RESTART, "{held}");
     results::record(&Row {

@@ -177,8 +177,7 @@ fn outcome(
         "error" if scene.mode == Mode::Fault || scene.class == Class::Read => Ok(()),
         "unknown" => {
             let was_lost = scene.mode == Mode::Drop || in_flight.contains(&source.call);
-            let is_spent =
-                scene.class == Class::Idempotent && hit.requests >= IDEMPOTENT_ATTEMPTS;
+            let is_spent = scene.class == Class::Idempotent && hit.requests >= IDEMPOTENT_ATTEMPTS;
             let may_be = matches!(scene.class, Class::Once | Class::Allowed) || is_spent;
             if !may_be || !was_lost {
                 return Err(format!("the outcome is unknown of {source:?}, {hit:?}"));

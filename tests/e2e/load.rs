@@ -20,7 +20,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// How long a run may take, faults included.
-const RUN_MAX: Duration = Duration::from_secs(120);
+const RUN_MAX: Duration = Duration::from_secs(600);
 
 /// A run that has its reply.
 pub(crate) struct Answered {

@@ -14,6 +14,9 @@ use crate::scene::{Class, NOBODY_KNOWS, RUN, Scene, TEAM};
 /// Attempts of an idempotent call, after which its outcome is unknown too.
 const IDEMPOTENT_ATTEMPTS: u32 = 5;
 
+/// A call that an entry decided, and its attempt.
+type Made = (CallKey, u32);
+
 /// What a crash left.
 pub(crate) struct Left {
     pub(crate) entries: Entries,
@@ -109,7 +112,7 @@ pub(crate) fn after(
         let (_, records) = fold(session, entries, &lived.plans)?;
         invariant::check(&records, &lived.plans)
             .map_err(|broken| format!("{session}: {broken}"))?;
-        calls.extend(invariant::calls(&records).map(|call| call.call.clone()));
+        calls.extend(invariant::calls(&records).map(|call| (call.call.clone(), call.attempt)));
         decided = decided.or_else(|| reply_in(&records));
     }
     is_at_rest(&lived.entries, &lived.plans)?;
@@ -129,18 +132,18 @@ pub(crate) fn after(
         return Ok(());
     }
     let reply: RunReply = serde_json::from_slice(first).map_err(|error| error.to_string())?;
-    outcome(scene, in_flight, &reply, outside)
+    outcome(scene, in_flight, &calls, &reply, outside)
 }
 
 /// Checks that every effect has an entry and came about once.
-fn effects(scene: Scene, calls: &[CallKey], outside: &State) -> Result<(), String> {
+fn effects(scene: Scene, calls: &[Made], outside: &State) -> Result<(), String> {
     let of_tool = |hit: &&Hit| hit.tool == scene.class.tool();
     let keys = outside.hits.values().filter(of_tool).count();
     if keys > 1 {
         return Err(format!("one call went out under {keys} keys"));
     }
     for (key, hit) in &outside.hits {
-        if hit.requests > 0 && !calls.iter().any(|call| call.as_str() == key) {
+        if hit.requests > 0 && !calls.iter().any(|(call, _)| call.as_str() == key) {
             return Err(format!("call {key} was made without an entry"));
         }
         if hit.effects > 1 {
@@ -163,6 +166,7 @@ fn effects(scene: Scene, calls: &[CallKey], outside: &State) -> Result<(), Strin
 fn outcome(
     scene: Scene,
     in_flight: &[CallKey],
+    calls: &[Made],
     reply: &RunReply,
     outside: &State,
 ) -> Result<(), String> {

@@ -146,7 +146,12 @@ fn recover(server: &Server, job: Job) -> Result<Recovered, String> {
     let world = server.world(scene.mode, shot.outside.clone());
     // One time of a point is enough to crash there again and again, and what lies on the disk after
     // a message is sent is what lay there before.
-    let again = crash < LIVES && shot.time == 1 && !shot.point.starts_with("after ");
+    let lives = match shot.point.split(' ').next() {
+        Some("after") => 1,
+        Some("before") => 2,
+        _ => LIVES,
+    };
+    let again = crash < lives && shot.time == 1;
     let birth = Birth {
         scene,
         server,

@@ -1,6 +1,6 @@
 //! The wall clock jumps under a daemon: nothing times out early, nothing is forgotten.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use bus::Bus;
@@ -39,7 +39,7 @@ async fn shifted_by(file: &Path) -> Vec<String> {
 }
 
 /// Shifts the clock; the file is never seen half written.
-fn shift(file: &PathBuf, by: &str) {
+fn shift(file: &Path, by: &str) {
     let draft = file.with_extension("new");
     std::fs::write(&draft, format!("{by}\n")).unwrap();
     std::fs::rename(draft, file).unwrap();

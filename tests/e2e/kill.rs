@@ -1,12 +1,13 @@
 //! `kill -9` of the daemon at random moments under load: nothing is lost and nothing done twice.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bus::testing::NatsServer;
 use tests::daemon::Daemon;
 use tests::ledger::Ledger;
 use tests::results::{self, Row};
 use tests::trade;
+use tokio::time::Instant;
 
 use crate::compare::compare;
 use crate::load::Load;

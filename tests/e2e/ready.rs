@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use agents_core::session::SessionMachine;
 use bytes::Bytes;
@@ -12,6 +12,7 @@ use tests::daemon::Daemon;
 use tests::results::{self, Row};
 use tests::trade;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use wire::entry::{Body, Entry, ModelOutcome, ModelReplied, Reading, Submitted, TurnReport};
 use wire::run::Budget;
 use wire::{Digest, FinishReason, Input, ModelRole, Plan, RunId, SessionId, TraceContext, Usage};

@@ -181,7 +181,9 @@ fn outcome(
         "error" if scene.mode == Mode::Fault || scene.class == Class::Read => Ok(()),
         "unknown" => {
             let was_lost = scene.mode == Mode::Drop || in_flight.contains(&source.call);
-            let is_spent = scene.class == Class::Idempotent && hit.requests >= IDEMPOTENT_ATTEMPTS;
+            let attempts = calls.iter().filter(|(call, _)| *call == source.call);
+            let attempts = attempts.map(|(_, attempt)| *attempt).max().unwrap_or_default();
+            let is_spent = scene.class == Class::Idempotent && attempts >= IDEMPOTENT_ATTEMPTS;
             let may_be = matches!(scene.class, Class::Once | Class::Allowed) || is_spent;
             if !may_be || !was_lost {
                 return Err(format!("the outcome is unknown of {source:?}, {hit:?}"));

@@ -10,6 +10,8 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
     reason = "helpers of tests fail by panicking, as tests do"
 )]
 
@@ -22,10 +24,11 @@ mod tidying;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::TempDir;
 use tests::results;
+use tokio::time::Instant;
 use wire::CallKey;
 
 use camera::{Shot, copy, shelf};
@@ -146,12 +149,12 @@ fn recover(server: &Server, job: Job) -> Result<Recovered, String> {
     let world = server.world(scene.mode, shot.outside.clone());
     // One time of a point is enough to crash there again and again, and what lies on the disk after
     // a message is sent is what lay there before.
-    let lives = match shot.point.split(' ').next() {
+    let crashes_max = match shot.point.split(' ').next() {
         Some("after") => 1,
         Some("before") => 2,
         _ => LIVES,
     };
-    let again = crash < lives && shot.time == 1;
+    let again = crash < crashes_max && shot.time == 1;
     let birth = Birth {
         scene,
         server,

@@ -241,14 +241,13 @@ async fn serve(
         let tool = path.split('?').next().unwrap_or_default();
         // Whoever asks of a world that has ended gets no answer.
         let Some(world) = worlds.lock().unwrap().get(&number).cloned() else { return Ok(()) };
-        let answer = match tool.strip_prefix("seen/") {
-            Some(key) => world.probe(key),
-            None => {
-                // It takes effect whether or not somebody still waits for the answer.
-                let (tool, key) = (tool.to_owned(), key);
-                let done = tokio::spawn(async move { world.perform(&tool, &key).await });
-                done.await.unwrap_or_default()
-            }
+        let answer = if let Some(key) = tool.strip_prefix("seen/") {
+            world.probe(key)
+        } else {
+            // It takes effect whether or not somebody still waits for the answer.
+            let tool = tool.to_owned();
+            let done = tokio::spawn(async move { world.perform(&tool, &key).await });
+            done.await.unwrap_or_default()
         };
         let Some((status, body)) = answer else { return Ok(()) };
         let kind = if body.starts_with('{') { "application/json" } else { "text/plain" };

@@ -14,9 +14,12 @@ pub enum Moment {
     After,
 }
 
+/// What is done about a message.
+type Look = dyn Fn(Moment, &Message) + Send + Sync;
+
 /// Sees every message that is sent on a bus inside the process, from within the sending.
 #[derive(Clone)]
-pub struct Tap(Arc<dyn Fn(Moment, &Message) + Send + Sync>);
+pub struct Tap(Arc<Look>);
 
 impl Tap {
     /// Makes a tap of what is to be done about each message, twice.

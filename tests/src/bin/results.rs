@@ -94,9 +94,13 @@ fn read(rows: &mut Rows, files: &[&str]) -> Result<(), String> {
 fn take(rows: &mut Rows, line: &str) {
     let row = line.strip_prefix(MARK).and_then(|text| serde_json::from_str::<Value>(text).ok());
     let Some(row) = row else { return };
-    let id = row["id"].as_str().unwrap_or_default().to_owned();
+    let id = field(&row, "id").to_owned();
     let digits: String = id.chars().filter(char::is_ascii_digit).collect();
     rows.insert((digits.parse().unwrap_or(u32::MAX), id), row);
+}
+
+fn field<'r>(row: &'r Value, name: &str) -> &'r str {
+    row.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 fn page(rows: &Rows) -> String {
@@ -110,7 +114,7 @@ fn page(rows: &Rows) -> String {
     page += "\n| test | what is done | what was found | what has to be found | again with |\n";
     page += "| --- | --- | --- | --- | --- |\n";
     for row in rows.values() {
-        let cell = |name: &str| row[name].as_str().unwrap_or_default().replace('|', "\\|");
+        let cell = |name: &str| field(row, name).replace('|', "\\|");
         let (id, what, held) = (cell("id"), cell("what"), cell("held"));
         let (passes, command) = (cell("passes"), cell("command"));
         writeln!(page, "| {id} | {what} | {held} | {passes} | `{command}` |").unwrap_or_default();

@@ -15,7 +15,7 @@ use crate::load::Load;
 use crate::setup::{connect, on_nats, setting};
 
 /// Clients that ask at once.
-const CLIENTS: u32 = 16;
+const CLIENTS: u32 = 8;
 
 /// Milliseconds of one model turn.
 const TURN_MS: u64 = 10;

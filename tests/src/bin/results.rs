@@ -132,6 +132,8 @@ fn machine() -> Vec<(&'static str, String)> {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let memory = memory.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok());
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let kernel = first_line("uname", &["-sr"]);
     let folder = std::env::temp_dir();
     let folder = folder.to_string_lossy();
     let server = root().join(".tools/nats/bin/nats-server");
@@ -139,10 +141,11 @@ fn machine() -> Vec<(&'static str, String)> {
         ("date", first_line("date", &["-u", "+%Y-%m-%d"])),
         ("cores", cores.to_string()),
         ("memory", format!("{} GiB", memory.unwrap_or_default() / (1 << 20))),
-        ("kernel", first_line("uname", &["-sr"])),
+        ("load when this was written", load.split(' ').next().unwrap_or_default().to_owned()),
+        ("kernel", kernel.split('-').next().unwrap_or_default().to_owned()),
         ("file system", first_line("stat", &["-f", "-c", "%T", &folder])),
         ("callboard", env!("CARGO_PKG_VERSION").to_owned()),
         ("compiler", first_line("rustc", &["--version"])),
-        ("nats-server", first_line(&server.to_string_lossy(), &["--version"])),
+        ("server", first_line(&server.to_string_lossy(), &["--version"])),
     ]
 }

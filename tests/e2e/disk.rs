@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tests::daemon::Daemon;
 use tests::job;
 use tests::ledger::Ledger;
+use tests::results::{self, Row};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
@@ -114,6 +115,7 @@ async fn a_full_disk_loses_nothing_and_is_left_without_a_restart() {
     let mut daemon = Daemon::start_under(&disk.wrapper(), &args).await;
     let client = std::sync::Arc::new(Client::new(&daemon));
 
+    let mut slowest = (Duration::ZERO, Duration::ZERO);
     for round in 0..2 {
         let before = client.ask(&format!("before-{round}"), "hello").await;
         assert_eq!(before["status"], "completed", "{before}");
@@ -152,6 +154,7 @@ async fn a_full_disk_loses_nothing_and_is_left_without_a_restart() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         println!("round {round}: served again after {:?}", freed.elapsed());
+        slowest = (slowest.0.max(refused.1), slowest.1.max(freed.elapsed()));
     }
 
     let listed = client.get("runs?limit=1000").await;
@@ -166,6 +169,18 @@ async fn a_full_disk_loses_nothing_and_is_left_without_a_restart() {
         assert_eq!(view["status"], "completed", "{run}: {view}");
     }
     assert!(ledger.hits().values().all(|count| *count == 1), "{:?}", ledger.hits());
+    results::record(&Row {
+        id: "T6",
+        what: "the disk is full, twice, and has room again",
+        held: &format!(
+            "0 acknowledged runs lost, refused within {} ms, look-ups go on, serving again within \
+             {} ms without a restart",
+            slowest.0.as_millis(),
+            slowest.1.as_millis()
+        ),
+        passes: "0 lost, refused within 100 ms, serving within 2 s",
+        command: "cargo e2e disk -- --nocapture",
+    });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -200,4 +215,11 @@ async fn a_disk_that_cannot_be_written_ends_the_daemon() {
     let client = Client::new(&daemon);
     assert_eq!(client.ask("before", "hello").await, before);
     assert_eq!(client.get("runs/lost").await["error"]["code"], "E1004");
+    results::record(&Row {
+        id: "T7",
+        what: "the disk cannot be written",
+        held: "the daemon ends with code 70, acknowledges nothing after the fault, and starts anew",
+        passes: "ends with a code, 0 acknowledgements after the fault",
+        command: "cargo e2e cannot_be_written -- --nocapture",
+    });
 }

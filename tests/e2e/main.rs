@@ -2,16 +2,23 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     clippy::indexing_slicing,
     reason = "helpers of tests fail by panicking, as tests do"
 )]
 
 mod calls;
+mod clock;
+mod compare;
 mod disk;
 mod drain;
 mod hostile;
 mod kill;
+mod load;
 mod main_job;
+mod outage;
+mod ready;
 mod rebuild;
 mod servers;
 mod setup;
+mod twice;

@@ -50,3 +50,10 @@ pub(crate) async fn ask_until_answered(
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
+
+/// Returns a number that is set from outside, or what it is otherwise.
+pub(crate) fn setting(name: &str, default: u64) -> u64 {
+    #[expect(clippy::disallowed_methods, reason = "the run of a test is set from outside")]
+    let value = std::env::var(name);
+    value.map_or(default, |value| value.parse().unwrap())
+}

@@ -11,7 +11,7 @@ use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 /// How long a daemon may take to be ready, on a busy machine and with sessions to rebuild.
-const READY_MAX: Duration = Duration::from_secs(60);
+const READY_MAX: Duration = Duration::from_secs(180);
 
 /// A `callboard serve` that runs.
 pub struct Daemon {

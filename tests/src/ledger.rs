@@ -10,7 +10,18 @@ use tokio::net::{TcpListener, TcpStream};
 #[derive(Clone)]
 pub struct Ledger {
     port: u16,
-    hits: Arc<Mutex<HashMap<String, u32>>>,
+    hits: Arc<Mutex<HashMap<String, Hit>>>,
+}
+
+/// What was asked for under one key.
+#[derive(Clone, Debug, Default)]
+pub struct Hit {
+    /// The path that was asked first.
+    pub path: String,
+    /// How often it was asked.
+    pub count: u32,
+    /// Another path was asked under the same key.
+    pub is_mixed: bool,
 }
 
 impl Ledger {
@@ -36,11 +47,16 @@ impl Ledger {
 
     /// Returns how often each key was seen.
     pub fn hits(&self) -> HashMap<String, u32> {
+        self.seen().into_iter().map(|(key, hit)| (key, hit.count)).collect()
+    }
+
+    /// Returns what was asked for under each key.
+    pub fn seen(&self) -> HashMap<String, Hit> {
         self.hits.lock().expect("not poisoned").clone()
     }
 }
 
-async fn serve(stream: TcpStream, hits: Arc<Mutex<HashMap<String, u32>>>) -> std::io::Result<()> {
+async fn serve(stream: TcpStream, hits: Arc<Mutex<HashMap<String, Hit>>>) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
     loop {
         let mut length = 0;
@@ -49,6 +65,8 @@ async fn serve(stream: TcpStream, hits: Arc<Mutex<HashMap<String, u32>>>) -> std
         if stream.read_line(&mut line).await? == 0 {
             return Ok(());
         }
+        let target = line.split(' ').nth(1).unwrap_or_default();
+        let path = target.split('?').next().unwrap_or_default().to_owned();
         loop {
             line.clear();
             stream.read_line(&mut line).await?;
@@ -62,7 +80,7 @@ async fn serve(stream: TcpStream, hits: Arc<Mutex<HashMap<String, u32>>>) -> std
         let mut body = vec![0; length];
         stream.read_exact(&mut body).await?;
         let key = key.unwrap_or_default();
-        *hits.lock().expect("not poisoned").entry(key.clone()).or_default() += 1;
+        note(&mut hits.lock().expect("not poisoned"), &key, path);
         let body = format!("LEDGER {key}");
         let answer = format!(
             "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\r\n{body}",
@@ -70,4 +88,14 @@ async fn serve(stream: TcpStream, hits: Arc<Mutex<HashMap<String, u32>>>) -> std
         );
         stream.write_all(answer.as_bytes()).await?;
     }
+}
+
+fn note(hits: &mut HashMap<String, Hit>, key: &str, path: String) {
+    let hit = hits.entry(key.to_owned()).or_default();
+    if hit.count == 0 {
+        hit.path = path;
+    } else {
+        hit.is_mixed |= hit.path != path;
+    }
+    hit.count += 1;
 }

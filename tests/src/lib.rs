@@ -9,3 +9,5 @@ pub mod daemon;
 pub mod install;
 pub mod job;
 pub mod ledger;
+pub mod results;
+pub mod trade;

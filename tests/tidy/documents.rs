@@ -144,6 +144,29 @@ fn the_readme_keeps_its_word() {
     assert!(readme.contains(command) && gate.contains(command), "README and gate run other tests");
 }
 
+/// Finds rows of results that a document quotes and the results do not have.
+fn misquoted(path: &str, text: &str, results: &str) -> Vec<String> {
+    let quotes = (1..).zip(text.lines()).filter(|(_, line)| line.starts_with("| T"));
+    let is_there = |quote: &str| results.lines().any(|row| row.starts_with(quote.trim_end()));
+    quotes
+        .filter(|(_, quote)| !is_there(quote))
+        .map(|(line, _)| format!("{path}:{line}: tests/RESULTS.md says otherwise; quote it anew"))
+        .collect()
+}
+
+#[test]
+fn the_readme_quotes_the_results() {
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
+    none(&misquoted("README.md", &read("README.md"), &read("tests/RESULTS.md")));
+}
+
+#[test]
+fn misquotes_are_seen() {
+    let results = "| T1 | crashes | 0 lost | 0 | `x` |\n";
+    one(&misquoted("a.md", "x\n| T1 | crashes | 1 lost |", results), &["a.md:2", "quote it anew"]);
+    none(&misquoted("a.md", "| test |\n| T1 | crashes | 0 lost |", results));
+}
+
 #[test]
 fn dead_names_are_seen() {
     let exists = |path: &str| path == "tools/src";

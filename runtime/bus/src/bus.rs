@@ -43,6 +43,14 @@ impl Bus {
         Self { kind: Kind::Local(Arc::new(Local::new(limits))) }
     }
 
+    /// Makes a bus inside the process that shows every message to a tap.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn local_tapped(tap: crate::tap::Tap) -> Self {
+        let mut local = Local::new(LocalLimits::default());
+        local.tap = Some(tap);
+        Self { kind: Kind::Local(Arc::new(local)) }
+    }
+
     /// Connects to NATS; each server is tried once.
     ///
     /// A connection that is lost later is made again, for ever, and the subscriptions with it.

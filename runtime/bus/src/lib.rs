@@ -17,6 +17,8 @@ mod router;
 mod service;
 mod subscription;
 #[cfg(any(test, feature = "testing"))]
+pub mod tap;
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
 #[cfg(test)]

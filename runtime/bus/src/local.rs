@@ -11,6 +11,8 @@ use crate::message::Message;
 use crate::pending::Pending;
 use crate::router::{Pick, Router, Target};
 use crate::subscription::Subscription;
+#[cfg(any(test, feature = "testing"))]
+use crate::tap::{Moment, Tap};
 use crate::{Error, PAYLOAD_BYTES_MAX_DEFAULT, SUBSCRIPTION_MESSAGES_MAX_DEFAULT};
 
 /// Where answers to requests go; the last token is the request's.
@@ -42,6 +44,8 @@ pub(crate) struct Local {
     requests: Pending<Message>,
     draws: AtomicU64,
     dropped: AtomicU64,
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) tap: Option<Tap>,
 }
 
 #[derive(Debug, Default)]
@@ -74,6 +78,8 @@ impl Local {
             requests: Pending::new(),
             draws: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
+            #[cfg(any(test, feature = "testing"))]
+            tap: None,
         }
     }
 
@@ -139,7 +145,21 @@ impl Local {
         routing.router.clear();
     }
 
+    #[cfg(any(test, feature = "testing"))]
     fn deliver(&self, message: Message) -> Delivery {
+        let Some(tap) = &self.tap else { return self.hand_over(message) };
+        tap.look(Moment::Before, &message);
+        let delivery = self.hand_over(message.clone());
+        tap.look(Moment::After, &message);
+        delivery
+    }
+
+    #[cfg(not(any(test, feature = "testing")))]
+    fn deliver(&self, message: Message) -> Delivery {
+        self.hand_over(message)
+    }
+
+    fn hand_over(&self, message: Message) -> Delivery {
         let routing = self.router.read().unwrap_or_else(PoisonError::into_inner);
         let picks = routing.router.pick(&message.subject, self.draw());
         let mut delivery = Delivery::default();
@@ -219,6 +239,20 @@ mod tests {
             let received = subscription.next().await.unwrap().payload;
             assert_eq!(received.as_ptr(), payload.as_ptr());
         }
+    }
+
+    #[tokio::test]
+    async fn a_tap_sees_each_message_before_and_after_it_is_there() {
+        let seen = Arc::<std::sync::Mutex<Vec<(Moment, String)>>>::default();
+        let noted = seen.clone();
+        let bus = Bus::local_tapped(Tap::new(move |moment, message| {
+            noted.lock().unwrap().push((moment, message.subject.clone()));
+        }));
+        let mut subscription = bus.subscribe("a", None).await.unwrap();
+        bus.publish("a", Headers::new(), Bytes::new()).await.unwrap();
+        assert_eq!(subscription.next().await.unwrap().subject, "a");
+        let a = || "a".to_owned();
+        assert_eq!(*seen.lock().unwrap(), [(Moment::Before, a()), (Moment::After, a())]);
     }
 
     #[tokio::test(start_paused = true)]

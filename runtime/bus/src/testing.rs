@@ -70,6 +70,11 @@ impl NatsServer {
         self.port
     }
 
+    /// Returns the id of its process, if it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
     /// Kills the server; its directory stays.
     pub fn stop(&mut self) -> Result<(), Error> {
         if let Some(mut child) = self.child.take() {

@@ -27,6 +27,8 @@ use crate::rewrite::{self, DiskBench, Rewritten, Usage};
 use crate::room::{self, Room};
 use crate::segment::{self, Listed};
 use crate::sweep::{self, Swept};
+#[cfg(any(test, feature = "testing"))]
+use crate::testing;
 
 /// The append-only log of one data directory. Clones are handles to the same log.
 ///
@@ -54,7 +56,11 @@ impl Journal {
     /// the sessions that it touches refuse to be read or appended to. Fails with
     /// [`Error::InUse`] if the journal is open already.
     pub fn open(dir: &Path, options: Options) -> Result<(Self, Report), Error> {
-        Self::open_on(dir, options, |disk| Box::new(disk))
+        #[cfg(any(test, feature = "testing"))]
+        let medium = |disk| testing::medium(dir, disk);
+        #[cfg(not(any(test, feature = "testing")))]
+        let medium = |disk| -> Box<dyn Medium> { Box::new(disk) };
+        Self::open_on(dir, options, medium)
     }
 
     /// Opens a journal that writes through what `medium` makes of the disk.
@@ -275,7 +281,11 @@ impl Journal {
     /// Rewrites some segments without what is no longer held, if enough of them is not. Blocks.
     pub fn rewrite_next(&self) -> Result<Option<Rewritten>, Error> {
         let _one = self.tidying.lock().unwrap_or_else(PoisonError::into_inner);
-        rewrite::next(&self.shared, &self.files, &mut DiskBench::new(&self.files.journal))
+        let bench = DiskBench::new(&self.files.journal);
+        #[cfg(any(test, feature = "testing"))]
+        let bench = testing::bench(&self.files.journal, bench);
+        let mut bench = bench;
+        rewrite::next(&self.shared, &self.files, &mut bench)
     }
 
     /// Removes the blobs to which no entry in any segment refers. Blocks: reads every segment.

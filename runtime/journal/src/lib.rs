@@ -36,6 +36,8 @@ mod rewrite;
 mod room;
 mod segment;
 mod sweep;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 pub use error::{Error, STORAGE_RETRY_AFTER_MS};
 pub use journal::{Journal, verify};

@@ -1,14 +1,40 @@
-//! The one place that reads the wall clock.
+//! The one place that reads a clock.
 
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::time::{ClockId, clock_gettime};
 use wire::Timestamp;
 
-/// Returns the wall time. Deadlines are kept by the runtime's monotonic clock, not by this.
+/// Returns the time by which the node decides: the wall time at its start, and what has passed
+/// since. Setting the wall clock ends no run early and puts no entry before an older one; until
+/// the next start the two differ by that much.
 pub fn now() -> Timestamp {
+    static START: OnceLock<(u64, u64)> = OnceLock::new();
+    let up = up_micros();
+    let (wall, began) = *START.get_or_init(|| (wall().as_micros(), up));
+    Timestamp::from_micros(wall.saturating_add(up.saturating_sub(began)))
+}
+
+/// Returns the wall time as it is set, for those who want to be told the time of day.
+pub(crate) fn wall() -> Timestamp {
     #[expect(clippy::disallowed_methods, reason = "this is the place that reads the clock")]
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+}
+
+/// The clock that nobody sets, which goes on while the machine sleeps.
+#[cfg(target_os = "linux")]
+const STEADY: ClockId = ClockId::Boottime;
+#[cfg(not(target_os = "linux"))]
+const STEADY: ClockId = ClockId::Monotonic;
+
+/// Returns how long the machine is up.
+fn up_micros() -> u64 {
+    let up = clock_gettime(STEADY);
+    let seconds = u64::try_from(up.tv_sec).unwrap_or_default();
+    let micros = u64::try_from(up.tv_nsec / 1000).unwrap_or_default();
+    seconds.saturating_mul(1_000_000).saturating_add(micros)
 }
 
 /// Returns how long it is until a wall time, zero if it is past.

@@ -213,7 +213,7 @@ impl Served {
             session: request.session.clone(),
             run: request.run.clone(),
             trace,
-            now: clock::now(),
+            now: clock::wall(),
             remaining: end.saturating_duration_since(Instant::now()),
             budget: request.budget.unwrap_or_default(),
             stop,

@@ -7,6 +7,7 @@ pub mod builtin;
 pub mod calculate;
 pub mod client;
 pub mod http;
+pub mod mcp;
 pub mod memory;
 pub mod model;
 pub mod query;

@@ -9,6 +9,7 @@ use wire::{CallKey, EffectClass, Name, RunId, SessionId, Timestamp, ToolReply, T
 
 use crate::builtin::Builtin;
 use crate::http::{HttpSpec, HttpTool};
+use crate::mcp::{McpSpec, McpTool, Servers};
 use crate::memory::Memory;
 use crate::model::{ModelSpec, ModelTool, Models};
 use crate::query::{Databases, QuerySpec, QueryTool};
@@ -58,6 +59,8 @@ pub enum ToolKind {
     Builtin(Builtin),
     /// A request to an HTTP server.
     Http(HttpSpec),
+    /// A tool of an MCP server.
+    Mcp(McpSpec),
     /// A question to a model of the team.
     Model(ModelSpec),
     /// Statements on a database of the team.
@@ -73,6 +76,8 @@ pub struct ToolDeps {
     pub http: reqwest::Client,
     /// The models of the team.
     pub models: Arc<dyn Models>,
+    /// The MCP servers of the team.
+    pub servers: Servers,
     /// The databases of the team.
     pub databases: Databases,
 }
@@ -83,6 +88,7 @@ impl ToolKind {
         match self {
             Self::Builtin(builtin) => builtin.effect(),
             Self::Http(spec) => spec.effect(),
+            Self::Mcp(spec) => spec.effect,
             Self::Model(spec) => spec.effect(),
             Self::Query(spec) => spec.effect,
         }
@@ -94,6 +100,7 @@ pub fn build(kind: &ToolKind, deps: &ToolDeps) -> Arc<dyn Tool> {
     match kind {
         ToolKind::Builtin(builtin) => builtin.build(deps),
         ToolKind::Http(spec) => Arc::new(HttpTool::new(spec.clone(), deps.http.clone())),
+        ToolKind::Mcp(spec) => Arc::new(McpTool::new(spec.clone(), &deps.servers)),
         ToolKind::Model(spec) => Arc::new(ModelTool::new(spec.clone(), deps.models.clone())),
         ToolKind::Query(spec) => Arc::new(QueryTool::new(spec.clone(), &deps.databases)),
     }

@@ -3,22 +3,26 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
-use tools::ToolKind;
 use tools::builtin::{Builtin, LookupRow, Saying};
 use tools::http::{BodyTemplate, HeaderSource, HttpSpec};
+use tools::{SecretRef, ToolKind};
 use wire::plan::{Offer, Target};
 use wire::{EffectClass, Name, ToolSpec};
 
 use super::agents::asked;
 use super::databases::Databases;
 use super::doubt::Doubt;
+use super::servers::Servers;
 use super::{ANSWER, Compiler, owners_text};
 use crate::bound::{RESPONSE_BYTES_MAX, TOOL_CONCURRENCY, TOOL_TIMEOUT_MS};
 use crate::parameters;
-use crate::raw::{RawBody, RawBodyForm, RawBodyWord, RawHeader, RawKind, RawTool};
+use crate::raw::{RawBody, RawBodyForm, RawBodyWord, RawHeader, RawKind, RawSecret, RawTool};
 use crate::suggest::nearest;
 use crate::team::{Model, TeamTool};
 use tools::schema::check_parameters;
+
+/// The kinds whose calls may change something.
+const CHANGING: &[RawKind] = &[RawKind::Http, RawKind::Mcp, RawKind::Model, RawKind::Query];
 
 /// Fields that not every kind of tool has, and the kinds that have them.
 const OWNERS: &[(&str, &[RawKind])] = &[
@@ -30,7 +34,9 @@ const OWNERS: &[(&str, &[RawKind])] = &[
     ("query", &[RawKind::Http]),
     ("headers", &[RawKind::Http]),
     ("body", &[RawKind::Http]),
-    ("response_bytes_max", &[RawKind::Http, RawKind::Query]),
+    ("response_bytes_max", &[RawKind::Http, RawKind::Mcp, RawKind::Query]),
+    ("server", &[RawKind::Mcp]),
+    ("tool", &[RawKind::Mcp]),
     ("model", &[RawKind::Model]),
     ("instructions", &[RawKind::Model]),
     ("prompt", &[RawKind::Model]),
@@ -42,10 +48,10 @@ const OWNERS: &[(&str, &[RawKind])] = &[
     ("statements", &[RawKind::Query]),
     ("result", &[RawKind::Query]),
     ("rows_max", &[RawKind::Query]),
-    ("effect", &[RawKind::Http, RawKind::Model, RawKind::Query]),
-    ("key_ttl_ms", &[RawKind::Http, RawKind::Model, RawKind::Query]),
-    ("probe", &[RawKind::Http, RawKind::Model, RawKind::Query]),
-    ("on_unknown", &[RawKind::Http, RawKind::Model, RawKind::Query]),
+    ("effect", CHANGING),
+    ("key_ttl_ms", CHANGING),
+    ("probe", CHANGING),
+    ("on_unknown", CHANGING),
     ("parameters", &[RawKind::Builtin, RawKind::Http, RawKind::Model, RawKind::Query]),
 ];
 
@@ -55,6 +61,7 @@ impl RawKind {
         match self {
             RawKind::Builtin => "builtin",
             RawKind::Http => "http",
+            RawKind::Mcp => "mcp",
             RawKind::Model => "model",
             RawKind::Query => "query",
         }
@@ -80,6 +87,7 @@ impl Compiler<'_> {
         raw: BTreeMap<String, RawTool>,
         models: &BTreeMap<Name, Model>,
         databases: &Databases,
+        servers: &Servers,
     ) -> BTreeMap<Name, TeamTool> {
         let named = self.named("tools", raw);
         let doubts: Vec<(Name, Doubt)> =
@@ -97,6 +105,7 @@ impl Compiler<'_> {
             let mut tool = match raw.kind {
                 RawKind::Builtin => self.builtin(&name, raw),
                 RawKind::Http => self.http(&name, raw),
+                RawKind::Mcp => self.mcp_tool(&name, raw, servers),
                 RawKind::Model => self.model_tool(&name, raw, models),
                 RawKind::Query => self.query_tool(&name, raw, databases),
             }?;
@@ -348,14 +357,24 @@ impl Compiler<'_> {
             RawHeader::Secret(secret) => secret,
         };
         let at = [table, own, "headers", name];
-        let (env, file) = (secret.env.as_deref(), secret.file.as_deref());
+        let (prefix, secret) = self.secret_table(&at, &format!("header `{name}`"), secret)?;
+        Some(HeaderSource::Secret { prefix, secret })
+    }
+
+    /// Takes a secret from the table that says where it is, with what stands before it.
+    pub(super) fn secret_table(
+        &mut self,
+        at: &[&str],
+        what: &str,
+        raw: RawSecret,
+    ) -> Option<(String, SecretRef)> {
+        let (env, file) = (raw.env.as_deref(), raw.file.as_deref());
         if env.is_none() && file.is_none() {
             let help = "add `env = \"VARIABLE\"` or `file = \"path\"`, or write a text";
-            self.fault(&at, format!("header `{name}` does not say where its secret is"), help);
+            self.fault(at, format!("{what} does not say where its secret is"), help);
         }
-        let secret_ref = self.secret(&at, ["env", "file"], env, file)?;
-        let prefix = secret.prefix.unwrap_or_default();
-        Some(HeaderSource::Secret { prefix, secret: secret_ref })
+        let secret = self.secret(at, ["env", "file"], env, file)?;
+        Some((raw.prefix.unwrap_or_default(), secret))
     }
 
     fn body(&mut self, path: &[&str; 2], body: RawBody) -> Option<BodyTemplate> {

@@ -141,6 +141,7 @@ fn exit_of(code: ErrorCode) -> Exit {
         | ErrorCode::AgentFailed
         | ErrorCode::CallDenied
         | ErrorCode::OutcomeUnknown
+        | ErrorCode::ToolChanged
         | ErrorCode::StepLimit
         | ErrorCode::BudgetExceeded
         | ErrorCode::DepthExceeded

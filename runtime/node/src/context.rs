@@ -10,6 +10,7 @@ use journal::Journal;
 use store::{Change, Store};
 use telemetry::Exporter;
 use tokio::sync::Semaphore;
+use tools::mcp::Servers;
 use tools::query::Databases;
 use wire::entry::{Body, Entry};
 use wire::{Event, SessionId, Subjects, WireError};
@@ -28,6 +29,8 @@ pub(crate) struct TeamContext {
     pub(crate) bus: Bus,
     /// The databases of the team's tools.
     pub(crate) databases: Databases,
+    /// The MCP servers of the team's tools; there once the team's actors are.
+    pub(crate) servers: OnceLock<Servers>,
     pub(crate) journal: Journal,
     pub(crate) store: Store,
     pub(crate) projector: Projector,

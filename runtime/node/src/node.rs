@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bus::Bus;
+use futures_util::future::join_all;
 use journal::{DataLock, Holder, Journal, Options};
 use model::Guards;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
@@ -16,6 +17,7 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::{Instant, sleep};
 use tools::ToolKind;
+use tools::mcp::Servers;
 use tools::query::Databases;
 use tracing::{info, warn};
 use wire::entry::memory_session;
@@ -214,6 +216,8 @@ impl Node {
         self.supervisor.stop_children_and_wait(None, Some(Duration::from_secs(2))).await;
         self.supervisor.stop(None);
         self.tasks.iter().for_each(AbortHandle::abort);
+        let servers = self.teams.values().filter_map(|team| team.context.servers.get());
+        join_all(servers.map(Servers::close)).await;
         for TeamHandle { context, lock, .. } in self.teams.values() {
             context.projector.sync().await;
             let exporter = context.exporter.clone();
@@ -321,6 +325,7 @@ pub(crate) fn open_team(
     let context = TeamContext {
         team: Arc::new(team),
         databases,
+        servers: OnceLock::new(),
         subjects: options.subjects,
         bus,
         projector: Projector::start(name, store.clone(), journal.clone(), plans.clone())?,

@@ -2,9 +2,11 @@
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, LOCATION, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use serde_json::Value;
 use wire::{CallOutcome, ErrorCode, WireError};
+
+use crate::secret::redacted;
 
 /// The most bytes of an error's body that are passed on: enough for what went wrong, and not a
 /// whole page.
@@ -12,9 +14,6 @@ const ERROR_BYTES_MAX: usize = 2 * 1024;
 
 /// The most seconds of a `Retry-After` that are passed on, an hour; no call waits longer.
 const RETRY_AFTER_S_MAX: u64 = 3600;
-
-/// Secrets shorter than this are not looked for in answers: they would occur by chance.
-const REDACTED_BYTES_MIN: usize = 6;
 
 /// A response that is there, up to the bound of its body.
 pub(super) struct Received {
@@ -106,17 +105,6 @@ fn text(bytes: &[u8], cut: bool) -> String {
         _ => None,
     };
     String::from_utf8_lossy(whole.unwrap_or(bytes)).into_owned()
-}
-
-/// Takes out the secrets of the request, should the server send one back.
-fn redacted(mut text: String, secrets: &[SecretString]) -> String {
-    for secret in secrets {
-        let secret = secret.expose_secret();
-        if secret.len() >= REDACTED_BYTES_MIN && text.contains(secret) {
-            text = text.replace(secret, "[secret]");
-        }
-    }
-    text
 }
 
 /// Returns the first [`ERROR_BYTES_MAX`] bytes.

@@ -142,7 +142,11 @@ async fn each_role_is_held_to_its_subjects() {
         ),
         (
             "tool",
-            &["SUB callboard.v1.t.tool.search callboard 1", "SUB $SRV.PING 2"],
+            &[
+                "SUB callboard.v1.t.tool.search callboard 1",
+                "SUB callboard.v1.t.tool.search.stop 3",
+                "SUB $SRV.PING 2",
+            ],
             &[
                 "PUB callboard.v1.t.agent.lead.run 0\r\n",
                 "PUB callboard.v1.t.run.r.cancel 0\r\n",

@@ -137,6 +137,9 @@ pub const FEEDBACK_MAX: Bound = bound(3, 0, 20);
 pub const RESUMES_MAX: Bound = bound(10, 0, 1000);
 /// Milliseconds from acceptance to reply; at most a week, since a run may wait for a person.
 pub const DEADLINE_MS: Bound = bound(600_000, 1, 604_800_000);
+/// Runs of a team on one node, in work or waiting, those that its agents ask for not counted: a
+/// tenth of what a node takes, so that one team leaves room for others.
+pub const RUNS_MAX: Bound = bound(1000, 1, 10_000);
 /// Runs that wait in a session.
 pub const SESSION_QUEUE_MAX: Bound = bound(32, 0, 1024);
 /// Milliseconds that a person has to allow a call; shorter than a run's own time by default, so

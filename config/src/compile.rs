@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ::tools::SecretRef;
 use wire::{ErrorCode, Name};
 
-use crate::bound::TEAM_WEIGHT;
+use crate::bound::{RUNS_MAX, TEAM_WEIGHT};
 use crate::document::Document;
 use crate::load::Catalogs;
 use crate::raw::RawFile;
@@ -75,6 +75,7 @@ pub(crate) fn compile(
         servers: servers.into_iter().map(|(name, server)| (name, server.into_team())).collect(),
         weight: raw.team.weight.unwrap_or_else(weight),
         tools,
+        runs_max: raw.team.runs_max.unwrap_or(u32::try_from(RUNS_MAX.default).unwrap_or(u32::MAX)),
         otlp_endpoint: raw.team.otlp_endpoint,
         retention,
     })

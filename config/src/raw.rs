@@ -89,6 +89,9 @@ pub(crate) struct RawTeam {
     pub(crate) weight: Option<u32>,
     /// The base address of an OTLP/HTTP receiver of spans, such as `http://127.0.0.1:4318`.
     pub(crate) otlp_endpoint: Option<String>,
+    /// Runs that a node has in work or waiting for the team, those that its agents ask for not counted; further ones are told `overloaded`.
+    #[schemars(range(min = b::RUNS_MAX.min, max = b::RUNS_MAX.max), extend("default" = b::RUNS_MAX.default))]
+    pub(crate) runs_max: Option<u32>,
 }
 
 /// One model.

@@ -36,6 +36,8 @@ pub struct Team {
     pub weight: u32,
     /// The tools by name.
     pub tools: BTreeMap<Name, TeamTool>,
+    /// Runs that a node has in work or waiting, those that the team's agents ask for not counted.
+    pub runs_max: u32,
     /// Where spans are sent, if anywhere: the base address of an OTLP/HTTP receiver.
     pub otlp_endpoint: Option<String>,
     /// How long what happened is kept.

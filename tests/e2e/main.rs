@@ -8,6 +8,7 @@
 
 mod calls;
 mod disk;
+mod drain;
 mod hostile;
 mod kill;
 mod main_job;

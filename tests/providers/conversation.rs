@@ -88,6 +88,7 @@ fn client(provider: Provider, http: &reqwest::Client) -> ModelClient {
         models: BTreeMap::from([(name.clone(), model)]),
         databases: BTreeMap::new(),
         retention: config::team::Retention::default(),
+        runs_max: 1000,
         weight: 1,
         tools: BTreeMap::new(),
         otlp_endpoint: None,

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use agents_core::effect::{CallEffect, Effect};
 use agents_core::invariant::{self, Record};
+use wire::entry::Body;
 use wire::run::{RunStatus, Source};
-use wire::{CallKey, EffectClass, RunId, RunReply, SessionId};
+use wire::{CallKey, EffectClass, Input, RunId, RunReply, SessionId};
 
 use crate::message::Answer;
 use crate::team::name;
@@ -23,7 +24,8 @@ pub(crate) fn check(world: &World) -> Result<(), String> {
     acceptances_are_durable(world)?;
     askers_see_one_reply(world)?;
     effects_have_entries(world)?;
-    children_answer_their_calls(world)
+    children_answer_their_calls(world)?;
+    children_end_with_their_parents(world)
 }
 
 fn session_holds(world: &World, session: &SessionId, records: &[Record]) -> Result<(), String> {
@@ -158,6 +160,25 @@ fn children_answer_their_calls(world: &World) -> Result<(), String> {
             if !fits {
                 return Err(format!("call {} is told as {source:?}, not as {reply:?}", call.call));
             }
+        }
+    }
+    Ok(())
+}
+
+/// What a session says of a called agent that it told to end must be so: its run is over then, or
+/// never begins.
+fn children_end_with_their_parents(world: &World) -> Result<(), String> {
+    for record in world.disk.values().flatten() {
+        let Body::Session(Input::CancelDelivered { call }) = &record.entry.body else { continue };
+        let run = RunId::of_call(call);
+        let below =
+            world.disk.get(&SessionId::of_call(call)).map(Vec::as_slice).unwrap_or_default();
+        let ends =
+            |effect: &Effect| matches!(effect, Effect::Publish { reply } if reply.run == run);
+        let end = below.iter().find(|record| record.effects.iter().any(ends));
+        let begun = invariant::accepted(below).any(|submitted| submitted.run == run);
+        if begun && end.is_none_or(|end| end.entry.at > record.entry.at) {
+            return Err(format!("run {run} goes on although it is said to know of its end"));
         }
     }
     Ok(())

@@ -33,6 +33,7 @@ pub(crate) fn all() -> BTreeSet<&'static str> {
         "cancel requested",
         "deadline passed",
         "reply published",
+        "cancel delivered",
         "resumed and asks a model again",
         "resumed and makes a call again",
         "resumed and gives a call up",
@@ -100,6 +101,7 @@ fn taken(input: &Input, effects: &[Effect]) -> String {
         Input::CancelRequested { .. } => "cancel requested",
         Input::DeadlinePassed { .. } => "deadline passed",
         Input::ReplyPublished { .. } => "reply published",
+        Input::CancelDelivered { .. } => "cancel delivered",
         Input::Resumed if has(|effect| matches!(effect, Effect::Call(_))) => {
             "resumed and makes a call again"
         }

@@ -14,6 +14,7 @@
 
 mod check;
 mod corner;
+mod ending;
 mod ledger;
 mod message;
 mod model;
@@ -143,6 +144,8 @@ fn every_flaw_of_a_shell_is_found() {
         Flaw::NoTimers,
         Flaw::AcceptsTwice,
         Flaw::SkipsLeave,
+        Flaw::TellsOnce,
+        Flaw::TellsNobody,
     ] {
         let found = (1..=500).find_map(|seed| {
             check(&schedule(&team, seed, Crashes::Random(CRASHES), Some(flaw))).err()

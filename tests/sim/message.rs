@@ -14,6 +14,13 @@ pub(crate) enum Message {
     Cancel {
         session: SessionId,
         run: RunId,
+        /// Who wants to know that it arrived.
+        parent: Option<SessionId>,
+    },
+    /// The run of a called agent is over, or there is none.
+    CancelDelivered {
+        session: SessionId,
+        call: CallKey,
     },
     ModelReplied {
         session: SessionId,

@@ -63,6 +63,8 @@ pub(crate) enum Own {
     Expiry(SessionId, CallKey),
     /// The time of a probe is over.
     ProbeLate(SessionId, CallKey, u32),
+    /// A called agent that has not said that it is over is told again to end.
+    TellAgain(SessionId, CallKey),
     /// A failure that the process finds by itself.
     Gives(Box<Message>),
 }
@@ -82,6 +84,12 @@ impl Shell {
 impl World {
     /// Takes a request to an agent.
     pub(crate) fn door(&mut self, ask: Ask) {
+        // Whoever asks for a called agent has to wait for it: its run may have ended by now.
+        if let Asker::Call { session, call } = &ask.asker
+            && !self.shell(session).is_some_and(|shell| shell.machine.awaits(call))
+        {
+            return;
+        }
         let (digest, plan) = self.team.plan(&ask.agent);
         let latest = self.timestamp().plus_ms(plan.limits.deadline_ms);
         let trace = TraceContext::root(&plan.team, &ask.run);
@@ -251,6 +259,11 @@ impl World {
                 let outcome = CallOutcome::error(ErrorCode::ToolTimeout, "no answer");
                 self.input(&session, Input::CallProbed { call, probe, outcome });
             }
+            Own::TellAgain(session, call) => {
+                if self.owes(&session, &call) {
+                    self.tell_end(&session, &call);
+                }
+            }
             Own::Gives(message) => self.arrives(*message),
         }
     }
@@ -319,10 +332,11 @@ impl World {
                 self.own(left, Own::CallLate(session.clone(), call));
             }
             Effect::Abort { calls, .. } => {
-                for call in calls {
-                    self.end_wait(session, &call);
-                    let (session, run) = (SessionId::of_call(&call), RunId::of_call(&call));
-                    self.send(Message::Cancel { session, run }, true);
+                for aborted in calls {
+                    self.end_wait(session, &aborted.call);
+                    if aborted.target == Target::Agent {
+                        self.tell_end(session, &aborted.call);
+                    }
                 }
             }
             Effect::Publish { reply } => {

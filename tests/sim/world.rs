@@ -56,6 +56,10 @@ pub(crate) enum Flaw {
     LeavesReplies,
     /// No timer is set.
     NoTimers,
+    /// Called agents are told once that their caller's run is over, and never again.
+    TellsOnce,
+    /// A called agent is said to know that its caller's run is over before it does.
+    TellsNobody,
     /// A repeated request begins a run under another id.
     AcceptsTwice,
     /// A call that needs leave is made at once.
@@ -165,7 +169,8 @@ impl World {
                 self.add_client(Ask { text: "another question".to_owned(), ..ask.clone() });
             }
             if self.rng.percent(15) {
-                let cancel = Message::Cancel { session: ask.session.clone(), run: ask.run.clone() };
+                let (session, run) = (ask.session.clone(), ask.run.clone());
+                let cancel = Message::Cancel { session, run, parent: None };
                 let ms = self.rng.below(4000);
                 self.after(ms, Event::Arrives(Box::new(cancel)));
             }
@@ -213,11 +218,9 @@ impl World {
     fn on_message(&mut self, message: Message) {
         match message {
             Message::Ask(ask) => self.door(ask),
-            Message::Cancel { session, run } => {
-                if self.disk.contains_key(&session) {
-                    let reason = "enough".to_owned();
-                    self.input(&session, Input::CancelRequested { run, reason });
-                }
+            Message::Cancel { session, run, parent } => self.on_cancel(&session, run, parent),
+            Message::CancelDelivered { session, call } => {
+                self.input(&session, Input::CancelDelivered { call });
             }
             Message::ModelReplied { session, replied } => {
                 self.input(&session, Input::ModelReplied(replied));

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 use wire::{CallKey, EffectClass, Name, RunId, SessionId, Timestamp, ToolReply, TraceContext};
 
 use crate::builtin::Builtin;
@@ -21,12 +22,19 @@ pub trait Tool: Send + Sync {
     /// A tool that cannot know whether the call took effect says [`ToolReply::Lost`]; what follows
     /// from that is not the tool's to decide.
     ///
-    /// The future is dropped when the call's time is over or the run is cancelled.
+    /// When the call's time is over or nobody wants its outcome any more, [`ToolContext::stop`] is
+    /// cancelled and the future is dropped, after [`Self::stop_grace`].
     fn call<'a>(
         &'a self,
         context: &'a ToolContext,
         arguments: &'a Value,
     ) -> BoxFuture<'a, ToolReply>;
+
+    /// Returns how long a call that was told to stop has to put things in order before its future
+    /// is dropped, such as to end a process of its own. Its reply is not waited for.
+    fn stop_grace(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// Who calls, and within which bounds.
@@ -50,6 +58,8 @@ pub struct ToolContext {
     pub now: Timestamp,
     /// The time that is left.
     pub remaining: Duration,
+    /// Cancelled when the call is to stop.
+    pub stop: CancellationToken,
 }
 
 /// A tool as a team file describes it, checked but not connected to anything.

@@ -8,9 +8,13 @@ use wire::event::EventKind;
 use wire::plan::Target;
 use wire::run::{Budget, RunReply};
 use wire::{
-    CallKey, ErrorCode, Event, ModelRole, Name, OpenCall, RunId, SessionId, SpanRecord, Timestamp,
-    WireError,
+    CallKey, ErrorCode, Event, ModelRole, Name, OpenCall, RunId, Scope, SessionId, SpanRecord,
+    Timestamp, WireError,
 };
+
+/// When a run that found its session's queue full may come again, in milliseconds: runs take
+/// seconds, and asking costs little.
+const QUEUE_RETRY_MS: u64 = 500;
 
 /// Something that is to be done once the input that asked for it is durable.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,12 +65,13 @@ pub enum Effect {
         /// The call.
         call: CallKey,
     },
-    /// End what is under way for a run; answered by nothing.
+    /// End what is under way for a run. For each called agent it is answered by
+    /// `CancelDelivered`, for tools by nothing.
     Abort {
         /// The run.
         run: RunId,
         /// Calls that are under way.
-        calls: Vec<CallKey>,
+        calls: Vec<Aborted>,
     },
     /// Hand a reply to those who wait; answered by `ReplyPublished`.
     Publish {
@@ -84,6 +89,19 @@ pub enum Effect {
     Tell(Event),
     /// Keep a span; answered by nothing.
     Span(Box<SpanRecord>),
+}
+
+/// A call that was under way when its run was ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Aborted {
+    /// The call's key.
+    pub call: CallKey,
+    /// The tool or agent.
+    pub name: Name,
+    /// What stands behind the name.
+    pub target: Target,
+    /// When the outcome had to be there; a called agent ends by itself then.
+    pub deadline: Timestamp,
 }
 
 /// A call that is to be made.
@@ -175,13 +193,14 @@ impl Rejected {
     pub fn to_wire(&self) -> WireError {
         let code = match self {
             Self::Repeated { .. } | Self::Conflict { .. } => ErrorCode::RunConflict,
-            Self::QueueFull { .. } => ErrorCode::Overloaded,
+            Self::QueueFull { .. } => {
+                return WireError::overloaded(Scope::Session, self.to_string(), QUEUE_RETRY_MS);
+            }
             Self::UnknownRun { .. } => ErrorCode::UnknownRun,
             Self::UnknownCall { .. } | Self::Superseded { .. } => ErrorCode::NotWaiting,
             Self::PlanUnknown | Self::StaleTurn { .. } | Self::OutOfPlace => ErrorCode::Internal,
         };
-        let error = WireError::new(code, self.to_string());
-        if code == ErrorCode::Overloaded { error.retry_after(500) } else { error }
+        WireError::new(code, self.to_string())
     }
 }
 

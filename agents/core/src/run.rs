@@ -14,7 +14,7 @@ use wire::{
 };
 
 use crate::dialect::{Exchange, Step, Transcript};
-use crate::effect::{Effect, Effects};
+use crate::effect::{Aborted, Effect, Effects};
 use crate::spans;
 
 mod attempt;
@@ -47,7 +47,7 @@ pub(crate) struct Run {
     usage: Usage,
     reply: Option<Arc<RunReply>>,
     /// Calls that were under way when the run was ended from outside.
-    aborted: Vec<CallKey>,
+    aborted: Vec<Aborted>,
     /// What stands in the way of a call that asks for the same as an earlier one.
     bars: Vec<Bar>,
 }
@@ -105,7 +105,7 @@ impl Run {
         self.reply.as_ref()
     }
 
-    pub(crate) fn aborted(&self) -> &[CallKey] {
+    pub(crate) fn aborted(&self) -> &[Aborted] {
         &self.aborted
     }
 
@@ -192,7 +192,7 @@ impl Run {
 
     /// Ends the run before its answer: every call gets an outcome, and the reply says why.
     pub(crate) fn end_early(&mut self, error: WireError, effects: &mut Effects) {
-        self.aborted = self.pending.iter().map(|pending| pending.key.clone()).collect();
+        self.aborted = self.pending.iter().filter_map(|pending| self.aborts(pending)).collect();
         effects.push(Effect::Abort { run: self.id().clone(), calls: self.aborted.clone() });
         while let Some(pending) = self.pending.first() {
             let outcome = self.outcome_at_end(pending, &error);

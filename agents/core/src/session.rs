@@ -19,9 +19,12 @@ use crate::dialect::{Exchange, Transcript};
 use crate::effect::{Effect, Effects, Rejected};
 use crate::run::{Run, late};
 
+mod parting;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+
+use parting::Parting;
 
 /// Exchanges of earlier runs that a session keeps in reach of its models.
 pub const EXCHANGES_MAX: usize = 200;
@@ -55,7 +58,7 @@ pub struct SessionMachine {
     exchanges: Vec<Exchange>,
     run: Option<Run>,
     queue: VecDeque<Queued>,
-    /// Replies that are decided and not yet known to be handed over.
+    /// Runs that are over, of which somebody has still to be told.
     outbox: Vec<Parting>,
     /// Every run that was accepted, by the hash of its request.
     known: HashMap<RunId, Known>,
@@ -74,15 +77,6 @@ struct Activity {
     is_called: bool,
     begun: Timestamp,
     seen: Timestamp,
-}
-
-/// What is still to be said of a run that is over.
-#[derive(Clone, Debug, PartialEq)]
-struct Parting {
-    reply: Arc<RunReply>,
-    /// Calls that were under way when the run was ended from outside; agents that were called
-    /// outlive the process, so they are told again after a restart.
-    aborted: Vec<CallKey>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -209,8 +203,14 @@ impl SessionMachine {
                 self.end_early(&run, &late(), &mut effects)?;
             }
             Input::ReplyPublished { run } => {
-                let position = self.outbox.iter().position(|parting| parting.reply.run == run);
-                self.outbox.remove(position.ok_or(Rejected::UnknownRun { run })?);
+                let parting = self.outbox.iter_mut().find(|parting| parting.waits_for(&run));
+                parting.ok_or(Rejected::UnknownRun { run })?.on_published();
+                self.outbox.retain(|parting| !parting.is_over());
+            }
+            Input::CancelDelivered { call } => {
+                let parting = self.outbox.iter_mut().find(|parting| parting.aborts(&call));
+                parting.ok_or_else(|| Rejected::UnknownCall { call: call.clone() })?.on_told(&call);
+                self.outbox.retain(|parting| !parting.is_over());
             }
             Input::Resumed => {
                 self.run.as_mut().ok_or(Rejected::OutOfPlace)?.on_resumed(&mut effects);
@@ -286,9 +286,11 @@ impl SessionMachine {
         self.known.get(id)?.end.map(|(status, _)| status)
     }
 
-    /// Returns the call that waits for an answer, if the run in work has one.
-    pub fn asks(&self, id: &RunId) -> Option<CallKey> {
-        self.run.as_ref().filter(|run| run.id() == id)?.asks().cloned()
+    /// Returns the calls that wait for an answer, if the run is in work, in the order in which they
+    /// are answered where nobody says which is meant.
+    pub fn asks(&self, id: &RunId) -> Vec<CallKey> {
+        let run = self.run.as_ref().filter(|run| run.id() == id);
+        run.iter().flat_map(|run| run.asks()).cloned().collect()
     }
 
     /// Returns what can be decided about a call: the digest of what it asks for, and its attempt.
@@ -297,6 +299,17 @@ impl SessionMachine {
             let open = self.unresolved.iter().find(|open| open.call == *call)?;
             Some((open.digest, open.attempt))
         })
+    }
+
+    /// Tells whether called agents have still to be told that a run is over.
+    pub fn is_telling(&self, id: &RunId) -> bool {
+        self.outbox.iter().any(|parting| parting.is_telling(id))
+    }
+
+    /// Tells whether something goes on by itself: a run in work that does not wait for people
+    /// only, or somebody to be told of one that is over.
+    pub fn is_busy(&self) -> bool {
+        !self.outbox.is_empty() || self.run.as_ref().is_some_and(|run| !run.waits_for_people_only())
     }
 
     /// Tells whether the run in work awaits a call.
@@ -446,7 +459,7 @@ impl SessionMachine {
         {
             effects.push(Effect::Closed { run: oldest.run, call: oldest.call });
         }
-        self.outbox.push(Parting { reply: reply.clone(), aborted: run.aborted().to_vec() });
+        self.outbox.push(Parting::new(reply.clone(), run.aborted().to_vec()));
         effects.push(Effect::Publish { reply });
     }
 
@@ -462,15 +475,6 @@ impl SessionMachine {
             .as_mut()
             .filter(|run| run.awaits(call))
             .ok_or_else(|| Rejected::UnknownCall { call: call.clone() })
-    }
-}
-
-impl Parting {
-    fn effects(&self) -> impl Iterator<Item = Effect> {
-        let run = &self.reply.run;
-        let abort = (!self.aborted.is_empty())
-            .then(|| Effect::Abort { run: run.clone(), calls: self.aborted.clone() });
-        abort.into_iter().chain([Effect::Publish { reply: self.reply.clone() }])
     }
 }
 

@@ -155,6 +155,12 @@ pub enum Input {
         /// The run.
         run: RunId,
     },
+    /// The run of a called agent was told to end with the run that asked for it, or has ended, or
+    /// never began.
+    CancelDelivered {
+        /// The call.
+        call: CallKey,
+    },
     /// The session was taken up again after its actor or its process ended.
     Resumed,
     /// The session is at rest, and what stands before this is no longer needed to go on.

@@ -172,15 +172,39 @@ pub struct WireError {
     pub code: ErrorCode,
     /// What happened, where, and what to do.
     pub message: String,
+    /// Whose queue is full, if that is the error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<Scope>,
     /// How long to wait before asking again, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
 }
 
+/// Whose queue is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// One session's: others are served.
+    Session,
+    /// One model's.
+    Model,
+    /// One tool's.
+    Tool,
+    /// A team's: other teams are served.
+    Team,
+    /// The node's: another node may serve.
+    Node,
+}
+
 impl WireError {
     /// Makes an error without advice on when to come again.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), retry_after_ms: None }
+        Self { code, message: message.into(), scope: None, retry_after_ms: None }
+    }
+
+    /// Makes the error of a full queue: whose it is, and when to come again, in milliseconds.
+    pub fn overloaded(scope: Scope, message: impl Into<String>, ms: u64) -> Self {
+        Self { scope: Some(scope), ..Self::new(ErrorCode::Overloaded, message).retry_after(ms) }
     }
 
     /// Says when to come again.
@@ -227,10 +251,17 @@ mod tests {
 
     #[test]
     fn an_error_survives_its_wire_form() {
-        let body =
-            ErrorBody { error: WireError::new(ErrorCode::Overloaded, "full").retry_after(50) };
-        let text = serde_json::to_string(&body).unwrap();
-        assert_eq!(text, r#"{"error":{"code":"E1006","message":"full","retry_after_ms":50}}"#);
-        assert_eq!(serde_json::from_str::<ErrorBody>(&text).unwrap(), body);
+        let late = r#"{"error":{"code":"E1007","message":"late"}}"#;
+        let full =
+            r#"{"error":{"code":"E1006","message":"full","scope":"team","retry_after_ms":50}}"#;
+        for (error, expected) in [
+            (WireError::new(ErrorCode::DeadlineExceeded, "late"), late),
+            (WireError::overloaded(Scope::Team, "full", 50), full),
+        ] {
+            let body = ErrorBody { error };
+            let text = serde_json::to_string(&body).unwrap();
+            assert_eq!(text, expected);
+            assert_eq!(serde_json::from_str::<ErrorBody>(&text).unwrap(), body);
+        }
     }
 }

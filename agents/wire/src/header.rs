@@ -23,6 +23,10 @@ pub const SESSION: &str = "Callboard-Session";
 /// How many agents stand above this run.
 pub const DEPTH: &str = "Callboard-Depth";
 
+/// What a request to a model or a tool is done for, and what a stop concerns: a
+/// [`WorkId`](crate::WorkId).
+pub const WORK: &str = "Callboard-Work";
+
 /// The headers of one message, in order; names are compared exactly.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]

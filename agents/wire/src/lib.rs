@@ -19,13 +19,14 @@ pub mod snapshot;
 pub mod subject;
 pub mod time;
 pub mod trace;
+pub mod work;
 
 pub use call::{CallOutcome, EffectClass, ToolReply, ToolRequest};
 pub use chat::{
     FinishReason, Message, ModelReply, ModelRequest, ModelRole, ToolCall, ToolSpec, Usage,
 };
 pub use entry::{Entry, Input, Planned, Reading};
-pub use error::{ErrorCode, WireError};
+pub use error::{ErrorCode, Scope, WireError};
 pub use event::{Event, EventKind};
 pub use header::Headers;
 pub use id::{CallKey, Digest, Name, RunId, SessionId};
@@ -36,3 +37,4 @@ pub use snapshot::Snapshot;
 pub use subject::{Route, Subjects};
 pub use time::Timestamp;
 pub use trace::{SpanRecord, TraceContext};
+pub use work::WorkId;

@@ -154,12 +154,27 @@ pub enum RunState {
         /// What the person has to do about it.
         #[serde(default)]
         kind: OpenKind,
+        /// Further calls of the run that wait for a person, in the order in which they were made.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        others: Vec<OpenQuestion>,
     },
     /// Over.
     Ended {
         /// How it ended.
         status: RunStatus,
     },
+}
+
+/// A call that waits for a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenQuestion {
+    /// The call that asked.
+    pub call: CallKey,
+    /// What is asked.
+    pub question: String,
+    /// What the person has to do about it.
+    #[serde(default)]
+    pub kind: OpenKind,
 }
 
 /// The answer to a look-up of a run's state.
@@ -186,7 +201,7 @@ pub struct RunView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerRequest {
-    /// The call that asked; absent means the one that waits.
+    /// The call that asked; absent means the first one that waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallKey>,
     /// The answer.

@@ -124,6 +124,20 @@ pub enum Route {
         /// The tool.
         tool: Name,
     },
+    /// Turns of a model that nobody waits for any more.
+    ModelStop {
+        /// The team.
+        team: Name,
+        /// The model.
+        model: Name,
+    },
+    /// Calls of a tool that nobody waits for any more.
+    ToolStop {
+        /// The team.
+        team: Name,
+        /// The tool.
+        tool: Name,
+    },
 }
 
 /// Why a text is not a prefix.
@@ -162,6 +176,21 @@ impl Subjects {
     /// Where calls of a tool are asked for.
     pub fn tool(&self, team: &Name, tool: &Name) -> String {
         format!("{}.{team}.tool.{tool}", self.prefix)
+    }
+
+    /// Where all who serve a model are told of turns that nobody waits for any more.
+    pub fn model_stop(&self, team: &Name, model: &Name) -> String {
+        format!("{}.stop", self.model(team, model))
+    }
+
+    /// Where all who serve a tool are told of calls that nobody waits for any more.
+    pub fn tool_stop(&self, team: &Name, tool: &Name) -> String {
+        format!("{}.stop", self.tool(team, tool))
+    }
+
+    /// Matches the stops of all models and of all tools of a team.
+    pub fn all_stops(&self, team: &Name) -> [String; 2] {
+        ["model", "tool"].map(|kind| format!("{}.{team}.{kind}.*.stop", self.prefix))
     }
 
     /// Where observers of a session listen.
@@ -230,6 +259,12 @@ impl Subjects {
             }),
             [team, "model", model] => Some(Route::Model { team: name(team)?, model: name(model)? }),
             [team, "tool", tool] => Some(Route::Tool { team: name(team)?, tool: name(tool)? }),
+            [team, "model", model, "stop"] => {
+                Some(Route::ModelStop { team: name(team)?, model: name(model)? })
+            }
+            [team, "tool", tool, "stop"] => {
+                Some(Route::ToolStop { team: name(team)?, tool: name(tool)? })
+            }
             _ => None,
         }
     }
@@ -266,6 +301,14 @@ mod tests {
                 subjects.agent_run(&team, &x),
                 Route::AgentRun { team: team.clone(), agent: x.clone() },
             ),
+            (
+                subjects.model_stop(&team, &x),
+                Route::ModelStop { team: team.clone(), model: x.clone() },
+            ),
+            (
+                subjects.tool_stop(&team, &x),
+                Route::ToolStop { team: team.clone(), tool: x.clone() },
+            ),
             (subjects.model(&team, &x), Route::Model { team: team.clone(), model: x.clone() }),
             (subjects.tool(&team, &x), Route::Tool { team: team.clone(), tool: x.clone() }),
             (
@@ -300,6 +343,7 @@ mod tests {
             "callboard.v1.t.run.r.explode",
             "callboard.v1.t.call.c.explode",
             "callboard.v1.t.calls.c",
+            "callboard.v1.t.tool.x.start",
             "$SYS.x",
         ] {
             assert_eq!(subjects.parse(subject), None, "{subject}");

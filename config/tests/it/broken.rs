@@ -159,6 +159,12 @@ fn one_fault_added_to_a_fine_file() {
         ("[team]\nname = 'my team'", 8, "team \"my team\": a name consists of", "change the name"),
         ("[team]\nentry = 'lead'", 8, "there is no agent `lead`", "known agents: a"),
         (
+            "[team]\nruns_max = 0",
+            8,
+            "`team.runs_max` must be from 1 to 10000, this is 0",
+            "further ones are told `overloaded`",
+        ),
+        (
             "[team]\notlp_endpoint = '127.0.0.1:4318'",
             8,
             "is no address of an HTTP server",

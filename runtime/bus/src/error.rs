@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use wire::{ErrorCode, WireError};
+use wire::{ErrorCode, Scope, WireError};
 
 /// How long a caller waits before it asks a full subscriber again, in milliseconds: the time in
 /// which a responder that handles a few messages at once has made room.
@@ -141,8 +141,10 @@ impl Error {
             }
             cause = error.source();
         }
-        let error = WireError::new(code, message);
-        if code == ErrorCode::Overloaded { error.retry_after(OVERFLOW_RETRY_MS) } else { error }
+        if code == ErrorCode::Overloaded {
+            return WireError::overloaded(Scope::Node, message, OVERFLOW_RETRY_MS);
+        }
+        WireError::new(code, message)
     }
 }
 

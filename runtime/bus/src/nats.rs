@@ -15,7 +15,7 @@ use std::time::Duration;
 use async_nats::client::PublishErrorKind;
 use async_nats::connection::State;
 use bytes::Bytes;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use wire::Headers;
@@ -33,6 +33,10 @@ const SEND_WAIT_MAX: Duration = Duration::from_secs(5);
 /// How long a flush waits for the server.
 const FLUSH_WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// Refusals on their way at once; more of them only wait if the server takes nothing, and then
+/// nothing more comes in that would have to be refused.
+const REFUSALS_MAX: usize = 4096;
+
 /// Marks the answer that a full subscription gives by itself.
 const OVERFLOW: &str = "Callboard-Overflow";
 
@@ -45,6 +49,7 @@ pub(crate) struct Nats {
     subscription_messages_max: usize,
     draining: CancellationToken,
     subscribers: TaskTracker,
+    refusals: Arc<Semaphore>,
     /// Lets the keeper end with the last clone.
     _keeper: DropGuard,
 }
@@ -63,6 +68,7 @@ impl Nats {
             subscription_messages_max,
             draining: CancellationToken::new(),
             subscribers: TaskTracker::new(),
+            refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
             _keeper: stop.drop_guard(),
         }))
     }

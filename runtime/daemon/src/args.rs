@@ -220,6 +220,9 @@ pub(crate) struct Answer {
     /// The answer
     #[arg(value_name = "TEXT", required = true)]
     pub(crate) text: Vec<String>,
+    /// The call that asked [default: the one that asked first]
+    #[arg(long, value_name = "KEY")]
+    pub(crate) call: Option<CallKey>,
     #[command(flatten)]
     pub(crate) target: Target,
 }

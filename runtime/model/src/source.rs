@@ -7,7 +7,7 @@ use std::time::Duration;
 use config::team::Model;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout_at};
-use wire::{ErrorCode, ModelReply, Name, WireError};
+use wire::{ErrorCode, ModelReply, Name, Scope, WireError};
 
 use crate::answer::Answer;
 use crate::breaker::{Cause, Rest, Sign};
@@ -148,7 +148,7 @@ impl Source {
                 "model {}: its {} places are taken and the queue for them (`queue_max` {}) is full",
                 self.name, self.concurrency, self.queue_max
             );
-            WireError::new(ErrorCode::Overloaded, text).retry_after(OVERLOADED_RETRY_MS)
+            WireError::overloaded(Scope::Model, text, OVERLOADED_RETRY_MS)
         })
     }
 
@@ -312,6 +312,10 @@ impl Source {
         let told = |code, what: String| {
             WireError::new(code, format!("model {name}{place}{asked}: {what}{before}"))
         };
+        let overloaded = |what: String, after: u64| {
+            let scope = Some(Scope::Model);
+            WireError { scope, ..told(ErrorCode::Overloaded, what).retry_after(after) }
+        };
         let error = match stop {
             Stop::Unwritten(error) => error,
             Stop::Overtime => told(ErrorCode::DeadlineExceeded, format!("no reply in {time}")),
@@ -327,26 +331,24 @@ impl Source {
                 let what = format!(
                     "its server wants to be left alone for another {after} ms, and the turn has no more than {time}"
                 );
-                told(ErrorCode::Overloaded, what).retry_after(after)
+                overloaded(what, after)
             }
             Stop::Crowded(after) => {
                 let after = millis(after);
                 let what = format!(
                     "`requests_per_minute` or `tokens_per_minute` leave no room for another {after} ms, and the turn has no more than {time}"
                 );
-                told(ErrorCode::Overloaded, what).retry_after(after)
+                overloaded(what, after)
             }
             Stop::Failed { error, class, retries_spent } => {
                 let spent =
                     if retries_spent { "; the retries of its server are used up" } else { "" };
-                WireError {
-                    code: class.code,
-                    message: format!("model {name}{place}{asked}: {error}{spent}"),
-                    retry_after_ms: error
-                        .advice()
-                        .filter(|_| class.code == ErrorCode::ModelUnavailable)
-                        .map(millis),
-                }
+                let message = format!("model {name}{place}{asked}: {error}{spent}");
+                let retry_after_ms = error
+                    .advice()
+                    .filter(|_| class.code == ErrorCode::ModelUnavailable)
+                    .map(millis);
+                WireError { retry_after_ms, ..WireError::new(class.code, message) }
             }
         };
         let passes_on = error.code != ErrorCode::ModelRefused;

@@ -9,18 +9,34 @@ use bytes::Bytes;
 use journal::Journal;
 use store::{Change, Store};
 use telemetry::Exporter;
-use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
 use tools::mcp::Servers;
 use tools::query::Databases;
 use wire::entry::{Body, Entry};
 use wire::{Event, SessionId, Subjects, WireError};
 
+use crate::admission::{NodePlaces, Places};
 use crate::error::Error;
+use crate::herald::Herald;
 use crate::plans::PlanShelf;
 use crate::projector::{Commit, Projector};
+use crate::worklist::WorkList;
 
 /// How long a full journal is given before it is asked again; a commit takes about this long.
 const FULL_PAUSE: Duration = Duration::from_millis(1);
+
+/// What the teams of a node have in common.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) herald: Herald,
+    pub(crate) places: Arc<NodePlaces>,
+}
+
+impl Shared {
+    pub(crate) fn start(bus: Bus) -> Arc<Self> {
+        Arc::new(Self { herald: Herald::start(bus), places: Arc::default() })
+    }
+}
 
 /// The surroundings of a team's actors.
 pub(crate) struct TeamContext {
@@ -36,8 +52,15 @@ pub(crate) struct TeamContext {
     pub(crate) projector: Projector,
     pub(crate) plans: Arc<PlanShelf>,
     pub(crate) exporter: Option<Arc<Exporter>>,
-    /// Root runs that may be in work or waiting at once on this node.
-    pub(crate) runs: Arc<Semaphore>,
+    /// What this team shares with the others of the node.
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) places: Places,
+    /// What the team's models and tools do on this node.
+    pub(crate) work: Arc<WorkList>,
+    /// Replies on their way to those who asked.
+    pub(crate) replies: TaskTracker,
+    /// Requests that are being answered: by the door, by models and by tools.
+    pub(crate) requests: TaskTracker,
     pub(crate) draining: AtomicBool,
     /// The slot of the next change of the memory; one change at a time.
     pub(crate) memory_slot: tokio::sync::Mutex<u64>,
@@ -102,16 +125,14 @@ impl TeamContext {
         }
     }
 
-    /// Tells observers. What nobody hears is not an error.
-    pub(crate) async fn tell(&self, event: &Event) {
+    /// Tells observers, without waiting for them. What nobody hears is not an error.
+    pub(crate) fn tell(&self, event: &Event) {
         let Ok(body) = serde_json::to_vec(event) else { return };
         if body.len() > self.bus.payload_bytes_max() {
             return;
         }
         let subject = self.subjects.session_events(&self.team.name, &event.session);
-        if let Err(error) = self.bus.publish(&subject, wire::Headers::new(), body.into()).await {
-            tracing::debug!(%error, "event not published");
-        }
+        self.shared.herald.tell(subject, body.into());
     }
 
     /// Makes a change of the memory durable and visible. The caller holds the memory's turn.

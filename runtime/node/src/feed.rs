@@ -1,6 +1,6 @@
 //! Brings messages of a subject to an actor, and answers back.
 
-use bus::{Bus, Message};
+use bus::{Bus, Message, Subscription};
 use serde::Serialize;
 use tokio::task::JoinHandle;
 use tracing::debug;
@@ -27,18 +27,36 @@ pub(crate) async fn start(
     subject: &str,
     mut hand_over: impl FnMut(Message) -> bool + Send + 'static,
 ) -> Result<Feed, bus::Error> {
-    let mut subscription = bus.subscribe(subject, Some(QUEUE_GROUP)).await?;
-    Ok(Feed(tokio::spawn(async move {
+    let subscription = bus.subscribe(subject, Some(QUEUE_GROUP)).await?;
+    Ok(pour(subscription, move |message| {
+        if message.reply.as_deref().is_some_and(|reply| !wire::subject::is_inbox(reply)) {
+            debug!(subject = %message.subject, "request dropped: its reply subject is no inbox");
+            return true;
+        }
+        hand_over(message)
+    }))
+}
+
+/// Subscribes beside all other nodes, to hear what each of them has to know.
+pub(crate) async fn listen(
+    bus: &Bus,
+    pattern: &str,
+    on_message: impl FnMut(Message) -> bool + Send + 'static,
+) -> Result<Feed, bus::Error> {
+    Ok(pour(bus.subscribe(pattern, None).await?, on_message))
+}
+
+fn pour(
+    mut subscription: Subscription,
+    mut hand_over: impl FnMut(Message) -> bool + Send + 'static,
+) -> Feed {
+    Feed(tokio::spawn(async move {
         while let Some(message) = subscription.next().await {
-            if message.reply.as_deref().is_some_and(|reply| !wire::subject::is_inbox(reply)) {
-                debug!(subject = %message.subject, "request dropped: its reply subject is no inbox");
-                continue;
-            }
             if !hand_over(message) {
                 return;
             }
         }
-    })))
+    }))
 }
 
 /// Answers a request with a body.

@@ -11,20 +11,22 @@ use std::time::Duration;
 
 use bus::Message;
 use ractor::ActorRef;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
 use wire::header::{self, REPLY_ACCEPTED};
 use wire::run::{Accepted, AnswerRequest, RunState, RunView};
 use wire::subject::{CallVerb, RunVerb};
-use wire::{CallKey, ErrorCode, Headers, Name, Route, RunId, RunRequest, SessionId, WireError};
+use wire::{
+    CallKey, ErrorCode, Headers, Name, Route, RunId, RunRequest, Scope, SessionId, WireError,
+};
 
 use arrival::Arrival;
 use body::read;
 
+use crate::admission::RUNS_MAX;
 use crate::clock;
 use crate::context::TeamContext;
 use crate::feed::{self, Feed};
-use crate::node::RUNS_MAX;
 use crate::reply::Final;
 use crate::session::{Answer, Door, Submit};
 use crate::sessions::SessionsMsg;
@@ -82,7 +84,8 @@ impl Inbox {
             let porter = porter.clone();
             let feed = feed::start(&context.bus, &subject, move |message| {
                 let porter = porter.clone();
-                tokio::spawn(async move { porter.take(message).await });
+                let requests = porter.context.requests.clone();
+                requests.spawn(async move { porter.take(message).await });
                 true
             });
             feeds.push(feed.await?);
@@ -104,7 +107,14 @@ impl Porter {
             Some(Route::Run { run, verb, .. }) => self.on_verb(&message, run, verb).await,
             Some(Route::Calls { .. }) => self.on_calls(&message).await,
             Some(Route::Call { call, verb, .. }) => self.on_call(&message, call, verb).await,
-            Some(Route::SessionEvents { .. } | Route::Model { .. } | Route::Tool { .. }) | None => {
+            Some(
+                Route::SessionEvents { .. }
+                | Route::Model { .. }
+                | Route::Tool { .. }
+                | Route::ModelStop { .. }
+                | Route::ToolStop { .. },
+            )
+            | None => {
                 let text = format!("{} is not served here", message.subject);
                 Err(WireError::new(ErrorCode::BadRequest, text))
             }
@@ -115,6 +125,7 @@ impl Porter {
     }
 
     async fn on_run(&self, message: &Message, agent: Name) -> Result<(), WireError> {
+        let received = Instant::now();
         let request: RunRequest = read(&message.payload)?;
         // A run in work may still ask other agents, and has its place: else it would not end.
         let permit = if self.is_asked_by_a_run(&request).await? {
@@ -123,9 +134,9 @@ impl Porter {
             let text = "the node drains and takes no new runs";
             return Err(WireError::new(ErrorCode::Unavailable, text).retry_after(1000));
         } else {
-            Some(self.admit()?)
+            Some(self.context.places.admit(message.payload.len())?)
         };
-        let arrival = self.arrival(message, agent, request).await?;
+        let arrival = self.arrival(message, agent, request, received).await?;
         if permit.is_some() {
             self.check_room(&arrival.submitted.run).await?;
         }
@@ -140,8 +151,7 @@ impl Porter {
         }
         let reply = self.finish(&arrival, done, end).await?;
         drop(permit);
-        let headers = reply.headers();
-        feed::answer_bytes(bus, message, headers, reply.bytes).await;
+        feed::answer_bytes(bus, message, reply.headers(), reply.bytes.clone()).await;
         Ok(())
     }
 
@@ -194,14 +204,6 @@ impl Porter {
         let text = "the disk of the node is full, and it takes no new runs until there is room";
         let error = WireError::new(ErrorCode::StorageFull, text);
         Err(error.retry_after(journal::STORAGE_RETRY_AFTER_MS))
-    }
-
-    /// Takes a place for a run.
-    fn admit(&self) -> Result<OwnedSemaphorePermit, WireError> {
-        self.context.runs.clone().try_acquire_owned().map_err(|_| {
-            let text = "the node has as many runs in work as it takes";
-            WireError::new(ErrorCode::Overloaded, text).retry_after(1000)
-        })
     }
 
     /// Tells whether a run of this node asks for this one. Anyone may write so into a request, so
@@ -259,12 +261,12 @@ impl Porter {
                 let Ok(_place) = self.awaited.try_acquire() else {
                     let text =
                         format!("{AWAITED_MAX} look-ups wait already, which is all that may");
-                    return Err(WireError::new(ErrorCode::Overloaded, text).retry_after(1000));
+                    return Err(WireError::overloaded(Scope::Team, text, 1000));
                 };
                 let end = Instant::now() + wait;
                 let reply = self.ask(&session, end, |done| Door::Await { run, done }).await?;
-                let headers = reply.headers();
-                feed::answer_bytes(&self.context.bus, message, headers, reply.bytes).await;
+                let bytes = reply.bytes.clone();
+                feed::answer_bytes(&self.context.bus, message, reply.headers(), bytes).await;
             }
         }
         Ok(())

@@ -1,10 +1,12 @@
 //! The ractor shells: the supervision tree of a node, and the I/O that its decisions ask for.
 
+mod admission;
 mod archive;
 mod clock;
 mod context;
 mod error;
 mod feed;
+mod herald;
 mod inbox;
 mod keeper;
 mod memory;
@@ -25,10 +27,12 @@ mod team;
 #[cfg(test)]
 mod testing;
 mod tool_actor;
+mod worklist;
 
+pub use admission::{REQUEST_BYTES_MAX, RUNS_MAX};
 pub use archive::{Archive, store_dir};
 pub use clock::now;
 pub use error::Error;
-pub use node::{Node, NodeOptions, RESERVE_BYTES_DEFAULT, RUNS_MAX, TeamHandle, team_dir};
+pub use node::{Node, NodeOptions, RESERVE_BYTES_DEFAULT, TeamHandle, team_dir};
 pub use retention::Compacted;
 pub use servers::{Compared, approve, catalogs, compare};

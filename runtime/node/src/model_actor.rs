@@ -3,6 +3,7 @@
 //! Both roles are served by this actor; which part the model plays is said by each request. Turns
 //! are let in before they reach its mailbox, which has no bound of its own.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use bus::Message;
 use model::{Admission, Conversation, ModelClient, Progress};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::time::Instant;
+use tracing::error;
 use wire::chat::Observed;
 use wire::event::EventKind;
 use wire::{
@@ -22,6 +24,7 @@ use crate::clock;
 use crate::context::TeamContext;
 use crate::feed;
 use crate::prefix::{Held, HeldPrefixes};
+use crate::worklist::{contained, work_of};
 
 /// Time for a turn whose sender does not say how long it waits.
 const REMAINING_DEFAULT: Duration = Duration::from_secs(120);
@@ -105,7 +108,8 @@ impl ModelState {
             return;
         };
         let client = self.args.client.clone();
-        tokio::spawn(async move {
+        let requests = context.requests.clone();
+        requests.spawn(async move {
             turn(context, client, message, admission, request, conversation).await;
         });
     }
@@ -136,11 +140,29 @@ async fn turn(
     };
     let trace = message.headers.get(header::TRACEPARENT).and_then(|text| text.parse().ok());
     let mut deltas = Deltas::start(&context, request.role, request.observed, trace);
+    // Who asks without naming its work cannot stop it.
+    let work = work_of(&message).map(|work| context.work.begin(work));
+    let stopped = async {
+        match &work {
+            Some(work) => work.stop().cancelled().await,
+            None => pending().await,
+        }
+    };
     let mut on_progress = |progress: Progress<'_>| match progress {
         Progress::Piece(piece) => deltas.push(piece),
         Progress::Switched { from, to, error } => deltas.switch(from, to, error),
     };
-    let answer = client.turn(admission, &conversation, remaining, &mut on_progress).await;
+    let turn = client.turn(admission, &conversation, remaining, &mut on_progress);
+    let answer = tokio::select! {
+        biased;
+        () = stopped => Err(WireError::new(ErrorCode::Cancelled, "nobody waits for the turn")),
+        answered = contained(turn) => answered.unwrap_or_else(|panic| {
+            error!(subject = %message.subject, panic, "model adapter panicked");
+            let text = format!("the model's adapter met a fault of its own: {panic}");
+            Err(WireError::new(ErrorCode::Internal, text))
+        }),
+    };
+    drop(work);
     deltas.finish();
     match answer {
         Ok(reply) => feed::answer(&context.bus, &message, Headers::new(), &reply).await,
@@ -223,7 +245,6 @@ impl Deltas {
             depth: observed.depth,
             kind: kind(observed.step, self.role),
         };
-        let context = self.context.clone();
-        tokio::spawn(async move { context.tell(&event).await });
+        self.context.tell(&event);
     }
 }

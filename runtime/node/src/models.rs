@@ -6,11 +6,11 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tools::{ModelQuestion, Models, ToolContext};
 use wire::chat::Head;
-use wire::{Headers, ModelReply, ModelRequest, ModelRole, WireError, header};
+use wire::{Headers, ModelReply, ModelRequest, ModelRole, WireError, WorkId, header};
 
 use crate::clock;
 use crate::context::TeamContext;
-use crate::perform::{Missed, request};
+use crate::perform::{Asking, Missed, request};
 
 /// Models over the bus.
 pub(crate) struct TeamModels {
@@ -28,7 +28,6 @@ impl TeamModels {
         question: ModelQuestion,
     ) -> Result<ModelReply, WireError> {
         let ModelQuestion { model, messages, response_schema, max_tokens, remaining } = question;
-        let subject = self.context.subjects.model(&self.context.team.name, &model);
         let headers = Headers::new()
             .with(header::TRACEPARENT, call.trace.to_string())
             .with(header::SESSION, call.session.as_str());
@@ -47,8 +46,9 @@ impl TeamModels {
             // What a tool writes on the way is no speech of the agent that observers follow.
             observed: None,
         };
-        let asked = request::<ModelReply>(&self.context, &subject, &headers, &body, deadline);
-        asked.await.map_err(Missed::into_error)
+        let work = WorkId::of_call(call.call.clone());
+        let asking = Asking::of_model(&self.context, &model, work, headers, deadline);
+        request::<ModelReply>(&self.context, &asking, &body).await.map_err(Missed::into_error)
     }
 }
 

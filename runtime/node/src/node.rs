@@ -12,10 +12,11 @@ use journal::{DataLock, Holder, Journal, Options};
 use model::Guards;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use store::Store;
-use telemetry::{EXPORT_TIMEOUT, Exporter};
-use tokio::sync::{Semaphore, oneshot, watch};
+use telemetry::Exporter;
+use tokio::sync::{oneshot, watch};
 use tokio::task::{AbortHandle, spawn_blocking};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::task::TaskTracker;
 use tools::ToolKind;
 use tools::mcp::Servers;
 use tools::query::Databases;
@@ -23,9 +24,10 @@ use tracing::{info, warn};
 use wire::entry::memory_session;
 use wire::{Event, Name, SessionId, Subjects, WireError};
 
+use crate::admission::Places;
 use crate::archive::{self, Archive};
 use crate::clock;
-use crate::context::TeamContext;
+use crate::context::{Shared, TeamContext};
 use crate::error::Error;
 use crate::keeper;
 use crate::projector::Projector;
@@ -33,16 +35,27 @@ use crate::room;
 use crate::sessions::SessionsMsg;
 use crate::team::{TeamArgs, TeamMsg, TeamSupervisor};
 
-/// Root runs that a team has in work or waiting at once; about 30 KiB of memory each.
-pub const RUNS_MAX: usize = 10_000;
-
 /// The folder of the databases below a team's directory. Unlike the store they cannot be rebuilt.
 const DATABASES_DIR: &str = "databases";
+
 /// What a team sets aside on its disk: the steps of some hundred runs in work.
 pub const RESERVE_BYTES_DEFAULT: u64 = 32 << 20;
 
 /// How often a drain looks whether the last run has ended.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
+
+/// How long a team has at the end of a drain to say how much it has in work.
+const BUSY_TIMEOUT_MS: u64 = 1000;
+
+/// How long the last answers and events may take to leave at the end of a drain; a bus that takes
+/// longer is out of reach.
+const LEAVE_MAX: Duration = Duration::from_millis(500);
+
+/// How long the actors have to stop at the end of a drain.
+const STOP_MAX: Duration = Duration::from_secs(1);
+
+/// How long the last spans may take to leave at the end of a drain; the store has them as well.
+const EXPORT_MAX: Duration = Duration::from_secs(1);
 
 /// How a node is started.
 #[derive(Clone, Debug)]
@@ -67,6 +80,7 @@ pub struct Node {
     draining: AtomicBool,
     /// What looks after the data.
     tasks: Vec<AbortHandle>,
+    shared: Arc<Shared>,
 }
 
 /// One team of a running node, for look-ups.
@@ -90,6 +104,7 @@ impl Node {
         let http = tools::client::http_client()
             .map_err(|error| Error::Prepare { what: "HTTP client".to_owned(), error })?;
         let guards = Arc::new(Guards::default());
+        let shared = Shared::start(bus.clone());
         let mut node = Self {
             teams: BTreeMap::new(),
             bus: bus.clone(),
@@ -97,14 +112,15 @@ impl Node {
             fault,
             draining: AtomicBool::new(false),
             tasks: Vec::new(),
+            shared: shared.clone(),
         };
         for team in teams {
             for note in model::unenforced(&team, team.agents.values()) {
                 warn!(team = %team.name, %note, "a part of a schema is not sent to the provider");
             }
             let opened = {
-                let (bus, options) = (bus.clone(), options.clone());
-                spawn_blocking(move || open_team(team, bus, options))
+                let (bus, options, shared) = (bus.clone(), options.clone(), shared.clone());
+                spawn_blocking(move || open_team(team, bus, options, shared))
             };
             let opened = opened.await.map_err(|_| Error::Ending)??;
             let context = Arc::new(opened.context);
@@ -187,6 +203,39 @@ impl Node {
         }
     }
 
+    /// Lets those go who still wait, and what is on its way to them.
+    async fn leave(&self) {
+        let left = async {
+            for TeamHandle { context, .. } in self.teams.values() {
+                context.work.stop_all();
+                context.requests.close();
+                context.requests.wait().await;
+            }
+            self.bus.flush().await
+        };
+        match timeout(LEAVE_MAX, left).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => warn!(%error, "bus not flushed"),
+            Err(_) => warn!("the last answers were not sent in time"),
+        }
+        self.shared.herald.flush(LEAVE_MAX).await;
+    }
+
+    /// Counts the sessions that have work to do by themselves, and the replies on their way. What
+    /// waits for a person does not count: it waits as well at the next start.
+    async fn busy(&self) -> usize {
+        let mut busy = 0;
+        for team in self.teams.values() {
+            busy += team.sessions_busy().await + team.context.replies.len();
+        }
+        busy
+    }
+
+    /// Counts the events that were dropped because the bus did not take them.
+    pub fn events_lost(&self) -> u64 {
+        self.shared.herald.lost()
+    }
+
     /// Takes no new runs, gives those in work some time to end, and closes the data.
     ///
     /// A run that does not end in that time is not lost: it is taken up at the next start.
@@ -196,26 +245,21 @@ impl Node {
         for team in self.teams.values() {
             team.context.draining.store(true, Ordering::Relaxed);
         }
-        let busy = || {
-            let in_work = |team: &TeamHandle| RUNS_MAX - team.context.runs.available_permits();
-            self.teams.values().map(in_work).sum::<usize>()
-        };
-        while busy() > 0 && Instant::now() < end {
+        let mut left = self.busy().await;
+        while left > 0 && Instant::now() < end {
             sleep(DRAIN_INTERVAL).await;
+            left = self.busy().await;
         }
-        let left = busy();
         if left > 0 {
-            info!(runs = left, "runs go on at the next start");
+            info!(sessions = left, "what is in work goes on at the next start");
         }
         for team in self.teams.values() {
             drop(team.actor.cast(TeamMsg::Close));
         }
-        if let Err(error) = self.bus.flush().await {
-            warn!(%error, "bus not flushed");
-        }
-        self.supervisor.stop_children_and_wait(None, Some(Duration::from_secs(2))).await;
+        self.supervisor.stop_children_and_wait(None, Some(STOP_MAX)).await;
         self.supervisor.stop(None);
         self.tasks.iter().for_each(AbortHandle::abort);
+        self.leave().await;
         let servers = self.teams.values().filter_map(|team| team.context.servers.get());
         join_all(servers.map(Servers::close)).await;
         for TeamHandle { context, lock, .. } in self.teams.values() {
@@ -228,7 +272,7 @@ impl Node {
                     warn!(%error, "the store cannot be flushed; it is brought up at the next start");
                 }
                 if let Some(exporter) = exporter
-                    && let Err(error) = exporter.shutdown(EXPORT_TIMEOUT)
+                    && let Err(error) = exporter.shutdown(EXPORT_MAX)
                 {
                     warn!(%error, "the last spans were not exported");
                 }
@@ -275,6 +319,17 @@ impl TeamHandle {
         ractor::call_t!(self.sessions, SessionsMsg::Count, 1000).unwrap_or_default()
     }
 
+    /// Counts the sessions that have work to do by themselves, such as a run that does not wait for
+    /// a person.
+    pub async fn sessions_busy(&self) -> usize {
+        ractor::call_t!(self.sessions, SessionsMsg::Busy, BUSY_TIMEOUT_MS).unwrap_or_default()
+    }
+
+    /// Counts the turns and calls that the team's models and tools have under way on this node.
+    pub fn work_under_way(&self) -> usize {
+        self.context.work.len()
+    }
+
     /// Returns what observers of a session were told after a position, from the journal.
     pub async fn events(
         &self,
@@ -301,6 +356,7 @@ pub(crate) fn open_team(
     team: config::Team,
     bus: Bus,
     options: NodeOptions,
+    shared: Arc<Shared>,
 ) -> Result<OpenedTeam, Error> {
     let limits = Options { reserve_bytes: options.reserve_bytes, ..Options::default() };
     let plans = team.agents.values();
@@ -322,6 +378,7 @@ pub(crate) fn open_team(
     let databases = open_databases(&team, &options.data)?;
     let name = team.name.clone();
     let memory_slot = journal.next_slot(&memory_session());
+    let places = Places::new(name.clone(), team.runs_max, shared.places.clone());
     let context = TeamContext {
         team: Arc::new(team),
         databases,
@@ -333,7 +390,11 @@ pub(crate) fn open_team(
         store,
         plans,
         exporter,
-        runs: Arc::new(Semaphore::new(RUNS_MAX)),
+        shared,
+        places,
+        work: Arc::default(),
+        replies: TaskTracker::new(),
+        requests: TaskTracker::new(),
         draining: AtomicBool::new(false),
         service: OnceLock::new(),
         memory_slot: tokio::sync::Mutex::new(memory_slot),

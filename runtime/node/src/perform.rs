@@ -1,39 +1,34 @@
 //! Carries out what a session decided: asks models, tools and other agents on their subjects.
 
+mod asking;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use agents_core::dialect;
-use agents_core::effect::CallEffect;
+use agents_core::effect::{Aborted, CallEffect};
 use agents_core::validate::Catalogue;
-use bus::Message;
 use bytes::Bytes;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use tools::Template;
 use tracing::debug;
 use wire::chat::Observed;
 use wire::entry::{ModelOutcome, TurnReport};
-use wire::error::ErrorBody;
-use wire::run::Parent;
+use wire::run::{Parent, RunView};
 use wire::subject::RunVerb;
 use wire::{
-    CallKey, CallOutcome, ErrorCode, Headers, ModelReply, ModelRequest, Name, Planned, RunId,
-    RunReply, RunRequest, RunStatus, SessionId, Timestamp, ToolReply, ToolRequest, TraceContext,
-    Usage, WireError, header,
+    CallOutcome, ErrorCode, Headers, ModelReply, ModelRequest, Name, Planned, RunId, RunReply,
+    RunRequest, RunStatus, SessionId, Timestamp, ToolReply, ToolRequest, TraceContext, Usage,
+    WireError, WorkId, header,
 };
+
+pub(crate) use asking::{Asking, Missed, Stop, request, stop};
+use asking::{PAUSE_MAX, PAUSE_MIN, decode};
 
 use crate::clock;
 use crate::context::TeamContext;
 use crate::prefix::Outgoing;
-
-/// The first pause before a request is made again that nobody took.
-const PAUSE_MIN: Duration = Duration::from_millis(50);
-
-/// The longest pause between two attempts.
-const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// What a called agent is given beyond its own deadline to hand over its reply.
 const REPLY_GRACE: Duration = Duration::from_secs(1);
@@ -61,24 +56,8 @@ pub(crate) struct Turn {
     pub(crate) planned: Option<Planned>,
 }
 
-/// Why a request has no answer.
-pub(crate) enum Missed {
-    /// Nobody took it, so nothing can have happened.
-    NotDelivered(WireError),
-    /// Someone may have taken it.
-    Unanswered(WireError),
-}
-
-impl Missed {
-    pub(crate) fn into_error(self) -> WireError {
-        match self {
-            Self::NotDelivered(error) | Self::Unanswered(error) => error,
-        }
-    }
-}
-
 /// Asks a model and reads its reply.
-pub(crate) async fn ask_model(context: &TeamContext, turn: Turn) -> ModelOutcome {
+pub(crate) async fn ask_model(context: &Arc<TeamContext>, turn: Turn) -> ModelOutcome {
     let role = turn.outgoing.full.role;
     match ask(context, &turn).await {
         Ok(reply) => {
@@ -98,11 +77,12 @@ pub(crate) async fn ask_model(context: &TeamContext, turn: Turn) -> ModelOutcome
     }
 }
 
-async fn ask(context: &TeamContext, turn: &Turn) -> Result<ModelReply, WireError> {
-    let subject = context.subjects.model(&context.team.name, &turn.model);
+async fn ask(context: &Arc<TeamContext>, turn: &Turn) -> Result<ModelReply, WireError> {
+    let work = WorkId::of_turn(turn.run.clone(), turn.number);
     let headers = Headers::new()
         .with(header::TRACEPARENT, turn.trace.to_string())
         .with(header::SESSION, turn.observed.session.as_str());
+    let asking = Asking::of_model(context, &turn.model, work, headers, turn.deadline);
     let complete = |request: &ModelRequest| ModelRequest {
         max_tokens: Some(turn.max_tokens),
         observed: Some(turn.observed.clone()),
@@ -110,7 +90,7 @@ async fn ask(context: &TeamContext, turn: &Turn) -> Result<ModelReply, WireError
     };
     if let Some(short) = &turn.outgoing.short {
         let body = complete(short);
-        match request::<ModelReply>(context, &subject, &headers, &body, turn.deadline).await {
+        match request::<ModelReply>(context, &asking, &body).await {
             Err(missed) => {
                 let error = missed.into_error();
                 if error.code != ErrorCode::PrefixUnknown {
@@ -122,16 +102,15 @@ async fn ask(context: &TeamContext, turn: &Turn) -> Result<ModelReply, WireError
     }
     let body = complete(&turn.outgoing.full);
     // A turn changes nothing outside, so it may be asked for again for as long as there is time.
-    request(context, &subject, &headers, &body, turn.deadline).await.map_err(Missed::into_error)
+    request(context, &asking, &body).await.map_err(Missed::into_error)
 }
 
 /// Calls a tool.
 pub(crate) async fn call_tool(
-    context: &TeamContext,
+    context: &Arc<TeamContext>,
     session: &SessionId,
     call: &CallEffect,
 ) -> ToolReply {
-    let subject = context.subjects.tool(&context.team.name, &call.name);
     let headers = Headers::new()
         .with(header::TRACEPARENT, call.trace.to_string())
         .with(header::IDEMPOTENCY_KEY, call.call.as_str())
@@ -143,7 +122,16 @@ pub(crate) async fn call_tool(
         run: call.run.clone(),
         agent: call.agent.clone(),
     };
-    match request(context, &subject, &headers, &body, call.deadline).await {
+    let asking = Asking {
+        subject: context.subjects.tool(&context.team.name, &call.name),
+        headers,
+        deadline: call.deadline,
+        stop: Some(Stop {
+            subject: context.subjects.tool_stop(&context.team.name, &call.name),
+            work: WorkId::of_call(call.call.clone()),
+        }),
+    };
+    match request(context, &asking, &body).await {
         Ok(reply) => reply,
         Err(Missed::Unanswered(error)) => ToolReply::Lost { error },
         Err(Missed::NotDelivered(error)) => ToolReply::settled(CallOutcome::Error { error }),
@@ -152,7 +140,7 @@ pub(crate) async fn call_tool(
 
 /// Asks a probe; one that does not say at once what it knows does not know it.
 pub(crate) async fn probe(
-    context: &TeamContext,
+    context: &Arc<TeamContext>,
     session: &SessionId,
     call: &CallEffect,
 ) -> CallOutcome {
@@ -176,11 +164,10 @@ pub(crate) async fn pause_before(attempt: u32) {
 
 /// Asks another agent. Its run goes under the call's key, so asking again begins nothing new.
 pub(crate) async fn call_agent(
-    context: &TeamContext,
+    context: &Arc<TeamContext>,
     session: &SessionId,
     call: &CallEffect,
 ) -> (CallOutcome, Usage) {
-    let subject = context.subjects.agent_run(&context.team.name, &call.name);
     let remaining = clock::until(call.deadline);
     let body = RunRequest {
         input: task(call),
@@ -193,8 +180,14 @@ pub(crate) async fn call_agent(
     let headers = Headers::new()
         .with(header::TRACEPARENT, call.trace.to_string())
         .with(header::DEPTH, call.depth.to_string());
-    let latest = call.deadline.plus_ms(u64::try_from(REPLY_GRACE.as_millis()).unwrap_or(0));
-    match request::<RunReply>(context, &subject, &headers, &body, latest).await {
+    let asking = Asking {
+        subject: context.subjects.agent_run(&context.team.name, &call.name),
+        headers,
+        deadline: call.deadline.plus_ms(u64::try_from(REPLY_GRACE.as_millis()).unwrap_or(0)),
+        // A run is not stopped by whoever asked for it, but by name and through its journal.
+        stop: None,
+    };
+    match request::<RunReply>(context, &asking, &body).await {
         Ok(reply) => {
             let outcome = match (reply.status, reply.error) {
                 (RunStatus::Completed, _) => CallOutcome::text(reply.output),
@@ -213,6 +206,15 @@ pub(crate) async fn call_agent(
         }
         Err(Missed::NotDelivered(error)) => (CallOutcome::Error { error }, Usage::default()),
         Err(Missed::Unanswered(error)) => {
+            // Its run may go on, for nobody.
+            let aborted = Aborted {
+                call: call.call.clone(),
+                name: call.name.clone(),
+                target: call.target,
+                deadline: call.deadline,
+            };
+            let told = context.clone();
+            tokio::spawn(async move { cancel_agent(&told, &aborted).await });
             // What it used is not known, so all that was set aside for it counts as used.
             let output_tokens = call.budget.tokens.unwrap_or_default();
             (CallOutcome::Error { error }, Usage { output_tokens, ..Usage::default() })
@@ -229,105 +231,30 @@ fn task(call: &CallEffect) -> String {
     }
 }
 
-/// Ends the run of a called agent.
-pub(crate) async fn cancel_agent(context: &TeamContext, call: &CallKey) {
-    let child = RunId::of_call(call);
+/// Ends the run of a called agent, and returns when it is over or it is certain that there is none.
+///
+/// A run that is not known may be about to begin, and one whose node cannot be reached goes on, so
+/// both are asked for again; at its deadline a run ends by itself.
+pub(crate) async fn cancel_agent(context: &TeamContext, aborted: &Aborted) {
+    let child = RunId::of_call(&aborted.call);
     let subject = context.subjects.run(&context.team.name, &child, RunVerb::Cancel);
+    let end = Instant::now() + clock::until(aborted.deadline) + REPLY_GRACE;
     let mut pause = PAUSE_MIN;
-    for _ in 0..CANCEL_TRIES {
+    let mut unknown = 0;
+    while unknown < CANCEL_TRIES && Instant::now() < end {
         let told = context.bus.request(&subject, Headers::new(), Bytes::new(), CANCEL_TIMEOUT);
         match told.await {
-            Ok(answer) if answer.headers.get(header::SERVICE_ERROR_CODE).is_none() => return,
-            Ok(_) | Err(_) => sleep(pause).await,
-        }
-        pause *= 2;
-    }
-    debug!(%child, "no run of a called agent was there to be ended");
-}
-
-/// Makes a request until it is answered or its time is over.
-///
-/// It is made again only where it is certain that nobody took it, or where the answer says that
-/// nothing was begun.
-pub(crate) async fn request<T: DeserializeOwned>(
-    context: &TeamContext,
-    subject: &str,
-    headers: &Headers,
-    body: &impl Serialize,
-    deadline: Timestamp,
-) -> Result<T, Missed> {
-    let end = Instant::now() + clock::until(deadline);
-    let body: Bytes = match serde_json::to_vec(body) {
-        Ok(body) => body.into(),
-        Err(error) => {
-            let error = WireError::new(ErrorCode::Internal, format!("write a request: {error}"));
-            return Err(Missed::NotDelivered(error));
-        }
-    };
-    let mut pause = PAUSE_MIN;
-    loop {
-        let remaining = end.saturating_duration_since(Instant::now());
-        let millis = u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX);
-        let headers = headers.clone().with(header::REMAINING_MS, millis.to_string());
-        let sent = context.bus.request(subject, headers, body.clone(), remaining).await;
-        let (error, wait) = match sent {
-            Ok(message) => match decode::<T>(&message) {
-                Ok(answer) => return Ok(answer),
-                Err(error) => match (error.code, error.retry_after_ms) {
-                    (
-                        ErrorCode::Overloaded | ErrorCode::Unavailable | ErrorCode::ModelResting,
-                        wait,
-                    ) => (error, wait.map(Duration::from_millis)),
-                    (code, _) if is_refusal(code) => return Err(Missed::NotDelivered(error)),
-                    // Whoever answers so, or so that it cannot be read, may have done the work.
-                    _ => return Err(Missed::Unanswered(error)),
-                },
+            Ok(answer) => match decode::<RunView>(&answer) {
+                Ok(_) => return,
+                Err(error) if error.code == ErrorCode::UnknownRun => unknown += 1,
+                Err(error) => debug!(%child, %error, "called agent not told to end"),
             },
-            Err(error @ (bus::Error::NoResponders { .. } | bus::Error::Overflow { .. })) => {
-                (error.to_wire(), None)
-            }
-            Err(error @ bus::Error::Timeout { .. }) => {
-                return Err(Missed::Unanswered(error.to_wire()));
-            }
-            Err(error @ (bus::Error::TooLarge { .. } | bus::Error::InvalidSubject { .. })) => {
-                return Err(Missed::NotDelivered(error.to_wire()));
-            }
-            Err(error) => return Err(Missed::Unanswered(error.to_wire())),
-        };
-        let wait = wait.unwrap_or(pause).min(PAUSE_MAX);
-        if Instant::now() + wait >= end {
-            return Err(Missed::NotDelivered(error));
+            Err(error) => debug!(%child, %error, "called agent not told to end"),
         }
-        sleep(wait).await;
+        sleep(pause).await;
         pause = (pause * 2).min(PAUSE_MAX);
     }
-}
-
-/// Tells whether an error says that nothing was begun.
-const fn is_refusal(code: ErrorCode) -> bool {
-    matches!(
-        code,
-        ErrorCode::BadRequest
-            | ErrorCode::InvalidArguments
-            | ErrorCode::UnknownAgent
-            | ErrorCode::RunConflict
-            | ErrorCode::PrefixUnknown
-    )
-}
-
-/// Reads an answer: the body that was promised, or an error.
-pub(crate) fn decode<T: DeserializeOwned>(message: &Message) -> Result<T, WireError> {
-    match serde_json::from_slice::<T>(&message.payload) {
-        Ok(answer) => Ok(answer),
-        Err(error) => {
-            if let Ok(body) = serde_json::from_slice::<ErrorBody>(&message.payload) {
-                return Err(body.error);
-            }
-            let told = message.headers.get(header::SERVICE_ERROR).unwrap_or_default();
-            let text = format!("the answer on {} cannot be read: {error} {told}", message.subject);
-            Err(WireError::new(ErrorCode::ToolFailed, text.trim_end()))
-        }
-    }
+    debug!(%child, "no run of a called agent was there to be ended");
 }
 
 #[cfg(test)]

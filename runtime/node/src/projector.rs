@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{error, info, warn};
 use wire::entry::{Body, Entry, Input, MemoryChange, memory_session};
 use wire::event::EventKind;
+use wire::plan::Target;
 use wire::{Event, Name, RunId, SessionId};
 
 use crate::error::Error;
@@ -326,6 +327,9 @@ pub(crate) fn changes_of(
                 });
             }
         }
+        Body::Session(Input::CancelDelivered { call }) => {
+            changes.push(Change::CancelDelivered { call: call.clone() });
+        }
         Body::Session(_) => {}
         Body::Memory(MemoryChange::Restated { facts }) => {
             changes.extend(facts.iter().cloned().map(Change::Fact));
@@ -349,11 +353,17 @@ pub(crate) fn changes_of(
             }
             Effect::Opened(open) => changes.push(Change::CallOpened(open.clone())),
             Effect::Closed { call, .. } => changes.push(Change::CallClosed(call.clone())),
+            Effect::Abort { calls, .. } => {
+                let agents = calls.iter().filter(|aborted| aborted.target == Target::Agent);
+                changes.extend(agents.map(|aborted| Change::CancelOwed {
+                    call: aborted.call.clone(),
+                    session: session.clone(),
+                }));
+            }
             Effect::AskModel { .. }
             | Effect::Call(_)
             | Effect::Probe { .. }
             | Effect::Expire { .. }
-            | Effect::Abort { .. }
             | Effect::SetTimer { .. }
             | Effect::Tell(_) => {}
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use wire::{Headers, RunReply, WireError, header};
 
 /// A reply that is ready to be handed over.
@@ -12,18 +13,20 @@ pub(crate) struct Final {
     pub(crate) bytes: Bytes,
     /// Why the run did not complete.
     pub(crate) error: Option<WireError>,
+    /// Says that it is on its way, for as long as anyone holds it.
+    _sending: TaskTrackerToken,
 }
 
 impl Final {
     /// Makes a reply ready.
-    pub(crate) fn of(reply: &Arc<RunReply>) -> Self {
-        Self { bytes: bytes(reply), error: reply.error.clone() }
+    pub(crate) fn of(reply: &Arc<RunReply>, sending: TaskTrackerToken) -> Self {
+        Self { bytes: bytes(reply), error: reply.error.clone(), _sending: sending }
     }
 
     /// Reads a reply that was stored.
-    pub(crate) fn stored(stored: Vec<u8>) -> Option<Self> {
+    pub(crate) fn stored(stored: Vec<u8>, sending: TaskTrackerToken) -> Option<Self> {
         let reply: RunReply = serde_json::from_slice(&stored).ok()?;
-        Some(Self { bytes: stored.into(), error: reply.error })
+        Some(Self { bytes: stored.into(), error: reply.error, _sending: sending })
     }
 
     /// Returns the headers of the reply.

@@ -6,6 +6,7 @@ mod work;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use agents_core::effect::Rejected;
 use agents_core::session::SessionMachine;
@@ -32,6 +33,9 @@ use crate::sessions::SessionsMsg;
 
 /// How long an outcome waits that could not be journaled because the disk is full.
 const ROOM_PAUSE: Duration = Duration::from_millis(500);
+/// How long an answer to a cancel waits until the called agents know of it as well, so that it
+/// speaks for all of them; agents that are out of reach are told later.
+const CANCEL_WAIT: Duration = Duration::from_secs(1);
 
 /// How long a session without work stays in memory.
 const IDLE: Duration = Duration::from_secs(60);
@@ -43,6 +47,8 @@ pub(crate) enum SessionMsg {
     Door(Door),
     /// The outcome of an effect.
     Input(Box<Input>),
+    /// Whoever ended a run has waited long enough for the agents that it had called.
+    CancelLate { run: RunId },
     /// The idle time is over, if nothing was handled since.
     IdleCheck { handled: u64 },
 }
@@ -51,6 +57,8 @@ pub(crate) struct SessionArgs {
     pub(crate) context: Arc<TeamContext>,
     pub(crate) session: SessionId,
     pub(crate) supervisor: ActorRef<SessionsMsg>,
+    /// Says whether the session has work to do by itself.
+    pub(crate) busy: Arc<AtomicBool>,
 }
 
 pub(crate) struct SessionState {
@@ -58,9 +66,12 @@ pub(crate) struct SessionState {
     session: SessionId,
     supervisor: ActorRef<SessionsMsg>,
     myself: ActorRef<SessionMsg>,
+    busy: Arc<AtomicBool>,
     /// The machine, or why it cannot be rebuilt.
     machine: Result<SessionMachine, WireError>,
     waiters: HashMap<RunId, Vec<Answer<Final>>>,
+    /// Those who ended a run and are answered when its called agents know of it.
+    cancels: Vec<(RunId, Answer<RunView>)>,
     tasks: HashMap<Work, AbortHandle>,
     prefixes: SentPrefixes,
     /// The run in work is still to be taken up, for which there was no room on the disk.
@@ -80,7 +91,7 @@ impl Actor for SessionActor {
         myself: ActorRef<SessionMsg>,
         args: SessionArgs,
     ) -> Result<SessionState, ActorProcessingErr> {
-        let SessionArgs { context, session, supervisor } = args;
+        let SessionArgs { context, session, supervisor, busy } = args;
         let text = format!("session {session} is being rebuilt");
         let rebuilding = WireError::new(ErrorCode::Unavailable, text).retry_after(100);
         Ok(SessionState {
@@ -88,8 +99,10 @@ impl Actor for SessionActor {
             session,
             supervisor,
             myself,
+            busy,
             machine: Err(rebuilding),
             waiters: HashMap::new(),
+            cancels: Vec::new(),
             tasks: HashMap::new(),
             prefixes: SentPrefixes::default(),
             is_resume_due: false,
@@ -119,6 +132,9 @@ impl Actor for SessionActor {
         match msg {
             SessionMsg::Door(door) => state.on_door(door).await?,
             SessionMsg::Input(input) => state.on_outcome(*input).await?,
+            SessionMsg::CancelLate { run } => {
+                state.answer_cancels(|machine, id| *id == run || !machine.is_telling(id));
+            }
             SessionMsg::IdleCheck { handled } => state.on_idle_check(handled),
         }
         state.arm_idle_check();
@@ -156,13 +172,17 @@ impl SessionState {
 
     /// Goes on with what was outstanding when the session was last in memory.
     async fn take_up(&mut self) -> Result<(), Error> {
-        let Ok(machine) = &self.machine else { return Ok(()) };
+        let Ok(machine) = &self.machine else {
+            self.say_busy();
+            return Ok(());
+        };
         if machine.is_working() {
             self.on_outcome(Input::Resumed).await?;
         } else {
             let effects = machine.outstanding();
-            self.perform_all(effects).await;
+            self.perform_all(effects);
         }
+        self.say_busy();
         self.arm_idle_check();
         Ok(())
     }
@@ -177,18 +197,15 @@ impl SessionState {
             Door::Submit(submit) => self.on_submit(*submit).await,
             Door::Cancel { run, reason, answer } => {
                 let input = Input::CancelRequested { run: run.clone(), reason };
-                self.control(input, &run, answer).await
+                self.on_cancel(input, run, answer).await
             }
             Door::Reply { run, call, text, answer } => {
-                let waiting = self.machine.as_ref().ok().and_then(|m| m.asks(&run));
-                let call = match (call, waiting) {
-                    (Some(call), Some(waiting)) if call == waiting => call,
-                    (None, Some(waiting)) => waiting,
-                    (_, None) | (Some(_), Some(_)) => {
-                        let text = format!("run {run} does not wait for this answer");
-                        drop(answer.send(Err(WireError::new(ErrorCode::NotWaiting, text))));
-                        return Ok(());
-                    }
+                let mut asks = self.machine.iter().flat_map(|machine| machine.asks(&run));
+                let meant = asks.find(|asks| call.as_ref().is_none_or(|call| call == asks));
+                let Some(call) = meant else {
+                    let text = format!("run {run} does not wait for this answer");
+                    drop(answer.send(Err(WireError::new(ErrorCode::NotWaiting, text))));
+                    return Ok(());
                 };
                 let outcome = CallOutcome::text(text);
                 let input = Input::CallSettled { call, outcome, usage: Usage::default() };
@@ -250,6 +267,33 @@ impl SessionState {
         Ok(())
     }
 
+    /// Ends a run, and answers when it is durable and the called agents know of it.
+    async fn on_cancel(
+        &mut self,
+        input: Input,
+        run: RunId,
+        answer: Answer<RunView>,
+    ) -> Result<(), Error> {
+        let accepted = self.accept(input).await?.is_ok();
+        let telling = self.machine.as_ref().is_ok_and(|machine| machine.is_telling(&run));
+        if accepted && telling {
+            self.cancels.push((run.clone(), answer));
+            self.myself.send_after(CANCEL_WAIT, move || SessionMsg::CancelLate { run });
+            return Ok(());
+        }
+        // A run that has ended is beyond control, and its state says so.
+        drop(answer.send(self.view(&run)));
+        Ok(())
+    }
+
+    fn answer_cancels(&mut self, ripe: impl Fn(&SessionMachine, &RunId) -> bool) {
+        let Ok(machine) = &self.machine else { return };
+        let ripe = self.cancels.extract_if(.., |(run, _)| ripe(machine, run)).collect::<Vec<_>>();
+        for (run, answer) in ripe {
+            drop(answer.send(self.view(&run)));
+        }
+    }
+
     async fn control(
         &mut self,
         input: Input,
@@ -307,6 +351,7 @@ impl SessionState {
                 self.myself.send_after(ROOM_PAUSE, move || SessionMsg::Input(input));
             }
         }
+        self.answer_cancels(|machine, run| !machine.is_telling(run));
         Ok(())
     }
 
@@ -329,7 +374,7 @@ impl SessionState {
     fn attach(&mut self, run: &RunId, done: Answer<Final>) {
         let Ok(machine) = &self.machine else { return };
         if let Some(reply) = machine.reply(run) {
-            drop(done.send(Ok(Final::of(&reply))));
+            drop(done.send(Ok(Final::of(&reply, self.context.replies.token()))));
         } else if machine.ended(run).is_some() {
             let (context, run) = (self.context.clone(), run.clone());
             tokio::spawn(async move { drop(done.send(stored_reply(context, run).await)) });
@@ -373,8 +418,14 @@ impl SessionState {
         let changes = changes_of(&self.session, &entry, slot, &effects);
         self.context.export(&changes);
         commit.project(changes).await;
-        self.perform_all(effects).await;
+        self.perform_all(effects);
+        self.say_busy();
         Ok(Ok(()))
+    }
+
+    fn say_busy(&self) {
+        let busy = self.machine.as_ref().is_ok_and(SessionMachine::is_busy);
+        self.busy.store(busy, Ordering::Relaxed);
     }
 
     fn is_idle(&self) -> bool {
@@ -418,12 +469,14 @@ impl Refusal {
 
 /// Returns the reply of a run that ended too long ago for its session to hold it.
 async fn stored_reply(context: Arc<TeamContext>, run: RunId) -> Result<Final, WireError> {
+    let sending = context.replies.token();
     // The store lags behind the journal.
     context.projector.sync().await;
     let id = run.clone();
     let found = spawn_blocking(move || (context.store.reply(&id), context.journal.is_full())).await;
     let (stored, is_behind) = found.map_err(|_| Error::Ending.to_wire())?;
-    match stored.map_err(|error| Error::from(error).to_wire())?.and_then(Final::stored) {
+    let stored = stored.map_err(|error| Error::from(error).to_wire())?;
+    match stored.and_then(|stored| Final::stored(stored, sending)) {
         Some(reply) => Ok(reply),
         None if is_behind => {
             let text = format!("the reply of run {run} can be looked up when there is room");

@@ -1,8 +1,9 @@
 //! Keeps the sessions of a team: activates them by their first message, restarts them after a
 //! fault, sets poisoned ones aside, and lets idle ones go.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use agents_core::restart::{Faults, RestartPolicy, Verdict};
 use ractor::{
@@ -26,6 +27,8 @@ pub(crate) enum SessionsMsg {
     Passivate { session: SessionId, handled: u64 },
     /// How many sessions are in memory.
     Count(RpcReplyPort<usize>),
+    /// How many of them have work to do by themselves; those that are about to be restarted count.
+    Busy(RpcReplyPort<usize>),
 }
 
 pub(crate) struct SessionsState {
@@ -34,12 +37,16 @@ pub(crate) struct SessionsState {
     live: HashMap<SessionId, Live>,
     faults: HashMap<SessionId, Faults>,
     aside: HashMap<SessionId, WireError>,
+    /// Sessions that failed and wait to be started again.
+    restarting: HashSet<SessionId>,
 }
 
 struct Live {
     actor: ActorRef<SessionMsg>,
     /// Messages routed to this actor; those it has not handled stand in its mailbox.
     routed: u64,
+    /// Whether it has work to do by itself; it is taken to have until it is rebuilt.
+    busy: Arc<AtomicBool>,
 }
 
 impl Actor for SessionSupervisor {
@@ -58,6 +65,7 @@ impl Actor for SessionSupervisor {
             live: HashMap::new(),
             faults: HashMap::new(),
             aside: HashMap::new(),
+            restarting: HashSet::new(),
         })
     }
 
@@ -69,9 +77,13 @@ impl Actor for SessionSupervisor {
     ) -> Result<(), ActorProcessingErr> {
         match msg {
             SessionsMsg::Route { session, door } => state.route(&myself, &session, door),
-            SessionsMsg::Activate { session } => drop(state.activate(&myself, &session)),
+            SessionsMsg::Activate { session } => {
+                state.restarting.remove(&session);
+                state.activate(&myself, &session);
+            }
             SessionsMsg::Passivate { session, handled } => state.passivate(&session, handled),
             SessionsMsg::Count(reply) => drop(reply.send(state.live.len())),
+            SessionsMsg::Busy(reply) => drop(reply.send(state.busy())),
         }
         Ok(())
     }
@@ -125,16 +137,18 @@ impl SessionsState {
             return None;
         }
         if !self.live.contains_key(session) {
+            let busy = Arc::new(AtomicBool::new(true));
             let args = SessionArgs {
                 context: self.context.clone(),
                 session: session.clone(),
                 supervisor: myself.clone(),
+                busy: busy.clone(),
             };
             let spawned =
                 ActorRuntime::spawn_linked_instant(None, SessionActor, args, myself.get_cell());
             match spawned {
                 Ok((actor, _)) => {
-                    self.live.insert(session.clone(), Live { actor, routed: 0 });
+                    self.live.insert(session.clone(), Live { actor, routed: 0, busy });
                 }
                 Err(failed) => {
                     error!(%session, error = %failed, "session actor not started");
@@ -143,6 +157,11 @@ impl SessionsState {
             }
         }
         self.live.get_mut(session)
+    }
+
+    fn busy(&self) -> usize {
+        let busy = self.live.values().filter(|live| live.busy.load(Ordering::Relaxed)).count();
+        busy + self.restarting.len()
     }
 
     fn passivate(&mut self, session: &SessionId, handled: u64) {
@@ -175,6 +194,7 @@ impl SessionsState {
         match faults.on_fault(now, &RestartPolicy::SESSION) {
             Verdict::Restart(wait) => {
                 warn!(%session, %fault, ?wait, "session failed, will be restarted");
+                self.restarting.insert(session.clone());
                 myself.send_after(wait, move || SessionsMsg::Activate { session });
             }
             Verdict::GiveUp => {
@@ -198,6 +218,98 @@ mod tests {
 
     use super::*;
     use crate::testing;
+
+    /// A session whose actor panics at its first message.
+    struct Grenade;
+
+    impl Actor for Grenade {
+        type Msg = SessionMsg;
+        type State = ();
+        type Arguments = ();
+
+        async fn pre_start(
+            &self,
+            _: ActorRef<SessionMsg>,
+            (): (),
+        ) -> Result<(), ActorProcessingErr> {
+            Ok(())
+        }
+
+        async fn handle(
+            &self,
+            _: ActorRef<SessionMsg>,
+            _: SessionMsg,
+            (): &mut (),
+        ) -> Result<(), ActorProcessingErr> {
+            panic!("pulled")
+        }
+    }
+
+    /// The supervisor, with such a session in its care.
+    struct Minefield;
+
+    fn session() -> SessionId {
+        SessionId::new("s").unwrap()
+    }
+
+    impl Actor for Minefield {
+        type Msg = SessionsMsg;
+        type State = SessionsState;
+        type Arguments = Arc<TeamContext>;
+
+        async fn pre_start(
+            &self,
+            myself: ActorRef<SessionsMsg>,
+            context: Arc<TeamContext>,
+        ) -> Result<SessionsState, ActorProcessingErr> {
+            let mut state = SessionSupervisor.pre_start(myself.clone(), context).await?;
+            let (actor, _) = Grenade::spawn_linked(None, Grenade, (), myself.get_cell()).await?;
+            let busy = Arc::new(AtomicBool::new(false));
+            state.live.insert(session(), Live { actor, routed: 0, busy });
+            Ok(state)
+        }
+
+        async fn handle(
+            &self,
+            myself: ActorRef<SessionsMsg>,
+            msg: SessionsMsg,
+            state: &mut SessionsState,
+        ) -> Result<(), ActorProcessingErr> {
+            SessionSupervisor.handle(myself, msg, state).await
+        }
+
+        async fn handle_supervisor_evt(
+            &self,
+            myself: ActorRef<SessionsMsg>,
+            event: SupervisionEvent,
+            state: &mut SessionsState,
+        ) -> Result<(), ActorProcessingErr> {
+            SessionSupervisor.handle_supervisor_evt(myself, event, state).await
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_actor_that_panics_is_restarted_like_any_that_fails() {
+        let data = tempfile::tempdir().unwrap();
+        let context = testing::open(data.path());
+        let (sessions, _) = Actor::spawn(None, Minefield, context).await.unwrap();
+        let view = async || {
+            let (answer, on_answer) = oneshot::channel();
+            let door = Door::View { run: RunId::new("r").unwrap(), answer };
+            sessions.cast(SessionsMsg::Route { session: session(), door }).unwrap();
+            on_answer.await.ok().and_then(Result::err).map(|error| error.code)
+        };
+        assert_eq!(view().await, None, "the panic answers nobody");
+        // Counted until the session is in memory again, so that a drain waits for it.
+        let busy = async || ractor::call_t!(sessions, SessionsMsg::Busy, 1000).unwrap();
+        while busy().await == 0 {
+            tokio::task::yield_now().await;
+        }
+        while busy().await > 0 {
+            sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(view().await, Some(ErrorCode::UnknownRun));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_session_that_cannot_be_taken_up_is_set_aside() {

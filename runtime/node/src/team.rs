@@ -15,7 +15,7 @@ use wire::{Name, SessionId};
 
 use crate::context::TeamContext;
 use crate::error::Error;
-use crate::feed::QUEUE_GROUP;
+use crate::feed::{Feed, QUEUE_GROUP};
 use crate::inbox::Inbox;
 use crate::memory::TeamMemory;
 use crate::model_actor::{ModelActor, ModelArgs};
@@ -23,6 +23,7 @@ use crate::models::TeamModels;
 use crate::servers;
 use crate::sessions::{SessionSupervisor, SessionsMsg};
 use crate::tool_actor::{ToolActor, ToolArgs};
+use crate::worklist;
 
 pub(crate) struct TeamSupervisor;
 
@@ -71,6 +72,7 @@ pub(crate) struct TeamState {
     parts: HashMap<ActorId, Part>,
     faults: HashMap<Part, Faults>,
     inbox: Option<Inbox>,
+    _stops: Vec<Feed>,
 }
 
 impl Actor for TeamSupervisor {
@@ -103,6 +105,9 @@ impl Actor for TeamSupervisor {
         let service = Service::start(&context.bus, service_info(&context, started)).await?;
         // This actor is started once, so nobody else has set it.
         drop(context.service.set(service));
+        let stops =
+            worklist::listen(&context.bus, &context.subjects, &context.team.name, &context.work);
+        let stops = stops.await?;
         let mut state = TeamState {
             context,
             clients,
@@ -111,6 +116,7 @@ impl Actor for TeamSupervisor {
             parts: HashMap::new(),
             faults: HashMap::new(),
             inbox: None,
+            _stops: stops,
         };
         let team = state.context.team.clone();
         let models = team.models.keys().cloned().map(Part::Model);

@@ -8,11 +8,16 @@ use journal::Holder;
 use wire::Subjects;
 
 use crate::clock;
-use crate::context::TeamContext;
+use crate::context::{Shared, TeamContext};
 use crate::node::{NodeOptions, open_team};
 
-/// Opens the data of the quickstart team.
+/// Opens the data of the quickstart team, on a bus of its own.
 pub(crate) fn open(data: &Path) -> Arc<TeamContext> {
+    open_on(data, Bus::local())
+}
+
+/// Opens the data of the quickstart team, as one of several nodes on a bus.
+pub(crate) fn open_on(data: &Path, bus: Bus) -> Arc<TeamContext> {
     let teams = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/teams");
     let team = config::load(&teams.join("quickstart.toml")).unwrap();
     let holder = Holder {
@@ -28,5 +33,6 @@ pub(crate) fn open(data: &Path) -> Arc<TeamContext> {
         subjects: Subjects::default(),
         reserve_bytes: 0,
     };
-    Arc::new(open_team(team, Bus::local(), options).unwrap().context)
+    let shared = Shared::start(bus.clone());
+    Arc::new(open_team(team, bus, options, shared).unwrap().context)
 }

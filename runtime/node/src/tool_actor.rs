@@ -4,25 +4,40 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agents_core::validate::{faults, validator};
-use bus::Message;
+use bus::{Bus, Message};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout_at};
+use serde_json::Value;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
 use tools::{Tool, ToolContext};
-use wire::{ErrorCode, Headers, Name, ToolReply, ToolRequest, TraceContext, WireError, header};
+use tracing::error;
+use wire::{
+    CallOutcome, ErrorCode, Headers, Name, Scope, ToolReply, ToolRequest, TraceContext, WireError,
+    WorkId, header,
+};
 
 use crate::clock;
 use crate::context::TeamContext;
 use crate::feed;
 use crate::team::tool_endpoint;
+use crate::worklist::{contained, work_of};
 
 /// Calls that may wait for a place, for each that may be under way; further ones are refused.
 const WAITING_PER_PLACE: usize = 32;
 
+/// The time before the end of a call in which it is answered by what is known here, which is more
+/// than its caller would know of a call without an answer. At most a tenth of the call's time.
+const ANSWER_MARGIN: Duration = Duration::from_millis(100);
+
+/// When a call that found no room may come again, in milliseconds: most tools answer within that.
+const RETRY_MS: u64 = 200;
+
 pub(crate) struct ToolActor;
 
 pub(crate) enum ToolMsg {
-    Request(Message),
+    /// A call that has a ticket, which bounds how many wait, and when it came.
+    Request(Message, OwnedSemaphorePermit, Instant),
 }
 
 pub(crate) struct ToolArgs {
@@ -35,14 +50,13 @@ pub(crate) struct ToolArgs {
 
 pub(crate) struct ToolState {
     served: Arc<Served>,
-    waiting: Arc<Semaphore>,
     _feed: feed::Feed,
 }
 
 struct Served {
     args: ToolArgs,
     validator: jsonschema::Validator,
-    places: Semaphore,
+    places: Arc<Semaphore>,
 }
 
 impl Actor for ToolActor {
@@ -56,17 +70,22 @@ impl Actor for ToolActor {
         args: ToolArgs,
     ) -> Result<ToolState, ActorProcessingErr> {
         let subject = args.context.subjects.tool(&args.context.team.name, &args.name);
-        let feed = feed::start(&args.context.bus, &subject, move |message| {
-            myself.cast(ToolMsg::Request(message)).is_ok()
-        })
-        .await?;
+        let bus = args.context.bus.clone();
         let validator = validator(&args.offer.spec.parameters)?;
         let places = args.concurrency.max(1) as usize;
-        Ok(ToolState {
-            served: Arc::new(Served { args, validator, places: Semaphore::new(places) }),
-            waiting: Arc::new(Semaphore::new(places.saturating_mul(1 + WAITING_PER_PLACE))),
-            _feed: feed,
-        })
+        let tickets = Arc::new(Semaphore::new(places.saturating_mul(1 + WAITING_PER_PLACE)));
+        let name = args.name.clone();
+        let refusing = bus.clone();
+        let feed = feed::start(&bus, &subject, move |message| {
+            // Taken before the mailbox, which has no bound of its own.
+            let Ok(ticket) = tickets.clone().try_acquire_owned() else {
+                refuse(refusing.clone(), message, &name);
+                return true;
+            };
+            myself.cast(ToolMsg::Request(message, ticket, Instant::now())).is_ok()
+        });
+        let served = Served { args, validator, places: Arc::new(Semaphore::new(places)) };
+        Ok(ToolState { served: Arc::new(served), _feed: feed.await? })
     }
 
     async fn handle(
@@ -76,28 +95,20 @@ impl Actor for ToolActor {
         state: &mut ToolState,
     ) -> Result<(), ActorProcessingErr> {
         match msg {
-            ToolMsg::Request(message) => state.on_request(message),
+            ToolMsg::Request(message, ticket, came) => state.on_request(message, ticket, came),
         }
         Ok(())
     }
 }
 
 impl ToolState {
-    fn on_request(&self, message: Message) {
+    fn on_request(&self, message: Message, ticket: OwnedSemaphorePermit, came: Instant) {
         let served = self.served.clone();
-        let Ok(ticket) = self.waiting.clone().try_acquire_owned() else {
-            let text =
-                format!("too many calls of {} wait; raise its concurrency", served.args.name);
-            let error = WireError::new(ErrorCode::Overloaded, text).retry_after(200);
-            tokio::spawn(async move {
-                feed::answer_error(&served.args.context.bus, &message, &error).await;
-            });
-            return;
-        };
-        tokio::spawn(async move {
+        let requests = served.args.context.requests.clone();
+        requests.spawn(async move {
             let bus = &served.args.context.bus;
             let began = Instant::now();
-            let done = served.call(&message).await;
+            let done = served.call(&message, came).await;
             let endpoint = tool_endpoint(&served.args.name);
             served.args.context.record(&endpoint, began.elapsed(), done.as_ref().err());
             match done {
@@ -109,8 +120,27 @@ impl ToolState {
     }
 }
 
+fn refuse(bus: Bus, message: Message, name: &Name) {
+    let text = format!("too many calls of {name} wait; raise its concurrency");
+    let error = WireError::overloaded(Scope::Tool, text, RETRY_MS);
+    tokio::spawn(async move { feed::answer_error(&bus, &message, &error).await });
+}
+
+/// How a call ended.
+enum Ended {
+    Replied(ToolReply),
+    Panicked(String),
+    /// Nobody wants the outcome any more.
+    Stopped,
+    TimedOut,
+}
+
 impl Served {
-    async fn call(&self, message: &Message) -> Result<ToolReply, WireError> {
+    async fn call(
+        self: &Arc<Self>,
+        message: &Message,
+        came: Instant,
+    ) -> Result<ToolReply, WireError> {
         let request: ToolRequest = serde_json::from_slice(&message.payload).map_err(|error| {
             WireError::new(ErrorCode::BadRequest, format!("not a tool call: {error}"))
         })?;
@@ -122,37 +152,104 @@ impl Served {
         let longest = Duration::from_millis(self.args.offer.timeout_ms);
         let asked = message.headers.number(header::REMAINING_MS).map(Duration::from_millis);
         let remaining = asked.map_or(longest, |asked| asked.min(longest));
-        let end = Instant::now() + remaining;
-        let Ok(Ok(_place)) = timeout_at(end, self.places.acquire()).await else {
-            let text = format!("all places of {} stayed taken; it was not called", self.args.name);
-            return Err(WireError::new(ErrorCode::Overloaded, text));
+        let end = came + remaining.saturating_sub(ANSWER_MARGIN.min(remaining / 10));
+        let work = work_of(message).unwrap_or_else(|| WorkId::of_call(request.call.clone()));
+        let work = self.args.context.work.begin(work);
+        let place = tokio::select! {
+            biased;
+            () = work.stop().cancelled() => None,
+            place = timeout_at(end, self.places.clone().acquire_owned()) => {
+                place.ok().and_then(Result::ok)
+            }
         };
+        let Some(place) = place else {
+            // Nothing was begun, whatever the effect class.
+            let code = if work.stop().is_cancelled() {
+                ErrorCode::Cancelled
+            } else {
+                ErrorCode::DeadlineExceeded
+            };
+            let text = format!("the time was over before {} had a place for it", self.args.name);
+            return Ok(ToolReply::settled(CallOutcome::error(code, text)));
+        };
+        let context = self.context(message, &request, end, work.stop().child_token());
+        let ended = self.clone().run(context, request.arguments, end, place).await;
+        Ok(match ended {
+            Ended::Replied(reply) => reply,
+            Ended::Panicked(text) => {
+                error!(tool = %self.args.name, panic = text, "tool panicked");
+                let text = format!("{} met a fault of its own: {text}", self.args.name);
+                ToolReply::lost(ErrorCode::Internal, text)
+            }
+            Ended::Stopped => {
+                let text = format!("{} was stopped", self.args.name);
+                ToolReply::lost(ErrorCode::Cancelled, text)
+            }
+            Ended::TimedOut => {
+                let seconds = remaining.as_secs_f64();
+                let text = format!("{} did not answer within {seconds:.1} s", self.args.name);
+                ToolReply::lost(ErrorCode::ToolTimeout, text)
+            }
+        })
+    }
+
+    fn context(
+        &self,
+        message: &Message,
+        request: &ToolRequest,
+        end: Instant,
+        stop: CancellationToken,
+    ) -> ToolContext {
         let trace = message
             .headers
             .get(header::TRACEPARENT)
             .and_then(|text| text.parse().ok())
             .unwrap_or_else(|| TraceContext::root(&self.args.context.team.name, &request.run));
-        let context = ToolContext {
-            call: request.call,
+        ToolContext {
+            call: request.call.clone(),
             team: self.args.context.team.name.clone(),
             tool: self.args.name.clone(),
-            agent: request.agent,
-            session: request.session,
-            run: request.run,
+            agent: request.agent.clone(),
+            session: request.session.clone(),
+            run: request.run.clone(),
             trace,
             now: clock::now(),
             remaining: end.saturating_duration_since(Instant::now()),
-        };
-        let Ok(reply) = timeout_at(end, self.args.tool.call(&context, &request.arguments)).await
-        else {
-            return Ok(self.timed_out(remaining));
-        };
-        Ok(reply)
+            stop,
+        }
     }
 
-    fn timed_out(&self, after: Duration) -> ToolReply {
-        let (name, seconds) = (&self.args.name, after.as_secs_f64());
-        let message = format!("{name} did not answer within {seconds:.1} s");
-        ToolReply::lost(ErrorCode::ToolTimeout, message)
+    /// Runs the tool until it replies or has to stop. One that puts things in order afterwards
+    /// keeps its place for as long.
+    async fn run(
+        self: Arc<Self>,
+        context: ToolContext,
+        arguments: Value,
+        end: Instant,
+        place: OwnedSemaphorePermit,
+    ) -> Ended {
+        let stop = context.stop.clone();
+        let grace = self.args.tool.stop_grace();
+        let call = async move { self.args.tool.call(&context, &arguments).await };
+        let mut call = Box::pin(contained(call));
+        let ended = tokio::select! {
+            biased;
+            () = stop.cancelled() => Ended::Stopped,
+            replied = &mut call => {
+                return replied.map_or_else(Ended::Panicked, Ended::Replied);
+            }
+            () = sleep_until(end) => Ended::TimedOut,
+        };
+        stop.cancel();
+        if !grace.is_zero() {
+            tokio::spawn(async move {
+                drop(timeout(grace, call).await);
+                drop(place);
+            });
+        }
+        ended
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use wire::{CallKey, Name, OpenCall, RunId, RunStatus, SessionId, SpanRecord, Tim
 use crate::error::Error;
 use crate::pending::Pending;
 use crate::run::{RunBegun, RunEnd};
-use crate::{call, fact, run, session, trace};
+use crate::{call, fact, key, run, session, trace};
 
 /// One change. Making it twice is the same as making it once.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +37,18 @@ pub enum Change {
         /// The reply, byte for byte as it is given to whoever asks again.
         reply: Vec<u8>,
     },
+    /// A called agent is to be told that the run which asked for it is over.
+    CancelOwed {
+        /// The call.
+        call: CallKey,
+        /// The session that tells it.
+        session: SessionId,
+    },
+    /// A called agent needs no telling any more.
+    CancelDelivered {
+        /// The call.
+        call: CallKey,
+    },
     /// A fact was remembered.
     Fact(Fact),
     /// Facts were forgotten.
@@ -60,6 +72,8 @@ impl Change {
             Self::RunEnded { run, at, status, reply } => {
                 run::end(pending, run, RunEnd { at: *at, status: *status }, reply)
             }
+            Self::CancelOwed { call, session } => pending.put_row(key::owed(call), session),
+            Self::CancelDelivered { call } => pending.remove(&key::owed(call)),
             Self::Fact(fact) => fact::remember(pending, fact),
             Self::Forgot(ids) => ids.iter().try_for_each(|id| fact::forget(pending, id)),
             Self::CallOpened(open) => call::open(pending, open),

@@ -19,6 +19,8 @@ pub(crate) enum Space {
     RunEnd = b'E',
     /// Runs that have not ended, with their sessions.
     Open = b'O',
+    /// Calls of agents that are still to be told to end, with the sessions that tell them.
+    Owed = b'A',
     /// The replies of runs.
     Reply = b'Y',
     /// Sessions.
@@ -89,6 +91,10 @@ pub(crate) fn run_at(at: Timestamp, run: &RunId) -> Vec<u8> {
 
 pub(crate) fn open(run: &RunId) -> Vec<u8> {
     Space::Open.key(&[run.as_str().as_bytes()])
+}
+
+pub(crate) fn owed(call: &CallKey) -> Vec<u8> {
+    Space::Owed.key(&[call.as_str().as_bytes()])
 }
 
 pub(crate) fn run_end(run: &RunId) -> Vec<u8> {

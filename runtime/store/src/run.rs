@@ -123,12 +123,15 @@ pub(crate) fn one(tree: &sled::Tree, run: &RunId) -> Result<Option<RunRow>, Erro
     Ok(Some(RunRow { begun, ended: row(tree, &key::run_end(run))? }))
 }
 
-/// Returns the sessions of the runs that have not ended.
+/// Returns the sessions that have something to do: a run that has not ended, or agents to tell
+/// that they are to end.
 pub(crate) fn unfinished(tree: &sled::Tree) -> Result<Vec<SessionId>, Error> {
     let mut sessions = BTreeSet::new();
-    for entry in tree.scan_prefix(Space::Open.key(&[])) {
-        let (key, _) = entry.map_err(|error| Error::engine("read a list", error))?;
-        sessions.extend(row::<SessionId>(tree, &key)?);
+    for space in [Space::Open, Space::Owed] {
+        for entry in tree.scan_prefix(space.key(&[])) {
+            let (key, _) = entry.map_err(|error| Error::engine("read a list", error))?;
+            sessions.extend(row::<SessionId>(tree, &key)?);
+        }
     }
     Ok(sessions.into_iter().collect())
 }

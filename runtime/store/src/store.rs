@@ -216,7 +216,8 @@ impl Store {
         self.read("list runs", |database, _| run::list(database, limit))
     }
 
-    /// Returns the sessions that have a run which has not ended.
+    /// Returns the sessions that have something to do: a run that has not ended, or called agents
+    /// that are still to be told to end.
     pub fn unfinished(&self) -> Result<Vec<SessionId>, Error> {
         self.read("list unfinished runs", |database, _| run::unfinished(database))
     }

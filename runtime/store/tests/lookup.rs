@@ -453,3 +453,28 @@ fn what_ended_long_ago_is_dropped_whole() {
     store.verify().unwrap();
     assert_eq!(store.position(), 9);
 }
+
+#[test]
+fn a_session_is_unfinished_while_a_run_or_a_called_agent_needs_it() {
+    let (_dir, store) = open();
+    let owed = |call: &str, session: &str| Change::CancelOwed {
+        call: CallKey::new(call).unwrap(),
+        session: SessionId::new(session).unwrap(),
+    };
+    let told = |call: &str| Change::CancelDelivered { call: CallKey::new(call).unwrap() };
+    let steps: [(Vec<Change>, &[&str]); 6] = [
+        (vec![Change::RunBegun(begun("r", 1))], &["s"]),
+        (vec![owed("c1", "s"), owed("c2", "s"), owed("c3", "t")], &["s", "t"]),
+        (vec![ended("r", 2, b"reply"), owed("c1", "s")], &["s", "t"]),
+        (vec![told("c1"), told("c3"), told("c3")], &["s"]),
+        (vec![told("c2")], &[]),
+        (vec![told("unknown")], &[]),
+    ];
+    for (n, (changes, expected)) in steps.into_iter().enumerate() {
+        store.apply(&changes, None).unwrap();
+        let unfinished = store.unfinished().unwrap();
+        let names: Vec<&str> = unfinished.iter().map(SessionId::as_str).collect();
+        assert_eq!(names, expected, "step {n}");
+        store.verify().unwrap();
+    }
+}

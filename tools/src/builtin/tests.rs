@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use wire::{
     CallKey, CallOutcome, EffectClass, ErrorCode, Name, RunId, SessionId, Timestamp, ToolReply,
     TraceContext,
@@ -53,6 +54,7 @@ async fn reply(deps: &ToolDeps, name: &str, key: &str, at: u64, arguments: Value
         run,
         now: Timestamp::from_micros(at * 1_000_000),
         remaining: Duration::from_secs(5),
+        stop: CancellationToken::new(),
     };
     build(&ToolKind::Builtin(builtin), deps).call(&context, &arguments).await
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 use wire::{
     CallKey, CallOutcome, EffectClass, ErrorCode, Name, RunId, SessionId, Timestamp, ToolReply,
     TraceContext,
@@ -103,6 +104,7 @@ fn context(remaining: Duration) -> ToolContext {
         run,
         now: Timestamp::default(),
         remaining,
+        stop: CancellationToken::new(),
     }
 }
 

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use wire::{
     CallKey, CallOutcome, ErrorCode, FinishReason, Message, ModelReply, Name, RunId, SessionId,
     Timestamp, ToolReply, TraceContext, Usage, WireError,
@@ -45,6 +46,7 @@ fn context() -> ToolContext {
         run,
         now: Timestamp::from_micros(0),
         remaining: Duration::from_secs(5),
+        stop: CancellationToken::new(),
     }
 }
 

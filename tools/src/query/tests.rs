@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use wire::{
     CallKey, CallOutcome, EffectClass, ErrorCode, Name, RunId, SessionId, Timestamp, ToolReply,
     TraceContext,
@@ -40,6 +41,7 @@ fn context(key: &str, remaining: Duration) -> ToolContext {
         run,
         now: Timestamp::from_micros(0),
         remaining,
+        stop: CancellationToken::new(),
     }
 }
 

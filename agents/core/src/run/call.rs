@@ -6,12 +6,12 @@ use wire::plan::{Offer, Permission, Target};
 use wire::run::{Budget, Source};
 use wire::{
     CallKey, CallOutcome, Digest, EffectClass, ErrorCode, ModelRole, OpenKind, Timestamp, Usage,
-    call_digest,
+    WireError, call_digest,
 };
 
-use super::{Phase, Run, late};
+use super::{Phase, Run};
 use crate::dialect::{Act, Called};
-use crate::effect::{CallEffect, Effect, Effects, Rejected};
+use crate::effect::{Aborted, CallEffect, Effect, Effects, Rejected};
 use crate::permission::decide;
 use crate::spans;
 
@@ -141,8 +141,8 @@ impl Run {
         let Some(offer) = offer.and_then(|offer| self.plan.tools.get(offer)) else {
             return refuse(ErrorCode::UnknownTool, format!("no tool {:?} is offered", read.name));
         };
-        if self.is_late(now) {
-            return Some(CallOutcome::Error { error: late() }.to_text());
+        if self.call_deadline(now, offer.timeout_ms) <= now {
+            return Some(CallOutcome::Error { error: no_time() }.to_text());
         }
         let limits = &self.plan.limits;
         if index >= limits.calls_per_step_max as usize {
@@ -323,6 +323,20 @@ impl Run {
         }
     }
 
+    /// Returns what is to be ended of a pending call; one that was not allowed yet was never made.
+    pub(super) fn aborts(&self, pending: &Pending) -> Option<Aborted> {
+        if matches!(pending.stage, Stage::Approval { .. }) {
+            return None;
+        }
+        let offer = self.plan.tools.get(pending.offer)?;
+        Some(Aborted {
+            call: pending.key.clone(),
+            name: offer.spec.name.clone(),
+            target: offer.target,
+            deadline: pending.deadline,
+        })
+    }
+
     /// Gives a pending call its outcome.
     pub(super) fn settle(
         &mut self,
@@ -386,4 +400,12 @@ impl Pending {
             Stage::Made | Stage::Probing { .. } => false,
         }
     }
+}
+
+/// Returns what a model is told of a call for which no time is left but its run's own answer.
+fn no_time() -> WireError {
+    WireError::new(
+        ErrorCode::DeadlineExceeded,
+        "the time of the run is nearly over and the call was not made; answer with what is there",
+    )
 }

@@ -1,7 +1,7 @@
 //! What people have to say about calls: their leave, their answer, and what came of a call.
 
 use wire::event::EventKind;
-use wire::run::RunState;
+use wire::run::{OpenQuestion, RunState};
 use wire::{
     CallKey, CallOutcome, Digest, ErrorCode, OpenCall, OpenKind, Resolution, Timestamp, Usage,
 };
@@ -246,20 +246,22 @@ impl Run {
 
     /// Returns the state of a run that waits for a person.
     pub(super) fn waiting(&self) -> Option<RunState> {
-        self.pending.iter().find_map(|pending| {
+        let mut waiting = self.pending.iter().filter_map(|pending| {
             let (kind, question, ..) = self.waits_for(pending)?;
-            Some(RunState::Waiting { call: pending.key.clone(), question, kind })
-        })
+            Some(OpenQuestion { call: pending.key.clone(), question, kind })
+        });
+        let OpenQuestion { call, question, kind } = waiting.next()?;
+        Some(RunState::Waiting { call, question, kind, others: waiting.collect() })
     }
 
-    /// Returns the call that waits for an answer.
-    pub(crate) fn asks(&self) -> Option<&CallKey> {
+    /// Iterates over the calls that wait for an answer.
+    pub(crate) fn asks(&self) -> impl Iterator<Item = &CallKey> {
         let asks = |pending: &&Pending| matches!(pending.stage, Stage::Question { .. });
-        self.pending.iter().find(asks).map(|pending| &pending.key)
+        self.pending.iter().filter(asks).map(|pending| &pending.key)
     }
 
     /// Tells whether nothing goes on in the run until a person says something.
-    pub(super) fn waits_for_people_only(&self) -> bool {
+    pub(crate) fn waits_for_people_only(&self) -> bool {
         !self.pending.is_empty()
             && self.pending.iter().all(|pending| self.waits_for(pending).is_some())
     }

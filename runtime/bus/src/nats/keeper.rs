@@ -146,8 +146,12 @@ fn on_event(event: &Event, dropped: &AtomicU64) {
         Event::Connected => tracing::info!("connected to NATS"),
         Event::Disconnected => tracing::warn!("connection to NATS lost, reconnecting"),
         Event::SlowConsumer(subscription) => {
-            dropped.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(subscription, "messages come faster than they are sorted, one lost");
+            let lost = dropped.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+            tracing::warn!(
+                subscription,
+                lost,
+                "messages come faster than they are sorted, one lost"
+            );
         }
         Event::LameDuckMode => tracing::warn!("NATS server is about to shut down"),
         Event::ServerError(error) => tracing::warn!(%error, "NATS server reports an error"),

@@ -75,7 +75,7 @@ impl Filler {
         loop {
             tokio::select! {
                 message = source.next() => match message {
-                    Some(message) => self.offer(message).await,
+                    Some(message) => self.offer(message),
                     None => match self.subscribe_again(&link).await {
                         Some(again) => (link, source) = again,
                         None => return,
@@ -88,7 +88,7 @@ impl Filler {
         let rest = async {
             if source.drain().await.is_ok() {
                 while let Some(message) = source.next().await {
-                    self.offer(message).await;
+                    self.offer(message);
                 }
             }
         };
@@ -112,14 +112,14 @@ impl Filler {
         }
     }
 
-    async fn offer(&mut self, message: async_nats::Message) {
+    fn offer(&mut self, message: async_nats::Message) {
         match self.sender.try_send(convert::message_in(message)) {
             Ok(()) | Err(TrySendError::Closed(_)) => {}
             Err(TrySendError::Full(message)) => {
                 self.lost = self.lost.saturating_add(1);
                 self.nats.dropped.fetch_add(1, Ordering::Relaxed);
                 warn_of_loss(&message.subject, self.lost);
-                self.refuse(message).await;
+                self.refuse(message);
             }
         }
     }
@@ -127,22 +127,31 @@ impl Filler {
     /// Answers a request that there is no room for, so that its sender need not wait in vain.
     ///
     /// Only a member of a queue group does: it alone was to answer, while a plain subscription may
-    /// be an onlooker whose word would take the place of the answer.
-    async fn refuse(&self, request: Message) {
+    /// be an onlooker whose word would take the place of the answer. Nothing waits for it to be
+    /// sent, since messages that are not taken in the meantime would be lost without an answer.
+    fn refuse(&self, request: Message) {
         let Some(reply) = request.reply else { return };
         if self.queue.is_none() || !wire::subject::is_inbox(&reply) {
             return;
         }
-        let error = Error::Overflow { subject: request.subject }.to_wire();
-        let sent = match bus::error_reply(&error) {
-            Ok((headers, payload)) => {
-                let headers = headers.with(OVERFLOW, "1");
-                self.nats.publish(Message { subject: reply, reply: None, headers, payload }).await
-            }
-            Err(error) => Err(error),
+        let Ok(place) = self.nats.refusals.clone().try_acquire_owned() else {
+            tracing::warn!(subject = request.subject, "request lost, its sender cannot be told");
+            return;
         };
-        if let Err(error) = sent {
-            tracing::debug!(%error, "overflow not told");
-        }
+        let error = Error::Overflow { subject: request.subject }.to_wire();
+        let nats = self.nats.clone();
+        tokio::spawn(async move {
+            let sent = match bus::error_reply(&error) {
+                Ok((headers, payload)) => {
+                    let headers = headers.with(OVERFLOW, "1");
+                    nats.publish(Message { subject: reply, reply: None, headers, payload }).await
+                }
+                Err(error) => Err(error),
+            };
+            if let Err(error) = sent {
+                tracing::debug!(%error, "overflow not told");
+            }
+            drop(place);
+        });
     }
 }

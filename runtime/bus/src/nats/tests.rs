@@ -111,6 +111,34 @@ async fn hostile_headers_do_not_cut_us_off() {
     }
 }
 
+/// T14: a reader that stands still. What finds no room is refused, and nothing is lost unheard.
+#[tokio::test]
+async fn every_request_to_a_reader_that_stands_still_is_answered() {
+    const REQUESTS: usize = 30_000;
+    let server = NatsServer::start("").await.unwrap();
+    let bus = connect(&server).await;
+    let mut stopped = listen(&bus, "a").await;
+    let mut options = NatsOptions::new([server.url()]);
+    options.subscription_messages_max = REQUESTS;
+    let asking = Bus::connect(options).await.unwrap();
+    let inbox = asking.new_inbox();
+    let mut answers = listen(&asking, &inbox).await;
+    for n in 0..REQUESTS {
+        let body = n.to_string().into();
+        asking.publish_with_reply("a", &inbox, Headers::new(), body).await.unwrap();
+    }
+    let room = crate::SUBSCRIPTION_MESSAGES_MAX_DEFAULT;
+    for n in room..REQUESTS {
+        let answer = tokio::time::timeout(LONG, answers.next()).await.expect("an answer").unwrap();
+        assert_eq!(answer.headers.get("Nats-Service-Error-Code"), Some("E1006"), "answer {n}");
+    }
+    assert_eq!(bus.dropped(), (REQUESTS - room) as u64, "each is counted, and no other is lost");
+    assert_eq!(asking.dropped(), 0);
+    for n in 0..room {
+        assert_eq!(stopped.next().await.unwrap().payload, n.to_string());
+    }
+}
+
 #[tokio::test]
 async fn what_was_published_last_is_sent() {
     let server = NatsServer::start("").await.unwrap();

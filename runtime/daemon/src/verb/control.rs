@@ -12,7 +12,7 @@ use crate::screen;
 
 /// Answers a run that waits for a person.
 pub(crate) async fn answer(args: &Answer, place: &Place) -> Result<Exit, Failure> {
-    let body = AnswerRequest { call: None, text: args.text.join(" ") };
+    let body = AnswerRequest { call: args.call.clone(), text: args.text.join(" ") };
     let body = serde_json::to_value(body).unwrap_or_default();
     let view = tell(&args.target, &args.run, "answer", &body, place).await?;
     screen::note(&format!("run {} {}\n", view.run, state(&view.state)));
@@ -69,13 +69,17 @@ pub(crate) fn state(state: &RunState) -> String {
     match state {
         RunState::Queued => "waits for its turn".to_owned(),
         RunState::Running { step, phase } => format!("is {phase} in step {step}"),
-        RunState::Waiting { question, kind: OpenKind::Question, .. } => {
-            format!("waits for an answer to: {question}")
+        RunState::Waiting { question, kind: OpenKind::Question, others, .. } => {
+            let others = others
+                .iter()
+                .filter(|other| other.kind == OpenKind::Question)
+                .map(|other| format!("\n  and with --call {} to: {}", other.call, other.question));
+            format!("waits for an answer to: {question}{}", others.collect::<String>())
         }
-        RunState::Waiting { call, question, kind: OpenKind::Approval } => {
+        RunState::Waiting { call, question, kind: OpenKind::Approval, .. } => {
             format!("waits for leave: {question} See `callboard calls show {call}`")
         }
-        RunState::Waiting { call, question, kind: OpenKind::Unknown } => {
+        RunState::Waiting { call, question, kind: OpenKind::Unknown, .. } => {
             format!("waits to be told what came of call {call}: {question}")
         }
         RunState::Ended { status } => format!("has ended: {}", status.as_str()),

@@ -20,12 +20,12 @@ use crate::failure::{Exit, Failure};
 use crate::place::{Place, holder};
 use crate::screen::{self, Screen};
 
-/// How long runs in work have to end once the daemon is told to stop: what supervisors of
-/// services allow by default, with room to spare.
-const DRAIN_GRACE: Duration = Duration::from_secs(10);
+/// How long runs in work have to end once the daemon is told to stop: with what is closed after
+/// them it is at most ten seconds, which supervisors of services allow.
+const DRAIN_GRACE: Duration = Duration::from_secs(6);
 
 /// How long those who ask over HTTP have to read their answers at the end.
-const CLOSE_GRACE: Duration = Duration::from_secs(2);
+const CLOSE_GRACE: Duration = Duration::from_secs(1);
 
 /// Runs teams until it is told to stop.
 pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Result<Exit, Failure> {

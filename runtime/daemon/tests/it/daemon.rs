@@ -34,6 +34,8 @@ fn a_daemon_is_found_asked_looked_into_and_stopped() {
         (&["ask", "quickstart/nobody", "hi"], 2, "error[E1003]"),
         (&["cancel", "nothing"], 2, "error[E1004]"),
         (&["answer", "r1", "yes"], 2, "error[E1010]"),
+        (&["answer", "r1", "yes", "--call", "c1"], 2, "error[E1010]"),
+        (&["answer", "r1", "yes", "--call", "no key"], 2, "--call"),
         (&["trace", "../runs"], 2, "error[E1004]"),
     ];
     for (args, code, part) in refused {

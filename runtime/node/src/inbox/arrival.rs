@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bus::Message;
 use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 use wire::entry::Submitted;
 use wire::header;
 use wire::run::INPUT_BYTES_MAX;
@@ -20,12 +21,14 @@ pub(super) struct Arrival {
 }
 
 impl Porter {
-    /// Makes a run of a request, or says what is wrong with it.
+    /// Makes a run of a request, or says what is wrong with it. Its time counts from when the
+    /// request was received.
     pub(super) async fn arrival(
         &self,
         message: &Message,
         agent: Name,
         request: RunRequest,
+        received: Instant,
     ) -> Result<Arrival, WireError> {
         let bad = |text: String| WireError::new(ErrorCode::BadRequest, text);
         let Some((plan_digest, plan)) = self.context.plans.current(&agent) else {
@@ -56,6 +59,12 @@ impl Porter {
         let limit = plan.limits.deadline_ms;
         let asked = [request.timeout_ms, message.headers.number(header::REMAINING_MS)];
         let within = asked.into_iter().flatten().min().map_or(limit, |ms| ms.min(limit));
+        let passed = u64::try_from(received.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let Some(left) = within.checked_sub(passed) else {
+            let text =
+                format!("{within} ms were over before the run could begin; nothing was done");
+            return Err(WireError::new(ErrorCode::DeadlineExceeded, text));
+        };
         let caller: Option<TraceContext> =
             message.headers.get(header::TRACEPARENT).and_then(|text| text.parse().ok());
         let trace = match &caller {
@@ -70,7 +79,7 @@ impl Porter {
             plan: plan_digest,
             text: request.input,
             body,
-            deadline: now.plus_ms(within),
+            deadline: now.plus_ms(left),
             budget: request.budget.unwrap_or_default(),
             trace,
             caller_span: caller,

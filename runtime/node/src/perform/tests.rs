@@ -1,9 +1,11 @@
 //! Calls against responders that answer in every way.
 
+use bus::Message;
 use serde_json::json;
+use wire::error::ErrorBody;
 use wire::plan::Target;
-use wire::run::Budget;
-use wire::{EffectClass, TraceContext};
+use wire::run::{Budget, RunState};
+use wire::{CallKey, EffectClass, TraceContext};
 
 use super::*;
 use crate::testing;
@@ -122,20 +124,36 @@ async fn an_agent_that_left_no_count_used_all_it_was_given() {
 async fn an_agent_that_is_about_to_begin_is_told_to_end() {
     let data = tempfile::tempdir().unwrap();
     let context = testing::open(data.path());
-    let call = CallKey::new("c").unwrap();
-    let subject = context.subjects.run(&context.team.name, &RunId::of_call(&call), RunVerb::Cancel);
+    let aborted = Aborted {
+        call: CallKey::new("c").unwrap(),
+        name: Name::new("writer").unwrap(),
+        target: Target::Agent,
+        deadline: clock::now().plus_ms(600_000),
+    };
+    let run = RunId::of_call(&aborted.call);
+    let subject = context.subjects.run(&context.team.name, &run, RunVerb::Cancel);
+    let view = serde_json::to_vec(&RunView {
+        session: SessionId::of_call(&aborted.call),
+        agent: aborted.name.clone(),
+        state: RunState::Ended { status: RunStatus::Cancelled },
+        trace: TraceContext::root(&context.team.name, &run),
+        waiting: Vec::new(),
+        run,
+    });
     let mut requests = context.bus.subscribe(&subject, None).await.unwrap();
     let bus = context.bus.clone();
     let agent = tokio::spawn(async move {
         let unknown = WireError::new(ErrorCode::UnknownRun, "m");
-        for _ in 0..3 {
+        // A node that takes nothing does not mean that there is no run.
+        let away = WireError::new(ErrorCode::Unavailable, "m");
+        for error in [&unknown, &unknown, &unknown].into_iter().chain([&away; 20]) {
             let request = requests.next().await.unwrap();
-            bus.reply_error(&request, &unknown).await.unwrap();
+            bus.reply_error(&request, error).await.unwrap();
         }
         let request = requests.next().await.unwrap();
-        bus.reply(&request, Headers::new(), "{}".into()).await.unwrap();
+        bus.reply(&request, Headers::new(), view.unwrap().into()).await.unwrap();
     });
-    cancel_agent(&context, &call).await;
+    cancel_agent(&context, &aborted).await;
     agent.await.unwrap();
 }
 
@@ -154,4 +172,22 @@ async fn a_called_agent_is_told_what_its_offer_says() {
         let call = CallEffect { task: template.map(str::to_owned), arguments, ..call };
         assert_eq!(task(&call), expected);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_is_told_for_as_long_as_it_can_go_on() {
+    let data = tempfile::tempdir().unwrap();
+    let context = testing::open(data.path());
+    let aborted = |seconds: u64| Aborted {
+        call: CallKey::new("c").unwrap(),
+        name: Name::new("writer").unwrap(),
+        target: Target::Agent,
+        deadline: clock::now().plus_ms(seconds * 1000),
+    };
+    // Nobody serves runs here.
+    let began = Instant::now();
+    cancel_agent(&context, &aborted(60)).await;
+    assert!((60..66).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+    cancel_agent(&context, &aborted(0)).await;
+    assert!(began.elapsed().as_secs() < 70, "{:?}", began.elapsed());
 }

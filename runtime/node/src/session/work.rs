@@ -1,7 +1,7 @@
 //! Performs the effects of a session's inputs, and keeps hold of what is under way.
 
 use agents_core::dialect;
-use agents_core::effect::{CallEffect, Effect};
+use agents_core::effect::{Aborted, CallEffect, Effect};
 use ractor::ActorRef;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
@@ -9,10 +9,11 @@ use tracing::warn;
 use wire::chat::Observed;
 use wire::entry::{Input, ModelReplied};
 use wire::plan::Target;
-use wire::{CallKey, RunId, ToolReply};
+use wire::{CallKey, RunId, ToolReply, WorkId};
 
 use super::{SessionMsg, SessionState};
 use crate::clock;
+use crate::context::TeamContext;
 use crate::perform;
 use crate::reply::Final;
 
@@ -25,10 +26,12 @@ pub(super) enum Work {
     Timer(RunId),
     Probe(CallKey),
     Expiry(CallKey),
+    /// A called agent is being told to end.
+    End(CallKey),
 }
 
 impl SessionState {
-    pub(super) async fn perform_all(&mut self, effects: Vec<Effect>) {
+    pub(super) fn perform_all(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
                 Effect::AskModel { run, turn, step, role, model, max_tokens, deadline } => {
@@ -67,12 +70,15 @@ impl SessionState {
                 }
                 Effect::Call(call) => self.call(call),
                 Effect::Abort { run, calls } => self.abort(&run, calls),
-                Effect::Publish { reply } => self.publish(&Final::of(&reply), &reply.run),
+                Effect::Publish { reply } => {
+                    let sending = self.context.replies.token();
+                    self.publish(&Final::of(&reply, sending), &reply.run);
+                }
                 Effect::SetTimer { run, at } => self.set_timer(run, at),
                 Effect::Probe { of, number, call } => self.probe(of, number, call),
                 Effect::Expire { call, at, .. } => self.set_expiry(call, at),
-                Effect::Closed { call, .. } => drop(self.end(&Work::Expiry(call))),
-                Effect::Tell(event) => self.context.tell(&event).await,
+                Effect::Closed { call, .. } => self.end(&Work::Expiry(call)),
+                Effect::Tell(event) => self.context.tell(&event),
                 // The store is told of these with the commit.
                 Effect::Opened(_) | Effect::Span(_) => {}
             }
@@ -134,27 +140,51 @@ impl SessionState {
         self.track(work, task.abort_handle());
     }
 
-    /// Ends what is under way for a run, here and in the runs of called agents.
-    fn abort(&mut self, run: &RunId, calls: Vec<CallKey>) {
+    /// Ends what is under way for a run, here and wherever others work for it.
+    fn abort(&mut self, run: &RunId, calls: Vec<Aborted>) {
         for work in [Work::Turn(run.clone()), Work::Timer(run.clone())] {
             self.end(&work);
         }
-        for call in calls {
-            self.end(&Work::Probe(call.clone()));
-            self.end(&Work::Expiry(call.clone()));
-            // What is not a tool's is an agent's, or was one's before a restart.
-            if !self.end(&Work::Call(call.clone())) {
-                self.end(&Work::Agent(call.clone()));
-                let context = self.context.clone();
-                tokio::spawn(async move { perform::cancel_agent(&context, &call).await });
+        for aborted in calls {
+            // A probe's own request is dropped with its task, which stops it.
+            self.end(&Work::Probe(aborted.call.clone()));
+            match aborted.target {
+                Target::Tool => {
+                    self.end(&Work::Call(aborted.call.clone()));
+                    self.stop_tool(&aborted);
+                }
+                Target::Agent => {
+                    self.end(&Work::Agent(aborted.call.clone()));
+                    self.tell_end(aborted);
+                }
             }
         }
     }
 
+    /// Stops all attempts at a call, those of an earlier life of this process among them.
+    fn stop_tool(&self, aborted: &Aborted) {
+        let TeamContext { subjects, team, .. } = &*self.context;
+        let subject = subjects.tool_stop(&team.name, &aborted.name);
+        let work = WorkId::of_call(aborted.call.clone());
+        perform::stop(&self.context, &perform::Stop { subject, work });
+    }
+
+    /// Tells a called agent to end, until it is known that it does.
+    fn tell_end(&mut self, aborted: Aborted) {
+        let (context, myself) = (self.context.clone(), self.myself.clone());
+        let work = Work::End(aborted.call.clone());
+        let task = tokio::spawn(async move {
+            perform::cancel_agent(&context, &aborted).await;
+            report(&myself, Input::CancelDelivered { call: aborted.call });
+        });
+        self.track(work, task.abort_handle());
+    }
+
     /// Ends something if it is under way.
-    fn end(&mut self, work: &Work) -> bool {
-        let task = self.tasks.remove(work);
-        task.map(|task| task.abort()).is_some()
+    fn end(&mut self, work: &Work) {
+        if let Some(task) = self.tasks.remove(work) {
+            task.abort();
+        }
     }
 
     /// Hands a reply to everyone who waits, then notes that this is done.

@@ -9,12 +9,15 @@
 
 mod called_agents;
 mod calls;
+mod cancel;
 mod door;
 mod fallback;
 mod going_on;
 mod house;
 mod model_tool;
 mod planner;
+mod restart;
 mod retention;
 mod run;
 mod seed_movies;
+mod steps;

@@ -3,9 +3,10 @@
 use wire::Input;
 
 use super::flow::START;
+use super::show::{Shown, show};
 use super::team::{
-    actor, answer, call, calls, cancel, done, late, published, run, submit, suspend, thinker,
-    thought,
+    actor, answer, calls, cancel, done, late, published, run, submit, suspend, thinker, thought,
+    told,
 };
 use super::{Row, check};
 
@@ -112,8 +113,57 @@ fn calls_have_their_outcome_before_the_run_is_over() {
                 r#"call writer 1/0 idempotent {"n":0}, depth 1, 495 tokens, by 59800"#,
             ),
             (57_000, done(1, 0), "ask small as actor for r, turn 1, step 2, 200 tokens, by 60000"),
-            (59_900, calls("r", 1, &["look"]), r#"call look 3/0 read {"n":0}, depth 1, by 59900"#),
+            // What is left is the caller's own, so nothing more is called.
+            (
+                59_801,
+                calls("r", 1, &["look", "writer"]),
+                "ask small as actor for r, turn 2, step 3, 200 tokens, by 60000",
+            ),
+            (
+                59_900,
+                answer("r", 2, "half of it"),
+                r#"publish r completed "half of it", 30 used writer=ok"#,
+            ),
         ],
     );
-    assert_ne!(call(1, 0), call(3, 0));
+}
+
+#[test]
+fn called_agents_are_told_until_it_is_known_that_they_were() {
+    let mut rows: Vec<Row<'_>> = vec![
+        (0, submit("r"), START),
+        (
+            1,
+            calls("r", 0, &["writer", "look", "writer"]),
+            r#"call writer 1/0 idempotent {"n":0}, depth 1, 330 tokens, by 5001
+               call look 1/1 read {"n":1}, depth 1, by 5001
+               call writer 1/2 idempotent {"n":2}, depth 1, 330 tokens, by 5001"#,
+        ),
+        (2, told(1, 0), "rejected: call 1/0 is not awaited"),
+        (
+            3,
+            cancel("r"),
+            "abort r [1/0, 1/1, 1/2]
+             publish r cancelled E4004, 10 used writer=error look=error writer=error",
+        ),
+        (4, published("r"), ""),
+        (5, published("r"), "rejected: run r is not in work"),
+        // A tool is not told: its call ended with what made it.
+        (6, told(1, 1), "rejected: call 1/1 is not awaited"),
+        (7, told(1, 2), ""),
+        (8, told(1, 2), "rejected: call 1/2 is not awaited"),
+    ];
+    let machine = check(&actor(), &rows);
+    assert!(!machine.is_idle() && !machine.is_working() && machine.is_busy());
+    assert!(machine.is_telling(&run("r")) && !machine.is_telling(&run("q")));
+    let again: Vec<_> = machine.outstanding().iter().filter_map(|e| show(e, Shown::Acts)).collect();
+    assert_eq!(again, ["abort r [1/0]"]);
+    rows.push((9, told(1, 0), ""));
+    let machine = check(&actor(), &rows);
+    assert!(machine.is_idle() && !machine.is_telling(&run("r")));
+
+    // They may know before the reply is handed over.
+    rows.truncate(4);
+    rows.extend([(4, told(1, 0), ""), (5, told(1, 2), ""), (6, published("r"), "")]);
+    assert!(check(&actor(), &rows).is_idle());
 }

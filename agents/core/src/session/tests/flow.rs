@@ -1,7 +1,7 @@
 //! The way of a run that nothing disturbs, and of one whose models and tools err.
 
 use wire::entry::FeedbackCode::{InvalidArguments, UnknownTool};
-use wire::run::RunState;
+use wire::run::{OpenQuestion, RunState};
 use wire::{OpenKind, Plan};
 
 use super::team::{
@@ -272,10 +272,12 @@ fn a_suspended_call_waits_for_its_answer() {
         (5, done(1, 1), ""),
     ];
     let machine = check(&actor(), &rows);
-    assert_eq!(machine.asks(&run("r")), Some(call(1, 0)));
+    assert_eq!(machine.asks(&run("r")), [call(1, 0)]);
+    assert!(!machine.is_busy() && !machine.is_idle());
     let question = "may I?".to_owned();
     let state = machine.view(&run("r")).unwrap().state;
-    assert_eq!(state, RunState::Waiting { call: call(1, 0), question, kind: OpenKind::Question });
+    let kind = OpenKind::Question;
+    assert_eq!(state, RunState::Waiting { call: call(1, 0), question, kind, others: vec![] });
 
     let answered = (
         6,
@@ -283,7 +285,36 @@ fn a_suspended_call_waits_for_its_answer() {
         "ask small as actor for r, turn 1, step 2, 200 tokens, by 9006",
     );
     let machine = check(&actor(), &rows.into_iter().chain([answered]).collect::<Vec<_>>());
-    assert_eq!(machine.asks(&run("r")), None);
+    assert_eq!(machine.asks(&run("r")), []);
+    assert!(machine.is_busy());
+}
+
+#[test]
+fn several_questions_are_answered_in_any_order() {
+    let mut rows = vec![
+        (0, submit("r"), START),
+        (
+            1,
+            calls("r", 0, &["look", "pay"]),
+            r#"call look 1/0 read {"n":0}, depth 1, by 5001
+               call pay 1/1 once {"n":1}, depth 1, by 5001"#,
+        ),
+        (2, suspend(1, 1), ""),
+        (3, suspend(1, 0), ""),
+    ];
+    let machine = check(&actor(), &rows);
+    assert_eq!(machine.asks(&run("r")), [call(1, 0), call(1, 1)]);
+    assert_eq!(machine.asks(&run("q")), []);
+    let question = || "may I?".to_owned();
+    let kind = OpenKind::Question;
+    let others = vec![OpenQuestion { call: call(1, 1), question: question(), kind }];
+    let state = machine.view(&run("r")).unwrap().state;
+    assert_eq!(state, RunState::Waiting { call: call(1, 0), question: question(), kind, others });
+
+    rows.push((4, done(1, 1), ""));
+    assert_eq!(check(&actor(), &rows).asks(&run("r")), [call(1, 0)]);
+    rows.push((5, done(1, 0), "ask small as actor for r, turn 1, step 2, 200 tokens, by 9005"));
+    assert_eq!(check(&actor(), &rows).asks(&run("r")), []);
 }
 
 #[test]

@@ -96,9 +96,10 @@ fn leave_is_asked_for_in_the_words_of_the_call() {
         ],
     );
     let question = r#"allow pay {"n":0}?"#.to_owned();
-    let state = RunState::Waiting { call: call(1, 0), question, kind: OpenKind::Approval };
+    let state =
+        RunState::Waiting { call: call(1, 0), question, kind: OpenKind::Approval, others: vec![] };
     assert_eq!(machine.view(&run("r")).unwrap().state, state);
-    assert_eq!(machine.asks(&run("r")), None, "nothing that an answer could settle");
+    assert_eq!(machine.asks(&run("r")), [], "nothing that an answer could settle");
 }
 
 #[test]
@@ -207,8 +208,8 @@ fn a_call_without_leave_is_not_made_when_its_run_ends() {
         (late("r"), 60_000, "publish r failed E1007, 10 used pay=error"),
         (Resumed, 60_000, "publish r failed E1007, 10 used pay=error"),
     ] {
-        let lines = format!("abort r [1/0]\nclose 1/0\n{line}");
-        let resumed = format!("close 1/0\nabort r [1/0]\n{line}");
+        let lines = format!("abort r []\nclose 1/0\n{line}");
+        let resumed = format!("close 1/0\n{line}");
         let lines = if ending == Resumed { resumed } else { lines };
         check_open(
             &careful(),

@@ -106,7 +106,7 @@ fn a_suspended_call_stays_suspended_however_often_the_process_ends() {
     ];
     rows.extend((3..10).map(|ms| (ms, Resumed, "timer r at 60000")));
     let machine = check(&actor(), &rows);
-    assert_eq!(machine.asks(&run("r")), Some(call(1, 0)));
+    assert_eq!(machine.asks(&run("r")), [call(1, 0)]);
     rows.push((10, done(1, 0), "ask small as actor for r, turn 1, step 2, 200 tokens, by 9010"));
     check(&actor(), &rows);
 }

@@ -40,7 +40,7 @@ pub(super) fn show(effect: &Effect, shown: Shown) -> Option<String> {
         }
         Effect::Closed { call, .. } => format!("close {call}"),
         Effect::Abort { run, calls } => {
-            let calls: Vec<&str> = calls.iter().map(CallKey::as_str).collect();
+            let calls: Vec<&str> = calls.iter().map(|aborted| aborted.call.as_str()).collect();
             format!("abort {run} [{}]", calls.join(", "))
         }
         Effect::Publish { reply } => {

@@ -303,3 +303,7 @@ pub(super) fn late(id: &str) -> Input {
 pub(super) fn published(id: &str) -> Input {
     Input::ReplyPublished { run: run(id) }
 }
+
+pub(super) fn told(slot: u64, index: u32) -> Input {
+    Input::CancelDelivered { call: call(slot, index) }
+}

@@ -1,0 +1,125 @@
+//! Work that models and tools do for a run, named so that it can be stopped from elsewhere.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::id::{CallKey, Name, RunId};
+
+/// Names work under way: a call, or a turn of a run, in all its attempts or in one of them.
+///
+/// As text `call.KEY` or `turn.RUN.NUMBER`, with `:ATTEMPT` behind it for one attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct WorkId {
+    what: What,
+    attempt: Option<Name>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum What {
+    Call(CallKey),
+    Turn(RunId, u32),
+}
+
+impl WorkId {
+    /// Names all attempts at a call, with what its tool asks of models.
+    pub const fn of_call(call: CallKey) -> Self {
+        Self { what: What::Call(call), attempt: None }
+    }
+
+    /// Names all attempts at a turn.
+    pub const fn of_turn(run: RunId, turn: u32) -> Self {
+        Self { what: What::Turn(run, turn), attempt: None }
+    }
+
+    /// Names one attempt that was not made before.
+    #[must_use]
+    pub fn attempt(&self) -> Self {
+        let fresh = RunId::fresh();
+        Self { what: self.what.clone(), attempt: Name::new(fresh.as_str()).ok() }
+    }
+
+    /// Names all attempts of which this is one.
+    #[must_use]
+    pub fn all_attempts(&self) -> Self {
+        Self { what: self.what.clone(), attempt: None }
+    }
+
+    /// Tells whether a stop of this work concerns the other.
+    pub fn covers(&self, other: &Self) -> bool {
+        self.what == other.what && (self.attempt.is_none() || self.attempt == other.attempt)
+    }
+}
+
+impl fmt::Display for WorkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.what {
+            What::Call(call) => write!(f, "call.{call}")?,
+            What::Turn(run, turn) => write!(f, "turn.{run}.{turn}")?,
+        }
+        self.attempt.as_ref().map_or(Ok(()), |attempt| write!(f, ":{attempt}"))
+    }
+}
+
+/// The text names no work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("work is named as call.KEY or turn.RUN.NUMBER, with :ATTEMPT behind it or not")]
+pub struct WorkIdError;
+
+impl FromStr for WorkId {
+    type Err = WorkIdError;
+
+    fn from_str(text: &str) -> Result<Self, WorkIdError> {
+        let (what, attempt) = match text.split_once(':') {
+            Some((what, attempt)) => (what, Some(Name::new(attempt).map_err(|_| WorkIdError)?)),
+            None => (text, None),
+        };
+        let what = match what.split_once('.') {
+            Some(("call", key)) => What::Call(CallKey::new(key).map_err(|_| WorkIdError)?),
+            Some(("turn", rest)) => {
+                let (run, turn) = rest.split_once('.').ok_or(WorkIdError)?;
+                let run = RunId::new(run).map_err(|_| WorkIdError)?;
+                What::Turn(run, turn.parse().map_err(|_| WorkIdError)?)
+            }
+            Some(_) | None => return Err(WorkIdError),
+        };
+        Ok(Self { what, attempt })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_named_by_what_it_is_done_for() {
+        for text in ["call.c", "turn.r-1.0", "call.c:a", "turn.r.17:r-9"] {
+            assert_eq!(text.parse::<WorkId>().unwrap().to_string(), text);
+        }
+        for text in ["", "call", "call.", "call.a.b", "turn.r", "turn.r.", "turn.r.-1", "turn..1"]
+            .into_iter()
+            .chain(["turn.r.4294967296", "call.c:", "call.c:a:b", "tool.c", "call.*"])
+        {
+            assert_eq!(text.parse::<WorkId>(), Err(WorkIdError), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_stop_concerns_one_attempt_or_all() {
+        let all = WorkId::of_call(CallKey::new("c").unwrap());
+        let (first, second) = (all.attempt(), all.attempt());
+        assert_ne!(first, second);
+        assert_eq!(first.all_attempts(), all);
+        let turn = WorkId::of_turn(RunId::new("c").unwrap(), 1);
+        for (stop, work, expected) in [
+            (&all, &all, true),
+            (&all, &first, true),
+            (&first, &first, true),
+            (&first, &second, false),
+            (&first, &all, false),
+            (&all, &turn, false),
+            (&turn, &WorkId::of_turn(RunId::new("c").unwrap(), 2), false),
+        ] {
+            assert_eq!(stop.covers(work), expected, "{stop} and {work}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Requests to models, tools and agents: made until they are answered, stopped if nobody waits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bus::Message;
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep};
+use wire::error::ErrorBody;
+use wire::{ErrorCode, Headers, Name, Timestamp, WireError, WorkId, header};
+
+use crate::clock;
+use crate::context::TeamContext;
+use crate::worklist;
+
+/// The first pause before a request is made again that nobody took.
+pub(super) const PAUSE_MIN: Duration = Duration::from_millis(50);
+
+/// The longest pause between two attempts.
+pub(super) const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// A request to a model, a tool or an agent.
+pub(crate) struct Asking {
+    pub(crate) subject: String,
+    pub(crate) headers: Headers,
+    /// Until when the answer is of use.
+    pub(crate) deadline: Timestamp,
+    /// How it is stopped, if it can be.
+    pub(crate) stop: Option<Stop>,
+}
+
+/// How those who work on a request are told that nobody waits any more.
+#[derive(Clone)]
+pub(crate) struct Stop {
+    pub(crate) subject: String,
+    pub(crate) work: WorkId,
+}
+
+impl Asking {
+    /// Makes the request for a model's turn.
+    pub(crate) fn of_model(
+        context: &TeamContext,
+        model: &Name,
+        work: WorkId,
+        headers: Headers,
+        deadline: Timestamp,
+    ) -> Self {
+        let (subjects, team) = (&context.subjects, &context.team.name);
+        let stop = Some(Stop { subject: subjects.model_stop(team, model), work });
+        Self { subject: subjects.model(team, model), headers, deadline, stop }
+    }
+}
+
+/// One attempt at a request. Unless it is said to have ended, its drop stops the work.
+struct Waiting {
+    context: Arc<TeamContext>,
+    stop: Stop,
+    ended: bool,
+}
+
+impl Waiting {
+    fn begin(context: &Arc<TeamContext>, stop: &Stop) -> Self {
+        let stop = Stop { work: stop.work.attempt(), ..stop.clone() };
+        Self { context: context.clone(), stop, ended: false }
+    }
+
+    fn end(mut self) {
+        self.ended = true;
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if !self.ended {
+            stop(&self.context, &self.stop);
+        }
+    }
+}
+
+/// Tells that nobody waits for some work any more.
+pub(crate) fn stop(context: &TeamContext, stop: &Stop) {
+    // A process that ends stops its work by ending.
+    let Ok(runtime) = Handle::try_current() else { return };
+    let (bus, stop) = (context.bus.clone(), stop.clone());
+    runtime.spawn(async move { worklist::tell(&bus, &stop.subject, &stop.work).await });
+}
+
+/// Why a request has no answer.
+pub(crate) enum Missed {
+    /// Nobody took it, so nothing can have happened.
+    NotDelivered(WireError),
+    /// Someone may have taken it.
+    Unanswered(WireError),
+}
+
+impl Missed {
+    pub(crate) fn into_error(self) -> WireError {
+        match self {
+            Self::NotDelivered(error) | Self::Unanswered(error) => error,
+        }
+    }
+}
+
+/// Makes a request until it is answered or its time is over.
+///
+/// It is made again only where it is certain that nobody took it, or where the answer says that
+/// nothing was begun. Whoever may be at work on it is told to stop if nobody waits any more,
+/// because the time is over or because this future is dropped.
+pub(crate) async fn request<T: DeserializeOwned>(
+    context: &Arc<TeamContext>,
+    asking: &Asking,
+    body: &impl Serialize,
+) -> Result<T, Missed> {
+    let end = Instant::now() + clock::until(asking.deadline);
+    let body: Bytes = match serde_json::to_vec(body) {
+        Ok(body) => body.into(),
+        Err(error) => {
+            let error = WireError::new(ErrorCode::Internal, format!("write a request: {error}"));
+            return Err(Missed::NotDelivered(error));
+        }
+    };
+    let mut pause = PAUSE_MIN;
+    loop {
+        let remaining = end.saturating_duration_since(Instant::now());
+        let millis = u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX);
+        let mut headers = asking.headers.clone().with(header::REMAINING_MS, millis.to_string());
+        let waiting = asking.stop.as_ref().map(|stop| Waiting::begin(context, stop));
+        if let Some(waiting) = &waiting {
+            headers.insert(header::WORK, waiting.stop.work.to_string());
+        }
+        let sent = context.bus.request(&asking.subject, headers, body.clone(), remaining).await;
+        let unheard = |error: &bus::Error| {
+            matches!(error, bus::Error::NoResponders { .. } | bus::Error::Overflow { .. })
+        };
+        if let Some(waiting) = waiting
+            && sent.as_ref().err().is_none_or(unheard)
+        {
+            waiting.end();
+        }
+        let (error, wait) = match sent {
+            Ok(message) => match decode::<T>(&message) {
+                Ok(answer) => return Ok(answer),
+                Err(error) => match (error.code, error.retry_after_ms) {
+                    (
+                        ErrorCode::Overloaded | ErrorCode::Unavailable | ErrorCode::ModelResting,
+                        wait,
+                    ) => (error, wait.map(Duration::from_millis)),
+                    (code, _) if is_refusal(code) => return Err(Missed::NotDelivered(error)),
+                    // Whoever answers so, or so that it cannot be read, may have done the work.
+                    _ => return Err(Missed::Unanswered(error)),
+                },
+            },
+            Err(error @ (bus::Error::NoResponders { .. } | bus::Error::Overflow { .. })) => {
+                (error.to_wire(), None)
+            }
+            Err(error @ bus::Error::Timeout { .. }) => {
+                return Err(Missed::Unanswered(error.to_wire()));
+            }
+            Err(error @ (bus::Error::TooLarge { .. } | bus::Error::InvalidSubject { .. })) => {
+                return Err(Missed::NotDelivered(error.to_wire()));
+            }
+            Err(error) => return Err(Missed::Unanswered(error.to_wire())),
+        };
+        let wait = wait.unwrap_or(pause).min(PAUSE_MAX);
+        if Instant::now() + wait >= end {
+            return Err(Missed::NotDelivered(error));
+        }
+        sleep(wait).await;
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+/// Tells whether an error says that nothing was begun.
+const fn is_refusal(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::BadRequest
+            | ErrorCode::InvalidArguments
+            | ErrorCode::UnknownAgent
+            | ErrorCode::RunConflict
+            | ErrorCode::PrefixUnknown
+    )
+}
+
+/// Reads an answer: the body that was promised, or an error.
+pub(crate) fn decode<T: DeserializeOwned>(message: &Message) -> Result<T, WireError> {
+    match serde_json::from_slice::<T>(&message.payload) {
+        Ok(answer) => Ok(answer),
+        Err(error) => {
+            if let Ok(body) = serde_json::from_slice::<ErrorBody>(&message.payload) {
+                return Err(body.error);
+            }
+            let told = message.headers.get(header::SERVICE_ERROR).unwrap_or_default();
+            let text = format!("the answer on {} cannot be read: {error} {told}", message.subject);
+            Err(WireError::new(ErrorCode::ToolFailed, text.trim_end()))
+        }
+    }
+}

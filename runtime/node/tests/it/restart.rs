@@ -1,0 +1,95 @@
+//! What a restart finds: agents whose callers' runs are over, and runs that a drain has to wait for.
+
+use std::time::Duration;
+
+use journal::{Journal, Options};
+use tokio::time::Instant;
+use wire::entry::{Body, Entry, Input};
+use wire::run::RunState;
+use wire::subject::RunVerb;
+use wire::{RunId, RunStatus, SessionId};
+
+use crate::steps::{self, SOON, Silent, accept, rest, until, view};
+
+/// A crash between the end of a run and the word to the agents that it had called: the journal has
+/// the one, and nobody was told the other.
+#[tokio::test]
+async fn agents_whose_callers_have_ended_are_told_after_a_crash() {
+    let folder = tempfile::tempdir().unwrap();
+    let silent = Silent::start().await;
+    let node = steps::start(folder.path(), &silent).await;
+    let run = accept(&node, "top", "go down", "r1").await;
+    until("the lowest agent asks its model", SOON, async || silent.asked() == 1).await;
+    let dir =
+        node::team_dir(&folder.path().join("data"), &node.teams().next().unwrap().team().name);
+    node.drain(Duration::ZERO).await;
+    drop(node);
+
+    let (journal, _) = Journal::open(&dir, Options::default()).unwrap();
+    let session = SessionId::of_run(&run);
+    let slot = journal.slots(&session);
+    assert!(slot > 0, "the run is in {}", dir.display());
+    let cancel = Input::CancelRequested { run: run.clone(), reason: "enough".to_owned() };
+    let entry = Entry::new(node::now(), Body::Session(cancel));
+    let bytes = serde_json::to_vec(&entry).unwrap().into();
+    journal.append(&session, slot, vec![bytes]).await.unwrap();
+    journal.close();
+
+    let node = steps::start(folder.path(), &silent).await;
+    let team = node.teams().next().unwrap();
+    rest(&node, &silent).await;
+    team.settle().await;
+    let rows = team.store().runs(10).unwrap();
+    assert_eq!(rows.len(), 3, "{rows:?}");
+    for row in rows {
+        let status = row.ended.map(|end| end.status);
+        assert_eq!(status, Some(RunStatus::Cancelled), "{row:?}");
+    }
+    node.drain(SOON).await;
+    drop(node);
+    // That they were told is known, so nobody has anything to do.
+    let node = steps::start(folder.path(), &silent).await;
+    let unfinished = node.teams().next().unwrap().store().unfinished().unwrap();
+    assert_eq!(unfinished, []);
+    node.drain(SOON).await;
+}
+
+#[tokio::test]
+async fn a_drain_waits_for_runs_that_were_taken_up_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let silent = Silent::start().await;
+    let node = steps::start(folder.path(), &silent).await;
+    let run = accept(&node, "slow", "hello", "r1").await;
+    node.drain(Duration::ZERO).await;
+    assert_eq!(ended(&node, &run), None);
+    drop(node);
+    let node = steps::start(folder.path(), &silent).await;
+    node.drain(SOON).await;
+    assert_eq!(ended(&node, &run), Some(RunStatus::Completed));
+}
+
+#[tokio::test]
+async fn a_drain_does_not_wait_for_people() {
+    let folder = tempfile::tempdir().unwrap();
+    let silent = Silent::start().await;
+    let node = steps::start(folder.path(), &silent).await;
+    let run = accept(&node, "asks", "ask me", "r1").await;
+    until("it asks", SOON, async || {
+        matches!(view(&node, &run, RunVerb::Status).await.state, RunState::Waiting { .. })
+    })
+    .await;
+    let began = Instant::now();
+    node.drain(Duration::from_secs(60)).await;
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    assert_eq!(ended(&node, &run), None);
+    drop(node);
+    let node = steps::start(folder.path(), &silent).await;
+    let waits = view(&node, &run, RunVerb::Status).await.state;
+    assert!(matches!(waits, RunState::Waiting { .. }), "{waits:?}");
+    node.drain(SOON).await;
+}
+
+fn ended(node: &node::Node, run: &RunId) -> Option<RunStatus> {
+    let row = node.teams().next().unwrap().store().run(run).unwrap();
+    row.unwrap().ended.map(|end| end.status)
+}

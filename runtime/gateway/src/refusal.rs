@@ -98,7 +98,8 @@ pub(crate) const fn status_of(code: ErrorCode) -> StatusCode {
         | Code::ModelProtocol
         | Code::ToolFailed
         | Code::AgentFailed
-        | Code::OutcomeUnknown => StatusCode::BAD_GATEWAY,
+        | Code::OutcomeUnknown
+        | Code::ToolChanged => StatusCode::BAD_GATEWAY,
         Code::Unavailable
         | Code::ModelResting
         | Code::ToolUnavailable

@@ -53,12 +53,12 @@ impl Installed {
         let script = root().join("tests/mcp/sdk.py");
         vec![self.python.clone(), script.display().to_string(), argument.to_owned()]
     }
-}
 
-/// Returns the command of our own server, which keeps its state in a folder of the team's.
-pub(crate) fn own() -> String {
-    let script = root().join("tests/mcp/server.py");
-    json!(["python3", script, "."]).to_string()
+    /// Returns the command of our own server, which keeps its state in the folder of the team.
+    pub(crate) fn own(&self) -> String {
+        let script = root().join("tests/mcp/server.py");
+        json!([self.python, script, "."]).to_string()
+    }
 }
 
 impl House {
@@ -76,6 +76,7 @@ impl House {
         std::fs::write(folder.path().join("model.jsonl"), script).unwrap();
         let team = format!(
             "[models.model]\nprovider = \"scripted\"\nscript = \"model.jsonl\"\n\
+             [permissions]\nallow = [\"*\"]\n\
              [agents.caller]\ninstructions = \"Call.\"\nmodel = \"model\"\ntools = {}\n{servers}\n",
             json!(tools)
         );

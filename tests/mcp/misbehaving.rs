@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use tests::daemon::root;
 use wire::ErrorCode;
 
-use crate::house::{House, own, read, until};
+use crate::house::{House, installed, read, until};
 
-fn server(more: &str) -> String {
-    format!("[mcp.own]\ncommand = {}\ntools = ['*']\n{more}", own())
+async fn server(more: &str) -> String {
+    format!("[mcp.own]\ncommand = {}\ntools = ['*']\n{more}", installed().await.own())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -24,7 +24,7 @@ async fn a_call_carries_who_makes_it_and_a_server_sees_no_more_than_it_should() 
         ("own_ask", json!({})),
         ("own_wide", json!({})),
     ];
-    let mut house = House::started(&["own_*"], &server(&more), &calls).await;
+    let mut house = House::started(&["own_*"], &server(&more).await, &calls).await;
 
     let reply = house.run(0).await;
     let [source] = reply.sources.as_slice() else { panic!("{reply:?}") };
@@ -56,7 +56,7 @@ async fn a_call_carries_who_makes_it_and_a_server_sees_no_more_than_it_should() 
 async fn a_call_of_a_server_that_dies_ends_as_its_effect_says() {
     let calls = [("own_die", json!({})), ("own_die", json!({})), ("look", json!({}))];
     let table = "[tools.look]\nkind = 'mcp'\nserver = 'own'\neffect = 'read'\n";
-    let mut house = House::started(&["own_die", "look"], &server(table), &calls).await;
+    let mut house = House::started(&["own_die", "look"], &server(table).await, &calls).await;
 
     let died = house.call(0).await;
     assert_eq!(died.status, "unknown", "{died:?}");
@@ -76,7 +76,7 @@ async fn a_call_of_a_server_that_dies_ends_as_its_effect_says() {
 async fn a_server_is_told_that_nobody_waits() {
     let calls = [("hang", json!({}))];
     let table = "[tools.hang]\nkind = 'mcp'\nserver = 'own'\ntimeout_ms = 1000\n";
-    let mut house = House::started(&["hang"], &server(table), &calls).await;
+    let mut house = House::started(&["hang"], &server(table).await, &calls).await;
     assert_eq!(house.call(0).await.status, "unknown");
     let heard = house.folder.path().join("heard");
     until("the server hears it", async || read(&heard).contains("notifications/cancelled")).await;
@@ -87,7 +87,7 @@ async fn a_server_is_told_that_nobody_waits() {
 async fn a_tool_that_becomes_another_one_is_off_until_a_person_approves() {
     let calls =
         [("own_say", json!({"text": "hi"})), ("own_evolve", json!({})), ("own_extra", json!({}))];
-    let mut house = House::started(&["own_*"], &server(""), &calls).await;
+    let mut house = House::started(&["own_*"], &server("").await, &calls).await;
     assert_eq!(house.call(0).await.output, "hi");
     assert_eq!(house.call(1).await.output, "evolved");
     let is_off = |output: &str| output.contains(ErrorCode::ToolChanged.as_str());
@@ -113,7 +113,7 @@ async fn a_tool_that_becomes_another_one_is_off_until_a_person_approves() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pinned_server_need_not_be_there() {
     let calls = [("own_say", json!({"text": "hi"}))];
-    let mut house = House::new(&["own_say"], &server(""), &calls);
+    let mut house = House::new(&["own_say"], &server("").await, &calls);
     let team = read(&house.file());
     let broken = team.replace("server.py", "none.py");
     std::fs::write(house.file(), &broken).unwrap();

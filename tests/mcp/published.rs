@@ -67,7 +67,7 @@ async fn published_servers_are_called_over_stdio() {
     assert_eq!(complete.unlisted().count(), 0);
     let offers = &complete.agents["caller"].tools;
     let effect = |name: &str| {
-        let offer = offers.iter().find(|offer| offer.spec.name == *name).unwrap();
+        let offer = offers.iter().find(|offer| offer.spec.name.as_str() == name).unwrap();
         offer.effect.as_str()
     };
     assert!(offers.len() >= 10, "{offers:?}");

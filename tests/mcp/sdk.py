@@ -32,7 +32,7 @@ async def grow(ctx: Context) -> str:
         return a * b
 
     server.remove_tool("add")
-    await ctx.session.send_tool_list_changed()
+    await ctx.notify_tools_changed()
     return "grown"
 
 

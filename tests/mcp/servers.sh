@@ -24,6 +24,7 @@ if [ "$(cat "$home/installed" 2>/dev/null || true)" != "$installed" ]; then
     echo "$installed" >"$home/installed"
 fi
 
-echo "$home/venv/bin/node"
+# The node of the wheel is a program that starts another one, and leaves it behind when killed.
+"$home/venv/bin/node" -p process.execPath
 echo "$home/node_modules/@modelcontextprotocol"
 echo "$home/venv/bin/python"

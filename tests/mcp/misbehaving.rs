@@ -113,7 +113,7 @@ async fn a_tool_that_becomes_another_one_is_off_until_a_person_approves() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pinned_server_need_not_be_there() {
     let calls = [("own_say", json!({"text": "hi"}))];
-    let mut house = House::new(&["own_say"], &server("").await, &calls);
+    let mut house = House::new(&["own_say"], &server("timeout_ms = 1000").await, &calls);
     let team = read(&house.file());
     let broken = team.replace("server.py", "none.py");
     std::fs::write(house.file(), &broken).unwrap();

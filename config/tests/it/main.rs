@@ -25,4 +25,6 @@ mod readme;
 #[cfg(test)]
 mod rendered;
 #[cfg(test)]
+mod servers;
+#[cfg(test)]
 mod teams;

@@ -31,8 +31,11 @@ const BACKOFF_MAX: Duration = Duration::from_secs(30);
 const SOUND_AFTER: Duration = Duration::from_secs(30);
 
 /// How long a call waits for its server to come back before it is told that it is away. Longer
-/// than the start of common servers, and short beside the time of a call.
-const AWAY_MAX: Duration = Duration::from_secs(10);
+/// than common servers take to start, and short beside the time of a call.
+const AWAY_MAX: Duration = Duration::from_secs(5);
+
+/// How long a server may take to list its tools again after it said that they changed.
+const LOOK_MAX: Duration = Duration::from_secs(10);
 
 /// Tools of one server; more than a team can have.
 const LISTED_MAX: usize = 1024;
@@ -271,7 +274,7 @@ async fn attend(
             () = connection.ended() => return Over::Lost("it ended".to_owned()),
             () = connection.changed.notified() => {}
         }
-        let again = timeout(AWAY_MAX, look(&connection.peer)).await;
+        let again = timeout(LOOK_MAX, look(&connection.peer)).await;
         match again.unwrap_or_else(|_| Err("it does not list its tools".to_owned())) {
             Ok(again) => listed = again,
             Err(why) => return Over::Lost(redacted(why, &connection.secrets)),

@@ -136,7 +136,7 @@ fn tools_of_a_server_have_names_and_effects() {
             named(
                 "tools = ['read']\nprefix = 'a'\n[tools.aread]\nkind = 'builtin'\nbuiltin = 'now'",
             ),
-            &[("aread_20fbfe12", "read", Once)],
+            &[("aread_a9cc9a63", "read", Once)],
         ),
     ];
     for (text, expected) in cases {
@@ -221,7 +221,7 @@ fn one_fault_in_a_server() {
             "`A` of `env` does not say where its secret is",
             "add `env",
         ),
-        ("[tools.t]\nkind = 'mcp'", 7, "tool `t` lacks `server`", "the MCP server"),
+        ("[tools.t]\nkind = 'mcp'", 7, "`tools.t` lacks `server`", "the MCP server"),
         (
             "[mcp.files]\ncommand = ['x']\n[tools.t]\nkind = 'mcp'\nserver = 'file'",
             11,

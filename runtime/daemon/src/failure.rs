@@ -121,6 +121,7 @@ fn exit_of(code: ErrorCode) -> Exit {
         | ErrorCode::SecretMissing => Exit::Usage,
         ErrorCode::Overloaded
         | ErrorCode::Unavailable
+        | ErrorCode::ToolUnavailable
         | ErrorCode::DataInUse
         | ErrorCode::StorageFailed
         | ErrorCode::StorageFull
@@ -137,7 +138,6 @@ fn exit_of(code: ErrorCode) -> Exit {
         | ErrorCode::InvalidArguments
         | ErrorCode::ToolFailed
         | ErrorCode::ToolTimeout
-        | ErrorCode::ToolUnavailable
         | ErrorCode::AgentFailed
         | ErrorCode::CallDenied
         | ErrorCode::OutcomeUnknown

@@ -46,7 +46,8 @@ pub(crate) fn compile(
     file: &Path,
     document: &Document,
     mut raw: RawFile,
-    (files, catalogs): (&dyn Fn(&Path) -> io::Result<String>, &Catalogs),
+    files: &dyn Fn(&Path) -> io::Result<String>,
+    catalogs: &Catalogs,
     report: &mut Report,
 ) -> Option<Team> {
     let unlisted = Vec::new();

@@ -95,7 +95,7 @@ pub fn parse_with(
         return Err(report.sorted());
     };
     let team = match RawFile::deserialize(value) {
-        Ok(raw) => compile(name_of_file, &document, raw, (files, catalogs), &mut report),
+        Ok(raw) => compile(name_of_file, &document, raw, files, catalogs, &mut report),
         Err(error) => {
             // The shape comes from the same structs, so that nothing is left to refuse here.
             report.add(None, format!("read the team file: {error}"), "report this as a bug");

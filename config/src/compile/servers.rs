@@ -172,17 +172,17 @@ impl Compiler<'_> {
         let (server_name, server) = servers.get_key_value(server.as_str())?;
         let tool = raw.tool.unwrap_or_else(|| name.to_string());
         let listed = match &server.catalog {
-            None => unknown(&tool),
-            Some(catalog) => match catalog.get(&tool) {
-                Some(listed) => listed.clone(),
-                None => {
-                    let at =
-                        if self.document.has(&[table, own, "tool"]) { "tool" } else { "server" };
+            None => Some(unknown(&tool)),
+            Some(catalog) => {
+                let listed = catalog.get(&tool);
+                if listed.is_none() {
+                    let has_tool = self.document.has(&[table, own, "tool"]);
+                    let at = if has_tool { "tool" } else { "server" };
                     self.not_listed(&[table, own, at], server_name, &tool, catalog);
-                    return None;
                 }
-            },
-        };
+                listed.cloned()
+            }
+        }?;
         if let Err(error) = check_parameters(&listed.parameters()) {
             self.not_fit(&path, server_name, &tool, &error);
             return None;

@@ -50,6 +50,9 @@ fn loaded(text: &str, catalogs: &Catalogs) -> Team {
     parse(text, catalogs).unwrap_or_else(|report| panic!("{}", report.render(false)))
 }
 
+/// A tool in the team, its name on the server, and its effect.
+type Named = (&'static str, &'static str, EffectClass);
+
 /// Returns the tools of servers that a team has, each with its name there and its effect.
 fn tools(team: &Team) -> Vec<(String, String, EffectClass)> {
     let of_server = |(name, tool): (&Name, &config::team::TeamTool)| match &tool.kind {
@@ -95,7 +98,7 @@ fn servers_have_defaults() {
 fn tools_of_a_server_have_names_and_effects() {
     use EffectClass::{Idempotent, Once, Read};
     let named = |tools: &'static str| format!("{FINE}{FILES}{tools}");
-    let cases: [(String, &[(&str, &str, EffectClass)]); 5] = [
+    let cases: [(String, &[Named]); 5] = [
         (
             named("tools = ['read', 'write', 'wipe.all', 'plain']"),
             &[

@@ -35,16 +35,13 @@ pub async fn catalogs(team: &Team, data: &Path) -> Result<Catalogs, Error> {
     let found = team.servers.iter().map(|(name, server)| {
         let (name, dir) = (name.clone(), dir.clone());
         async move {
-            let catalog = match read(&dir, &name).await? {
-                Some(pinned) => pinned,
-                None => {
-                    let listed = ask(&name, server).await?;
-                    info!(server = %name, tools = listed.tools.len(), "MCP tools are pinned");
-                    write(&dir, &name, &listed).await?;
-                    listed
-                }
-            };
-            Ok::<_, Error>((name, catalog))
+            if let Some(pinned) = read(&dir, &name).await? {
+                return Ok((name, pinned));
+            }
+            let listed = ask(&name, server).await?;
+            info!(server = %name, tools = listed.tools.len(), "MCP tools are pinned");
+            write(&dir, &name, &listed).await?;
+            Ok::<_, Error>((name, listed))
         }
     });
     Ok(try_join_all(found).await?.into_iter().collect())

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use process_wrap::tokio::{CommandWrap, ProcessGroup};
 use reqwest::header::{HeaderName, HeaderValue};
+use rmcp::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, Implementation, ProgressNotificationParam, ProtocolVersion,
     SubscriptionFilter,
@@ -20,7 +21,6 @@ use rmcp::service::{
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::child_process::TokioChildProcess;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use rmcp::{ClientHandler, ServiceError};
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::io::AsyncReadExt as _;
 use tokio::process::ChildStderr;
@@ -44,8 +44,12 @@ const CLOSE_MAX: Duration = Duration::from_secs(2);
 /// Requests to one server over HTTP at once; each tool has a bound of its own before that.
 const REQUESTS_MAX: usize = 256;
 
-/// Bytes of the last words of a program that are kept, to be told if it cannot be started.
-const LAST_WORDS_BYTES_MAX: usize = 1024;
+/// Letters of the last words of a program that are kept, to be told if it cannot be started.
+const LAST_WORDS_MAX: usize = 1024;
+
+/// How long the last words of a program that ended are waited for; what it leaves behind may keep
+/// its standard error open for longer.
+const LAST_WORDS_WAIT: Duration = Duration::from_millis(200);
 
 /// How long to wait before a stream of changes that ended is opened again.
 const LISTEN_PAUSE: Duration = Duration::from_secs(5);
@@ -102,23 +106,28 @@ pub(super) async fn dial(
     let handler = Handler { server: name.clone(), changed: changed.clone() };
     let (secrets, running) = match &spec.transport {
         Transport::Process { command, directory, env } => {
-            let (env, secrets) = resolved(env)?;
-            let (transport, stderr) = spawn(command, directory, &env)?;
+            let Resolved { values, secrets } = resolved(env)?;
+            let (transport, stderr) = spawn(command, directory, &values)?;
             let words = LastWords::default();
-            if let Some(stderr) = stderr {
-                tokio::spawn(follow(name.clone(), stderr, words.clone(), secrets.clone()));
-            }
-            let running =
-                handler.serve_with_lifecycle(transport, auto()).await.map_err(|error| {
+            let followed = stderr.map(|stderr| {
+                tokio::spawn(follow(name.clone(), stderr, words.clone(), secrets.clone()))
+            });
+            let running = match handler.serve_with_lifecycle(transport, auto()).await {
+                Ok(running) => running,
+                Err(error) => {
+                    if let Some(followed) = followed {
+                        drop(timeout(LAST_WORDS_WAIT, followed).await);
+                    }
                     let said = words.text();
                     let said = if said.is_empty() { said } else { format!("; it said: {said}") };
-                    redacted(causes(&error) + &said, &secrets)
-                })?;
+                    return Err(redacted(causes(&error) + &said, &secrets));
+                }
+            };
             (secrets, running)
         }
         Transport::Http { url, headers } => {
-            let (headers, secrets) = resolved(headers)?;
-            let headers = header_map(headers)?;
+            let Resolved { values, secrets } = resolved(headers)?;
+            let headers = header_map(values)?;
             let running = serve_http(&handler, url, &headers, http)
                 .await
                 .map_err(|error| redacted(causes(&*error), &secrets))?;
@@ -159,7 +168,7 @@ async fn serve_http(
     };
     match handler.clone().serve_with_lifecycle(transport(), auto()).await {
         Ok(running) => Ok(running),
-        Err(error) if connects_nowhere(&error) => Err(Box::new(error)),
+        Err(error) if is_connect(&error) => Err(Box::new(error)),
         // Older servers refuse what is no handshake in more ways than the protocol tells.
         Err(_) => {
             let mode = ClientLifecycleMode::Initialize;
@@ -179,10 +188,8 @@ fn spawn(
     // Joined with nothing, an empty path becomes the present one.
     let directory = std::path::absolute(directory.join("."))
         .map_err(|error| format!("find the folder {}: {error}", directory.display()))?;
-    let place = match program.contains('/') {
-        true => directory.join(program),
-        false => program.into(),
-    };
+    let is_path = program.contains('/');
+    let place = if is_path { directory.join(program) } else { program.into() };
     let mut command = CommandWrap::with_new(place, |command| {
         command.args(arguments).env_clear().current_dir(&directory).kill_on_drop(true);
         command.envs(PASSED.iter().filter_map(|name| Some((name, passed(name)?))));
@@ -202,12 +209,14 @@ fn passed(name: &str) -> Option<String> {
     value.ok()
 }
 
-/// Reads the secrets among settings.
-fn resolved(
-    settings: &[(String, Setting)],
-) -> Result<(Vec<(String, String)>, Vec<SecretString>), String> {
-    let mut values = Vec::new();
-    let mut secrets = Vec::new();
+/// Settings with their secrets read, and these secrets.
+struct Resolved {
+    values: Vec<(String, String)>,
+    secrets: Vec<SecretString>,
+}
+
+fn resolved(settings: &[(String, Setting)]) -> Result<Resolved, String> {
+    let (mut values, mut secrets) = (Vec::new(), Vec::new());
     for (name, setting) in settings {
         let value = match setting {
             Setting::Text(text) => text.clone(),
@@ -220,7 +229,7 @@ fn resolved(
         };
         values.push((name.clone(), value));
     }
-    Ok((values, secrets))
+    Ok(Resolved { values, secrets })
 }
 
 fn header_map(headers: Vec<(String, String)>) -> Result<HashMap<HeaderName, HeaderValue>, String> {
@@ -243,7 +252,7 @@ async fn follow(
     words: LastWords,
     secrets: Vec<SecretString>,
 ) {
-    let mut buffer = vec![0; LAST_WORDS_BYTES_MAX];
+    let mut buffer = vec![0; LAST_WORDS_MAX];
     while let Ok(read @ 1..) = stderr.read(&mut buffer).await {
         let text = String::from_utf8_lossy(buffer.get(..read).unwrap_or_default());
         words.add(&text);
@@ -260,7 +269,7 @@ impl LastWords {
     fn add(&self, text: &str) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.extend(text.chars());
-        let over = kept.len().saturating_sub(LAST_WORDS_BYTES_MAX);
+        let over = kept.len().saturating_sub(LAST_WORDS_MAX);
         kept.drain(..over);
     }
 
@@ -321,15 +330,7 @@ impl ClientHandler for Handler {
 }
 
 /// Tells whether a request failed because there was nobody to connect to.
-pub(super) fn is_connect(error: &ServiceError) -> bool {
-    refused(error)
-}
-
-fn connects_nowhere(error: &ClientInitializeError) -> bool {
-    refused(error)
-}
-
-fn refused(error: &(dyn StdError + 'static)) -> bool {
+pub(super) fn is_connect(error: &(dyn StdError + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect) {

@@ -30,10 +30,10 @@ pub(super) fn modern(schema: &Value) -> Value {
             }
             ("dependencies", Value::Object(dependencies)) => dependent(dependencies, &mut out),
             ("exclusiveMinimum", Value::Bool(is)) => {
-                exclusive(members, "minimum", key, *is, &mut out)
+                exclusive(members, "minimum", key, *is, &mut out);
             }
             ("exclusiveMaximum", Value::Bool(is)) => {
-                exclusive(members, "maximum", key, *is, &mut out)
+                exclusive(members, "maximum", key, *is, &mut out);
             }
             (key, value) if DATA.contains(&key) => {
                 out.insert(key.to_owned(), value.clone());

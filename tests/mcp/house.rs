@@ -70,7 +70,8 @@ impl House {
         for (index, (name, arguments)) in calls.iter().enumerate() {
             let when = format!("(^|\n)call {index}$");
             let line = json!({"when": when, "calls": [{"name": name, "arguments": arguments}]});
-            script.push_str(&format!("{line}\n"));
+            script.push_str(&line.to_string());
+            script.push('\n');
         }
         script.push_str("{\"content\": \"no such call\"}\n{\"content\": \"done\"}\n");
         std::fs::write(folder.path().join("model.jsonl"), script).unwrap();

@@ -37,6 +37,9 @@ const AWAY_MAX: Duration = Duration::from_secs(5);
 /// How long a server may take to list its tools again after it said that they changed.
 const LOOK_MAX: Duration = Duration::from_secs(10);
 
+/// How long is waited before that, so that a server that says it over and over is not asked as often.
+const LOOK_PAUSE: Duration = Duration::from_millis(100);
+
 /// Tools of one server; more than a team can have.
 const LISTED_MAX: usize = 1024;
 
@@ -266,18 +269,26 @@ async fn attend(
         let off = switched_off(&server.name, pinned, &listed);
         let (peer, secrets) = (connection.peer.clone(), connection.secrets.clone());
         server.link.send_replace(Link::Up(Arc::new(Up { serial: *serial, peer, off, secrets })));
-        tokio::select! {
-            () = server.stop.cancelled() => return Over::Stopped,
-            _ = suspect.wait_for(|serial| *serial >= first) => {
-                return Over::Lost("its connection broke".to_owned());
+        // A server may say more often that its list changed than it does.
+        loop {
+            tokio::select! {
+                () = server.stop.cancelled() => return Over::Stopped,
+                _ = suspect.wait_for(|serial| *serial >= first) => {
+                    return Over::Lost("its connection broke".to_owned());
+                }
+                () = connection.ended() => return Over::Lost("it ended".to_owned()),
+                () = connection.changed.notified() => {}
             }
-            () = connection.ended() => return Over::Lost("it ended".to_owned()),
-            () = connection.changed.notified() => {}
-        }
-        let again = timeout(LOOK_MAX, look(&connection.peer)).await;
-        match again.unwrap_or_else(|_| Err("it does not list its tools".to_owned())) {
-            Ok(again) => listed = again,
-            Err(why) => return Over::Lost(redacted(why, &connection.secrets)),
+            sleep(LOOK_PAUSE).await;
+            let again = timeout(LOOK_MAX, look(&connection.peer)).await;
+            match again.unwrap_or_else(|_| Err("it does not list its tools".to_owned())) {
+                Ok(again) if again == listed => {}
+                Ok(again) => {
+                    listed = again;
+                    break;
+                }
+                Err(why) => return Over::Lost(redacted(why, &connection.secrets)),
+            }
         }
     }
 }

@@ -53,6 +53,14 @@ pub const ROWS_MAX: usize = 1000;
 pub const DATABASES_MAX: usize = 16;
 /// Bytes of the script that fills a database; larger data comes as a file that is only read.
 pub const INIT_BYTES_MAX: usize = 4 << 20;
+/// MCP servers of a team; each is a process or a connection that is kept.
+pub const SERVERS_MAX: usize = 32;
+/// Words of the command of a server; more belong into a script.
+pub const COMMAND_WORDS_MAX: usize = 64;
+/// Variables or headers of a server.
+pub const SETTINGS_MAX: usize = 64;
+/// Bytes that the names of a server's tools begin with; the names have at most 64.
+pub const PREFIX_BYTES_MAX: usize = 32;
 /// Statements of a query, all within one transaction.
 pub const STATEMENTS_MAX: usize = 16;
 /// Bytes of a statement, and of the template of a result; both are written by hand.
@@ -102,6 +110,9 @@ pub const CONTEXT_TOKENS: Bound = bound(0, 1, 10_000_000);
 pub const TOOL_CONCURRENCY: Bound = bound(16, 1, 1024);
 /// Milliseconds of one call of an HTTP tool.
 pub const TOOL_TIMEOUT_MS: Bound = bound(30_000, 1, 3_600_000);
+/// Milliseconds in which a server has to start and to list its tools. The default leaves time for a
+/// package runner that fetches the server first.
+pub const SERVER_START_TIMEOUT_MS: Bound = bound(60_000, 1, 600_000);
 /// Bytes of a tool's response: a result must fit into one NATS message of 1 MiB when it is quoted
 /// and escaped as JSON.
 pub const RESPONSE_BYTES_MAX: Bound = bound(64 << 10, 1, 384 << 10);

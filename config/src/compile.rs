@@ -10,6 +10,7 @@ use wire::{ErrorCode, Name};
 
 use crate::bound::{RUNS_MAX, TEAM_WEIGHT};
 use crate::document::Document;
+use crate::load::Catalogs;
 use crate::raw::RawFile;
 use crate::report::Report;
 use crate::suggest::nearest;
@@ -30,6 +31,7 @@ mod prices;
 mod prompts;
 mod query_tools;
 mod retention;
+mod servers;
 mod tools;
 mod values;
 
@@ -48,13 +50,17 @@ pub(crate) fn compile(
     document: &Document,
     mut raw: RawFile,
     files: &dyn Fn(&Path) -> io::Result<String>,
+    catalogs: &Catalogs,
     report: &mut Report,
 ) -> Option<Team> {
-    let mut compiler = Compiler { file, document, files, report };
+    let unlisted = Vec::new();
+    let mut compiler = Compiler { file, document, files, unlisted, report };
     let name = compiler.team_name(raw.team.name.as_deref());
     let models = compiler.models(std::mem::take(&mut raw.models), &raw.agents);
     let databases = compiler.databases(std::mem::take(&mut raw.databases));
-    let mut tools = compiler.tools(std::mem::take(&mut raw.tools), &models, &databases);
+    let servers = compiler.servers(std::mem::take(&mut raw.mcp), catalogs);
+    let mut tools = compiler.tools(std::mem::take(&mut raw.tools), &models, &databases, &servers);
+    compiler.server_tools(&servers, &mut tools);
     let agents = compiler.agents(name.as_ref(), &raw, &models, &mut tools);
     compiler.aliases(&tools);
     let entry = compiler.entry(raw.team.entry.as_deref());
@@ -70,6 +76,7 @@ pub(crate) fn compile(
         agents,
         models,
         databases: databases.into_iter().map(|(name, (spec, _))| (name, spec)).collect(),
+        servers: servers.into_iter().map(|(name, server)| (name, server.into_team())).collect(),
         weight: raw.team.weight.unwrap_or_else(weight),
         tools,
         runs_max: raw.team.runs_max.unwrap_or(u32::try_from(RUNS_MAX.default).unwrap_or(u32::MAX)),
@@ -87,6 +94,8 @@ pub(crate) struct Compiler<'a> {
     file: &'a Path,
     document: &'a Document<'a>,
     files: &'a dyn Fn(&Path) -> io::Result<String>,
+    /// The servers whose tools are not known, with what the names of their tools begin with.
+    unlisted: Vec<(Name, String)>,
     report: &'a mut Report,
 }
 

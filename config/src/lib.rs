@@ -19,7 +19,7 @@ mod shape;
 mod suggest;
 pub mod team;
 
-pub use load::{load, parse};
+pub use load::{Catalogs, load, load_with, parse, parse_with};
 pub use report::{FAULTS_MAX, Fault, Report};
 pub use schema::schema;
 pub use team::Team;

@@ -1,10 +1,13 @@
 //! Reads a team file and the files that it names.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
 use serde::Deserialize as _;
+use tools::mcp::Catalog;
+use wire::Name;
 
 use crate::bound::{FILE_BYTES_MAX, INIT_BYTES_MAX, SCRIPT_BYTES_MAX};
 use crate::compile::compile;
@@ -22,13 +25,22 @@ const fn longer(one: usize, other: usize) -> usize {
     if one > other { one } else { other }
 }
 
+/// What the MCP servers of a team list, as far as that is known.
+pub type Catalogs = BTreeMap<Name, Catalog>;
+
 /// Reads a team file and the files that it names, and checks everything that can be checked.
 ///
 /// Binds no port, calls nobody and resolves no secret. Statements are compiled against a database
-/// in memory, or against one that is there and only read.
+/// in memory, or against one that is there and only read. What MCP servers list is not known here:
+/// see [`load_with`].
 pub fn load(path: &Path) -> Result<Team, Report> {
+    load_with(path, &Catalogs::new())
+}
+
+/// Does what [`load`] does, with what MCP servers list.
+pub fn load_with(path: &Path, catalogs: &Catalogs) -> Result<Team, Report> {
     match read(path) {
-        Ok(text) => parse(path, &text, &read),
+        Ok(text) => parse_with(path, &text, &read, catalogs),
         Err(error) => Err(Report::unreadable(
             path,
             format!("the team file cannot be read: {error}"),
@@ -45,6 +57,16 @@ pub fn parse(
     name_of_file: &Path,
     text: &str,
     files: &dyn Fn(&Path) -> io::Result<String>,
+) -> Result<Team, Report> {
+    parse_with(name_of_file, text, files, &Catalogs::new())
+}
+
+/// Does what [`parse`] does, with what MCP servers list.
+pub fn parse_with(
+    name_of_file: &Path,
+    text: &str,
+    files: &dyn Fn(&Path) -> io::Result<String>,
+    catalogs: &Catalogs,
 ) -> Result<Team, Report> {
     let mut report = Report::new(name_of_file, "");
     if text.len() > FILE_BYTES_MAX {
@@ -73,7 +95,7 @@ pub fn parse(
         return Err(report.sorted());
     };
     let team = match RawFile::deserialize(value) {
-        Ok(raw) => compile(name_of_file, &document, raw, files, &mut report),
+        Ok(raw) => compile(name_of_file, &document, raw, files, catalogs, &mut report),
         Err(error) => {
             // The shape comes from the same structs, so that nothing is left to refuse here.
             report.add(None, format!("read the team file: {error}"), "report this as a bug");

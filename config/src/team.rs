@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tools::mcp::{Catalog, ServerSpec};
 use tools::query::DatabaseSpec;
 use tools::{SecretRef, ToolKind};
 use wire::money::Price;
@@ -30,6 +31,8 @@ pub struct Team {
     pub models: BTreeMap<Name, Model>,
     /// The databases by name.
     pub databases: BTreeMap<Name, DatabaseSpec>,
+    /// The MCP servers by name.
+    pub servers: BTreeMap<Name, McpServer>,
     /// Its share of the places at a server that it shares with other teams of the node.
     pub weight: u32,
     /// The tools by name.
@@ -42,6 +45,13 @@ pub struct Team {
     pub retention: Retention,
 }
 
+impl Team {
+    /// Names the servers whose tools are not known.
+    pub fn unlisted(&self) -> impl Iterator<Item = &Name> {
+        self.servers.iter().filter(|(_, server)| server.catalog.is_none()).map(|(name, _)| name)
+    }
+}
+
 /// How long what happened is kept; what is absent is kept for ever.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
@@ -51,6 +61,16 @@ pub struct Retention {
     pub runs_max: Option<u64>,
     /// Milliseconds for which a session is kept with which nobody goes on.
     pub sessions_ms: Option<u64>,
+}
+
+/// One MCP server of a team.
+#[derive(Clone, Debug)]
+pub struct McpServer {
+    /// How it is reached.
+    pub spec: ServerSpec,
+    /// Its tools. Absent if they were not known when the team was loaded; then nothing is known of
+    /// its tools but their names, and the team cannot be run.
+    pub catalog: Option<Catalog>,
 }
 
 /// One tool of a team.

@@ -45,7 +45,7 @@ fn entries(session: &SessionId, plan: &Arc<Plan>, digest: Digest) -> Vec<Bytes> 
     };
     let turn = TurnReport {
         role: ModelRole::Actor,
-        usage: Usage { input_tokens: 20, output_tokens: 5 },
+        usage: Usage::of_tokens(20, 5),
         finish: FinishReason::Stop,
         provider: "scripted".to_owned(),
         model: "main".to_owned(),
@@ -53,7 +53,7 @@ fn entries(session: &SessionId, plan: &Arc<Plan>, digest: Digest) -> Vec<Bytes> 
         served_by: None,
     };
     let reading = Reading::Final { text: "There are seven herons.".to_owned() };
-    let outcome = ModelOutcome::Read { reading, turn: Box::new(turn) };
+    let outcome = ModelOutcome::Read { reading, unread: None, turn: Box::new(turn) };
     let inputs = [
         Input::Submitted(submitted),
         Input::ModelReplied(ModelReplied { run: run.clone(), turn: 0, outcome }),

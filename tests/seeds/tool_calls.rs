@@ -275,7 +275,7 @@ async fn seed_003_9_steps_and_time_are_limited() {
     let server = Server::start([call(), call(), call()]).await;
     let house = served(&server).await;
     let reply = house.ask("assistant", json!({"input": "Count", "budget": {"steps": 2}})).await;
-    assert_eq!((reply.status, server.seen().len()), (RunStatus::Failed, 2), "{reply:?}");
+    assert_eq!((reply.status, server.seen().len()), (RunStatus::Partial, 2), "{reply:?}");
     assert_eq!(reply.error.unwrap().code, ErrorCode::StepLimit);
     house.end().await;
 
@@ -283,7 +283,7 @@ async fn seed_003_9_steps_and_time_are_limited() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let house = served_at(&format!("http://{}", silent.local_addr().unwrap())).await;
     let reply = house.ask("assistant", json!({"input": "Count", "timeout_ms": 300})).await;
-    assert_eq!(reply.status, RunStatus::Failed, "{reply:?}");
+    assert_eq!(reply.status, RunStatus::Deadline, "{reply:?}");
     assert_eq!(reply.error.unwrap().code, ErrorCode::DeadlineExceeded);
     house.end().await;
 }

@@ -28,6 +28,7 @@ const LAYERS: &[(&str, u8)] = &[
 pub(crate) const OWNERS: &[(&str, &[&str])] = &[
     ("async-nats", &["bus"]),
     ("ractor", &["node"]),
+    ("rmcp", &["tools"]),
     ("rusqlite", &["tools"]),
     ("sled", &["store"]),
 ];

@@ -8,6 +8,7 @@ pub mod calculate;
 pub mod client;
 pub mod command;
 pub mod http;
+pub mod mcp;
 pub mod memory;
 pub mod model;
 mod output;

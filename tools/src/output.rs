@@ -1,12 +1,7 @@
 //! What came back from outside becomes text that a model may read.
 
-use secrecy::{ExposeSecret, SecretString};
-
 /// The most bytes of an error that are passed on: enough for what went wrong, and not a whole page.
 pub(crate) const ERROR_BYTES_MAX: usize = 2 * 1024;
-
-/// Secrets shorter than this are not looked for in answers: they would occur by chance.
-const REDACTED_BYTES_MIN: usize = 6;
 
 /// Takes bytes as text; a character that the cut went through is dropped.
 pub(crate) fn text(bytes: &[u8], cut: bool) -> String {
@@ -15,17 +10,6 @@ pub(crate) fn text(bytes: &[u8], cut: bool) -> String {
         _ => None,
     };
     String::from_utf8_lossy(whole.unwrap_or(bytes)).into_owned()
-}
-
-/// Takes out the secrets that a call was made with, should what was called say one.
-pub(crate) fn redacted(mut text: String, secrets: &[SecretString]) -> String {
-    for secret in secrets {
-        let secret = secret.expose_secret();
-        if secret.len() >= REDACTED_BYTES_MIN && text.contains(secret) {
-            text = text.replace(secret, "[secret]");
-        }
-    }
-    text
 }
 
 /// Returns the first [`ERROR_BYTES_MAX`] bytes.

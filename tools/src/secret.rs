@@ -2,8 +2,11 @@
 
 use std::path::PathBuf;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 use wire::{ErrorCode, WireError};
+
+/// Secrets shorter than this are not looked for in answers: they would occur by chance.
+const REDACTED_BYTES_MIN: usize = 6;
 
 /// Where a secret stands; the team file never holds the secret itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -34,4 +37,15 @@ impl SecretRef {
                 .map_err(|error| missing(format!("secret file {}: {error}", path.display()))),
         }
     }
+}
+
+/// Takes the secrets of a request out of a text, should the other side send one back.
+pub(crate) fn redacted(mut text: String, secrets: &[SecretString]) -> String {
+    for secret in secrets {
+        let secret = secret.expose_secret();
+        if secret.len() >= REDACTED_BYTES_MIN && text.contains(secret) {
+            text = text.replace(secret, "[secret]");
+        }
+    }
+    text
 }

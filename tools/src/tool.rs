@@ -12,6 +12,7 @@ use wire::{CallKey, EffectClass, Name, RunId, SessionId, Timestamp, ToolReply, T
 use crate::builtin::Builtin;
 use crate::command::{CommandSpec, CommandTool, Launcher};
 use crate::http::{HttpSpec, HttpTool};
+use crate::mcp::{McpSpec, McpTool, Servers};
 use crate::memory::Memory;
 use crate::model::{ModelSpec, ModelTool, Models};
 use crate::query::{Databases, QuerySpec, QueryTool};
@@ -74,6 +75,8 @@ pub enum ToolKind {
     Command(CommandSpec),
     /// A request to an HTTP server.
     Http(HttpSpec),
+    /// A tool of an MCP server.
+    Mcp(McpSpec),
     /// A question to a model of the team.
     Model(ModelSpec),
     /// Statements on a database of the team.
@@ -89,6 +92,8 @@ pub struct ToolDeps {
     pub http: reqwest::Client,
     /// The models of the team.
     pub models: Arc<dyn Models>,
+    /// The MCP servers of the team.
+    pub servers: Servers,
     /// The databases of the team.
     pub databases: Databases,
     /// What starts the programs of tools.
@@ -102,6 +107,7 @@ impl ToolKind {
             Self::Builtin(builtin) => builtin.effect(),
             Self::Command(spec) => spec.effect(),
             Self::Http(spec) => spec.effect(),
+            Self::Mcp(spec) => spec.effect,
             Self::Model(spec) => spec.effect(),
             Self::Query(spec) => spec.effect,
         }
@@ -114,6 +120,7 @@ pub fn build(kind: &ToolKind, deps: &ToolDeps) -> Arc<dyn Tool> {
         ToolKind::Builtin(builtin) => builtin.build(deps),
         ToolKind::Command(spec) => Arc::new(CommandTool::new(spec.clone(), &deps.launcher)),
         ToolKind::Http(spec) => Arc::new(HttpTool::new(spec.clone(), deps.http.clone())),
+        ToolKind::Mcp(spec) => Arc::new(McpTool::new(spec.clone(), &deps.servers)),
         ToolKind::Model(spec) => Arc::new(ModelTool::new(spec.clone(), deps.models.clone())),
         ToolKind::Query(spec) => Arc::new(QueryTool::new(spec.clone(), &deps.databases)),
     }

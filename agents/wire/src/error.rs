@@ -90,6 +90,8 @@ codes! {
     CallDenied = "E3008", "call denied";
     /// It is not known whether a call took effect.
     OutcomeUnknown = "E3009", "outcome of a call unknown";
+    /// A tool of a server is no longer what was pinned.
+    ToolChanged = "E3011", "tool changed";
 
     /// The run used all its steps.
     StepLimit = "E4001", "step limit reached";

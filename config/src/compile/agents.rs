@@ -98,7 +98,11 @@ impl Compiler<'_> {
         let mut offers: Vec<Offer> = Vec::new();
         for (index, text) in self.listed(&path, "tools", &agent.tools) {
             let at = ["agents", name.as_str(), "tools", &index];
-            let Some(tool) = self.tool_reference(&text, &at) else { continue };
+            if let Some(prefix) = text.strip_suffix('*') {
+                self.offers_of_servers(prefix, &at, tools, &mut offers);
+                continue;
+            }
+            let Some(tool) = self.tool_reference(&text, &at, tools) else { continue };
             if let Some(tool) = tools.get(&tool) {
                 offers.push(tool.offer.clone());
             } else if let Some(implied) =
@@ -156,16 +160,25 @@ impl Compiler<'_> {
         listed
     }
 
-    fn tool_reference(&mut self, text: &str, at: &[&str]) -> Option<Name> {
+    fn tool_reference(
+        &mut self,
+        text: &str,
+        at: &[&str],
+        tools: &mut BTreeMap<Name, TeamTool>,
+    ) -> Option<Name> {
         let known = self.document.keys(&["tools"]);
-        if known.contains(&text) || Builtin::from_name(text).is_some() {
+        if known.contains(&text) || Builtin::from_name(text).is_some() || tools.contains_key(text) {
             return Name::new(text).ok();
+        }
+        if let Some(name) = self.unlisted_tool(text, tools) {
+            return Some(name);
         }
         let help = if self.document.has(&["agents", text]) {
             format!("`{text}` is an agent: put it into `agents`")
         } else {
-            let names: Vec<&str> =
-                known.into_iter().chain(Builtin::NAMES.iter().copied()).collect();
+            let of_servers = tools.keys().map(Name::as_str).filter(|name| !known.contains(name));
+            let mut names: Vec<&str> = known.iter().copied().chain(of_servers).collect();
+            names.extend(Builtin::NAMES.iter().filter(|name| !tools.contains_key(**name)));
             self.advice(text, &names, "tools")
         };
         self.fault(at, format!("there is no tool `{text}`"), help);

@@ -34,7 +34,11 @@ impl Compiler<'_> {
             let source = match value {
                 RawValue::Text(text) => Some(EnvSource::Text(text)),
                 RawValue::Secret(secret) => self
-                    .secret_value(&[table, own, "env", &variable], "variable", secret)
+                    .secret_value(
+                        &[table, own, "env", &variable],
+                        &format!("variable `{variable}`"),
+                        secret,
+                    )
                     .map(|(prefix, secret)| EnvSource::Secret { prefix, secret }),
             };
             env.extend(source.map(|source| (variable, source)));

@@ -71,8 +71,17 @@ impl Compiler<'_> {
         let at = ["tools", name.as_str(), "probe"];
         let probe = self.reference("tools", text, &at)?;
         // One with faults of its own has been reported.
-        let offer = &tools.get(&probe)?.offer;
-        if offer.effect != EffectClass::Read {
+        let tool = tools.get(&probe)?;
+        let offer = &tool.offer;
+        let is_known = match &tool.kind {
+            ToolKind::Mcp(spec) => !self.unlisted.iter().any(|(server, _)| *server == spec.server),
+            ToolKind::Builtin(_)
+            | ToolKind::Command(_)
+            | ToolKind::Http(_)
+            | ToolKind::Model(_)
+            | ToolKind::Query(_) => true,
+        };
+        if is_known && offer.effect != EffectClass::Read {
             self.fault(
                 &at,
                 format!("probe `{probe}` has the effect `{}`", offer.effect.as_str()),
@@ -83,7 +92,7 @@ impl Compiler<'_> {
         let takes = |parameter: &str| {
             parameters.is_some_and(|properties| properties.get(parameter).is_some())
         };
-        if !takes("key") {
+        if is_known && !takes("key") {
             self.fault(
                 &at,
                 format!("probe `{probe}` has no parameter `key`"),

@@ -59,6 +59,10 @@ impl Compiler<'_> {
         let named: Vec<&&Offer> =
             offers.iter().filter(|offer| pattern.names(offer.spec.name.as_str())).collect();
         if named.is_empty() {
+            // It may name a tool of a server whose tools are not known.
+            if !self.unlisted.is_empty() {
+                return;
+            }
             let offered = offers.iter().map(|offer| offer.spec.name.as_str());
             let tool = text.split('(').next().unwrap_or_default().trim();
             let help = match nearest(tool, offered) {

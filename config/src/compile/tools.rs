@@ -12,6 +12,7 @@ use wire::{EffectClass, Name, ToolSpec};
 use super::agents::asked;
 use super::databases::Databases;
 use super::doubt::Doubt;
+use super::servers::Servers;
 use super::{ANSWER, Compiler, owners_text};
 use crate::bound::{RESPONSE_BYTES_MAX, TOOL_CONCURRENCY, TOOL_TIMEOUT_MS};
 use crate::parameters;
@@ -20,8 +21,9 @@ use crate::suggest::nearest;
 use crate::team::{Model, TeamTool};
 use tools::schema::check_parameters;
 
-/// All kinds but that of the runtime's own tools.
-const NOT_BUILTIN: &[RawKind] = &[RawKind::Command, RawKind::Http, RawKind::Model, RawKind::Query];
+/// The kinds whose calls may change something.
+const CHANGING: &[RawKind] =
+    &[RawKind::Command, RawKind::Http, RawKind::Mcp, RawKind::Model, RawKind::Query];
 
 /// Fields that not every kind of tool has, and the kinds that have them.
 const OWNERS: &[(&str, &[RawKind])] = &[
@@ -45,7 +47,9 @@ const OWNERS: &[(&str, &[RawKind])] = &[
     ("query", &[RawKind::Http]),
     ("headers", &[RawKind::Http]),
     ("body", &[RawKind::Http]),
-    ("response_bytes_max", &[RawKind::Command, RawKind::Http, RawKind::Query]),
+    ("response_bytes_max", &[RawKind::Command, RawKind::Http, RawKind::Mcp, RawKind::Query]),
+    ("server", &[RawKind::Mcp]),
+    ("tool", &[RawKind::Mcp]),
     ("model", &[RawKind::Model]),
     ("instructions", &[RawKind::Model]),
     ("prompt", &[RawKind::Model]),
@@ -57,10 +61,10 @@ const OWNERS: &[(&str, &[RawKind])] = &[
     ("statements", &[RawKind::Query]),
     ("result", &[RawKind::Query]),
     ("rows_max", &[RawKind::Query]),
-    ("effect", NOT_BUILTIN),
-    ("key_ttl_ms", NOT_BUILTIN),
-    ("probe", NOT_BUILTIN),
-    ("on_unknown", NOT_BUILTIN),
+    ("effect", CHANGING),
+    ("key_ttl_ms", CHANGING),
+    ("probe", CHANGING),
+    ("on_unknown", CHANGING),
     (
         "parameters",
         &[RawKind::Builtin, RawKind::Command, RawKind::Http, RawKind::Model, RawKind::Query],
@@ -74,6 +78,7 @@ impl RawKind {
             RawKind::Builtin => "builtin",
             RawKind::Command => "command",
             RawKind::Http => "http",
+            RawKind::Mcp => "mcp",
             RawKind::Model => "model",
             RawKind::Query => "query",
         }
@@ -99,6 +104,7 @@ impl Compiler<'_> {
         raw: BTreeMap<String, RawTool>,
         models: &BTreeMap<Name, Model>,
         databases: &Databases,
+        servers: &Servers,
     ) -> BTreeMap<Name, TeamTool> {
         let named = self.named("tools", raw);
         let doubts: Vec<(Name, Doubt)> =
@@ -117,6 +123,7 @@ impl Compiler<'_> {
                 RawKind::Builtin => self.builtin(&name, raw),
                 RawKind::Command => self.command_tool(&name, raw),
                 RawKind::Http => self.http(&name, raw),
+                RawKind::Mcp => self.mcp_tool(&name, raw, servers),
                 RawKind::Model => self.model_tool(&name, raw, models),
                 RawKind::Query => self.query_tool(&name, raw, databases),
             }?;
@@ -297,7 +304,8 @@ impl Compiler<'_> {
                 RawValue::Text(text) => HeaderSource::Template(text),
                 RawValue::Secret(secret) => {
                     let at = ["tools", name.as_str(), "headers", &header];
-                    let (prefix, secret) = self.secret_value(&at, "header", secret)?;
+                    let (prefix, secret) =
+                        self.secret_value(&at, &format!("header `{name}`"), secret)?;
                     HeaderSource::Secret { prefix, secret }
                 }
             };

@@ -42,7 +42,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Takes a secret and what stands before it; `what` says in a sentence whose value it is.
+    /// Takes a secret and what stands before it; `what` names in a sentence whose value it is.
     pub(super) fn secret_value(
         &mut self,
         at: &[&str],
@@ -52,8 +52,7 @@ impl Compiler<'_> {
         let (env, file) = (secret.env.as_deref(), secret.file.as_deref());
         if env.is_none() && file.is_none() {
             let help = "add `env = \"VARIABLE\"` or `file = \"path\"`, or write a text";
-            let name = at.last().copied().unwrap_or_default();
-            self.fault(at, format!("{what} `{name}` does not say where its secret is"), help);
+            self.fault(at, format!("{what} does not say where its secret is"), help);
         }
         let secret_ref = self.secret(at, ["env", "file"], env, file)?;
         Some((secret.prefix.unwrap_or_default(), secret_ref))

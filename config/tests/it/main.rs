@@ -27,4 +27,6 @@ mod readme;
 #[cfg(test)]
 mod rendered;
 #[cfg(test)]
+mod servers;
+#[cfg(test)]
 mod teams;

@@ -7,13 +7,14 @@ use wire::plan::Text;
 const README: &str = include_str!("../../README.md");
 
 /// Tables of the schema's definitions and the heading under which the README has their fields.
-const HEADINGS: [(&str, &str); 16] = [
+const HEADINGS: [(&str, &str); 17] = [
     ("RawTeam", "## `[team]`"),
     ("RawModel", "## `[models.NAME]`"),
     ("RawAgent", "## `[agents.NAME]`"),
     ("RawLimits", "## `[limits]`"),
     ("RawPrice", "### Prices"),
     ("RawDatabase", "## `[databases.NAME]`"),
+    ("RawServer", "## `[mcp.NAME]`"),
     ("RawPrompts", "## `[prompts]`"),
     ("RawTexts", "### Texts"),
     ("RawTextFile", "### Texts"),

@@ -362,6 +362,12 @@ pub(crate) struct Tools {
     /// Print exactly what is sent
     #[arg(long)]
     pub(crate) json: bool,
+    /// Tell how the tools of an MCP server differ from what is pinned of them
+    #[arg(long, value_name = "SERVER", conflicts_with_all = ["agent", "approve"])]
+    pub(crate) compare: Option<Name>,
+    /// Pin what an MCP server lists at present, in place of what was pinned
+    #[arg(long, value_name = "SERVER", conflicts_with = "agent")]
+    pub(crate) approve: Option<Name>,
 }
 
 #[derive(Debug, Args)]

@@ -123,6 +123,7 @@ fn exit_of(code: ErrorCode) -> Exit {
         ErrorCode::Overloaded
         | ErrorCode::SessionBusy
         | ErrorCode::Unavailable
+        | ErrorCode::ToolUnavailable
         | ErrorCode::DataInUse
         | ErrorCode::StorageFailed
         | ErrorCode::StorageFull
@@ -139,10 +140,10 @@ fn exit_of(code: ErrorCode) -> Exit {
         | ErrorCode::InvalidArguments
         | ErrorCode::ToolFailed
         | ErrorCode::ToolTimeout
-        | ErrorCode::ToolUnavailable
         | ErrorCode::AgentFailed
         | ErrorCode::CallDenied
         | ErrorCode::OutcomeUnknown
+        | ErrorCode::ToolChanged
         | ErrorCode::StepLimit
         | ErrorCode::BudgetExceeded
         | ErrorCode::DepthExceeded

@@ -50,7 +50,7 @@ fn run(line: &Line, screen: &Screen) -> Result<Exit, Failure> {
     let place = || Place::new(line.global.data.as_deref());
     match &line.verb {
         Verb::Check(args) => Ok(verb::check::check(args, screen)),
-        Verb::Tools(args) => verb::tools::tools(args, screen),
+        Verb::Tools(args) => wait(verb::tools::tools(args, &place()?, screen)),
         Verb::Parse(args) => verb::parse::parse(args),
         Verb::Explain(args) => verb::explain::explain(args),
         Verb::Schema => {

@@ -10,6 +10,7 @@ pub(crate) mod nats;
 pub(crate) mod parse;
 pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod servers;
 pub(crate) mod store;
 pub(crate) mod tools;
 pub(crate) mod trace;
@@ -21,6 +22,7 @@ use model::Unenforced;
 
 use crate::failure::Failure;
 use crate::paint::Paint;
+use crate::place::Place;
 use crate::screen;
 
 /// Tells what providers will not hold models to.
@@ -33,4 +35,14 @@ pub(crate) fn note_unenforced(notes: &[Unenforced]) {
 /// Loads a team file; the failure is its report.
 pub(crate) fn load(file: &Path, paint: Paint) -> Result<Team, Failure> {
     config::load(file).map_err(|report| Failure::Report(report.render(paint.is_on())))
+}
+
+/// Loads a team again with what its MCP servers list; a team without servers is complete as it is.
+pub(crate) async fn complete(team: Team, place: &Place, paint: Paint) -> Result<Team, Failure> {
+    if team.servers.is_empty() {
+        return Ok(team);
+    }
+    let catalogs = node::catalogs(&team, place.dir()).await?;
+    config::load_with(&team.file, &catalogs)
+        .map_err(|report| Failure::Report(report.render(paint.is_on())))
 }

@@ -101,7 +101,8 @@ pub(crate) const fn status_of(code: ErrorCode) -> StatusCode {
         | Code::ModelProtocol
         | Code::ToolFailed
         | Code::AgentFailed
-        | Code::OutcomeUnknown => StatusCode::BAD_GATEWAY,
+        | Code::OutcomeUnknown
+        | Code::ToolChanged => StatusCode::BAD_GATEWAY,
         Code::Unavailable
         | Code::ModelResting
         | Code::ToolUnavailable
@@ -133,10 +134,10 @@ mod tests {
             (404, "E1003 E1004 E1009 E1012 E3001"),
             (409, "E1005 E1010 E1013 E4004"),
             (413, "E1002"),
-            (422, "E3002 E3008 E4001 E4002 E4003 E4006"),
+            (422, "E3002 E3008 E4001 E4002 E4003 E4006 E4007"),
             (429, "E1006"),
             (500, "E2003 E4005 E5002 E5003 E5006 E5007 E6001 E6002 E6003 E6004"),
-            (502, "E2001 E2002 E2004 E2005 E3003 E3006 E3009"),
+            (502, "E2001 E2002 E2004 E2005 E3003 E3006 E3009 E3011"),
             (503, "E1008 E2006 E3005 E5001 E5004 E5005 E5008"),
             (504, "E1007 E3004"),
         ];

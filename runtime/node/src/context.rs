@@ -11,6 +11,7 @@ use store::{Change, Store};
 use telemetry::Exporter;
 use tokio_util::task::TaskTracker;
 use tools::command::Launcher;
+use tools::mcp::Servers;
 use tools::query::Databases;
 use wire::entry::{Body, Entry};
 use wire::{Event, SessionId, Subjects, WireError};
@@ -47,6 +48,8 @@ pub(crate) struct TeamContext {
     pub(crate) databases: Databases,
     /// What starts the programs of the team's tools.
     pub(crate) launcher: Arc<Launcher>,
+    /// The MCP servers of the team's tools; there once the team's actors are.
+    pub(crate) servers: OnceLock<Servers>,
     pub(crate) journal: Journal,
     pub(crate) store: Store,
     pub(crate) projector: Projector,

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bus::Bus;
+use futures_util::future::join_all;
 use journal::{DataLock, Holder, Journal, Options};
 use model::Guards;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
@@ -18,6 +19,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::TaskTracker;
 use tools::ToolKind;
 use tools::command::Launcher;
+use tools::mcp::Servers;
 use tools::query::Databases;
 use tracing::{info, warn};
 use wire::entry::memory_session;
@@ -259,6 +261,8 @@ impl Node {
         self.supervisor.stop(None);
         self.tasks.iter().for_each(AbortHandle::abort);
         self.leave().await;
+        let servers = self.teams.values().filter_map(|team| team.context.servers.get());
+        join_all(servers.map(Servers::close)).await;
         for TeamHandle { context, lock, .. } in self.teams.values() {
             context.projector.sync().await;
             let exporter = context.exporter.clone();
@@ -381,6 +385,7 @@ pub(crate) fn open_team(
         team: Arc::new(team),
         databases,
         launcher,
+        servers: OnceLock::new(),
         subjects: options.subjects,
         bus,
         projector: Projector::start(name, store.clone(), journal.clone(), plans.clone())?,
@@ -417,7 +422,11 @@ fn open_databases(team: &config::Team, data: &Path) -> Result<Databases, Error> 
 fn find_launcher(team: &config::Team, data: &Path) -> Result<Launcher, Error> {
     let commands = team.tools.iter().filter_map(|(name, tool)| match &tool.kind {
         ToolKind::Command(spec) => Some((name, spec)),
-        ToolKind::Builtin(_) | ToolKind::Http(_) | ToolKind::Model(_) | ToolKind::Query(_) => None,
+        ToolKind::Builtin(_)
+        | ToolKind::Mcp(_)
+        | ToolKind::Http(_)
+        | ToolKind::Model(_)
+        | ToolKind::Query(_) => None,
     });
     let mut commands = commands.peekable();
     if commands.peek().is_none() {

@@ -20,6 +20,7 @@ use crate::inbox::Inbox;
 use crate::memory::TeamMemory;
 use crate::model_actor::{ModelActor, ModelArgs};
 use crate::models::TeamModels;
+use crate::servers;
 use crate::sessions::{SessionSupervisor, SessionsMsg};
 use crate::tool_actor::{ToolActor, ToolArgs};
 use crate::worklist;
@@ -91,7 +92,10 @@ impl Actor for TeamSupervisor {
             .map_err(|error| Error::Prepare { what: "the models".to_owned(), error })?;
         let databases = context.databases.clone();
         let launcher = context.launcher.clone();
-        let deps = ToolDeps { memory, http, models, databases, launcher };
+        let servers = servers::start(&context.team, &http)?;
+        // This actor is started once, so nobody else has set it.
+        drop(context.servers.set(servers.clone()));
+        let deps = ToolDeps { memory, http, models, servers, databases, launcher };
         let (sessions, _) = SessionSupervisor::spawn_linked(
             None,
             SessionSupervisor,

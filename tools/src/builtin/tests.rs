@@ -22,6 +22,7 @@ fn deps() -> ToolDeps {
         memory: Arc::new(InMemory::default()),
         http: crate::client::http_client().unwrap(),
         models: Arc::new(PreparedModels::default()),
+        servers: crate::mcp::Servers::default(),
         databases: Databases::default(),
         launcher: Arc::default(),
     }

@@ -9,7 +9,8 @@ use wire::{CallOutcome, ErrorCode, ToolReply};
 
 use super::process::Ended;
 use super::{CommandSpec, Sandbox};
-use crate::output::{cut_mark, excerpt, redacted, text};
+use crate::output::{cut_mark, excerpt, text};
+use crate::secret::redacted;
 
 /// A sandbox, and every shell, tells of a signal by adding its number to this.
 const SIGNAL_BASE: i32 = 128;

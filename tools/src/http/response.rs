@@ -6,7 +6,8 @@ use secrecy::SecretString;
 use serde_json::Value;
 use wire::{CallOutcome, ErrorCode, WireError};
 
-use crate::output::{cut_mark, excerpt, redacted, text};
+use crate::output::{cut_mark, excerpt, text};
+use crate::secret::redacted;
 
 /// The most seconds of a `Retry-After` that are passed on, an hour; no call waits longer.
 const RETRY_AFTER_S_MAX: u64 = 3600;

@@ -29,7 +29,11 @@ const CLOSE_GRACE: Duration = Duration::from_secs(1);
 
 /// Runs teams until it is told to stop.
 pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Result<Exit, Failure> {
-    let teams = load(args, screen)?;
+    let loaded = load(args, screen)?;
+    let mut teams = Vec::new();
+    for team in loaded {
+        teams.push(super::complete(team, place, screen.err.paint).await?);
+    }
     let listen = listen(&args.listen)?;
     let subjects = nats::subjects(&args.nats)?;
     // Listened for before anything is opened, so that no signal is missed.

@@ -14,16 +14,25 @@ use wire::{ErrorCode, Name, Plan};
 use crate::args::Tools;
 use crate::failure::{Exit, Failure};
 use crate::paint::Paint;
+use crate::place::Place;
 use crate::screen::{self, Screen};
 use crate::text;
+use crate::verb::servers;
 
 /// The columns by which a tool's lines stand in.
 const INDENT: usize = 4;
 
 /// Prints the offers of one agent or of all.
-pub(crate) fn tools(args: &Tools, screen: &Screen) -> Result<Exit, Failure> {
+pub(crate) async fn tools(args: &Tools, place: &Place, screen: &Screen) -> Result<Exit, Failure> {
     let paint = screen.err.paint;
     let team = super::load(&args.team, paint)?;
+    if let Some(server) = &args.compare {
+        return servers::compare(&team, place, server, args.json).await;
+    }
+    if let Some(server) = &args.approve {
+        return servers::approve(&team, place, server, args.json).await;
+    }
+    let team = super::complete(team, place, paint).await?;
     let plans: Vec<&Plan> = match &args.agent {
         Some(name) => vec![agent(&team, name)?],
         None => team.agents.values().collect(),

@@ -10,3 +10,5 @@ mod daemon;
 mod files;
 #[cfg(test)]
 mod run;
+#[cfg(test)]
+mod servers;

@@ -108,15 +108,15 @@ async fn the_key_of_a_call_reaches_its_tool_and_a_probe_has_its_own() {
 async fn an_agent_that_left_no_count_used_all_it_was_given() {
     let data = tempfile::tempdir().unwrap();
     let context = testing::open(data.path());
-    let cases = [(ErrorCode::RunConflict, 0), (ErrorCode::TooLarge, 70)];
+    let cases = [(ErrorCode::RunConflict, "refused", 0), (ErrorCode::TooLarge, "unknown", 70)];
     let session = SessionId::new("s").unwrap();
-    for (n, (code, expected)) in cases.into_iter().enumerate() {
+    for (n, (code, ended, expected)) in cases.into_iter().enumerate() {
         let name = format!("writer{n}");
         let subject = context.subjects.agent_run(&context.team.name, &Name::new(&name).unwrap());
         let _agent = answer_on(&context, &subject, error_of(code)).await;
         let call = call(&context, &name, Target::Agent, EffectClass::Idempotent);
         let (outcome, usage) = call_agent(&context, &session, &call).await;
-        assert_eq!((outcome.as_str(), usage.total()), ("error", expected), "{code}");
+        assert_eq!((outcome.as_str(), usage.total()), (ended, expected), "{code}");
     }
 }
 

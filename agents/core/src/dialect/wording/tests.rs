@@ -233,16 +233,16 @@ fn a_planner_and_those_who_work_for_it_are_told_by_the_team() {
         summary: String::new(),
     };
     let step = |tool: &str| Step { planned: Some(planned(tool)), ..Step::default() };
+    let done = || {
+        let text = "done".to_owned();
+        Step { acts: vec![Act::Answered { text }], ..step("now") }
+    };
     let catalogue = Catalogue::new(Arc::new(plan.clone()));
     for (role, steps, expected) in [
         (ModelRole::Thinker, vec![], "planner|-||0"),
-        (ModelRole::Thinker, vec![step("now"), Step::default()], "planner|-||1"),
+        (ModelRole::Thinker, vec![done(), Step::default()], "planner|-||1"),
         (ModelRole::Actor, vec![step("now")], "task|now|do it|0"),
-        (
-            ModelRole::Actor,
-            vec![step("now"), step(RESPOND_TO_USER)],
-            "answer|respond_to_user|do it|1",
-        ),
+        (ModelRole::Actor, vec![done(), step(RESPOND_TO_USER)], "answer|respond_to_user|do it|1"),
     ] {
         let transcript = Transcript { plan: &plan, history: &[], request: "Q", steps: &steps };
         let messages = prompt(role, &catalogue, &transcript).messages;

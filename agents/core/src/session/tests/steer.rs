@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use wire::entry::{Body, Entry};
+use wire::entry::{Body, Entry, ModelOutcome};
 use wire::plan::WhenBusy;
 use wire::run::{RunReply, RunState, RunStatus};
-use wire::{Digest, EventKind, Input, Plan, Timestamp};
+use wire::{Digest, EventKind, Input, Plan, Timestamp, Usage};
 
 use super::busy::when_busy;
 use super::flow::START;
@@ -156,7 +156,7 @@ fn the_model_that_leads_decides_what_is_to_be_done_about_a_message() {
 fn who_joined_leaves_alone_and_a_message_that_was_not_shown_is_taken_back() {
     for (end, status) in [
         (cancel as fn(&str) -> Input, "cancelled E4004"),
-        (late as fn(&str) -> Input, "failed E1007"),
+        (late as fn(&str) -> Input, "deadline E1007"),
     ] {
         let left = format!("publish q {status}, 0 used, joined r");
         let unshown = [
@@ -229,21 +229,25 @@ fn so_many_messages_join_a_run_as_may_wait() {
 #[test]
 fn a_message_for_which_nothing_is_left_is_told_so_and_the_answer_holds() {
     let limited = [
-        (with(actor(), |limits| limits.steps_max = 1), 2, "E4001"),
-        (with(actor(), |limits| limits.tokens_max = 10), 2, "E4002"),
-        (actor(), 60_000, "E1007"),
+        (with(actor(), |limits| limits.steps_max = 1), 2, 10, "partial E4001"),
+        (with(actor(), |limits| limits.tokens_max = 255), 2, 200, "budget E4002"),
+        (actor(), 60_000, 10, "deadline E1007"),
     ];
-    for (plan, at, code) in limited {
-        let tokens = plan.limits.tokens_max.min(200);
-        let began = START.replace("200 tokens", &format!("{tokens} tokens"));
+    for (plan, at, used, told) in limited {
         let ended = format!(
-            "publish r completed \"42\", 10 used
-             publish q failed {code}, 0 used, joined r"
+            "publish r completed \"42\", {used} used
+             publish q {told}, 0 used, joined r"
         );
+        let mut answered = answer("r", 0, "42");
+        if let Input::ModelReplied(replied) = &mut answered
+            && let ModelOutcome::Read { turn, .. } = &mut replied.outcome
+        {
+            turn.usage = Usage::of_tokens(used, 0);
+        }
         let rows = [
-            (0, submit("r"), began.as_str()),
+            (0, submit("r"), START),
             (1, submit("q"), "timer q at 60000"),
-            (at, answer("r", 0, "42"), ended.as_str()),
+            (at, answered, ended.as_str()),
         ];
         let machine = check(&steering(plan), &rows);
         assert_eq!(machine.exchanges().next().unwrap().user, "ask r");

@@ -1,0 +1,111 @@
+//! What the MCP servers of a team list, and what of it is pinned.
+
+use std::path::{Path, PathBuf};
+
+use config::team::McpServer;
+use config::{Catalogs, Team};
+use futures_util::future::try_join_all;
+use tokio::task::spawn_blocking;
+use tools::mcp::{Catalog, Servers, list, pin};
+use tracing::info;
+use wire::{ErrorCode, Name, WireError};
+
+use crate::error::Error;
+use crate::node::team_dir;
+
+/// The folder of the pinned lists below a team's directory.
+const PINS_DIR: &str = "mcp";
+
+/// A server's list as it is pinned and as it is.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    /// What agents are offered, if anything was pinned yet.
+    pub pinned: Option<Catalog>,
+    /// What the server lists.
+    pub listed: Catalog,
+}
+
+/// Returns what the MCP servers of a team list, for loading it again.
+///
+/// That is what is pinned in the data directory, so that no server has to be there. A server of
+/// which nothing is pinned is asked, and its answer is pinned; the error names one that does not
+/// answer.
+pub async fn catalogs(team: &Team, data: &Path) -> Result<Catalogs, Error> {
+    let dir = pins_dir(data, &team.name);
+    let found = team.servers.iter().map(|(name, server)| {
+        let (name, dir) = (name.clone(), dir.clone());
+        async move {
+            if let Some(pinned) = read(&dir, &name).await? {
+                return Ok((name, pinned));
+            }
+            let listed = ask(&name, server).await?;
+            info!(server = %name, tools = listed.tools.len(), "MCP tools are pinned");
+            write(&dir, &name, &listed).await?;
+            Ok::<_, Error>((name, listed))
+        }
+    });
+    Ok(try_join_all(found).await?.into_iter().collect())
+}
+
+/// Asks a server what it lists, beside what is pinned of it.
+pub async fn compare(team: &Team, data: &Path, server: &Name) -> Result<Compared, Error> {
+    let pinned = read(&pins_dir(data, &team.name), server).await?;
+    let listed = ask(server, known(team, server)?).await?;
+    Ok(Compared { pinned, listed })
+}
+
+/// Pins what a server lists, in place of what was pinned of it.
+pub async fn approve(
+    team: &Team,
+    data: &Path,
+    server: &Name,
+    listed: &Catalog,
+) -> Result<(), Error> {
+    write(&pins_dir(data, &team.name), server, listed).await
+}
+
+/// Starts to connect to all servers of a team.
+pub(crate) fn start(team: &Team, http: &reqwest::Client) -> Result<Servers, Error> {
+    if let Some(server) = team.unlisted().next() {
+        let text = format!("load the team with what its MCP servers list: {server} is not known");
+        return Err(prepare(WireError::new(ErrorCode::Internal, text)));
+    }
+    let known = team.servers.iter().filter_map(|(name, server)| {
+        Some((name.clone(), server.spec.clone(), server.catalog.clone()?))
+    });
+    Ok(Servers::start(known.collect(), http))
+}
+
+fn known<'t>(team: &'t Team, server: &Name) -> Result<&'t McpServer, Error> {
+    team.servers.get(server).ok_or_else(|| {
+        let names: Vec<&str> = team.servers.keys().map(Name::as_str).collect();
+        let has = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        let text = format!("team {} has no MCP server {server}; it has {has}", team.name);
+        prepare(WireError::new(ErrorCode::BadRequest, text))
+    })
+}
+
+async fn ask(name: &Name, server: &McpServer) -> Result<Catalog, Error> {
+    let http = tools::client::http_client().map_err(prepare)?;
+    list(name, &server.spec, &http).await.map_err(prepare)
+}
+
+async fn read(dir: &Path, server: &Name) -> Result<Option<Catalog>, Error> {
+    let (dir, server) = (dir.to_owned(), server.clone());
+    let read = spawn_blocking(move || pin::read(&dir, &server)).await;
+    read.map_err(|_| Error::Ending)?.map_err(prepare)
+}
+
+async fn write(dir: &Path, server: &Name, catalog: &Catalog) -> Result<(), Error> {
+    let (dir, server, catalog) = (dir.to_owned(), server.clone(), catalog.clone());
+    let written = spawn_blocking(move || pin::write(&dir, &server, &catalog)).await;
+    written.map_err(|_| Error::Ending)?.map_err(prepare)
+}
+
+fn prepare(error: WireError) -> Error {
+    Error::Prepare { what: "the MCP servers".to_owned(), error }
+}
+
+fn pins_dir(data: &Path, team: &Name) -> PathBuf {
+    team_dir(data, team).join(PINS_DIR)
+}

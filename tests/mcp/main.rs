@@ -1,0 +1,8 @@
+//! MCP servers as tools: published ones, one of the official SDK, and one that misbehaves.
+
+#[cfg(test)]
+mod house;
+#[cfg(test)]
+mod misbehaving;
+#[cfg(test)]
+mod published;

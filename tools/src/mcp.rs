@@ -1,0 +1,207 @@
+//! Tools of MCP servers: programs beside the daemon and services over HTTP.
+//!
+//! A server says itself what its tools are, and may say something else tomorrow. So its list is
+//! pinned ([`Catalog`]): agents are offered what was pinned, and a tool that is no longer what it
+//! was is switched off until a person approves.
+
+mod answer;
+mod catalog;
+mod dial;
+mod draft;
+mod name;
+pub mod pin;
+mod server;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use rmcp::ServiceError;
+use rmcp::model::{CallToolRequestParams, RequestMetaObject, RequestParamsMeta as _};
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
+use wire::{CallOutcome, EffectClass, ErrorCode, Name, ToolReply, header};
+
+use crate::schema::compile;
+use crate::secret::SecretRef;
+use crate::tool::{Tool, ToolContext};
+use answer::Reading;
+use server::{Server, Up};
+
+pub use catalog::{Catalog, Change, Hints, Listed};
+pub use name::offered_names;
+pub use server::{Servers, list};
+
+/// The time before the end of a call in which the tool answers by itself, because it knows what
+/// its caller does not: whether anything was sent. At most a tenth of the call's time.
+const ANSWER_MARGIN: Duration = Duration::from_millis(100);
+
+/// The field of `_meta` under which a server finds the key of a call, the same on every attempt.
+pub const CALL_KEY_FIELD: &str = "callboard/idempotency-key";
+
+/// A server as a team file describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerSpec {
+    /// How it is reached.
+    pub transport: Transport,
+    /// How long it may take to start and to list its tools.
+    pub start_timeout: Duration,
+}
+
+/// How a server is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// A program that is started, and spoken to over its standard input and output.
+    Process {
+        /// The program and its arguments. A program with a slash is a path from `directory`;
+        /// others are looked for in `PATH`.
+        command: Vec<String>,
+        /// Where it runs; relative to the directory of this process.
+        directory: PathBuf,
+        /// Its environment, beside the few variables that every server gets.
+        env: Vec<(String, Setting)>,
+    },
+    /// Streamable HTTP.
+    Http {
+        /// The address.
+        url: String,
+        /// Headers of every request.
+        headers: Vec<(String, Setting)>,
+    },
+}
+
+/// The value of a variable or a header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// A text.
+    Text(String),
+    /// A secret, after a fixed text such as `Bearer `.
+    Secret {
+        /// What stands before the secret.
+        prefix: String,
+        /// The secret.
+        secret: SecretRef,
+    },
+}
+
+/// One tool of a server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct McpSpec {
+    /// The server.
+    pub server: Name,
+    /// What is pinned of the tool.
+    pub listed: Arc<Listed>,
+    /// What may be repeated.
+    pub effect: EffectClass,
+    /// Bytes of a result that are passed on; the rest is cut and marked as cut.
+    pub response_bytes_max: usize,
+}
+
+/// A tool that is called on its server.
+///
+/// Every call carries its key under [`CALL_KEY_FIELD`] and its span as `traceparent`. A call that
+/// was perhaps sent and was not answered is lost; the server is told when nobody waits any more.
+pub struct McpTool {
+    spec: McpSpec,
+    reading: Reading,
+    /// Absent if the team has no such server.
+    server: Option<Arc<Server>>,
+}
+
+impl McpTool {
+    /// Makes the tool of a server.
+    pub fn new(spec: McpSpec, servers: &Servers) -> Self {
+        let output = spec.listed.output().and_then(|schema| compile(&schema).ok());
+        let reading = Reading { output, bytes_max: spec.response_bytes_max };
+        let server = servers.get(&spec.server);
+        Self { spec, reading, server }
+    }
+
+    async fn exchange(&self, context: &ToolContext, arguments: &Value) -> ToolReply {
+        let Some(server) = &self.server else {
+            let text = format!("the team has no MCP server {}", self.spec.server);
+            return ToolReply::settled(CallOutcome::error(ErrorCode::ToolUnavailable, text));
+        };
+        let margin = ANSWER_MARGIN.min(context.remaining / 10);
+        let end = Instant::now() + context.remaining.saturating_sub(margin);
+        let mut after = 0;
+        loop {
+            let up = match server.up(after, end).await {
+                Ok(up) => up,
+                Err(error) => return ToolReply::settled(CallOutcome::Error { error }),
+            };
+            if let Some(off) = up.off.get(&self.spec.listed.name) {
+                return ToolReply::settled(CallOutcome::Error {
+                    error: off.to_error(&self.spec.server, &self.spec.listed.name),
+                });
+            }
+            match self.ask(&up, context, arguments, end).await {
+                Asked::Answered(reply) => return reply,
+                // Nothing was sent, so the call may wait for the server to come back.
+                Asked::NotSent => {
+                    server.suspect(up.serial);
+                    after = up.serial;
+                }
+                Asked::Broken(error) => {
+                    server.suspect(up.serial);
+                    return ToolReply::lost(ErrorCode::ToolUnavailable, error);
+                }
+            }
+        }
+    }
+
+    async fn ask(&self, up: &Up, context: &ToolContext, arguments: &Value, end: Instant) -> Asked {
+        let (server, tool) = (&self.spec.server, &self.spec.listed.name);
+        let mut params = CallToolRequestParams::new(tool.clone());
+        params.arguments = arguments.as_object().cloned();
+        let mut meta = RequestMetaObject::new();
+        meta.insert(CALL_KEY_FIELD.to_owned(), Value::from(context.call.to_string()));
+        meta.insert(header::TRACEPARENT.to_owned(), Value::from(context.trace.to_string()));
+        params.set_meta(meta);
+        // The request tells the server that it is cancelled when it is dropped.
+        let asked = timeout_at(end, up.peer.call_tool_once(params)).await;
+        let reply = match asked {
+            Ok(Ok(response)) => self.reading.reply(response, &up.secrets),
+            Ok(Err(ServiceError::McpError(error))) => {
+                let text = format!("MCP server {server} refused the call: {}", error.message);
+                ToolReply::settled(CallOutcome::error(ErrorCode::ToolFailed, up.redacted(text)))
+            }
+            Ok(Err(error)) => {
+                return if dial::is_connect(&error) {
+                    Asked::NotSent
+                } else {
+                    let text = format!("MCP server {server} went away during the call: ");
+                    Asked::Broken(up.redacted(text + &dial::causes(&error)))
+                };
+            }
+            Err(_) => {
+                let text = format!("MCP server {server} did not answer the call in time");
+                ToolReply::lost(ErrorCode::ToolTimeout, text)
+            }
+        };
+        Asked::Answered(reply)
+    }
+}
+
+/// What came of one attempt.
+enum Asked {
+    /// There is a reply.
+    Answered(ToolReply),
+    /// There was no connection to send the call on.
+    NotSent,
+    /// The connection broke, and why.
+    Broken(String),
+}
+
+impl Tool for McpTool {
+    fn call<'a>(
+        &'a self,
+        context: &'a ToolContext,
+        arguments: &'a Value,
+    ) -> BoxFuture<'a, ToolReply> {
+        Box::pin(self.exchange(context, arguments))
+    }
+}

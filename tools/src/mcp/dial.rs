@@ -1,0 +1,356 @@
+//! Makes a connection to a server: starts a program, or opens a session over HTTP.
+
+use std::collections::{HashMap, VecDeque};
+use std::error::Error as StdError;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use process_wrap::tokio::{CommandWrap, ProcessGroup};
+use reqwest::header::{HeaderName, HeaderValue};
+use rmcp::ClientHandler;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, Implementation, ProgressNotificationParam, ProtocolVersion,
+    SubscriptionFilter,
+};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, NotificationContext, Peer,
+    RoleClient, RunningService, RunningServiceCancellationToken,
+};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::child_process::TokioChildProcess;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use secrecy::{ExposeSecret as _, SecretString};
+use tokio::io::AsyncReadExt as _;
+use tokio::process::ChildStderr;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+use wire::Name;
+
+use super::{ServerSpec, Setting, Transport};
+use crate::secret::redacted;
+
+/// Variables of the daemon's environment that every server gets: without them few programs find
+/// their interpreter or a place for their files. Whatever else it needs, the team file names.
+const PASSED: [&str; 6] = ["HOME", "LANG", "PATH", "TMPDIR", "TZ", "USER"];
+
+/// How long a server may take to end after it was asked to; then it is killed.
+const CLOSE_MAX: Duration = Duration::from_secs(2);
+
+/// Requests to one server over HTTP at once; each tool has a bound of its own before that.
+const REQUESTS_MAX: usize = 256;
+
+/// Letters of the last words of a program that are kept, to be told if it cannot be started.
+const LAST_WORDS_MAX: usize = 1024;
+
+/// How long the last words of a program that ended are waited for; what it leaves behind may keep
+/// its standard error open for longer.
+const LAST_WORDS_WAIT: Duration = Duration::from_millis(200);
+
+/// How long to wait before a stream of changes that ended is opened again.
+const LISTEN_PAUSE: Duration = Duration::from_secs(5);
+
+/// An open connection. Dropping it ends the server's process.
+pub(super) struct Connection {
+    pub(super) peer: Peer<RoleClient>,
+    /// Told when the server says that its list of tools changed.
+    pub(super) changed: Arc<Notify>,
+    /// What is not to be told to anybody else.
+    pub(super) secrets: Arc<[SecretString]>,
+    end: Option<RunningServiceCancellationToken>,
+    /// Cancelled when the connection is over.
+    ended: CancellationToken,
+    /// Follows changes of servers that only tell those who listen.
+    listener: Option<JoinHandle<()>>,
+}
+
+impl Connection {
+    /// Asks the server to end, and waits for it within bounds.
+    pub(super) async fn close(mut self) {
+        if let Some(end) = self.end.take() {
+            end.cancel();
+        }
+        if timeout(CLOSE_MAX, self.ended.cancelled()).await.is_err() {
+            debug!("an MCP server did not end when asked");
+        }
+    }
+
+    /// Waits until the connection is over.
+    pub(super) async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if let Some(end) = self.end.take() {
+            end.cancel();
+        }
+        if let Some(listener) = &self.listener {
+            listener.abort();
+        }
+    }
+}
+
+/// Connects to a server. The error says why not, without secrets.
+pub(super) async fn dial(
+    name: &Name,
+    spec: &ServerSpec,
+    http: &reqwest::Client,
+) -> Result<Connection, String> {
+    let changed = Arc::new(Notify::new());
+    let handler = Handler { server: name.clone(), changed: changed.clone() };
+    let (secrets, running) = match &spec.transport {
+        Transport::Process { command, directory, env } => {
+            let Resolved { values, secrets } = resolved(env)?;
+            let (transport, stderr) = spawn(command, directory, &values)?;
+            let words = LastWords::default();
+            let followed = stderr.map(|stderr| {
+                tokio::spawn(follow(name.clone(), stderr, words.clone(), secrets.clone()))
+            });
+            let running = match handler.serve_with_lifecycle(transport, auto()).await {
+                Ok(running) => running,
+                Err(error) => {
+                    if let Some(followed) = followed {
+                        drop(timeout(LAST_WORDS_WAIT, followed).await);
+                    }
+                    let said = words.text();
+                    let said = if said.is_empty() { said } else { format!("; it said: {said}") };
+                    return Err(redacted(causes(&error) + &said, &secrets));
+                }
+            };
+            (secrets, running)
+        }
+        Transport::Http { url, headers } => {
+            let Resolved { values, secrets } = resolved(headers)?;
+            let headers = header_map(values)?;
+            let running = serve_http(&handler, url, &headers, http)
+                .await
+                .map_err(|error| redacted(causes(&*error), &secrets))?;
+            (secrets, running)
+        }
+    };
+    let (peer, end) = (running.peer().clone(), running.cancellation_token());
+    let listener = must_listen(&peer).then(|| tokio::spawn(listen(peer.clone(), changed.clone())));
+    let ended = CancellationToken::new();
+    let over = ended.clone().drop_guard();
+    tokio::spawn(async move {
+        let reason = running.waiting().await;
+        debug!(?reason, "the connection to an MCP server is over");
+        drop(over);
+    });
+    Ok(Connection { peer, changed, secrets: secrets.into(), end: Some(end), ended, listener })
+}
+
+/// The current protocol first, and the handshake of older ones if the server does not know it.
+fn auto() -> ClientLifecycleMode {
+    ClientLifecycleMode::Auto {
+        preferred_versions: vec![ProtocolVersion::LATEST],
+        legacy_version: None,
+    }
+}
+
+async fn serve_http(
+    handler: &Handler,
+    url: &str,
+    headers: &HashMap<HeaderName, HeaderValue>,
+    http: &reqwest::Client,
+) -> Result<RunningService<RoleClient, Handler>, Box<ClientInitializeError>> {
+    let transport = || {
+        let config = StreamableHttpClientTransportConfig::with_uri(url)
+            .custom_headers(headers.clone())
+            .max_concurrent_requests(REQUESTS_MAX);
+        StreamableHttpClientTransport::with_client(http.clone(), config)
+    };
+    match handler.clone().serve_with_lifecycle(transport(), auto()).await {
+        Ok(running) => Ok(running),
+        Err(error) if is_connect(&error) => Err(Box::new(error)),
+        // Older servers refuse what is no handshake in more ways than the protocol tells.
+        Err(_) => {
+            let mode = ClientLifecycleMode::Initialize;
+            handler.clone().serve_with_lifecycle(transport(), mode).await.map_err(Box::new)
+        }
+    }
+}
+
+fn spawn(
+    command: &[String],
+    directory: &Path,
+    env: &[(String, String)],
+) -> Result<(TokioChildProcess, Option<ChildStderr>), String> {
+    let Some((program, arguments)) = command.split_first() else {
+        return Err("its command is empty".to_owned());
+    };
+    // Joined with nothing, an empty path becomes the present one.
+    let directory = std::path::absolute(directory.join("."))
+        .map_err(|error| format!("find the folder {}: {error}", directory.display()))?;
+    let is_path = program.contains('/');
+    let place = if is_path { directory.join(program) } else { program.into() };
+    let mut command = CommandWrap::with_new(place, |command| {
+        command.args(arguments).env_clear().current_dir(&directory).kill_on_drop(true);
+        command.envs(PASSED.iter().filter_map(|name| Some((name, passed(name)?))));
+        command.envs(env.iter().map(|(name, value)| (name, value)));
+    });
+    // With its own group, what the program starts ends with it.
+    command.wrap(ProcessGroup::leader());
+    TokioChildProcess::builder(command)
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("start {program}: {error}"))
+}
+
+fn passed(name: &str) -> Option<String> {
+    #[expect(clippy::disallowed_methods, reason = "a program needs the surroundings of its user")]
+    let value = std::env::var(name);
+    value.ok()
+}
+
+/// Settings with their secrets read, and these secrets.
+struct Resolved {
+    values: Vec<(String, String)>,
+    secrets: Vec<SecretString>,
+}
+
+fn resolved(settings: &[(String, Setting)]) -> Result<Resolved, String> {
+    let (mut values, mut secrets) = (Vec::new(), Vec::new());
+    for (name, setting) in settings {
+        let value = match setting {
+            Setting::Text(text) => text.clone(),
+            Setting::Secret { prefix, secret } => {
+                let secret = secret.resolve().map_err(|error| error.to_string())?;
+                let value = format!("{prefix}{}", secret.expose_secret());
+                secrets.push(secret);
+                value
+            }
+        };
+        values.push((name.clone(), value));
+    }
+    Ok(Resolved { values, secrets })
+}
+
+fn header_map(headers: Vec<(String, String)>) -> Result<HashMap<HeaderName, HeaderValue>, String> {
+    let header = |(name, value): (String, String)| {
+        let known = HeaderName::try_from(name.as_str());
+        let known = known.map_err(|_| format!("{name:?} is no name of a header"))?;
+        // The value may be a secret, so it is not repeated.
+        let value = HeaderValue::try_from(value);
+        let mut value = value.map_err(|_| format!("the value of header {name} cannot be sent"))?;
+        value.set_sensitive(true);
+        Ok((known, value))
+    };
+    headers.into_iter().map(header).collect()
+}
+
+/// Writes what a program says on its standard error into the log, and keeps its last words.
+async fn follow(
+    server: Name,
+    mut stderr: ChildStderr,
+    words: LastWords,
+    secrets: Vec<SecretString>,
+) {
+    let mut buffer = vec![0; LAST_WORDS_MAX];
+    while let Ok(read @ 1..) = stderr.read(&mut buffer).await {
+        let text = String::from_utf8_lossy(buffer.get(..read).unwrap_or_default());
+        words.add(&text);
+        let text = redacted(text.trim_end().to_owned(), &secrets);
+        debug!(%server, text, "an MCP server says");
+    }
+}
+
+/// The end of what a program said.
+#[derive(Clone, Default)]
+struct LastWords(Arc<Mutex<VecDeque<char>>>);
+
+impl LastWords {
+    fn add(&self, text: &str) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(text.chars());
+        let over = kept.len().saturating_sub(LAST_WORDS_MAX);
+        kept.drain(..over);
+    }
+
+    fn text(&self) -> String {
+        let kept: String = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().collect();
+        kept.trim().to_owned()
+    }
+}
+
+/// Tells whether a server speaks of changes only to those who listen.
+fn must_listen(peer: &Peer<RoleClient>) -> bool {
+    peer.peer_info().is_some_and(|info| {
+        let tells = info.capabilities.tools.as_ref().and_then(|tools| tools.list_changed);
+        tells == Some(true) && !info.protocol_version.has_initialize()
+    })
+}
+
+async fn listen(peer: Peer<RoleClient>, changed: Arc<Notify>) {
+    let filter = SubscriptionFilter::builder().tools_list_changed().build();
+    while let Ok(mut subscription) = peer.listen(filter.clone()).await {
+        while let Ok(Some(_)) = subscription.next().await {
+            changed.notify_one();
+        }
+        tokio::time::sleep(LISTEN_PAUSE).await;
+        // What changed while nobody listened was not told.
+        changed.notify_one();
+    }
+}
+
+/// What a server is told of us, and what it may tell us.
+///
+/// It offers nothing: no sampling, no roots, no questions to a person. A question of an older
+/// server, which asks anyway, is declined.
+#[derive(Clone)]
+struct Handler {
+    server: Name,
+    changed: Arc<Notify>,
+}
+
+impl ClientHandler for Handler {
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changed.notify_one();
+    }
+
+    async fn on_progress(
+        &self,
+        progress: ProgressNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        let (server, text) = (&self.server, progress.message.as_deref().unwrap_or_default());
+        debug!(%server, progress = progress.progress, total = progress.total, text, "a call goes on");
+    }
+
+    fn get_info(&self) -> ClientConfig {
+        let own = Implementation::new("callboard", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), own)
+    }
+}
+
+/// Tells whether a request failed because there was nobody to connect to.
+pub(super) fn is_connect(error: &(dyn StdError + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// Writes an error with what it comes from, as far as that says more.
+pub(super) fn causes(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}

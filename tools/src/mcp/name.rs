@@ -1,0 +1,95 @@
+//! The names under which a team has the tools of a server.
+
+use std::collections::BTreeMap;
+
+use wire::Name;
+
+use super::catalog::{Catalog, Listed};
+
+/// The longest name of a tool in a team.
+const NAME_BYTES_MAX: usize = 64;
+
+/// Letters of the digest that tell names apart that would otherwise be one.
+const DIGEST_LETTERS: usize = 8;
+
+/// Gives every tool of a server that `is_wanted` a name in the team: `prefix` and its own name,
+/// with `_` for letters that names of a team do not have.
+///
+/// A name that is too long, that `is_taken`, or that another tool of the server has by right, ends
+/// in a digest of the tool's own name. So the name of a tool does not depend on the order in which
+/// the server lists them.
+pub fn offered_names<'c>(
+    prefix: &str,
+    catalog: &'c Catalog,
+    is_wanted: impl Fn(&Listed) -> bool,
+    is_taken: impl Fn(&str) -> bool,
+) -> BTreeMap<Name, &'c Listed> {
+    let plain = |tool: &Listed| format!("{prefix}{}", cleaned(&tool.name));
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for tool in &catalog.tools {
+        *counts.entry(plain(tool)).or_default() += 1;
+    }
+    let mut names = BTreeMap::new();
+    for tool in catalog.tools.iter().filter(|tool| is_wanted(tool)) {
+        let name = plain(tool);
+        let is_own = cleaned(&tool.name) == tool.name;
+        let is_alone = is_own || counts.get(&name).is_none_or(|count| *count == 1);
+        let name = if name.len() <= NAME_BYTES_MAX && is_alone && !is_taken(&name) {
+            name
+        } else {
+            told_apart(&name, &tool.name)
+        };
+        // Letters, length and at least one letter hold by construction.
+        if let Ok(name) = Name::new(&name) {
+            names.entry(name).or_insert(tool);
+        }
+    }
+    names
+}
+
+fn cleaned(name: &str) -> String {
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    name.chars().map(|c| if is_letter(c) { c } else { '_' }).collect()
+}
+
+fn told_apart(name: &str, own: &str) -> String {
+    let digest = blake3::hash(own.as_bytes()).to_hex();
+    let short: String = name.chars().take(NAME_BYTES_MAX - DIGEST_LETTERS - 1).collect();
+    let digest: String = digest.chars().take(DIGEST_LETTERS).collect();
+    format!("{short}_{digest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(prefix: &str, tools: &[&str], taken: &[&str]) -> Vec<String> {
+        let listed = |name: &&str| Listed { name: (*name).to_owned(), ..Listed::default() };
+        let catalog = Catalog { tools: tools.iter().map(listed).collect() };
+        let offered = offered_names(prefix, &catalog, |_| true, |name| taken.contains(&name));
+        let by_tool: BTreeMap<&str, String> =
+            offered.iter().map(|(name, tool)| (tool.name.as_str(), name.to_string())).collect();
+        tools.iter().map(|tool| by_tool.get(tool).cloned().unwrap_or_default()).collect()
+    }
+
+    #[test]
+    fn every_tool_has_a_name_of_its_own() {
+        let long = "x".repeat(80);
+        assert_eq!(names("fs_", &["read", "get-sum"], &[]), ["fs_read", "fs_get-sum"]);
+        assert_eq!(names("", &["a.b", "a_c"], &[]), ["a_b", "a_c"]);
+        let digest =
+            |name: &str| blake3::hash(name.as_bytes()).to_hex().chars().take(8).collect::<String>();
+        // The tool whose name it is keeps it, whatever the order.
+        for tools in [["a.b", "a_b"], ["a_b", "a.b"]] {
+            let mut found = names("", &tools, &[]);
+            found.sort();
+            assert_eq!(found, ["a_b".to_owned(), format!("a_b_{}", digest("a.b"))]);
+        }
+        let both = names("", &["a.b", "a/b"], &[]);
+        assert_eq!(both, [format!("a_b_{}", digest("a.b")), format!("a_b_{}", digest("a/b"))]);
+        assert_eq!(names("", &["a"], &["a"]), [format!("a_{}", digest("a"))]);
+        let cut = names("", &[&long], &[]);
+        assert_eq!(cut, [format!("{}_{}", "x".repeat(55), digest(&long))]);
+        assert_eq!(names("", &["größe"], &[]), ["gr__e"]);
+    }
+}

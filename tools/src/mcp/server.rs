@@ -1,0 +1,394 @@
+//! Keeps the connection to a server: makes it, looks what is listed, and makes it anew when lost.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use rmcp::model::{PaginatedRequestParams, Tool as RawTool};
+use rmcp::service::{Peer, RoleClient};
+use secrecy::SecretString;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+use wire::{ErrorCode, Name, WireError};
+
+use super::ServerSpec;
+use super::catalog::{Catalog, Change, Hints, Listed};
+use super::dial::{Connection, causes, dial};
+use crate::secret::redacted;
+
+/// The first wait before a lost server is tried again; a program that crashed is back at once.
+const BACKOFF_MIN: Duration = Duration::from_millis(250);
+
+/// The longest such wait: a person who mends a server does not wait much longer for it.
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+
+/// A connection that held for so long was sound, and the next wait is a short one again.
+const SOUND_AFTER: Duration = Duration::from_secs(30);
+
+/// How long a call waits for its server to come back before it is told that it is away. Longer
+/// than common servers take to start, and short beside the time of a call.
+const AWAY_MAX: Duration = Duration::from_secs(5);
+
+/// How long a server may take to list its tools again after it said that they changed.
+const LOOK_MAX: Duration = Duration::from_secs(10);
+
+/// How long is waited before that, so that a server that says it over and over is not asked as often.
+const LOOK_PAUSE: Duration = Duration::from_millis(100);
+
+/// Tools of one server; more than a team can have.
+const LISTED_MAX: usize = 1024;
+
+/// Bytes of all that a server says of its tools.
+const LISTED_BYTES_MAX: usize = 4 << 20;
+
+/// The servers of a team, by name.
+#[derive(Clone, Default)]
+pub struct Servers(Arc<Kept>);
+
+/// The servers that are kept until the last one who knows them is gone.
+#[derive(Default)]
+struct Kept(BTreeMap<Name, Arc<Server>>);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.0.values().for_each(|server| server.stop.cancel());
+    }
+}
+
+impl Servers {
+    /// Starts to connect to all servers, in the background, and goes on doing so until closed.
+    ///
+    /// Each comes with what is pinned of it.
+    pub fn start(specs: Vec<(Name, ServerSpec, Catalog)>, http: &reqwest::Client) -> Self {
+        let start = |(name, spec, pinned): (Name, ServerSpec, Catalog)| {
+            let server = Arc::new(Server {
+                name: name.clone(),
+                link: watch::Sender::new(Link::Opening { last: None }),
+                suspect: watch::Sender::new(0),
+                stop: CancellationToken::new(),
+                keeper: Mutex::new(None),
+            });
+            let keeper = tokio::spawn(keep(server.clone(), spec, pinned, http.clone()));
+            *server.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(keeper);
+            (name, server)
+        };
+        Self(Arc::new(Kept(specs.into_iter().map(start).collect())))
+    }
+
+    /// Returns a server.
+    pub(super) fn get(&self, name: &Name) -> Option<Arc<Server>> {
+        self.0.0.get(name).cloned()
+    }
+
+    /// Ends all connections and waits for it, within the time that a server has to end.
+    pub async fn close(&self) {
+        let closed = self.0.0.values().map(|server| async move {
+            server.stop.cancel();
+            let keeper = server.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(keeper) = keeper
+                && let Err(error) = keeper.await
+            {
+                warn!(server = %server.name, %error, "the keeper of an MCP server failed");
+            }
+        });
+        join_all(closed).await;
+    }
+}
+
+/// One server, as its tools know it.
+pub(super) struct Server {
+    name: Name,
+    link: watch::Sender<Link>,
+    /// The serial at which a call last found the connection broken.
+    suspect: watch::Sender<u64>,
+    stop: CancellationToken,
+    keeper: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// How the connection stands.
+#[derive(Clone)]
+enum Link {
+    /// It is being made; and why it was not there before, if that is known.
+    Opening { last: Option<String> },
+    /// It is there.
+    Up(Arc<Up>),
+    /// It cannot be made, and is tried again at some time.
+    Away { why: String, until: Instant },
+}
+
+/// A connection that is there.
+pub(super) struct Up {
+    /// Grows with every connection and every look at the list.
+    pub(super) serial: u64,
+    pub(super) peer: Peer<RoleClient>,
+    /// Pinned tools that are not to be called, by their names on the server.
+    pub(super) off: BTreeMap<String, Off>,
+    pub(super) secrets: Arc<[SecretString]>,
+}
+
+impl Up {
+    /// Takes the server's secrets out of a text that it may have put them into.
+    pub(super) fn redacted(&self, text: String) -> String {
+        redacted(text, &self.secrets)
+    }
+}
+
+/// Why a pinned tool is not to be called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Off {
+    /// It is another one, and in what.
+    Changed(Vec<&'static str>),
+    /// The server has it no longer.
+    Gone,
+}
+
+impl Off {
+    pub(super) fn to_error(&self, server: &Name, tool: &str) -> WireError {
+        match self {
+            Self::Changed(parts) => WireError::new(
+                ErrorCode::ToolChanged,
+                format!(
+                    "tool {tool:?} of MCP server {server} is switched off: its {} changed since it \
+                     was pinned, and nobody has approved that",
+                    parts.join(" and ")
+                ),
+            ),
+            Self::Gone => WireError::new(
+                ErrorCode::ToolUnavailable,
+                format!("MCP server {server} has no tool {tool:?} any more"),
+            ),
+        }
+    }
+}
+
+impl Server {
+    /// Returns the connection once there is one later than `after`, or says that there is none.
+    pub(super) async fn up(&self, after: u64, end: Instant) -> Result<Arc<Up>, WireError> {
+        let mut link = self.link.subscribe();
+        let patience = end.min(Instant::now() + AWAY_MAX);
+        let is_clear = |link: &Link| match link {
+            Link::Up(up) => up.serial > after,
+            Link::Opening { .. } => false,
+            Link::Away { until, .. } => *until > patience,
+        };
+        let found = tokio::time::timeout_at(patience, link.wait_for(is_clear)).await;
+        let found = found.ok().and_then(Result::ok).map(|link| link.clone());
+        let found = found.unwrap_or_else(|| self.link.borrow().clone());
+        let (why, wait) = match found {
+            Link::Up(up) if up.serial > after => return Ok(up),
+            Link::Up(_) => ("its connection broke".to_owned(), BACKOFF_MIN),
+            Link::Opening { last } => {
+                (last.unwrap_or_else(|| "it has not started yet".to_owned()), BACKOFF_MIN)
+            }
+            Link::Away { why, until } => (why, until.saturating_duration_since(Instant::now())),
+        };
+        let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        let text = format!(
+            "MCP server {} is away: {why}; it is tried again in {:.1} s, and the call was not made",
+            self.name,
+            wait.as_secs_f64()
+        );
+        Err(WireError::new(ErrorCode::ToolUnavailable, text).retry_after(millis.max(1)))
+    }
+
+    /// Says that the connection of a serial is broken, so that it is made anew.
+    pub(super) fn suspect(&self, serial: u64) {
+        self.suspect.send_if_modified(|last| {
+            let is_later = serial > *last;
+            *last = serial.max(*last);
+            is_later
+        });
+    }
+}
+
+/// Why a connection is over.
+enum Over {
+    Stopped,
+    Lost(String),
+}
+
+async fn keep(server: Arc<Server>, spec: ServerSpec, pinned: Catalog, http: reqwest::Client) {
+    let name = server.name.clone();
+    let (mut wait, mut serial) = (BACKOFF_MIN, 0);
+    let mut last = None;
+    loop {
+        server.link.send_replace(Link::Opening { last: last.take() });
+        let opened = tokio::select! {
+            () = server.stop.cancelled() => return,
+            opened = open(&name, &spec, &http) => opened,
+        };
+        let why = match opened {
+            Ok((connection, listed)) => {
+                info!(server = %name, tools = listed.tools.len(), "MCP server is there");
+                let began = Instant::now();
+                let over = attend(&server, &connection, &pinned, listed, &mut serial).await;
+                if began.elapsed() > SOUND_AFTER {
+                    wait = BACKOFF_MIN;
+                }
+                let why = match over {
+                    Over::Stopped => {
+                        connection.close().await;
+                        return;
+                    }
+                    Over::Lost(why) => why,
+                };
+                server.link.send_replace(Link::Opening { last: Some(why.clone()) });
+                connection.close().await;
+                why
+            }
+            Err(why) => why,
+        };
+        warn!(server = %name, why, ?wait, "MCP server is away and will be tried again");
+        last = Some(why.clone());
+        server.link.send_replace(Link::Away { why, until: Instant::now() + wait });
+        tokio::select! {
+            () = server.stop.cancelled() => return,
+            () = sleep(wait) => {}
+        }
+        wait = (wait * 2).min(BACKOFF_MAX);
+    }
+}
+
+/// Serves calls by a connection until it is over; looks again whenever the list changed.
+async fn attend(
+    server: &Server,
+    connection: &Connection,
+    pinned: &Catalog,
+    mut listed: Catalog,
+    serial: &mut u64,
+) -> Over {
+    let first = *serial + 1;
+    let mut suspect = server.suspect.subscribe();
+    loop {
+        *serial += 1;
+        let off = switched_off(&server.name, pinned, &listed);
+        let (peer, secrets) = (connection.peer.clone(), connection.secrets.clone());
+        server.link.send_replace(Link::Up(Arc::new(Up { serial: *serial, peer, off, secrets })));
+        // A server may say more often that its list changed than it does.
+        loop {
+            tokio::select! {
+                () = server.stop.cancelled() => return Over::Stopped,
+                _ = suspect.wait_for(|serial| *serial >= first) => {
+                    return Over::Lost("its connection broke".to_owned());
+                }
+                () = connection.ended() => return Over::Lost("it ended".to_owned()),
+                () = connection.changed.notified() => {}
+            }
+            sleep(LOOK_PAUSE).await;
+            let again = timeout(LOOK_MAX, look(&connection.peer)).await;
+            match again.unwrap_or_else(|_| Err("it does not list its tools".to_owned())) {
+                Ok(again) if again == listed => {}
+                Ok(again) => {
+                    listed = again;
+                    break;
+                }
+                Err(why) => return Over::Lost(redacted(why, &connection.secrets)),
+            }
+        }
+    }
+}
+
+/// Compares what is listed with what is pinned, and tells what follows from it.
+fn switched_off(server: &Name, pinned: &Catalog, listed: &Catalog) -> BTreeMap<String, Off> {
+    let mut off = BTreeMap::new();
+    for change in pinned.changes(listed) {
+        match change {
+            Change::New(tool) => {
+                info!(%server, tool, "MCP server has a new tool, which is offered once approved");
+            }
+            Change::Gone(tool) => {
+                warn!(%server, tool, "MCP server has a tool no longer");
+                off.insert(tool, Off::Gone);
+            }
+            Change::Changed { tool, parts } => {
+                warn!(%server, tool, ?parts, "MCP tool changed and is switched off until approved");
+                off.insert(tool, Off::Changed(parts));
+            }
+        }
+    }
+    off
+}
+
+/// Asks a server once for its tools; its connection is closed after that.
+pub async fn list(
+    name: &Name,
+    spec: &ServerSpec,
+    http: &reqwest::Client,
+) -> Result<Catalog, WireError> {
+    match open(name, spec, http).await {
+        Ok((connection, listed)) => {
+            connection.close().await;
+            Ok(listed)
+        }
+        Err(why) => {
+            let text = format!("MCP server {name} does not list its tools: {why}");
+            Err(WireError::new(ErrorCode::ToolUnavailable, text))
+        }
+    }
+}
+
+async fn open(
+    name: &Name,
+    spec: &ServerSpec,
+    http: &reqwest::Client,
+) -> Result<(Connection, Catalog), String> {
+    let opened = timeout(spec.start_timeout, async {
+        let connection = dial(name, spec, http).await?;
+        let listed = look(&connection.peer).await;
+        let listed = listed.map_err(|why| redacted(why, &connection.secrets))?;
+        Ok((connection, listed))
+    });
+    opened.await.unwrap_or_else(|_| {
+        Err(format!("it was not ready within {:.1} s", spec.start_timeout.as_secs_f64()))
+    })
+}
+
+/// Reads the whole list of a server's tools, page by page.
+async fn look(peer: &Peer<RoleClient>) -> Result<Catalog, String> {
+    let mut tools: Vec<Listed> = Vec::new();
+    let (mut cursor, mut bytes, mut pages) = (None, 0, 0);
+    loop {
+        let params = PaginatedRequestParams::default().with_cursor(cursor);
+        let page = peer.list_tools(Some(params)).await;
+        let page = page.map_err(|error| format!("list its tools: {}", causes(&error)))?;
+        for raw in page.tools {
+            let tool = listed(raw);
+            bytes += tool.description.len() + tool.parameters.to_string().len();
+            bytes += tool.output.as_ref().map_or(0, |schema| schema.to_string().len());
+            if tools.iter().all(|known| known.name != tool.name) {
+                tools.push(tool);
+            }
+        }
+        pages += 1;
+        if tools.len() > LISTED_MAX || bytes > LISTED_BYTES_MAX || pages > LISTED_MAX {
+            return Err(format!(
+                "it lists more than {LISTED_MAX} tools or {LISTED_BYTES_MAX} bytes"
+            ));
+        }
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            return Ok(Catalog { tools });
+        }
+    }
+}
+
+fn listed(tool: RawTool) -> Listed {
+    let hints = tool.annotations.as_ref().map_or_else(Hints::default, |said| Hints {
+        read_only: said.read_only_hint,
+        destructive: said.destructive_hint,
+        idempotent: said.idempotent_hint,
+    });
+    let description = tool.description.map(std::borrow::Cow::into_owned).or(tool.title);
+    Listed {
+        name: tool.name.into_owned(),
+        description: description.unwrap_or_default(),
+        parameters: Value::Object(tool.input_schema.as_ref().clone()),
+        output: tool.output_schema.map(|schema| Value::Object(schema.as_ref().clone())),
+        hints,
+    }
+}

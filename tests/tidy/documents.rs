@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use tools::mcp::{Catalog, Listed};
+
 use crate::{files, none, one, root};
 
 /// Returns the targets of the links of a document with their lines, code left out.
@@ -215,17 +217,26 @@ fn toml_blocks(text: &str) -> Vec<&str> {
 fn every_kind_of_tool_has_an_example_of_five_lines() {
     const GROUND: &str = "[models.local]\nprovider = 'openai'\nbase_url = 'http://127.0.0.1:9'\n\
                           model = 'm'\n[databases.films]\nkind = 'sqlite'\ninit = 'films.sql'\n\
+                          [mcp.files]\ncommand = ['serve']\n\
                           [agents.a]\ninstructions = 'i'\nmodel = 'local'\n";
     let files = |path: &Path| match path.to_str() {
         Some("films.sql") => Ok("create table film (title text, year integer);".to_owned()),
         _ => Err(std::io::ErrorKind::NotFound.into()),
     };
     let readme = std::fs::read_to_string(root().join("tools/README.md")).unwrap();
+    let listed = Listed {
+        name: "read_text_file".to_owned(),
+        description: "Reads a file.".to_owned(),
+        parameters: serde_json::json!({"type": "object"}),
+        ..Listed::default()
+    };
+    let catalog = Catalog { tools: vec![listed] };
+    let catalogs = config::Catalogs::from([(wire::Name::new("files").unwrap(), catalog)]);
     let mut shown = BTreeSet::new();
     for block in toml_blocks(&readme) {
         assert_eq!(block.lines().count(), 5, "{block}");
         let text = format!("{GROUND}{block}");
-        let loaded = config::parse(Path::new("t.toml"), &text, &files);
+        let loaded = config::parse_with(Path::new("t.toml"), &text, &files, &catalogs);
         let team = loaded.unwrap_or_else(|report| panic!("{}", report.render(false)));
         let table: toml::Table = block.parse().unwrap();
         let (name, tool) = table["tools"].as_table().unwrap().iter().next().unwrap();

@@ -305,7 +305,7 @@ impl Compiler<'_> {
                 RawValue::Secret(secret) => {
                     let at = ["tools", name.as_str(), "headers", &header];
                     let (prefix, secret) =
-                        self.secret_value(&at, &format!("header `{name}`"), secret)?;
+                        self.secret_value(&at, &format!("header `{header}`"), secret)?;
                     HeaderSource::Secret { prefix, secret }
                 }
             };

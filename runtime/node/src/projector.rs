@@ -24,6 +24,10 @@ use crate::plans::PlanShelf;
 /// Commits that wait for the store; a sender waits when they are full, which slows the session.
 const JOBS_MAX: usize = 8192;
 
+/// Changes that are gathered over sessions before the store takes them at once, which costs as much
+/// for one as for hundreds; about 1 MiB of memory.
+const CATCH_UP_CHANGES: usize = 1024;
+
 /// Jobs that are applied to the store at once.
 const JOBS_AT_ONCE_MAX: usize = 256;
 
@@ -451,7 +455,10 @@ pub(crate) fn catch_up(
 ) -> Result<Vec<(SessionId, Error)>, Error> {
     let end = journal.end();
     let mut damaged = Vec::new();
-    for session in journal.touched_since(store.position()) {
+    let mut pending = Vec::new();
+    let touched = journal.touched_since(store.position());
+    let is_behind = !touched.is_empty();
+    for session in touched {
         let changes = if session == memory_session() {
             read_entries(journal, &session, Since::Oldest).map(|held| {
                 (held.first_slot..)
@@ -463,14 +470,22 @@ pub(crate) fn catch_up(
             fold_session(team, &session, journal, plans, Since::Oldest).map(|folded| folded.changes)
         };
         match changes {
-            Ok(changes) => store.apply(&changes, None)?,
+            Ok(changes) => pending.extend(changes),
             Err(failed) => {
                 warn!(%session, error = %failed, "session set aside: its journal cannot be read");
                 damaged.push((session, failed));
             }
         }
+        if pending.len() >= CATCH_UP_CHANGES {
+            store.apply(&pending, None)?;
+            pending.clear();
+        }
     }
-    store.apply(&[], Some(end))?;
+    store.apply(&pending, Some(end))?;
+    if is_behind {
+        // Else a stop soon after the start would have it all done again at the next one.
+        store.flush()?;
+    }
     Ok(damaged)
 }
 

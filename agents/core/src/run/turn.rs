@@ -127,11 +127,11 @@ impl Run {
             ModelRole::Thinker => Phase::Thinking,
             ModelRole::Actor => Phase::Acting,
         };
-        self.show_joined(effects);
         if let Err(error) = self.reply_tokens(role) {
             self.stop(RunStatus::Budget, error, effects);
             return;
         }
+        self.show_joined(effects);
         self.turns += 1;
         self.turn_asked = effects.now();
         self.prompts.on_asked();

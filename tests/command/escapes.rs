@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use wire::{CallOutcome, ToolReply};
 
+use tests::results::{self, Row};
+
 use crate::house::{Call, House, folder, open_to_all};
 
 /// A variable that cargo gives to all tests, as a daemon has its own.
@@ -72,6 +74,13 @@ async fn no_way_out_of_the_sandbox_is_open() {
         listener.set_nonblocking(true).unwrap();
         assert!(listener.accept().is_err(), "a socket was reached");
     }
+    results::record(&Row {
+        id: "T25",
+        what: "ways out of the sandbox of a command",
+        held: &format!("{TRIES} tries: 0 open"),
+        passes: "40 of 40 refused",
+        command: "cargo test -p tests --test command no_way_out -- --nocapture",
+    });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use wire::{CallOutcome, ErrorCode, ToolReply};
 
+use tests::results::{self, Row};
+
 use crate::house::{Call, House, folder};
 
 /// How much later than the end of its call a program may be gone.
@@ -202,6 +204,17 @@ async fn programs_that_misbehave_are_over_in_time_and_leave_nothing() {
     }
     let grown = status_kib("VmHWM:").saturating_sub(before);
     assert!(grown <= GROWTH_MAX_KIB, "grown by {grown} KiB");
+    results::record(&Row {
+        id: "T24",
+        what: "programs that flood, fork, hang, ignore TERM or leave daemons behind",
+        held: &format!(
+            "{} programs: all over within 2.5 s of their time, 0 processes left, {} MiB more memory",
+            cases.len(),
+            grown.div_ceil(1024)
+        ),
+        passes: "over within 2.5 s, 0 processes left, 32 MiB",
+        command: "cargo test -p tests --test command programs_that -- --nocapture",
+    });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -13,11 +13,13 @@ use tests::daemon::root;
 use tests::results::MARK;
 
 /// The tests, as arguments of `cargo test --workspace --locked`.
-const TESTS: [&[&str]; 5] = [
+const TESTS: [&[&str]; 7] = [
     &["--test", "matrix", "--", "--nocapture"],
     &["--test", "sim", "--", "--nocapture"],
     &["--test", "recovery", "--", "--nocapture"],
-    &["--test", "it", "t23", "--", "--nocapture"],
+    &["--lib", "t14_", "--", "--nocapture"],
+    &["--test", "it", "--", "--nocapture", "t20_", "t21_", "t23", "t33_"],
+    &["--test", "command", "--", "--nocapture"],
     // One after the other, since they measure times.
     &["--test", "e2e", "--", "--nocapture", "--test-threads=1"],
 ];

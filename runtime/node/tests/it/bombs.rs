@@ -126,12 +126,13 @@ async fn asked(folder: &Path, text: &str, budget: Option<Budget>) -> (RunReply, 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn recursion_bombs_stop_within_their_bounds() {
+async fn t20_recursion_bombs_stop_within_their_bounds() {
     const TOKENS_MAX: u64 = 40_000;
     let limits = format!("tokens_max = {TOKENS_MAX}\nreply_tokens_max = 60\ncost_max = 1.0");
     let itself: &[(&str, &[&str])] = &[("a", &["a"])];
     let circle: &[(&str, &[&str])] = &[("a", &["b"]), ("b", &["a"])];
     let mutual: &[(&str, &[&str])] = &[("a", &["b", "a"]), ("b", &["a", "b"])];
+    let (mut most_calls, mut most_tokens) = (0, 0);
     for (what, agents, width) in [
         ("one that calls itself", itself, 1),
         ("two that call each other", circle, 1),
@@ -154,7 +155,26 @@ async fn recursion_bombs_stop_within_their_bounds() {
         assert!(begun > 3, "{what}: {begun}");
         assert!(reply.usage.total() <= TOKENS_MAX, "{what}: {:?}", reply.usage);
         assert!(model.asked.load(Ordering::SeqCst) > begun, "{what}");
+        most_calls = most_calls.max(reply.usage.calls);
+        most_tokens = most_tokens.max(reply.usage.total());
     }
+    result(
+        "T20",
+        "agents that call themselves and each other for ever",
+        &format!(
+            "4 teams: at most {most_calls} calls and {most_tokens} of {TOKENS_MAX} tokens, each \
+             ended as `budget` or `partial`"
+        ),
+        "200 calls, spending within the budget, a typed outcome",
+    );
+}
+
+/// Prints a row for whoever collects results; see `tests/src/results.rs`.
+#[expect(clippy::print_stdout, reason = "the output of a test is where its figures are told")]
+fn result(id: &str, what: &str, held: &str, passes: &str) {
+    let command = format!("cargo test -p node --test it {}_ -- --nocapture", id.to_lowercase());
+    let row = json!({"id": id, "what": what, "held": held, "passes": passes, "command": command});
+    println!("\nRESULT {row}");
 }
 
 #[tokio::test]
@@ -171,7 +191,7 @@ async fn money_is_not_promised_for_a_model_without_a_price() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_at_once_never_spend_more_than_their_one_budget() {
+async fn t21_calls_at_once_never_spend_more_than_their_one_budget() {
     const MONEY: u64 = 20_000_000;
     let limits = "calls_per_step_max = 64\nreply_tokens_max = 200\ndepth_max = 1\nsteps_max = 4";
     let agents: &[(&str, &[&str])] = &[("a", &["b"]), ("b", &["b"])];
@@ -194,4 +214,10 @@ async fn calls_at_once_never_spend_more_than_their_one_budget() {
         assert!(begun >= wide, "{most}: {begun} runs for {used:?}");
         assert_ne!(reply.status, RunStatus::Completed, "{most}");
     }
+    result(
+        "T21",
+        "64 calls at once on one budget of tokens, money or calls",
+        "4 budgets: 0 overspent",
+        "0 overspent",
+    );
 }

@@ -9,7 +9,7 @@ use wire::{Event, EventKind, RunReply, RunStatus};
 use crate::steps::{self, SOON, Silent, accept, begun, rest, tell, until, view};
 
 #[tokio::test]
-async fn nothing_begins_after_a_cancel_and_everything_ends() {
+async fn t33_nothing_begins_after_a_cancel_and_everything_ends() {
     for (agent, input, asked, outcomes) in [
         ("thinks", "hello", true, vec![]),
         ("acts", "hello", true, vec![]),
@@ -52,6 +52,14 @@ async fn nothing_begins_after_a_cancel_and_everything_ends() {
         }
         node.drain(SOON).await;
     }
+    // For whoever collects results; see `tests/src/results.rs`.
+    let row = json!({
+        "id": "T33", "what": "a run is cancelled at each of its steps",
+        "held": "5 steps: 0 effects begun after the acknowledgement, the whole tree at rest within 3 s",
+        "passes": "0 effects after the acknowledgement, at rest within 3 s",
+        "command": "cargo test -p node --test it t33_ -- --nocapture",
+    });
+    println!("\nRESULT {row}");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use wire::error::ErrorBody;
 use wire::{Headers, WireError, header, subject};
 
@@ -208,6 +209,15 @@ impl Bus {
         match &self.kind {
             Kind::Local(_) => true,
             Kind::Nats(nats) => nats.is_connected(),
+        }
+    }
+
+    /// Returns when the connection was lost and made again, from the call on. What was under way
+    /// then may have been lost, whether a request or its answer.
+    pub fn mended(&self) -> BoxFuture<'static, ()> {
+        match &self.kind {
+            Kind::Local(_) => Box::pin(std::future::pending()),
+            Kind::Nats(nats) => Box::pin(nats.mended()),
         }
     }
 

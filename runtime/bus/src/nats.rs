@@ -22,7 +22,7 @@ use wire::Headers;
 
 use crate::error::Error;
 use crate::message::Message;
-use crate::nats::keeper::{Answers, Link};
+use crate::nats::keeper::{Answers, Link, Losses};
 use crate::nats::options::NatsOptions;
 use crate::subscription::Subscription;
 
@@ -46,6 +46,7 @@ pub(crate) struct Nats {
     link: watch::Receiver<Arc<Link>>,
     answers: Arc<Answers>,
     dropped: Arc<AtomicU64>,
+    losses: watch::Receiver<Losses>,
     subscription_messages_max: usize,
     draining: CancellationToken,
     subscribers: TaskTracker,
@@ -60,17 +61,30 @@ impl Nats {
         let subscription_messages_max = options.subscription_messages_max.max(1);
         let answers = Arc::new(Answers::new());
         let stop = CancellationToken::new();
-        let link = keeper::start(&options, &answers, &dropped, stop.clone()).await?;
+        let (lost, losses) = watch::channel(Losses::default());
+        let link = keeper::start(&options, &answers, &dropped, lost, stop.clone()).await?;
         Ok(Arc::new(Self {
             link,
             answers,
             dropped,
+            losses,
             subscription_messages_max,
             draining: CancellationToken::new(),
             subscribers: TaskTracker::new(),
             refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
             _keeper: stop.drop_guard(),
         }))
+    }
+
+    /// Returns when the connection was lost and made again, from now on.
+    pub(crate) fn mended(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut losses = self.losses.clone();
+        let before = losses.borrow_and_update().mended;
+        async move {
+            if losses.wait_for(|losses| losses.mended > before).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
     }
 
     fn link(&self) -> Arc<Link> {

@@ -135,6 +135,8 @@ pub(crate) async fn call_tool(
             subject: context.subjects.tool_stop(&context.team.name, &call.name),
             work: WorkId::of_call(call.call.clone()),
         }),
+        // What follows from a call without an answer depends on its effect class.
+        repeatable: false,
     };
     match request(context, &asking, &body).await {
         Ok(reply) => reply,
@@ -191,6 +193,7 @@ pub(crate) async fn call_agent(
         deadline: call.deadline.plus_ms(u64::try_from(REPLY_GRACE.as_millis()).unwrap_or(0)),
         // A run is not stopped by whoever asked for it, but by name and through its journal.
         stop: None,
+        repeatable: true,
     };
     match request::<RunReply>(context, &asking, &body).await {
         Ok(reply) => {

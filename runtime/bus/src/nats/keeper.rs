@@ -44,6 +44,22 @@ impl Link {
     }
 }
 
+/// How often the connection was lost and made again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Losses {
+    is_away: bool,
+    pub(super) mended: u64,
+}
+
+impl Losses {
+    /// Counts a connection that follows a lost one.
+    fn on_connected(&mut self) -> bool {
+        let was_away = std::mem::take(&mut self.is_away);
+        self.mended += u64::from(was_away);
+        was_away
+    }
+}
+
 struct Keeper {
     servers: Vec<ServerAddr>,
     options: ConnectOptions,
@@ -56,13 +72,14 @@ pub(super) async fn start(
     options: &NatsOptions,
     answers: &Arc<Answers>,
     dropped: &Arc<AtomicU64>,
+    losses: watch::Sender<Losses>,
     stop: CancellationToken,
 ) -> Result<watch::Receiver<Arc<Link>>, Error> {
     let dropped = dropped.clone();
     let keeper = Keeper {
         servers: options.servers()?,
         options: options.client_options()?.event_callback(move |event| {
-            on_event(&event, &dropped);
+            on_event(&event, &dropped, &losses);
             std::future::ready(())
         }),
         answers: answers.clone(),
@@ -141,10 +158,16 @@ impl Keeper {
     }
 }
 
-fn on_event(event: &Event, dropped: &AtomicU64) {
+fn on_event(event: &Event, dropped: &AtomicU64, losses: &watch::Sender<Losses>) {
     match event {
-        Event::Connected => tracing::info!("connected to NATS"),
-        Event::Disconnected => tracing::warn!("connection to NATS lost, reconnecting"),
+        Event::Connected => {
+            tracing::info!("connected to NATS");
+            losses.send_if_modified(Losses::on_connected);
+        }
+        Event::Disconnected => {
+            tracing::warn!("connection to NATS lost, reconnecting");
+            losses.send_modify(|losses| losses.is_away = true);
+        }
         Event::SlowConsumer(subscription) => {
             let lost = dropped.fetch_add(1, Ordering::Relaxed).saturating_add(1);
             tracing::warn!(

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use wire::Headers;
@@ -52,13 +53,17 @@ async fn subscriptions_outlive_a_restart_of_the_server() {
     let bus = connect(&server).await;
     let mut requests = listen(&bus, "a").await;
     for _ in 0..2 {
+        let mut mended = bus.mended();
         server.stop().unwrap();
         until("the loss is seen", || !bus.is_connected()).await;
+        assert_eq!((&mut mended).now_or_never(), None);
         let wait = Duration::from_millis(50);
         let lost = bus.request("a", Headers::new(), Bytes::new(), wait).await;
         assert!(matches!(lost, Err(Error::Timeout { .. })), "{lost:?}");
 
         server.restart().await.unwrap();
+        tokio::time::timeout(LONG, mended).await.expect("the connection is there again");
+        assert_eq!(bus.mended().now_or_never(), None);
         // What was asked in between is sent late, and its answer finds nobody.
         let late = requests.next().await.unwrap();
         bus.reply(&late, Headers::new(), Bytes::new()).await.unwrap();

@@ -30,6 +30,9 @@ pub(crate) struct Asking {
     pub(crate) deadline: Timestamp,
     /// How it is stopped, if it can be.
     pub(crate) stop: Option<Stop>,
+    /// Whether it may be made again although somebody may have taken it: a turn changes nothing,
+    /// and a run is known by its id. It is, once a connection that was lost is there again.
+    pub(crate) repeatable: bool,
 }
 
 /// How those who work on a request are told that nobody waits any more.
@@ -50,7 +53,8 @@ impl Asking {
     ) -> Self {
         let (subjects, team) = (&context.subjects, &context.team.name);
         let stop = Some(Stop { subject: subjects.model_stop(team, model), work });
-        Self { subject: subjects.model(team, model), headers, deadline, stop }
+        let subject = subjects.model(team, model);
+        Self { subject, headers, deadline, stop, repeatable: true }
     }
 }
 
@@ -131,7 +135,12 @@ pub(crate) async fn request<T: DeserializeOwned>(
         if let Some(waiting) = &waiting {
             headers.insert(header::WORK, waiting.stop.work.to_string());
         }
-        let sent = context.bus.request(&asking.subject, headers, body.clone(), remaining).await;
+        let mended = context.bus.mended();
+        let sent = tokio::select! {
+            sent = context.bus.request(&asking.subject, headers, body.clone(), remaining) => sent,
+            // The answer may have been lost with the connection.
+            () = mended, if asking.repeatable => continue,
+        };
         let unheard = |error: &bus::Error| {
             matches!(error, bus::Error::NoResponders { .. } | bus::Error::Overflow { .. })
         };

@@ -59,6 +59,8 @@ pub const SERVERS_MAX: usize = 32;
 pub const COMMAND_WORDS_MAX: usize = 64;
 /// Variables or headers of a server.
 pub const SETTINGS_MAX: usize = 64;
+/// Hosts that a tool may reach besides public ones; more are a network.
+pub const HOSTS_MAX: usize = 64;
 /// Bytes that the names of a server's tools begin with; the names have at most 64.
 pub const PREFIX_BYTES_MAX: usize = 32;
 /// Statements of a query, all within one transaction.

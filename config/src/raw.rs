@@ -425,8 +425,11 @@ pub(crate) struct RawTool {
     /// Kind `http`: `GET`, `HEAD`, `POST`, `PUT`, `PATCH` or `DELETE`.
     #[schemars(extend("default" = "GET"))]
     pub(crate) method: Option<String>,
-    /// Kind `http`: the address, with `{parameter}` for arguments in its path.
+    /// Kind `http`: the address, with `{parameter}` for arguments; one argument alone may be all of it.
     pub(crate) url: Option<String>,
+    /// Kind `http`: what may be reached besides the address as it is written and public addresses: names, addresses and networks.
+    #[schemars(length(max = b::HOSTS_MAX), inner(length(min = 1)))]
+    pub(crate) allow_hosts: Option<Vec<String>>,
     /// Kind `http`: query parameters, with `{parameter}` for arguments; one whose argument is absent is left out.
     pub(crate) query: Option<BTreeMap<String, String>>,
     /// Kind `http`: headers: a text with `{parameter}` for arguments, or a secret.

@@ -16,6 +16,9 @@ const FUNCTION_LINES_MAX: usize = 100;
 /// The one file that knows how subjects are built.
 const SUBJECTS: &str = "agents/wire/src/subject.rs";
 
+/// The one file that makes HTTP clients.
+const CLIENTS: &str = "tools/src/client.rs";
+
 fn too_long(path: &str, text: &str) -> Vec<String> {
     let main = path.ends_with("src/main.rs");
     let most = if main { MAIN_LINES_MAX } else { FILE_LINES_MAX };
@@ -163,6 +166,27 @@ fn written_subjects(path: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
+/// Finds HTTP clients that are made beside the one that knows what is not to be reached.
+fn own_clients(path: &str, text: &str) -> Vec<String> {
+    let makers = [
+        concat!("Client::", "builder("),
+        concat!("reqwest::Client::", "new("),
+        concat!("reqwest::blocking::Client::", "new("),
+        concat!("ClientBuilder::", "new("),
+        concat!("reqwest::", "get("),
+    ];
+    if path == CLIENTS {
+        return Vec::new();
+    }
+    let lines = (1..).zip(product(text).lines());
+    lines
+        .filter(|(_, line)| makers.iter().any(|maker| line.contains(maker)))
+        .map(|(number, _)| {
+            format!("{path}:{number}: an HTTP client of its own; take the one of {CLIENTS}")
+        })
+        .collect()
+}
+
 #[test]
 fn files_are_tidy() {
     let sources = files("rs");
@@ -175,6 +199,7 @@ fn files_are_tidy() {
             // Outside of tests, whose tables of cases are long and simple.
             offences.extend(long_functions(path, product(text)));
             offences.extend(written_subjects(path, text));
+            offences.extend(own_clients(path, text));
         }
     }
     none(&offences);
@@ -227,6 +252,22 @@ fn unwatched_and_unexplained_are_seen() {
 
     one(&unexplained_limits("a.rs", "x\n\npub const A_MAX: u8 = 1;"), &["a.rs:3", "A_MAX"]);
     none(&unexplained_limits("a.rs", "/// Why.\n#[x]\npub const A_MAX: u8 = 1;\npub const B: u8"));
+}
+
+#[test]
+fn own_clients_are_seen() {
+    for maker in [
+        concat!("reqwest::Client::", "builder()"),
+        concat!("reqwest::Client::", "new()"),
+        concat!("reqwest::blocking::Client::", "builder()"),
+        concat!("reqwest::", "get(url)"),
+    ] {
+        let text = format!("fn f()\n    let x = {maker};\n");
+        one(&own_clients("a.rs", &text), &["a.rs:2", CLIENTS]);
+        none(&own_clients(CLIENTS, &text));
+        none(&own_clients("a.rs", &format!("#[cfg(test)]\nmod tests {{\n{text}")));
+    }
+    none(&own_clients("a.rs", "HttpClient::new()"));
 }
 
 #[test]

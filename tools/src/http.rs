@@ -13,10 +13,12 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
-use wire::{CallOutcome, EffectClass, ErrorCode, ToolReply};
+use wire::{CallOutcome, EffectClass, ErrorCode, ToolReply, WireError};
 
+use crate::client::{Allowed, HttpClient, Reach, SendError};
 use crate::secret::SecretRef;
 use crate::tool::{Tool, ToolContext};
+use address::Address;
 use request::Blueprint;
 use response::Received;
 
@@ -34,8 +36,13 @@ const ANSWER_MARGIN: Duration = Duration::from_millis(100);
 pub struct HttpSpec {
     /// `GET`, `HEAD`, `POST`, `PUT`, `PATCH` or `DELETE`.
     pub method: String,
-    /// The address; arguments are percent-encoded as path segments.
+    /// The address; arguments are percent-encoded as path segments. It may be one argument alone,
+    /// or have arguments in its host; then only public addresses are reached, and those allowed.
     pub url: String,
+    /// Whether the address comes from elsewhere than the team file.
+    pub foreign: bool,
+    /// What may be reached besides the address as it is written, and public addresses.
+    pub allowed: Allowed,
     /// Query parameters; one whose argument is absent or null is left out.
     pub query: Vec<(String, String)>,
     /// Headers; one whose argument is absent or null is left out.
@@ -89,6 +96,15 @@ impl HttpSpec {
         let known: BTreeSet<&str> =
             properties.into_iter().flat_map(Map::keys).map(String::as_str).collect();
         let used = request::names(self);
+        let has_secret =
+            self.headers.iter().any(|(_, source)| matches!(source, HeaderSource::Secret { .. }));
+        if has_secret && Address::parse(&self.url).is_ok_and(|address| address.goes_anywhere()) {
+            faults.push(
+                "arguments decide to which host it goes, so it must not have secrets; end the host \
+                 with a fixed text such as `.example.com`"
+                    .to_owned(),
+            );
+        }
         for name in used.iter().filter(|name| !known.contains(name.as_str())) {
             faults.push(format!("{{{name}}} stands for a parameter that is not declared"));
         }
@@ -109,18 +125,18 @@ pub struct HttpTool {
     /// The template, or why it cannot be used.
     blueprint: Result<Blueprint, String>,
     response_bytes_max: usize,
-    client: reqwest::Client,
+    reach: Reach,
+    client: HttpClient,
 }
 
 impl HttpTool {
     /// Makes the tool; a template with faults answers every call with them.
-    #[expect(clippy::needless_pass_by_value, reason = "the tool belongs to its template")]
-    pub fn new(spec: HttpSpec, client: reqwest::Client) -> Self {
-        Self {
-            blueprint: Blueprint::new(&spec).map_err(|faults| faults.join("; ")),
-            response_bytes_max: spec.response_bytes_max,
-            client,
-        }
+    pub fn new(spec: HttpSpec, client: HttpClient) -> Self {
+        let blueprint = Blueprint::new(&spec).map_err(|faults| faults.join("; "));
+        let address = blueprint.as_ref().ok().map(|blueprint| &blueprint.address);
+        let written = address.and_then(Address::fixed).filter(|_| !spec.foreign);
+        let reach = Reach::new(written, spec.allowed);
+        Self { blueprint, response_bytes_max: spec.response_bytes_max, reach, client }
     }
 
     async fn exchange(&self, context: &ToolContext, arguments: &Value) -> ToolReply {
@@ -135,24 +151,41 @@ impl HttpTool {
         };
         let none = Map::new();
         let arguments = arguments.as_object().unwrap_or(&none);
-        let prepared = match blueprint.prepare(&self.client, context, arguments) {
+        let prepared = match blueprint.prepare(context, arguments) {
             Ok(prepared) => prepared,
             Err(outcome) => return ToolReply::settled(outcome),
         };
-        let host = blueprint.address.host();
+        let host = address::host(prepared.request.url());
         let exchange = async {
-            let response = prepared.request.send().await?;
+            let response = self.client.send(&self.reach, prepared.request).await?;
             Received::read(response, self.response_bytes_max).await
         };
         let time = context.remaining.saturating_sub(ANSWER_MARGIN.min(context.remaining / 10));
         match timeout(time, exchange).await {
             Ok(Ok(received)) => ToolReply::settled(received.outcome(&prepared.secrets)),
-            Ok(Err(error)) => broken(&host, &error),
+            Ok(Err(error)) => unanswered(&host, error),
             Err(_) => {
                 let lost = format!("{host} did not answer within {} ms", time.as_millis());
                 ToolReply::lost(ErrorCode::ToolTimeout, lost)
             }
         }
+    }
+}
+
+/// Says what it means for a call that there is no answer.
+fn unanswered(host: &str, error: SendError) -> ToolReply {
+    let settled = |error: WireError| ToolReply::settled(CallOutcome::Error { error });
+    match error {
+        SendError::Forbidden(forbidden) => settled(forbidden.into()),
+        SendError::Client(error) => settled(error),
+        SendError::Redirects | SendError::Target(_) => {
+            settled(WireError::new(ErrorCode::ToolFailed, error.to_string()))
+        }
+        SendError::Idle(_) => {
+            let lost = format!("{host} went silent: {error}");
+            ToolReply::lost(ErrorCode::ToolTimeout, lost)
+        }
+        SendError::Http(error) => broken(host, &error),
     }
 }
 

@@ -62,6 +62,14 @@ impl Template {
         }
     }
 
+    /// Returns the text of its own with which it ends.
+    pub(crate) fn literal_end(&self) -> Option<&str> {
+        match self.parts.last() {
+            Some(Part::Text(text)) => Some(text),
+            Some(Part::Argument(_)) | None => None,
+        }
+    }
+
     /// Tells whether it begins with a text of its own.
     pub(crate) fn literal_start(&self) -> bool {
         matches!(self.parts.first(), Some(Part::Text(_)))

@@ -10,6 +10,7 @@ use wire::run::Budget;
 use wire::{CallKey, EffectClass, Name, RunId, SessionId, Timestamp, ToolReply, TraceContext};
 
 use crate::builtin::Builtin;
+use crate::client::HttpClient;
 use crate::command::{CommandSpec, CommandTool, Launcher};
 use crate::http::{HttpSpec, HttpTool};
 use crate::mcp::{McpSpec, McpTool, Servers};
@@ -89,7 +90,7 @@ pub struct ToolDeps {
     /// The memory of the team.
     pub memory: Arc<dyn Memory>,
     /// The client of all HTTP tools.
-    pub http: reqwest::Client,
+    pub http: HttpClient,
     /// The models of the team.
     pub models: Arc<dyn Models>,
     /// The MCP servers of the team.

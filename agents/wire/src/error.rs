@@ -92,6 +92,8 @@ codes! {
     OutcomeUnknown = "E3009", "outcome of a call unknown";
     /// A tool of a server is no longer what was pinned.
     ToolChanged = "E3011", "tool changed";
+    /// An address that a call asked for is not to be reached.
+    AddressForbidden = "E3012", "address forbidden";
 
     /// The run used all its steps.
     StepLimit = "E4001", "step limit reached";

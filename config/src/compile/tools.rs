@@ -44,6 +44,7 @@ const OWNERS: &[(&str, &[RawKind])] = &[
     ("file_bytes_max", &[RawKind::Command]),
     ("method", &[RawKind::Http]),
     ("url", &[RawKind::Http]),
+    ("allow_hosts", &[RawKind::Http]),
     ("query", &[RawKind::Http]),
     ("headers", &[RawKind::Http]),
     ("body", &[RawKind::Http]),
@@ -313,10 +314,13 @@ impl Compiler<'_> {
         });
         let headers = headers.collect();
         let body = raw.body.and_then(|body| self.body(&path, body));
+        let allowed = self.allowed(&path, raw.allow_hosts.as_deref());
         let bytes = raw.response_bytes_max.unwrap_or(RESPONSE_BYTES_MAX.default);
         let spec = HttpSpec {
             method: raw.method.unwrap_or_else(|| "GET".to_owned()),
             url: url?,
+            foreign: false,
+            allowed,
             query: raw.query.unwrap_or_default().into_iter().collect(),
             headers,
             body,

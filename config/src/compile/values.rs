@@ -1,6 +1,7 @@
 //! What stands in the fields of tools: bodies, inputs and secrets.
 
 use tools::SecretRef;
+use tools::client::Allowed;
 use tools::command::Stdin;
 use tools::http::BodyTemplate;
 
@@ -24,6 +25,19 @@ impl Compiler<'_> {
                 None
             }
         }
+    }
+
+    /// Reads what may be reached besides public addresses.
+    pub(super) fn allowed(&mut self, path: &[&str; 2], texts: Option<&[String]>) -> Allowed {
+        let [table, own] = *path;
+        let allowed = Allowed::parse(texts.unwrap_or_default());
+        allowed.unwrap_or_else(|faults| {
+            for (index, fault) in faults {
+                let help = "such as `name`, `name:8080`, `10.1.2.3` or `10.0.0.0/8`";
+                self.fault(&[table, own, "allow_hosts", &index.to_string()], fault, help);
+            }
+            Allowed::default()
+        })
     }
 
     pub(super) fn stdin(&mut self, path: &[&str; 2], stdin: RawStdin) -> Option<Stdin> {

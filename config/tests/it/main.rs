@@ -7,6 +7,8 @@ mod broken;
 #[cfg(test)]
 mod broken_databases;
 #[cfg(test)]
+mod broken_http;
+#[cfg(test)]
 mod broken_model_tools;
 #[cfg(test)]
 mod broken_prompts;

@@ -304,6 +304,8 @@ fn http_tools() {
     let expected = HttpSpec {
         method: text("GET"),
         url: text("https://host/{city}"),
+        foreign: false,
+        allowed: tools::client::Allowed::default(),
         query: vec![(text("lang"), text("en")), (text("units"), text("{units}"))],
         headers: vec![
             (text("Accept"), HeaderSource::Template(text("text/plain"))),

@@ -144,6 +144,7 @@ fn exit_of(code: ErrorCode) -> Exit {
         | ErrorCode::CallDenied
         | ErrorCode::OutcomeUnknown
         | ErrorCode::ToolChanged
+        | ErrorCode::AddressForbidden
         | ErrorCode::StepLimit
         | ErrorCode::BudgetExceeded
         | ErrorCode::DepthExceeded

@@ -102,7 +102,7 @@ impl Node {
     ) -> Result<Self, Error> {
         let (fault_tx, fault) = watch::channel(None);
         let (supervisor, _) = Actor::spawn(None, NodeSupervisor, fault_tx.clone()).await?;
-        let http = tools::client::http_client()
+        let http = tools::client::HttpClient::new()
             .map_err(|error| Error::Prepare { what: "HTTP client".to_owned(), error })?;
         let guards = Arc::new(Guards::default());
         let shared = Shared::start(bus.clone());

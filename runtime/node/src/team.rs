@@ -9,6 +9,7 @@ use bus::{Endpoint, Service, ServiceInfo};
 use model::{Guards, ModelClients};
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::time::Instant;
+use tools::client::HttpClient;
 use tools::{ToolDeps, build};
 use tracing::{error, info, warn};
 use wire::{Name, SessionId};
@@ -52,7 +53,7 @@ impl fmt::Display for Part {
 
 pub(crate) struct TeamArgs {
     pub(crate) context: Arc<TeamContext>,
-    pub(crate) http: reqwest::Client,
+    pub(crate) http: HttpClient,
     /// What is known of the servers of models, by all teams of the node.
     pub(crate) guards: Arc<Guards>,
     /// Sessions that were in work when the node last ended.
@@ -88,11 +89,11 @@ impl Actor for TeamSupervisor {
         let TeamArgs { context, http, guards, unfinished, sessions: told, started } = args;
         let memory = Arc::new(TeamMemory::new(context.clone()));
         let models = Arc::new(TeamModels::new(context.clone()));
-        let clients = ModelClients::new(&context.team, &guards, &http)
+        let clients = ModelClients::new(&context.team, &guards, http.written())
             .map_err(|error| Error::Prepare { what: "the models".to_owned(), error })?;
         let databases = context.databases.clone();
         let launcher = context.launcher.clone();
-        let servers = servers::start(&context.team, &http)?;
+        let servers = servers::start(&context.team, http.written())?;
         // This actor is started once, so nobody else has set it.
         drop(context.servers.set(servers.clone()));
         let deps = ToolDeps { memory, http, models, servers, databases, launcher };

@@ -15,7 +15,7 @@ use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
 use opentelemetry_sdk::trace::{
     BatchConfigBuilder, BatchSpanProcessor, SpanData, SpanExporter, SpanProcessor,
 };
-use wire::SpanRecord;
+use wire::{SpanRecord, WireError};
 
 use crate::span::{span_context, span_data};
 
@@ -55,7 +55,7 @@ pub enum Error {
     },
     /// The HTTP client could not be made.
     #[error("make the client of the OTLP endpoint: {0}")]
-    Client(#[source] reqwest::Error),
+    Client(#[source] WireError),
     /// The exporter could not be made.
     #[error("make the OTLP exporter: {0}")]
     Build(#[source] ExporterBuildError),
@@ -177,15 +177,7 @@ fn processor(
     resource: &Resource,
     tally: Arc<Tally>,
 ) -> Result<BatchSpanProcessor, Error> {
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Losing a race against another part of the process leaves a provider all the same.
-        drop(rustls::crypto::ring::default_provider().install_default());
-    }
-    let client = reqwest::blocking::Client::builder()
-        .timeout(EXPORT_TIMEOUT)
-        .redirect(reqwest::redirect::Policy::none())
-        .build()
-        .map_err(Error::Client)?;
+    let client = tools::client::blocking_client(EXPORT_TIMEOUT).map_err(Error::Client)?;
     let inner = opentelemetry_otlp::SpanExporter::builder()
         .with_http()
         .with_http_client(client)

@@ -20,7 +20,7 @@ fn deps() -> ToolDeps {
     let _installed = rustls::crypto::ring::default_provider().install_default();
     ToolDeps {
         memory: Arc::new(InMemory::default()),
-        http: crate::client::http_client().unwrap(),
+        http: crate::client::HttpClient::new().unwrap(),
         models: Arc::new(PreparedModels::default()),
         servers: crate::mcp::Servers::default(),
         databases: Databases::default(),

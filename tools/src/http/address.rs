@@ -8,20 +8,36 @@ use crate::template::{Template, encode};
 /// The longest address, in bytes. Common servers refuse longer ones.
 pub const ADDRESS_BYTES_MAX: usize = 8 * 1024;
 
-/// A URL that arguments can fill but not redirect: scheme and host are fixed, and no argument
-/// adds a path segment, a query parameter or a fragment.
+/// A URL that arguments can fill but not redirect: scheme and host are fixed unless it says
+/// otherwise, and no argument adds a path segment, a query parameter or a fragment.
 #[derive(Clone, Debug)]
 pub(super) struct Address {
-    /// The URL with `x` in every place, for its origin.
-    sample: Url,
-    /// Scheme, host and port, as written.
-    front: String,
+    front: Front,
     segments: Vec<Template>,
     query: Vec<Template>,
 }
 
+/// What stands before the path.
+#[derive(Clone, Debug)]
+enum Front {
+    /// Scheme, host and port, as written, and the URL with `x` in every place, for its origin.
+    Fixed { text: String, sample: Box<Url> },
+    /// A scheme, and a host in which arguments stand.
+    Host { scheme: &'static str, host: Template },
+    /// One argument that is all of the URL.
+    Whole(Template),
+}
+
 impl Address {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let whole = Template::parse(text);
+        if whole.whole().is_some() {
+            return Ok(Self {
+                front: Front::Whole(whole),
+                segments: Vec::new(),
+                query: Vec::new(),
+            });
+        }
         let scheme = ["https://", "http://"].into_iter().find(|scheme| text.starts_with(scheme));
         let scheme = scheme.ok_or("the url has to begin with http:// or https://")?;
         if let Some(bad) = text.chars().find(|c| matches!(c, '\\' | '#') || c.is_whitespace()) {
@@ -33,36 +49,65 @@ impl Address {
         if host.is_empty() {
             return Err("the url has no host".to_owned());
         }
-        if host.contains(['{', '}']) {
-            return Err(format!("the host {host:?} of the url has to be fixed, without arguments"));
-        }
         if host.contains('@') {
             return Err("the url contains credentials; put them into a secret header".to_owned());
         }
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let address = Self {
-            sample: parse_sample(text)?,
-            front: format!("{scheme}{host}"),
+        let template = Template::parse(host);
+        let front = if template.names().next().is_some() {
+            Front::Host { scheme, host: template }
+        } else {
+            let sample = Box::new(parse_sample(text)?);
+            Front::Fixed { text: format!("{scheme}{host}"), sample }
+        };
+        Ok(Self {
+            front,
             segments: path.split('/').skip(1).map(Template::parse).collect(),
             query: query.split('&').filter(|part| !part.is_empty()).map(Template::parse).collect(),
-        };
-        Ok(address)
+        })
     }
 
-    /// Returns host and port, for messages.
-    pub(super) fn host(&self) -> String {
-        let host = self.sample.host_str().unwrap_or_default();
-        self.sample.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+    /// Returns a URL of the origin to which all requests go, if that is one.
+    pub(super) fn fixed(&self) -> Option<&Url> {
+        match &self.front {
+            Front::Fixed { sample, .. } => Some(sample),
+            Front::Host { .. } | Front::Whole(_) => None,
+        }
+    }
+
+    /// Tells whether arguments alone decide to whom a request goes.
+    pub(super) fn goes_anywhere(&self) -> bool {
+        match &self.front {
+            Front::Fixed { .. } => false,
+            Front::Host { host, .. } => !host.literal_end().is_some_and(|end| end.starts_with('.')),
+            Front::Whole(_) => true,
+        }
     }
 
     /// Fills in the arguments; a query parameter of the URL whose argument is absent is left out.
     pub(super) fn fill(&self, arguments: &Map<String, Value>) -> Result<Url, String> {
-        let mut text = self.front.clone();
+        let needed = |name: &str| format!("argument {name:?} is needed for the address");
+        let unreadable = |error: url::ParseError| format!("make the address: {error}");
+        let mut text = match &self.front {
+            Front::Fixed { text, .. } => text.clone(),
+            Front::Host { scheme, host } => {
+                let host = host.fill_plain(arguments).map_err(needed)?;
+                let fits = |c: char| c.is_alphanumeric() || ".-_:[]".contains(c);
+                if let Some(bad) = host.chars().find(|c| !fits(*c)) {
+                    return Err(format!("the arguments put {bad:?} into the host of the address"));
+                }
+                format!("{scheme}{host}")
+            }
+            Front::Whole(place) => {
+                let text = place.fill_plain(arguments).map_err(needed)?;
+                let mut url = Url::parse(text.trim()).map_err(unreadable)?;
+                url.set_fragment(None);
+                return Ok(url);
+            }
+        };
         for segment in &self.segments {
             text.push('/');
-            let filled = segment
-                .fill(arguments, encode)
-                .map_err(|name| format!("argument {name:?} is needed for the address"))?;
+            let filled = segment.fill(arguments, encode).map_err(needed)?;
             if let Some(name) = segment.names().next() {
                 refuse_step(&filled, name)?;
             }
@@ -74,12 +119,18 @@ impl Address {
             text.push(if index == 0 { '?' } else { '&' });
             text.push_str(&part);
         }
-        let url = Url::parse(&text).map_err(|error| format!("make the address: {error}"))?;
-        if url.origin() != self.sample.origin() {
+        let url = Url::parse(&text).map_err(unreadable)?;
+        if self.fixed().is_some_and(|sample| url.origin() != sample.origin()) {
             return Err("the arguments change the host of the address".to_owned());
         }
         Ok(url)
     }
+}
+
+/// Returns host and port, for messages.
+pub(super) fn host(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
 /// Refuses a segment that is nothing or a step up or nowhere. Encoding does not help here: URL
@@ -130,6 +181,18 @@ mod tests {
             ("http://h/{x}", json!({"x": ""}), Err("makes the path segment \"\"")),
             ("http://h/{x}", json!({}), Err("argument \"x\" is needed")),
             ("http://h/{x}", json!({"x": null}), Err("argument \"x\" is needed")),
+            ("http://{x}/a", json!({"x": "h"}), Ok("http://h/a")),
+            ("http://{x}:8{y}/a", json!({"x": "[::1]", "y": 1}), Ok("http://[::1]:81/a")),
+            ("https://{x}.test/{y}", json!({"x": "a.b", "y": "c/d"}), Ok("https://a.b.test/c%2Fd")),
+            ("https://{x}.test/", json!({"x": "evil.test/"}), Err("put '/' into the host")),
+            ("https://{x}.test/", json!({"x": "evil.test#"}), Err("put '#' into the host")),
+            ("https://{x}.test/", json!({"x": "u@evil"}), Err("put '@' into the host")),
+            ("https://{x}.test/", json!({"x": "a\\b"}), Err("put '\\\\' into the host")),
+            ("https://{x}.test/", json!({"x": "h:80"}), Err("make the address")),
+            ("https://{x}.test/", json!({}), Err("argument \"x\" is needed")),
+            ("{x}", json!({"x": " https://h/a?b=c#d"}), Ok("https://h/a?b=c")),
+            ("{x}", json!({"x": "h/a"}), Err("make the address")),
+            ("{x}", json!({}), Err("argument \"x\" is needed")),
         ];
         for (url, arguments, expected) in cases {
             match (fill(url, &arguments), expected) {
@@ -146,9 +209,6 @@ mod tests {
             ("", "begin with http:// or https://"),
             ("ftp://h/", "begin with http:// or https://"),
             ("{base}/x", "begin with http:// or https://"),
-            ("http://{host}/x", "has to be fixed"),
-            ("http://h.{zone}", "has to be fixed"),
-            ("http://h:{port}/", "has to be fixed"),
             ("http://u:p@h/", "credentials"),
             ("http://h\\{x}", "contains '\\\\'"),
             ("http://h/#{x}", "contains '#'"),
@@ -159,8 +219,25 @@ mod tests {
             ("http://", "no host"),
             ("http://?{x}", "no host"),
         ] {
-            let error = Address::parse(url).map(|address| address.host()).expect_err(url);
+            let error = Address::parse(url).map(|_| ()).expect_err(url);
             assert!(error.contains(fault), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn who_decides_on_the_host_is_known() {
+        for (url, fixed, anywhere) in [
+            ("http://h/{x}", true, false),
+            ("https://{x}.example.test/{y}", false, false),
+            ("https://{x}.example.test:8443/{y}", false, false),
+            ("https://api.{zone}", false, true),
+            ("https://{x}example.test", false, true),
+            ("http://{x}/", false, true),
+            ("{x}", false, true),
+        ] {
+            let address = Address::parse(url).unwrap();
+            let found = (address.fixed().is_some(), address.goes_anywhere());
+            assert_eq!(found, (fixed, anywhere), "{url}");
         }
     }
 

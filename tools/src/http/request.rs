@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use reqwest::Method;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, Request};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};
 use wire::{CallOutcome, ErrorCode};
@@ -46,7 +46,7 @@ enum HeaderPart {
 /// A request, and the secrets in it, which no answer may show.
 #[derive(Debug)]
 pub(super) struct Prepared {
-    pub(super) request: reqwest::RequestBuilder,
+    pub(super) request: Request,
     pub(super) secrets: Vec<SecretString>,
 }
 
@@ -85,7 +85,6 @@ impl Blueprint {
     /// Makes the request of one call.
     pub(super) fn prepare(
         &self,
-        client: &reqwest::Client,
         context: &ToolContext,
         arguments: &Map<String, Value>,
     ) -> Result<Prepared, CallOutcome> {
@@ -114,12 +113,15 @@ impl Blueprint {
             let value = HeaderValue::try_from(value).map_err(|error| invalid(error.to_string()))?;
             headers.insert(name, value);
         }
-        let mut request = client.request(self.method.clone(), url);
+        // Nothing is unpacked, so that what a page takes is what was measured of it.
+        headers.entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static("identity"));
+        let mut request = Request::new(self.method.clone(), url);
         if let Some((content_type, body)) = self.body(arguments) {
             headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static(content_type));
-            request = request.body(body);
+            *request.body_mut() = Some(body.into());
         }
-        Ok(Prepared { request: request.headers(headers), secrets })
+        *request.headers_mut() = headers;
+        Ok(Prepared { request, secrets })
     }
 
     fn headers(

@@ -1,13 +1,22 @@
 //! Reads a response and says what it means for the call.
 
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, LOCATION, RETRY_AFTER};
+use std::time::Duration;
+
+use reqwest::header::{
+    CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, LOCATION, RETRY_AFTER,
+};
 use reqwest::{Response, StatusCode};
 use secrecy::SecretString;
 use serde_json::Value;
+use tokio::time::timeout;
 use wire::{CallOutcome, ErrorCode, WireError};
 
+use crate::client::SendError;
 use crate::output::{cut_mark, excerpt, text};
 use crate::secret::redacted;
+
+/// The longest silence amid a body; what comes more slowly is as good as broken.
+const IDLE_MAX: Duration = Duration::from_secs(60);
 
 /// The most seconds of a `Retry-After` that are passed on, an hour; no call waits longer.
 const RETRY_AFTER_S_MAX: u64 = 3600;
@@ -23,15 +32,14 @@ pub(super) struct Received {
 
 impl Received {
     /// Reads the body until it ends or `bytes_max` are read.
-    pub(super) async fn read(
-        mut response: Response,
-        bytes_max: usize,
-    ) -> Result<Self, reqwest::Error> {
+    pub(super) async fn read(mut response: Response, bytes_max: usize) -> Result<Self, SendError> {
         let status = response.status();
         let headers = std::mem::take(response.headers_mut());
         let mut body = Vec::new();
         let mut cut = false;
-        while let Some(chunk) = response.chunk().await? {
+        loop {
+            let chunk = timeout(IDLE_MAX, response.chunk()).await;
+            let Some(chunk) = chunk.map_err(|_| SendError::Idle(IDLE_MAX))?? else { break };
             let room = bytes_max.saturating_sub(body.len());
             body.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
             if chunk.len() > room {
@@ -44,6 +52,16 @@ impl Received {
 
     /// Says how the call ended.
     pub(super) fn outcome(&self, secrets: &[SecretString]) -> CallOutcome {
+        if let Some(encoding) = self.header(&CONTENT_ENCODING)
+            && !encoding.trim().eq_ignore_ascii_case("identity")
+        {
+            let text = format!(
+                "the server answered {} packed as {:?}, which was not asked for and is not unpacked",
+                self.status,
+                excerpt(&redacted(encoding.to_owned(), secrets)),
+            );
+            return CallOutcome::error(ErrorCode::ToolFailed, text);
+        }
         let text = redacted(text(&self.body, self.cut), secrets);
         if self.status.is_success() {
             return CallOutcome::Ok { output: self.output(text) };
@@ -52,8 +70,8 @@ impl Received {
         let message = if status.is_redirection() {
             let target = redacted(self.header(&LOCATION).unwrap_or("nowhere").to_owned(), secrets);
             format!(
-                "the server answered {status} and points to {}; redirects are not followed, so put \
-                 the final address into the tool's url",
+                "the server answered {status} and points to {}, which is not followed; ask there if \
+                 that is meant",
                 excerpt(&target)
             )
         } else if text.trim().is_empty() {

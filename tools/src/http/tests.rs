@@ -13,7 +13,7 @@ use wire::{
 };
 
 use super::{BodyTemplate, HeaderSource, HttpSpec, HttpTool};
-use crate::client::http_client;
+use crate::client::{Allowed, HttpClient};
 use crate::secret::SecretRef;
 use crate::tool::{Tool, ToolContext};
 
@@ -80,6 +80,8 @@ fn spec(method: &str, url: String) -> HttpSpec {
     HttpSpec {
         method: method.to_owned(),
         url,
+        foreign: false,
+        allowed: Allowed::default(),
         query: Vec::new(),
         headers: Vec::new(),
         body: None,
@@ -112,7 +114,7 @@ fn context(remaining: Duration) -> ToolContext {
 fn tool(spec: HttpSpec) -> HttpTool {
     // Every test may come first; that another one did is no fault.
     let _installed = rustls::crypto::ring::default_provider().install_default();
-    HttpTool::new(spec, http_client().unwrap())
+    HttpTool::new(spec, HttpClient::new().unwrap())
 }
 
 async fn reply_within(tool: &HttpTool, arguments: Value, time: Duration) -> ToolReply {
@@ -273,10 +275,10 @@ async fn a_status_of_failure_is_an_error_that_says_why() {
         ("503 Service Unavailable", "retry-after: 99999999\r\n", "", "503", Some(3_600_000)),
         ("503 Service Unavailable", "retry-after: soon\r\n", "", "503", None),
         (
-            "302 Found",
+            "300 Multiple Choices",
             "location: http://elsewhere/x\r\n",
             "",
-            "points to http://elsewhere/x;",
+            "points to http://elsewhere/x,",
             None,
         ),
     ];
@@ -347,7 +349,7 @@ async fn a_secret_that_comes_back_is_not_shown() {
         ("200 OK", ""),
         ("200 OK", "content-type: application/json\r\n"),
         ("401 Unauthorized", ""),
-        ("302 Found", "location: /?key=hunter2-hunter2\r\n"),
+        ("300 Multiple Choices", "location: /?key=hunter2-hunter2\r\n"),
     ] {
         let (base, _server) = server(answer(status, headers, &json!(echo).to_string())).await;
         let mut spec = spec("GET", base);

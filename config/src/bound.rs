@@ -55,6 +55,8 @@ pub const DATABASES_MAX: usize = 16;
 pub const INIT_BYTES_MAX: usize = 4 << 20;
 /// MCP servers of a team; each is a process or a connection that is kept.
 pub const SERVERS_MAX: usize = 32;
+/// OpenAPI files of a team; each is held in memory while the team is loaded.
+pub const INTERFACES_MAX: usize = 32;
 /// Words of the command of a server; more belong into a script.
 pub const COMMAND_WORDS_MAX: usize = 64;
 /// Variables or headers of a server.

@@ -1,6 +1,6 @@
 //! Gives a team file its meaning: resolves every reference and fills in every default.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,7 @@ mod databases;
 mod doubt;
 mod fallback;
 mod grammar;
+mod interfaces;
 mod model_tools;
 mod models;
 mod permissions;
@@ -53,13 +54,14 @@ pub(crate) fn compile(
     catalogs: &Catalogs,
     report: &mut Report,
 ) -> Option<Team> {
-    let unlisted = Vec::new();
-    let mut compiler = Compiler { file, document, files, unlisted, report };
+    let (unlisted, of_interfaces) = (Vec::new(), BTreeSet::new());
+    let mut compiler = Compiler { file, document, files, unlisted, of_interfaces, report };
     let name = compiler.team_name(raw.team.name.as_deref());
     let models = compiler.models(std::mem::take(&mut raw.models), &raw.agents);
     let databases = compiler.databases(std::mem::take(&mut raw.databases));
     let servers = compiler.servers(std::mem::take(&mut raw.mcp), catalogs);
     let mut tools = compiler.tools(std::mem::take(&mut raw.tools), &models, &databases, &servers);
+    compiler.interface_tools(std::mem::take(&mut raw.openapi), &mut tools);
     compiler.server_tools(&servers, &mut tools);
     let agents = compiler.agents(name.as_ref(), &raw, &models, &mut tools);
     compiler.aliases(&tools);
@@ -96,6 +98,8 @@ pub(crate) struct Compiler<'a> {
     files: &'a dyn Fn(&Path) -> io::Result<String>,
     /// The servers whose tools are not known, with what the names of their tools begin with.
     unlisted: Vec<(Name, String)>,
+    /// The tools that operations of OpenAPI files became.
+    of_interfaces: BTreeSet<Name>,
     report: &'a mut Report,
 }
 

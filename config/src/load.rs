@@ -19,7 +19,10 @@ use crate::shape::Shape;
 use crate::team::Team;
 
 /// Bytes that are read of any file; each use has its own, smaller limit.
-const READ_BYTES_MAX: usize = longer(FILE_BYTES_MAX, longer(SCRIPT_BYTES_MAX, INIT_BYTES_MAX));
+const READ_BYTES_MAX: usize = longer(
+    longer(FILE_BYTES_MAX, tools::openapi::FILE_BYTES_MAX),
+    longer(SCRIPT_BYTES_MAX, INIT_BYTES_MAX),
+);
 
 const fn longer(one: usize, other: usize) -> usize {
     if one > other { one } else { other }

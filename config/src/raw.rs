@@ -20,10 +20,12 @@ use crate::bound::{
 };
 use crate::team::{Constrain, Template};
 
+mod interfaces;
 mod prompts;
 mod servers;
 mod values;
 
+pub(crate) use interfaces::RawInterface;
 pub(crate) use prompts::{RawForm, RawPrompts, RawText};
 pub(crate) use servers::RawServer;
 pub(crate) use values::{
@@ -50,6 +52,9 @@ pub(crate) struct RawFile {
     /// The MCP servers by the names that tools use for them.
     #[schemars(extend("maxProperties" = SERVERS_MAX))]
     pub(crate) mcp: BTreeMap<String, RawServer>,
+    /// The OpenAPI files whose operations are tools, by the names with which those begin.
+    #[schemars(extend("maxProperties" = b::INTERFACES_MAX))]
+    pub(crate) openapi: BTreeMap<String, RawInterface>,
     /// The tools by name. Tools that come with the runtime and need no settings may be left out.
     #[schemars(extend("maxProperties" = TOOLS_MAX))]
     pub(crate) tools: BTreeMap<String, RawTool>,
@@ -430,8 +435,8 @@ pub(crate) struct RawTool {
     /// Kind `http`: what may be reached besides the address as it is written and public addresses: names, addresses and networks.
     #[schemars(length(max = b::HOSTS_MAX), inner(length(min = 1)))]
     pub(crate) allow_hosts: Option<Vec<String>>,
-    /// Kind `http`: query parameters, with `{parameter}` for arguments; one whose argument is absent is left out.
-    pub(crate) query: Option<BTreeMap<String, String>>,
+    /// Kind `http`: query parameters: a text with `{parameter}` for arguments, or a secret; one whose argument is absent is left out.
+    pub(crate) query: Option<BTreeMap<String, RawValue>>,
     /// Kind `http`: headers: a text with `{parameter}` for arguments, or a secret.
     pub(crate) headers: Option<BTreeMap<String, RawValue>>,
     /// Kind `http`: the body: `"arguments"`, `{ json = .. }` or `{ text = ".." }`.

@@ -14,13 +14,20 @@ use crate::site::Trap;
 /// The longest wait for an answer, on a busy machine.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// Has an agent make calls one after the other and returns what came of each, and the team that it
-/// is of.
+/// Has an agent make calls one after the other and returns what came of each.
 pub(crate) async fn run(folder: &Path, fields: &str, calls: &[(&str, Value)]) -> Vec<String> {
     let lines = calls.iter().map(|(name, arguments)| {
         json!({"calls": [{"name": name, "arguments": arguments}]}).to_string() + "\n"
     });
     let script = lines.collect::<String>() + "{\"content\": \"done\"}\n";
+    let reply = answer(folder, fields, &script).await;
+    assert_eq!(reply.output, "done", "{reply:?}");
+    assert_eq!(reply.sources.len(), calls.len(), "{reply:?}");
+    reply.sources.into_iter().map(|source| source.output).collect()
+}
+
+/// Has an agent with some fields, whose model has a script, answer something.
+pub(crate) async fn answer(folder: &Path, fields: &str, script: &str) -> RunReply {
     std::fs::write(folder.join("model.jsonl"), script).unwrap();
     let team = format!(
         "[models.model]\nprovider = 'scripted'\nscript = 'model.jsonl'\n\
@@ -46,9 +53,8 @@ pub(crate) async fn run(folder: &Path, fields: &str, calls: &[(&str, Value)]) ->
     let answer = bus.request(&subject, Headers::new(), body.into(), ANSWER_MAX).await.unwrap();
     node.drain(Duration::from_secs(5)).await;
     let reply: RunReply = serde_json::from_slice(&answer.payload).unwrap();
-    assert_eq!((reply.status, reply.output.as_str()), (RunStatus::Completed, "done"), "{reply:?}");
-    assert_eq!(reply.sources.len(), calls.len(), "{reply:?}");
-    reply.sources.into_iter().map(|source| source.output).collect()
+    assert_eq!(reply.status, RunStatus::Completed, "{reply:?}");
+    reply
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

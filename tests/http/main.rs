@@ -5,6 +5,8 @@ mod agent;
 #[cfg(test)]
 mod forbidden;
 #[cfg(test)]
+mod openapi;
+#[cfg(test)]
 mod redirects;
 #[cfg(test)]
 mod site;

@@ -1,12 +1,14 @@
 //! Tools that are requests to an HTTP server, made from a template.
 
 mod address;
+mod body;
+mod field;
 mod request;
 mod response;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
 use std::time::Duration;
 
@@ -44,18 +46,45 @@ pub struct HttpSpec {
     /// What may be reached besides the address as it is written, and public addresses.
     pub allowed: Allowed,
     /// Query parameters; one whose argument is absent or null is left out.
-    pub query: Vec<(String, String)>,
-    /// Headers; one whose argument is absent or null is left out.
-    pub headers: Vec<(String, HeaderSource)>,
+    pub query: Vec<QueryField>,
+    /// Headers; one whose argument is absent or null is left out. Those of one name are all sent.
+    pub headers: Vec<(String, FieldSource)>,
+    /// Arguments whose lists and objects are written as one text, with this between their parts.
+    pub joined: BTreeMap<String, char>,
     /// The body.
     pub body: Option<BodyTemplate>,
     /// Bytes of a response that are read; the rest is cut and marked as cut.
     pub response_bytes_max: usize,
 }
 
-/// Where the value of a header comes from.
+/// A query parameter.
 #[derive(Clone, Debug, PartialEq)]
-pub enum HeaderSource {
+pub struct QueryField {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub source: FieldSource,
+    /// How a list or an object is written that is all of its value.
+    pub style: QueryStyle,
+}
+
+/// How a list or an object is written into the query.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueryStyle {
+    /// A list is one parameter for each item, an object is JSON.
+    #[default]
+    Repeated,
+    /// A list is one parameter for each item, an object one for each member, under its own name.
+    Spread,
+    /// An object is one parameter for each member, as in `name[member]`.
+    Deep,
+    /// Both are JSON.
+    Json,
+}
+
+/// Where the value of a header or a query parameter comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FieldSource {
     /// A text, with `{name}` for arguments.
     Template(String),
     /// A secret, after a fixed text such as `Bearer `.
@@ -77,9 +106,48 @@ pub enum BodyTemplate {
     Json(Value),
     /// A text, with `{name}` for arguments; an absent one is nothing.
     Text(String),
+    /// One argument; nothing is sent if it is absent.
+    Argument {
+        /// Its name.
+        name: String,
+        /// How it is written.
+        form: BodyForm,
+        /// The type of the content.
+        content_type: String,
+    },
+}
+
+/// How a body of one argument is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyForm {
+    /// As JSON.
+    Json,
+    /// An object as fields of a form.
+    Fields,
+    /// As a text.
+    Text,
 }
 
 impl HttpSpec {
+    /// Makes the template of a request that is no more than a method and an address.
+    pub fn new(
+        method: impl Into<String>,
+        url: impl Into<String>,
+        response_bytes_max: usize,
+    ) -> Self {
+        Self {
+            method: method.into(),
+            url: url.into(),
+            foreign: false,
+            allowed: Allowed::default(),
+            query: Vec::new(),
+            headers: Vec::new(),
+            joined: BTreeMap::new(),
+            body: None,
+            response_bytes_max,
+        }
+    }
+
     /// Returns what may be repeated, as far as the method tells.
     pub fn effect(&self) -> EffectClass {
         match self.method.as_str() {
@@ -96,8 +164,9 @@ impl HttpSpec {
         let known: BTreeSet<&str> =
             properties.into_iter().flat_map(Map::keys).map(String::as_str).collect();
         let used = request::names(self);
-        let has_secret =
-            self.headers.iter().any(|(_, source)| matches!(source, HeaderSource::Secret { .. }));
+        let sources = self.headers.iter().map(|(_, source)| source);
+        let mut sources = sources.chain(self.query.iter().map(|field| &field.source));
+        let has_secret = sources.any(|source| matches!(source, FieldSource::Secret { .. }));
         if has_secret && Address::parse(&self.url).is_ok_and(|address| address.goes_anywhere()) {
             faults.push(
                 "arguments decide to which host it goes, so it must not have secrets; end the host \

@@ -11,6 +11,8 @@ pub mod http;
 pub mod mcp;
 pub mod memory;
 pub mod model;
+mod offered;
+pub mod openapi;
 mod output;
 pub mod query;
 pub mod schema;
@@ -20,6 +22,7 @@ pub mod tool;
 
 pub use memory::Memory;
 pub use model::{ModelQuestion, Models};
+pub use offered::offered_names;
 pub use secret::SecretRef;
 pub use template::Template;
 pub use tool::{Tool, ToolContext, ToolDeps, ToolKind, build};

@@ -62,6 +62,11 @@ impl Template {
         }
     }
 
+    /// Tells whether arguments stand in it.
+    pub fn has_places(&self) -> bool {
+        self.names().next().is_some()
+    }
+
     /// Returns the text of its own with which it ends.
     pub(crate) fn literal_end(&self) -> Option<&str> {
         match self.parts.last() {

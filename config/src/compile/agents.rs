@@ -103,7 +103,9 @@ impl Compiler<'_> {
                 continue;
             }
             let Some(tool) = self.tool_reference(&text, &at, tools) else { continue };
-            if let Some(tool) = tools.get(&tool) {
+            if offers.iter().any(|offer| offer.spec.name == tool) {
+                // A pattern before it has it.
+            } else if let Some(tool) = tools.get(&tool) {
                 offers.push(tool.offer.clone());
             } else if let Some(implied) =
                 Self::implied(&tool).filter(|_| !self.document.has(&["tools", &text]))

@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tools::ToolKind;
 use tools::builtin::Builtin;
-use tools::mcp::{Catalog, Listed, McpSpec, ServerSpec, Setting, Transport, offered_names};
+use tools::mcp::{Catalog, Listed, McpSpec, ServerSpec, Setting, Transport};
+use tools::offered_names;
 use tools::schema::check_parameters;
 use wire::plan::Offer;
 use wire::{EffectClass, Name, ToolSpec};
@@ -77,11 +78,7 @@ impl Compiler<'_> {
         let path = ["mcp", name.as_str()];
         let [table, own] = path;
         let prefix = raw.prefix.unwrap_or_else(|| format!("{name}_"));
-        let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-        if !prefix.chars().all(is_letter) {
-            let message = format!("`prefix` {prefix:?} is no beginning of a name");
-            self.fault(&[table, own, "prefix"], message, "use letters, digits, `_` and `-`");
-        }
+        self.prefix(&path, &prefix);
         let transport = match (raw.command, raw.url) {
             (Some(command), None) => {
                 self.foreign_fields(&path, &["headers"], "`url`");
@@ -121,6 +118,16 @@ impl Compiler<'_> {
             trusted: raw.trusted.unwrap_or(false),
             timeout_ms: raw.timeout_ms.unwrap_or(TOOL_TIMEOUT_MS.default),
         })
+    }
+
+    /// Checks that names can begin with a text.
+    pub(super) fn prefix(&mut self, path: &[&str; 2], prefix: &str) {
+        let [table, own] = *path;
+        let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        if !prefix.chars().all(is_letter) {
+            let message = format!("`prefix` {prefix:?} is no beginning of a name");
+            self.fault(&[table, own, "prefix"], message, "use letters, digits, `_` and `-`");
+        }
     }
 
     fn settings(
@@ -227,7 +234,8 @@ impl Compiler<'_> {
                     || name == super::ANSWER
             };
             let wanted = |tool: &Listed| server.wants(&tool.name) && !has_table(&tool.name);
-            let offered = offered_names(&server.prefix, catalog, wanted, is_taken);
+            let (prefix, all) = (&server.prefix, &catalog.tools);
+            let offered = offered_names(prefix, all, |tool| tool.name.as_str(), wanted, is_taken);
             for (offered, listed) in offered {
                 if let Err(error) = check_parameters(&listed.parameters()) {
                     self.not_fit(&["mcp", name.as_str()], name, &listed.name, &error);
@@ -248,7 +256,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Adds the offers of all tools of servers whose names begin with a text.
+    /// Adds the offers of all tools of servers and interfaces whose names begin with a text.
     pub(super) fn offers_of_servers(
         &mut self,
         prefix: &str,
@@ -257,7 +265,8 @@ impl Compiler<'_> {
         offers: &mut Vec<Offer>,
     ) {
         let begin_so = tools.iter().filter(|(name, tool)| {
-            name.as_str().starts_with(prefix) && matches!(tool.kind, ToolKind::Mcp(_))
+            name.as_str().starts_with(prefix)
+                && (matches!(tool.kind, ToolKind::Mcp(_)) || self.of_interfaces.contains(*name))
         });
         let mut found = false;
         for (name, tool) in begin_so {
@@ -267,8 +276,9 @@ impl Compiler<'_> {
             }
         }
         if !found && self.unlisted.is_empty() {
-            let message = format!("no tool of an MCP server begins with {prefix:?}");
-            let help = "name tools one by one, or add `tools = [\"*\"]` to the server";
+            let message =
+                format!("no tool of an MCP server or an OpenAPI file begins with {prefix:?}");
+            let help = "name tools one by one, or add `tools = [\"*\"]` to an MCP server";
             self.fault(at, message, help);
         }
     }

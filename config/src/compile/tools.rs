@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use tools::ToolKind;
 use tools::builtin::{Builtin, LookupRow, Saying};
-use tools::http::{HeaderSource, HttpSpec};
+use tools::http::HttpSpec;
 use wire::plan::{Offer, Target};
 use wire::{EffectClass, Name, ToolSpec};
 
@@ -16,7 +16,7 @@ use super::servers::Servers;
 use super::{ANSWER, Compiler, owners_text};
 use crate::bound::{RESPONSE_BYTES_MAX, TOOL_CONCURRENCY, TOOL_TIMEOUT_MS};
 use crate::parameters;
-use crate::raw::{RawKind, RawTool, RawValue};
+use crate::raw::{RawKind, RawTool};
 use crate::suggest::nearest;
 use crate::team::{Model, TeamTool};
 use tools::schema::check_parameters;
@@ -300,32 +300,14 @@ impl Compiler<'_> {
         let url = self.needed(&path, "url", raw.url, "the address, such as `https://host/{city}`");
         let parameters =
             self.object_schema(&path, "parameters", &raw.parameters.unwrap_or_default());
-        let headers = raw.headers.unwrap_or_default().into_iter().filter_map(|(header, value)| {
-            let value = match value {
-                RawValue::Text(text) => HeaderSource::Template(text),
-                RawValue::Secret(secret) => {
-                    let at = ["tools", name.as_str(), "headers", &header];
-                    let (prefix, secret) =
-                        self.secret_value(&at, &format!("header `{header}`"), secret)?;
-                    HeaderSource::Secret { prefix, secret }
-                }
-            };
-            Some((header, value))
-        });
-        let headers = headers.collect();
+        let headers = self.field_sources(&path, "headers", raw.headers.unwrap_or_default());
+        let query = self.query_fields(&path, raw.query.unwrap_or_default());
         let body = raw.body.and_then(|body| self.body(&path, body));
         let allowed = self.allowed(&path, raw.allow_hosts.as_deref());
         let bytes = raw.response_bytes_max.unwrap_or(RESPONSE_BYTES_MAX.default);
-        let spec = HttpSpec {
-            method: raw.method.unwrap_or_else(|| "GET".to_owned()),
-            url: url?,
-            foreign: false,
-            allowed,
-            query: raw.query.unwrap_or_default().into_iter().collect(),
-            headers,
-            body,
-            response_bytes_max: usize::try_from(bytes).unwrap_or(usize::MAX),
-        };
+        let method = raw.method.unwrap_or_else(|| "GET".to_owned());
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let spec = HttpSpec { allowed, query, headers, body, ..HttpSpec::new(method, url?, bytes) };
         let parameters = parameters?;
         for fault in spec.check(&parameters) {
             self.fault_at_key(

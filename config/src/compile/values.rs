@@ -1,12 +1,14 @@
 //! What stands in the fields of tools: bodies, inputs and secrets.
 
+use std::collections::BTreeMap;
+
 use tools::SecretRef;
 use tools::client::Allowed;
 use tools::command::Stdin;
-use tools::http::BodyTemplate;
+use tools::http::{BodyTemplate, FieldSource, QueryField, QueryStyle};
 
 use super::Compiler;
-use crate::raw::{RawBody, RawBodyForm, RawBodyWord, RawSecret, RawStdin, RawStdinWord};
+use crate::raw::{RawBody, RawBodyForm, RawBodyWord, RawSecret, RawStdin, RawStdinWord, RawValue};
 
 impl Compiler<'_> {
     pub(super) fn body(&mut self, path: &[&str; 2], body: RawBody) -> Option<BodyTemplate> {
@@ -25,6 +27,40 @@ impl Compiler<'_> {
                 None
             }
         }
+    }
+
+    /// Reads headers or query parameters, each a text or a secret.
+    pub(super) fn field_sources(
+        &mut self,
+        path: &[&str; 2],
+        field: &str,
+        raw: BTreeMap<String, RawValue>,
+    ) -> Vec<(String, FieldSource)> {
+        let [table, own] = *path;
+        let mut sources = Vec::new();
+        for (name, value) in raw {
+            let source = match value {
+                RawValue::Text(text) => Some(FieldSource::Template(text)),
+                RawValue::Secret(secret) => {
+                    let at = [table, own, field, &name];
+                    let what = if field == "headers" { "header" } else { "query parameter" };
+                    let secret = self.secret_value(&at, &format!("{what} `{name}`"), secret);
+                    secret.map(|(prefix, secret)| FieldSource::Secret { prefix, secret })
+                }
+            };
+            sources.extend(source.map(|source| (name, source)));
+        }
+        sources
+    }
+
+    pub(super) fn query_fields(
+        &mut self,
+        path: &[&str; 2],
+        raw: BTreeMap<String, RawValue>,
+    ) -> Vec<QueryField> {
+        let fields = self.field_sources(path, "query", raw).into_iter();
+        let style = QueryStyle::default();
+        fields.map(|(name, source)| QueryField { name, source, style }).collect()
     }
 
     /// Reads what may be reached besides public addresses.

@@ -28,11 +28,11 @@ pub(crate) struct RawRow {
     pub(crate) answer: String,
 }
 
-/// The value of a header, or of an environment variable.
+/// The value of a header, of a query parameter, or of an environment variable.
 #[derive(Debug, JsonSchema)]
 #[schemars(untagged)]
 pub(crate) enum RawValue {
-    /// A text; in a header with `{parameter}` for arguments.
+    /// A text; in a header or a query with `{parameter}` for arguments.
     Text(String),
     /// A secret.
     Secret(RawSecret),

@@ -24,6 +24,7 @@ pub(crate) fn files(path: &Path) -> io::Result<String> {
             .to_owned()),
         "teams/commit.sql" => Ok("commit;".to_owned()),
         "teams/bad.jinja" => Ok("one\n{{ nme }}\n".to_owned()),
+        "teams/api.yaml" => Ok(super::broken_http::API.to_owned()),
         "teams/empty.md" => Ok("\n".to_owned()),
         "teams/long.md" => Ok("x".repeat(config::bound::INSTRUCTIONS_BYTES_MAX + 1)),
         _ => Err(io::Error::new(io::ErrorKind::NotFound, "not there")),

@@ -2,6 +2,15 @@
 
 use super::broken::{FINE, check};
 
+/// An interface of which one operation cannot be a tool.
+pub(crate) const API: &str = "
+openapi: 3.0.0
+servers: [{url: 'https://api.test'}]
+paths:
+  /a/{id}: {get: {operationId: getA, parameters: [{name: id, in: path, schema: {type: string}}]}}
+  /b: {post: {operationId: sendB, requestBody: {content: {image/png: {}}}}}
+";
+
 /// The beginning of a tool; the cases add its address and go on.
 const TOOL: &str = "[tools.t]\nkind = 'http'\ndescription = 'd'\n";
 
@@ -31,4 +40,40 @@ fn what_may_be_reached_is_said_in_a_known_form() {
     let text = format!("{FINE}{TOOL}{fine}\n");
     let loaded = config::parse(std::path::Path::new("teams/t.toml"), &text, &super::broken::files);
     loaded.unwrap_or_else(|report| panic!("{}", report.render(false)));
+}
+
+#[test]
+fn an_interface_is_used_as_its_file_is_written() {
+    let sound = "file = 'api.yaml'\noperations = ['getA']\n";
+    let cases = [
+        ("", 7, "`openapi.api` lacks `file`", "the OpenAPI file"),
+        ("file = 'none.yaml'", 8, "file `none.yaml` cannot be read", "relative to the team file"),
+        ("file = 'bad.jinja'", 8, "file `bad.jinja` cannot be used", "spec.openapis.org"),
+        (
+            "file = 'api.yaml'",
+            7,
+            "operation `sendB` (POST /b) of `api.yaml` cannot be a tool: its body is image/png",
+            "add \"!sendB\" to `operations`",
+        ),
+        ("file = 'api.yaml'\noperations = ['getB']", 9, "no operation of the file fits", "`getA`"),
+        ("file = 'api.yaml'\noperations = ['get*', '!x*']", 9, "fits \"!x*\"", "`operationId`"),
+        (&format!("{sound}effects = {{ getB = 'read' }}"), 10, "no operation `getB`", "`getA`"),
+        (&format!("{sound}base_url = 'api.test'"), 10, "no address of an HTTP server", "http://"),
+        (&format!("{sound}headers = {{ A = '{{id}}' }}"), 10, "has places for arguments", "fixed"),
+        (
+            &format!("{sound}query = {{ a = {{ prefix = 'x' }} }}"),
+            10,
+            "query parameter `a` does",
+            "",
+        ),
+        (&format!("{sound}allow_hosts = ['a b']"), 10, "is no host", "`10.0.0.0/8`"),
+        (&format!("{sound}prefix = 'a b'"), 10, "no beginning of a name", "letters"),
+    ];
+    for (fields, line, message, help) in cases {
+        check(&format!("{FINE}[openapi.api]\n{fields}\n"), line, message, help);
+    }
+    let text = format!("{FINE}tools = ['api_*', 'api_getA']\n[openapi.api]\n{sound}");
+    let team = config::parse(std::path::Path::new("teams/t.toml"), &text, &super::broken::files);
+    let team = team.unwrap_or_else(|report| panic!("{}", report.render(false)));
+    assert_eq!(team.agents["a"].tools.len(), 1);
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use config::Team;
 use config::team::{Constrain, OpenAi, Provider, Retention, Sampling, Server, Template};
 use serde_json::json;
-use tools::http::{BodyTemplate, HeaderSource, HttpSpec};
+use tools::http::{BodyTemplate, FieldSource, HttpSpec, QueryField, QueryStyle};
 use tools::model::{ModelOutput, ModelSpec};
 use tools::{SecretRef, ToolKind};
 use wire::plan::{Dialect, Form, Limits, Target, Text, WhenBusy};
@@ -300,20 +300,20 @@ fn http_tools() {
     let team = team(CREW);
     let ToolKind::Http(weather) = &team.tools["weather"].kind else { panic!() };
     let text = |text: &str| text.to_owned();
-    let secret = |prefix, secret| HeaderSource::Secret { prefix: text(prefix), secret };
+    let secret = |prefix, secret| FieldSource::Secret { prefix: text(prefix), secret };
+    let query = |name, value| QueryField {
+        name: text(name),
+        source: FieldSource::Template(text(value)),
+        style: QueryStyle::Repeated,
+    };
     let expected = HttpSpec {
-        method: text("GET"),
-        url: text("https://host/{city}"),
-        foreign: false,
-        allowed: tools::client::Allowed::default(),
-        query: vec![(text("lang"), text("en")), (text("units"), text("{units}"))],
+        query: vec![query("lang", "en"), query("units", "{units}")],
         headers: vec![
-            (text("Accept"), HeaderSource::Template(text("text/plain"))),
+            (text("Accept"), FieldSource::Template(text("text/plain"))),
             (text("Authorization"), secret("Bearer ", SecretRef::Env(text("KEY")))),
             (text("X"), secret("", SecretRef::File(PathBuf::from("folder/x")))),
         ],
-        body: None,
-        response_bytes_max: 65_536,
+        ..HttpSpec::new("GET", "https://host/{city}", 65_536)
     };
     assert_eq!(*weather, expected);
     // Models write arguments in this order, so it is the one of the file.

@@ -54,7 +54,7 @@ impl Address {
         }
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         let template = Template::parse(host);
-        let front = if template.names().next().is_some() {
+        let front = if template.has_places() {
             Front::Host { scheme, host: template }
         } else {
             let sample = Box::new(parse_sample(text)?);

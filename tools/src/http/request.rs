@@ -1,18 +1,19 @@
 //! Makes a request from a template and arguments.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Request};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};
 use wire::{CallOutcome, ErrorCode};
 
 use super::address::{ADDRESS_BYTES_MAX, Address};
-use super::{BodyTemplate, HeaderSource, HttpSpec};
+use super::body;
+use super::field::{Field, QueryPart};
+use super::{BodyTemplate, FieldSource, HttpSpec};
 use crate::argument::invalid;
-use crate::secret::SecretRef;
-use crate::template::{Template, fill_json, json_texts, to_text};
+use crate::template::{Template, json_texts, to_text};
 use crate::tool::ToolContext;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -30,17 +31,12 @@ const METHODS: [Method; 6] =
 pub(super) struct Blueprint {
     method: Method,
     pub(super) address: Address,
-    query: Vec<(String, Template)>,
-    headers: Vec<(HeaderName, HeaderPart)>,
+    query: Vec<QueryPart>,
+    headers: Vec<(HeaderName, Field)>,
+    joined: BTreeMap<String, char>,
     body: Option<BodyTemplate>,
     /// The arguments that appear in the template.
     used: BTreeSet<String>,
-}
-
-#[derive(Debug)]
-enum HeaderPart {
-    Template(Template),
-    Secret { prefix: String, secret: SecretRef },
 }
 
 /// A request, and the secrets in it, which no answer may show.
@@ -76,10 +72,9 @@ impl Blueprint {
         let (Some(method), Some(address), true) = (method, address, faults.is_empty()) else {
             return Err(faults);
         };
-        let query: Vec<(String, Template)> =
-            spec.query.iter().map(|(name, text)| (name.clone(), Template::parse(text))).collect();
-        let used = names(spec);
-        Ok(Self { method, address, query, headers, body: spec.body.clone(), used })
+        let query = spec.query.iter().map(QueryPart::new).collect();
+        let (joined, body, used) = (spec.joined.clone(), spec.body.clone(), names(spec));
+        Ok(Self { method, address, query, headers, joined, body, used })
     }
 
     /// Makes the request of one call.
@@ -88,16 +83,12 @@ impl Blueprint {
         context: &ToolContext,
         arguments: &Map<String, Value>,
     ) -> Result<Prepared, CallOutcome> {
+        let joined = join(arguments, &self.joined);
+        let arguments = joined.as_ref().unwrap_or(arguments);
         let mut url = self.address.fill(arguments).map_err(invalid)?;
-        for (name, template) in &self.query {
-            // A list is one parameter for each of its items.
-            let list = template.whole().and_then(|name| arguments.get(name)?.as_array());
-            if let Some(items) = list {
-                url.query_pairs_mut()
-                    .extend_pairs(items.iter().map(|item| (name.as_str(), to_text(item))));
-            } else if let Ok(value) = template.fill_plain(arguments) {
-                url.query_pairs_mut().append_pair(name, &value);
-            }
+        let mut secrets = Vec::new();
+        for part in &self.query {
+            part.append(&mut url, arguments, &mut secrets)?;
         }
         if url.as_str().len() > ADDRESS_BYTES_MAX {
             return Err(invalid(format!(
@@ -105,7 +96,6 @@ impl Blueprint {
                 url.as_str().len()
             )));
         }
-        let mut secrets = Vec::new();
         let mut headers = self.headers(arguments, &mut secrets)?;
         let own =
             [(IDEMPOTENCY_KEY, context.call.to_string()), (TRACEPARENT, context.trace.to_string())];
@@ -116,8 +106,12 @@ impl Blueprint {
         // Nothing is unpacked, so that what a page takes is what was measured of it.
         headers.entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static("identity"));
         let mut request = Request::new(self.method.clone(), url);
-        if let Some((content_type, body)) = self.body(arguments) {
-            headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static(content_type));
+        if let Some(template) = &self.body
+            && let Some((content_type, body)) = body::write(template, arguments, &self.used)
+        {
+            let content_type = HeaderValue::try_from(content_type)
+                .map_err(|_| invalid("the type of the body cannot stand in a header"))?;
+            headers.entry(CONTENT_TYPE).or_insert(content_type);
             *request.body_mut() = Some(body.into());
         }
         *request.headers_mut() = headers;
@@ -130,91 +124,91 @@ impl Blueprint {
         secrets: &mut Vec<SecretString>,
     ) -> Result<HeaderMap, CallOutcome> {
         let mut headers = HeaderMap::new();
-        for (name, part) in &self.headers {
-            match part {
-                HeaderPart::Template(template) => {
-                    let Ok(text) = template.fill_plain(arguments) else { continue };
-                    let value = HeaderValue::from_bytes(text.as_bytes()).map_err(|_| {
-                        invalid(format!(
-                            "header {name} would contain a line break or control character"
-                        ))
-                    })?;
-                    headers.append(name, value);
+        for (name, field) in &self.headers {
+            let Some(text) = field.fill(arguments, secrets)? else { continue };
+            let is_secret = matches!(field, Field::Secret { .. });
+            let value = HeaderValue::from_bytes(text.expose_secret().as_bytes());
+            let mut value = value.map_err(|_| {
+                if is_secret {
+                    let message = format!("the secret of header {name} cannot stand in a header");
+                    CallOutcome::error(ErrorCode::SecretMissing, message)
+                } else {
+                    invalid(format!(
+                        "header {name} would contain a line break or control character"
+                    ))
                 }
-                HeaderPart::Secret { prefix, secret } => {
-                    let secret = secret.resolve().map_err(|error| CallOutcome::Error { error })?;
-                    let text = format!("{prefix}{}", secret.expose_secret());
-                    let mut value = HeaderValue::try_from(text).map_err(|_| {
-                        let message =
-                            format!("the secret of header {name} cannot stand in a header");
-                        CallOutcome::error(ErrorCode::SecretMissing, message)
-                    })?;
-                    value.set_sensitive(true);
-                    headers.append(name, value);
-                    secrets.push(secret);
+            })?;
+            value.set_sensitive(is_secret);
+            // Servers read one header of cookies, whatever the number of cookies.
+            if *name == COOKIE
+                && let Some(first) = headers.get(COOKIE)
+            {
+                let both = [first.as_bytes(), b"; ", value.as_bytes()].concat();
+                if let Ok(mut both) = HeaderValue::from_bytes(&both) {
+                    both.set_sensitive(is_secret || first.is_sensitive());
+                    headers.insert(COOKIE, both);
                 }
+                continue;
             }
+            headers.append(name, value);
         }
         Ok(headers)
     }
+}
 
-    /// Returns content type and bytes.
-    fn body(&self, arguments: &Map<String, Value>) -> Option<(&'static str, String)> {
-        const JSON: &str = "application/json";
-        match self.body.as_ref()? {
-            BodyTemplate::Arguments => {
-                let rest = arguments.iter().filter(|(name, _)| !self.used.contains(*name));
-                let rest: Map<String, Value> =
-                    rest.map(|(name, value)| (name.clone(), value.clone())).collect();
-                Some((JSON, Value::Object(rest).to_string()))
+/// Writes lists and objects as the texts that they are to be, where there are such.
+fn join(
+    arguments: &Map<String, Value>,
+    joined: &BTreeMap<String, char>,
+) -> Option<Map<String, Value>> {
+    let mut written = (!joined.is_empty()).then(|| arguments.clone())?;
+    for (name, between) in joined {
+        let parts: Vec<String> = match written.get(name) {
+            Some(Value::Array(items)) => items.iter().map(to_text).collect(),
+            Some(Value::Object(members)) => {
+                members.iter().flat_map(|(key, value)| [key.clone(), to_text(value)]).collect()
             }
-            BodyTemplate::Json(template) => {
-                let value = fill_json(template, arguments).unwrap_or_default();
-                Some((JSON, value.to_string()))
-            }
-            BodyTemplate::Text(text) => {
-                let text = Template::parse(text).fill_lenient(arguments);
-                Some(("text/plain; charset=utf-8", text))
-            }
-        }
+            _ => continue,
+        };
+        written.insert(name.clone(), Value::String(parts.join(&between.to_string())));
     }
+    Some(written)
 }
 
 /// Returns the names of all arguments in a template.
 pub(super) fn names(spec: &HttpSpec) -> BTreeSet<String> {
     let mut texts: Vec<&str> = vec![&spec.url];
-    texts.extend(spec.query.iter().map(|(_, text)| text.as_str()));
-    texts.extend(spec.headers.iter().filter_map(|(_, source)| match source {
-        HeaderSource::Template(text) => Some(text.as_str()),
-        HeaderSource::Secret { .. } => None,
+    let query = spec.query.iter().map(|field| &field.source);
+    let sources = query.chain(spec.headers.iter().map(|(_, source)| source));
+    texts.extend(sources.filter_map(|source| match source {
+        FieldSource::Template(text) => Some(text.as_str()),
+        FieldSource::Secret { .. } => None,
     }));
     match &spec.body {
         Some(BodyTemplate::Json(value)) => json_texts(value, &mut texts),
         Some(BodyTemplate::Text(text)) => texts.push(text),
-        Some(BodyTemplate::Arguments) | None => {}
+        Some(BodyTemplate::Arguments | BodyTemplate::Argument { .. }) | None => {}
     }
+    let whole = match &spec.body {
+        Some(BodyTemplate::Argument { name, .. }) => Some(name.clone()),
+        _ => None,
+    };
     let templates: Vec<Template> = texts.into_iter().map(Template::parse).collect();
-    templates.iter().flat_map(Template::names).map(str::to_owned).collect()
+    templates.iter().flat_map(Template::names).map(str::to_owned).chain(whole).collect()
 }
 
-fn header(name: &str, source: &HeaderSource) -> Result<(HeaderName, HeaderPart), String> {
+fn header(name: &str, source: &FieldSource) -> Result<(HeaderName, Field), String> {
     let parsed = HeaderName::from_bytes(name.as_bytes())
         .map_err(|_| format!("{name:?} is no name of a header"))?;
     if RESERVED.contains(&parsed.as_str()) {
         return Err(format!("header {name:?} is set by the runtime; leave it out"));
     }
     let fixed = match source {
-        HeaderSource::Template(text) => text,
-        HeaderSource::Secret { prefix, .. } => prefix,
+        FieldSource::Template(text) => text,
+        FieldSource::Secret { prefix, .. } => prefix,
     };
     if fixed.chars().any(char::is_control) {
         return Err(format!("header {name:?} contains a line break or control character"));
     }
-    let part = match source {
-        HeaderSource::Template(text) => HeaderPart::Template(Template::parse(text)),
-        HeaderSource::Secret { prefix, secret } => {
-            HeaderPart::Secret { prefix: prefix.clone(), secret: secret.clone() }
-        }
-    };
-    Ok((parsed, part))
+    Ok((parsed, Field::new(source)))
 }

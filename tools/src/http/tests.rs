@@ -12,8 +12,8 @@ use wire::{
     TraceContext,
 };
 
-use super::{BodyTemplate, HeaderSource, HttpSpec, HttpTool};
-use crate::client::{Allowed, HttpClient};
+use super::{BodyTemplate, FieldSource, HttpSpec, HttpTool, QueryField, QueryStyle};
+use crate::client::HttpClient;
 use crate::secret::SecretRef;
 use crate::tool::{Tool, ToolContext};
 
@@ -77,20 +77,16 @@ fn answer(status: &str, headers: &str, body: &str) -> Answer {
 }
 
 fn spec(method: &str, url: String) -> HttpSpec {
-    HttpSpec {
-        method: method.to_owned(),
-        url,
-        foreign: false,
-        allowed: Allowed::default(),
-        query: Vec::new(),
-        headers: Vec::new(),
-        body: None,
-        response_bytes_max: 8 * 1024,
-    }
+    HttpSpec::new(method, url, 8 * 1024)
 }
 
-fn template(name: &str, text: &str) -> (String, HeaderSource) {
-    (name.to_owned(), HeaderSource::Template(text.to_owned()))
+fn query(name: &str, text: &str) -> QueryField {
+    let source = FieldSource::Template(text.to_owned());
+    QueryField { name: name.to_owned(), source, style: QueryStyle::Repeated }
+}
+
+fn template(name: &str, text: &str) -> (String, FieldSource) {
+    (name.to_owned(), FieldSource::Template(text.to_owned()))
 }
 
 fn context(remaining: Duration) -> ToolContext {
@@ -144,13 +140,13 @@ async fn a_request_carries_what_the_template_says() {
     let (base, server) = server(answer("200 OK", "", "done")).await;
     let mut file = tempfile::NamedTempFile::new().unwrap();
     writeln!(file, "s3cret-key").unwrap();
-    let secret = HeaderSource::Secret {
+    let secret = FieldSource::Secret {
         prefix: "Bearer ".to_owned(),
         secret: SecretRef::File(file.path().to_owned()),
     };
     let mut spec = spec("POST", format!("{base}/v1/{{city}}/now?fixed=1"));
     spec.query = [("q", "{words}"), ("tag", "{tags}"), ("left", "{absent}"), ("n", "no. {n}")]
-        .map(|(name, text)| (name.to_owned(), text.to_owned()))
+        .map(|(name, text)| query(name, text))
         .to_vec();
     spec.headers = vec![
         template("Accept", "text/plain"),
@@ -321,9 +317,9 @@ async fn a_request_that_was_not_sent_is_never_lost() {
     let mut missing = spec("POST", base.clone());
     let secret = SecretRef::File("does-not-exist".into());
     missing.headers =
-        vec![("X-A".to_owned(), HeaderSource::Secret { prefix: String::new(), secret })];
+        vec![("X-A".to_owned(), FieldSource::Secret { prefix: String::new(), secret })];
     let mut wide = spec("POST", base.clone());
-    wide.query = vec![("x".to_owned(), "{wide}".to_owned())];
+    wide.query = vec![query("x", "{wide}")];
     let cases = [
         (spec("POST", base.clone()), ErrorCode::ToolUnavailable, "connect to 127.0.0.1:"),
         (crlf, ErrorCode::InvalidArguments, "header x-a would contain a line break"),
@@ -355,7 +351,7 @@ async fn a_secret_that_comes_back_is_not_shown() {
         let mut spec = spec("GET", base);
         let secret = SecretRef::File(file.path().to_owned());
         spec.headers =
-            vec![("X-Key".to_owned(), HeaderSource::Secret { prefix: String::new(), secret })];
+            vec![("X-Key".to_owned(), FieldSource::Secret { prefix: String::new(), secret })];
         let text = call(spec, json!({})).await.to_text();
         assert!(text.contains("[secret]") && !text.contains("hunter2"), "{text}");
     }
@@ -365,7 +361,7 @@ async fn a_secret_that_comes_back_is_not_shown() {
 fn a_check_lists_every_fault() {
     let parameters = json!({"type": "object", "properties": {"city": {}, "unused": {}}});
     let mut bad = spec("FETCH", "gopher://h/{city}/{country}".to_owned());
-    bad.query = vec![("q".to_owned(), "{word}".to_owned())];
+    bad.query = vec![query("q", "{word}")];
     bad.headers = vec![
         template("no name", "x"),
         template("Host", "x"),

@@ -3,17 +3,17 @@
 use serde_json::{Map, Value};
 
 /// Keywords whose values are data and not schemas.
-const DATA: [&str; 4] = ["const", "default", "enum", "examples"];
+pub(crate) const DATA: [&str; 4] = ["const", "default", "enum", "examples"];
 
 /// Keywords whose values are schemas by names of the server's own.
-const NAMED: [&str; 5] =
+pub(crate) const NAMED: [&str; 5] =
     ["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"];
 
 /// Returns a schema of draft 4 to 2020-12 as one of 2020-12.
 ///
 /// What older drafts say otherwise is rewritten: lists of items, dependencies and exclusive bounds
 /// as truth values. The rest means the same in all of them.
-pub(super) fn modern(schema: &Value) -> Value {
+pub(crate) fn modern(schema: &Value) -> Value {
     let Value::Object(members) = schema else { return schema.clone() };
     let mut out = Map::new();
     let has_list = members.get("items").is_some_and(Value::is_array);

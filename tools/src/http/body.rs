@@ -1,0 +1,60 @@
+//! Writes the body of a request.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::{BodyForm, BodyTemplate};
+use crate::template::{Template, fill_json, present, to_text};
+
+const JSON: &str = "application/json";
+
+/// Returns content type and bytes, if there is a body; `used` are the arguments that stand
+/// elsewhere.
+pub(super) fn write(
+    template: &BodyTemplate,
+    arguments: &Map<String, Value>,
+    used: &BTreeSet<String>,
+) -> Option<(String, String)> {
+    match template {
+        BodyTemplate::Arguments => {
+            let rest = arguments.iter().filter(|(name, _)| !used.contains(*name));
+            let rest: Map<String, Value> =
+                rest.map(|(name, value)| (name.clone(), value.clone())).collect();
+            Some((JSON.to_owned(), Value::Object(rest).to_string()))
+        }
+        BodyTemplate::Json(template) => {
+            let value = fill_json(template, arguments).unwrap_or_default();
+            Some((JSON.to_owned(), value.to_string()))
+        }
+        BodyTemplate::Text(text) => {
+            let text = Template::parse(text).fill_lenient(arguments);
+            Some(("text/plain; charset=utf-8".to_owned(), text))
+        }
+        BodyTemplate::Argument { name, form, content_type } => {
+            let body = match form {
+                BodyForm::Json => arguments.get(name)?.to_string(),
+                BodyForm::Fields => fields(present(arguments, name)?),
+                BodyForm::Text => to_text(present(arguments, name)?),
+            };
+            Some((content_type.clone(), body))
+        }
+    }
+}
+
+/// Writes the members of an object as fields; a list is one field for each item.
+fn fields(value: &Value) -> String {
+    let mut fields = url::form_urlencoded::Serializer::new(String::new());
+    for (name, value) in value.as_object().into_iter().flatten() {
+        match value {
+            Value::Null => {}
+            Value::Array(items) => {
+                fields.extend_pairs(items.iter().map(|item| (name, to_text(item))));
+            }
+            value => {
+                fields.append_pair(name, &to_text(value));
+            }
+        }
+    }
+    fields.finish()
+}

@@ -120,6 +120,8 @@ pub const SERVER_START_TIMEOUT_MS: Bound = bound(60_000, 1, 600_000);
 /// Bytes of a tool's response: a result must fit into one NATS message of 1 MiB when it is quoted
 /// and escaped as JSON.
 pub const RESPONSE_BYTES_MAX: Bound = bound(64 << 10, 1, 384 << 10);
+/// Pages of one answer of a tool; all of them have to fit into its bytes.
+pub const PAGES_MAX: Bound = bound(1, 1, 100);
 /// Rows of one statement that a tool returns; models lose their way in long tables.
 pub const QUERY_ROWS_MAX: Bound = bound(100, 1, 10_000);
 /// The program and the arguments of a command; what is longer comes by its input.

@@ -490,6 +490,17 @@ pub(crate) struct RawTool {
     pub(crate) response_bytes_max: Option<u64>,
     /// Kinds `command`, `http`, `model` and `query`, and builtins `say` and `calculate`: a JSON Schema (2020-12) of the arguments, or the short form `name = "type: description"`.
     pub(crate) parameters: Option<Map<String, Value>>,
+    /// Kind `http`: pages of an answer that are asked for at most; their items are put together.
+    #[schemars(range(min = b::PAGES_MAX.min, max = b::PAGES_MAX.max), extend("default" = b::PAGES_MAX.default))]
+    pub(crate) pages_max: Option<u32>,
+    /// Kind `http`: where an answer says how it goes on, as a JSON pointer; the header `Link` if absent.
+    pub(crate) next: Option<String>,
+    /// Kind `http`: the query parameter that takes what `next` points to; without it that is an address.
+    pub(crate) next_parameter: Option<String>,
+    /// Kind `http`: where the items of a page are, as a JSON pointer; the answer or its only list if absent.
+    pub(crate) items: Option<String>,
+    /// Kind `http`: a JSON Schema (2020-12) that answers have to obey, or the short form `name = "type: description"`.
+    pub(crate) output_schema: Option<Map<String, Value>>,
     /// Kind `mcp`: the server of the team.
     pub(crate) server: Option<String>,
     /// Kind `mcp`: the tool's name on the server; its own name if absent.

@@ -7,6 +7,8 @@ mod forbidden;
 #[cfg(test)]
 mod openapi;
 #[cfg(test)]
+mod pages;
+#[cfg(test)]
 mod redirects;
 #[cfg(test)]
 mod site;

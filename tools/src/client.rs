@@ -27,6 +27,7 @@ use reach::Way;
 pub use forbidden::{Forbidden, SendError};
 pub use names::{Names, Network, SystemNames};
 pub use reach::{Allowed, Reach};
+pub(crate) use redirect::{is_same_origin, retarget};
 
 /// The longest time to open a connection; a server that needs longer is as good as away.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -2,33 +2,30 @@
 
 mod address;
 mod body;
+mod exchange;
 mod field;
+mod pages;
 mod request;
 mod response;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::error::Error as _;
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use jsonschema::Validator;
 use serde_json::{Map, Value};
-use tokio::time::timeout;
-use wire::{CallOutcome, EffectClass, ErrorCode, ToolReply, WireError};
+use wire::{EffectClass, ToolReply};
 
-use crate::client::{Allowed, HttpClient, Reach, SendError};
+use crate::client::{Allowed, HttpClient, Reach};
+use crate::schema::compile;
 use crate::secret::SecretRef;
 use crate::tool::{Tool, ToolContext};
 use address::Address;
 use request::Blueprint;
-use response::Received;
 
 pub use address::ADDRESS_BYTES_MAX;
-
-/// The time before the end of a call in which the tool answers by itself, because it knows what
-/// its caller does not: whether anything was sent. At most a tenth of the call's time.
-const ANSWER_MARGIN: Duration = Duration::from_millis(100);
+pub use pages::{NextPage, Pages};
 
 /// A request template. `{name}` in a text stands for the argument of that name.
 ///
@@ -55,6 +52,19 @@ pub struct HttpSpec {
     pub body: Option<BodyTemplate>,
     /// Bytes of a response that are read; the rest is cut and marked as cut.
     pub response_bytes_max: usize,
+    /// How an answer goes on, if more than one page of it is wanted.
+    pub pages: Option<Pages>,
+    /// What a successful answer has to be.
+    pub output: Option<OutputSchema>,
+}
+
+/// The schema of successful answers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OutputSchema {
+    /// The JSON Schema.
+    pub schema: Value,
+    /// Whether an answer that does not obey it is an error; otherwise that is told beside it.
+    pub strict: bool,
 }
 
 /// A query parameter.
@@ -145,6 +155,8 @@ impl HttpSpec {
             joined: BTreeMap::new(),
             body: None,
             response_bytes_max,
+            pages: None,
+            output: None,
         }
     }
 
@@ -174,6 +186,9 @@ impl HttpSpec {
                     .to_owned(),
             );
         }
+        if self.pages.is_some() && self.method != "GET" {
+            faults.push(format!("pages are asked for by GET, and its method is {}", self.method));
+        }
         for name in used.iter().filter(|name| !known.contains(name.as_str())) {
             faults.push(format!("{{{name}}} stands for a parameter that is not declared"));
         }
@@ -194,6 +209,9 @@ pub struct HttpTool {
     /// The template, or why it cannot be used.
     blueprint: Result<Blueprint, String>,
     response_bytes_max: usize,
+    pages: Option<Pages>,
+    /// The schema of answers, and whether one that does not obey it is an error.
+    output: Option<(Validator, bool)>,
     reach: Reach,
     client: HttpClient,
 }
@@ -205,76 +223,11 @@ impl HttpTool {
         let address = blueprint.as_ref().ok().map(|blueprint| &blueprint.address);
         let written = address.and_then(Address::fixed).filter(|_| !spec.foreign);
         let reach = Reach::new(written, spec.allowed);
-        Self { blueprint, response_bytes_max: spec.response_bytes_max, reach, client }
+        let output =
+            spec.output.and_then(|output| Some((compile(&output.schema).ok()?, output.strict)));
+        let (response_bytes_max, pages) = (spec.response_bytes_max, spec.pages);
+        Self { blueprint, response_bytes_max, pages, output, reach, client }
     }
-
-    async fn exchange(&self, context: &ToolContext, arguments: &Value) -> ToolReply {
-        let blueprint = match &self.blueprint {
-            Ok(blueprint) => blueprint,
-            Err(faults) => {
-                return ToolReply::settled(CallOutcome::error(
-                    ErrorCode::ToolUnavailable,
-                    format!("the request template of the tool has faults: {faults}"),
-                ));
-            }
-        };
-        let none = Map::new();
-        let arguments = arguments.as_object().unwrap_or(&none);
-        let prepared = match blueprint.prepare(context, arguments) {
-            Ok(prepared) => prepared,
-            Err(outcome) => return ToolReply::settled(outcome),
-        };
-        let host = address::host(prepared.request.url());
-        let exchange = async {
-            let response = self.client.send(&self.reach, prepared.request).await?;
-            Received::read(response, self.response_bytes_max).await
-        };
-        let time = context.remaining.saturating_sub(ANSWER_MARGIN.min(context.remaining / 10));
-        match timeout(time, exchange).await {
-            Ok(Ok(received)) => ToolReply::settled(received.outcome(&prepared.secrets)),
-            Ok(Err(error)) => unanswered(&host, error),
-            Err(_) => {
-                let lost = format!("{host} did not answer within {} ms", time.as_millis());
-                ToolReply::lost(ErrorCode::ToolTimeout, lost)
-            }
-        }
-    }
-}
-
-/// Says what it means for a call that there is no answer.
-fn unanswered(host: &str, error: SendError) -> ToolReply {
-    let settled = |error: WireError| ToolReply::settled(CallOutcome::Error { error });
-    match error {
-        SendError::Forbidden(forbidden) => settled(forbidden.into()),
-        SendError::Client(error) => settled(error),
-        SendError::Redirects | SendError::Target(_) => {
-            settled(WireError::new(ErrorCode::ToolFailed, error.to_string()))
-        }
-        SendError::Idle(_) => {
-            let lost = format!("{host} went silent: {error}");
-            ToolReply::lost(ErrorCode::ToolTimeout, lost)
-        }
-        SendError::Http(error) => broken(host, &error),
-    }
-}
-
-fn broken(host: &str, error: &reqwest::Error) -> ToolReply {
-    // The outer errors only say that a request failed, and one of them shows the whole URL.
-    let mut cause = error.source();
-    while let Some(deeper) = cause.and_then(|cause| cause.source()) {
-        cause = Some(deeper);
-    }
-    let cause = cause.map_or_else(|| "no cause given".to_owned(), ToString::to_string);
-    if error.is_builder() {
-        let message = format!("make the request: {cause}");
-        return ToolReply::settled(CallOutcome::error(ErrorCode::ToolFailed, message));
-    }
-    if error.is_connect() {
-        let message = format!("connect to {host}: {cause}");
-        return ToolReply::settled(CallOutcome::error(ErrorCode::ToolUnavailable, message));
-    }
-    let lost = format!("the connection to {host} broke before the answer was complete: {cause}");
-    ToolReply::lost(ErrorCode::ToolUnavailable, lost)
 }
 
 impl Tool for HttpTool {

@@ -15,18 +15,36 @@ pub fn check_parameters(schema: &Value) -> Result<(), String> {
     let Some(root) = schema.as_object() else {
         return Err("the schema has to be an object".to_owned());
     };
+    check_form(schema)?;
+    if root.get("type") != Some(&Value::from("object")) {
+        return Err("the schema needs \"type\": \"object\"".to_owned());
+    }
+    check_meaning(schema)
+}
+
+/// Checks that a value is a JSON Schema 2020-12 of any type; the error is as of
+/// [`check_parameters`].
+pub fn check_schema(schema: &Value) -> Result<(), String> {
+    check_form(schema)?;
+    check_meaning(schema)
+}
+
+fn check_form(schema: &Value) -> Result<(), String> {
     let bytes = schema.to_string().len();
     if bytes > SCHEMA_BYTES_MAX {
         return Err(format!("the schema has {bytes} bytes, more than {SCHEMA_BYTES_MAX}"));
     }
-    if let Some(dialect) = root.get("$schema")
-        && dialect.as_str().map(|dialect| dialect.trim_end_matches('#')) != Some(DIALECT)
-    {
-        return Err(format!("\"$schema\" is {dialect}; only {DIALECT} is read"));
+    match schema.get("$schema") {
+        Some(dialect)
+            if dialect.as_str().map(|dialect| dialect.trim_end_matches('#')) != Some(DIALECT) =>
+        {
+            Err(format!("\"$schema\" is {dialect}; only {DIALECT} is read"))
+        }
+        Some(_) | None => Ok(()),
     }
-    if root.get("type") != Some(&Value::from("object")) {
-        return Err("the schema needs \"type\": \"object\"".to_owned());
-    }
+}
+
+fn check_meaning(schema: &Value) -> Result<(), String> {
     jsonschema::draft202012::meta::validate(schema).map_err(|error| at(&error))?;
     // Patterns and references are valid only if they also compile.
     compile(schema)?;
@@ -36,6 +54,16 @@ pub fn check_parameters(schema: &Value) -> Result<(), String> {
 /// Compiles a JSON Schema 2020-12; the error says what is wrong and where.
 pub(crate) fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
     jsonschema::draft202012::new(schema).map_err(|error| at(&error))
+}
+
+/// Faults of a value that are told; more do not help to find what is wrong.
+const FAULTS_TOLD_MAX: usize = 3;
+
+/// Says how a value does not obey a schema, if so.
+pub(crate) fn faults(schema: &jsonschema::Validator, value: &Value) -> Option<String> {
+    let faults: Vec<String> =
+        schema.iter_errors(value).take(FAULTS_TOLD_MAX).map(|error| at(&error)).collect();
+    (!faults.is_empty()).then(|| faults.join("; "))
 }
 
 /// Says what is wrong with a value, and where in it.

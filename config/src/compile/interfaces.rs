@@ -11,6 +11,7 @@ use wire::{EffectClass, Name, ToolSpec};
 
 use super::Compiler;
 use super::tools::{concurrency, offer};
+use super::values::WrittenPages;
 use crate::bound::{DESCRIPTION_BYTES_MAX, RESPONSE_BYTES_MAX, TOOL_TIMEOUT_MS, TOOLS_MAX};
 use crate::raw::RawInterface;
 use crate::suggest::nearest;
@@ -130,6 +131,13 @@ impl Compiler<'_> {
                 self.fault(&[table, own, field, name], message, "write a fixed text, or a secret");
             }
         }
+        let written = WrittenPages {
+            pages_max: raw.pages_max,
+            next: raw.next,
+            parameter: raw.next_parameter,
+            items: raw.items,
+        };
+        let pages = self.pages(path, written);
         let bytes = raw.response_bytes_max.unwrap_or(RESPONSE_BYTES_MAX.default);
         let response_bytes_max = usize::try_from(bytes).unwrap_or(usize::MAX);
         Wanted {
@@ -137,7 +145,7 @@ impl Compiler<'_> {
             prefix,
             effects: raw.effects.unwrap_or_default(),
             timeout_ms: raw.timeout_ms.unwrap_or(TOOL_TIMEOUT_MS.default),
-            base: Base { url, allowed, headers, query, response_bytes_max },
+            base: Base { url, allowed, headers, query, response_bytes_max, pages },
         }
     }
 

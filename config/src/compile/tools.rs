@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use tools::ToolKind;
 use tools::builtin::{Builtin, LookupRow, Saying};
-use tools::http::HttpSpec;
+use tools::http::{HttpSpec, OutputSchema};
 use wire::plan::{Offer, Target};
 use wire::{EffectClass, Name, ToolSpec};
 
@@ -13,13 +13,14 @@ use super::agents::asked;
 use super::databases::Databases;
 use super::doubt::Doubt;
 use super::servers::Servers;
+use super::values::WrittenPages;
 use super::{ANSWER, Compiler, owners_text};
 use crate::bound::{RESPONSE_BYTES_MAX, TOOL_CONCURRENCY, TOOL_TIMEOUT_MS};
 use crate::parameters;
 use crate::raw::{RawKind, RawTool};
 use crate::suggest::nearest;
 use crate::team::{Model, TeamTool};
-use tools::schema::check_parameters;
+use tools::schema::{check_parameters, check_schema};
 
 /// The kinds whose calls may change something.
 const CHANGING: &[RawKind] =
@@ -45,6 +46,11 @@ const OWNERS: &[(&str, &[RawKind])] = &[
     ("method", &[RawKind::Http]),
     ("url", &[RawKind::Http]),
     ("allow_hosts", &[RawKind::Http]),
+    ("pages_max", &[RawKind::Http]),
+    ("next", &[RawKind::Http]),
+    ("next_parameter", &[RawKind::Http]),
+    ("items", &[RawKind::Http]),
+    ("output_schema", &[RawKind::Http]),
     ("query", &[RawKind::Http]),
     ("headers", &[RawKind::Http]),
     ("body", &[RawKind::Http]),
@@ -304,10 +310,26 @@ impl Compiler<'_> {
         let query = self.query_fields(&path, raw.query.unwrap_or_default());
         let body = raw.body.and_then(|body| self.body(&path, body));
         let allowed = self.allowed(&path, raw.allow_hosts.as_deref());
+        let written = WrittenPages {
+            pages_max: raw.pages_max,
+            next: raw.next,
+            parameter: raw.next_parameter,
+            items: raw.items,
+        };
+        let pages = self.pages(&path, written);
+        let output = raw.output_schema.and_then(|schema| self.output_schema(&path, &schema));
         let bytes = raw.response_bytes_max.unwrap_or(RESPONSE_BYTES_MAX.default);
         let method = raw.method.unwrap_or_else(|| "GET".to_owned());
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        let spec = HttpSpec { allowed, query, headers, body, ..HttpSpec::new(method, url?, bytes) };
+        let spec = HttpSpec {
+            allowed,
+            query,
+            headers,
+            body,
+            pages,
+            output,
+            ..HttpSpec::new(method, url?, bytes)
+        };
         let parameters = parameters?;
         for fault in spec.check(&parameters) {
             self.fault_at_key(
@@ -324,6 +346,27 @@ impl Compiler<'_> {
             kind: ToolKind::Http(spec),
             concurrency: raw.concurrency.unwrap_or_else(concurrency),
         })
+    }
+
+    /// Returns the JSON Schema of answers, which may be of any type.
+    fn output_schema(
+        &mut self,
+        path: &[&str; 2],
+        written: &Map<String, Value>,
+    ) -> Option<OutputSchema> {
+        let [table, own] = *path;
+        let Ok(schema) = parameters::schema(written) else {
+            // Says which field has no type.
+            self.object_schema(path, "output_schema", written);
+            return None;
+        };
+        if let Err(error) = check_schema(&schema) {
+            let message = format!("`output_schema` of `{own}` is no JSON Schema: {error}");
+            let help = "write a JSON Schema, or the short form `city = \"string: the city\"`";
+            self.fault(&[table, own, "output_schema"], message, help);
+            return None;
+        }
+        Some(OutputSchema { schema, strict: true })
     }
 
     /// Returns the JSON Schema of an object, which may be written in the short form.

@@ -5,10 +5,18 @@ use std::collections::BTreeMap;
 use tools::SecretRef;
 use tools::client::Allowed;
 use tools::command::Stdin;
-use tools::http::{BodyTemplate, FieldSource, QueryField, QueryStyle};
+use tools::http::{BodyTemplate, FieldSource, NextPage, Pages, QueryField, QueryStyle};
 
 use super::Compiler;
 use crate::raw::{RawBody, RawBodyForm, RawBodyWord, RawSecret, RawStdin, RawStdinWord, RawValue};
+
+/// How a table writes that answers have pages.
+pub(super) struct WrittenPages {
+    pub(super) pages_max: Option<u32>,
+    pub(super) next: Option<String>,
+    pub(super) parameter: Option<String>,
+    pub(super) items: Option<String>,
+}
 
 impl Compiler<'_> {
     pub(super) fn body(&mut self, path: &[&str; 2], body: RawBody) -> Option<BodyTemplate> {
@@ -61,6 +69,36 @@ impl Compiler<'_> {
         let fields = self.field_sources(path, "query", raw).into_iter();
         let style = QueryStyle::default();
         fields.map(|(name, source)| QueryField { name, source, style }).collect()
+    }
+
+    /// Reads how answers go on, if more than one page of them is wanted.
+    pub(super) fn pages(&mut self, path: &[&str; 2], written: WrittenPages) -> Option<Pages> {
+        let [table, own] = *path;
+        let WrittenPages { pages_max, next, parameter, items } = written;
+        if pages_max.is_none_or(|pages| pages == 1) {
+            for field in ["next", "next_parameter", "items"] {
+                if self.document.has(&[table, own, field]) {
+                    let message = format!("`{field}` is for more than one page");
+                    let help = "add `pages_max`, or remove it";
+                    self.fault_at_key(&[table, own, field], message, help);
+                }
+            }
+            return None;
+        }
+        if let (Some(_), None) = (&parameter, &next) {
+            let message = "`next_parameter` says where to put what `next` points to";
+            let help = "add `next`, such as \"/meta/next_token\"";
+            self.fault_at_key(&[table, own, "next_parameter"], message, help);
+        }
+        let next = match next {
+            Some(pointer) => NextPage::Field { pointer, parameter },
+            None => NextPage::Link,
+        };
+        let pages = Pages { pages_max: pages_max.unwrap_or(1), next, items };
+        for fault in pages.pointer_faults() {
+            self.fault_at_key(&[table, own, "pages_max"], fault, "such as \"/meta/next\"");
+        }
+        Some(pages)
     }
 
     /// Reads what may be reached besides public addresses.

@@ -41,4 +41,13 @@ pub(crate) struct RawInterface {
     /// Bytes of a response that are read; the rest is cut.
     #[schemars(range(min = b::RESPONSE_BYTES_MAX.min, max = b::RESPONSE_BYTES_MAX.max), extend("default" = b::RESPONSE_BYTES_MAX.default))]
     pub(crate) response_bytes_max: Option<u64>,
+    /// Pages of an answer to GET that are asked for at most; their items are put together.
+    #[schemars(range(min = b::PAGES_MAX.min, max = b::PAGES_MAX.max), extend("default" = b::PAGES_MAX.default))]
+    pub(crate) pages_max: Option<u32>,
+    /// Where an answer says how it goes on, as a JSON pointer; the header `Link` if absent.
+    pub(crate) next: Option<String>,
+    /// The query parameter that takes what `next` points to; without it that is an address.
+    pub(crate) next_parameter: Option<String>,
+    /// Where the items of a page are, as a JSON pointer; the answer or its only list if absent.
+    pub(crate) items: Option<String>,
 }

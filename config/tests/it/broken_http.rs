@@ -77,3 +77,22 @@ fn an_interface_is_used_as_its_file_is_written() {
     let team = team.unwrap_or_else(|report| panic!("{}", report.render(false)));
     assert_eq!(team.agents["a"].tools.len(), 1);
 }
+
+#[test]
+fn pages_and_answers_are_said_in_a_known_form() {
+    let url = "url = 'http://h'\n";
+    let cases = [
+        ("pages_max = 0", 11, "from 1 to 100", ""),
+        ("next = '/a'", 11, "`next` is for more than one page", "add `pages_max`"),
+        ("pages_max = 1\nitems = '/a'", 12, "`items` is for more than one page", "or remove it"),
+        ("pages_max = 2\nnext = 'a'", 11, "\"a\" is no JSON pointer", "\"/meta/next\""),
+        ("pages_max = 2\nitems = 'a'", 11, "\"a\" is no JSON pointer", "\"/meta/next\""),
+        ("pages_max = 2\nnext_parameter = 'p'", 12, "what `next` points to", "add `next`"),
+        ("pages_max = 2\nmethod = 'POST'", 7, "pages are asked for by GET", "template"),
+        ("output_schema = { type = 'text' }", 11, "`output_schema` has no type", "`type: desc"),
+        ("output_schema = { type = ['text'] }", 11, "`output_schema` of `t` is no JSON Schema", ""),
+    ];
+    for (fields, line, message, help) in cases {
+        check(&format!("{FINE}{TOOL}{url}{fields}\n"), line, message, help);
+    }
+}

@@ -46,14 +46,19 @@ fn follow(mut request: Request, place: &str, drops_body: bool) -> Result<Request
             request.headers_mut().remove(name);
         }
     }
+    retarget(&mut request, url);
+    Ok(request)
+}
+
+/// Sends a request elsewhere; another origin does not get what only the first one may know.
+pub(crate) fn retarget(request: &mut Request, url: Url) {
     if !is_same_origin(request.url(), &url) {
         *request.headers_mut() = without_credentials(request.headers());
     }
     *request.url_mut() = url;
-    Ok(request)
 }
 
-fn is_same_origin(one: &Url, other: &Url) -> bool {
+pub(crate) fn is_same_origin(one: &Url, other: &Url) -> bool {
     one.origin().is_tuple() && one.origin() == other.origin()
 }
 

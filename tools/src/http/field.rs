@@ -57,6 +57,11 @@ impl QueryPart {
         Self { name: field.name.clone(), field: Field::new(&field.source), style: field.style }
     }
 
+    /// Returns its name if its value is a secret.
+    pub(super) fn secret(&self) -> Option<&str> {
+        matches!(self.field, Field::Secret { .. }).then_some(self.name.as_str())
+    }
+
     /// Adds the parameter to the query of an address.
     pub(super) fn append(
         &self,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Method, Request};
+use reqwest::{Method, Request, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};
 use wire::{CallOutcome, ErrorCode};
@@ -13,10 +13,11 @@ use super::body;
 use super::field::{Field, QueryPart};
 use super::{BodyTemplate, FieldSource, HttpSpec};
 use crate::argument::invalid;
+use crate::client::is_same_origin;
 use crate::template::{Template, json_texts, to_text};
 use crate::tool::ToolContext;
 
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// Headers that the runtime or the client sets.
@@ -116,6 +117,20 @@ impl Blueprint {
         }
         *request.headers_mut() = headers;
         Ok(Prepared { request, secrets })
+    }
+
+    /// Adds the secrets of the query to the address of a further page, which servers leave out.
+    pub(super) fn complete(&self, url: &mut Url, first: &Url) {
+        if !is_same_origin(url, first) {
+            return;
+        }
+        for name in self.query.iter().filter_map(QueryPart::secret) {
+            if url.query_pairs().all(|(known, _)| known != name)
+                && let Some((_, value)) = first.query_pairs().find(|(known, _)| known == name)
+            {
+                url.query_pairs_mut().append_pair(name, &value);
+            }
+        }
     }
 
     fn headers(

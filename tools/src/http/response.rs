@@ -5,11 +5,11 @@ use std::time::Duration;
 use reqwest::header::{
     CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, LOCATION, RETRY_AFTER,
 };
-use reqwest::{Response, StatusCode};
+use reqwest::{Response, StatusCode, Url};
 use secrecy::SecretString;
 use serde_json::Value;
 use tokio::time::timeout;
-use wire::{CallOutcome, ErrorCode, WireError};
+use wire::{ErrorCode, WireError};
 
 use crate::client::SendError;
 use crate::output::{cut_mark, excerpt, text};
@@ -24,16 +24,26 @@ const RETRY_AFTER_S_MAX: u64 = 3600;
 /// A response that is there, up to the bound of its body.
 pub(super) struct Received {
     status: StatusCode,
-    headers: HeaderMap,
+    /// The address that answered, after all redirects.
+    pub(super) url: Url,
+    pub(super) headers: HeaderMap,
     body: Vec<u8>,
     /// The body goes on behind the bound.
     cut: bool,
 }
 
+/// What a successful response says.
+pub(super) enum Said {
+    /// Whole JSON.
+    Json(Value),
+    /// A text; what is no whole JSON is one too.
+    Text(String),
+}
+
 impl Received {
     /// Reads the body until it ends or `bytes_max` are read.
     pub(super) async fn read(mut response: Response, bytes_max: usize) -> Result<Self, SendError> {
-        let status = response.status();
+        let (status, url) = (response.status(), response.url().clone());
         let headers = std::mem::take(response.headers_mut());
         let mut body = Vec::new();
         let mut cut = false;
@@ -47,11 +57,16 @@ impl Received {
                 break;
             }
         }
-        Ok(Self { status, headers, body, cut })
+        Ok(Self { status, url, headers, body, cut })
     }
 
-    /// Says how the call ended.
-    pub(super) fn outcome(&self, secrets: &[SecretString]) -> CallOutcome {
+    /// Returns how many bytes the body has, as far as it was read.
+    pub(super) fn bytes(&self) -> usize {
+        self.body.len()
+    }
+
+    /// Returns what it says without the secrets of the request, or the error that it is.
+    pub(super) fn said(&self, secrets: &[SecretString]) -> Result<Said, WireError> {
         if let Some(encoding) = self.header(&CONTENT_ENCODING)
             && !encoding.trim().eq_ignore_ascii_case("identity")
         {
@@ -60,12 +75,17 @@ impl Received {
                 self.status,
                 excerpt(&redacted(encoding.to_owned(), secrets)),
             );
-            return CallOutcome::error(ErrorCode::ToolFailed, text);
+            return Err(WireError::new(ErrorCode::ToolFailed, text));
         }
         let text = redacted(text(&self.body, self.cut), secrets);
         if self.status.is_success() {
-            return CallOutcome::Ok { output: self.output(text) };
+            Ok(self.content(text))
+        } else {
+            Err(self.failure(&text, secrets))
         }
+    }
+
+    fn failure(&self, text: &str, secrets: &[SecretString]) -> WireError {
         let status = self.status;
         let message = if status.is_redirection() {
             let target = redacted(self.header(&LOCATION).unwrap_or("nowhere").to_owned(), secrets);
@@ -77,29 +97,29 @@ impl Received {
         } else if text.trim().is_empty() {
             format!("the server answered {status} without a body")
         } else {
-            format!("the server answered {status}: {}", excerpt(&text))
+            format!("the server answered {status}: {}", excerpt(text))
         };
         let mut error = WireError::new(ErrorCode::ToolFailed, message);
         error.retry_after_ms = self
             .header(&RETRY_AFTER)
             .and_then(|seconds| seconds.trim().parse::<u64>().ok())
             .map(|seconds| seconds.min(RETRY_AFTER_S_MAX) * 1000);
-        CallOutcome::Error { error }
+        error
     }
 
-    fn output(&self, text: String) -> Value {
+    fn content(&self, text: String) -> Said {
         if self.cut {
-            return Value::String(format!("{text}{}", cut_mark(self.body.len())));
+            return Said::Text(format!("{text}{}", cut_mark(self.body.len())));
         }
         if text.is_empty() {
-            return Value::String(format!("the server answered {} without a body", self.status));
+            return Said::Text(format!("the server answered {} without a body", self.status));
         }
         if self.is_json()
             && let Ok(value) = serde_json::from_str(&text)
         {
-            return value;
+            return Said::Json(value);
         }
-        Value::String(text)
+        Said::Text(text)
     }
 
     fn is_json(&self) -> bool {

@@ -5,11 +5,8 @@ use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, ResourceConten
 use secrecy::SecretString;
 use wire::{CallOutcome, ErrorCode, ToolReply};
 
-use crate::schema::at;
+use crate::schema::faults;
 use crate::secret::redacted;
-
-/// Faults of a structured result that are told; more do not help to find what is wrong.
-const FAULTS_TOLD_MAX: usize = 3;
 
 /// How the results of a tool are read.
 pub(super) struct Reading {
@@ -54,10 +51,8 @@ impl Reading {
         }
         let structured = match (&self.output, result.structured_content) {
             (Some(schema), Some(value)) => {
-                let faults: Vec<String> =
-                    schema.iter_errors(&value).take(FAULTS_TOLD_MAX).map(|e| at(&e)).collect();
-                if !faults.is_empty() {
-                    let faults = redacted(faults.join("; "), secrets);
+                if let Some(faults) = faults(schema, &value) {
+                    let faults = redacted(faults, secrets);
                     let text = format!(
                         "the call was made, but its result does not obey the schema that the MCP \
                          server promises: {faults}"

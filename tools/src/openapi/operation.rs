@@ -7,7 +7,9 @@ use serde_json::{Map, Value, json};
 use super::schema::{Side, Writer};
 use super::{Interface, is_true, text};
 use crate::client::Allowed;
-use crate::http::{BodyForm, BodyTemplate, FieldSource, HttpSpec, QueryField, QueryStyle};
+use crate::http::{
+    BodyForm, BodyTemplate, FieldSource, HttpSpec, OutputSchema, Pages, QueryField, QueryStyle,
+};
 use crate::schema::{check_parameters, compile};
 
 /// The name of the argument that is the body, unless a parameter has it.
@@ -49,6 +51,8 @@ pub struct Base {
     pub query: Vec<QueryField>,
     /// Bytes of a response that are read.
     pub response_bytes_max: usize,
+    /// How answers go on, if more than one page of them is wanted.
+    pub pages: Option<Pages>,
 }
 
 /// An operation that can be called.
@@ -60,8 +64,6 @@ pub struct Made {
     pub parameters: Value,
     /// The template of its request.
     pub spec: HttpSpec,
-    /// The JSON Schema of its answer, if the file has one.
-    pub output: Option<Value>,
 }
 
 impl<'i> Operation<'i> {
@@ -111,13 +113,15 @@ impl<'i> Operation<'i> {
             headers,
             joined: draft.joined,
             body: draft.body,
+            pages: base.pages.clone().filter(|_| self.method == "get"),
+            output: self.output(interface).map(|schema| OutputSchema { schema, strict: false }),
             ..HttpSpec::new(self.method.to_uppercase(), url, base.response_bytes_max)
         };
         let faults = spec.check(&parameters);
         if !faults.is_empty() {
             return Err(faults.join("; "));
         }
-        Ok(Made { description, parameters, spec, output: self.output(interface) })
+        Ok(Made { description, parameters, spec })
     }
 
     /// Returns the parameters of the path and of the operation, which come before those.

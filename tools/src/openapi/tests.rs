@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{Base, Interface, Made};
+use crate::http::OutputSchema;
 
 fn interface(paths: &Value) -> Interface {
     let document = json!({
@@ -158,7 +159,7 @@ fn the_schema_of_the_answer_is_known() {
     let responses = json!({"404": {"content": {}}, "201": {"content": content}});
     let made = make("/a", &json!({"responses": responses}), &base()).unwrap();
     let expected = json!({"type": "object", "properties": {"b": {"type": "string"}}});
-    assert_eq!(made.output, Some(expected));
+    assert_eq!(made.spec.output, Some(OutputSchema { schema: expected, strict: false }));
     for responses in [
         json!({}),
         json!({"200": {"content": {"text/plain": {"schema": {}}}}}),
@@ -166,6 +167,6 @@ fn the_schema_of_the_answer_is_known() {
         json!({"200": {"content": {"application/json": {"schema": {"type": 5}}}}}),
     ] {
         let made = make("/a", &json!({"responses": responses}), &base()).unwrap();
-        assert_eq!(made.output, None, "{responses}");
+        assert_eq!(made.spec.output, None, "{responses}");
     }
 }

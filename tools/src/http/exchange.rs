@@ -1,0 +1,212 @@
+//! Makes the requests of one call and says what comes of them.
+
+use std::collections::BTreeSet;
+use std::error::Error as _;
+use std::time::Duration;
+
+use reqwest::Request;
+use secrecy::SecretString;
+use serde_json::{Map, Value};
+use tokio::time::timeout;
+use wire::{CallOutcome, ErrorCode, ToolReply, WireError};
+
+use super::pages::{Gathered, Pages};
+use super::request::{Blueprint, IDEMPOTENCY_KEY, Prepared};
+use super::response::{Received, Said};
+use super::{HttpTool, address};
+use crate::client::{SendError, retarget};
+use crate::output::excerpt;
+use crate::schema::faults;
+use crate::tool::ToolContext;
+
+/// The time before the end of a call in which the tool answers by itself, because it knows what
+/// its caller does not: whether anything was sent. At most a tenth of the call's time.
+const ANSWER_MARGIN: Duration = Duration::from_millis(100);
+
+impl HttpTool {
+    pub(super) async fn exchange(&self, context: &ToolContext, arguments: &Value) -> ToolReply {
+        let blueprint = match &self.blueprint {
+            Ok(blueprint) => blueprint,
+            Err(faults) => {
+                return ToolReply::settled(CallOutcome::error(
+                    ErrorCode::ToolUnavailable,
+                    format!("the request template of the tool has faults: {faults}"),
+                ));
+            }
+        };
+        let none = Map::new();
+        let arguments = arguments.as_object().unwrap_or(&none);
+        let prepared = match blueprint.prepare(context, arguments) {
+            Ok(prepared) => prepared,
+            Err(outcome) => return ToolReply::settled(outcome),
+        };
+        let host = address::host(prepared.request.url());
+        let exchange = self.answer(prepared, blueprint);
+        let time = context.remaining.saturating_sub(ANSWER_MARGIN.min(context.remaining / 10));
+        match timeout(time, exchange).await {
+            Ok(Ok(outcome)) => ToolReply::settled(outcome),
+            Ok(Err(error)) => unanswered(&host, error),
+            Err(_) => {
+                let lost = format!("{host} did not answer within {} ms", time.as_millis());
+                ToolReply::lost(ErrorCode::ToolTimeout, lost)
+            }
+        }
+    }
+
+    /// Sends a request, and those for further pages, and says what comes of it.
+    async fn answer(
+        &self,
+        prepared: Prepared,
+        blueprint: &Blueprint,
+    ) -> Result<CallOutcome, SendError> {
+        let Prepared { request, secrets } = prepared;
+        let again = self.pages.as_ref().zip(request.try_clone());
+        let received = self.ask(request, self.response_bytes_max).await?;
+        let said = match received.said(&secrets) {
+            Ok(said) => said,
+            Err(error) => return Ok(CallOutcome::Error { error }),
+        };
+        let (value, cut) = match (said, again) {
+            (Said::Text(text), _) => return Ok(self.text(text)),
+            (Said::Json(value), None) => (value, None),
+            (Said::Json(value), Some((pages, first))) => {
+                let ask = Asked { pages, first: &first, secrets: &secrets, blueprint };
+                match self.further(value, received, ask).await? {
+                    Ok(gathered) => gathered.into_parts(),
+                    Err(error) => return Ok(CallOutcome::Error { error }),
+                }
+            }
+        };
+        Ok(self.checked(value, cut))
+    }
+
+    async fn ask(&self, request: Request, bytes_max: usize) -> Result<Received, SendError> {
+        let response = self.client.send(&self.reach, request).await?;
+        Received::read(response, bytes_max).await
+    }
+
+    /// Asks for the pages that follow one.
+    async fn further(
+        &self,
+        value: Value,
+        mut received: Received,
+        ask: Asked<'_>,
+    ) -> Result<Result<Gathered, WireError>, SendError> {
+        let Asked { pages, first, secrets, blueprint } = ask;
+        let mut room = self.response_bytes_max.saturating_sub(received.bytes());
+        let mut gathered = Gathered::new(value.clone());
+        let mut page = value;
+        let mut visited = BTreeSet::from([first.url().clone()]);
+        while let Some(next) = pages.next(&page, &received.headers, &received.url, first.url()) {
+            let mut url = next.map_err(SendError::Target)?;
+            blueprint.complete(&mut url, first.url());
+            if gathered.pages() >= pages.pages_max
+                || !gathered.has_items(pages)
+                || !visited.insert(url.clone())
+            {
+                gathered.stop();
+                break;
+            }
+            let Some(mut request) = first.try_clone() else { break };
+            request.headers_mut().remove(IDEMPOTENCY_KEY);
+            retarget(&mut request, url);
+            received = self.ask(request, room).await?;
+            page = match received.said(secrets) {
+                Ok(Said::Json(value)) => value,
+                // What does not fit, or is no page, is left out as a whole.
+                Ok(Said::Text(_)) => {
+                    gathered.stop();
+                    break;
+                }
+                Err(error) => {
+                    let place = format!("page {}: {}", gathered.pages() + 1, error.message);
+                    return Ok(Err(WireError { message: place, ..error }));
+                }
+            };
+            room = room.saturating_sub(received.bytes());
+            gathered.add(page.clone(), pages);
+        }
+        Ok(Ok(gathered))
+    }
+
+    /// Makes the outcome of an answer that is no whole JSON.
+    fn text(&self, text: String) -> CallOutcome {
+        if self.output.as_ref().is_some_and(|(_, strict)| *strict) {
+            let text = format!(
+                "the answer is no whole JSON, which the tool is to return: {}",
+                excerpt(&text)
+            );
+            return CallOutcome::error(ErrorCode::ToolFailed, text);
+        }
+        CallOutcome::text(text)
+    }
+
+    /// Makes the outcome of an answer, held to the schema that it is to obey.
+    fn checked(&self, value: Value, cut: Option<String>) -> CallOutcome {
+        let found = self.output.as_ref().and_then(|(schema, strict)| {
+            faults(schema, &value).map(|faults| (excerpt(&faults).to_owned(), *strict))
+        });
+        let note = match found {
+            Some((faults, true)) => {
+                let text = format!(
+                    "the call was made, but its answer does not obey `output_schema`: {faults}"
+                );
+                return CallOutcome::error(ErrorCode::ToolFailed, text);
+            }
+            Some((faults, false)) => {
+                Some(format!("[this is not of the form that the interface promises: {faults}]"))
+            }
+            None => None,
+        };
+        let notes: Vec<String> = cut.into_iter().chain(note).collect();
+        if notes.is_empty() {
+            return CallOutcome::Ok { output: value };
+        }
+        CallOutcome::text(format!("{value}\n{}", notes.join("\n")))
+    }
+}
+
+/// What is known of the pages that follow.
+struct Asked<'a> {
+    pages: &'a Pages,
+    /// The request for the first one.
+    first: &'a Request,
+    secrets: &'a [SecretString],
+    blueprint: &'a Blueprint,
+}
+
+/// Says what it means for a call that there is no answer.
+fn unanswered(host: &str, error: SendError) -> ToolReply {
+    let settled = |error: WireError| ToolReply::settled(CallOutcome::Error { error });
+    match error {
+        SendError::Forbidden(forbidden) => settled(forbidden.into()),
+        SendError::Client(error) => settled(error),
+        SendError::Redirects | SendError::Target(_) => {
+            settled(WireError::new(ErrorCode::ToolFailed, error.to_string()))
+        }
+        SendError::Idle(_) => {
+            let lost = format!("{host} went silent: {error}");
+            ToolReply::lost(ErrorCode::ToolTimeout, lost)
+        }
+        SendError::Http(error) => broken(host, &error),
+    }
+}
+
+fn broken(host: &str, error: &reqwest::Error) -> ToolReply {
+    // The outer errors only say that a request failed, and one of them shows the whole URL.
+    let mut cause = error.source();
+    while let Some(deeper) = cause.and_then(|cause| cause.source()) {
+        cause = Some(deeper);
+    }
+    let cause = cause.map_or_else(|| "no cause given".to_owned(), ToString::to_string);
+    if error.is_builder() {
+        let message = format!("make the request: {cause}");
+        return ToolReply::settled(CallOutcome::error(ErrorCode::ToolFailed, message));
+    }
+    if error.is_connect() {
+        let message = format!("connect to {host}: {cause}");
+        return ToolReply::settled(CallOutcome::error(ErrorCode::ToolUnavailable, message));
+    }
+    let lost = format!("the connection to {host} broke before the answer was complete: {cause}");
+    ToolReply::lost(ErrorCode::ToolUnavailable, lost)
+}

@@ -180,7 +180,7 @@ impl Run {
         self.resumes_total += 1;
         effects.tell(&self.submitted, EventKind::RunResumed);
         if self.is_late(effects.now()) {
-            self.end_early(late(), effects);
+            self.end_early(RunStatus::Deadline, late(), effects);
             return;
         }
         // A run that does nothing but wait for people is not what ended the process.
@@ -193,7 +193,8 @@ impl Run {
                 self.resumes - 1,
                 self.step()
             );
-            self.end_early(WireError::new(ErrorCode::ResumedTooOften, message), effects);
+            let error = WireError::new(ErrorCode::ResumedTooOften, message);
+            self.end_early(RunStatus::Failed, error, effects);
             return;
         }
         self.resume_calls(effects);
@@ -209,18 +210,13 @@ impl Run {
     }
 
     /// Ends the run before its answer: every call gets an outcome, and the reply says why.
-    pub(crate) fn end_early(&mut self, error: WireError, effects: &mut Effects) {
+    pub(crate) fn end_early(&mut self, status: RunStatus, error: WireError, effects: &mut Effects) {
         self.aborted = self.pending.iter().filter_map(|pending| self.aborts(pending)).collect();
         effects.push(Effect::Abort { run: self.id().clone(), calls: self.aborted.clone() });
         while let Some(pending) = self.pending.first() {
             let outcome = self.outcome_at_end(pending, &error);
             self.settle(0, &outcome, Usage::default(), effects);
         }
-        let status = match error.code {
-            ErrorCode::Cancelled => RunStatus::Cancelled,
-            ErrorCode::DeadlineExceeded => RunStatus::Deadline,
-            _ => RunStatus::Failed,
-        };
         self.stop(status, error, effects);
     }
 

@@ -192,11 +192,22 @@ impl Plan {
 
     /// Returns a model that a run may ask and that has no price.
     pub fn unpriced(&self) -> Option<&Name> {
-        let own = self.tools.iter().filter_map(|offer| offer.actor.as_ref());
-        let own = own.chain(&self.planner).map(|asked| &asked.model);
-        let asked = self.tools.iter().filter_map(|offer| offer.model.as_ref());
-        let mut models = own.chain(asked).chain(&self.thinker).chain([&self.actor]);
-        models.find(|model| !self.prices.contains_key(*model))
+        self.models().find(|model| !self.prices.contains_key(*model))
+    }
+
+    /// Iterates over the models that a run may ask, those that stand in for them not counted. One
+    /// may come more than once.
+    pub fn models(&self) -> impl Iterator<Item = &Name> {
+        let of_tools = self.tools.iter().filter_map(|offer| offer.model.as_ref());
+        self.turn_models().chain(of_tools)
+    }
+
+    /// Iterates over the models that take the turns of a run. One may come more than once.
+    pub fn turn_models(&self) -> impl Iterator<Item = &Name> {
+        // A model of an offer's own makes the arguments of what a planner selected.
+        let planned = self.tools.iter().filter(|_| self.planner.is_some());
+        let own = planned.filter_map(|offer| offer.actor.as_ref()).chain(&self.planner);
+        own.map(|asked| &asked.model).chain(&self.thinker).chain([&self.actor])
     }
 
     /// Returns the model that begins a step in the thinker's role, if the actor model does not do

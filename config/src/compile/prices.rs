@@ -66,13 +66,7 @@ pub(super) fn nano_usd(usd: f64) -> u64 {
 
 /// Returns the models that may answer in a run of an agent, those that stand in for others included.
 fn answering(plan: &Plan, models: &BTreeMap<Name, Model>) -> BTreeSet<Name> {
-    let of_offers = plan
-        .tools
-        .iter()
-        .flat_map(|offer| offer.actor.iter().map(|asked| &asked.model).chain(offer.model.as_ref()));
-    let planner = plan.planner.iter().map(|planner| &planner.model);
-    let asked = of_offers.chain(planner).chain(&plan.thinker).chain([&plan.actor]);
-    let with_fallbacks = asked.flat_map(|name| {
+    let with_fallbacks = plan.models().flat_map(|name| {
         let fallback = models.get(name).map(|model| model.fallback.as_slice()).unwrap_or_default();
         [name].into_iter().chain(fallback)
     });

@@ -12,7 +12,6 @@ use wire::run::Budget;
 use wire::{ErrorCode, ModelRole, Name, Usage, WireError};
 
 use super::Run;
-use super::call::Pending;
 use crate::dialect::Exchange;
 
 /// What a dialect other than the provider's own adds to the texts of a plan, in bytes: the words
@@ -93,7 +92,7 @@ impl Prompts {
 
 impl Run {
     /// Counts what the first prompt holds.
-    pub(crate) fn read(&mut self, history: &[Exchange]) {
+    pub(crate) fn count_prompt(&mut self, history: &[Exchange]) {
         let plan = self.plan.clone();
         let shown = self.transcript(history).history;
         let mut prompts = Prompts::default();
@@ -178,9 +177,10 @@ impl Run {
         usage
     }
 
-    /// Counts what a call used, and returns it with its price.
-    pub(super) fn spend_on_call(&mut self, pending: &Pending, usage: Usage) -> Usage {
-        let offer = self.plan.tools.get(pending.offer);
+    /// Counts what a pending call used, and returns it with its price.
+    pub(super) fn spend_on_call(&mut self, position: usize, usage: Usage) -> Usage {
+        let pending = self.pending.get(position);
+        let offer = pending.and_then(|pending| self.plan.tools.get(pending.offer));
         let usage = match offer.and_then(|offer| offer.model.as_ref()) {
             Some(model) => usage.priced(self.price(model)),
             None => usage,

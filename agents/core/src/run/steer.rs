@@ -51,16 +51,12 @@ impl Run {
     pub(crate) fn leave(
         &mut self,
         id: &RunId,
+        status: RunStatus,
         error: &WireError,
         effects: &mut Effects,
     ) -> Option<Arc<RunReply>> {
         let position = self.joined.iter().position(|joined| joined.submitted.run == *id)?;
         let joined = self.joined.remove(position);
-        let status = if error.code == ErrorCode::Cancelled {
-            RunStatus::Cancelled
-        } else {
-            RunStatus::Deadline
-        };
         let reply = RunReply {
             run: joined.submitted.run.clone(),
             session: effects.session().clone(),

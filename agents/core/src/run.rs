@@ -51,6 +51,8 @@ pub(crate) struct Run {
     pending: Vec<Pending>,
     sources: Vec<Source>,
     usage: Usage,
+    /// Whether words of others than the team and its users may have come into it.
+    tainted: bool,
     prompts: Prompts,
     /// How many steps asked for the same call.
     asked: BTreeMap<Digest, u32>,
@@ -81,6 +83,7 @@ impl Run {
         accepted: Timestamp,
         now: Timestamp,
     ) -> Self {
+        let tainted = submitted.parent.as_ref().is_some_and(|parent| parent.tainted);
         Self {
             team,
             submitted,
@@ -96,6 +99,7 @@ impl Run {
             pending: Vec::new(),
             sources: Vec::new(),
             usage: Usage::default(),
+            tainted,
             prompts: Prompts::default(),
             asked: BTreeMap::new(),
             reply: None,
@@ -169,6 +173,14 @@ impl Run {
             Phase::Replying => {}
         }
         effects
+    }
+
+    /// Takes in what its models are shown of earlier runs.
+    pub(crate) fn begin_after(&mut self, exchanges: &[Exchange]) {
+        let shown = self.transcript(exchanges).history;
+        let tainted = shown.iter().any(|exchange| exchange.tainted);
+        self.prompts = Prompts::of(&self.plan, shown, self.text());
+        self.tainted |= tainted;
     }
 
     pub(crate) fn start(&mut self, effects: &mut Effects) {
@@ -309,6 +321,7 @@ impl Run {
             trace_id: self.submitted.trace.trace_id(),
             error: error.clone(),
             joined: None,
+            tainted: self.tainted,
         };
         let kind = EventKind::RunEnded { status, output, usage: self.usage, error };
         effects.tell(&self.submitted, kind);

@@ -179,8 +179,9 @@ impl SessionMachine {
                 let run = self.run_of_call(&call)?;
                 run.on_call_suspended(&call, attempt, question, &mut effects)?;
             }
-            Input::CallSettled { call, outcome, usage } => {
-                self.run_of_call(&call)?.on_call_settled(&call, &outcome, usage, &mut effects)?;
+            Input::CallSettled { call, outcome, usage, tainted } => {
+                let run = self.run_of_call(&call)?;
+                run.on_call_settled(&call, &outcome, usage, tainted, &mut effects)?;
             }
             Input::CallLost { call, attempt, error } => {
                 self.run_of_call(&call)?.on_call_lost(&call, attempt, &error, &mut effects)?;
@@ -443,7 +444,7 @@ impl SessionMachine {
                 queued.at,
                 effects.now(),
             );
-            run.count_prompt(&self.exchanges);
+            run.begin_after(&self.exchanges);
             run.start(effects);
             self.run = Some(run);
         }

@@ -276,6 +276,33 @@ pub struct Offer {
     /// The model that a tool asks; what it uses counts against the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Name>,
+    /// What comes in by it, and what goes out.
+    #[serde(default, skip_serializing_if = "Labels::is_none")]
+    pub labels: Labels,
+}
+
+/// What comes in by a tool, and what goes out. Words of strangers, private data and effects
+/// together are how an agent is turned against its owner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Labels {
+    /// Its results may hold words of others than the team and its users. A run that got one is
+    /// tainted.
+    pub untrusted: bool,
+    /// Its results may hold what is not for everyone.
+    pub private: bool,
+    /// A call changes something outside the runtime, or tells something to somebody there.
+    pub external: bool,
+}
+
+impl Labels {
+    /// Nothing comes in or goes out.
+    pub const NONE: Self = Self { untrusted: false, private: false, external: false };
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+    fn is_none(&self) -> bool {
+        *self == Self::NONE
+    }
 }
 
 /// Times that a call which changes nothing is made while no outcome comes.
@@ -315,6 +342,7 @@ impl Offer {
             probe: None,
             on_unknown: OnUnknown::Tell,
             model: None,
+            labels: Labels::NONE,
         }
     }
 
@@ -346,12 +374,15 @@ pub enum Permission {
 }
 
 /// Patterns of calls, such as `send_mail(to=*@example.com)`. `deny` wins over `ask`, `ask` over
-/// `allow`.
+/// `allow_tainted` and `allow`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Permissions {
-    /// Calls that are made without asking.
+    /// Calls that are made without asking, those that go outside only in a run that is not tainted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<String>,
+    /// Calls that are made without asking in a tainted run too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow_tainted: Vec<String>,
     /// Calls that a person has to allow, each by itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ask: Vec<String>,

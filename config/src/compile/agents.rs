@@ -81,6 +81,7 @@ impl Compiler<'_> {
             plans.insert(name.clone(), plan);
         }
         self.prices(&mut plans, models);
+        self.rule_of_two(&raw.agents, &plans);
         self.team_permissions(raw, &all_offers);
         plans
     }

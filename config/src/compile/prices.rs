@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wire::Name;
 use wire::money::{ModelPrice, NANO_USD, Price};
-use wire::plan::{Plan, Target};
+use wire::plan::Plan;
 
 use super::Compiler;
+use super::called::reachable;
 use crate::raw::RawPrice;
 use crate::team::Model;
 
@@ -78,18 +79,4 @@ fn price_of(model: &Model, models: &BTreeMap<Name, Model>) -> Option<ModelPrice>
     let others = model.fallback.iter().filter_map(|name| models.get(name));
     let others: Option<Vec<Price>> = others.map(|other| other.price).collect();
     Some(ModelPrice { own, highest: others?.into_iter().fold(own, Price::max) })
-}
-
-/// Returns an agent and all that it can call, directly or not.
-fn reachable(agent: &Name, plans: &BTreeMap<Name, Plan>) -> BTreeSet<Name> {
-    let mut found = BTreeSet::from([agent.clone()]);
-    let mut next = vec![agent.clone()];
-    while let Some(plan) = next.pop().and_then(|name| plans.get(&name)) {
-        for offer in plan.tools.iter().filter(|offer| offer.target == Target::Agent) {
-            if found.insert(offer.spec.name.clone()) {
-                next.push(offer.spec.name.clone());
-            }
-        }
-    }
-    found
 }

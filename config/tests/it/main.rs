@@ -17,6 +17,7 @@ mod databases;
 #[cfg(test)]
 mod fallback;
 #[cfg(test)]
+mod labels;
 mod meaning;
 #[cfg(test)]
 mod permissions;

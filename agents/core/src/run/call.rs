@@ -53,7 +53,12 @@ pub(super) enum Stage {
     /// It is under way, or was when the process ended.
     Made,
     /// It waits for a person's leave, and was not made.
-    Approval { until: Timestamp, since: Timestamp },
+    Approval {
+        until: Timestamp,
+        since: Timestamp,
+        /// Whether it would have been made in a run that is not tainted.
+        for_taint: bool,
+    },
     /// Its tool asked a person; the answer is the outcome.
     Question { question: String, since: Timestamp },
     /// No answer came, and the tool's probe is asked what came of it.
@@ -209,7 +214,7 @@ impl Run {
             );
             return refuse(ErrorCode::CallLimit, message);
         }
-        let decision = decide(&self.plan.permissions, offer, &read.arguments);
+        let decision = decide(&self.plan.permissions, offer, &read.arguments, self.tainted);
         if decision.permission == Permission::Deny {
             let message = format!(
                 "the team does not permit this call ({:?} is denied); do not ask for it again",
@@ -251,14 +256,15 @@ impl Run {
         let now = effects.now();
         let Some(offer) = self.plan.tools.get(found.offer) else { return key };
         let is_agent = offer.target == Target::Agent;
-        let asks = match decide(&self.plan.permissions, offer, &read.arguments).permission {
+        let decision = decide(&self.plan.permissions, offer, &read.arguments, self.tainted);
+        let asks = match decision.permission {
             Permission::Ask => true,
             // What is denied does not come this far.
             Permission::Allow | Permission::Deny => false,
         };
         let stage = if asks {
             let until = self.call_deadline(now, self.plan.limits.approval_timeout_ms);
-            Stage::Approval { until, since: now }
+            Stage::Approval { until, since: now, for_taint: decision.for_taint }
         } else {
             Stage::Made
         };
@@ -336,6 +342,7 @@ impl Run {
             deadline: pending.deadline,
             effect: self.effect_of(pending),
             attempt: pending.attempt,
+            tainted: self.tainted,
             budget: if offer.spends() { pending.reserve.to_budget() } else { Budget::default() },
             depth: self.depth().saturating_add(1),
             trace: self.submitted.trace.of_call(&pending.key),
@@ -347,6 +354,7 @@ impl Run {
         call: &CallKey,
         outcome: &CallOutcome,
         usage: Usage,
+        tainted: bool,
         effects: &mut Effects,
     ) -> Result<(), Rejected> {
         // A late answer is taken whatever is done meanwhile to find out about it.
@@ -355,6 +363,7 @@ impl Run {
         };
         let position = self.position(call, made)?;
         self.resumes = 0;
+        self.tainted |= tainted;
         match outcome {
             CallOutcome::Unknown { note } => {
                 self.spend_on_call(position, usage);
@@ -423,6 +432,8 @@ impl Run {
             called.result = Some(told);
         }
         let Some(offer) = self.plan.tools.get(pending.offer) else { return };
+        // Errors tell what the other side said, as results do. What was never made tells nothing.
+        self.tainted |= offer.labels.untrusted && !matches!(pending.stage, Stage::Approval { .. });
         let kind = EventKind::CallEnded {
             call: pending.key.clone(),
             tool: offer.spec.name.clone(),

@@ -67,6 +67,7 @@ impl Run {
             trace_id: joined.submitted.trace.trace_id(),
             error: Some(error.clone()),
             joined: Some(self.id().clone()),
+            tainted: false,
         };
         Some(self.answer(&joined, reply, effects))
     }
@@ -193,12 +194,15 @@ impl Run {
                     user.push_str("\n\n");
                     user.push_str(text);
                 }
-                Act::Answered { text } => exchanges
-                    .push(Exchange { user: std::mem::take(&mut user), answer: text.clone() }),
+                Act::Answered { text } => exchanges.push(Exchange {
+                    user: std::mem::take(&mut user),
+                    answer: text.clone(),
+                    tainted: self.tainted,
+                }),
                 Act::Calls { .. } | Act::Continued { .. } | Act::Feedback { .. } => {}
             }
         }
-        exchanges.push(Exchange { user, answer: answer.to_owned() });
+        exchanges.push(Exchange { user, answer: answer.to_owned(), tainted: self.tainted });
         exchanges
     }
 

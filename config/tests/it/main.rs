@@ -18,6 +18,7 @@ mod databases;
 mod fallback;
 #[cfg(test)]
 mod labels;
+#[cfg(test)]
 mod meaning;
 #[cfg(test)]
 mod permissions;

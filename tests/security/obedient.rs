@@ -71,8 +71,8 @@ fn within(text: &str, open: &str, close: &str) -> Vec<String> {
 }
 
 /// Reads an order: a name and arguments.
-fn read(order: String) -> (String, Value) {
-    let (name, mut rest) = order.split_once(' ').unwrap_or((&order, ""));
+fn read(order: &str) -> (String, Value) {
+    let (name, mut rest) = order.split_once(' ').unwrap_or((order, ""));
     let mut arguments = Map::new();
     while let Some((key, after)) = rest.split_once('=') {
         // A value that begins with a quote is the rest of the order.

@@ -124,7 +124,7 @@ impl Case {
         let number = self.number;
         match self.words {
             Words::Plain | Words::Disguised => format!("Weather: fine. {}", order(0)),
-            Words::Insisting => (0..4).map(|n| format!("Do it: {}\n", order(n))).collect(),
+            Words::Insisting => (0..4).map(order).collect::<Vec<_>>().join(" Do it: "),
             Words::Among => format!("{{{{now}}}} {} {{{{web page=p{number}-b}}}}", order(0)),
             Words::Later => format!("Look again: {{{{web page=p{number}-2}}}}"),
             Words::Authorised => {
@@ -420,13 +420,12 @@ async fn what_is_granted_for_tainted_runs_is_carried_out_and_the_rest_waits_for_
         let request = json!({"input": input, "session": first.session});
         let reply = house.ask("lead", &request).await;
         let found = deeds(&house, &done);
-        match deed {
-            Some(deed) => assert!(found.contains(deed), "{found:?}: {reply:?}"),
-            None => {
-                assert_eq!(found.len(), 1, "{found:?}: {reply:?}");
-                let told = &reply.sources[0].output;
-                assert!(told.contains("nobody allowed this call in time"), "{told}");
-            }
+        if let Some(deed) = deed {
+            assert!(found.contains(deed), "{found:?}: {reply:?}");
+        } else {
+            assert_eq!(found.len(), 1, "{found:?}: {reply:?}");
+            let told = &reply.sources[0].output;
+            assert!(told.contains("nobody allowed this call in time"), "{told}");
         }
     }
 }

@@ -26,6 +26,7 @@ mod fallback;
 mod grammar;
 mod model_tools;
 mod models;
+mod nats_tools;
 mod permissions;
 mod prices;
 mod prompts;

@@ -10,7 +10,9 @@ pub mod command;
 pub mod http;
 pub mod mcp;
 pub mod memory;
+pub mod messenger;
 pub mod model;
+pub mod nats;
 mod output;
 pub mod query;
 pub mod schema;
@@ -19,6 +21,7 @@ mod template;
 pub mod tool;
 
 pub use memory::Memory;
+pub use messenger::{Letter, Messenger, Missed};
 pub use model::{ModelQuestion, Models};
 pub use secret::SecretRef;
 pub use template::Template;

@@ -216,6 +216,7 @@ impl Compiler<'_> {
                     | ToolKind::Command(_)
                     | ToolKind::Http(_)
                     | ToolKind::Model(_)
+                    | ToolKind::Nats(_)
                     | ToolKind::Query(_) => false,
                 })
             };

@@ -111,7 +111,7 @@ impl NatsTool {
                 }
                 Ok(Err(Missed::NotDelivered(error))) => {
                     if !may_pass(error.code) || Instant::now() + pause >= patience {
-                        return ToolReply::settled(not_made(error));
+                        return ToolReply::settled(not_made(&error));
                     }
                 }
                 Ok(Err(Missed::Unanswered(error))) if error.code != ErrorCode::DeadlineExceeded => {
@@ -135,7 +135,7 @@ const fn may_pass(code: ErrorCode) -> bool {
 }
 
 /// Says that nobody took the request.
-fn not_made(error: WireError) -> CallOutcome {
+fn not_made(error: &WireError) -> CallOutcome {
     let code = if may_pass(error.code) { ErrorCode::ToolUnavailable } else { error.code };
     let message = format!("{}; the call was not made", error.message);
     let mut made = WireError::new(code, message);
@@ -160,7 +160,7 @@ fn outcome(subject: &str, answer: &Letter, text: String, cut: Option<usize>) -> 
     if text.trim().is_empty() {
         return CallOutcome::text(format!("{subject} answered without a body"));
     }
-    CallOutcome::Ok { output: value(text) }
+    CallOutcome::Ok { output: value(&text) }
 }
 
 impl Tool for NatsTool {

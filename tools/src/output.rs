@@ -15,8 +15,8 @@ pub(crate) fn text(bytes: &[u8], cut: bool) -> String {
 }
 
 /// Takes a text as the result of a call: as JSON if it is JSON, else as it is.
-pub(crate) fn value(text: String) -> Value {
-    serde_json::from_str(&text)
+pub(crate) fn value(text: &str) -> Value {
+    serde_json::from_str(text)
         .unwrap_or_else(|_| Value::String(text.trim_end_matches(['\n', '\r']).to_owned()))
 }
 

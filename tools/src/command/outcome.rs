@@ -67,7 +67,7 @@ fn output(ended: &Ended, secrets: &[SecretString]) -> Value {
     if text.trim().is_empty() {
         return Value::String("the program ended well and wrote nothing".to_owned());
     }
-    value(text)
+    value(&text)
 }
 
 /// Returns what a program said before it failed, in a sentence that goes on.

@@ -11,6 +11,7 @@ pub mod http;
 pub mod mcp;
 pub mod memory;
 pub mod model;
+mod name;
 mod output;
 pub mod query;
 pub mod schema;
@@ -20,6 +21,7 @@ pub mod tool;
 
 pub use memory::Memory;
 pub use model::{ModelQuestion, Models};
+pub use name::offered_names;
 pub use secret::SecretRef;
 pub use template::Template;
 pub use tool::{Tool, ToolContext, ToolDeps, ToolKind, build};

@@ -8,7 +8,6 @@ mod answer;
 mod catalog;
 mod dial;
 mod draft;
-mod name;
 pub mod pin;
 mod server;
 #[cfg(test)]
@@ -32,7 +31,6 @@ use answer::Reading;
 use server::{Server, Up};
 
 pub use catalog::{Catalog, Change, Hints, Listed};
-pub use name::offered_names;
 pub use server::{Servers, list};
 
 /// The field of `_meta` under which a server finds the key of a call, the same on every attempt.

@@ -27,6 +27,7 @@ mod grammar;
 mod labels;
 mod model_tools;
 mod models;
+mod nats_tools;
 mod permissions;
 mod prices;
 mod prompts;

@@ -11,7 +11,7 @@ use agents_core::validate::Catalogue;
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
-use tools::Template;
+use tools::{Missed, Template};
 use tracing::{debug, warn};
 use wire::chat::Observed;
 use wire::entry::{ModelOutcome, TurnReport};
@@ -23,7 +23,7 @@ use wire::{
     Usage, WireError, WorkId, header,
 };
 
-pub(crate) use asking::{Asking, Missed, Stop, request, stop};
+pub(crate) use asking::{Asking, Stop, request, stop};
 use asking::{PAUSE_MAX, PAUSE_MIN, decode};
 
 use crate::clock;

@@ -23,6 +23,7 @@ fn deps() -> ToolDeps {
         http: crate::client::http_client().unwrap(),
         models: Arc::new(PreparedModels::default()),
         servers: crate::mcp::Servers::default(),
+        messenger: Arc::<crate::messenger::prepared::PreparedMessenger>::default(),
         databases: Databases::default(),
         launcher: Arc::default(),
     }

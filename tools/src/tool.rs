@@ -142,7 +142,7 @@ impl ToolKind {
             // What they tell came from the team itself, or is marked by them.
             Self::Builtin(_) | Self::Model(_) => Labels::NONE,
             Self::Command(_) => Labels { external: changes, ..Labels::NONE },
-            Self::Http(_) | Self::Mcp(_) => {
+            Self::Http(_) | Self::Mcp(_) | Self::Nats(_) => {
                 Labels { untrusted: true, external: changes, ..Labels::NONE }
             }
             Self::Query(_) => Labels { private: true, external: changes, ..Labels::NONE },

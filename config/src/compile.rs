@@ -1,6 +1,6 @@
 //! Gives a team file its meaning: resolves every reference and fills in every default.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -25,8 +25,10 @@ mod doubt;
 mod fallback;
 mod grammar;
 mod interfaces;
+mod labels;
 mod model_tools;
 mod models;
+mod nats_tools;
 mod permissions;
 mod prices;
 mod prompts;
@@ -35,6 +37,8 @@ mod retention;
 mod servers;
 mod tools;
 mod values;
+
+use labels::Labelling;
 
 /// The name by which an actor model gives its answer; nothing else may be called so.
 pub(crate) const ANSWER: &str = "respond_to_user";
@@ -54,15 +58,17 @@ pub(crate) fn compile(
     catalogs: &Catalogs,
     report: &mut Report,
 ) -> Option<Team> {
-    let (unlisted, of_interfaces) = (Vec::new(), BTreeSet::new());
+    let (unlisted, of_interfaces) = (Vec::new(), BTreeMap::new());
     let mut compiler = Compiler { file, document, files, unlisted, of_interfaces, report };
     let name = compiler.team_name(raw.team.name.as_deref());
+    let labelling = Labelling::of(&raw);
     let models = compiler.models(std::mem::take(&mut raw.models), &raw.agents);
     let databases = compiler.databases(std::mem::take(&mut raw.databases));
     let servers = compiler.servers(std::mem::take(&mut raw.mcp), catalogs);
     let mut tools = compiler.tools(std::mem::take(&mut raw.tools), &models, &databases, &servers);
     compiler.interface_tools(std::mem::take(&mut raw.openapi), &mut tools);
     compiler.server_tools(&servers, &mut tools);
+    labelling.apply(&compiler.of_interfaces, &mut tools);
     let agents = compiler.agents(name.as_ref(), &raw, &models, &mut tools);
     compiler.aliases(&tools);
     let entry = compiler.entry(raw.team.entry.as_deref());
@@ -98,8 +104,8 @@ pub(crate) struct Compiler<'a> {
     files: &'a dyn Fn(&Path) -> io::Result<String>,
     /// The servers whose tools are not known, with what the names of their tools begin with.
     unlisted: Vec<(Name, String)>,
-    /// The tools that operations of OpenAPI files became.
-    of_interfaces: BTreeSet<Name>,
+    /// The tools that operations of OpenAPI files became, with the tables of these.
+    of_interfaces: BTreeMap<Name, Name>,
     report: &'a mut Report,
 }
 

@@ -31,7 +31,7 @@ pub(crate) async fn answer(folder: &Path, fields: &str, script: &str) -> RunRepl
     std::fs::write(folder.join("model.jsonl"), script).unwrap();
     let team = format!(
         "[models.model]\nprovider = 'scripted'\nscript = 'model.jsonl'\n\
-         [permissions]\nallow = ['*']\n\
+         [permissions]\nallow = ['*']\nallow_tainted = ['*']\n\
          [agents.caller]\ninstructions = 'Call.'\nmodel = 'model'\n{fields}\n"
     );
     let file = folder.join("crew.toml");

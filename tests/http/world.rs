@@ -107,6 +107,7 @@ pub(crate) async fn call(tool: &HttpTool, arguments: &Value) -> CallOutcome {
         remaining: Duration::from_secs(20),
         budget: wire::run::Budget::default(),
         stop: CancellationToken::new(),
+        tainted: false,
     };
     match tool.call(&context, arguments).await {
         ToolReply::Settled { outcome, .. } => outcome,

@@ -25,6 +25,7 @@ use address::Address;
 use request::Blueprint;
 
 pub use address::ADDRESS_BYTES_MAX;
+pub(crate) use body::write as write_body;
 pub use pages::{NextPage, Pages};
 
 /// A request template. `{name}` in a text stands for the argument of that name.
@@ -169,6 +170,11 @@ impl HttpSpec {
         }
     }
 
+    /// Tells whether arguments alone decide to whom its requests go.
+    pub fn goes_anywhere(&self) -> bool {
+        Address::parse(&self.url).is_ok_and(|address| address.goes_anywhere())
+    }
+
     /// Returns the faults of the template, also against the JSON Schema of its parameters.
     pub fn check(&self, parameters: &Value) -> Vec<String> {
         let mut faults = Blueprint::new(self).err().unwrap_or_default();
@@ -179,7 +185,7 @@ impl HttpSpec {
         let sources = self.headers.iter().map(|(_, source)| source);
         let mut sources = sources.chain(self.query.iter().map(|field| &field.source));
         let has_secret = sources.any(|source| matches!(source, FieldSource::Secret { .. }));
-        if has_secret && Address::parse(&self.url).is_ok_and(|address| address.goes_anywhere()) {
+        if has_secret && self.goes_anywhere() {
             faults.push(
                 "arguments decide to which host it goes, so it must not have secrets; end the host \
                  with a fixed text such as `.example.com`"

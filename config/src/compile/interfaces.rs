@@ -52,11 +52,11 @@ impl Compiler<'_> {
 
     fn interface(
         &mut self,
-        name: &Name,
+        table_name: &Name,
         mut raw: RawInterface,
         tools: &mut BTreeMap<Name, TeamTool>,
     ) -> Option<()> {
-        let path = ["openapi", name.as_str()];
+        let path = ["openapi", table_name.as_str()];
         let [table, own] = path;
         let file = self.needed(&path, "file", raw.file.take(), "the OpenAPI file")?;
         let at = [table, own, "file"];
@@ -70,7 +70,7 @@ impl Compiler<'_> {
             }
         };
         let patterns = raw.operations.take();
-        let wanted = self.wanted(&path, name, file, raw);
+        let wanted = self.wanted(&path, table_name, file, raw);
         let operations = interface.operations();
         let all = self.selected(&path, patterns, &operations);
         self.unknown_effects(&path, &wanted, &operations);
@@ -93,7 +93,7 @@ impl Compiler<'_> {
             match operation.make(&interface, &wanted.base) {
                 Ok(made) => {
                     tools.insert(name.clone(), team_tool(&name, operation, made, &wanted));
-                    self.of_interfaces.insert(name);
+                    self.of_interfaces.insert(name, table_name.clone());
                 }
                 Err(error) => {
                     let (id, place, file) = (&operation.id, operation.place(), &wanted.file);

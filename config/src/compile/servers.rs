@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tools::ToolKind;
 use tools::builtin::Builtin;
 use tools::mcp::{Catalog, Listed, McpSpec, ServerSpec, Setting, Transport};
-use tools::offered_names;
 use tools::schema::check_parameters;
+use tools::{ToolKind, offered_names};
 use wire::plan::Offer;
 use wire::{EffectClass, Name, ToolSpec};
 
@@ -223,6 +222,7 @@ impl Compiler<'_> {
                     | ToolKind::Command(_)
                     | ToolKind::Http(_)
                     | ToolKind::Model(_)
+                    | ToolKind::Nats(_)
                     | ToolKind::Query(_) => false,
                 })
             };
@@ -234,8 +234,8 @@ impl Compiler<'_> {
                     || name == super::ANSWER
             };
             let wanted = |tool: &Listed| server.wants(&tool.name) && !has_table(&tool.name);
-            let (prefix, all) = (&server.prefix, &catalog.tools);
-            let offered = offered_names(prefix, all, |tool| tool.name.as_str(), wanted, is_taken);
+            let offered =
+                offered_names(&server.prefix, &catalog.tools, |tool| &tool.name, wanted, is_taken);
             for (offered, listed) in offered {
                 if let Err(error) = check_parameters(&listed.parameters()) {
                     self.not_fit(&["mcp", name.as_str()], name, &listed.name, &error);
@@ -266,7 +266,7 @@ impl Compiler<'_> {
     ) {
         let begin_so = tools.iter().filter(|(name, tool)| {
             name.as_str().starts_with(prefix)
-                && (matches!(tool.kind, ToolKind::Mcp(_)) || self.of_interfaces.contains(*name))
+                && (matches!(tool.kind, ToolKind::Mcp(_)) || self.of_interfaces.contains_key(*name))
         });
         let mut found = false;
         for (name, tool) in begin_so {
@@ -296,7 +296,8 @@ impl Compiler<'_> {
         let (server, prefix) = self.unlisted.iter().find(begins)?;
         let name = Name::new(text).ok()?;
         let listed = unknown(text.strip_prefix(prefix.as_str()).unwrap_or(text));
-        let tool = tool_of(&name, server, &listed, EffectClass::Once, TOOL_TIMEOUT_MS.default);
+        let mut tool = tool_of(&name, server, &listed, EffectClass::Once, TOOL_TIMEOUT_MS.default);
+        tool.offer.labels = tool.kind.labels(tool.offer.effect);
         tools.insert(name.clone(), tool);
         Some(name)
     }

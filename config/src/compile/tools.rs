@@ -24,7 +24,21 @@ use tools::schema::{check_parameters, check_schema};
 
 /// The kinds whose calls may change something.
 const CHANGING: &[RawKind] =
-    &[RawKind::Command, RawKind::Http, RawKind::Mcp, RawKind::Model, RawKind::Query];
+    &[RawKind::Command, RawKind::Http, RawKind::Mcp, RawKind::Model, RawKind::Nats, RawKind::Query];
+
+/// The kinds whose arguments the team file declares.
+const DECLARING: &[RawKind] = &[
+    RawKind::Builtin,
+    RawKind::Command,
+    RawKind::Http,
+    RawKind::Model,
+    RawKind::Nats,
+    RawKind::Query,
+];
+
+/// The kinds that read what somebody else wrote.
+const READING: &[RawKind] =
+    &[RawKind::Command, RawKind::Http, RawKind::Mcp, RawKind::Nats, RawKind::Query];
 
 /// Fields that not every kind of tool has, and the kinds that have them.
 const OWNERS: &[(&str, &[RawKind])] = &[
@@ -52,9 +66,10 @@ const OWNERS: &[(&str, &[RawKind])] = &[
     ("items", &[RawKind::Http]),
     ("output_schema", &[RawKind::Http]),
     ("query", &[RawKind::Http]),
-    ("headers", &[RawKind::Http]),
-    ("body", &[RawKind::Http]),
-    ("response_bytes_max", &[RawKind::Command, RawKind::Http, RawKind::Mcp, RawKind::Query]),
+    ("headers", &[RawKind::Http, RawKind::Nats]),
+    ("body", &[RawKind::Http, RawKind::Nats]),
+    ("response_bytes_max", READING),
+    ("subject", &[RawKind::Nats]),
     ("server", &[RawKind::Mcp]),
     ("tool", &[RawKind::Mcp]),
     ("model", &[RawKind::Model]),
@@ -72,10 +87,7 @@ const OWNERS: &[(&str, &[RawKind])] = &[
     ("key_ttl_ms", CHANGING),
     ("probe", CHANGING),
     ("on_unknown", CHANGING),
-    (
-        "parameters",
-        &[RawKind::Builtin, RawKind::Command, RawKind::Http, RawKind::Model, RawKind::Query],
-    ),
+    ("parameters", DECLARING),
 ];
 
 impl RawKind {
@@ -87,6 +99,7 @@ impl RawKind {
             RawKind::Http => "http",
             RawKind::Mcp => "mcp",
             RawKind::Model => "model",
+            RawKind::Nats => "nats",
             RawKind::Query => "query",
         }
     }
@@ -132,6 +145,7 @@ impl Compiler<'_> {
                 RawKind::Http => self.http(&name, raw),
                 RawKind::Mcp => self.mcp_tool(&name, raw, servers),
                 RawKind::Model => self.model_tool(&name, raw, models),
+                RawKind::Nats => self.nats_tool(&name, raw),
                 RawKind::Query => self.query_tool(&name, raw, databases),
             }?;
             tool.offer.actor = actor.and_then(|actor| asked(models, actor));

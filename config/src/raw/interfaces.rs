@@ -50,4 +50,12 @@ pub(crate) struct RawInterface {
     pub(crate) next_parameter: Option<String>,
     /// Where the items of a page are, as a JSON pointer; the answer or its only list if absent.
     pub(crate) items: Option<String>,
+    /// Whether results of its tools may hold words of others than the team and its users.
+    #[schemars(extend("default" = true))]
+    pub(crate) untrusted_output: Option<bool>,
+    /// Whether results of its tools may hold what is not for everyone.
+    #[schemars(extend("default" = false))]
+    pub(crate) private_output: Option<bool>,
+    /// Whether calls change something outside the runtime, or tell somebody there something; if absent, those whose effect is not `read`.
+    pub(crate) external_effect: Option<bool>,
 }

@@ -10,6 +10,7 @@ mod broken_databases;
 mod broken_http;
 #[cfg(test)]
 mod broken_model_tools;
+mod broken_nats_tools;
 #[cfg(test)]
 mod broken_prompts;
 #[cfg(test)]
@@ -18,6 +19,8 @@ mod commands;
 mod databases;
 #[cfg(test)]
 mod fallback;
+#[cfg(test)]
+mod labels;
 #[cfg(test)]
 mod meaning;
 #[cfg(test)]

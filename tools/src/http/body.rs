@@ -11,7 +11,7 @@ const JSON: &str = "application/json";
 
 /// Returns content type and bytes, if there is a body; `used` are the arguments that stand
 /// elsewhere.
-pub(super) fn write(
+pub(crate) fn write(
     template: &BodyTemplate,
     arguments: &Map<String, Value>,
     used: &BTreeSet<String>,

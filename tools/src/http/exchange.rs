@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::error::Error as _;
-use std::time::Duration;
 
 use reqwest::Request;
 use secrecy::SecretString;
@@ -18,10 +17,6 @@ use crate::client::{SendError, retarget};
 use crate::output::excerpt;
 use crate::schema::faults;
 use crate::tool::ToolContext;
-
-/// The time before the end of a call in which the tool answers by itself, because it knows what
-/// its caller does not: whether anything was sent. At most a tenth of the call's time.
-const ANSWER_MARGIN: Duration = Duration::from_millis(100);
 
 impl HttpTool {
     pub(super) async fn exchange(&self, context: &ToolContext, arguments: &Value) -> ToolReply {
@@ -42,7 +37,7 @@ impl HttpTool {
         };
         let host = address::host(prepared.request.url());
         let exchange = self.answer(prepared, blueprint);
-        let time = context.remaining.saturating_sub(ANSWER_MARGIN.min(context.remaining / 10));
+        let time = context.answer_time();
         match timeout(time, exchange).await {
             Ok(Ok(outcome)) => ToolReply::settled(outcome),
             Ok(Err(error)) => unanswered(&host, error),

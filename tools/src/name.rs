@@ -1,4 +1,4 @@
-//! The names under which a team has tools that others name: servers and files of interfaces.
+//! The names under which a team has tools that others named: MCP servers, event types, interfaces.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ const NAME_BYTES_MAX: usize = 64;
 /// Letters of the digest that tell names apart that would otherwise be one.
 const DIGEST_LETTERS: usize = 8;
 
-/// Gives every tool that `is_wanted` a name in the team: `prefix` and its `own` name, with `_` for
-/// letters that names of a team do not have.
+/// Gives every tool of a source that `is_wanted` a name in the team: `prefix` and its `own` name,
+/// with `_` for letters that names of a team do not have.
 ///
-/// A name that is too long, that `is_taken`, or that another of the tools has by right, ends in a
-/// digest of the tool's own name. So the name of a tool does not depend on the order in which they
-/// are listed.
+/// A name that is empty or too long, that `is_taken`, or that another tool of the source has by
+/// right, ends in a digest of the tool's own name. So the name of a tool does not depend on the
+/// order in which the source lists them.
 pub fn offered_names<'c, T>(
     prefix: &str,
     tools: &'c [T],
@@ -33,11 +33,9 @@ pub fn offered_names<'c, T>(
         let name = plain(tool);
         let is_own = cleaned(own(tool)) == own(tool);
         let is_alone = is_own || counts.get(&name).is_none_or(|count| *count == 1);
-        let name = if name.len() <= NAME_BYTES_MAX && is_alone && !is_taken(&name) {
-            name
-        } else {
-            told_apart(&name, own(tool))
-        };
+        let fits = (1..=NAME_BYTES_MAX).contains(&name.len());
+        let name =
+            if fits && is_alone && !is_taken(&name) { name } else { told_apart(&name, own(tool)) };
         // Letters, length and at least one letter hold by construction.
         if let Ok(name) = Name::new(&name) {
             names.entry(name).or_insert(tool);
@@ -64,7 +62,7 @@ mod tests {
 
     fn names(prefix: &str, tools: &[&str], taken: &[&str]) -> Vec<String> {
         let offered =
-            offered_names(prefix, tools, |tool| tool, |_| true, |name| taken.contains(&name));
+            offered_names(prefix, tools, |tool| *tool, |_| true, |name| taken.contains(&name));
         let by_tool: BTreeMap<&str, String> =
             offered.iter().map(|(name, tool)| (**tool, name.to_string())).collect();
         tools.iter().map(|tool| by_tool.get(tool).cloned().unwrap_or_default()).collect()
@@ -89,5 +87,6 @@ mod tests {
         let cut = names("", &[&long], &[]);
         assert_eq!(cut, [format!("{}_{}", "x".repeat(55), digest(&long))]);
         assert_eq!(names("", &["größe"], &[]), ["gr__e"]);
+        assert_eq!(names("", &[""], &[]), [format!("_{}", digest(""))]);
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tools::ToolKind;
-use tools::http::{BodyTemplate, HeaderSource};
+use tools::http::{BodyTemplate, FieldSource};
 use tools::nats::NatsSpec;
 use wire::EffectClass;
 
@@ -75,7 +75,7 @@ fn a_subject_becomes_a_tool() {
     let tool = &team.tools["t"];
     let spec = NatsSpec {
         subject: "a.{x}".to_owned(),
-        headers: vec![("H".to_owned(), HeaderSource::Template("v".to_owned()))],
+        headers: vec![("H".to_owned(), FieldSource::Template("v".to_owned()))],
         body: BodyTemplate::Arguments,
         response_bytes_max: 65_536,
     };

@@ -58,7 +58,8 @@ pub(crate) fn compile(
     report: &mut Report,
 ) -> Option<Team> {
     let unlisted = Vec::new();
-    let mut compiler = Compiler { file, document, files, unlisted, report };
+    let secrets = Vec::new();
+    let mut compiler = Compiler { file, document, files, unlisted, secrets, report };
     let name = compiler.team_name(raw.team.name.as_deref());
     let labelling = Labelling::of(&raw);
     let models = compiler.models(std::mem::take(&mut raw.models), &raw.agents);
@@ -83,6 +84,7 @@ pub(crate) fn compile(
         models,
         databases: databases.into_iter().map(|(name, (spec, _))| (name, spec)).collect(),
         servers: servers.into_iter().map(|(name, server)| (name, server.into_team())).collect(),
+        secrets: compiler.secrets,
         weight: raw.team.weight.unwrap_or_else(weight),
         tools,
         runs_max: raw.team.runs_max.unwrap_or(u32::try_from(RUNS_MAX.default).unwrap_or(u32::MAX)),
@@ -102,6 +104,8 @@ pub(crate) struct Compiler<'a> {
     files: &'a dyn Fn(&Path) -> io::Result<String>,
     /// The servers whose tools are not known, with what the names of their tools begin with.
     unlisted: Vec<(Name, String)>,
+    /// The secrets that are named so far.
+    secrets: Vec<SecretRef>,
     report: &'a mut Report,
 }
 
@@ -221,6 +225,18 @@ impl Compiler<'_> {
 
     /// Takes the reference to a secret out of the two fields that may hold it.
     fn secret(
+        &mut self,
+        path: &[&str],
+        [env_field, file_field]: [&str; 2],
+        env: Option<&str>,
+        file: Option<&str>,
+    ) -> Option<SecretRef> {
+        let secret = self.checked_secret(path, [env_field, file_field], env, file);
+        self.secrets.extend(secret.clone());
+        secret
+    }
+
+    fn checked_secret(
         &mut self,
         path: &[&str],
         [env_field, file_field]: [&str; 2],

@@ -33,6 +33,8 @@ pub struct Team {
     pub databases: BTreeMap<Name, DatabaseSpec>,
     /// The MCP servers by name.
     pub servers: BTreeMap<Name, McpServer>,
+    /// The secrets that the file names.
+    pub secrets: Vec<SecretRef>,
     /// Its share of the places at a server that it shares with other teams of the node.
     pub weight: u32,
     /// The tools by name.

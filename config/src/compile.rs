@@ -10,9 +10,9 @@ use wire::{ErrorCode, Name};
 
 use crate::bound::{RUNS_MAX, TEAM_WEIGHT};
 use crate::document::Document;
-use crate::load::Catalogs;
 use crate::raw::RawFile;
 use crate::report::Report;
+use crate::sources::Sources;
 use crate::suggest::nearest;
 use crate::team::Team;
 
@@ -51,7 +51,7 @@ pub(crate) fn compile(
     document: &Document,
     mut raw: RawFile,
     files: &dyn Fn(&Path) -> io::Result<String>,
-    catalogs: &Catalogs,
+    sources: &Sources,
     report: &mut Report,
 ) -> Option<Team> {
     let unlisted = Vec::new();
@@ -59,7 +59,7 @@ pub(crate) fn compile(
     let name = compiler.team_name(raw.team.name.as_deref());
     let models = compiler.models(std::mem::take(&mut raw.models), &raw.agents);
     let databases = compiler.databases(std::mem::take(&mut raw.databases));
-    let servers = compiler.servers(std::mem::take(&mut raw.mcp), catalogs);
+    let servers = compiler.servers(std::mem::take(&mut raw.mcp), &sources.mcp);
     let mut tools = compiler.tools(std::mem::take(&mut raw.tools), &models, &databases, &servers);
     compiler.server_tools(&servers, &mut tools);
     let agents = compiler.agents(name.as_ref(), &raw, &models, &mut tools);

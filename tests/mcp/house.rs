@@ -6,7 +6,7 @@ use std::time::Duration;
 use bus::Bus;
 use config::Team;
 use journal::Holder;
-use node::{Node, NodeOptions};
+use node::{Node, NodeOptions, Sourced};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tests::daemon::root;
@@ -100,9 +100,8 @@ impl House {
 
     /// Loads the team with what its servers list.
     pub(crate) async fn complete(&self) -> Team {
-        let catalogs = node::catalogs(&self.load(), &self.data()).await.unwrap();
-        config::load_with(&self.file(), &catalogs)
-            .unwrap_or_else(|report| panic!("{}", report.render(false)))
+        let loaded = Sourced::load(&self.file(), &self.data(), None).await;
+        loaded.unwrap_or_else(|error| panic!("{error}")).1
     }
 
     pub(crate) async fn start(&mut self) {

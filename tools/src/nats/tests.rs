@@ -46,22 +46,22 @@ fn context(remaining: Duration) -> ToolContext {
     }
 }
 
-fn answer(headers: Headers, body: &str) -> Option<Result<Letter, Missed>> {
-    Some(Ok(Letter { headers, payload: body.to_owned().into(), ..Letter::default() }))
+fn answer(headers: Headers, body: &str) -> Result<Letter, Missed> {
+    Ok(Letter { headers, payload: body.to_owned().into(), ..Letter::default() })
 }
 
-fn missed(kind: fn(WireError) -> Missed, code: ErrorCode) -> Option<Result<Letter, Missed>> {
-    Some(Err(kind(WireError::new(code, "why"))))
+fn missed(kind: fn(WireError) -> Missed, code: ErrorCode) -> Result<Letter, Missed> {
+    Err(kind(WireError::new(code, "why")))
 }
 
 /// Makes a call that is answered so; returns the reply and what was sent.
 async fn call(
     spec: &NatsSpec,
     arguments: Value,
-    answers: Vec<Option<Result<Letter, Missed>>>,
+    answers: Vec<Result<Letter, Missed>>,
 ) -> (ToolReply, Vec<Letter>) {
     let messenger = Arc::new(PreparedMessenger::default());
-    messenger.answers.lock().unwrap().extend(answers);
+    messenger.answers.lock().unwrap().extend(answers.into_iter().map(Some));
     let tool = NatsTool::new(spec, messenger.clone());
     let reply = tool.call(&context(Duration::from_secs(10)), &arguments).await;
     let sent = messenger.sent.lock().unwrap().clone();
@@ -175,9 +175,13 @@ async fn a_request_that_nobody_took_is_made_again_for_a_while() {
 #[tokio::test(start_paused = true)]
 async fn silence_is_lost_before_the_caller_gives_up() {
     let began = Instant::now();
-    let (reply, sent) = call(&spec("a.b"), json!({}), vec![None]).await;
+    let messenger = Arc::new(PreparedMessenger::default());
+    messenger.answers.lock().unwrap().push_back(None);
+    let tool = NatsTool::new(&spec("a.b"), messenger.clone());
+    let reply = tool.call(&context(Duration::from_secs(10)), &json!({})).await;
     let (is_lost, error) = error(reply);
-    assert_eq!((is_lost, error.code, sent.len()), (true, ErrorCode::ToolTimeout, 1));
+    assert_eq!((is_lost, error.code), (true, ErrorCode::ToolTimeout));
+    assert_eq!(messenger.sent.lock().unwrap().len(), 1);
     assert_eq!(began.elapsed(), Duration::from_millis(9900));
 }
 
@@ -265,7 +269,7 @@ async fn a_subject_of_the_runtime_under_another_prefix_is_refused_when_it_is_cal
     for (prefix, is_refused) in [("acme.v2", true), ("callboard.v1", false)] {
         let subjects = wire::Subjects::new(prefix).unwrap();
         let messenger = Arc::new(PreparedMessenger { subjects, ..PreparedMessenger::default() });
-        messenger.answers.lock().unwrap().push_back(answer(Headers::new(), "1"));
+        messenger.answers.lock().unwrap().push_back(Some(answer(Headers::new(), "1")));
         let tool = NatsTool::new(&spec("acme.{x}.t"), messenger.clone());
         let reply = tool.call(&context(Duration::from_secs(10)), &json!({"x": "v2"})).await;
         assert_eq!(messenger.sent.lock().unwrap().is_empty(), is_refused);

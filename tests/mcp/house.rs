@@ -100,12 +100,16 @@ impl House {
 
     /// Loads the team with what its servers list.
     pub(crate) async fn complete(&self) -> Team {
+        self.with_sources().await.1
+    }
+
+    async fn with_sources(&self) -> (Sourced, Team) {
         let loaded = Sourced::load(&self.file(), &self.data(), None).await;
-        loaded.unwrap_or_else(|error| panic!("{error}")).1
+        loaded.unwrap_or_else(|error| panic!("{error}"))
     }
 
     pub(crate) async fn start(&mut self) {
-        let team = self.complete().await;
+        let (sources, team) = self.with_sources().await;
         let holder = Holder {
             pid: std::process::id(),
             program: "test".to_owned(),
@@ -115,7 +119,9 @@ impl House {
         };
         let subjects = Subjects::default();
         let options = NodeOptions { data: self.data(), holder, subjects, reserve_bytes: 0 };
-        self.node = Some(Node::start(vec![team], self.bus.clone(), options).await.unwrap());
+        let node = Node::start(vec![team], self.bus.clone(), options).await.unwrap();
+        tokio::spawn(sources.watch(node.team("crew").unwrap().clone()));
+        self.node = Some(node);
     }
 
     pub(crate) async fn started(tools: &[&str], servers: &str, calls: &[(&str, Value)]) -> Self {

@@ -64,7 +64,7 @@ async fn hear(node: &Node) -> Subscription {
 async fn offered(requests: &mut Subscription) -> Vec<(String, String)> {
     let message = tokio::time::timeout(SOON, requests.next()).await.unwrap().unwrap();
     let request: ModelRequest = serde_json::from_slice(&message.payload).unwrap();
-    let head = request.head.expect("a first turn brings its head");
+    let head = request.head.unwrap();
     let tools = head.tools.iter().filter(|tool| tool.name.as_str() != "now");
     tools.map(|tool| (tool.name.to_string(), tool.description.clone())).collect()
 }

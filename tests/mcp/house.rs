@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tests::daemon::root;
 use tests::install::install;
+use tokio::task::JoinHandle;
 use wire::run::Source;
 use wire::{Headers, Name, RunReply, RunStatus, Subjects, Timestamp};
 
@@ -25,6 +26,7 @@ pub(crate) struct House {
     pub(crate) folder: TempDir,
     pub(crate) bus: Bus,
     pub(crate) node: Option<Node>,
+    watch: Option<JoinHandle<()>>,
 }
 
 /// The servers that were installed.
@@ -82,7 +84,7 @@ impl House {
             json!(tools)
         );
         std::fs::write(folder.path().join("crew.toml"), team).unwrap();
-        Self { folder, bus: Bus::local(), node: None }
+        Self { folder, bus: Bus::local(), node: None, watch: None }
     }
 
     pub(crate) fn file(&self) -> PathBuf {
@@ -120,7 +122,8 @@ impl House {
         let subjects = Subjects::default();
         let options = NodeOptions { data: self.data(), holder, subjects, reserve_bytes: 0 };
         let node = Node::start(vec![team], self.bus.clone(), options).await.unwrap();
-        tokio::spawn(sources.watch(node.team("crew").unwrap().clone()));
+        let handle = node.team("crew").unwrap().clone();
+        self.watch = Some(tokio::spawn(sources.watch(handle)));
         self.node = Some(node);
     }
 
@@ -148,6 +151,10 @@ impl House {
     }
 
     pub(crate) async fn end(&mut self) {
+        if let Some(watch) = self.watch.take() {
+            watch.abort();
+            assert!(watch.await.unwrap_err().is_cancelled());
+        }
         if let Some(node) = self.node.take() {
             node.drain(DRAIN_MAX).await;
         }

@@ -21,6 +21,7 @@ mod called;
 mod circle;
 mod command_tools;
 mod databases;
+mod discover;
 mod doubt;
 mod fallback;
 mod grammar;
@@ -54,14 +55,16 @@ pub(crate) fn compile(
     sources: &Sources,
     report: &mut Report,
 ) -> Option<Team> {
-    let unlisted = Vec::new();
-    let mut compiler = Compiler { file, document, files, unlisted, report };
+    let (unlisted, passing, left_out) = Default::default();
+    let mut compiler = Compiler { file, document, files, unlisted, passing, left_out, report };
     let name = compiler.team_name(raw.team.name.as_deref());
     let models = compiler.models(std::mem::take(&mut raw.models), &raw.agents);
     let databases = compiler.databases(std::mem::take(&mut raw.databases));
     let servers = compiler.servers(std::mem::take(&mut raw.mcp), &sources.mcp);
     let mut tools = compiler.tools(std::mem::take(&mut raw.tools), &models, &databases, &servers);
     compiler.server_tools(&servers, &mut tools);
+    let discoveries = compiler.discoveries(name.as_ref(), std::mem::take(&mut raw.discover));
+    compiler.discovered_tools(&discoveries, &sources.services, &mut tools);
     let agents = compiler.agents(name.as_ref(), &raw, &models, &mut tools);
     compiler.aliases(&tools);
     let entry = compiler.entry(raw.team.entry.as_deref());
@@ -69,6 +72,8 @@ pub(crate) fn compile(
         compiler.address(&["team", "otlp_endpoint"], address);
     }
     let retention = compiler.retention(&raw.retention);
+    let left_out = compiler.left_out;
+    let discover = discoveries.into_iter().map(|(name, found)| (name, found.discovery));
     Some(Team {
         name: name?,
         description: raw.team.description.unwrap_or_default(),
@@ -79,6 +84,8 @@ pub(crate) fn compile(
         databases: databases.into_iter().map(|(name, (spec, _))| (name, spec)).collect(),
         servers: servers.into_iter().map(|(name, server)| (name, server.into_team())).collect(),
         weight: raw.team.weight.unwrap_or_else(weight),
+        discover: discover.collect(),
+        left_out,
         tools,
         runs_max: raw.team.runs_max.unwrap_or(u32::try_from(RUNS_MAX.default).unwrap_or(u32::MAX)),
         otlp_endpoint: raw.team.otlp_endpoint,
@@ -97,6 +104,10 @@ pub(crate) struct Compiler<'a> {
     files: &'a dyn Fn(&Path) -> io::Result<String>,
     /// The servers whose tools are not known, with what the names of their tools begin with.
     unlisted: Vec<(Name, String)>,
+    /// What the names of tools begin with that come and go by themselves.
+    passing: Vec<String>,
+    /// What is described and cannot be offered, and why.
+    left_out: Vec<String>,
     report: &'a mut Report,
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use tools::mcp::Catalog;
+use tools::nats::Described;
 use wire::Name;
 
 /// What the MCP servers of a team list, as far as that is known.
@@ -16,10 +17,12 @@ pub type Catalogs = BTreeMap<Name, Catalog>;
 pub struct Sources {
     /// What MCP servers list.
     pub mcp: Catalogs,
+    /// What NATS services describe, by the tables that look for them.
+    pub services: BTreeMap<Name, Vec<Described>>,
 }
 
 impl From<Catalogs> for Sources {
     fn from(mcp: Catalogs) -> Self {
-        Self { mcp }
+        Self { mcp, ..Self::default() }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use agents_core::permission::Glob;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -33,6 +34,10 @@ pub struct Team {
     pub databases: BTreeMap<Name, DatabaseSpec>,
     /// The MCP servers by name.
     pub servers: BTreeMap<Name, McpServer>,
+    /// The services whose endpoints are tools, by the names of their tables.
+    pub discover: BTreeMap<Name, Discovery>,
+    /// What others describe and cannot be offered, each with the reason.
+    pub left_out: Vec<String>,
     /// Its share of the places at a server that it shares with other teams of the node.
     pub weight: u32,
     /// The tools by name.
@@ -71,6 +76,15 @@ pub struct McpServer {
     /// Its tools. Absent if they were not known when the team was loaded; then nothing is known of
     /// its tools but their names, and the team cannot be run.
     pub catalog: Option<Catalog>,
+}
+
+/// NATS services whose endpoints are tools for as long as they are there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Discovery {
+    /// The names of the services.
+    pub service: Glob,
+    /// The name, if it is only one.
+    pub literal: Option<String>,
 }
 
 /// One tool of a team.

@@ -103,6 +103,8 @@ fn client(provider: Provider, http: &reqwest::Client) -> ModelClient {
         models: BTreeMap::from([(name.clone(), model)]),
         databases: BTreeMap::new(),
         servers: BTreeMap::new(),
+        discover: BTreeMap::new(),
+        left_out: Vec::new(),
         retention: config::team::Retention::default(),
         runs_max: 1000,
         weight: 1,

@@ -21,6 +21,7 @@ use bus::Bus;
 use config::Team;
 use model::Unenforced;
 use node::{LoadError, Sourced};
+use wire::Subjects;
 
 use crate::failure::Failure;
 use crate::paint::Paint;
@@ -43,7 +44,7 @@ pub(crate) fn load(file: &Path, paint: Paint) -> Result<Team, Failure> {
 pub(crate) async fn complete(
     file: &Path,
     place: &Place,
-    bus: Option<&Bus>,
+    bus: Option<(&Bus, &Subjects)>,
     paint: Paint,
 ) -> Result<(Sourced, Team), Failure> {
     Sourced::load(file, place.dir(), bus).await.map_err(|error| match error {

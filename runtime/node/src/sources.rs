@@ -9,11 +9,13 @@ use config::{Report, Sources, Team, TeamText};
 use futures_util::future::BoxFuture;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
-use tracing::{error, info};
+use tracing::{error, info, warn};
+use wire::Subjects;
 
 use crate::error::Error;
 use crate::node::TeamHandle;
 use crate::servers::{self, Pins};
+use crate::services::Services;
 
 /// How often sources are looked at. A look costs little, and who approves a tool or starts a
 /// service does not wait long for it; what changes within this time is one change.
@@ -55,7 +57,7 @@ impl Sourced {
     pub async fn load(
         file: &Path,
         data: &Path,
-        bus: Option<&Bus>,
+        bus: Option<(&Bus, &Subjects)>,
     ) -> Result<(Self, Team), LoadError> {
         let text = Arc::new(TeamText::read(file).map_err(LoadError::Report)?);
         let team = compile(&text, &Sources::default()).await?.map_err(LoadError::Report)?;
@@ -74,7 +76,9 @@ impl Sourced {
             }
             made => made,
         };
-        Ok((loaded, made.map_err(LoadError::Report)?))
+        let made = made.map_err(LoadError::Report)?;
+        note(&made);
+        Ok((loaded, made))
     }
 
     /// Keeps a running team as its sources are, for ever.
@@ -108,6 +112,9 @@ impl Sourced {
             // The process ends.
             Err(_) => return,
         };
+        if team.left_out != before.left_out {
+            note(&team);
+        }
         let name = team.name.clone();
         match handle.refresh(team).await {
             Ok(changed) => info!(
@@ -123,10 +130,13 @@ impl Sourced {
 }
 
 /// Returns those who may describe other tools of the team tomorrow.
-fn watched(team: &Team, data: &Path, _bus: Option<&Bus>) -> Vec<Box<dyn Source>> {
+fn watched(team: &Team, data: &Path, bus: Option<(&Bus, &Subjects)>) -> Vec<Box<dyn Source>> {
     let mut watched: Vec<Box<dyn Source>> = Vec::new();
     if !team.servers.is_empty() {
         watched.push(Box::new(Pins::new(team, data)));
+    }
+    if let Some((bus, subjects)) = bus.filter(|_| !team.discover.is_empty()) {
+        watched.push(Box::new(Services::new(team, bus, subjects)));
     }
     watched
 }
@@ -135,6 +145,13 @@ fn watched(team: &Team, data: &Path, _bus: Option<&Bus>) -> Vec<Box<dyn Source>>
 async fn compile(text: &Arc<TeamText>, sources: &Sources) -> Result<Result<Team, Report>, Error> {
     let (text, sources) = (text.clone(), sources.clone());
     spawn_blocking(move || text.compile(&sources)).await.map_err(|_| Error::Ending)
+}
+
+/// Says in the log what others describe and cannot be offered.
+fn note(team: &Team) {
+    for left_out in &team.left_out {
+        warn!(team = %team.name, left_out, "a tool is left out");
+    }
 }
 
 /// Says in the log why a team stays as it is, and returns it.

@@ -25,6 +25,7 @@ mod discover;
 mod doubt;
 mod fallback;
 mod grammar;
+mod labels;
 mod model_tools;
 mod models;
 mod nats_tools;
@@ -36,6 +37,8 @@ mod retention;
 mod servers;
 mod tools;
 mod values;
+
+use labels::Labelling;
 
 /// The name by which an actor model gives its answer; nothing else may be called so.
 pub(crate) const ANSWER: &str = "respond_to_user";
@@ -58,6 +61,7 @@ pub(crate) fn compile(
     let (unlisted, passing, left_out) = Default::default();
     let mut compiler = Compiler { file, document, files, unlisted, passing, left_out, report };
     let name = compiler.team_name(raw.team.name.as_deref());
+    let labelling = Labelling::of(&raw);
     let models = compiler.models(std::mem::take(&mut raw.models), &raw.agents);
     let databases = compiler.databases(std::mem::take(&mut raw.databases));
     let servers = compiler.servers(std::mem::take(&mut raw.mcp), &sources.mcp);
@@ -65,6 +69,7 @@ pub(crate) fn compile(
     compiler.server_tools(&servers, &mut tools);
     let discoveries = compiler.discoveries(name.as_ref(), std::mem::take(&mut raw.discover));
     compiler.discovered_tools(&discoveries, &sources.services, &mut tools);
+    labelling.apply(&mut tools);
     let agents = compiler.agents(name.as_ref(), &raw, &models, &mut tools);
     compiler.aliases(&tools);
     let entry = compiler.entry(raw.team.entry.as_deref());

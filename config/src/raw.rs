@@ -21,11 +21,13 @@ use crate::bound::{
 use crate::team::{Constrain, Template};
 
 mod discover;
+mod labels;
 mod prompts;
 mod servers;
 mod values;
 
 pub(crate) use discover::RawDiscover;
+pub(crate) use labels::RawLabels;
 pub(crate) use prompts::{RawForm, RawPrompts, RawText};
 pub(crate) use servers::RawServer;
 pub(crate) use values::{
@@ -288,6 +290,9 @@ pub(crate) struct RawAgent {
     pub(crate) coerce: Option<bool>,
     /// Whether the agent may stand in a circle of agents that call each other; `depth_max` bounds it.
     pub(crate) recursion: bool,
+    /// Why the agent may read what strangers write, read private data and act outside without leave, all together.
+    #[schemars(length(min = 1, max = DESCRIPTION_BYTES_MAX))]
+    pub(crate) accept_risk: Option<String>,
     /// What a run of the agent may use at most.
     pub(crate) limits: RawLimits,
     /// Texts that the agent's models read in place of the runtime's own.
@@ -298,13 +303,16 @@ pub(crate) struct RawAgent {
     pub(crate) permissions: RawPermissions,
 }
 
-/// Patterns of calls, such as `send_mail(to=*@example.com)`; `deny` wins over `ask`, `ask` over `allow`.
+/// Patterns of calls, such as `send_mail(to=*@example.com)`; `deny` wins over `ask`, `ask` over both others.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RawPermissions {
-    /// Calls that are made without asking.
+    /// Calls that are made without asking; those that act outside only in a run that is not tainted.
     #[schemars(length(max = b::PATTERNS_MAX))]
     pub(crate) allow: Vec<String>,
+    /// Calls that are made without asking in a tainted run too, one that has read what others than the team and its users wrote.
+    #[schemars(length(max = b::PATTERNS_MAX))]
+    pub(crate) allow_tainted: Vec<String>,
     /// Calls that a person has to allow, each by itself.
     #[schemars(length(max = b::PATTERNS_MAX))]
     pub(crate) ask: Vec<String>,
@@ -419,6 +427,12 @@ pub(crate) struct RawTool {
     /// Other names under which a planner may select the tool.
     #[schemars(length(max = ALIASES_MAX), inner(length(min = 1, max = ALIAS_BYTES_MAX)))]
     pub(crate) aliases: Option<Vec<String>>,
+    /// Whether results may hold words of others than the team and its users; true for kinds `http`, `mcp` and `nats`.
+    pub(crate) untrusted_output: Option<bool>,
+    /// Whether results may hold what is not for everyone; true for kind `query`.
+    pub(crate) private_output: Option<bool>,
+    /// Whether a call changes something outside the runtime, or tells somebody there something; true where the effect is `idempotent` or `once`, but for kinds `builtin` and `model`.
+    pub(crate) external_effect: Option<bool>,
     /// Kind `builtin`: which tool of the runtime; the tool's own name if absent.
     pub(crate) builtin: Option<String>,
     /// Kind `builtin`, builtin `lookup`: the table, searched from the top.

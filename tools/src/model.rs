@@ -120,7 +120,7 @@ impl ModelTool {
         match timeout(remaining, self.models.ask(context, question)).await {
             Ok(Ok(reply)) => {
                 let outcome = self.outcome(form, &reply, max_tokens);
-                ToolReply::Settled { outcome, usage: reply.usage }
+                ToolReply::Settled { outcome, usage: reply.usage, tainted: false }
             }
             // The model may have been asked and paid.
             Ok(Err(error)) if error.code == ErrorCode::DeadlineExceeded => {

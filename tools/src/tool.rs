@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use wire::plan::Labels;
 use wire::run::Budget;
 use wire::{CallKey, EffectClass, Name, RunId, SessionId, Timestamp, ToolReply, TraceContext};
 
@@ -68,6 +69,8 @@ pub struct ToolContext {
     pub remaining: Duration,
     /// What the call may use, if the tool asks a model.
     pub budget: Budget,
+    /// Whether the run that calls has read untrusted words, so that its arguments may hold some.
+    pub tainted: bool,
     /// Cancelled when the call is to stop.
     pub stop: CancellationToken,
 }
@@ -129,6 +132,20 @@ impl ToolKind {
             Self::Model(spec) => spec.effect(),
             Self::Nats(spec) => spec.effect(),
             Self::Query(spec) => spec.effect,
+        }
+    }
+
+    /// Returns what comes in by a tool and what goes out, where the team file says nothing.
+    pub fn labels(&self, effect: EffectClass) -> Labels {
+        let changes = effect != EffectClass::Read;
+        match self {
+            // What they tell came from the team itself, or is marked by them.
+            Self::Builtin(_) | Self::Model(_) => Labels::NONE,
+            Self::Command(_) => Labels { external: changes, ..Labels::NONE },
+            Self::Http(_) | Self::Mcp(_) | Self::Nats(_) => {
+                Labels { untrusted: true, external: changes, ..Labels::NONE }
+            }
+            Self::Query(_) => Labels { private: true, external: changes, ..Labels::NONE },
         }
     }
 }

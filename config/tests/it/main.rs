@@ -19,6 +19,8 @@ mod databases;
 mod discover;
 mod fallback;
 #[cfg(test)]
+mod labels;
+#[cfg(test)]
 mod meaning;
 #[cfg(test)]
 mod permissions;

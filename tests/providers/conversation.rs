@@ -104,6 +104,8 @@ fn client(provider: Provider, http: &reqwest::Client) -> ModelClient {
         databases: BTreeMap::new(),
         secrets: Vec::new(),
         servers: BTreeMap::new(),
+        discover: BTreeMap::new(),
+        left_out: Vec::new(),
         retention: config::team::Retention::default(),
         runs_max: 1000,
         weight: 1,

@@ -57,6 +57,10 @@ pub const INIT_BYTES_MAX: usize = 4 << 20;
 pub const SERVERS_MAX: usize = 32;
 /// OpenAPI files of a team; each is held in memory while the team is loaded.
 pub const INTERFACES_MAX: usize = 32;
+/// Tables of services to look for; each is asked for every few seconds.
+pub const DISCOVERIES_MAX: usize = 32;
+/// Bytes of the name of a service, or of the pattern of such names.
+pub const SERVICE_BYTES_MAX: usize = 128;
 /// Words of the command of a server; more belong into a script.
 pub const COMMAND_WORDS_MAX: usize = 64;
 /// Variables or headers of a server.

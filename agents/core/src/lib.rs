@@ -4,7 +4,6 @@
 
 pub mod dialect;
 pub mod effect;
-pub mod glob;
 pub mod grammar;
 pub mod invariant;
 pub mod permission;

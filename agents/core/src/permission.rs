@@ -14,8 +14,6 @@
 use serde_json::Value;
 use wire::plan::{Offer, Permission, Permissions};
 
-use crate::glob::Glob;
-
 /// The longest pattern, in bytes; it names one call and is no program.
 pub const PATTERN_BYTES_MAX: usize = 512;
 
@@ -219,6 +217,74 @@ fn leaves(value: &Value, into: &mut Vec<String>) {
     }
 }
 
+/// A text with places for other texts: `*` stands for any, `?` for one letter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Glob(Vec<Piece>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Piece {
+    Char(char),
+    One,
+    Any,
+}
+
+impl Glob {
+    /// Takes a text apart; every text is one. What stands behind a backslash stands for itself.
+    pub fn parse(text: &str) -> Self {
+        let mut pieces = Vec::new();
+        let mut chars = text.chars();
+        while let Some(c) = chars.next() {
+            let piece = match c {
+                '\\' => Piece::Char(chars.next().unwrap_or('\\')),
+                '*' => Piece::Any,
+                '?' => Piece::One,
+                c => Piece::Char(c),
+            };
+            if piece != Piece::Any || pieces.last() != Some(&Piece::Any) {
+                pieces.push(piece);
+            }
+        }
+        Self(pieces)
+    }
+
+    fn lowered(&self) -> Self {
+        let lower = |piece: &Piece| match piece {
+            Piece::Char(c) => c.to_lowercase().map(Piece::Char).collect(),
+            Piece::One | Piece::Any => vec![*piece],
+        };
+        Self(self.0.iter().flat_map(lower).collect())
+    }
+
+    /// Tells whether a text is one of those that this stands for.
+    ///
+    /// Tries the shortest text for the last `*` first, and a longer one wherever that fails.
+    pub fn matches(&self, text: &str) -> bool {
+        let text: Vec<char> = text.chars().collect();
+        let (mut at, mut piece) = (0, 0);
+        let mut last_any: Option<(usize, usize)> = None;
+        while at < text.len() {
+            match self.0.get(piece) {
+                Some(Piece::Any) => {
+                    last_any = Some((piece, at));
+                    piece += 1;
+                }
+                Some(Piece::One) => (at, piece) = (at + 1, piece + 1),
+                Some(Piece::Char(c)) if text.get(at) == Some(c) => {
+                    (at, piece) = (at + 1, piece + 1);
+                }
+                Some(Piece::Char(_)) | None => match last_any {
+                    Some((any, from)) => {
+                        last_any = Some((any, from + 1));
+                        (at, piece) = (from + 1, any + 1);
+                    }
+                    None => return false,
+                },
+            }
+        }
+        self.0.get(piece..).unwrap_or_default().iter().all(|rest| *rest == Piece::Any)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -259,6 +325,32 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(Pattern::parse(text).err(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn globs_stand_for_whole_texts() {
+        let cases = [
+            ("abc", "abc", true),
+            ("abc", "abcd", false),
+            ("", "", true),
+            ("*", "", true),
+            ("?", "", false),
+            ("?", "ä", true),
+            ("a*", "a\nb", true),
+            ("*@example.com", "x@example.com", true),
+            ("*@example.com", "x@example.com.evil.org", false),
+            ("*a*b*", "xxaxxbxx", true),
+            ("*a*b", "abab", true),
+            ("*a*b", "aba", false),
+            (r"\*", "*", true),
+            (r"\*", "x", false),
+            (r"a\", "a\\", true),
+        ];
+        for (glob, text, expected) in cases {
+            assert_eq!(Glob::parse(glob).matches(text), expected, "{glob} and {text}");
+        }
+        let hard = "a*".repeat(100) + "b";
+        assert!(!Glob::parse(&hard).matches(&"a".repeat(10_000)));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use agents_core::glob::Glob;
+use agents_core::permission::Glob;
 use tools::builtin::Builtin;
 use tools::http::FieldSource;
 use tools::openapi::{Base, FILE_BYTES_MAX, Interface, Made, Operation};
@@ -70,7 +70,7 @@ impl Compiler<'_> {
             }
         };
         let patterns = raw.operations.take();
-        let wanted = self.wanted(&path, table_name, file, raw);
+        let wanted = self.wanted(&path, file, raw);
         let operations = interface.operations();
         let all = self.selected(&path, patterns, &operations);
         self.unknown_effects(&path, &wanted, &operations);
@@ -107,10 +107,9 @@ impl Compiler<'_> {
         Some(())
     }
 
-    fn wanted(&mut self, path: &[&str; 2], name: &Name, file: String, raw: RawInterface) -> Wanted {
+    fn wanted(&mut self, path: &[&str; 2], file: String, raw: RawInterface) -> Wanted {
         let [table, own] = *path;
-        let prefix = raw.prefix.unwrap_or_else(|| format!("{name}_"));
-        self.prefix(path, &prefix);
+        let prefix = self.prefix(path, raw.prefix);
         if let Some(address) = &raw.base_url {
             self.address(&[table, own, "base_url"], address);
         }

@@ -17,6 +17,7 @@ pub(super) struct Labelling {
     tools: BTreeMap<String, RawLabels>,
     servers: BTreeMap<String, RawLabels>,
     interfaces: BTreeMap<String, RawLabels>,
+    services: BTreeMap<String, RawLabels>,
 }
 
 impl Labelling {
@@ -24,15 +25,17 @@ impl Labelling {
         let tools = raw.tools.iter().map(|(name, raw)| (name.clone(), raw.labels()));
         let servers = raw.mcp.iter().map(|(name, raw)| (name.clone(), raw.labels()));
         let interfaces = raw.openapi.iter().map(|(name, raw)| (name.clone(), raw.labels()));
+        let services = raw.discover.iter().map(|(name, raw)| (name.clone(), raw.labels()));
         Self {
             tools: tools.collect(),
             servers: servers.collect(),
             interfaces: interfaces.collect(),
+            services: services.collect(),
         }
     }
 
-    /// Labels all tools: by their own tables, by those of their servers and interfaces, by their
-    /// kinds. `of_interfaces` names the interfaces of those that have one.
+    /// Labels all tools: by their own tables, by those of their sources, by their kinds.
+    /// `of_interfaces` names the interfaces of those that have one.
     pub(super) fn apply(
         &self,
         of_interfaces: &BTreeMap<Name, Name>,
@@ -42,16 +45,18 @@ impl Labelling {
             let interface = of_interfaces.get(name);
             let interface = interface.and_then(|name| self.interfaces.get(name.as_str()));
             let own = self.tools.get(name.as_str());
-            let server = match &tool.kind {
+            let source = match &tool.kind {
                 ToolKind::Mcp(spec) => self.servers.get(spec.server.as_str()),
+                ToolKind::Nats(spec) => {
+                    spec.source.as_ref().and_then(|source| self.services.get(source.as_str()))
+                }
                 ToolKind::Builtin(_)
                 | ToolKind::Command(_)
                 | ToolKind::Http(_)
-                | ToolKind::Nats(_)
                 | ToolKind::Model(_)
                 | ToolKind::Query(_) => None,
             };
-            let said = own.into_iter().chain(server).chain(interface);
+            let said = own.into_iter().chain(source).chain(interface);
             let said = |of: fn(&RawLabels) -> Option<bool>| said.clone().find_map(of);
             let of_kind = tool.kind.labels(tool.offer.effect);
             tool.offer.labels = Labels {

@@ -1,6 +1,6 @@
 //! What a table says of what comes in by a tool and what goes out.
 
-use super::{RawInterface, RawServer, RawTool};
+use super::{RawDiscover, RawInterface, RawServer, RawTool};
 
 /// What a table says; absent is what follows from the kind.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +25,13 @@ impl RawServer {
 }
 
 impl RawInterface {
+    pub(crate) const fn labels(&self) -> RawLabels {
+        let Self { untrusted_output, private_output, external_effect, .. } = *self;
+        RawLabels { untrusted_output, private_output, external_effect }
+    }
+}
+
+impl RawDiscover {
     pub(crate) const fn labels(&self) -> RawLabels {
         let Self { untrusted_output, private_output, external_effect, .. } = *self;
         RawLabels { untrusted_output, private_output, external_effect }

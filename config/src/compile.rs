@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use ::tools::SecretRef;
+use ::tools::cloudevent::types::EventTypes;
 use wire::{ErrorCode, Name};
 
 use crate::bound::{RUNS_MAX, TEAM_WEIGHT};
@@ -14,7 +15,7 @@ use crate::load::Catalogs;
 use crate::raw::RawFile;
 use crate::report::Report;
 use crate::suggest::nearest;
-use crate::team::Team;
+use crate::team::{Model, Team};
 
 mod agents;
 mod called;
@@ -22,6 +23,7 @@ mod circle;
 mod command_tools;
 mod databases;
 mod doubt;
+mod eventtypes;
 mod fallback;
 mod grammar;
 mod model_tools;
@@ -50,17 +52,31 @@ pub(crate) fn compile(
     document: &Document,
     mut raw: RawFile,
     files: &dyn Fn(&Path) -> io::Result<String>,
+    event_files: &dyn Fn(&Path) -> io::Result<EventTypes>,
     catalogs: &Catalogs,
     report: &mut Report,
 ) -> Option<Team> {
-    let unlisted = Vec::new();
-    let mut compiler = Compiler { file, document, files, unlisted, report };
+    let mut compiler = Compiler {
+        file,
+        document,
+        files,
+        event_files,
+        events_known: &BTreeMap::new(),
+        unlisted: Vec::new(),
+        open_prefixes: Vec::new(),
+        notes: Vec::new(),
+        report,
+    };
     let name = compiler.team_name(raw.team.name.as_deref());
     let models = compiler.models(std::mem::take(&mut raw.models), &raw.agents);
     let databases = compiler.databases(std::mem::take(&mut raw.databases));
     let servers = compiler.servers(std::mem::take(&mut raw.mcp), catalogs);
-    let mut tools = compiler.tools(std::mem::take(&mut raw.tools), &models, &databases, &servers);
+    let events = compiler.event_sources(std::mem::take(&mut raw.eventtypes));
+    let behind =
+        Behind { models: &models, databases: &databases, servers: &servers, events: &events };
+    let mut tools = compiler.tools(std::mem::take(&mut raw.tools), &behind);
     compiler.server_tools(&servers, &mut tools);
+    compiler.event_tools(&events, &mut tools);
     let agents = compiler.agents(name.as_ref(), &raw, &models, &mut tools);
     compiler.aliases(&tools);
     let entry = compiler.entry(raw.team.entry.as_deref());
@@ -68,6 +84,7 @@ pub(crate) fn compile(
         compiler.address(&["team", "otlp_endpoint"], address);
     }
     let retention = compiler.retention(&raw.retention);
+    let notes = std::mem::take(&mut compiler.notes);
     Some(Team {
         name: name?,
         description: raw.team.description.unwrap_or_default(),
@@ -77,12 +94,22 @@ pub(crate) fn compile(
         models,
         databases: databases.into_iter().map(|(name, (spec, _))| (name, spec)).collect(),
         servers: servers.into_iter().map(|(name, server)| (name, server.into_team())).collect(),
+        events: events.into_iter().map(|(name, source)| (name, source.into_team())).collect(),
         weight: raw.team.weight.unwrap_or_else(weight),
         tools,
         runs_max: raw.team.runs_max.unwrap_or(u32::try_from(RUNS_MAX.default).unwrap_or(u32::MAX)),
         otlp_endpoint: raw.team.otlp_endpoint,
         retention,
+        notes,
     })
+}
+
+/// What stands behind the tools of a team.
+pub(crate) struct Behind<'a> {
+    models: &'a BTreeMap<Name, Model>,
+    databases: &'a databases::Databases,
+    servers: &'a servers::Servers,
+    events: &'a eventtypes::EventSources,
 }
 
 fn weight() -> u32 {
@@ -94,8 +121,15 @@ pub(crate) struct Compiler<'a> {
     file: &'a Path,
     document: &'a Document<'a>,
     files: &'a dyn Fn(&Path) -> io::Result<String>,
+    /// Reads the event types in a file or folder.
+    event_files: &'a dyn Fn(&Path) -> io::Result<EventTypes>,
+    /// The event types of sources that were read before.
+    events_known: &'a BTreeMap<Name, EventTypes>,
     /// The servers whose tools are not known, with what the names of their tools begin with.
     unlisted: Vec<(Name, String)>,
+    /// What the names of tools begin with that may come while the team runs.
+    open_prefixes: Vec<String>,
+    notes: Vec<String>,
     report: &'a mut Report,
 }
 

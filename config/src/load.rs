@@ -6,6 +6,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use serde::Deserialize as _;
+use tools::cloudevent::types::EventTypes;
 use tools::mcp::Catalog;
 use wire::Name;
 
@@ -40,7 +41,7 @@ pub fn load(path: &Path) -> Result<Team, Report> {
 /// Does what [`load`] does, with what MCP servers list.
 pub fn load_with(path: &Path, catalogs: &Catalogs) -> Result<Team, Report> {
     match read(path) {
-        Ok(text) => parse_with(path, &text, &read, catalogs),
+        Ok(text) => parse_on(path, &text, &read, &EventTypes::load, catalogs),
         Err(error) => Err(Report::unreadable(
             path,
             format!("the team file cannot be read: {error}"),
@@ -66,6 +67,21 @@ pub fn parse_with(
     name_of_file: &Path,
     text: &str,
     files: &dyn Fn(&Path) -> io::Result<String>,
+    catalogs: &Catalogs,
+) -> Result<Team, Report> {
+    let event_files = |path: &Path| {
+        let mut found = EventTypes::default();
+        found.add(path, &files(path)?);
+        Ok(found)
+    };
+    parse_on(name_of_file, text, files, &event_files, catalogs)
+}
+
+fn parse_on(
+    name_of_file: &Path,
+    text: &str,
+    files: &dyn Fn(&Path) -> io::Result<String>,
+    event_files: &dyn Fn(&Path) -> io::Result<EventTypes>,
     catalogs: &Catalogs,
 ) -> Result<Team, Report> {
     let mut report = Report::new(name_of_file, "");
@@ -95,7 +111,7 @@ pub fn parse_with(
         return Err(report.sorted());
     };
     let team = match RawFile::deserialize(value) {
-        Ok(raw) => compile(name_of_file, &document, raw, files, catalogs, &mut report),
+        Ok(raw) => compile(name_of_file, &document, raw, files, event_files, catalogs, &mut report),
         Err(error) => {
             // The shape comes from the same structs, so that nothing is left to refuse here.
             report.add(None, format!("read the team file: {error}"), "report this as a bug");

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tools::cloudevent::EventSource;
 use tools::mcp::{Catalog, ServerSpec};
 use tools::query::DatabaseSpec;
 use tools::{SecretRef, ToolKind};
@@ -33,6 +35,8 @@ pub struct Team {
     pub databases: BTreeMap<Name, DatabaseSpec>,
     /// The MCP servers by name.
     pub servers: BTreeMap<Name, McpServer>,
+    /// The sources of event types by name.
+    pub events: BTreeMap<Name, Events>,
     /// Its share of the places at a server that it shares with other teams of the node.
     pub weight: u32,
     /// The tools by name.
@@ -43,6 +47,8 @@ pub struct Team {
     pub otlp_endpoint: Option<String>,
     /// How long what happened is kept.
     pub retention: Retention,
+    /// What is wrong with files that others write, and keeps no team from running.
+    pub notes: Vec<String>,
 }
 
 impl Team {
@@ -71,6 +77,17 @@ pub struct McpServer {
     /// Its tools. Absent if they were not known when the team was loaded; then nothing is known of
     /// its tools but their names, and the team cannot be run.
     pub catalog: Option<Catalog>,
+}
+
+/// One source of event types of a team.
+#[derive(Clone, Debug)]
+pub struct Events {
+    /// Where its events go, and how their replies come.
+    pub source: Arc<EventSource>,
+    /// The file or folder of the event types.
+    pub path: PathBuf,
+    /// A subject on which replies come, beside the team's own.
+    pub reply_subject: Option<String>,
 }
 
 /// One tool of a team.

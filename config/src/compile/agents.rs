@@ -173,6 +173,10 @@ impl Compiler<'_> {
         if let Some(name) = self.unlisted_tool(text, tools) {
             return Some(name);
         }
+        if !self.document.has(&["agents", text]) && self.is_open(text) {
+            self.notes.push(format!("tool {text:?} is not there; it is offered once it comes"));
+            return None;
+        }
         let help = if self.document.has(&["agents", text]) {
             format!("`{text}` is an agent: put it into `agents`")
         } else {

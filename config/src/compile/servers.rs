@@ -123,7 +123,7 @@ impl Compiler<'_> {
         })
     }
 
-    fn settings(
+    pub(super) fn settings(
         &mut self,
         path: &[&str; 2],
         field: &str,
@@ -213,6 +213,7 @@ impl Compiler<'_> {
                 tools.values().any(|own| match &own.kind {
                     ToolKind::Mcp(spec) => spec.server == *name && spec.listed.name == tool,
                     ToolKind::Builtin(_)
+                    | ToolKind::CloudEvent(_)
                     | ToolKind::Command(_)
                     | ToolKind::Http(_)
                     | ToolKind::Model(_)
@@ -249,7 +250,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Adds the offers of all tools of servers whose names begin with a text.
+    /// Adds the offers of all tools of servers and of event types whose names begin with a text.
     pub(super) fn offers_of_servers(
         &mut self,
         prefix: &str,
@@ -258,7 +259,8 @@ impl Compiler<'_> {
         offers: &mut Vec<Offer>,
     ) {
         let begin_so = tools.iter().filter(|(name, tool)| {
-            name.as_str().starts_with(prefix) && matches!(tool.kind, ToolKind::Mcp(_))
+            let of_source = matches!(tool.kind, ToolKind::Mcp(_) | ToolKind::CloudEvent(_));
+            name.as_str().starts_with(prefix) && of_source
         });
         let mut found = false;
         for (name, tool) in begin_so {
@@ -267,8 +269,9 @@ impl Compiler<'_> {
                 offers.push(tool.offer.clone());
             }
         }
-        if !found && self.unlisted.is_empty() {
-            let message = format!("no tool of an MCP server begins with {prefix:?}");
+        if !found && self.unlisted.is_empty() && !self.may_come(prefix) {
+            let message =
+                format!("no tool of an MCP server or of event types begins with {prefix:?}");
             let help = "name tools one by one, or add `tools = [\"*\"]` to the server";
             self.fault(at, message, help);
         }

@@ -10,20 +10,24 @@ use wire::plan::{Offer, Target};
 use wire::{EffectClass, Name, ToolSpec};
 
 use super::agents::asked;
-use super::databases::Databases;
 use super::doubt::Doubt;
-use super::servers::Servers;
-use super::{ANSWER, Compiler, owners_text};
+use super::{ANSWER, Behind, Compiler, owners_text};
 use crate::bound::{RESPONSE_BYTES_MAX, TOOL_CONCURRENCY, TOOL_TIMEOUT_MS};
 use crate::parameters;
 use crate::raw::{RawKind, RawTool, RawValue};
 use crate::suggest::nearest;
-use crate::team::{Model, TeamTool};
+use crate::team::TeamTool;
 use tools::schema::check_parameters;
 
 /// The kinds whose calls may change something.
-const CHANGING: &[RawKind] =
-    &[RawKind::Command, RawKind::Http, RawKind::Mcp, RawKind::Model, RawKind::Query];
+const CHANGING: &[RawKind] = &[
+    RawKind::CloudEvent,
+    RawKind::Command,
+    RawKind::Http,
+    RawKind::Mcp,
+    RawKind::Model,
+    RawKind::Query,
+];
 
 /// Fields that not every kind of tool has, and the kinds that have them.
 const OWNERS: &[(&str, &[RawKind])] = &[
@@ -47,7 +51,12 @@ const OWNERS: &[(&str, &[RawKind])] = &[
     ("query", &[RawKind::Http]),
     ("headers", &[RawKind::Http]),
     ("body", &[RawKind::Http]),
-    ("response_bytes_max", &[RawKind::Command, RawKind::Http, RawKind::Mcp, RawKind::Query]),
+    ("eventtypes", &[RawKind::CloudEvent]),
+    ("type", &[RawKind::CloudEvent]),
+    (
+        "response_bytes_max",
+        &[RawKind::CloudEvent, RawKind::Command, RawKind::Http, RawKind::Mcp, RawKind::Query],
+    ),
     ("server", &[RawKind::Mcp]),
     ("tool", &[RawKind::Mcp]),
     ("model", &[RawKind::Model]),
@@ -76,6 +85,7 @@ impl RawKind {
     const fn word(self) -> &'static str {
         match self {
             RawKind::Builtin => "builtin",
+            RawKind::CloudEvent => "cloudevent",
             RawKind::Command => "command",
             RawKind::Http => "http",
             RawKind::Mcp => "mcp",
@@ -102,9 +112,7 @@ impl Compiler<'_> {
     pub(super) fn tools(
         &mut self,
         raw: BTreeMap<String, RawTool>,
-        models: &BTreeMap<Name, Model>,
-        databases: &Databases,
-        servers: &Servers,
+        behind: &Behind<'_>,
     ) -> BTreeMap<Name, TeamTool> {
         let named = self.named("tools", raw);
         let doubts: Vec<(Name, Doubt)> =
@@ -123,11 +131,12 @@ impl Compiler<'_> {
                 RawKind::Builtin => self.builtin(&name, raw),
                 RawKind::Command => self.command_tool(&name, raw),
                 RawKind::Http => self.http(&name, raw),
-                RawKind::Mcp => self.mcp_tool(&name, raw, servers),
-                RawKind::Model => self.model_tool(&name, raw, models),
-                RawKind::Query => self.query_tool(&name, raw, databases),
+                RawKind::CloudEvent => self.event_tool(&name, raw, behind.events),
+                RawKind::Mcp => self.mcp_tool(&name, raw, behind.servers),
+                RawKind::Model => self.model_tool(&name, raw, behind.models),
+                RawKind::Query => self.query_tool(&name, raw, behind.databases),
             }?;
-            tool.offer.actor = actor.and_then(|actor| asked(models, actor));
+            tool.offer.actor = actor.and_then(|actor| asked(behind.models, actor));
             tool.offer.aliases = aliases;
             Some((name, tool))
         });

@@ -15,6 +15,8 @@ mod commands;
 #[cfg(test)]
 mod databases;
 #[cfg(test)]
+mod eventtypes;
+#[cfg(test)]
 mod fallback;
 #[cfg(test)]
 mod meaning;

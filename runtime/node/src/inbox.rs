@@ -112,6 +112,7 @@ impl Porter {
                 | Route::Model { .. }
                 | Route::Tool { .. }
                 | Route::ModelStop { .. }
+                | Route::EventReply { .. }
                 | Route::ToolStop { .. },
             )
             | None => {

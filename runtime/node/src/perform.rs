@@ -126,6 +126,7 @@ pub(crate) async fn call_tool(
         run: call.run.clone(),
         agent: call.agent.clone(),
         budget: (call.budget != Budget::default()).then_some(call.budget),
+        rejoin: call.rejoin,
     };
     let asking = Asking {
         subject: context.subjects.tool(&context.team.name, &call.name),

@@ -6,7 +6,6 @@ use std::time::Duration;
 use agents_core::validate::{faults, validator};
 use bus::{Bus, Message};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -173,7 +172,7 @@ impl Served {
             return Ok(ToolReply::settled(CallOutcome::error(code, text)));
         };
         let context = self.context(message, &request, end, work.stop().child_token());
-        let ended = self.clone().run(context, request.arguments, end, place).await;
+        let ended = self.clone().run(context, request, end, place).await;
         Ok(match ended {
             Ended::Replied(reply) => reply,
             Ended::Panicked(text) => {
@@ -225,13 +224,20 @@ impl Served {
     async fn run(
         self: Arc<Self>,
         context: ToolContext,
-        arguments: Value,
+        request: ToolRequest,
         end: Instant,
         place: OwnedSemaphorePermit,
     ) -> Ended {
         let stop = context.stop.clone();
         let grace = self.args.tool.stop_grace();
-        let call = async move { self.args.tool.call(&context, &arguments).await };
+        let call = async move {
+            let (tool, arguments) = (&self.args.tool, &request.arguments);
+            if request.rejoin {
+                tool.rejoin(&context, arguments).await
+            } else {
+                tool.call(&context, arguments).await
+            }
+        };
         let mut call = Box::pin(contained(call));
         let ended = tokio::select! {
             biased;

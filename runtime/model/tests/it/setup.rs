@@ -79,6 +79,8 @@ pub(crate) fn team(name: &str, weight: u32, models: Vec<Model>) -> Team {
         models: models.into_iter().map(|model| (model.name.clone(), model)).collect(),
         databases: BTreeMap::new(),
         servers: BTreeMap::new(),
+        events: BTreeMap::new(),
+        notes: Vec::new(),
         retention: config::team::Retention::default(),
         runs_max: 1000,
         weight,

@@ -22,6 +22,7 @@ fn call(context: &TeamContext, name: &str, target: Target, effect: EffectClass) 
         deadline: clock::now().plus_ms(5000),
         effect,
         attempt: 1,
+        rejoin: false,
         budget: Budget { tokens: Some(70), ..Budget::default() },
         depth: 1,
         trace: TraceContext::root(&context.team.name, &run),

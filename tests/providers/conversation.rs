@@ -103,6 +103,8 @@ fn client(provider: Provider, http: &reqwest::Client) -> ModelClient {
         models: BTreeMap::from([(name.clone(), model)]),
         databases: BTreeMap::new(),
         servers: BTreeMap::new(),
+        events: BTreeMap::new(),
+        notes: Vec::new(),
         retention: config::team::Retention::default(),
         runs_max: 1000,
         weight: 1,

@@ -4,38 +4,31 @@
 pub mod event;
 pub mod replies;
 pub mod schema;
+mod send;
 #[cfg(test)]
 mod tests;
 pub mod types;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use reqwest::StatusCode;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::SecretString;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 use wire::{CallOutcome, EffectClass, ErrorCode, Name, ToolReply, WireError, header};
 
 use crate::http::response::Received;
-use crate::http::unsent;
 use crate::mcp::Setting;
+use crate::messenger::{Letter, Messenger};
 use crate::output::{cut_mark, excerpt, text};
 use crate::secret::redacted;
 use crate::tool::{Tool, ToolContext};
 use event::{CloudEvent, Mode};
 use replies::Replies;
+use send::Sent;
 use types::EventType;
-
-/// The time before the end of a call in which the tool answers by itself, because it knows what
-/// its caller does not: whether anything was sent. At most a tenth of the call's time.
-const ANSWER_MARGIN: Duration = Duration::from_millis(100);
-
-/// Bytes of a response that may stand around the data of an event.
-const ENVELOPE_BYTES_MAX: usize = 64 << 10;
 
 /// The attribute by which a reply names the event that it answers, unless the team says another.
 pub const REPLY_ATTRIBUTE: &str = "responseid";
@@ -99,26 +92,24 @@ pub struct EventSpec {
 pub struct EventTool {
     spec: EventSpec,
     client: reqwest::Client,
+    messenger: Arc<dyn Messenger>,
     replies: Replies,
-}
-
-/// What came of sending an event.
-enum Sent {
-    /// It was taken, and this came back at once.
-    Taken(Box<Received>),
-    /// It was perhaps taken, and why that is not known.
-    Perhaps(WireError),
 }
 
 impl EventTool {
     /// Makes the tool of an event type.
-    pub fn new(spec: EventSpec, client: reqwest::Client, replies: Replies) -> Self {
-        Self { spec, client, replies }
+    pub fn new(
+        spec: EventSpec,
+        client: reqwest::Client,
+        messenger: Arc<dyn Messenger>,
+        replies: Replies,
+    ) -> Self {
+        Self { spec, client, messenger, replies }
     }
 
     async fn exchange(&self, context: &ToolContext, arguments: &Value) -> ToolReply {
         let source = &self.spec.source;
-        let end = end_of(context);
+        let end = Instant::now() + context.answer_time();
         let mut secrets = Vec::new();
         let event = self.event(context, arguments);
         // It waits before the event is there, which may be answered at once.
@@ -130,14 +121,16 @@ impl EventTool {
             Sink::Http { url, headers } => {
                 self.post(url, headers, &event, &mut secrets, context, end).await
             }
-            Sink::Subject(subject) => Err(CallOutcome::error(
-                ErrorCode::ToolUnavailable,
-                format!("no events go to subject {subject} yet"),
-            )),
+            Sink::Subject(subject) => self.send(subject, &event, end).await,
         };
         match (sent, waiting) {
             (Err(outcome), _) => ToolReply::settled(outcome),
             (Ok(Sent::Perhaps(error)), None) => ToolReply::Lost { error },
+            (Ok(Sent::Published), None) => ToolReply::Lost { error: self.late(context) },
+            (Ok(Sent::Answered(letter)), None) => self.answer(context, &event.id, &letter),
+            (Ok(Sent::Published | Sent::Answered(_)), Some(waiting)) => {
+                self.await_reply(context, waiting, end, None, &secrets).await
+            }
             (Ok(Sent::Taken(received)), None) => {
                 self.response(context, &event.id, *received, &secrets)
             }
@@ -169,47 +162,45 @@ impl EventTool {
         }
     }
 
-    async fn post(
-        &self,
-        url: &str,
-        settings: &[(String, Setting)],
-        event: &CloudEvent,
-        secrets: &mut Vec<SecretString>,
-        context: &ToolContext,
-        end: Instant,
-    ) -> Result<Sent, CallOutcome> {
-        let written = event.write(self.spec.source.mode);
-        let mut headers =
-            headers(settings, secrets).map_err(|error| CallOutcome::Error { error })?;
-        let own = [
-            (header::TRACEPARENT, context.trace.to_string()),
-            (header::IDEMPOTENCY_KEY, context.call.to_string()),
-        ];
-        let own = own.into_iter().map(|(name, value)| (name.to_owned(), value));
-        for (name, value) in written.headers.into_iter().chain(own) {
-            let name = HeaderName::from_bytes(name.as_bytes());
-            if let (Ok(name), Ok(value)) = (name, HeaderValue::try_from(value)) {
-                headers.insert(name, value);
+    /// Says what the answer to a message means.
+    fn answer(&self, context: &ToolContext, id: &str, letter: &Letter) -> ToolReply {
+        if letter.headers.get(header::SERVICE_ERROR_CODE).is_some()
+            || letter.headers.get(header::SERVICE_ERROR).is_some()
+        {
+            let told = letter.headers.get(header::SERVICE_ERROR).unwrap_or_default();
+            let body = text(&letter.payload, false);
+            let text = format!("{} failed: {told} {}", context.tool, excerpt(body.trim()));
+            return ToolReply::settled(CallOutcome::error(ErrorCode::ToolFailed, text.trim_end()));
+        }
+        match CloudEvent::read(letter.headers.iter(), &letter.payload) {
+            Ok(Some(reply)) => self.own_reply(context, id, &reply, false, &[]),
+            // An acknowledgement of a stream, or of whoever else only took the event.
+            Ok(None) if letter.payload.is_empty() => ToolReply::Lost { error: self.late(context) },
+            Ok(None) => {
+                let plain = CloudEvent { data: letter.payload.to_vec(), ..CloudEvent::default() };
+                ToolReply::settled(self.outcome(&plain, false, &[]))
             }
+            Err(fault) => broken_reply(context, &fault),
         }
-        let request = self.client.post(url).headers(headers).body(written.body);
-        let exchange = async {
-            let response = request.send().await?;
-            // Escapes and base64 make data longer, and attributes stand around it.
-            let most = self.spec.response_bytes_max.saturating_mul(2);
-            Received::read(response, most.saturating_add(ENVELOPE_BYTES_MAX)).await
-        };
-        let host = reqwest::Url::parse(url).ok();
-        let host = host.as_ref().and_then(|url| url.host_str()).unwrap_or("the sink");
-        match timeout_at(end, exchange).await {
-            Ok(Ok(received)) => Ok(Sent::Taken(Box::new(received))),
-            Ok(Err(error)) => match unsent(host, &error) {
-                ToolReply::Lost { error } => Ok(Sent::Perhaps(error)),
-                ToolReply::Settled { outcome, .. } => Err(outcome),
-                ToolReply::Suspended { question } => Err(CallOutcome::Unknown { note: question }),
-            },
-            Err(_) => Ok(Sent::Perhaps(self.late(context))),
+    }
+
+    /// Takes a reply, unless it says that it answers another event.
+    fn own_reply(
+        &self,
+        context: &ToolContext,
+        id: &str,
+        reply: &CloudEvent,
+        is_cut: bool,
+        secrets: &[SecretString],
+    ) -> ToolReply {
+        let of = reply.attribute(&self.spec.source.reply_attribute);
+        if of.is_some_and(|of| of != id) {
+            self.replies.count_unknown(&self.spec.source.name);
+            let text =
+                format!("{} was given the reply to another event, which was dropped", context.tool);
+            return ToolReply::lost(ErrorCode::ToolFailed, text);
         }
+        ToolReply::settled(self.outcome(reply, is_cut, secrets))
     }
 
     /// Says what the answer to the request means.
@@ -230,24 +221,10 @@ impl EventTool {
         }
         let most = self.spec.response_bytes_max;
         match CloudEvent::read(received.headers(), received.body()) {
-            Ok(Some(reply)) => {
-                let of = reply.attribute(&self.spec.source.reply_attribute);
-                if of.is_some_and(|of| of != id) {
-                    self.replies.count_unknown(&self.spec.source.name);
-                    let text = format!(
-                        "{} was given the reply to another event, which was dropped",
-                        context.tool
-                    );
-                    return lost(WireError::new(ErrorCode::ToolFailed, text));
-                }
-                ToolReply::settled(self.outcome(&reply, received.is_cut(), secrets))
-            }
+            Ok(Some(reply)) => self.own_reply(context, id, &reply, received.is_cut(), secrets),
             Ok(None) if received.body().is_empty() => lost(self.late(context)),
             Ok(None) => ToolReply::settled(received.cut_to(most).outcome(secrets)),
-            Err(fault) => {
-                let text = format!("the reply to {} is no whole event: {fault}", context.tool);
-                ToolReply::settled(CallOutcome::error(ErrorCode::ToolFailed, text))
-            }
+            Err(fault) => broken_reply(context, &fault),
         }
     }
 
@@ -304,9 +281,9 @@ impl EventTool {
     }
 }
 
-fn end_of(context: &ToolContext) -> Instant {
-    let margin = ANSWER_MARGIN.min(context.remaining / 10);
-    Instant::now() + context.remaining.saturating_sub(margin)
+fn broken_reply(context: &ToolContext, fault: &str) -> ToolReply {
+    let text = format!("the reply to {} is no whole event: {fault}", context.tool);
+    ToolReply::settled(CallOutcome::error(ErrorCode::ToolFailed, text))
 }
 
 /// Returns the arguments that the schema declares, where it lists them at its root.
@@ -323,33 +300,6 @@ fn declared(parameters: &Value, arguments: &Value) -> Value {
             .into(),
         _ => arguments.clone(),
     }
-}
-
-fn headers(
-    settings: &[(String, Setting)],
-    secrets: &mut Vec<SecretString>,
-) -> Result<HeaderMap, WireError> {
-    let mut headers = HeaderMap::new();
-    for (name, setting) in settings {
-        let fault = || {
-            let text = format!("header {name:?} of the sink cannot stand in a request");
-            WireError::new(ErrorCode::SecretMissing, text)
-        };
-        let known = HeaderName::from_bytes(name.as_bytes()).map_err(|_| fault())?;
-        let value = match setting {
-            Setting::Text(text) => HeaderValue::try_from(text).map_err(|_| fault())?,
-            Setting::Secret { prefix, secret } => {
-                let secret = secret.resolve()?;
-                let text = format!("{prefix}{}", secret.expose_secret());
-                let mut value = HeaderValue::try_from(text).map_err(|_| fault())?;
-                value.set_sensitive(true);
-                secrets.push(secret);
-                value
-            }
-        };
-        headers.insert(known, value);
-    }
-    Ok(headers)
 }
 
 /// Writes a time as events have it, in UTC with microseconds.
@@ -376,7 +326,8 @@ impl Tool for EventTool {
     ) -> BoxFuture<'a, ToolReply> {
         Box::pin(async move {
             let waiting = self.replies.wait(&self.spec.source.name, context.call.as_str());
-            self.await_reply(context, waiting, end_of(context), None, &[]).await
+            let end = Instant::now() + context.answer_time();
+            self.await_reply(context, waiting, end, None, &[]).await
         })
     }
 }

@@ -11,8 +11,10 @@ pub mod command;
 pub mod http;
 pub mod mcp;
 pub mod memory;
+pub mod messenger;
 pub mod model;
 mod name;
+pub mod nats;
 mod output;
 pub mod query;
 pub mod schema;
@@ -21,6 +23,7 @@ mod template;
 pub mod tool;
 
 pub use memory::Memory;
+pub use messenger::{Letter, Messenger, Missed};
 pub use model::{ModelQuestion, Models};
 pub use name::offered_names;
 pub use secret::SecretRef;

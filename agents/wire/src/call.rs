@@ -53,6 +53,9 @@ pub struct ToolRequest {
     /// Whether the call was made before and only its outcome is still waited for.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rejoin: bool,
+    /// Whether the run that asks is tainted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tainted: bool,
 }
 
 /// What a tool says at once.
@@ -66,6 +69,9 @@ pub enum ToolReply {
         /// Tokens that the tool used, if it asked a model.
         #[serde(default, skip_serializing_if = "Usage::is_none")]
         usage: Usage,
+        /// Whether the outcome holds untrusted words though the tool is trusted.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        tainted: bool,
     },
     /// No answer came from behind the tool, and the call may have taken effect or not. What
     /// follows depends on its effect class.
@@ -88,7 +94,7 @@ impl ToolReply {
 
     /// Makes the reply of a tool that is done and used no model.
     pub fn settled(outcome: CallOutcome) -> Self {
-        Self::Settled { outcome, usage: Usage::default() }
+        Self::Settled { outcome, usage: Usage::default(), tainted: false }
     }
 }
 

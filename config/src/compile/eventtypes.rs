@@ -242,6 +242,7 @@ impl Compiler<'_> {
                     | ToolKind::Http(_)
                     | ToolKind::Mcp(_)
                     | ToolKind::Model(_)
+                    | ToolKind::Nats(_)
                     | ToolKind::Query(_) => false,
                 })
             };

@@ -217,6 +217,7 @@ impl Compiler<'_> {
                     | ToolKind::Command(_)
                     | ToolKind::Http(_)
                     | ToolKind::Model(_)
+                    | ToolKind::Nats(_)
                     | ToolKind::Query(_) => false,
                 })
             };
@@ -290,7 +291,8 @@ impl Compiler<'_> {
         let (server, prefix) = self.unlisted.iter().find(begins)?;
         let name = Name::new(text).ok()?;
         let listed = unknown(text.strip_prefix(prefix.as_str()).unwrap_or(text));
-        let tool = tool_of(&name, server, &listed, EffectClass::Once, TOOL_TIMEOUT_MS.default);
+        let mut tool = tool_of(&name, server, &listed, EffectClass::Once, TOOL_TIMEOUT_MS.default);
+        tool.offer.labels = tool.kind.labels(tool.offer.effect);
         tools.insert(name.clone(), tool);
         Some(name)
     }

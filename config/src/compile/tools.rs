@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use tools::ToolKind;
 use tools::builtin::{Builtin, LookupRow, Saying};
-use tools::http::{HeaderSource, HttpSpec};
+use tools::http::HttpSpec;
 use wire::plan::{Offer, Target};
 use wire::{EffectClass, Name, ToolSpec};
 
@@ -14,7 +14,7 @@ use super::doubt::Doubt;
 use super::{ANSWER, Behind, Compiler, owners_text};
 use crate::bound::{RESPONSE_BYTES_MAX, TOOL_CONCURRENCY, TOOL_TIMEOUT_MS};
 use crate::parameters;
-use crate::raw::{RawKind, RawTool, RawValue};
+use crate::raw::{RawKind, RawTool};
 use crate::suggest::nearest;
 use crate::team::TeamTool;
 use tools::schema::check_parameters;
@@ -26,6 +26,27 @@ const CHANGING: &[RawKind] = &[
     RawKind::Http,
     RawKind::Mcp,
     RawKind::Model,
+    RawKind::Nats,
+    RawKind::Query,
+];
+
+/// The kinds whose arguments the team file declares.
+const DECLARING: &[RawKind] = &[
+    RawKind::Builtin,
+    RawKind::Command,
+    RawKind::Http,
+    RawKind::Model,
+    RawKind::Nats,
+    RawKind::Query,
+];
+
+/// The kinds that read what somebody else wrote.
+const READING: &[RawKind] = &[
+    RawKind::CloudEvent,
+    RawKind::Command,
+    RawKind::Http,
+    RawKind::Mcp,
+    RawKind::Nats,
     RawKind::Query,
 ];
 
@@ -49,14 +70,12 @@ const OWNERS: &[(&str, &[RawKind])] = &[
     ("method", &[RawKind::Http]),
     ("url", &[RawKind::Http]),
     ("query", &[RawKind::Http]),
-    ("headers", &[RawKind::Http]),
-    ("body", &[RawKind::Http]),
     ("eventtypes", &[RawKind::CloudEvent]),
     ("type", &[RawKind::CloudEvent]),
-    (
-        "response_bytes_max",
-        &[RawKind::CloudEvent, RawKind::Command, RawKind::Http, RawKind::Mcp, RawKind::Query],
-    ),
+    ("headers", &[RawKind::Http, RawKind::Nats]),
+    ("body", &[RawKind::Http, RawKind::Nats]),
+    ("response_bytes_max", READING),
+    ("subject", &[RawKind::Nats]),
     ("server", &[RawKind::Mcp]),
     ("tool", &[RawKind::Mcp]),
     ("model", &[RawKind::Model]),
@@ -74,10 +93,7 @@ const OWNERS: &[(&str, &[RawKind])] = &[
     ("key_ttl_ms", CHANGING),
     ("probe", CHANGING),
     ("on_unknown", CHANGING),
-    (
-        "parameters",
-        &[RawKind::Builtin, RawKind::Command, RawKind::Http, RawKind::Model, RawKind::Query],
-    ),
+    ("parameters", DECLARING),
 ];
 
 impl RawKind {
@@ -90,6 +106,7 @@ impl RawKind {
             RawKind::Http => "http",
             RawKind::Mcp => "mcp",
             RawKind::Model => "model",
+            RawKind::Nats => "nats",
             RawKind::Query => "query",
         }
     }
@@ -134,6 +151,7 @@ impl Compiler<'_> {
                 RawKind::CloudEvent => self.event_tool(&name, raw, behind.events),
                 RawKind::Mcp => self.mcp_tool(&name, raw, behind.servers),
                 RawKind::Model => self.model_tool(&name, raw, behind.models),
+                RawKind::Nats => self.nats_tool(&name, raw),
                 RawKind::Query => self.query_tool(&name, raw, behind.databases),
             }?;
             tool.offer.actor = actor.and_then(|actor| asked(behind.models, actor));
@@ -308,19 +326,7 @@ impl Compiler<'_> {
         let url = self.needed(&path, "url", raw.url, "the address, such as `https://host/{city}`");
         let parameters =
             self.object_schema(&path, "parameters", &raw.parameters.unwrap_or_default());
-        let headers = raw.headers.unwrap_or_default().into_iter().filter_map(|(header, value)| {
-            let value = match value {
-                RawValue::Text(text) => HeaderSource::Template(text),
-                RawValue::Secret(secret) => {
-                    let at = ["tools", name.as_str(), "headers", &header];
-                    let (prefix, secret) =
-                        self.secret_value(&at, &format!("header `{header}`"), secret)?;
-                    HeaderSource::Secret { prefix, secret }
-                }
-            };
-            Some((header, value))
-        });
-        let headers = headers.collect();
+        let headers = self.headers(&path, raw.headers.unwrap_or_default());
         let body = raw.body.and_then(|body| self.body(&path, body));
         let bytes = raw.response_bytes_max.unwrap_or(RESPONSE_BYTES_MAX.default);
         let spec = HttpSpec {

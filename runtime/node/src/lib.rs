@@ -11,6 +11,7 @@ mod herald;
 mod inbox;
 mod keeper;
 mod memory;
+mod messenger;
 mod model_actor;
 mod models;
 mod node;

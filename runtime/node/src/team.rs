@@ -19,6 +19,7 @@ use crate::event_replies;
 use crate::feed::{Feed, QUEUE_GROUP};
 use crate::inbox::Inbox;
 use crate::memory::TeamMemory;
+use crate::messenger::BusMessenger;
 use crate::model_actor::{ModelActor, ModelArgs};
 use crate::models::TeamModels;
 use crate::servers;
@@ -98,7 +99,9 @@ impl Actor for TeamSupervisor {
         // This actor is started once, so nobody else has set it.
         drop(context.servers.set(servers.clone()));
         let replies = context.event_replies.clone();
-        let deps = ToolDeps { memory, http, models, servers, replies, databases, launcher };
+        let messenger = Arc::new(BusMessenger::new(&context.bus, &context.subjects));
+        let deps =
+            ToolDeps { memory, http, models, servers, messenger, replies, databases, launcher };
         let (sessions, _) = SessionSupervisor::spawn_linked(
             None,
             SessionSupervisor,

@@ -24,6 +24,7 @@ fn deps() -> ToolDeps {
         models: Arc::new(PreparedModels::default()),
         servers: crate::mcp::Servers::default(),
         replies: crate::cloudevent::replies::Replies::start(Duration::ZERO),
+        messenger: Arc::<crate::messenger::prepared::PreparedMessenger>::default(),
         databases: Databases::default(),
         launcher: Arc::default(),
     }
@@ -58,6 +59,7 @@ async fn reply(deps: &ToolDeps, name: &str, key: &str, at: u64, arguments: Value
         remaining: Duration::from_secs(5),
         budget: wire::run::Budget::default(),
         stop: CancellationToken::new(),
+        tainted: false,
     };
     build(&ToolKind::Builtin(builtin), deps).call(&context, &arguments).await
 }

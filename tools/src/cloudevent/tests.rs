@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use wire::{CallKey, CallOutcome, EffectClass, ErrorCode, Name, ToolReply};
+use wire::{CallKey, CallOutcome, EffectClass, ErrorCode, Headers, Name, ToolReply, WireError};
 
 use super::event::{CloudEvent, Mode};
 use super::replies::{Counts, Replies, Taken};
@@ -12,6 +12,8 @@ use super::{EventSource, EventSpec, EventTool, REPLY_ATTRIBUTE, ReplyWay, Sink};
 use crate::client::http_client;
 use crate::http::tests::{Answer, answer, context, server};
 use crate::mcp::Setting;
+use crate::messenger::prepared::PreparedMessenger;
+use crate::messenger::{Letter, Missed};
 use crate::tool::Tool;
 
 /// More than any answer on this machine takes.
@@ -46,11 +48,15 @@ fn spec(url: &str, mode: Mode, reply: ReplyWay) -> EventSpec {
     }
 }
 
+fn messenger() -> Arc<PreparedMessenger> {
+    Arc::default()
+}
+
 fn tool(spec: EventSpec) -> (Arc<EventTool>, Replies) {
     // Every test may come first; that another one did is no fault.
     let _installed = rustls::crypto::ring::default_provider().install_default();
     let replies = Replies::start(Duration::ZERO);
-    (Arc::new(EventTool::new(spec, http_client().unwrap(), replies.clone())), replies)
+    (Arc::new(EventTool::new(spec, http_client().unwrap(), messenger(), replies.clone())), replies)
 }
 
 fn reply(of: &str, media_type: &str, data: &str) -> CloudEvent {
@@ -184,7 +190,7 @@ async fn replies_that_are_events_of_their_own_find_their_calls() {
     for key in ["aa", "bb"] {
         let (url, received) = server(answer("202 Accepted", "", "")).await;
         let spec = spec(&url, Mode::Structured, ReplyWay::Event);
-        let tool = EventTool::new(spec, http_client().unwrap(), replies.clone());
+        let tool = EventTool::new(spec, http_client().unwrap(), messenger(), replies.clone());
         let mut context = context(LONG);
         context.call = CallKey::new(key).unwrap();
         calls.push(tokio::spawn(async move { tool.call(&context, &json!({})).await }));
@@ -233,5 +239,103 @@ async fn a_call_that_is_rejoined_sends_nothing() {
         tokio::task::yield_now().await;
     }
     let outcome = CallOutcome::Ok { output: json!(3) };
+    assert_eq!(call.await.unwrap(), ToolReply::settled(outcome));
+}
+
+/// Makes the tool of a source on a subject, with prepared answers.
+fn on_subject(
+    mode: Mode,
+    reply: ReplyWay,
+    answers: Vec<Option<Result<Letter, Missed>>>,
+) -> (EventTool, Arc<PreparedMessenger>, Replies) {
+    let mut spec = spec("", mode, reply);
+    let source = Arc::make_mut(&mut spec.source);
+    source.sink = Sink::Subject("tools.in".to_owned());
+    let (messenger, replies) = (messenger(), Replies::start(Duration::ZERO));
+    messenger.answers.lock().unwrap().extend(answers);
+    let _installed = rustls::crypto::ring::default_provider().install_default();
+    let (http, shared) = (http_client().unwrap(), messenger.clone());
+    (EventTool::new(spec, http, shared, replies.clone()), messenger, replies)
+}
+
+fn letter(event: &CloudEvent, mode: Mode) -> Letter {
+    let written = event.write(mode);
+    let mut headers = Headers::new();
+    written.headers.into_iter().for_each(|(name, value)| headers.insert(name, value));
+    Letter { headers, payload: written.body.into(), ..Letter::default() }
+}
+
+#[tokio::test]
+async fn over_nats_a_call_is_an_event_too() {
+    for mode in [Mode::Binary, Mode::Structured] {
+        let reply = letter(&reply("0123abcd", "application/json", "[7]"), mode);
+        let (tool, messenger, _) = on_subject(mode, ReplyWay::Response, vec![Some(Ok(reply))]);
+        let outcome = tool.call(&context(LONG), &json!({"city": "Graz"})).await;
+        assert_eq!(outcome, ToolReply::settled(CallOutcome::Ok { output: json!([7]) }));
+        let [sent] = &messenger.sent.lock().unwrap()[..] else { panic!() };
+        assert_eq!(sent.subject, "tools.in");
+        assert_eq!(sent.headers.get("ce-type").is_some(), mode == Mode::Binary);
+        let event = CloudEvent::read(sent.headers.iter(), &sent.payload).unwrap().unwrap();
+        assert_eq!((event.kind.as_str(), event.id.as_str()), ("get.weather", "0123abcd"));
+        for (header, value) in [("Nats-Msg-Id", "0123abcd"), ("Idempotency-Key", "0123abcd")] {
+            assert_eq!(sent.headers.get(header), Some(value));
+        }
+        assert_eq!(sent.headers.get("traceparent"), event.attribute("traceparent"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_back_over_nats() {
+    let plain = |payload: &'static str| Letter { payload: payload.into(), ..Letter::default() };
+    let mut refused = plain("{\"error\": 1}");
+    refused.headers.insert("Nats-Service-Error", "no such city");
+    let gone = |error: fn(WireError) -> Missed, code| error(WireError::new(code, "gone"));
+    let own = |media_type: &str| letter(&reply("0123abcd", media_type, "no"), Mode::Structured);
+    let cases = [
+        (Some(Ok(plain("{\"t\":1}"))), Ok(json!({"t": 1}))),
+        (Some(Ok(refused)), Err((ErrorCode::ToolFailed, false))),
+        (Some(Ok(own("text/plain"))), Err((ErrorCode::ToolFailed, false))),
+        (Some(Ok(own("text/html"))), Ok(json!("no"))),
+        (Some(Ok(plain(""))), Err((ErrorCode::ToolTimeout, true))),
+        (
+            Some(Ok(letter(&reply("other", "application/json", "1"), Mode::Binary))),
+            Err((ErrorCode::ToolFailed, true)),
+        ),
+        (None, Err((ErrorCode::ToolTimeout, true))),
+        (
+            Some(Err(gone(Missed::NotDelivered, ErrorCode::TooLarge))),
+            Err((ErrorCode::TooLarge, false)),
+        ),
+        (
+            Some(Err(gone(Missed::Unanswered, ErrorCode::Unavailable))),
+            Err((ErrorCode::ToolUnavailable, true)),
+        ),
+    ];
+    for (answer, expected) in cases {
+        let what = format!("{answer:?}");
+        let (tool, ..) = on_subject(Mode::Structured, ReplyWay::Response, vec![answer]);
+        let reply = tool.call(&context(LONG), &json!({})).await;
+        match expected {
+            Ok(output) => {
+                assert_eq!(reply, ToolReply::settled(CallOutcome::Ok { output }), "{what}");
+            }
+            Err(expected) => {
+                let (code, _, lost) = told(&reply);
+                assert_eq!((code, lost), expected, "{what}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reply_to_an_event_on_a_subject_finds_its_call() {
+    let (tool, messenger, replies) = on_subject(Mode::Structured, ReplyWay::Event, vec![]);
+    let call = tokio::spawn(async move { tool.call(&context(LONG), &json!({})).await });
+    while messenger.sent.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let event = reply("0123abcd", "application/json", "4");
+    assert_eq!(replies.take(&source(), "0123abcd", event), Taken::Delivered);
+    let outcome = CallOutcome::Ok { output: json!(4) };
     assert_eq!(call.await.unwrap(), ToolReply::settled(outcome));
 }

@@ -106,6 +106,7 @@ pub(crate) fn context(remaining: Duration) -> ToolContext {
         remaining,
         budget: wire::run::Budget::default(),
         stop: CancellationToken::new(),
+        tainted: false,
     }
 }
 

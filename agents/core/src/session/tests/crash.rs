@@ -97,7 +97,8 @@ impl World {
                 let CallEffect { call, attempt, .. } = call;
                 if self.done.contains_key(&call) {
                     let outcome = CallOutcome::text("done");
-                    return Some(Input::CallSettled { call, outcome, usage: Usage::default() });
+                    let usage = Usage::default();
+                    return Some(Input::CallSettled { call, outcome, usage, tainted: false });
                 }
                 let error = WireError::new(ErrorCode::ToolTimeout, "no reply");
                 Some(Input::CallLost { call, attempt, error })
@@ -127,7 +128,12 @@ impl World {
                     }
                 }
                 let outcome = CallOutcome::text("done");
-                Some(Input::CallSettled { call: call.call, outcome, usage: Usage::default() })
+                Some(Input::CallSettled {
+                    call: call.call,
+                    outcome,
+                    usage: Usage::default(),
+                    tainted: false,
+                })
             }
             Effect::Probe { of, number, call } => {
                 assert_eq!(call.arguments["key"], json!(of), "a probe is asked by the key");

@@ -42,6 +42,7 @@ fn context(remaining: Duration) -> ToolContext {
         now: Timestamp::default(),
         remaining,
         budget: wire::run::Budget::default(),
+        tainted: false,
         stop: CancellationToken::new(),
     }
 }

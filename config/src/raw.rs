@@ -427,7 +427,7 @@ pub(crate) struct RawTool {
     /// Other names under which a planner may select the tool.
     #[schemars(length(max = ALIASES_MAX), inner(length(min = 1, max = ALIAS_BYTES_MAX)))]
     pub(crate) aliases: Option<Vec<String>>,
-    /// Whether results may hold words of others than the team and its users; true for kinds `http` and `mcp`.
+    /// Whether results may hold words of others than the team and its users; true for kinds `http`, `mcp` and `nats`.
     pub(crate) untrusted_output: Option<bool>,
     /// Whether results may hold what is not for everyone; true for kind `query`.
     pub(crate) private_output: Option<bool>,

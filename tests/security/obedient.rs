@@ -43,8 +43,8 @@ pub(crate) fn reply(request: &Request) -> Answer {
         said.push(content);
     }
     let wanted = orders
-        .into_iter()
-        .map(read)
+        .iter()
+        .map(|order| read(order))
         .filter(|(name, arguments)| !obeyed.contains(&(name.clone(), arguments.to_string())));
     let calls: Vec<Value> = wanted
         .take(CALLS_MAX)

@@ -37,6 +37,7 @@ impl Labelling {
                 ToolKind::Builtin(_)
                 | ToolKind::Command(_)
                 | ToolKind::Http(_)
+                | ToolKind::Nats(_)
                 | ToolKind::Model(_)
                 | ToolKind::Nats(_)
                 | ToolKind::Query(_) => None,

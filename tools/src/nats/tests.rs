@@ -44,6 +44,7 @@ fn context(remaining: Duration) -> ToolContext {
         budget: wire::run::Budget::default(),
         tainted: false,
         stop: CancellationToken::new(),
+        tainted: false,
     }
 }
 

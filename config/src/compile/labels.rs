@@ -39,7 +39,6 @@ impl Labelling {
                 | ToolKind::Http(_)
                 | ToolKind::Nats(_)
                 | ToolKind::Model(_)
-                | ToolKind::Nats(_)
                 | ToolKind::Query(_) => None,
             };
             let said = own.into_iter().chain(server);

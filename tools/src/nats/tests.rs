@@ -42,7 +42,6 @@ fn context(remaining: Duration) -> ToolContext {
         now: Timestamp::default(),
         remaining,
         budget: wire::run::Budget::default(),
-        tainted: false,
         stop: CancellationToken::new(),
         tainted: false,
     }

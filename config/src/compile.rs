@@ -11,9 +11,9 @@ use wire::{ErrorCode, Name};
 
 use crate::bound::{RUNS_MAX, TEAM_WEIGHT};
 use crate::document::Document;
-use crate::load::Catalogs;
 use crate::raw::RawFile;
 use crate::report::Report;
+use crate::sources::Sources;
 use crate::suggest::nearest;
 use crate::team::{Model, Team};
 
@@ -57,7 +57,7 @@ pub(crate) fn compile(
     mut raw: RawFile,
     files: &dyn Fn(&Path) -> io::Result<String>,
     event_files: &dyn Fn(&Path) -> io::Result<EventTypes>,
-    catalogs: &Catalogs,
+    sources: &Sources,
     report: &mut Report,
 ) -> Option<Team> {
     let mut compiler = Compiler {
@@ -65,7 +65,7 @@ pub(crate) fn compile(
         document,
         files,
         event_files,
-        events_known: &BTreeMap::new(),
+        events_known: &sources.events,
         unlisted: Vec::new(),
         open_prefixes: Vec::new(),
         notes: Vec::new(),
@@ -75,7 +75,7 @@ pub(crate) fn compile(
     let labelling = Labelling::of(&raw);
     let models = compiler.models(std::mem::take(&mut raw.models), &raw.agents);
     let databases = compiler.databases(std::mem::take(&mut raw.databases));
-    let servers = compiler.servers(std::mem::take(&mut raw.mcp), catalogs);
+    let servers = compiler.servers(std::mem::take(&mut raw.mcp), &sources.mcp);
     let events = compiler.event_sources(std::mem::take(&mut raw.eventtypes));
     let behind =
         Behind { models: &models, databases: &databases, servers: &servers, events: &events };

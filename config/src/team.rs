@@ -91,7 +91,7 @@ pub struct Events {
 }
 
 /// One tool of a team.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TeamTool {
     /// What models are told, how long it may take and what may be repeated.
     pub offer: wire::plan::Offer,

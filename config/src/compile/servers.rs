@@ -17,8 +17,8 @@ use super::tools::{concurrency, offer};
 use crate::bound::{
     DESCRIPTION_BYTES_MAX, RESPONSE_BYTES_MAX, SERVER_START_TIMEOUT_MS, TOOL_TIMEOUT_MS, TOOLS_MAX,
 };
-use crate::load::Catalogs;
 use crate::raw::{RawServer, RawTool, RawValue};
+use crate::sources::Catalogs;
 use crate::suggest::nearest;
 use crate::team::{McpServer, TeamTool};
 

@@ -43,7 +43,7 @@ fn catalogs() -> Catalogs {
 }
 
 fn parse(text: &str, catalogs: &Catalogs) -> Result<Team, Report> {
-    config::parse_with(Path::new("teams/t.toml"), text, &files, catalogs)
+    config::parse_with(Path::new("teams/t.toml"), text, &files, &catalogs.clone().into())
 }
 
 fn loaded(text: &str, catalogs: &Catalogs) -> Team {

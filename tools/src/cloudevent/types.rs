@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 use std::{fs, io};
 
 use serde::Deserialize;
@@ -211,6 +212,20 @@ fn is_open(value: &str) -> bool {
 pub fn is_attribute(name: &str) -> bool {
     let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     (1..=20).contains(&name.len()) && name.chars().all(is_letter)
+}
+
+/// Which writing of files is on the disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stamp(Vec<(PathBuf, Option<SystemTime>, u64)>);
+
+/// Returns which writing of a file, or of the files of a folder, is on the disk. Blocks on it.
+pub fn stamp(path: &Path) -> io::Result<Stamp> {
+    let stamped = files(path)?.into_iter().map(|file| {
+        let metadata = fs::metadata(&file).ok();
+        let written = metadata.as_ref().and_then(|metadata| metadata.modified().ok());
+        (file, written, metadata.map_or(0, |metadata| metadata.len()))
+    });
+    Ok(Stamp(stamped.collect()))
 }
 
 /// Returns the file itself, or the files of a folder by their names.

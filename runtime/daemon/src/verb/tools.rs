@@ -32,7 +32,7 @@ pub(crate) async fn tools(args: &Tools, place: &Place, screen: &Screen) -> Resul
     if let Some(server) = &args.approve {
         return servers::approve(&team, place, server, args.json).await;
     }
-    let team = super::complete(team, place, paint).await?;
+    let (_, team) = super::complete(&args.team, place, None, paint).await?;
     let plans: Vec<&Plan> = match &args.agent {
         Some(name) => vec![agent(&team, name)?],
         None => team.agents.values().collect(),

@@ -34,6 +34,13 @@ pub(crate) fn note_unenforced(notes: &[Unenforced]) {
     }
 }
 
+/// Tells what is wrong with files that others write for a team.
+pub(crate) fn note_files(team: &Team) {
+    for note in &team.notes {
+        screen::note(&format!("warning: {note}\n"));
+    }
+}
+
 /// Loads a team file; the failure is its report.
 pub(crate) fn load(file: &Path, paint: Paint) -> Result<Team, Failure> {
     config::load(file).map_err(|report| Failure::Report(report.render(paint.is_on())))

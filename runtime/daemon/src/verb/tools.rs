@@ -56,6 +56,7 @@ pub(crate) async fn tools(args: &Tools, place: &Place, screen: &Screen) -> Resul
         screen::json(&plans.into_iter().map(offered).collect::<Map<String, Value>>());
     } else {
         screen::answer(&render(&plans, screen.out.paint, screen.out.width));
+        super::note_files(&team);
         super::note_unenforced(&unenforced(&team, plans));
     }
     Ok(Exit::Done)

@@ -61,6 +61,10 @@ pub const EVENT_SOURCES_MAX: usize = 16;
 pub const EVENT_SOURCE_BYTES_MAX: usize = 1024;
 /// The attribute `source` of events if the file says nothing.
 pub const EVENT_SOURCE_DEFAULT: &str = "/callboard";
+/// Tables of services to look for; each is asked for every few seconds.
+pub const DISCOVERIES_MAX: usize = 32;
+/// Bytes of the name of a service, or of the pattern of such names.
+pub const SERVICE_BYTES_MAX: usize = 128;
 /// Words of the command of a server; more belong into a script.
 pub const COMMAND_WORDS_MAX: usize = 64;
 /// Variables or headers of a server.

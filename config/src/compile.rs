@@ -22,6 +22,7 @@ mod called;
 mod circle;
 mod command_tools;
 mod databases;
+mod discover;
 mod doubt;
 mod eventtypes;
 mod fallback;
@@ -67,8 +68,8 @@ pub(crate) fn compile(
         event_files,
         events_known: &sources.events,
         unlisted: Vec::new(),
-        open_prefixes: Vec::new(),
-        notes: Vec::new(),
+        passing: Vec::new(),
+        left_out: Vec::new(),
         report,
     };
     let name = compiler.team_name(raw.team.name.as_deref());
@@ -82,6 +83,8 @@ pub(crate) fn compile(
     let mut tools = compiler.tools(std::mem::take(&mut raw.tools), &behind);
     compiler.server_tools(&servers, &mut tools);
     compiler.event_tools(&events, &mut tools);
+    let discoveries = compiler.discoveries(name.as_ref(), std::mem::take(&mut raw.discover));
+    compiler.discovered_tools(&discoveries, &sources.services, &mut tools);
     labelling.apply(&mut tools);
     let agents = compiler.agents(name.as_ref(), &raw, &models, &mut tools);
     compiler.aliases(&tools);
@@ -90,7 +93,8 @@ pub(crate) fn compile(
         compiler.address(&["team", "otlp_endpoint"], address);
     }
     let retention = compiler.retention(&raw.retention);
-    let notes = std::mem::take(&mut compiler.notes);
+    let left_out = compiler.left_out;
+    let discover = discoveries.into_iter().map(|(name, found)| (name, found.discovery));
     Some(Team {
         name: name?,
         description: raw.team.description.unwrap_or_default(),
@@ -102,11 +106,12 @@ pub(crate) fn compile(
         servers: servers.into_iter().map(|(name, server)| (name, server.into_team())).collect(),
         events: events.into_iter().map(|(name, source)| (name, source.into_team())).collect(),
         weight: raw.team.weight.unwrap_or_else(weight),
+        discover: discover.collect(),
+        left_out,
         tools,
         runs_max: raw.team.runs_max.unwrap_or(u32::try_from(RUNS_MAX.default).unwrap_or(u32::MAX)),
         otlp_endpoint: raw.team.otlp_endpoint,
         retention,
-        notes,
     })
 }
 
@@ -133,9 +138,10 @@ pub(crate) struct Compiler<'a> {
     events_known: &'a BTreeMap<Name, EventTypes>,
     /// The servers whose tools are not known, with what the names of their tools begin with.
     unlisted: Vec<(Name, String)>,
-    /// What the names of tools begin with that may come while the team runs.
-    open_prefixes: Vec<String>,
-    notes: Vec<String>,
+    /// What the names of tools begin with that come and go by themselves.
+    passing: Vec<String>,
+    /// What is described and cannot be offered, and why.
+    left_out: Vec<String>,
     report: &'a mut Report,
 }
 

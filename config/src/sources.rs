@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use tools::cloudevent::types::EventTypes;
 use tools::mcp::Catalog;
+use tools::nats::Described;
 use wire::Name;
 
 /// What the MCP servers of a team list, as far as that is known.
@@ -19,6 +20,8 @@ pub struct Sources {
     pub mcp: Catalogs,
     /// What the files of event types hold; those of a source that is not here are read.
     pub events: BTreeMap<Name, EventTypes>,
+    /// What NATS services describe, by the tables that look for them.
+    pub services: BTreeMap<Name, Vec<Described>>,
 }
 
 impl From<Catalogs> for Sources {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use agents_core::permission::Glob;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -37,6 +38,10 @@ pub struct Team {
     pub servers: BTreeMap<Name, McpServer>,
     /// The sources of event types by name.
     pub events: BTreeMap<Name, Events>,
+    /// The services whose endpoints are tools, by the names of their tables.
+    pub discover: BTreeMap<Name, Discovery>,
+    /// What others describe and cannot be offered, each with the reason.
+    pub left_out: Vec<String>,
     /// Its share of the places at a server that it shares with other teams of the node.
     pub weight: u32,
     /// The tools by name.
@@ -47,8 +52,6 @@ pub struct Team {
     pub otlp_endpoint: Option<String>,
     /// How long what happened is kept.
     pub retention: Retention,
-    /// What is wrong with files that others write, and keeps no team from running.
-    pub notes: Vec<String>,
 }
 
 impl Team {
@@ -88,6 +91,15 @@ pub struct Events {
     pub path: PathBuf,
     /// A subject on which replies come, beside the team's own.
     pub reply_subject: Option<String>,
+}
+
+/// NATS services whose endpoints are tools for as long as they are there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Discovery {
+    /// The names of the services.
+    pub service: Glob,
+    /// The name, if it is only one.
+    pub literal: Option<String>,
 }
 
 /// One tool of a team.

@@ -210,7 +210,7 @@ async fn seed_001_3_schemas_of_all_forms_and_a_broken_one_that_harms_no_other() 
     assert_eq!(tools[1]["parameters"], serde_json::from_str::<Value>(full).unwrap());
     assert_eq!(*properties(2), json!({}));
     let team = house.team().team();
-    let [broken, no_yaml] = &team.notes[..] else { panic!("{:?}", team.notes) };
+    let [broken, no_yaml] = &team.left_out[..] else { panic!("{:?}", team.left_out) };
     assert!(broken.contains("d.yaml") && broken.contains("resource.cost.calculator"), "{broken}");
     assert!(no_yaml.contains("e.yaml") && no_yaml.contains("no YAML"), "{no_yaml}");
     house.end().await;

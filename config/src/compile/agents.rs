@@ -98,7 +98,7 @@ impl Compiler<'_> {
         for (index, text) in self.listed(&path, "tools", &agent.tools) {
             let at = ["agents", name.as_str(), "tools", &index];
             if let Some(prefix) = text.strip_suffix('*') {
-                self.offers_of_servers(prefix, &at, tools, &mut offers);
+                self.offers_of_sources(prefix, &at, tools, &mut offers);
                 continue;
             }
             let Some(tool) = self.tool_reference(&text, &at, tools) else { continue };
@@ -172,8 +172,7 @@ impl Compiler<'_> {
         if let Some(name) = self.unlisted_tool(text, tools) {
             return Some(name);
         }
-        if !self.document.has(&["agents", text]) && self.is_open(text) {
-            self.notes.push(format!("tool {text:?} is not there; it is offered once it comes"));
+        if self.may_come(text) && !self.document.has(&["agents", text]) {
             return None;
         }
         let help = if self.document.has(&["agents", text]) {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tools::builtin::Builtin;
 use tools::cloudevent::event::Mode;
 use tools::cloudevent::types::{EventType, EventTypes, is_attribute};
 use tools::cloudevent::{EventSource, EventSpec, REPLY_ATTRIBUTE, ReplyWay, Sink};
@@ -13,7 +12,7 @@ use wire::{EffectClass, ErrorCode, Name, ToolSpec};
 use super::Compiler;
 use super::tools::{concurrency, offer};
 use crate::bound::{
-    DESCRIPTION_BYTES_MAX, EVENT_SOURCE_DEFAULT, RESPONSE_BYTES_MAX, TOOL_TIMEOUT_MS, TOOLS_MAX,
+    DESCRIPTION_BYTES_MAX, EVENT_SOURCE_DEFAULT, RESPONSE_BYTES_MAX, TOOL_TIMEOUT_MS,
 };
 use crate::raw::{RawEventTypes, RawMode, RawReplyWay, RawTool};
 use crate::suggest::nearest;
@@ -51,9 +50,9 @@ impl Compiler<'_> {
         for (name, raw) in self.named("eventtypes", raw) {
             if let Some(source) = self.event_source(&name, raw) {
                 for fault in &source.found.faults {
-                    self.notes.push(format!("{}: {}", fault.file.display(), fault.what));
+                    self.left_out.push(format!("{}: {}", fault.file.display(), fault.what));
                 }
-                self.open_prefixes.push(source.prefix.clone());
+                self.passing.push(source.prefix.clone());
                 sources.insert(name, source);
             }
         }
@@ -65,12 +64,7 @@ impl Compiler<'_> {
         let [table, own] = path;
         let what = "the file or folder of event types, relative to the team file";
         let written = self.needed(&path, "path", raw.path, what);
-        let prefix = raw.prefix.unwrap_or_else(|| format!("{name}_"));
-        let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-        if !prefix.chars().all(is_letter) {
-            let message = format!("`prefix` {prefix:?} is no beginning of a name");
-            self.fault(&[table, own, "prefix"], message, "use letters, digits, `_` and `-`");
-        }
+        let prefix = self.prefix(&path, raw.prefix);
         let reply = match raw.reply {
             Some(RawReplyWay::Event) => ReplyWay::Event,
             Some(RawReplyWay::Response) | None => ReplyWay::Response,
@@ -224,7 +218,7 @@ impl Compiler<'_> {
                 if kind != ALL && source.found.get(kind).is_none() {
                     // It may come while the team runs.
                     let at = source.events.path.display();
-                    self.notes.push(format!("event type {kind:?} is not in {at}"));
+                    self.left_out.push(format!("event type {kind:?} is not in {at}"));
                     let near = nearest(kind, source.found.types.iter().map(|t| t.kind.as_str()));
                     if near.is_some() {
                         let at = ["eventtypes", name.as_str(), "types", &index.to_string()];
@@ -246,13 +240,7 @@ impl Compiler<'_> {
                     | ToolKind::Query(_) => false,
                 })
             };
-            let is_taken = |name: &str| {
-                tools.contains_key(name)
-                    || self.document.has(&["tools", name])
-                    || self.document.has(&["agents", name])
-                    || Builtin::from_name(name).is_some()
-                    || name == super::ANSWER
-            };
+            let is_taken = |name: &str| self.is_taken(name, tools);
             let wanted = |event: &EventType| source.wants(&event.kind) && !has_table(&event.kind);
             let types = &source.found.types;
             let named = offered_names(&source.prefix, types, |t| &t.kind, wanted, is_taken);
@@ -265,23 +253,7 @@ impl Compiler<'_> {
                 .collect();
             tools.extend(named);
         }
-        if tools.len() > TOOLS_MAX && !sources.is_empty() {
-            let message =
-                format!("the team has {} tools, at most {TOOLS_MAX} allowed", tools.len());
-            self.fault(&["eventtypes"], message, "name the types that are wanted in `types`");
-        }
-    }
-
-    /// Tells whether tools whose names begin with a text may come while the team runs.
-    pub(super) fn may_come(&self, prefix: &str) -> bool {
-        let fits = |open: &String| open.starts_with(prefix) || prefix.starts_with(open.as_str());
-        self.open_prefixes.iter().any(fits)
-    }
-
-    /// Tells whether a tool of this name may come while the team runs.
-    pub(super) fn is_open(&self, name: &str) -> bool {
-        Name::new(name).is_ok()
-            && self.open_prefixes.iter().any(|open| name.starts_with(open.as_str()))
+        self.too_many(&["eventtypes"], tools);
     }
 
     fn no_type(&mut self, at: &[&str], source: &str, kind: &str, found: &EventTypes) {

@@ -16,6 +16,8 @@ mod commands;
 #[cfg(test)]
 mod databases;
 #[cfg(test)]
+mod discover;
+#[cfg(test)]
 mod eventtypes;
 #[cfg(test)]
 mod fallback;

@@ -1,5 +1,6 @@
 //! The NATS service protocol: a service says that it is there, what it offers and how it fares.
 
+mod find;
 mod report;
 mod stats;
 
@@ -19,6 +20,8 @@ use crate::error::Error;
 use crate::message::Message;
 use crate::service::report::Reports;
 use crate::service::stats::Stats;
+
+pub use find::find;
 
 /// Describes a service.
 #[derive(Clone, Debug)]

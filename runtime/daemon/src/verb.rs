@@ -21,6 +21,7 @@ use bus::Bus;
 use config::Team;
 use model::Unenforced;
 use node::{LoadError, Sourced};
+use wire::Subjects;
 
 use crate::failure::Failure;
 use crate::paint::Paint;
@@ -34,10 +35,10 @@ pub(crate) fn note_unenforced(notes: &[Unenforced]) {
     }
 }
 
-/// Tells what is wrong with files that others write for a team.
-pub(crate) fn note_files(team: &Team) {
-    for note in &team.notes {
-        screen::note(&format!("warning: {note}\n"));
+/// Tells what others describe and cannot be offered.
+pub(crate) fn note_left_out(team: &Team) {
+    for left_out in &team.left_out {
+        screen::note(&format!("note: {left_out}\n"));
     }
 }
 
@@ -50,7 +51,7 @@ pub(crate) fn load(file: &Path, paint: Paint) -> Result<Team, Failure> {
 pub(crate) async fn complete(
     file: &Path,
     place: &Place,
-    bus: Option<&Bus>,
+    bus: Option<(&Bus, &Subjects)>,
     paint: Paint,
 ) -> Result<(Sourced, Team), Failure> {
     Sourced::load(file, place.dir(), bus).await.map_err(|error| match error {

@@ -175,6 +175,7 @@ fn team_view(handle: &TeamHandle) -> TeamView {
         agents: team.agents.values().map(AgentView::from).collect(),
         tools: tools.collect(),
         models: team.models.keys().cloned().collect(),
+        left_out: team.left_out.clone(),
         fault: handle.fault(),
     }
 }

@@ -25,6 +25,7 @@ mod reply;
 mod retention;
 mod room;
 mod servers;
+mod services;
 mod session;
 mod sessions;
 mod sources;

@@ -10,11 +10,13 @@ use futures_util::future::BoxFuture;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tracing::{error, info, warn};
+use wire::Subjects;
 
 use crate::error::Error;
 use crate::event_files::EventFiles;
 use crate::node::TeamHandle;
 use crate::servers::{self, Pins};
+use crate::services::Services;
 
 /// How often sources are looked at. A look costs little, and who approves a tool or starts a
 /// service does not wait long for it; what changes within this time is one change.
@@ -56,7 +58,7 @@ impl Sourced {
     pub async fn load(
         file: &Path,
         data: &Path,
-        bus: Option<&Bus>,
+        bus: Option<(&Bus, &Subjects)>,
     ) -> Result<(Self, Team), LoadError> {
         let text = Arc::new(TeamText::read(file).map_err(LoadError::Report)?);
         let team = compile(&text, &Sources::default()).await?.map_err(LoadError::Report)?;
@@ -64,7 +66,7 @@ impl Sourced {
         let watched = watched(&team, data, bus);
         let mut loaded = Self { text, sources, watched, fault: None };
         if loaded.watched.is_empty() {
-            note(&team, &[]);
+            note(&team);
             return Ok((loaded, team));
         }
         let lasting = loaded.sources.clone();
@@ -76,9 +78,9 @@ impl Sourced {
             }
             made => made,
         };
-        let team = made.map_err(LoadError::Report)?;
-        note(&team, &[]);
-        Ok((loaded, team))
+        let made = made.map_err(LoadError::Report)?;
+        note(&made);
+        Ok((loaded, made))
     }
 
     /// Keeps a running team as its sources are, for ever.
@@ -112,7 +114,9 @@ impl Sourced {
             // The process ends.
             Err(_) => return,
         };
-        note(&team, &before.notes);
+        if team.left_out != before.left_out {
+            note(&team);
+        }
         let name = team.name.clone();
         match handle.refresh(team).await {
             Ok(changed) => info!(
@@ -128,13 +132,16 @@ impl Sourced {
 }
 
 /// Returns those who may describe other tools of the team tomorrow.
-fn watched(team: &Team, data: &Path, _bus: Option<&Bus>) -> Vec<Box<dyn Source>> {
+fn watched(team: &Team, data: &Path, bus: Option<(&Bus, &Subjects)>) -> Vec<Box<dyn Source>> {
     let mut watched: Vec<Box<dyn Source>> = Vec::new();
     if !team.events.is_empty() {
         watched.push(Box::new(EventFiles::new(team)));
     }
     if !team.servers.is_empty() {
         watched.push(Box::new(Pins::new(team, data)));
+    }
+    if let Some((bus, subjects)) = bus.filter(|_| !team.discover.is_empty()) {
+        watched.push(Box::new(Services::new(team, bus, subjects)));
     }
     watched
 }
@@ -145,10 +152,10 @@ async fn compile(text: &Arc<TeamText>, sources: &Sources) -> Result<Result<Team,
     spawn_blocking(move || text.compile(&sources)).await.map_err(|_| Error::Ending)
 }
 
-/// Says in the log what is wrong with files that others write, unless it was said before.
-fn note(team: &Team, before: &[String]) {
-    for note in team.notes.iter().filter(|note| !before.contains(note)) {
-        warn!(team = %team.name, note, "not all that the team may have is there");
+/// Says in the log what others describe and cannot be offered.
+fn note(team: &Team) {
+    for left_out in &team.left_out {
+        warn!(team = %team.name, left_out, "a tool is left out");
     }
 }
 

@@ -326,7 +326,7 @@ pub(crate) fn tool_endpoint(tool: &Name) -> String {
 fn service_info(context: &TeamContext, started: String) -> ServiceInfo {
     let team = &context.team;
     ServiceInfo {
-        name: format!("callboard-{}", team.name),
+        name: wire::subject::service_of(&team.name),
         id: wire::RunId::fresh().to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         description: team.description.clone(),

@@ -17,6 +17,7 @@ use crate::tool::{Tool, ToolContext};
 
 fn spec(subject: &str) -> NatsSpec {
     NatsSpec {
+        source: None,
         subject: subject.to_owned(),
         headers: Vec::new(),
         body: BodyTemplate::Arguments,
@@ -220,6 +221,7 @@ fn templates_with_faults_are_refused() {
         json!({"type": "object", "properties": properties, "required": required})
     };
     let text = |text: &str| NatsSpec { body: BodyTemplate::Text(text.to_owned()), ..spec("a") };
+    let found = |subject: &str| NatsSpec { source: Some(Name::new("s").unwrap()), ..spec(subject) };
     let long = "x".repeat(257);
     let cases = [
         (spec("a.b"), object(&["x"], &[]), None),
@@ -248,6 +250,10 @@ fn templates_with_faults_are_refused() {
             object(&[], &[]),
             Some("is no name of a header"),
         ),
+        (found("a.{x}"), object(&[], &[]), None),
+        (found("a.*"), object(&[], &[]), Some("has a wildcard")),
+        (found("$JS.API.INFO"), object(&[], &[]), Some("belongs to NATS itself")),
+        (found(&long), object(&[], &[]), Some("longer than 256 bytes")),
         (
             NatsSpec { response_bytes_max: 0, ..spec("a") },
             object(&[], &[]),

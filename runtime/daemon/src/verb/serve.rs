@@ -41,7 +41,7 @@ pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Resul
         Some(options) => Bus::connect(options).await?,
         None => Bus::local(),
     };
-    let (watched, teams) = complete(&loaded, place, &bus, screen).await?;
+    let (watched, teams) = complete(&loaded, place, (&bus, &subjects), screen).await?;
     let mut described = String::new();
     for team in &teams {
         describe(&mut described, team, &subjects);
@@ -135,7 +135,7 @@ fn load(args: &Serve, screen: &Screen) -> Result<Vec<Team>, Failure> {
 async fn complete(
     loaded: &[Team],
     place: &Place,
-    bus: &Bus,
+    bus: (&Bus, &Subjects),
     screen: &Screen,
 ) -> Result<(Vec<(Name, Sourced)>, Vec<Team>), Failure> {
     let (mut watched, mut teams) = (Vec::new(), Vec::new());

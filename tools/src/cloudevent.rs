@@ -126,7 +126,7 @@ impl EventTool {
         match (sent, waiting) {
             (Err(outcome), _) => ToolReply::settled(outcome),
             (Ok(Sent::Perhaps(error)), None) => ToolReply::Lost { error },
-            (Ok(Sent::Published), None) => ToolReply::Lost { error: self.late(context) },
+            (Ok(Sent::Published), None) => ToolReply::Lost { error: late(context) },
             (Ok(Sent::Answered(letter)), None) => self.answer(context, &event.id, &letter),
             (Ok(Sent::Published | Sent::Answered(_)), Some(waiting)) => {
                 self.await_reply(context, waiting, end, None, &secrets).await
@@ -175,7 +175,7 @@ impl EventTool {
         match CloudEvent::read(letter.headers.iter(), &letter.payload) {
             Ok(Some(reply)) => self.own_reply(context, id, &reply, false, &[]),
             // An acknowledgement of a stream, or of whoever else only took the event.
-            Ok(None) if letter.payload.is_empty() => ToolReply::Lost { error: self.late(context) },
+            Ok(None) if letter.payload.is_empty() => ToolReply::Lost { error: late(context) },
             Ok(None) => {
                 let plain = CloudEvent { data: letter.payload.to_vec(), ..CloudEvent::default() };
                 ToolReply::settled(self.outcome(&plain, false, &[]))
@@ -213,7 +213,7 @@ impl EventTool {
     ) -> ToolReply {
         let lost = |error| ToolReply::Lost { error };
         match received.status() {
-            StatusCode::REQUEST_TIMEOUT => return lost(self.late(context)),
+            StatusCode::REQUEST_TIMEOUT => return lost(late(context)),
             status if !status.is_success() => {
                 return ToolReply::settled(received.outcome(secrets));
             }
@@ -222,7 +222,7 @@ impl EventTool {
         let most = self.spec.response_bytes_max;
         match CloudEvent::read(received.headers(), received.body()) {
             Ok(Some(reply)) => self.own_reply(context, id, &reply, received.is_cut(), secrets),
-            Ok(None) if received.body().is_empty() => lost(self.late(context)),
+            Ok(None) if received.body().is_empty() => lost(late(context)),
             Ok(None) => ToolReply::settled(received.cut_to(most).outcome(secrets)),
             Err(fault) => broken_reply(context, &fault),
         }
@@ -238,19 +238,8 @@ impl EventTool {
     ) -> ToolReply {
         match timeout_at(end, waiting.reply()).await {
             Ok(Some(reply)) => ToolReply::settled(self.outcome(&reply, false, secrets)),
-            Ok(None) | Err(_) => {
-                ToolReply::Lost { error: missed.unwrap_or_else(|| self.late(context)) }
-            }
+            Ok(None) | Err(_) => ToolReply::Lost { error: missed.unwrap_or_else(|| late(context)) },
         }
-    }
-
-    fn late(&self, context: &ToolContext) -> WireError {
-        let text = format!(
-            "{} sent its event and got no reply within {:.1} s",
-            context.tool,
-            context.remaining.as_secs_f64()
-        );
-        WireError::new(ErrorCode::ToolTimeout, text)
     }
 
     /// Says what a reply means. A text stands for a failure: results are JSON.
@@ -279,6 +268,15 @@ impl EventTool {
         }
         CallOutcome::text(told)
     }
+}
+
+fn late(context: &ToolContext) -> WireError {
+    let text = format!(
+        "{} sent its event and got no reply within {:.1} s",
+        context.tool,
+        context.remaining.as_secs_f64()
+    );
+    WireError::new(ErrorCode::ToolTimeout, text)
 }
 
 fn broken_reply(context: &ToolContext, fault: &str) -> ToolReply {

@@ -260,15 +260,12 @@ fn unescaped(value: &str) -> Result<String, String> {
         let byte = digits
             .filter(|two| *first == b'%' && two.bytes().all(|digit| digit.is_ascii_hexdigit()))
             .and_then(|two| u8::from_str_radix(two, 16).ok());
-        match byte {
-            Some(byte) => {
-                out.push(byte);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            None => {
-                out.push(*first);
-                rest = after;
-            }
+        if let Some(byte) = byte {
+            out.push(byte);
+            rest = after.get(2..).unwrap_or_default();
+        } else {
+            out.push(*first);
+            rest = after;
         }
     }
     String::from_utf8(out).map_err(|_| format!("the header value {value:?} is no UTF-8"))

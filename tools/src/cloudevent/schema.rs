@@ -63,12 +63,14 @@ fn is_schema(members: &Map<String, Value>) -> bool {
 
 fn closed(properties: Map<String, Value>) -> Value {
     let required: Vec<String> = properties.keys().cloned().collect();
-    let mut schema =
-        json!({"type": "object", "properties": properties, "additionalProperties": false});
-    if let (false, Some(root)) = (required.is_empty(), schema.as_object_mut()) {
-        root.insert("required".to_owned(), json!(required));
+    let mut schema = Map::new();
+    schema.insert("type".to_owned(), json!("object"));
+    schema.insert("properties".to_owned(), Value::Object(properties));
+    schema.insert("additionalProperties".to_owned(), json!(false));
+    if !required.is_empty() {
+        schema.insert("required".to_owned(), json!(required));
     }
-    schema
+    Value::Object(schema)
 }
 
 /// Makes the schema of one parameter; a type that is not known is a text.

@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout_at};
 use wire::{CallOutcome, ErrorCode, Headers, ToolReply, WireError, header};
 
 use super::event::CloudEvent;
-use super::{EventTool, ReplyWay};
+use super::{EventTool, ReplyWay, late};
 use crate::http::response::Received;
 use crate::http::unsent;
 use crate::mcp::Setting;
@@ -69,7 +69,7 @@ impl EventTool {
                 ToolReply::Settled { outcome, .. } => Err(outcome),
                 ToolReply::Suspended { question } => Err(CallOutcome::Unknown { note: question }),
             },
-            Err(_) => Ok(Sent::Perhaps(self.late(context))),
+            Err(_) => Ok(Sent::Perhaps(late(context))),
         }
     }
 

@@ -65,11 +65,10 @@ impl Arrival {
     /// Gives an event as the response.
     pub(crate) fn reply(self, event: &CloudEvent) {
         let written = event.write(Mode::Binary);
-        let mut head = "HTTP/1.1 200 OK\r\nconnection: close\r\n".to_owned();
-        for (name, value) in &written.headers {
-            head += &format!("{name}: {value}\r\n");
-        }
-        head += &format!("content-length: {}\r\n\r\n", written.body.len());
+        let mut lines = vec!["HTTP/1.1 200 OK".to_owned(), "connection: close".to_owned()];
+        lines.extend(written.headers.iter().map(|(name, value)| format!("{name}: {value}")));
+        lines.push(format!("content-length: {}", written.body.len()));
+        let head = lines.join("\r\n") + "\r\n\r\n";
         drop(self.respond.send(head + &String::from_utf8(written.body).unwrap()));
     }
 

@@ -222,7 +222,7 @@ fn check_read(read: &Value, reply: &RunReply) {
     let plain = ["specversion", "type", "source", "datacontenttype"].map(|name| &attributes[name]);
     assert_eq!(plain, ["1.0", "get.current.weather", "/callboard", "application/json"], "{read}");
     assert_eq!(attributes["id"], reply.sources[0].call.as_str());
-    assert!(attributes["traceparent"].as_str().unwrap().contains(&reply.trace_id.to_string()));
+    assert!(attributes["traceparent"].as_str().unwrap().contains(&reply.trace_id));
     assert!(attributes["time"].as_str().unwrap().starts_with("20"), "{read}");
     let data = json!({"location": "Graz, Styria", "unit": "celsius"});
     assert_eq!(read["data"], data, "{read}");
@@ -338,7 +338,9 @@ async fn seed_001_5_a_reply_that_does_not_come_is_an_error_with_tool_and_seconds
                     kept.push(again);
                 }
                 if reply == "event" {
-                    kept.into_iter().for_each(|arrival| arrival.answer("202 Accepted"));
+                    for arrival in kept {
+                        arrival.answer("202 Accepted");
+                    }
                     return (id, Vec::new());
                 }
                 (id, kept)
@@ -445,6 +447,9 @@ async fn seed_001_5_a_call_that_waits_when_the_daemon_is_killed_is_settled_by_th
     }
 }
 
+/// Headers of a request.
+type Pairs<'h> = &'h [(&'h str, &'h str)];
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn seed_001_5_the_door_takes_replies_only_and_says_what_it_does_not_take() {
     drop(rustls::crypto::ring::default_provider().install_default());
@@ -461,7 +466,7 @@ async fn seed_001_5_the_door_takes_replies_only_and_says_what_it_does_not_take()
     let daemon = Daemon::start(&args).await;
     let base = format!("{}/v1/teams/k/eventtypes", daemon.http);
     let whole = [("ce-specversion", "1.0"), ("ce-id", "1"), ("ce-source", "/s"), ("ce-type", "t")];
-    let cases: [(&str, &[(&str, &str)], &str, u16, &str); 5] = [
+    let cases: [(&str, Pairs<'_>, &str, u16, &str); 5] = [
         ("other", &whole, "", 404, "take replies here"),
         ("none", &whole, "", 404, "take replies here"),
         ("k", &whole, "", 400, "no attribute \\\"responseid\\\""),

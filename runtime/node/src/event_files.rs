@@ -43,7 +43,6 @@ impl EventFiles {
                 continue;
             };
             match read {
-                Ok(None) => {}
                 Ok(Some((stamp, found))) => {
                     is_changed |= sources.events.get(name) != Some(&found);
                     sources.events.insert(name.clone(), found);
@@ -55,7 +54,7 @@ impl EventFiles {
                     warn!(source = %name, %path, %error, "the event types stay as they were");
                     watched.is_told = true;
                 }
-                Err(_) => {}
+                Ok(None) | Err(_) => {}
             }
         }
         is_changed

@@ -340,11 +340,13 @@ mod tests {
         assert_eq!(body, expected);
     }
 
+    type Pairs<'h> = &'h [(&'h str, &'h str)];
+
     #[test]
     fn what_is_no_event_and_what_is_a_broken_one() {
         let structured = ("content-type", "application/cloudevents+json");
         let ok = r#"{"specversion":"1.0","id":"1","source":"/s","type":"t","#;
-        let cases: [(&[(&str, &str)], String, Result<bool, &str>); 12] = [
+        let cases: [(Pairs<'_>, String, Result<bool, &str>); 12] = [
             (&[("content-type", "application/json")], "{}".into(), Ok(false)),
             (&[], String::new(), Ok(false)),
             (&[("ce-id", "1")], String::new(), Ok(false)),

@@ -73,8 +73,8 @@ fn reply(of: &str, media_type: &str, data: &str) -> CloudEvent {
 /// Makes the response of a request-reply proxy that carries an event.
 fn carrying(event: &CloudEvent, mode: Mode) -> Answer {
     let written = event.write(mode);
-    let headers: String =
-        written.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let lines = written.headers.iter().map(|(name, value)| [name, ": ", value, "\r\n"].concat());
+    let headers = lines.collect::<String>();
     answer("200 OK", &headers, &String::from_utf8(written.body).unwrap())
 }
 
@@ -116,21 +116,25 @@ async fn a_call_is_an_event_with_the_declared_fields_only() {
     }
 }
 
+/// An outcome, or the code of an error, a part of its text, and whether the call is lost.
+type Meaning<'t> = Result<CallOutcome, (ErrorCode, &'t str, bool)>;
+
 #[tokio::test]
 async fn what_a_response_means() {
     let ok = |output: Value| Ok(CallOutcome::Ok { output });
     let own =
         |media_type: &str, data: &str| carrying(&reply("0123abcd", media_type, data), Mode::Binary);
     let long = "x".repeat(100);
-    let cases: Vec<(Answer, Result<CallOutcome, (ErrorCode, &str, bool)>)> = vec![
+    let cut = format!("{}\n[cut after 64 bytes]", "x".repeat(64));
+    let cases: Vec<(Answer, Meaning<'_>)> = vec![
         (own("application/json", "[1]"), ok(json!([1]))),
         (own("application/json", ""), ok(json!(""))),
         (own("application/json", "{bro"), ok(json!("{bro"))),
         (own("text/html", "<b>"), ok(json!("<b>"))),
-        (own("text/html", &long), ok(json!(format!("{}\n[cut after 64 bytes]", &long[..64])))),
+        (own("text/html", &long), ok(json!(cut))),
         (answer("200 OK", "content-type: application/json\r\n", "{\"a\":1}"), ok(json!({"a": 1}))),
         (answer("200 OK", "content-type: text/plain\r\n", "words"), ok(json!("words"))),
-        (answer("200 OK", "", &long), ok(json!(format!("{}\n[cut after 64 bytes]", &long[..64])))),
+        (answer("200 OK", "", &long), ok(json!(cut))),
         (
             own("text/plain; charset=utf-8", "no such city"),
             Err((ErrorCode::ToolFailed, "no such city", false)),

@@ -165,7 +165,8 @@ impl Served {
         })?;
         // The session has checked its model's arguments; others may ask here too.
         let faults = faults(&self.validator, &request.arguments);
-        if !faults.is_empty() {
+        // What was sent before is not judged by what the tool takes at present.
+        if !faults.is_empty() && !request.rejoin {
             return Err(WireError::new(ErrorCode::InvalidArguments, faults.join("; ")));
         }
         let longest = Duration::from_millis(self.definition.offer.timeout_ms);
@@ -189,7 +190,11 @@ impl Served {
                 ErrorCode::DeadlineExceeded
             };
             let text = format!("the time was over before {} had a place for it", self.name);
-            return Ok(ToolReply::settled(CallOutcome::error(code, text)));
+            return Ok(if request.rejoin {
+                ToolReply::lost(code, text)
+            } else {
+                ToolReply::settled(CallOutcome::error(code, text))
+            });
         };
         let context = self.context(message, &request, end, work.stop().child_token());
         let ended = self.clone().run(context, request, end, place).await;

@@ -6,9 +6,9 @@ mod exchange;
 mod field;
 mod pages;
 mod request;
-mod response;
+pub(crate) mod response;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,6 +26,7 @@ use request::Blueprint;
 
 pub use address::ADDRESS_BYTES_MAX;
 pub(crate) use body::write as write_body;
+pub(crate) use exchange::unanswered;
 pub use pages::{NextPage, Pages};
 
 /// A request template. `{name}` in a text stands for the argument of that name.

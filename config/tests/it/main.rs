@@ -19,6 +19,9 @@ mod commands;
 mod databases;
 #[cfg(test)]
 mod discover;
+#[cfg(test)]
+mod eventtypes;
+#[cfg(test)]
 mod fallback;
 #[cfg(test)]
 mod labels;

@@ -19,6 +19,7 @@ use wire::{Name, SessionId};
 
 use crate::context::TeamContext;
 use crate::error::Error;
+use crate::event_replies;
 use crate::feed::{Feed, QUEUE_GROUP};
 use crate::inbox::Inbox;
 use crate::memory::TeamMemory;
@@ -85,6 +86,7 @@ pub(crate) struct TeamState {
     faults: HashMap<Part, Faults>,
     inbox: Option<Inbox>,
     _stops: Vec<Feed>,
+    _event_replies: Vec<Feed>,
 }
 
 impl Actor for TeamSupervisor {
@@ -112,8 +114,10 @@ impl Actor for TeamSupervisor {
         let servers = servers::start(&context.team, http.written())?;
         // This actor is started once, so nobody else has set it.
         drop(context.servers.set(servers.clone()));
+        let replies = context.event_replies.clone();
         let messenger = Arc::new(BusMessenger::new(&context.bus, &context.subjects));
-        let deps = ToolDeps { memory, http, models, servers, messenger, databases, launcher };
+        let deps =
+            ToolDeps { memory, http, models, servers, messenger, replies, databases, launcher };
         let (sessions, _) = SessionSupervisor::spawn_linked(
             None,
             SessionSupervisor,
@@ -127,6 +131,7 @@ impl Actor for TeamSupervisor {
         let stops =
             worklist::listen(&context.bus, &context.subjects, &context.team.name, &context.work);
         let stops = stops.await?;
+        let event_replies = event_replies::listen(&context).await?;
         let mut state = TeamState {
             context,
             clients,
@@ -137,6 +142,7 @@ impl Actor for TeamSupervisor {
             faults: HashMap::new(),
             inbox: None,
             _stops: stops,
+            _event_replies: event_replies,
         };
         let team = state.context.team.clone();
         let models = team.models.keys().cloned().map(Part::Model);

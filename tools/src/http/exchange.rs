@@ -171,7 +171,7 @@ struct Asked<'a> {
 }
 
 /// Says what it means for a call that there is no answer.
-fn unanswered(host: &str, error: SendError) -> ToolReply {
+pub(crate) fn unanswered(host: &str, error: SendError) -> ToolReply {
     let settled = |error: WireError| ToolReply::settled(CallOutcome::Error { error });
     match error {
         SendError::Forbidden(forbidden) => settled(forbidden.into()),

@@ -9,7 +9,7 @@ use reqwest::{Response, StatusCode, Url};
 use secrecy::SecretString;
 use serde_json::Value;
 use tokio::time::timeout;
-use wire::{ErrorCode, WireError};
+use wire::{CallOutcome, ErrorCode, WireError};
 
 use crate::client::SendError;
 use crate::output::{cut_mark, excerpt, text};
@@ -22,7 +22,7 @@ const IDLE_MAX: Duration = Duration::from_secs(60);
 const RETRY_AFTER_S_MAX: u64 = 3600;
 
 /// A response that is there, up to the bound of its body.
-pub(super) struct Received {
+pub(crate) struct Received {
     status: StatusCode,
     /// The address that answered, after all redirects.
     pub(super) url: Url,
@@ -42,7 +42,7 @@ pub(super) enum Said {
 
 impl Received {
     /// Reads the body until it ends or `bytes_max` are read.
-    pub(super) async fn read(mut response: Response, bytes_max: usize) -> Result<Self, SendError> {
+    pub(crate) async fn read(mut response: Response, bytes_max: usize) -> Result<Self, SendError> {
         let (status, url) = (response.status(), response.url().clone());
         let headers = std::mem::take(response.headers_mut());
         let mut body = Vec::new();
@@ -58,6 +58,40 @@ impl Received {
             }
         }
         Ok(Self { status, url, headers, body, cut })
+    }
+
+    pub(crate) const fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// Returns the headers whose values are texts.
+    pub(crate) fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)))
+    }
+
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// Tells whether the body goes on behind what was read.
+    pub(crate) const fn is_cut(&self) -> bool {
+        self.cut
+    }
+
+    /// Drops what goes beyond a bound.
+    pub(crate) fn cut_to(mut self, bytes_max: usize) -> Self {
+        self.cut |= self.body.len() > bytes_max;
+        self.body.truncate(bytes_max);
+        self
+    }
+
+    /// Says how the call ended.
+    pub(crate) fn outcome(&self, secrets: &[SecretString]) -> CallOutcome {
+        match self.said(secrets) {
+            Ok(Said::Json(output)) => CallOutcome::Ok { output },
+            Ok(Said::Text(text)) => CallOutcome::text(text),
+            Err(error) => CallOutcome::Error { error },
+        }
     }
 
     /// Returns how many bytes the body has, as far as it was read.

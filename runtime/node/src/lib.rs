@@ -2,9 +2,12 @@
 
 mod admission;
 mod archive;
+mod clean;
 mod clock;
 mod context;
 mod error;
+mod event_files;
+mod event_replies;
 mod feed;
 mod herald;
 mod inbox;
@@ -37,6 +40,7 @@ pub use admission::{REQUEST_BYTES_MAX, RUNS_MAX};
 pub use archive::{Archive, store_dir};
 pub use clock::now;
 pub use error::Error;
+pub use event_replies::RepliesOf;
 pub use node::{Node, NodeOptions, RESERVE_BYTES_DEFAULT, TeamHandle, team_dir};
 pub use present::Refreshed;
 pub use retention::Compacted;

@@ -6,7 +6,6 @@ use std::time::Duration;
 use agents_core::validate::{faults, validator};
 use bus::{Bus, Message};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -17,11 +16,11 @@ use wire::{
     WorkId, header,
 };
 
-use crate::clock;
 use crate::context::TeamContext;
 use crate::feed;
 use crate::team::tool_endpoint;
 use crate::worklist::{contained, work_of};
+use crate::{clean, clock};
 
 /// Calls that may wait for a place, for each that may be under way; further ones are refused.
 const WAITING_PER_PLACE: usize = 32;
@@ -124,7 +123,7 @@ impl ToolState {
             let done = served.call(&message, came).await;
             let endpoint = tool_endpoint(&served.name);
             served.context.record(&endpoint, began.elapsed(), done.as_ref().err());
-            match done {
+            match done.map(clean::tool_reply) {
                 Ok(reply) => feed::answer(bus, &message, Headers::new(), &reply).await,
                 Err(error) => feed::answer_error(bus, &message, &error).await,
             }
@@ -166,7 +165,8 @@ impl Served {
         })?;
         // The session has checked its model's arguments; others may ask here too.
         let faults = faults(&self.validator, &request.arguments);
-        if !faults.is_empty() {
+        // What was sent before is not judged by what the tool takes at present.
+        if !faults.is_empty() && !request.rejoin {
             return Err(WireError::new(ErrorCode::InvalidArguments, faults.join("; ")));
         }
         let longest = Duration::from_millis(self.definition.offer.timeout_ms);
@@ -190,10 +190,14 @@ impl Served {
                 ErrorCode::DeadlineExceeded
             };
             let text = format!("the time was over before {} had a place for it", self.name);
-            return Ok(ToolReply::settled(CallOutcome::error(code, text)));
+            return Ok(if request.rejoin {
+                ToolReply::lost(code, text)
+            } else {
+                ToolReply::settled(CallOutcome::error(code, text))
+            });
         };
         let context = self.context(message, &request, end, work.stop().child_token());
-        let ended = self.clone().run(context, request.arguments, end, place).await;
+        let ended = self.clone().run(context, request, end, place).await;
         Ok(match ended {
             Ended::Replied(reply) => reply,
             Ended::Panicked(text) => {
@@ -246,13 +250,20 @@ impl Served {
     async fn run(
         self: Arc<Self>,
         context: ToolContext,
-        arguments: Value,
+        request: ToolRequest,
         end: Instant,
         place: OwnedSemaphorePermit,
     ) -> Ended {
         let stop = context.stop.clone();
         let grace = self.definition.tool.stop_grace();
-        let call = async move { self.definition.tool.call(&context, &arguments).await };
+        let call = async move {
+            let (tool, arguments) = (&self.definition.tool, &request.arguments);
+            if request.rejoin {
+                tool.rejoin(&context, arguments).await
+            } else {
+                tool.call(&context, arguments).await
+            }
+        };
         let mut call = Box::pin(contained(call));
         let ended = tokio::select! {
             biased;

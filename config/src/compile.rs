@@ -70,6 +70,7 @@ pub(crate) fn compile(
         unlisted: Vec::new(),
         passing: Vec::new(),
         left_out: Vec::new(),
+        secrets: Vec::new(),
         report,
     };
     let name = compiler.team_name(raw.team.name.as_deref());
@@ -105,6 +106,7 @@ pub(crate) fn compile(
         databases: databases.into_iter().map(|(name, (spec, _))| (name, spec)).collect(),
         servers: servers.into_iter().map(|(name, server)| (name, server.into_team())).collect(),
         events: events.into_iter().map(|(name, source)| (name, source.into_team())).collect(),
+        secrets: compiler.secrets,
         weight: raw.team.weight.unwrap_or_else(weight),
         discover: discover.collect(),
         left_out,
@@ -142,6 +144,8 @@ pub(crate) struct Compiler<'a> {
     passing: Vec<String>,
     /// What is described and cannot be offered, and why.
     left_out: Vec<String>,
+    /// The secrets that are named so far.
+    secrets: Vec<SecretRef>,
     report: &'a mut Report,
 }
 
@@ -261,6 +265,18 @@ impl Compiler<'_> {
 
     /// Takes the reference to a secret out of the two fields that may hold it.
     fn secret(
+        &mut self,
+        path: &[&str],
+        [env_field, file_field]: [&str; 2],
+        env: Option<&str>,
+        file: Option<&str>,
+    ) -> Option<SecretRef> {
+        let secret = self.checked_secret(path, [env_field, file_field], env, file);
+        self.secrets.extend(secret.clone());
+        secret
+    }
+
+    fn checked_secret(
         &mut self,
         path: &[&str],
         [env_field, file_field]: [&str; 2],

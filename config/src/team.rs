@@ -42,6 +42,8 @@ pub struct Team {
     pub discover: BTreeMap<Name, Discovery>,
     /// What others describe and cannot be offered, each with the reason.
     pub left_out: Vec<String>,
+    /// The secrets that the file names.
+    pub secrets: Vec<SecretRef>,
     /// Its share of the places at a server that it shares with other teams of the node.
     pub weight: u32,
     /// The tools by name.

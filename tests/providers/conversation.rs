@@ -102,6 +102,7 @@ fn client(provider: Provider, http: &reqwest::Client) -> ModelClient {
         agents: BTreeMap::new(),
         models: BTreeMap::from([(name.clone(), model)]),
         databases: BTreeMap::new(),
+        secrets: Vec::new(),
         servers: BTreeMap::new(),
         events: BTreeMap::new(),
         discover: BTreeMap::new(),

@@ -2,6 +2,7 @@
 
 mod admission;
 mod archive;
+mod clean;
 mod clock;
 mod context;
 mod error;

@@ -99,6 +99,11 @@ impl Actor for TeamSupervisor {
         args: TeamArgs,
     ) -> Result<TeamState, ActorProcessingErr> {
         let TeamArgs { context, http, guards, unfinished, sessions: told, started } = args;
+        // All are known before anything from outside is read. Whoever needs one that is missing
+        // says so itself.
+        for secret in &context.team.secrets {
+            drop(secret.resolve());
+        }
         let memory = Arc::new(TeamMemory::new(context.clone()));
         let models = Arc::new(TeamModels::new(context.clone()));
         let clients = ModelClients::new(&context.team, &guards, &http)

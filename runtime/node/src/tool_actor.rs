@@ -16,11 +16,11 @@ use wire::{
     WorkId, header,
 };
 
-use crate::clock;
 use crate::context::TeamContext;
 use crate::feed;
 use crate::team::tool_endpoint;
 use crate::worklist::{contained, work_of};
+use crate::{clean, clock};
 
 /// Calls that may wait for a place, for each that may be under way; further ones are refused.
 const WAITING_PER_PLACE: usize = 32;
@@ -123,7 +123,7 @@ impl ToolState {
             let done = served.call(&message, came).await;
             let endpoint = tool_endpoint(&served.name);
             served.context.record(&endpoint, began.elapsed(), done.as_ref().err());
-            match done {
+            match done.map(clean::tool_reply) {
                 Ok(reply) => feed::answer(bus, &message, Headers::new(), &reply).await,
                 Err(error) => feed::answer_error(bus, &message, &error).await,
             }

@@ -78,6 +78,7 @@ pub(crate) fn team(name: &str, weight: u32, models: Vec<Model>) -> Team {
         agents: BTreeMap::new(),
         models: models.into_iter().map(|model| (model.name.clone(), model)).collect(),
         databases: BTreeMap::new(),
+        secrets: Vec::new(),
         servers: BTreeMap::new(),
         events: BTreeMap::new(),
         discover: BTreeMap::new(),

@@ -271,7 +271,7 @@ fn one_fault_against_what_a_server_lists() {
             "tools = ['file*', 'web_*']\n",
             "tools = ['read']",
             7,
-            "no tool of an MCP server begins with \"web_\"",
+            "no tool of a server or service begins with \"web_\"",
             "`tools = [\"*\"]`",
         ),
     ] {

@@ -105,8 +105,8 @@ pub(crate) fn compile(
         models,
         databases: databases.into_iter().map(|(name, (spec, _))| (name, spec)).collect(),
         servers: servers.into_iter().map(|(name, server)| (name, server.into_team())).collect(),
-        events: events.into_iter().map(|(name, source)| (name, source.into_team())).collect(),
         secrets: compiler.secrets,
+        events: events.into_iter().map(|(name, source)| (name, source.into_team())).collect(),
         weight: raw.team.weight.unwrap_or_else(weight),
         discover: discover.collect(),
         left_out,
@@ -140,12 +140,12 @@ pub(crate) struct Compiler<'a> {
     events_known: &'a BTreeMap<Name, EventTypes>,
     /// The servers whose tools are not known, with what the names of their tools begin with.
     unlisted: Vec<(Name, String)>,
+    /// The secrets that are named so far.
+    secrets: Vec<SecretRef>,
     /// What the names of tools begin with that come and go by themselves.
     passing: Vec<String>,
     /// What is described and cannot be offered, and why.
     left_out: Vec<String>,
-    /// The secrets that are named so far.
-    secrets: Vec<SecretRef>,
     report: &'a mut Report,
 }
 

@@ -36,14 +36,14 @@ pub struct Team {
     pub databases: BTreeMap<Name, DatabaseSpec>,
     /// The MCP servers by name.
     pub servers: BTreeMap<Name, McpServer>,
+    /// The secrets that the file names.
+    pub secrets: Vec<SecretRef>,
     /// The sources of event types by name.
     pub events: BTreeMap<Name, Events>,
     /// The services whose endpoints are tools, by the names of their tables.
     pub discover: BTreeMap<Name, Discovery>,
     /// What others describe and cannot be offered, each with the reason.
     pub left_out: Vec<String>,
-    /// The secrets that the file names.
-    pub secrets: Vec<SecretRef>,
     /// Its share of the places at a server that it shares with other teams of the node.
     pub weight: u32,
     /// The tools by name.

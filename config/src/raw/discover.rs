@@ -19,6 +19,14 @@ pub(crate) struct RawDiscover {
     /// What may be repeated of its tools.
     #[schemars(extend("default" = EffectClass::Once))]
     pub(crate) effect: Option<EffectClass>,
+    /// Whether results of its tools may hold words of others than the team and its users.
+    #[schemars(extend("default" = true))]
+    pub(crate) untrusted_output: Option<bool>,
+    /// Whether results of its tools may hold what is not for everyone.
+    #[schemars(extend("default" = false))]
+    pub(crate) private_output: Option<bool>,
+    /// Whether calls change something outside the runtime, or tell somebody there something; if absent, those whose effect is not `read`.
+    pub(crate) external_effect: Option<bool>,
     /// Milliseconds that one call of its tools may take.
     #[schemars(range(min = b::TOOL_TIMEOUT_MS.min, max = b::TOOL_TIMEOUT_MS.max), extend("default" = b::TOOL_TIMEOUT_MS.default))]
     pub(crate) timeout_ms: Option<u64>,

@@ -156,9 +156,9 @@ fn merged(
             missed.remove(&key);
             continue;
         }
-        let misses = missed.entry(key.clone()).or_default();
-        *misses += 1;
-        if *misses < MISSES_MAX {
+        let times = missed.entry(key.clone()).or_default();
+        *times += 1;
+        if *times < MISSES_MAX {
             merged.push(described.clone());
         } else {
             missed.remove(&key);

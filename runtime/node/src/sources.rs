@@ -62,8 +62,9 @@ impl Sourced {
     ) -> Result<(Self, Team), LoadError> {
         let text = Arc::new(TeamText::read(file).map_err(LoadError::Report)?);
         let team = compile(&text, &Sources::default()).await?.map_err(LoadError::Report)?;
-        let sources = Sources::from(servers::catalogs(&team, data).await?);
+        // Watched from before they are read, so that no change between the two is missed.
         let watched = watched(&team, data, bus);
+        let sources = Sources::from(servers::catalogs(&team, data).await?);
         let mut loaded = Self { text, sources, watched, fault: None };
         if loaded.watched.is_empty() {
             note(&team);
@@ -90,10 +91,11 @@ impl Sourced {
         if let Some(fault) = self.fault.take() {
             team.set_fault(fault);
         }
+        let mut is_due = false;
         while !self.watched.is_empty() {
             sleep(LOOK_INTERVAL).await;
-            if self.look().await {
-                self.refresh(&team).await;
+            if self.look().await || is_due {
+                is_due = !self.refresh(&team).await;
             }
         }
     }
@@ -106,26 +108,34 @@ impl Sourced {
         is_changed
     }
 
-    async fn refresh(&self, handle: &TeamHandle) {
+    /// Brings a team up to its sources; tells whether there is no use in trying again.
+    async fn refresh(&self, handle: &TeamHandle) -> bool {
         let before = handle.team();
         let team = match compile(&self.text, &self.sources).await {
             Ok(Ok(team)) => team,
-            Ok(Err(report)) => return handle.set_fault(told(&before, &report)),
+            Ok(Err(report)) => {
+                handle.set_fault(told(&before, &report));
+                return true;
+            }
             // The process ends.
-            Err(_) => return,
+            Err(_) => return true,
         };
         if team.left_out != before.left_out {
             note(&team);
         }
         let name = team.name.clone();
         match handle.refresh(team).await {
-            Ok(changed) => info!(
-                team = %name, added = ?changed.added, changed = ?changed.changed,
-                gone = ?changed.gone, "the tools of the team changed"
-            ),
+            Ok(changed) => {
+                info!(
+                    team = %name, added = ?changed.added, changed = ?changed.changed,
+                    gone = ?changed.gone, "the tools of the team changed"
+                );
+                true
+            }
             Err(failed) => {
                 error!(team = %name, error = %failed, "the tools of the team cannot be changed");
                 handle.set_fault(failed.to_string());
+                false
             }
         }
     }

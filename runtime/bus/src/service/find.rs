@@ -76,9 +76,10 @@ pub async fn find(bus: &Bus, name: Option<&str>) -> Result<Vec<ServiceInfo>, Err
         if answer.payload.is_empty() {
             break;
         }
-        match read(&answer.payload) {
-            Some(info) => found.push(info),
-            None => tracing::debug!(subject, "an answer of a service cannot be read"),
+        if let Some(info) = read(&answer.payload) {
+            found.push(info);
+        } else {
+            tracing::debug!(subject, "an answer of a service cannot be read");
         }
         if found.len() >= INSTANCES_MAX {
             break;

@@ -9,5 +9,6 @@ pub mod daemon;
 pub mod install;
 pub mod job;
 pub mod ledger;
+pub mod postgres;
 pub mod results;
 pub mod trade;

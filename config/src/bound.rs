@@ -71,6 +71,8 @@ pub const STATEMENTS_MAX: usize = 16;
 pub const STATEMENT_BYTES_MAX: usize = 64 << 10;
 /// Bytes of the text that a tool says; it goes into the conversation of an agent.
 pub const SAYING_BYTES_MAX: usize = 16 << 10;
+/// Bytes of the subject that a tool asks on.
+pub const SUBJECT_BYTES_MAX: usize = tools::nats::SUBJECT_BYTES_MAX;
 /// Bytes of a description; all descriptions are sent in every model turn.
 pub const DESCRIPTION_BYTES_MAX: usize = 4096;
 

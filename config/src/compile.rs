@@ -24,8 +24,10 @@ mod databases;
 mod doubt;
 mod fallback;
 mod grammar;
+mod labels;
 mod model_tools;
 mod models;
+mod nats_tools;
 mod permissions;
 mod prices;
 mod prompts;
@@ -34,6 +36,8 @@ mod retention;
 mod servers;
 mod tools;
 mod values;
+
+use labels::Labelling;
 
 /// The name by which an actor model gives its answer; nothing else may be called so.
 pub(crate) const ANSWER: &str = "respond_to_user";
@@ -56,11 +60,13 @@ pub(crate) fn compile(
     let unlisted = Vec::new();
     let mut compiler = Compiler { file, document, files, unlisted, report };
     let name = compiler.team_name(raw.team.name.as_deref());
+    let labelling = Labelling::of(&raw);
     let models = compiler.models(std::mem::take(&mut raw.models), &raw.agents);
     let databases = compiler.databases(std::mem::take(&mut raw.databases));
     let servers = compiler.servers(std::mem::take(&mut raw.mcp), catalogs);
     let mut tools = compiler.tools(std::mem::take(&mut raw.tools), &models, &databases, &servers);
     compiler.server_tools(&servers, &mut tools);
+    labelling.apply(&mut tools);
     let agents = compiler.agents(name.as_ref(), &raw, &models, &mut tools);
     compiler.aliases(&tools);
     let entry = compiler.entry(raw.team.entry.as_deref());

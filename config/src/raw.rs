@@ -16,16 +16,18 @@ use crate::bound::{
     self as b, AGENTS_MAX, ALIAS_BYTES_MAX, ALIASES_MAX, ARGV_MAX, DATABASES_MAX,
     DESCRIPTION_BYTES_MAX, INSTRUCTIONS_BYTES_MAX, MODELS_MAX, OFFERS_MAX, PATHS_MAX,
     RETENTION_RUNS_DEFAULT, RETENTION_SESSIONS_DEFAULT, ROWS_MAX, SAYING_BYTES_MAX, SERVERS_MAX,
-    STATEMENT_BYTES_MAX, STATEMENTS_MAX, TOOLS_MAX,
+    STATEMENT_BYTES_MAX, STATEMENTS_MAX, SUBJECT_BYTES_MAX, TOOLS_MAX,
 };
 use crate::team::{Constrain, Template};
 
 mod databases;
+mod labels;
 mod prompts;
 mod servers;
 mod values;
 
 pub(crate) use databases::{RawDatabase, RawDatabaseKind};
+pub(crate) use labels::RawLabels;
 pub(crate) use prompts::{RawForm, RawPrompts, RawText};
 pub(crate) use servers::RawServer;
 pub(crate) use values::{
@@ -285,6 +287,9 @@ pub(crate) struct RawAgent {
     pub(crate) coerce: Option<bool>,
     /// Whether the agent may stand in a circle of agents that call each other; `depth_max` bounds it.
     pub(crate) recursion: bool,
+    /// Why the agent may read what strangers write, read private data and act outside without leave, all together.
+    #[schemars(length(min = 1, max = DESCRIPTION_BYTES_MAX))]
+    pub(crate) accept_risk: Option<String>,
     /// What a run of the agent may use at most.
     pub(crate) limits: RawLimits,
     /// Texts that the agent's models read in place of the runtime's own.
@@ -295,13 +300,16 @@ pub(crate) struct RawAgent {
     pub(crate) permissions: RawPermissions,
 }
 
-/// Patterns of calls, such as `send_mail(to=*@example.com)`; `deny` wins over `ask`, `ask` over `allow`.
+/// Patterns of calls, such as `send_mail(to=*@example.com)`; `deny` wins over `ask`, `ask` over both others.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RawPermissions {
-    /// Calls that are made without asking.
+    /// Calls that are made without asking; those that act outside only in a run that is not tainted.
     #[schemars(length(max = b::PATTERNS_MAX))]
     pub(crate) allow: Vec<String>,
+    /// Calls that are made without asking in a tainted run too, one that has read what others than the team and its users wrote.
+    #[schemars(length(max = b::PATTERNS_MAX))]
+    pub(crate) allow_tainted: Vec<String>,
     /// Calls that a person has to allow, each by itself.
     #[schemars(length(max = b::PATTERNS_MAX))]
     pub(crate) ask: Vec<String>,
@@ -382,7 +390,7 @@ pub(crate) struct RawTool {
     /// What the tool does, for models; tools that come with the runtime or with a server bring their own.
     #[schemars(length(max = DESCRIPTION_BYTES_MAX))]
     pub(crate) description: Option<String>,
-    /// Milliseconds that one call may take; 30000 for kinds `command`, `http` and `query`, for `model` the model's, for `mcp` the server's, for `builtin` its own.
+    /// Milliseconds that one call may take; 30000 for kinds `command`, `http`, `nats` and `query`, for `model` the model's, for `mcp` the server's, for `builtin` its own.
     #[schemars(range(min = b::TOOL_TIMEOUT_MS.min, max = b::TOOL_TIMEOUT_MS.max))]
     pub(crate) timeout_ms: Option<u64>,
     /// Calls that may be under way at once.
@@ -393,6 +401,12 @@ pub(crate) struct RawTool {
     /// Other names under which a planner may select the tool.
     #[schemars(length(max = ALIASES_MAX), inner(length(min = 1, max = ALIAS_BYTES_MAX)))]
     pub(crate) aliases: Option<Vec<String>>,
+    /// Whether results may hold words of others than the team and its users; true for kinds `http`, `mcp` and `nats`.
+    pub(crate) untrusted_output: Option<bool>,
+    /// Whether results may hold what is not for everyone; true for kind `query`.
+    pub(crate) private_output: Option<bool>,
+    /// Whether a call changes something outside the runtime, or tells somebody there something; true where the effect is `idempotent` or `once`, but for kinds `builtin` and `model`.
+    pub(crate) external_effect: Option<bool>,
     /// Kind `builtin`: which tool of the runtime; the tool's own name if absent.
     pub(crate) builtin: Option<String>,
     /// Kind `builtin`, builtin `lookup`: the table, searched from the top.
@@ -408,10 +422,13 @@ pub(crate) struct RawTool {
     pub(crate) url: Option<String>,
     /// Kind `http`: query parameters, with `{parameter}` for arguments; one whose argument is absent is left out.
     pub(crate) query: Option<BTreeMap<String, String>>,
-    /// Kind `http`: headers: a text with `{parameter}` for arguments, or a secret.
+    /// Kinds `http` and `nats`: headers: a text with `{parameter}` for arguments, or a secret.
     pub(crate) headers: Option<BTreeMap<String, RawValue>>,
-    /// Kind `http`: the body: `"arguments"`, `{ json = .. }` or `{ text = ".." }`.
+    /// Kinds `http` and `nats`: the body: `"arguments"`, `{ json = .. }` or `{ text = ".." }`; none for `http` if absent, the arguments for `nats`.
     pub(crate) body: Option<RawBody>,
+    /// Kind `nats`: where is asked, with `{parameter}` for arguments as whole tokens.
+    #[schemars(length(max = SUBJECT_BYTES_MAX))]
+    pub(crate) subject: Option<String>,
     /// Kind `command`: the program and its arguments, with `{parameter}` for arguments of the call; no shell reads them.
     #[schemars(length(min = 1, max = ARGV_MAX))]
     pub(crate) argv: Option<Vec<String>>,
@@ -446,20 +463,20 @@ pub(crate) struct RawTool {
     /// Kind `command`: bytes of a file that it writes, and of all files in its temporary folder.
     #[schemars(range(min = b::COMMAND_FILE_BYTES_MAX.min, max = b::COMMAND_FILE_BYTES_MAX.max), extend("default" = b::COMMAND_FILE_BYTES_MAX.default))]
     pub(crate) file_bytes_max: Option<u64>,
-    /// Kinds `command`, `http`, `mcp`, `model` and `query`: what may be repeated; `read` for models, queries, GET and HEAD, `idempotent` for PUT and DELETE, the server's for `mcp`, else `once`.
+    /// Kinds `command`, `http`, `mcp`, `model`, `nats` and `query`: what may be repeated; `read` for models, queries, GET and HEAD, `idempotent` for PUT and DELETE, the server's for `mcp`, else `once`.
     pub(crate) effect: Option<EffectClass>,
-    /// Kinds `command`, `http`, `mcp`, `model` and `query`, effect `idempotent`: milliseconds for which the tool knows a call by its key; for ever if absent.
+    /// Kinds `command`, `http`, `mcp`, `model`, `nats` and `query`, effect `idempotent`: milliseconds for which the tool knows a call by its key; for ever if absent.
     #[schemars(range(min = b::KEY_TTL_MS.min, max = b::KEY_TTL_MS.max))]
     pub(crate) key_ttl_ms: Option<u64>,
-    /// Kinds `command`, `http`, `mcp`, `model` and `query`, effects `idempotent` and `once`: the tool that says whether a call took effect, by its `key`.
+    /// Kinds `command`, `http`, `mcp`, `model`, `nats` and `query`, effects `idempotent` and `once`: the tool that says whether a call took effect, by its `key`.
     pub(crate) probe: Option<String>,
-    /// Kinds `command`, `http`, `mcp`, `model` and `query`, effects `idempotent` and `once`: what follows if nobody knows whether a call took effect.
+    /// Kinds `command`, `http`, `mcp`, `model`, `nats` and `query`, effects `idempotent` and `once`: what follows if nobody knows whether a call took effect.
     #[schemars(extend("default" = OnUnknown::Tell))]
     pub(crate) on_unknown: Option<OnUnknown>,
-    /// Kinds `command`, `http`, `mcp` and `query`: bytes of a response that are read; the rest is cut.
+    /// Kinds `command`, `http`, `mcp`, `nats` and `query`: bytes of a response that are read; the rest is cut.
     #[schemars(range(min = b::RESPONSE_BYTES_MAX.min, max = b::RESPONSE_BYTES_MAX.max), extend("default" = b::RESPONSE_BYTES_MAX.default))]
     pub(crate) response_bytes_max: Option<u64>,
-    /// Kinds `command`, `http`, `model` and `query`, and builtins `say` and `calculate`: a JSON Schema (2020-12) of the arguments, or the short form `name = "type: description"`.
+    /// Kinds `command`, `http`, `model`, `nats` and `query`, and builtins `say` and `calculate`: a JSON Schema (2020-12) of the arguments, or the short form `name = "type: description"`.
     pub(crate) parameters: Option<Map<String, Value>>,
     /// Kind `mcp`: the server of the team.
     pub(crate) server: Option<String>,
@@ -511,6 +528,8 @@ pub(crate) enum RawKind {
     Mcp,
     /// A question to a model of the team.
     Model,
+    /// A request on a subject of NATS.
+    Nats,
     /// Statements on a database of the team.
     Query,
 }

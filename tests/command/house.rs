@@ -97,6 +97,7 @@ impl Call {
             remaining,
             budget: wire::run::Budget::default(),
             stop: CancellationToken::new(),
+            tainted: false,
         };
         Self { context }
     }

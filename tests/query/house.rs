@@ -46,6 +46,7 @@ pub(crate) fn context(remaining: Duration) -> ToolContext {
         now: Timestamp::from_micros(0),
         remaining,
         budget: wire::run::Budget::default(),
+        tainted: false,
         stop: CancellationToken::new(),
     }
 }

@@ -8,6 +8,8 @@ mod house;
 #[cfg(test)]
 mod knative;
 #[cfg(test)]
+mod nats_tools;
+#[cfg(test)]
 mod restart;
 #[cfg(test)]
 mod seed_002;

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+pub(crate) use tests::http::Request;
+use tests::http::{self, Answer};
 
 /// A running server; it ends with the test's runtime.
 pub(crate) struct Server {
@@ -20,17 +20,15 @@ struct State {
     seen: Vec<Request>,
 }
 
-/// A request that came.
-#[derive(Clone, Debug)]
-pub(crate) struct Request {
-    pub(crate) path: String,
-    pub(crate) body: Value,
-}
-
-impl Request {
-    /// Returns the prompt of a completion.
-    pub(crate) fn prompt(&self) -> &str {
-        self.body["prompt"].as_str().unwrap_or_else(|| panic!("no prompt: {}", self.body))
+impl State {
+    fn answer(&mut self, request: Request) -> Answer {
+        let serves = |(path, _): &&(&str, Value)| request.path.starts_with(path);
+        let service = self.services.iter().find(serves).map(|(_, answer)| answer.clone());
+        self.seen.push(request);
+        match service.or_else(|| self.answers.pop_front()) {
+            Some(answer) => Answer::new(200, &answer),
+            None => Answer::new(400, &json!({"error": {"message": "no answer is left"}})),
+        }
     }
 }
 
@@ -53,18 +51,12 @@ impl Server {
         answers: impl IntoIterator<Item = Value>,
         services: Vec<(&'static str, Value)>,
     ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
         let answers = answers.into_iter().collect();
         let state = State { answers, services, seen: Vec::new() };
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
-        tokio::spawn(async move {
-            loop {
-                let (stream, _) = listener.accept().await.unwrap();
-                tokio::spawn(serve(stream, Arc::clone(&shared)));
-            }
-        });
+        let server = http::Server::start(move |request| shared.lock().unwrap().answer(request));
+        let url = server.await.url;
         Self { url, state }
     }
 
@@ -88,54 +80,6 @@ impl Server {
     /// Returns the requests that came so far.
     pub(crate) fn seen(&self) -> Vec<Request> {
         self.state.lock().unwrap().seen.clone()
-    }
-}
-
-async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
-    let Some(request) = read_request(&mut stream).await else { return };
-    let answer = {
-        let mut state = state.lock().unwrap();
-        let serves = |(path, _): &&(&str, Value)| request.path.starts_with(path);
-        let service = state.services.iter().find(serves).map(|(_, answer)| answer.clone());
-        state.seen.push(request);
-        service.or_else(|| state.answers.pop_front())
-    };
-    let (status, body) = match answer {
-        Some(answer) => (200, answer),
-        None => (400, json!({"error": {"message": "no answer is left"}})),
-    };
-    let body = body.to_string();
-    let head = format!(
-        "HTTP/1.1 {status} Status\r\nconnection: close\r\ncontent-type: application/json\r\n\
-         content-length: {}\r\n\r\n",
-        body.len()
-    );
-    // The client may have gone, which is no fault of the test.
-    drop(stream.write_all((head + &body).as_bytes()).await);
-    drop(stream.shutdown().await);
-}
-
-async fn read_request(stream: &mut TcpStream) -> Option<Request> {
-    let mut bytes = Vec::new();
-    loop {
-        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
-            let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
-            let lower = head.to_ascii_lowercase();
-            let length = lower.lines().find_map(|line| line.strip_prefix("content-length: "));
-            let length: usize = length.map_or(0, |length| length.parse().unwrap());
-            let body = &bytes[end + 4..];
-            if body.len() >= length {
-                let path = head.split(' ').nth(1).unwrap().to_owned();
-                let body = match body {
-                    [] => Value::Null,
-                    body => serde_json::from_slice(body).unwrap(),
-                };
-                return Some(Request { path, body });
-            }
-        }
-        if stream.read_buf(&mut bytes).await.ok()? == 0 {
-            return None;
-        }
     }
 }
 

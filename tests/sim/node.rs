@@ -243,7 +243,12 @@ impl World {
                             Target::Tool => Input::CallLost { call: key, attempt, error },
                             Target::Agent => {
                                 let outcome = CallOutcome::Error { error };
-                                Input::CallSettled { call: key, outcome, usage: Usage::default() }
+                                Input::CallSettled {
+                                    call: key,
+                                    outcome,
+                                    usage: Usage::default(),
+                                    tainted: false,
+                                }
                             }
                         },
                     );
@@ -391,6 +396,7 @@ impl World {
                         session: session.clone(),
                         run: call.run.clone(),
                         depth: call.depth,
+                        tainted: call.tainted,
                     }),
                     asker: Asker::Call { session: session.clone(), call: call.call.clone() },
                 }),
@@ -433,6 +439,7 @@ impl World {
             budget: Budget::default(),
             depth: 1,
             trace: TraceContext::root(&open.agent, &open.run),
+            tainted: false,
         };
         let message = Message::ToolAsked { session: open.session.clone(), call };
         self.send(message, false);
@@ -456,7 +463,8 @@ impl World {
                     .unwrap_or_else(|| WireError::new(ErrorCode::AgentFailed, "no reason given")),
             },
         };
-        self.input(session, Input::CallSettled { call, outcome, usage: reply.usage });
+        let (usage, tainted) = (reply.usage, reply.tainted);
+        self.input(session, Input::CallSettled { call, outcome, usage, tainted });
     }
 
     pub(crate) fn session_machine(&self, session: &SessionId) -> Option<&SessionMachine> {

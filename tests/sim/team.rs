@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 use wire::plan::{
-    AskedModel, Dialect, Form, Limits, Offer, OnUnknown, Permission, Permissions, Probe, Prompts,
-    Target, WhenBusy,
+    AskedModel, Dialect, Form, Labels, Limits, Offer, OnUnknown, Permission, Permissions, Probe,
+    Prompts, Target, WhenBusy,
 };
 use wire::{Digest, EffectClass, Name, Plan, ToolSpec};
 
@@ -106,7 +106,8 @@ fn planning(agent: &str, planner: &str, offers: &[&str]) -> Plan {
 
 /// The tools: `look` reads, `put` and `stock` honour their keys, `stock` not for long, and the
 /// rest must not be repeated. `mail` needs leave, `wire` has a probe, `order` waits for a person
-/// when nobody knows what came of it, and `bet` ends the run then.
+/// when nobody knows what came of it, and `bet` ends the run then. What `look` reads taints the
+/// run, in which `stock`, `wire` and `bet` need leave.
 fn offer(text: &str) -> Offer {
     let (target, effect) = match text {
         "look" | "ask" => (Target::Tool, EffectClass::Read),
@@ -133,6 +134,11 @@ fn offer(text: &str) -> Offer {
             timeout_ms: 1000,
         }),
         on_unknown,
+        labels: Labels {
+            untrusted: text == "look",
+            private: false,
+            external: matches!(text, "stock" | "wire" | "bet"),
+        },
         ..Offer::new(spec, target, effect, if text == "stock" { 1500 } else { 3000 })
     }
 }

@@ -254,8 +254,8 @@ impl World {
                     self.end_wait(&session, &call);
                 }
                 let input = match reply {
-                    ToolReply::Settled { outcome, usage } => {
-                        Input::CallSettled { call, outcome, usage }
+                    ToolReply::Settled { outcome, usage, tainted } => {
+                        Input::CallSettled { call, outcome, usage, tainted }
                     }
                     ToolReply::Suspended { question } => {
                         Input::CallSuspended { call, attempt: Some(attempt), question }
@@ -267,7 +267,7 @@ impl World {
             Message::Answered { session, call } => {
                 let outcome = CallOutcome::text("yes");
                 let usage = wire::Usage::default();
-                self.input(&session, Input::CallSettled { call, outcome, usage });
+                self.input(&session, Input::CallSettled { call, outcome, usage, tainted: false });
             }
             Message::ProbeAsked { session, of, number } => {
                 self.on_probe_asked(session, of, number);

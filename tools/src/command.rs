@@ -32,10 +32,6 @@ pub use fill::ARGV_BYTES_MAX;
 pub use launcher::Launcher;
 pub use process::STOP_GRACE;
 
-/// The time before the end of a call in which its processes are told to end, so that the tool can
-/// say by itself what came of it. At most a tenth of the call's time.
-const ANSWER_MARGIN: Duration = Duration::from_millis(100);
-
 /// Variables that the runtime sets, or that would reach the programs which make the sandbox.
 const RESERVED: [&str; 3] = [IDEMPOTENCY_KEY, TRACEPARENT, "GLIBC_TUNABLES"];
 
@@ -234,7 +230,7 @@ impl CommandTool {
         // The processes have a keeper of their own, which ends them also if this future is dropped.
         let _stops = stop.clone().drop_guard();
         let mut kept = tokio::spawn(process::run(job, stop.clone()));
-        let time = context.remaining.saturating_sub(ANSWER_MARGIN.min(context.remaining / 10));
+        let time = context.answer_time();
         let ended = tokio::select! {
             ended = &mut kept => ended,
             () = context.stop.cancelled() => { stop.cancel(); kept.await }

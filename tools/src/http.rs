@@ -8,7 +8,6 @@ mod tests;
 
 use std::collections::BTreeSet;
 use std::error::Error as _;
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
@@ -21,10 +20,7 @@ use request::Blueprint;
 use response::Received;
 
 pub use address::ADDRESS_BYTES_MAX;
-
-/// The time before the end of a call in which the tool answers by itself, because it knows what
-/// its caller does not: whether anything was sent. At most a tenth of the call's time.
-const ANSWER_MARGIN: Duration = Duration::from_millis(100);
+pub(crate) use request::write_body;
 
 /// A request template. `{name}` in a text stands for the argument of that name.
 ///
@@ -144,7 +140,7 @@ impl HttpTool {
             let response = prepared.request.send().await?;
             Received::read(response, self.response_bytes_max).await
         };
-        let time = context.remaining.saturating_sub(ANSWER_MARGIN.min(context.remaining / 10));
+        let time = context.answer_time();
         match timeout(time, exchange).await {
             Ok(Ok(received)) => ToolReply::settled(received.outcome(&prepared.secrets)),
             Ok(Err(error)) => broken(&host, &error),

@@ -8,7 +8,6 @@ mod answer;
 mod catalog;
 mod dial;
 mod draft;
-mod name;
 pub mod pin;
 mod server;
 #[cfg(test)]
@@ -32,12 +31,7 @@ use answer::Reading;
 use server::{Server, Up};
 
 pub use catalog::{Catalog, Change, Hints, Listed};
-pub use name::offered_names;
 pub use server::{Servers, list};
-
-/// The time before the end of a call in which the tool answers by itself, because it knows what
-/// its caller does not: whether anything was sent. At most a tenth of the call's time.
-const ANSWER_MARGIN: Duration = Duration::from_millis(100);
 
 /// The field of `_meta` under which a server finds the key of a call, the same on every attempt.
 pub const CALL_KEY_FIELD: &str = "callboard/idempotency-key";
@@ -125,8 +119,7 @@ impl McpTool {
             let text = format!("the team has no MCP server {}", self.spec.server);
             return ToolReply::settled(CallOutcome::error(ErrorCode::ToolUnavailable, text));
         };
-        let margin = ANSWER_MARGIN.min(context.remaining / 10);
-        let end = Instant::now() + context.remaining.saturating_sub(margin);
+        let end = Instant::now() + context.answer_time();
         let mut after = 0;
         loop {
             let up = match server.up(after, end).await {

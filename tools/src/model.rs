@@ -25,10 +25,6 @@ use form::ReplyForm;
 pub use ask::{ModelQuestion, Models};
 pub use prepared::{ANSWERS_MAX, PreparedModels};
 
-/// The time before the end of a call in which the tool answers by itself, so that its caller reads
-/// which model was too slow and not only that the tool was. At most a tenth of the call's time.
-const ANSWER_MARGIN: Duration = Duration::from_millis(100);
-
 /// What a model is asked, and how its reply becomes the result of the call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelSpec {
@@ -109,8 +105,7 @@ impl ModelTool {
                 return ToolReply::settled(CallOutcome::error(ErrorCode::ToolUnavailable, message));
             }
         };
-        let margin = ANSWER_MARGIN.min(context.remaining / 10);
-        let remaining = context.remaining.saturating_sub(margin);
+        let remaining = context.answer_time();
         let mut question = self.question(context, arguments, remaining);
         if let Some(tokens) = context.budget.tokens {
             let room = tokens.saturating_sub(question.prompt_tokens());
@@ -125,7 +120,7 @@ impl ModelTool {
         match timeout(remaining, self.models.ask(context, question)).await {
             Ok(Ok(reply)) => {
                 let outcome = self.outcome(form, &reply, max_tokens);
-                ToolReply::Settled { outcome, usage: reply.usage }
+                ToolReply::Settled { outcome, usage: reply.usage, tainted: false }
             }
             // The model may have been asked and paid.
             Ok(Err(error)) if error.code == ErrorCode::DeadlineExceeded => {

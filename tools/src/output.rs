@@ -1,5 +1,7 @@
 //! What came back from outside becomes text that a model may read.
 
+use serde_json::Value;
+
 /// The most bytes of an error that are passed on: enough for what went wrong, and not a whole page.
 pub(crate) const ERROR_BYTES_MAX: usize = 2 * 1024;
 
@@ -10,6 +12,12 @@ pub(crate) fn text(bytes: &[u8], cut: bool) -> String {
         _ => None,
     };
     String::from_utf8_lossy(whole.unwrap_or(bytes)).into_owned()
+}
+
+/// Takes a text as the result of a call: as JSON if it is JSON, else as it is.
+pub(crate) fn value(text: &str) -> Value {
+    serde_json::from_str(text)
+        .unwrap_or_else(|_| Value::String(text.trim_end_matches(['\n', '\r']).to_owned()))
 }
 
 /// Returns the first [`ERROR_BYTES_MAX`] bytes.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use wire::plan::Labels;
 use wire::run::Budget;
 use wire::{CallKey, EffectClass, Name, RunId, SessionId, Timestamp, ToolReply, TraceContext};
 
@@ -14,8 +15,14 @@ use crate::command::{CommandSpec, CommandTool, Launcher};
 use crate::http::{HttpSpec, HttpTool};
 use crate::mcp::{McpSpec, McpTool, Servers};
 use crate::memory::Memory;
+use crate::messenger::Messenger;
 use crate::model::{ModelSpec, ModelTool, Models};
+use crate::nats::{NatsSpec, NatsTool};
 use crate::query::{Databases, QuerySpec, QueryTool};
+
+/// The time before the end of a call in which a tool that waits for others gives up and says what
+/// it knows. At most a tenth of the call's time.
+const ANSWER_MARGIN: Duration = Duration::from_millis(100);
 
 /// Something that an agent may call.
 pub trait Tool: Send + Sync {
@@ -62,8 +69,18 @@ pub struct ToolContext {
     pub remaining: Duration,
     /// What the call may use, if the tool asks a model.
     pub budget: Budget,
+    /// Whether the run that calls has read untrusted words, so that its arguments may hold some.
+    pub tainted: bool,
     /// Cancelled when the call is to stop.
     pub stop: CancellationToken,
+}
+
+impl ToolContext {
+    /// Returns the time in which a tool answers by itself, because it knows what its caller does
+    /// not, such as whether anything was sent.
+    pub(crate) fn answer_time(&self) -> Duration {
+        self.remaining.saturating_sub(ANSWER_MARGIN.min(self.remaining / 10))
+    }
 }
 
 /// A tool as a team file describes it, checked but not connected to anything.
@@ -79,6 +96,8 @@ pub enum ToolKind {
     Mcp(McpSpec),
     /// A question to a model of the team.
     Model(ModelSpec),
+    /// A request on a subject of NATS.
+    Nats(NatsSpec),
     /// Statements on a database of the team.
     Query(QuerySpec),
 }
@@ -94,6 +113,8 @@ pub struct ToolDeps {
     pub models: Arc<dyn Models>,
     /// The MCP servers of the team.
     pub servers: Servers,
+    /// The bus.
+    pub messenger: Arc<dyn Messenger>,
     /// The databases of the team.
     pub databases: Databases,
     /// What starts the programs of tools.
@@ -109,7 +130,22 @@ impl ToolKind {
             Self::Http(spec) => spec.effect(),
             Self::Mcp(spec) => spec.effect,
             Self::Model(spec) => spec.effect(),
+            Self::Nats(spec) => spec.effect(),
             Self::Query(spec) => spec.effect,
+        }
+    }
+
+    /// Returns what comes in by a tool and what goes out, where the team file says nothing.
+    pub fn labels(&self, effect: EffectClass) -> Labels {
+        let changes = effect != EffectClass::Read;
+        match self {
+            // What they tell came from the team itself, or is marked by them.
+            Self::Builtin(_) | Self::Model(_) => Labels::NONE,
+            Self::Command(_) => Labels { external: changes, ..Labels::NONE },
+            Self::Http(_) | Self::Mcp(_) | Self::Nats(_) => {
+                Labels { untrusted: true, external: changes, ..Labels::NONE }
+            }
+            Self::Query(_) => Labels { private: true, external: changes, ..Labels::NONE },
         }
     }
 }
@@ -122,6 +158,7 @@ pub fn build(kind: &ToolKind, deps: &ToolDeps) -> Arc<dyn Tool> {
         ToolKind::Http(spec) => Arc::new(HttpTool::new(spec.clone(), deps.http.clone())),
         ToolKind::Mcp(spec) => Arc::new(McpTool::new(spec.clone(), &deps.servers)),
         ToolKind::Model(spec) => Arc::new(ModelTool::new(spec.clone(), deps.models.clone())),
+        ToolKind::Nats(spec) => Arc::new(NatsTool::new(spec, deps.messenger.clone())),
         ToolKind::Query(spec) => Arc::new(QueryTool::new(spec.clone(), &deps.databases)),
     }
 }

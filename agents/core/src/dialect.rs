@@ -84,6 +84,8 @@ pub struct Exchange {
     pub user: String,
     /// The final answer.
     pub answer: String,
+    /// Whether either may hold untrusted words.
+    pub tainted: bool,
 }
 
 /// One step: at most one thought or plan, then what the actor model replied, and in between what

@@ -117,6 +117,8 @@ pub struct CallEffect {
     pub name: Name,
     /// What stands behind the name.
     pub target: Target,
+    /// Whether the run that asks is tainted.
+    pub tainted: bool,
     /// The arguments, valid by the schema.
     pub arguments: Value,
     /// What a called agent is told, as [`wire::plan::Offer`] has it.

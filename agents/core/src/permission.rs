@@ -6,7 +6,8 @@
 //! is a text is compared as it is, any other value as JSON.
 //!
 //! `deny` wins over `ask` and `ask` over `allow`; a call that no pattern names needs what its offer
-//! says. In doubt a pattern errs to the side of asking: `deny` and `ask` hold if any value within a
+//! says. In a tainted run, one that has read untrusted words, a call that reaches outside needs
+//! leave in any case, unless a pattern of `allow_tainted` fits. In doubt a pattern errs to the side of asking: `deny` and `ask` hold if any value within a
 //! list or a table fits and take no account of upper and lower case, `allow` holds only if all
 //! values fit exactly.
 
@@ -56,27 +57,67 @@ pub struct Decision<'a> {
     pub permission: Permission,
     /// The pattern; none if it follows from the offer.
     pub pattern: Option<&'a str>,
+    /// Whether it needs leave only because the run is tainted.
+    pub for_taint: bool,
 }
 
-/// Decides what a call of an offer needs.
-pub fn decide<'a>(permissions: &'a Permissions, offer: &Offer, arguments: &Value) -> Decision<'a> {
-    let tool = offer.spec.name.as_str();
+/// Decides what a call of an offer needs in a run that is tainted or not.
+pub fn decide<'a>(
+    permissions: &'a Permissions,
+    offer: &Offer,
+    arguments: &Value,
+    is_tainted: bool,
+) -> Decision<'a> {
+    let Permissions { allow, allow_tainted, ask, deny } = permissions;
     let rows = [
-        (&permissions.deny, Permission::Deny, Reading::Wide),
-        (&permissions.ask, Permission::Ask, Reading::Wide),
-        (&permissions.allow, Permission::Allow, Reading::Narrow),
+        (deny, Permission::Deny, Reading::Wide),
+        (ask, Permission::Ask, Reading::Wide),
+        (allow_tainted, Permission::Allow, Reading::Narrow),
     ];
-    for (patterns, permission, reading) in rows {
+    if let Some(decision) = by_patterns(&rows, offer, arguments) {
+        return decision;
+    }
+    let follows = Decision { permission: offer.permission, pattern: None, for_taint: false };
+    let allowed = by_patterns(&[(allow, Permission::Allow, Reading::Narrow)], offer, arguments);
+    let decision = allowed.unwrap_or(follows);
+    match decision.permission {
+        Permission::Allow if is_tainted && offer.labels.external => {
+            Decision { permission: Permission::Ask, pattern: None, for_taint: true }
+        }
+        Permission::Allow | Permission::Ask | Permission::Deny => decision,
+    }
+}
+
+/// Tells whether some call of an offer may be made without a person's leave.
+pub fn may_pass(permissions: &Permissions, offer: &Offer) -> bool {
+    let tool = offer.spec.name.as_str();
+    let named = |patterns: &[String], all: bool| {
+        let mut read = patterns.iter().filter_map(|text| Pattern::parse(text).ok());
+        read.any(|pattern| pattern.names(tool) && !(all && pattern.arguments().next().is_some()))
+    };
+    let Permissions { allow, allow_tainted, ask, deny } = permissions;
+    let stopped = named(deny, true) || named(ask, true);
+    let allowed = named(allow, false) || named(allow_tainted, false);
+    !stopped && (allowed || offer.permission == Permission::Allow)
+}
+
+fn by_patterns<'a>(
+    rows: &[(&'a Vec<String>, Permission, Reading)],
+    offer: &Offer,
+    arguments: &Value,
+) -> Option<Decision<'a>> {
+    let tool = offer.spec.name.as_str();
+    for (patterns, permission, reading) in rows.iter().copied() {
         // A text that is no pattern was refused with the team file; it never allows anything.
         let fits = |text: &&String| match Pattern::parse(text) {
             Ok(pattern) => pattern.fits(tool, arguments, reading),
             Err(_) => reading == Reading::Wide,
         };
         if let Some(pattern) = patterns.iter().find(fits) {
-            return Decision { permission, pattern: Some(pattern) };
+            return Some(Decision { permission, pattern: Some(pattern), for_taint: false });
         }
     }
-    Decision { permission: offer.permission, pattern: None }
+    None
 }
 
 impl Pattern {
@@ -244,7 +285,7 @@ impl Glob {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use wire::plan::Target;
+    use wire::plan::{Labels, Target};
     use wire::{EffectClass, Name, ToolSpec};
 
     use super::*;
@@ -351,9 +392,53 @@ mod tests {
         ];
         for ([allow, ask, deny], tool, arguments, expected) in cases {
             let list = |list: &[&str]| list.iter().map(ToString::to_string).collect();
-            let permissions = Permissions { allow: list(allow), ask: list(ask), deny: list(deny) };
-            let found = decide(&permissions, &offer(tool, Ask), &arguments).permission;
+            let (allow, ask, deny) = (list(allow), list(ask), list(deny));
+            let permissions = Permissions { allow, ask, deny, ..Permissions::default() };
+            let found = decide(&permissions, &offer(tool, Ask), &arguments, false).permission;
             assert_eq!(found, expected, "{permissions:?}: {tool} {arguments}");
+        }
+    }
+
+    #[test]
+    fn a_tainted_run_needs_leave_for_what_goes_outside() {
+        use Permission::{Allow, Ask, Deny};
+        type Lists<'a> = [&'a [&'a str]; 4];
+        let to_a = json!({"to": "a"});
+        // Patterns of allow, allow_tainted, ask and deny; what the offer says; what is needed in a
+        // run that is not tainted, in one that is and where the tool is not external; and whether
+        // any call may pass by itself.
+        let cases: [(Lists<'_>, Permission, [Permission; 3], bool); 13] = [
+            ([&[], &[], &[], &[]], Allow, [Allow, Ask, Allow], true),
+            ([&[], &[], &[], &[]], Ask, [Ask, Ask, Ask], false),
+            ([&["send"], &[], &[], &[]], Ask, [Allow, Ask, Allow], true),
+            ([&["send(to=a)"], &[], &[], &[]], Ask, [Allow, Ask, Allow], true),
+            ([&["send(to=b)"], &[], &[], &[]], Ask, [Ask, Ask, Ask], true),
+            ([&[], &["send"], &[], &[]], Ask, [Allow, Allow, Allow], true),
+            ([&[], &["send(to=a)"], &[], &[]], Ask, [Allow, Allow, Allow], true),
+            ([&[], &["send(to=b)"], &[], &[]], Ask, [Ask, Ask, Ask], true),
+            ([&["*"], &["*"], &["send"], &[]], Allow, [Ask, Ask, Ask], false),
+            ([&["*"], &["*"], &["send(to=b)"], &[]], Allow, [Allow, Allow, Allow], true),
+            ([&["*"], &["*"], &[], &["*"]], Allow, [Deny, Deny, Deny], false),
+            ([&["*"], &["*"], &[], &["*(to=b)"]], Allow, [Allow, Allow, Allow], true),
+            ([&["*"], &["other"], &[], &[]], Deny, [Allow, Ask, Allow], true),
+        ];
+        for ([allow, allow_tainted, ask, deny], own, expected, passes) in cases {
+            let list = |list: &[&str]| list.iter().map(ToString::to_string).collect();
+            let permissions = Permissions {
+                allow: list(allow),
+                allow_tainted: list(allow_tainted),
+                ask: list(ask),
+                deny: list(deny),
+            };
+            let inner = offer("send", own);
+            let labels = Labels { external: true, ..Labels::NONE };
+            let outer = Offer { labels, ..inner.clone() };
+            let needs = |offer, tainted| decide(&permissions, offer, &to_a, tainted).permission;
+            let found = [needs(&outer, false), needs(&outer, true), needs(&inner, true)];
+            assert_eq!(found, expected, "{permissions:?}, {own:?}");
+            assert_eq!(may_pass(&permissions, &outer), passes, "{permissions:?}, {own:?}");
+            let leave = decide(&permissions, &outer, &to_a, true);
+            assert_eq!(leave.for_taint, expected[0] == Allow && expected[1] == Ask);
         }
     }
 }

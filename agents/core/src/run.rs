@@ -51,6 +51,8 @@ pub(crate) struct Run {
     pending: Vec<Pending>,
     sources: Vec<Source>,
     usage: Usage,
+    /// Whether words of others than the team and its users may have come into it.
+    tainted: bool,
     prompts: Prompts,
     /// How many steps asked for the same call.
     asked: BTreeMap<Digest, u32>,
@@ -81,6 +83,7 @@ impl Run {
         accepted: Timestamp,
         now: Timestamp,
     ) -> Self {
+        let tainted = submitted.parent.as_ref().is_some_and(|parent| parent.tainted);
         Self {
             team,
             submitted,
@@ -96,6 +99,7 @@ impl Run {
             pending: Vec::new(),
             sources: Vec::new(),
             usage: Usage::default(),
+            tainted,
             prompts: Prompts::default(),
             asked: BTreeMap::new(),
             reply: None,
@@ -171,6 +175,14 @@ impl Run {
         effects
     }
 
+    /// Takes in what its models are shown of earlier runs.
+    pub(crate) fn begin_after(&mut self, exchanges: &[Exchange]) {
+        let shown = self.transcript(exchanges).history;
+        let tainted = shown.iter().any(|exchange| exchange.tainted);
+        self.prompts = Prompts::of(&self.plan, shown, self.text());
+        self.tainted |= tainted;
+    }
+
     pub(crate) fn start(&mut self, effects: &mut Effects) {
         effects.tell(&self.submitted, EventKind::RunStarted);
         self.begin_step(effects);
@@ -180,7 +192,7 @@ impl Run {
         self.resumes_total += 1;
         effects.tell(&self.submitted, EventKind::RunResumed);
         if self.is_late(effects.now()) {
-            self.end_early(late(), effects);
+            self.end_early(RunStatus::Deadline, late(), effects);
             return;
         }
         // A run that does nothing but wait for people is not what ended the process.
@@ -193,7 +205,8 @@ impl Run {
                 self.resumes - 1,
                 self.step()
             );
-            self.end_early(WireError::new(ErrorCode::ResumedTooOften, message), effects);
+            let error = WireError::new(ErrorCode::ResumedTooOften, message);
+            self.end_early(RunStatus::Failed, error, effects);
             return;
         }
         self.resume_calls(effects);
@@ -209,18 +222,13 @@ impl Run {
     }
 
     /// Ends the run before its answer: every call gets an outcome, and the reply says why.
-    pub(crate) fn end_early(&mut self, error: WireError, effects: &mut Effects) {
+    pub(crate) fn end_early(&mut self, status: RunStatus, error: WireError, effects: &mut Effects) {
         self.aborted = self.pending.iter().filter_map(|pending| self.aborts(pending)).collect();
         effects.push(Effect::Abort { run: self.id().clone(), calls: self.aborted.clone() });
         while let Some(pending) = self.pending.first() {
             let outcome = self.outcome_at_end(pending, &error);
             self.settle(0, &outcome, Usage::default(), effects);
         }
-        let status = match error.code {
-            ErrorCode::Cancelled => RunStatus::Cancelled,
-            ErrorCode::DeadlineExceeded => RunStatus::Deadline,
-            _ => RunStatus::Failed,
-        };
         self.stop(status, error, effects);
     }
 
@@ -313,6 +321,7 @@ impl Run {
             trace_id: self.submitted.trace.trace_id(),
             error: error.clone(),
             joined: None,
+            tainted: self.tainted,
         };
         let kind = EventKind::RunEnded { status, output, usage: self.usage, error };
         effects.tell(&self.submitted, kind);

@@ -179,8 +179,9 @@ impl SessionMachine {
                 let run = self.run_of_call(&call)?;
                 run.on_call_suspended(&call, attempt, question, &mut effects)?;
             }
-            Input::CallSettled { call, outcome, usage } => {
-                self.run_of_call(&call)?.on_call_settled(&call, &outcome, usage, &mut effects)?;
+            Input::CallSettled { call, outcome, usage, tainted } => {
+                let run = self.run_of_call(&call)?;
+                run.on_call_settled(&call, &outcome, usage, tainted, &mut effects)?;
             }
             Input::CallLost { call, attempt, error } => {
                 self.run_of_call(&call)?.on_call_lost(&call, attempt, &error, &mut effects)?;
@@ -201,10 +202,11 @@ impl SessionMachine {
                 self.on_resolved(&call, attempt, &resolution, &mut effects)?;
             }
             Input::CancelRequested { run, reason } => {
-                self.end_early(&run, &WireError::new(ErrorCode::Cancelled, reason), &mut effects)?;
+                let error = WireError::new(ErrorCode::Cancelled, reason);
+                self.end_early(&run, RunStatus::Cancelled, &error, &mut effects)?;
             }
             Input::DeadlinePassed { run } => {
-                self.end_early(&run, &late(), &mut effects)?;
+                self.end_early(&run, RunStatus::Deadline, &late(), &mut effects)?;
             }
             Input::ReplyPublished { run } => {
                 let parting = self.outbox.iter_mut().find(|parting| parting.waits_for(&run));
@@ -400,14 +402,16 @@ impl SessionMachine {
     fn end_early(
         &mut self,
         id: &RunId,
+        status: RunStatus,
         error: &WireError,
         effects: &mut Effects,
     ) -> Result<(), Rejected> {
         if let Some(run) = self.run.as_mut().filter(|run| run.id() == id) {
-            run.end_early(error.clone(), effects);
+            run.end_early(status, error.clone(), effects);
             return Ok(());
         }
-        if let Some(reply) = self.run.as_mut().and_then(|run| run.leave(id, error, effects)) {
+        let joined = self.run.as_mut().and_then(|run| run.leave(id, status, error, effects));
+        if let Some(reply) = joined {
             self.part(reply, Vec::new(), effects);
             return Ok(());
         }
@@ -417,7 +421,7 @@ impl SessionMachine {
             .ok_or_else(|| Rejected::UnknownRun { run: id.clone() })?;
         let mut run =
             Run::new(self.team.clone(), queued.submitted, queued.plan, queued.at, effects.now());
-        run.end_early(error.clone(), effects);
+        run.end_early(status, error.clone(), effects);
         self.hand_over(&mut run, effects);
         Ok(())
     }
@@ -440,7 +444,7 @@ impl SessionMachine {
                 queued.at,
                 effects.now(),
             );
-            run.read(&self.exchanges);
+            run.begin_after(&self.exchanges);
             run.start(effects);
             self.run = Some(run);
         }

@@ -68,6 +68,8 @@ pub mod attribute {
     pub const RESUMES: &str = "callboard.resumes";
     /// The run that the message joined.
     pub const JOINED: &str = "callboard.joined";
+    /// Whether the run read untrusted words.
+    pub const TAINTED: &str = "callboard.tainted";
     /// How it ended.
     pub const OUTCOME: &str = "callboard.outcome";
     /// Why a reply could not be used.
@@ -232,6 +234,9 @@ pub fn run_span(
     set(&mut attributes, attribute::OUTCOME, reply.status.as_str());
     if let Some(joined) = &reply.joined {
         set(&mut attributes, attribute::JOINED, joined.as_str());
+    }
+    if reply.tainted {
+        set(&mut attributes, attribute::TAINTED, true);
     }
     set_usage(&mut attributes, reply.usage);
     SpanRecord {
@@ -434,6 +439,7 @@ mod tests {
             trace_id: trace.trace_id(),
             error: None,
             joined: None,
+            tainted: false,
         };
         let span = run_span(&facts, Some(&caller), START, END, &reply, 4, 1);
         assert_eq!((span.context, span.parent), (trace, Some(caller)));

@@ -50,6 +50,9 @@ pub struct ToolRequest {
     /// What the call may use, if the tool asks a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
+    /// Whether the run that asks is tainted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tainted: bool,
 }
 
 /// What a tool says at once.
@@ -63,6 +66,9 @@ pub enum ToolReply {
         /// Tokens that the tool used, if it asked a model.
         #[serde(default, skip_serializing_if = "Usage::is_none")]
         usage: Usage,
+        /// Whether the outcome holds untrusted words though the tool is trusted.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        tainted: bool,
     },
     /// No answer came from behind the tool, and the call may have taken effect or not. What
     /// follows depends on its effect class.
@@ -85,7 +91,7 @@ impl ToolReply {
 
     /// Makes the reply of a tool that is done and used no model.
     pub fn settled(outcome: CallOutcome) -> Self {
-        Self::Settled { outcome, usage: Usage::default() }
+        Self::Settled { outcome, usage: Usage::default(), tainted: false }
     }
 }
 

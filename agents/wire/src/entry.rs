@@ -96,6 +96,9 @@ pub enum Input {
         /// Tokens that it used: those of a called agent's run, or of the models that a tool asked.
         #[serde(default)]
         usage: Usage,
+        /// Whether the outcome holds untrusted words though the tool is trusted.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        tainted: bool,
     },
     /// No answer to a call came, and it may have been made.
     CallLost {
@@ -284,6 +287,9 @@ pub struct Fact {
     pub agent: Name,
     /// The session in which it did.
     pub session: SessionId,
+    /// Whether the run in which it did was tainted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tainted: bool,
 }
 
 #[cfg(test)]

@@ -192,11 +192,22 @@ impl Plan {
 
     /// Returns a model that a run may ask and that has no price.
     pub fn unpriced(&self) -> Option<&Name> {
-        let own = self.tools.iter().filter_map(|offer| offer.actor.as_ref());
-        let own = own.chain(&self.planner).map(|asked| &asked.model);
-        let asked = self.tools.iter().filter_map(|offer| offer.model.as_ref());
-        let mut models = own.chain(asked).chain(&self.thinker).chain([&self.actor]);
-        models.find(|model| !self.prices.contains_key(*model))
+        self.models().find(|model| !self.prices.contains_key(*model))
+    }
+
+    /// Iterates over the models that a run may ask, those that stand in for them not counted. One
+    /// may come more than once.
+    pub fn models(&self) -> impl Iterator<Item = &Name> {
+        let of_tools = self.tools.iter().filter_map(|offer| offer.model.as_ref());
+        self.turn_models().chain(of_tools)
+    }
+
+    /// Iterates over the models that take the turns of a run. One may come more than once.
+    pub fn turn_models(&self) -> impl Iterator<Item = &Name> {
+        // A model of an offer's own makes the arguments of what a planner selected.
+        let planned = self.tools.iter().filter(|_| self.planner.is_some());
+        let own = planned.filter_map(|offer| offer.actor.as_ref()).chain(&self.planner);
+        own.map(|asked| &asked.model).chain(&self.thinker).chain([&self.actor])
     }
 
     /// Returns the model that begins a step in the thinker's role, if the actor model does not do
@@ -265,6 +276,33 @@ pub struct Offer {
     /// The model that a tool asks; what it uses counts against the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Name>,
+    /// What comes in by it, and what goes out.
+    #[serde(default, skip_serializing_if = "Labels::is_none")]
+    pub labels: Labels,
+}
+
+/// What comes in by a tool, and what goes out. Words of strangers, private data and effects
+/// together are how an agent is turned against its owner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Labels {
+    /// Its results may hold words of others than the team and its users. A run that got one is
+    /// tainted.
+    pub untrusted: bool,
+    /// Its results may hold what is not for everyone.
+    pub private: bool,
+    /// A call changes something outside the runtime, or tells something to somebody there.
+    pub external: bool,
+}
+
+impl Labels {
+    /// Nothing comes in or goes out.
+    pub const NONE: Self = Self { untrusted: false, private: false, external: false };
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+    fn is_none(&self) -> bool {
+        *self == Self::NONE
+    }
 }
 
 /// Times that a call which changes nothing is made while no outcome comes.
@@ -304,6 +342,7 @@ impl Offer {
             probe: None,
             on_unknown: OnUnknown::Tell,
             model: None,
+            labels: Labels::NONE,
         }
     }
 
@@ -335,12 +374,15 @@ pub enum Permission {
 }
 
 /// Patterns of calls, such as `send_mail(to=*@example.com)`. `deny` wins over `ask`, `ask` over
-/// `allow`.
+/// `allow_tainted` and `allow`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Permissions {
-    /// Calls that are made without asking.
+    /// Calls that are made without asking, those that go outside only in a run that is not tainted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<String>,
+    /// Calls that are made without asking in a tainted run too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow_tainted: Vec<String>,
     /// Calls that a person has to allow, each by itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ask: Vec<String>,

@@ -63,6 +63,9 @@ pub struct Parent {
     pub run: RunId,
     /// How many runs stand above the new one, at least 1.
     pub depth: u32,
+    /// Whether the asking run is tainted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tainted: bool,
 }
 
 /// How a run ended.
@@ -136,6 +139,10 @@ pub struct RunReply {
     /// there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub joined: Option<RunId>,
+    /// Whether the answer may hold untrusted words: the run got results of untrusted tools, or was
+    /// asked for or went on with what did.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tainted: bool,
 }
 
 /// One call that a run made.

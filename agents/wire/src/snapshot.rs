@@ -39,6 +39,9 @@ pub struct KeptExchange {
     pub user: String,
     /// The final answer.
     pub answer: String,
+    /// Whether either may hold untrusted words.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tainted: bool,
 }
 
 /// A run that ended, as far as is needed to know it again.

@@ -233,6 +233,12 @@ impl Subjects {
         format!("{}.>", self.prefix)
     }
 
+    /// Tells whether a subject, of any form, belongs to the installation.
+    pub fn owns(&self, subject: &str) -> bool {
+        let rest = subject.strip_prefix(&self.prefix);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    }
+
     /// Reads a subject; `None` if it is none of ours.
     pub fn parse(&self, subject: &str) -> Option<Route> {
         let rest = subject.strip_prefix(&self.prefix)?.strip_prefix('.')?;
@@ -268,6 +274,12 @@ impl Subjects {
             _ => None,
         }
     }
+}
+
+/// Tells whether a subject belongs to NATS itself: its services, its streams, and inboxes.
+pub fn is_of_nats(subject: &str) -> bool {
+    let first = subject.split('.').next().unwrap_or_default();
+    first.starts_with('$') || first.starts_with("_INBOX") || first.starts_with("_R_")
 }
 
 /// Tells whether a reply subject is an inbox, the only place that answers are sent to.
@@ -350,6 +362,29 @@ mod tests {
         }
         for prefix in ["", "a..b", "a.*", ".a", "a b"] {
             assert!(Subjects::new(prefix).is_err(), "{prefix}");
+        }
+    }
+
+    #[test]
+    fn every_subject_has_its_owner() {
+        let subjects = Subjects::default();
+        // (subject, is ours, is of NATS)
+        let cases = [
+            ("callboard.v1.t.tool.x", true, false),
+            ("callboard.v1.anything.else", true, false),
+            ("callboard.v1", true, false),
+            ("callboard.v10.t", false, false),
+            ("orders.callboard.v1", false, false),
+            ("$SRV.INFO", false, true),
+            ("$JS.API.INFO", false, true),
+            ("_INBOX.a", false, true),
+            ("_INBOX_x.a", false, true),
+            ("_R_.a", false, true),
+            ("orders.$x", false, false),
+        ];
+        for (subject, ours, of_nats) in cases {
+            assert_eq!(subjects.owns(subject), ours, "{subject}");
+            assert_eq!(is_of_nats(subject), of_nats, "{subject}");
         }
     }
 

@@ -50,10 +50,6 @@ impl Compiler<'_> {
                 continue;
             };
             let planner = planner.and_then(|name| asked(models, name));
-            let own = offers.iter().filter(|_| planner.is_some());
-            let own = own.filter_map(|offer| offer.actor.as_ref()).chain(&planner);
-            let serving = own.map(|own| &own.model).chain(&thinker).chain([&actor]);
-            let timeout_ms = serving.filter_map(|model| chain_timeout_ms(model, models)).max();
             let mut plan = Plan {
                 team: team.clone(),
                 agent: name.clone(),
@@ -66,13 +62,15 @@ impl Compiler<'_> {
                 continue_word: agent.continue_word.clone(),
                 coerce: agent.coerce.unwrap_or(true),
                 tools: offers,
-                limits: limits(&agent.limits, &raw.limits, timeout_ms),
+                limits: limits(&agent.limits, &raw.limits, None),
                 prompts: Prompts::default(),
                 form: Form::default(),
                 permissions,
                 prices: BTreeMap::new(),
                 when_busy: agent.when_busy.unwrap_or_default(),
             };
+            let turns = plan.turn_models().filter_map(|model| chain_timeout_ms(model, models));
+            plan.limits = limits(&agent.limits, &raw.limits, turns.max());
             self.when_busy(agent, &plan);
             if let Some(actor) = models.get(&plan.actor) {
                 self.grammar_of_calls(&plan, actor);
@@ -83,6 +81,7 @@ impl Compiler<'_> {
             plans.insert(name.clone(), plan);
         }
         self.prices(&mut plans, models);
+        self.rule_of_two(&raw.agents, &plans);
         self.team_permissions(raw, &all_offers);
         plans
     }

@@ -1,8 +1,10 @@
 //! Agents as those who call them see them: tools with parameters, of which a task is made.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use ::tools::Template;
 use serde_json::{Value, json};
-use wire::plan::{Offer, Target};
+use wire::plan::{Offer, Plan, Target};
 use wire::{EffectClass, Name, ToolSpec};
 
 use super::Compiler;
@@ -60,4 +62,18 @@ fn one_task() -> Value {
         "required": ["task"],
         "additionalProperties": false,
     })
+}
+
+/// Returns an agent and all that it can call, directly or not.
+pub(super) fn reachable(agent: &Name, plans: &BTreeMap<Name, Plan>) -> BTreeSet<Name> {
+    let mut found = BTreeSet::from([agent.clone()]);
+    let mut next = vec![agent.clone()];
+    while let Some(plan) = next.pop().and_then(|name| plans.get(&name)) {
+        for offer in plan.tools.iter().filter(|offer| offer.target == Target::Agent) {
+            if found.insert(offer.spec.name.clone()) {
+                next.push(offer.spec.name.clone());
+            }
+        }
+    }
+    found
 }

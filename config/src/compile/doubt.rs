@@ -79,6 +79,7 @@ impl Compiler<'_> {
             | ToolKind::Command(_)
             | ToolKind::Http(_)
             | ToolKind::Model(_)
+            | ToolKind::Nats(_)
             | ToolKind::Query(_) => true,
         };
         if is_known && offer.effect != EffectClass::Read {

@@ -30,6 +30,7 @@ impl Compiler<'_> {
         let both = |team: &[String], own: &[String]| [team, own].concat();
         Permissions {
             allow: both(&team.allow, &own.allow),
+            allow_tainted: both(&team.allow_tainted, &own.allow_tainted),
             ask: both(&team.ask, &own.ask),
             deny: both(&team.deny, &own.deny),
         }
@@ -38,7 +39,12 @@ impl Compiler<'_> {
     /// Reports patterns that cannot be read, and those that no call can fit: a slip in a `deny`
     /// would otherwise be found too late.
     fn patterns(&mut self, path: &[&str], lists: &RawPermissions, offers: &[&Offer]) {
-        let rows = [("allow", &lists.allow), ("ask", &lists.ask), ("deny", &lists.deny)];
+        let rows = [
+            ("allow", &lists.allow),
+            ("allow_tainted", &lists.allow_tainted),
+            ("ask", &lists.ask),
+            ("deny", &lists.deny),
+        ];
         for (list, patterns) in rows {
             for (index, text) in patterns.iter().enumerate() {
                 let index = index.to_string();

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wire::Name;
 use wire::money::{ModelPrice, NANO_USD, Price};
-use wire::plan::{Plan, Target};
+use wire::plan::Plan;
 
 use super::Compiler;
+use super::called::reachable;
 use crate::raw::RawPrice;
 use crate::team::Model;
 
@@ -66,13 +67,7 @@ pub(super) fn nano_usd(usd: f64) -> u64 {
 
 /// Returns the models that may answer in a run of an agent, those that stand in for others included.
 fn answering(plan: &Plan, models: &BTreeMap<Name, Model>) -> BTreeSet<Name> {
-    let of_offers = plan
-        .tools
-        .iter()
-        .flat_map(|offer| offer.actor.iter().map(|asked| &asked.model).chain(offer.model.as_ref()));
-    let planner = plan.planner.iter().map(|planner| &planner.model);
-    let asked = of_offers.chain(planner).chain(&plan.thinker).chain([&plan.actor]);
-    let with_fallbacks = asked.flat_map(|name| {
+    let with_fallbacks = plan.models().flat_map(|name| {
         let fallback = models.get(name).map(|model| model.fallback.as_slice()).unwrap_or_default();
         [name].into_iter().chain(fallback)
     });
@@ -84,18 +79,4 @@ fn price_of(model: &Model, models: &BTreeMap<Name, Model>) -> Option<ModelPrice>
     let others = model.fallback.iter().filter_map(|name| models.get(name));
     let others: Option<Vec<Price>> = others.map(|other| other.price).collect();
     Some(ModelPrice { own, highest: others?.into_iter().fold(own, Price::max) })
-}
-
-/// Returns an agent and all that it can call, directly or not.
-fn reachable(agent: &Name, plans: &BTreeMap<Name, Plan>) -> BTreeSet<Name> {
-    let mut found = BTreeSet::from([agent.clone()]);
-    let mut next = vec![agent.clone()];
-    while let Some(plan) = next.pop().and_then(|name| plans.get(&name)) {
-        for offer in plan.tools.iter().filter(|offer| offer.target == Target::Agent) {
-            if found.insert(offer.spec.name.clone()) {
-                next.push(offer.spec.name.clone());
-            }
-        }
-    }
-    found
 }

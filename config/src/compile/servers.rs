@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tools::ToolKind;
 use tools::builtin::Builtin;
-use tools::mcp::{Catalog, Listed, McpSpec, ServerSpec, Setting, Transport, offered_names};
+use tools::mcp::{Catalog, Listed, McpSpec, ServerSpec, Setting, Transport};
 use tools::schema::check_parameters;
+use tools::{ToolKind, offered_names};
 use wire::plan::Offer;
 use wire::{EffectClass, Name, ToolSpec};
 
@@ -216,6 +216,7 @@ impl Compiler<'_> {
                     | ToolKind::Command(_)
                     | ToolKind::Http(_)
                     | ToolKind::Model(_)
+                    | ToolKind::Nats(_)
                     | ToolKind::Query(_) => false,
                 })
             };
@@ -227,7 +228,8 @@ impl Compiler<'_> {
                     || name == super::ANSWER
             };
             let wanted = |tool: &Listed| server.wants(&tool.name) && !has_table(&tool.name);
-            let offered = offered_names(&server.prefix, catalog, wanted, is_taken);
+            let offered =
+                offered_names(&server.prefix, &catalog.tools, |tool| &tool.name, wanted, is_taken);
             for (offered, listed) in offered {
                 if let Err(error) = check_parameters(&listed.parameters()) {
                     self.not_fit(&["mcp", name.as_str()], name, &listed.name, &error);
@@ -286,7 +288,8 @@ impl Compiler<'_> {
         let (server, prefix) = self.unlisted.iter().find(begins)?;
         let name = Name::new(text).ok()?;
         let listed = unknown(text.strip_prefix(prefix.as_str()).unwrap_or(text));
-        let tool = tool_of(&name, server, &listed, EffectClass::Once, TOOL_TIMEOUT_MS.default);
+        let mut tool = tool_of(&name, server, &listed, EffectClass::Once, TOOL_TIMEOUT_MS.default);
+        tool.offer.labels = tool.kind.labels(tool.offer.effect);
         tools.insert(name.clone(), tool);
         Some(name)
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use tools::ToolKind;
 use tools::builtin::{Builtin, LookupRow, Saying};
-use tools::http::{HeaderSource, HttpSpec};
+use tools::http::HttpSpec;
 use wire::plan::{Offer, Target};
 use wire::{EffectClass, Name, ToolSpec};
 
@@ -16,14 +16,28 @@ use super::servers::Servers;
 use super::{ANSWER, Compiler, owners_text};
 use crate::bound::{RESPONSE_BYTES_MAX, TOOL_CONCURRENCY, TOOL_TIMEOUT_MS};
 use crate::parameters;
-use crate::raw::{RawKind, RawTool, RawValue};
+use crate::raw::{RawKind, RawTool};
 use crate::suggest::nearest;
 use crate::team::{Model, TeamTool};
 use tools::schema::check_parameters;
 
 /// The kinds whose calls may change something.
 const CHANGING: &[RawKind] =
-    &[RawKind::Command, RawKind::Http, RawKind::Mcp, RawKind::Model, RawKind::Query];
+    &[RawKind::Command, RawKind::Http, RawKind::Mcp, RawKind::Model, RawKind::Nats, RawKind::Query];
+
+/// The kinds whose arguments the team file declares.
+const DECLARING: &[RawKind] = &[
+    RawKind::Builtin,
+    RawKind::Command,
+    RawKind::Http,
+    RawKind::Model,
+    RawKind::Nats,
+    RawKind::Query,
+];
+
+/// The kinds that read what somebody else wrote.
+const READING: &[RawKind] =
+    &[RawKind::Command, RawKind::Http, RawKind::Mcp, RawKind::Nats, RawKind::Query];
 
 /// Fields that not every kind of tool has, and the kinds that have them.
 const OWNERS: &[(&str, &[RawKind])] = &[
@@ -45,9 +59,10 @@ const OWNERS: &[(&str, &[RawKind])] = &[
     ("method", &[RawKind::Http]),
     ("url", &[RawKind::Http]),
     ("query", &[RawKind::Http]),
-    ("headers", &[RawKind::Http]),
-    ("body", &[RawKind::Http]),
-    ("response_bytes_max", &[RawKind::Command, RawKind::Http, RawKind::Mcp, RawKind::Query]),
+    ("headers", &[RawKind::Http, RawKind::Nats]),
+    ("body", &[RawKind::Http, RawKind::Nats]),
+    ("response_bytes_max", READING),
+    ("subject", &[RawKind::Nats]),
     ("server", &[RawKind::Mcp]),
     ("tool", &[RawKind::Mcp]),
     ("model", &[RawKind::Model]),
@@ -65,10 +80,7 @@ const OWNERS: &[(&str, &[RawKind])] = &[
     ("key_ttl_ms", CHANGING),
     ("probe", CHANGING),
     ("on_unknown", CHANGING),
-    (
-        "parameters",
-        &[RawKind::Builtin, RawKind::Command, RawKind::Http, RawKind::Model, RawKind::Query],
-    ),
+    ("parameters", DECLARING),
 ];
 
 impl RawKind {
@@ -80,6 +92,7 @@ impl RawKind {
             RawKind::Http => "http",
             RawKind::Mcp => "mcp",
             RawKind::Model => "model",
+            RawKind::Nats => "nats",
             RawKind::Query => "query",
         }
     }
@@ -125,6 +138,7 @@ impl Compiler<'_> {
                 RawKind::Http => self.http(&name, raw),
                 RawKind::Mcp => self.mcp_tool(&name, raw, servers),
                 RawKind::Model => self.model_tool(&name, raw, models),
+                RawKind::Nats => self.nats_tool(&name, raw),
                 RawKind::Query => self.query_tool(&name, raw, databases),
             }?;
             tool.offer.actor = actor.and_then(|actor| asked(models, actor));
@@ -299,19 +313,7 @@ impl Compiler<'_> {
         let url = self.needed(&path, "url", raw.url, "the address, such as `https://host/{city}`");
         let parameters =
             self.object_schema(&path, "parameters", &raw.parameters.unwrap_or_default());
-        let headers = raw.headers.unwrap_or_default().into_iter().filter_map(|(header, value)| {
-            let value = match value {
-                RawValue::Text(text) => HeaderSource::Template(text),
-                RawValue::Secret(secret) => {
-                    let at = ["tools", name.as_str(), "headers", &header];
-                    let (prefix, secret) =
-                        self.secret_value(&at, &format!("header `{header}`"), secret)?;
-                    HeaderSource::Secret { prefix, secret }
-                }
-            };
-            Some((header, value))
-        });
-        let headers = headers.collect();
+        let headers = self.headers(&path, raw.headers.unwrap_or_default());
         let body = raw.body.and_then(|body| self.body(&path, body));
         let bytes = raw.response_bytes_max.unwrap_or(RESPONSE_BYTES_MAX.default);
         let spec = HttpSpec {

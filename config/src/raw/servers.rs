@@ -35,6 +35,14 @@ pub(crate) struct RawServer {
     /// Whether its hints are believed where nothing is said of the effect of a tool.
     #[schemars(extend("default" = false))]
     pub(crate) trusted: Option<bool>,
+    /// Whether results of its tools may hold words of others than the team and its users.
+    #[schemars(extend("default" = true))]
+    pub(crate) untrusted_output: Option<bool>,
+    /// Whether results of its tools may hold what is not for everyone.
+    #[schemars(extend("default" = false))]
+    pub(crate) private_output: Option<bool>,
+    /// Whether calls change something outside the runtime, or tell somebody there something; if absent, those whose effect is not `read`.
+    pub(crate) external_effect: Option<bool>,
     /// Milliseconds in which it has to start and to list its tools.
     #[schemars(range(min = b::SERVER_START_TIMEOUT_MS.min, max = b::SERVER_START_TIMEOUT_MS.max), extend("default" = b::SERVER_START_TIMEOUT_MS.default))]
     pub(crate) start_timeout_ms: Option<u64>,

@@ -8,6 +8,7 @@ mod broken;
 mod broken_databases;
 #[cfg(test)]
 mod broken_model_tools;
+mod broken_nats_tools;
 #[cfg(test)]
 mod broken_prompts;
 #[cfg(test)]
@@ -16,6 +17,8 @@ mod commands;
 mod databases;
 #[cfg(test)]
 mod fallback;
+#[cfg(test)]
+mod labels;
 #[cfg(test)]
 mod meaning;
 #[cfg(test)]

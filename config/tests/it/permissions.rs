@@ -45,8 +45,8 @@ fn team(text: &str) -> config::Team {
 
 #[test]
 fn what_a_call_needs_follows_from_its_effect_and_the_patterns() {
-    let added = "[agents.a.permissions]\nallow = ['pay(to=ann)']\n[agents.a.limits]\n\
-                 approval_timeout_ms = 7\n[permissions]\nallow = ['now']\ndeny = ['put(what=x*)']\n";
+    let added = "[agents.a.permissions]\nallow = ['pay(to=ann)']\nallow_tainted = ['pay(to=bob)']\n[agents.a.limits]\n\
+                 approval_timeout_ms = 7\n[permissions]\nallow = ['now']\nallow_tainted = ['put(what=a)']\ndeny = ['put(what=x*)']\n";
     let team = team(&format!("{SHOP}{added}{TOOLS}"));
     let plan = &team.agents["a"];
     let needs: Vec<Permission> = plan.tools.iter().map(|offer| offer.permission).collect();
@@ -56,6 +56,7 @@ fn what_a_call_needs_follows_from_its_effect_and_the_patterns() {
     let list = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
     let expected = Permissions {
         allow: list(&["now", "pay(to=ann)"]),
+        allow_tainted: list(&["put(what=a)", "pay(to=bob)"]),
         ask: Vec::new(),
         deny: list(&["put(what=x*)"]),
     };

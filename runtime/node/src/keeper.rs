@@ -223,7 +223,7 @@ mod tests {
         let session = old.clone();
         let parent = |run: &str| {
             let (session, run) = (session.clone(), RunId::new(run).unwrap());
-            Some(Parent { session, run, depth: 1 })
+            Some(Parent { session, run, depth: 1, tainted: false })
         };
         let called = ended(&context, "called", 40, parent("old")).await;
         for number in 0..150 {
@@ -235,6 +235,7 @@ mod tests {
                 at: clock::now(),
                 agent: context.team.entry.clone(),
                 session: old.clone(),
+                tainted: false,
             };
             let by = CallKey::new("by").unwrap();
             let changes = [

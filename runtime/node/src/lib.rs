@@ -10,6 +10,7 @@ mod herald;
 mod inbox;
 mod keeper;
 mod memory;
+mod messenger;
 mod model_actor;
 mod models;
 mod node;

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tools::{ModelQuestion, Models, ToolContext};
+use tools::{Missed, ModelQuestion, Models, ToolContext};
 use wire::chat::Head;
 use wire::{Headers, ModelReply, ModelRequest, ModelRole, WireError, WorkId, header};
 
 use crate::clock;
 use crate::context::TeamContext;
-use crate::perform::{Asking, Missed, request};
+use crate::perform::{Asking, request};
 
 /// Models over the bus.
 pub(crate) struct TeamModels {

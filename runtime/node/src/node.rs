@@ -432,6 +432,7 @@ fn find_launcher(team: &config::Team, data: &Path) -> Result<Launcher, Error> {
         | ToolKind::Mcp(_)
         | ToolKind::Http(_)
         | ToolKind::Model(_)
+        | ToolKind::Nats(_)
         | ToolKind::Query(_) => None,
     });
     let mut commands = commands.peekable();

@@ -11,19 +11,19 @@ use agents_core::validate::Catalogue;
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
-use tools::Template;
+use tools::{Missed, Template};
 use tracing::{debug, warn};
 use wire::chat::Observed;
 use wire::entry::{ModelOutcome, TurnReport};
 use wire::run::{Budget, Parent, RunView};
 use wire::subject::RunVerb;
 use wire::{
-    CallOutcome, ErrorCode, Headers, ModelReply, ModelRequest, Name, Planned, RunId, RunReply,
-    RunRequest, RunStatus, SessionId, Timestamp, ToolReply, ToolRequest, TraceContext, Usage,
-    WireError, WorkId, header,
+    CallOutcome, ErrorCode, Headers, Input, ModelReply, ModelRequest, Name, Planned, RunId,
+    RunReply, RunRequest, RunStatus, SessionId, Timestamp, ToolReply, ToolRequest, TraceContext,
+    Usage, WireError, WorkId, header,
 };
 
-pub(crate) use asking::{Asking, Missed, Stop, request, stop};
+pub(crate) use asking::{Asking, Stop, request, stop};
 use asking::{PAUSE_MAX, PAUSE_MIN, decode};
 
 use crate::clock;
@@ -126,6 +126,7 @@ pub(crate) async fn call_tool(
         run: call.run.clone(),
         agent: call.agent.clone(),
         budget: (call.budget != Budget::default()).then_some(call.budget),
+        tainted: call.tainted,
     };
     let asking = Asking {
         subject: context.subjects.tool(&context.team.name, &call.name),
@@ -169,12 +170,19 @@ pub(crate) async fn pause_before(attempt: u32) {
     }
 }
 
-/// Asks another agent. Its run goes under the call's key, so asking again begins nothing new.
+/// Asks another agent, and returns what settles the call. Its run goes under the call's key, so
+/// asking again begins nothing new.
 pub(crate) async fn call_agent(
     context: &Arc<TeamContext>,
     session: &SessionId,
     call: &CallEffect,
-) -> (CallOutcome, Usage) {
+) -> Input {
+    let settled = |outcome, usage, tainted| Input::CallSettled {
+        call: call.call.clone(),
+        outcome,
+        usage,
+        tainted,
+    };
     let remaining = clock::until(call.deadline);
     let body = RunRequest {
         input: task(call),
@@ -182,7 +190,12 @@ pub(crate) async fn call_agent(
         run: Some(RunId::of_call(&call.call)),
         timeout_ms: Some(u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX)),
         budget: Some(call.budget),
-        parent: Some(Parent { session: session.clone(), run: call.run.clone(), depth: call.depth }),
+        parent: Some(Parent {
+            session: session.clone(),
+            run: call.run.clone(),
+            depth: call.depth,
+            tainted: call.tainted,
+        }),
     };
     let headers = Headers::new()
         .with(header::TRACEPARENT, call.trace.to_string())
@@ -207,9 +220,11 @@ pub(crate) async fn call_agent(
                     CallOutcome::Ended { status, output: reply.output, error }
                 }
             };
-            (outcome, reply.usage)
+            settled(outcome, reply.usage, reply.tainted)
         }
-        Err(Missed::NotDelivered(error)) => (ended(RunStatus::Refused, error), Usage::default()),
+        Err(Missed::NotDelivered(error)) => {
+            settled(ended(RunStatus::Refused, error), Usage::default(), false)
+        }
         Err(Missed::Unanswered(error)) => {
             // Its run may go on, for nobody.
             let aborted = Aborted {
@@ -227,7 +242,7 @@ pub(crate) async fn call_agent(
                 cost_nano_usd: call.budget.cost_nano_usd.unwrap_or_default(),
                 calls: call.budget.calls.unwrap_or_default(),
             };
-            (ended(RunStatus::Unknown, error), usage)
+            settled(ended(RunStatus::Unknown, error), usage, false)
         }
     }
 }

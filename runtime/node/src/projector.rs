@@ -514,6 +514,7 @@ mod tests {
                 at: Timestamp::from_micros(1),
                 agent: Name::new("a").unwrap(),
                 session: SessionId::new("s").unwrap(),
+                tainted: false,
             };
             Entry::new(fact.at, Body::Memory(MemoryChange::Remembered(fact)))
         };

@@ -396,6 +396,7 @@ mod tests {
             at: Timestamp::from_micros(1),
             agent: Name::new("a").unwrap(),
             session: SessionId::new("s").unwrap(),
+            tainted: false,
         }
     }
 

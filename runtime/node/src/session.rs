@@ -208,7 +208,8 @@ impl SessionState {
                     return Ok(());
                 };
                 let outcome = CallOutcome::text(text);
-                let input = Input::CallSettled { call, outcome, usage: Usage::default() };
+                let input =
+                    Input::CallSettled { call, outcome, usage: Usage::default(), tainted: false };
                 self.control(input, &run, answer).await
             }
             Door::Decide { run, call, decision, answer } => {

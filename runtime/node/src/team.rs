@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::feed::{Feed, QUEUE_GROUP};
 use crate::inbox::Inbox;
 use crate::memory::TeamMemory;
+use crate::messenger::BusMessenger;
 use crate::model_actor::{ModelActor, ModelArgs};
 use crate::models::TeamModels;
 use crate::servers;
@@ -95,7 +96,8 @@ impl Actor for TeamSupervisor {
         let servers = servers::start(&context.team, &http)?;
         // This actor is started once, so nobody else has set it.
         drop(context.servers.set(servers.clone()));
-        let deps = ToolDeps { memory, http, models, servers, databases, launcher };
+        let messenger = Arc::new(BusMessenger::new(&context.bus, &context.subjects));
+        let deps = ToolDeps { memory, http, models, servers, messenger, databases, launcher };
         let (sessions, _) = SessionSupervisor::spawn_linked(
             None,
             SessionSupervisor,

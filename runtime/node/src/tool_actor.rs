@@ -216,6 +216,7 @@ impl Served {
             now: clock::wall(),
             remaining: end.saturating_duration_since(Instant::now()),
             budget: request.budget.unwrap_or_default(),
+            tainted: request.tainted,
             stop,
         }
     }

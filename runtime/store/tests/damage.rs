@@ -55,6 +55,7 @@ fn changes(number: u64) -> Vec<Change> {
         at,
         agent: agent.clone(),
         session: session.clone(),
+        tainted: false,
     };
     vec![
         Change::SessionSeen { session, agent, at, slots: number },

@@ -69,6 +69,7 @@ fn fact(id: &str, time: u64, text: &str) -> Fact {
         at: at(time),
         agent: name("lead"),
         session: SessionId::new("s").unwrap(),
+        tainted: false,
     }
 }
 

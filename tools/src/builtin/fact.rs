@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use wire::entry::{Fact, MemoryChange};
-use wire::{CallKey, CallOutcome, ToolReply};
+use wire::{CallKey, CallOutcome, ToolReply, Usage};
 
 use super::TEXT_BYTES_MAX;
 use super::clock::rfc3339;
@@ -49,7 +49,16 @@ impl Tool for Remember {
 
 impl Tool for Recall {
     fn call<'a>(&'a self, _: &'a ToolContext, arguments: &'a Value) -> BoxFuture<'a, ToolReply> {
-        Box::pin(async { settled(self.recall(arguments).await) })
+        Box::pin(async {
+            match self.recall(arguments).await {
+                Ok(facts) => {
+                    let tainted = facts.iter().any(|fact| fact.tainted);
+                    let outcome = CallOutcome::Ok { output: facts.iter().map(shown).collect() };
+                    ToolReply::Settled { outcome, usage: Usage::default(), tainted }
+                }
+                Err(outcome) => ToolReply::settled(outcome),
+            }
+        })
     }
 }
 
@@ -72,6 +81,11 @@ fn failed(error: wire::WireError) -> CallOutcome {
     CallOutcome::Error { error }
 }
 
+/// Returns a fact as a model is told of it.
+fn shown(fact: &Fact) -> Value {
+    json!({"id": fact.id, "text": fact.text, "at": rfc3339(fact.at)})
+}
+
 impl Remember {
     async fn remember(
         &self,
@@ -85,6 +99,7 @@ impl Remember {
             at: context.now,
             agent: context.agent.clone(),
             session: context.session.clone(),
+            tainted: context.tainted,
         };
         self.memory.change(MemoryChange::Remembered(fact)).await.map_err(failed)?;
         Ok(json!({"id": context.call}))
@@ -92,7 +107,7 @@ impl Remember {
 }
 
 impl Recall {
-    async fn recall(&self, arguments: &Value) -> Result<Value, CallOutcome> {
+    async fn recall(&self, arguments: &Value) -> Result<Vec<Fact>, CallOutcome> {
         let query = arguments.get("query").and_then(Value::as_str).unwrap_or_default();
         if query.len() > TEXT_BYTES_MAX {
             return Err(argument::invalid(format!(
@@ -112,9 +127,7 @@ impl Recall {
                     ))
                 })?,
         };
-        let facts = self.memory.recall(query, limit).await.map_err(failed)?;
-        let shown = |fact: Fact| json!({"id": fact.id, "text": fact.text, "at": rfc3339(fact.at)});
-        Ok(facts.into_iter().map(shown).collect())
+        self.memory.recall(query, limit).await.map_err(failed)
     }
 }
 

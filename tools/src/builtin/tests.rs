@@ -23,6 +23,7 @@ fn deps() -> ToolDeps {
         http: crate::client::http_client().unwrap(),
         models: Arc::new(PreparedModels::default()),
         servers: crate::mcp::Servers::default(),
+        messenger: Arc::<crate::messenger::prepared::PreparedMessenger>::default(),
         databases: Databases::default(),
         launcher: Arc::default(),
     }
@@ -57,6 +58,7 @@ async fn reply(deps: &ToolDeps, name: &str, key: &str, at: u64, arguments: Value
         remaining: Duration::from_secs(5),
         budget: wire::run::Budget::default(),
         stop: CancellationToken::new(),
+        tainted: false,
     };
     build(&ToolKind::Builtin(builtin), deps).call(&context, &arguments).await
 }

@@ -9,7 +9,7 @@ use wire::{CallOutcome, ErrorCode, ToolReply};
 
 use super::process::Ended;
 use super::{CommandSpec, Sandbox};
-use crate::output::{cut_mark, excerpt, text};
+use crate::output::{cut_mark, excerpt, text, value};
 use crate::secret::redacted;
 
 /// A sandbox, and every shell, tells of a signal by adding its number to this.
@@ -67,10 +67,7 @@ fn output(ended: &Ended, secrets: &[SecretString]) -> Value {
     if text.trim().is_empty() {
         return Value::String("the program ended well and wrote nothing".to_owned());
     }
-    match serde_json::from_str(&text) {
-        Ok(value) => value,
-        Err(_) => Value::String(text.trim_end_matches(['\n', '\r']).to_owned()),
-    }
+    value(&text)
 }
 
 /// Returns what a program said before it failed, in a sentence that goes on.

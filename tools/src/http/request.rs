@@ -156,24 +156,31 @@ impl Blueprint {
         Ok(headers)
     }
 
-    /// Returns content type and bytes.
+    /// Returns content type and text.
     fn body(&self, arguments: &Map<String, Value>) -> Option<(&'static str, String)> {
-        const JSON: &str = "application/json";
-        match self.body.as_ref()? {
-            BodyTemplate::Arguments => {
-                let rest = arguments.iter().filter(|(name, _)| !self.used.contains(*name));
-                let rest: Map<String, Value> =
-                    rest.map(|(name, value)| (name.clone(), value.clone())).collect();
-                Some((JSON, Value::Object(rest).to_string()))
-            }
-            BodyTemplate::Json(template) => {
-                let value = fill_json(template, arguments).unwrap_or_default();
-                Some((JSON, value.to_string()))
-            }
-            BodyTemplate::Text(text) => {
-                let text = Template::parse(text).fill_lenient(arguments);
-                Some(("text/plain; charset=utf-8", text))
-            }
+        self.body.as_ref().map(|body| write_body(body, arguments, &self.used))
+    }
+}
+
+/// Returns content type and text of a body; `used` are the arguments that stand elsewhere.
+pub(crate) fn write_body(
+    body: &BodyTemplate,
+    arguments: &Map<String, Value>,
+    used: &BTreeSet<String>,
+) -> (&'static str, String) {
+    const JSON: &str = "application/json";
+    match body {
+        BodyTemplate::Arguments => {
+            let rest = arguments.iter().filter(|(name, _)| !used.contains(*name));
+            let rest: Map<String, Value> =
+                rest.map(|(name, value)| (name.clone(), value.clone())).collect();
+            (JSON, Value::Object(rest).to_string())
+        }
+        BodyTemplate::Json(template) => {
+            (JSON, fill_json(template, arguments).unwrap_or_default().to_string())
+        }
+        BodyTemplate::Text(text) => {
+            ("text/plain; charset=utf-8", Template::parse(text).fill_lenient(arguments))
         }
     }
 }

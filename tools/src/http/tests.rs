@@ -106,6 +106,7 @@ fn context(remaining: Duration) -> ToolContext {
         remaining,
         budget: wire::run::Budget::default(),
         stop: CancellationToken::new(),
+        tainted: false,
     }
 }
 

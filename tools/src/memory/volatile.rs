@@ -120,6 +120,7 @@ mod tests {
             at: Timestamp::from_micros(at),
             agent: Name::new("lead").unwrap(),
             session: SessionId::new("s").unwrap(),
+            tainted: false,
         }
     }
 

@@ -48,6 +48,7 @@ fn context() -> ToolContext {
         remaining: Duration::from_secs(5),
         budget: wire::run::Budget::default(),
         stop: CancellationToken::new(),
+        tainted: false,
     }
 }
 

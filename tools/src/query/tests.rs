@@ -43,6 +43,7 @@ fn context(key: &str, remaining: Duration) -> ToolContext {
         remaining,
         budget: wire::run::Budget::default(),
         stop: CancellationToken::new(),
+        tainted: false,
     }
 }
 

@@ -49,7 +49,11 @@ fn faulty() -> Called {
 }
 
 fn history() -> Vec<Exchange> {
-    let exchange = |user: &str, answer: &str| Exchange { user: user.into(), answer: answer.into() };
+    let exchange = |user: &str, answer: &str| Exchange {
+        user: user.into(),
+        answer: answer.into(),
+        tainted: false,
+    };
     vec![exchange("Too old.", "Not shown."), exchange("Tell me a joke", "No.")]
 }
 

@@ -89,7 +89,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #[test]
     fn what_is_kept_begins_every_later_prompt(plan in plan(), steps in steps(), told in 0..3_usize) {
-        let exchange = Exchange { user: "Hey".to_owned(), answer: "Hello!".to_owned() };
+        let exchange = Exchange { user: "Hey".to_owned(), answer: "Hello!".to_owned(), tainted: false };
         let history = vec![exchange; told];
         let catalogue = Catalogue::new(Arc::new(plan));
         for role in [ModelRole::Thinker, ModelRole::Actor] {
@@ -118,7 +118,7 @@ proptest! {
         for (text, template) in Text::ALL.into_iter().zip(texts) {
             plan.prompts.planner.extend(template.map(|template| (text, template.to_owned())));
         }
-        let exchange = Exchange { user: "Hey".to_owned(), answer: "Hello!".to_owned() };
+        let exchange = Exchange { user: "Hey".to_owned(), answer: "Hello!".to_owned(), tainted: false };
         let history = vec![exchange; told];
         let planned = Planned {
             tool: "search".to_owned(),

@@ -1,6 +1,6 @@
 //! Rules of what people have to say: leave before a call, and nothing that waits unseen.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use wire::plan::Permission;
 use wire::{CallKey, Digest, EventKind, Input, RunId, call_digest};
@@ -11,14 +11,25 @@ use crate::permission::decide;
 use crate::session::Plans;
 
 /// Checks that no call is made that the plan denies, and that one which needs leave is made only
-/// after a person allowed exactly what it asks for.
+/// after a person allowed exactly what it asks for. What a run read in its own calls, and what
+/// asked for it, counts as taint here; what earlier runs of its session left does not.
 pub fn permitted(records: &[Record], plans: &dyn Plans) -> Result<(), Violation> {
     let mut plan_of: HashMap<&RunId, &Digest> = HashMap::new();
     let mut allowed: HashMap<&CallKey, &Digest> = HashMap::new();
+    let mut tainted: HashSet<&RunId> = HashSet::new();
+    // The run of every call, and whether it was tainted when the call was asked for.
+    let mut begun: HashMap<&CallKey, (&RunId, bool)> = HashMap::new();
+    let mut reads_strangers: HashSet<&CallKey> = HashSet::new();
     for record in records {
         match input(record) {
             Some(Input::Submitted(submitted)) => {
                 plan_of.insert(&submitted.run, &submitted.plan);
+                if submitted.parent.as_ref().is_some_and(|parent| parent.tainted) {
+                    tainted.insert(&submitted.run);
+                }
+            }
+            Some(Input::CallSettled { call, tainted: true, .. }) => {
+                tainted.extend(begun.get(call).map(|(run, _)| *run));
             }
             Some(Input::CallApproved { call, digest }) => {
                 allowed.insert(call, digest);
@@ -26,11 +37,30 @@ pub fn permitted(records: &[Record], plans: &dyn Plans) -> Result<(), Violation>
             _ => {}
         }
         for effect in &record.effects {
-            let Effect::Call(made) = effect else { continue };
+            let made = match effect {
+                Effect::Call(made) => made,
+                Effect::Tell(event) => {
+                    match &event.kind {
+                        EventKind::CallStarted { call, .. } => {
+                            begun.insert(call, (&event.run, tainted.contains(&event.run)));
+                        }
+                        EventKind::CallEnded { call, .. } if reads_strangers.contains(call) => {
+                            tainted.insert(&event.run);
+                        }
+                        _ => {}
+                    }
+                    continue;
+                }
+                _ => continue,
+            };
             let plan = plan_of.get(&made.run).and_then(|digest| plans.plan(digest));
-            let needs = plan.as_ref().and_then(|plan| {
-                let offer = plan.offer(made.name.as_str())?;
-                Some(decide(&plan.permissions, offer, &made.arguments).permission)
+            let offer = plan.as_ref().and_then(|plan| plan.offer(made.name.as_str()));
+            if offer.is_some_and(|offer| offer.labels.untrusted) {
+                reads_strangers.insert(&made.call);
+            }
+            let is_tainted = begun.get(&made.call).is_some_and(|(_, tainted)| *tainted);
+            let needs = plan.as_ref().zip(offer).map(|(plan, offer)| {
+                decide(&plan.permissions, offer, &made.arguments, is_tainted).permission
             });
             let digest = call_digest(&made.name, &made.arguments);
             let fine = match needs {

@@ -6,7 +6,8 @@ use wire::event::EventKind;
 use wire::plan::{OnUnknown, Target};
 use wire::run::Budget;
 use wire::{
-    CallKey, CallOutcome, EffectClass, ErrorCode, Name, OpenKind, Timestamp, Usage, WireError,
+    CallKey, CallOutcome, EffectClass, ErrorCode, Name, OpenKind, RunStatus, Timestamp, Usage,
+    WireError,
 };
 
 use super::Run;
@@ -241,7 +242,8 @@ impl Run {
                 );
                 let outcome = CallOutcome::Unknown { note };
                 self.settle(position, &outcome, Usage::default(), effects);
-                self.end_early(WireError::new(ErrorCode::OutcomeUnknown, message), effects);
+                let error = WireError::new(ErrorCode::OutcomeUnknown, message);
+                self.end_early(RunStatus::Failed, error, effects);
             }
         }
     }

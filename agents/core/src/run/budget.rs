@@ -9,10 +9,9 @@ use wire::entry::TurnReport;
 use wire::money::{Price, usd};
 use wire::plan::{Dialect, Offer, Target};
 use wire::run::Budget;
-use wire::{ErrorCode, ModelRole, Name, Usage, WireError};
+use wire::{ErrorCode, ModelRole, Name, Plan, Usage, WireError};
 
 use super::Run;
-use super::call::Pending;
 use crate::dialect::Exchange;
 
 /// What a dialect other than the provider's own adds to the texts of a plan, in bytes: the words
@@ -58,6 +57,25 @@ pub(super) struct Prompts {
 }
 
 impl Prompts {
+    /// Counts what the first prompt of a run holds, with the exchanges that it shows.
+    pub(super) fn of(plan: &Plan, shown: &[Exchange], request: &str) -> Self {
+        let mut prompts = Self::default();
+        for exchange in shown {
+            prompts.grow(&exchange.user);
+            prompts.grow(&exchange.answer);
+        }
+        prompts.grow(&plan.instructions);
+        prompts.grow(request);
+        for offer in &plan.tools {
+            prompts.grow(offer.spec.name.as_str());
+            prompts.grow(&offer.spec.description);
+            prompts.grow(&offer.spec.parameters.to_string());
+        }
+        let explained = plan.dialect != Dialect::Native || plan.planner.is_some();
+        prompts.bytes += if explained { FORM_BYTES } else { 0 };
+        prompts
+    }
+
     pub(super) fn grow(&mut self, text: &str) {
         self.bytes = self.bytes.saturating_add(text.len() as u64);
     }
@@ -92,27 +110,6 @@ impl Prompts {
 }
 
 impl Run {
-    /// Counts what the first prompt holds.
-    pub(crate) fn read(&mut self, history: &[Exchange]) {
-        let plan = self.plan.clone();
-        let shown = self.transcript(history).history;
-        let mut prompts = Prompts::default();
-        for exchange in shown {
-            prompts.grow(&exchange.user);
-            prompts.grow(&exchange.answer);
-        }
-        prompts.grow(&plan.instructions);
-        prompts.grow(&self.submitted.text);
-        for offer in &plan.tools {
-            prompts.grow(offer.spec.name.as_str());
-            prompts.grow(&offer.spec.description);
-            prompts.grow(&offer.spec.parameters.to_string());
-        }
-        let explained = plan.dialect != Dialect::Native || plan.planner.is_some();
-        prompts.bytes += if explained { FORM_BYTES } else { 0 };
-        self.prompts = prompts;
-    }
-
     /// Returns the tokens that the reply of a turn may have, or why there can be none.
     pub(super) fn reply_tokens(&self, role: ModelRole) -> Result<u64, WireError> {
         let prompt = self.prompts.tokens(role);
@@ -178,9 +175,10 @@ impl Run {
         usage
     }
 
-    /// Counts what a call used, and returns it with its price.
-    pub(super) fn spend_on_call(&mut self, pending: &Pending, usage: Usage) -> Usage {
-        let offer = self.plan.tools.get(pending.offer);
+    /// Counts what a pending call used, and returns it with its price.
+    pub(super) fn spend_on_call(&mut self, position: usize, usage: Usage) -> Usage {
+        let pending = self.pending.get(position);
+        let offer = pending.and_then(|pending| self.plan.tools.get(pending.offer));
         let usage = match offer.and_then(|offer| offer.model.as_ref()) {
             Some(model) => usage.priced(self.price(model)),
             None => usage,

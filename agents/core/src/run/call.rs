@@ -53,13 +53,32 @@ pub(super) enum Stage {
     /// It is under way, or was when the process ended.
     Made,
     /// It waits for a person's leave, and was not made.
-    Approval { until: Timestamp, since: Timestamp },
+    Approval {
+        until: Timestamp,
+        since: Timestamp,
+        /// Whether it would have been made in a run that is not tainted.
+        for_taint: bool,
+    },
     /// Its tool asked a person; the answer is the outcome.
     Question { question: String, since: Timestamp },
     /// No answer came, and the tool's probe is asked what came of it.
     Probing { unclear: u32, missed: String, deadline: Timestamp },
     /// No answer came, and a person has to say what came of it.
     Unknown { note: String, since: Timestamp },
+}
+
+/// A call as a model asked for it, and what it asks for, if that is offered.
+struct Wanted {
+    read: ReadCall,
+    found: Option<Found>,
+}
+
+#[derive(Clone, Copy)]
+struct Found {
+    /// The offer's place in the plan.
+    offer: usize,
+    /// The digest of what is asked for.
+    digest: Digest,
 }
 
 /// The least time that a parent keeps for itself when it gives a called agent a deadline.
@@ -79,35 +98,31 @@ impl Run {
     }
 
     pub(super) fn on_calls(&mut self, text: String, calls: Vec<ReadCall>, effects: &mut Effects) {
-        let plan = self.plan.clone();
-        let offers: Vec<Option<usize>> = calls
-            .iter()
-            .map(|read| plan.tools.iter().position(|o| o.spec.name.as_str() == read.name))
-            .collect();
-        if let Some(error) = self.circle(&calls) {
+        let wanted: Vec<Wanted> = calls.into_iter().map(|read| self.wanted(read)).collect();
+        if let Some(error) = self.circle(&wanted) {
+            self.act(Act::Calls { text, calls: Vec::new() });
             self.stop(RunStatus::Partial, error, effects);
             return;
         }
         self.prompts.grow(&text);
-        let share = self.share_of(&calls, &offers);
-        let mut called = Vec::with_capacity(calls.len());
+        let share = self.share_of(&wanted);
+        let mut called = Vec::with_capacity(wanted.len());
         let mut fault = None;
-        for (index, (read, offer)) in calls.into_iter().zip(offers).enumerate() {
-            let refusal = self.refusal(&read, index, offer, share, effects.now());
+        for (index, wanted) in wanted.into_iter().enumerate() {
+            let refusal = self.refusal(&wanted, index, share, effects.now());
+            let Wanted { read, found } = wanted;
             if read.fault.is_some() {
                 fault = fault.or_else(|| refusal.clone().map(|text| (text, read.raw.clone())));
             }
-            let key = match (&refusal, offer) {
-                (None, Some(offer)) => Some(self.begin_call(&read, index, offer, share, effects)),
+            let key = match (&refusal, found) {
+                (None, Some(found)) => Some(self.begin_call(&read, index, found, share, effects)),
                 _ => None,
             };
             self.prompts.grow(&read.raw);
             self.prompts.grow(refusal.as_deref().unwrap_or_default());
             called.push(Called { read, key, result: refusal });
         }
-        if let Some(step) = self.steps.last_mut() {
-            step.acts.push(Act::Calls { text, calls: called });
-        }
+        self.act(Act::Calls { text, calls: called });
         match (self.pending.is_empty(), fault) {
             (false, _) => {
                 self.phase = Phase::Calling;
@@ -122,26 +137,39 @@ impl Run {
         }
     }
 
+    fn wanted(&self, read: ReadCall) -> Wanted {
+        let mut offers = self.plan.tools.iter().enumerate();
+        let offer = offers.find(|(_, offer)| offer.spec.name.as_str() == read.name);
+        let found = offer.map(|(index, offer)| Found {
+            offer: index,
+            digest: call_digest(&offer.spec.name, &read.arguments),
+        });
+        Wanted { read, found }
+    }
+
+    fn act(&mut self, act: Act) {
+        if let Some(step) = self.steps.last_mut() {
+            step.acts.push(act);
+        }
+    }
+
     /// Returns what each of the spending calls of one reply may use.
-    fn share_of(&self, calls: &[ReadCall], offers: &[Option<usize>]) -> Share {
-        let made = calls.iter().zip(offers).filter(|(read, _)| read.fault.is_none());
+    fn share_of(&self, wanted: &[Wanted]) -> Share {
+        let made = wanted.iter().filter(|wanted| wanted.read.fault.is_none());
         let made: Vec<&Offer> =
-            made.filter_map(|(_, offer)| self.plan.tools.get((*offer)?)).collect();
+            made.filter_map(|wanted| self.plan.tools.get(wanted.found?.offer)).collect();
         let spending = made.iter().filter(|offer| offer.spends()).count();
         self.share(spending as u64, made.len() as u64)
     }
 
     /// Counts what is asked for, and returns why the run has to stop if it is the same as in too
     /// many steps before.
-    fn circle(&mut self, calls: &[ReadCall]) -> Option<WireError> {
+    fn circle(&mut self, wanted: &[Wanted]) -> Option<WireError> {
         let most = self.plan.limits.repeats_max;
-        let asked: BTreeSet<(Digest, &str)> = calls
+        let asked: BTreeSet<(Digest, &str)> = wanted
             .iter()
-            .filter(|read| read.fault.is_none())
-            .filter_map(|read| {
-                let offer = self.plan.offer(&read.name)?;
-                Some((call_digest(&offer.spec.name, &read.arguments), read.name.as_str()))
-            })
+            .filter(|wanted| wanted.read.fault.is_none())
+            .filter_map(|wanted| Some((wanted.found?.digest, wanted.read.name.as_str())))
             .collect();
         let mut circle = None;
         for (digest, name) in asked {
@@ -161,17 +189,18 @@ impl Run {
     /// Returns the text that a model is given in place of a result, if a call must not be made.
     fn refusal(
         &self,
-        read: &ReadCall,
+        wanted: &Wanted,
         index: usize,
-        offer: Option<usize>,
         share: Share,
         now: Timestamp,
     ) -> Option<String> {
+        let Wanted { read, found } = wanted;
         if let Some(fault) = &read.fault {
             return Some(fault.to_text());
         }
         let refuse = |code, message: String| Some(CallOutcome::error(code, message).to_text());
-        let Some(offer) = offer.and_then(|offer| self.plan.tools.get(offer)) else {
+        let found = found.and_then(|found| Some((self.plan.tools.get(found.offer)?, found.digest)));
+        let Some((offer, digest)) = found else {
             return refuse(ErrorCode::UnknownTool, format!("no tool {:?} is offered", read.name));
         };
         if self.call_deadline(now, offer.timeout_ms) <= now {
@@ -185,7 +214,7 @@ impl Run {
             );
             return refuse(ErrorCode::CallLimit, message);
         }
-        let decision = decide(&self.plan.permissions, offer, &read.arguments);
+        let decision = decide(&self.plan.permissions, offer, &read.arguments, self.tainted);
         if decision.permission == Permission::Deny {
             let message = format!(
                 "the team does not permit this call ({:?} is denied); do not ask for it again",
@@ -193,7 +222,7 @@ impl Run {
             );
             return refuse(ErrorCode::CallDenied, message);
         }
-        if let Some(text) = self.barred(&call_digest(&offer.spec.name, &read.arguments)) {
+        if let Some(text) = self.barred(&digest) {
             return Some(text);
         }
         if offer.target == Target::Agent && self.depth() >= limits.depth_max {
@@ -218,40 +247,40 @@ impl Run {
         &mut self,
         read: &ReadCall,
         index: usize,
-        offer_index: usize,
+        found: Found,
         share: Share,
         effects: &mut Effects,
     ) -> CallKey {
         let number = u32::try_from(index).unwrap_or(u32::MAX);
         let key = CallKey::derive(&self.team, effects.session(), effects.slot(), number);
         let now = effects.now();
-        let Some(offer) = self.plan.tools.get(offer_index) else { return key };
+        let Some(offer) = self.plan.tools.get(found.offer) else { return key };
         let is_agent = offer.target == Target::Agent;
-        let asks = match decide(&self.plan.permissions, offer, &read.arguments).permission {
+        let decision = decide(&self.plan.permissions, offer, &read.arguments, self.tainted);
+        let asks = match decision.permission {
             Permission::Ask => true,
             // What is denied does not come this far.
             Permission::Allow | Permission::Deny => false,
         };
         let stage = if asks {
             let until = self.call_deadline(now, self.plan.limits.approval_timeout_ms);
-            Stage::Approval { until, since: now }
+            Stage::Approval { until, since: now, for_taint: decision.for_taint }
         } else {
             Stage::Made
         };
-        let digest = call_digest(&offer.spec.name, &read.arguments);
         let reserve = self.reserve(offer, share);
         self.usage.calls = self.usage.calls.saturating_add(1);
         self.pending.push(Pending {
             key: key.clone(),
             index,
             source: self.sources.len(),
-            offer: offer_index,
+            offer: found.offer,
             started: now,
             deadline: self.call_deadline(now, offer.timeout_ms),
             reserve,
-            repeat: self.asked.get(&digest).copied().unwrap_or_default(),
+            repeat: self.asked.get(&found.digest).copied().unwrap_or_default(),
             stage,
-            digest,
+            digest: found.digest,
             attempt: u32::from(!asks),
             attempts_before: 0,
             made: now,
@@ -313,6 +342,7 @@ impl Run {
             deadline: pending.deadline,
             effect: self.effect_of(pending),
             attempt: pending.attempt,
+            tainted: self.tainted,
             budget: if offer.spends() { pending.reserve.to_budget() } else { Budget::default() },
             depth: self.depth().saturating_add(1),
             trace: self.submitted.trace.of_call(&pending.key),
@@ -324,6 +354,7 @@ impl Run {
         call: &CallKey,
         outcome: &CallOutcome,
         usage: Usage,
+        tainted: bool,
         effects: &mut Effects,
     ) -> Result<(), Rejected> {
         // A late answer is taken whatever is done meanwhile to find out about it.
@@ -332,9 +363,10 @@ impl Run {
         };
         let position = self.position(call, made)?;
         self.resumes = 0;
+        self.tainted |= tainted;
         match outcome {
             CallOutcome::Unknown { note } => {
-                self.usage.add(usage);
+                self.spend_on_call(position, usage);
                 self.on_unknown(position, note, effects);
             }
             CallOutcome::Ok { .. } | CallOutcome::Error { .. } | CallOutcome::Ended { .. } => {
@@ -385,8 +417,8 @@ impl Run {
         effects: &mut Effects,
     ) {
         let waited = self.pending.get(position).is_some_and(Pending::is_open);
+        let usage = self.spend_on_call(position, usage);
         let pending = self.pending.remove(position);
-        let usage = self.spend_on_call(&pending, usage);
         let output = outcome.to_text();
         let mut told = output.clone();
         if pending.repeat >= self.plan.limits.repeats_max.div_ceil(2) {
@@ -400,6 +432,8 @@ impl Run {
             called.result = Some(told);
         }
         let Some(offer) = self.plan.tools.get(pending.offer) else { return };
+        // Errors tell what the other side said, as results do. What was never made tells nothing.
+        self.tainted |= offer.labels.untrusted && !matches!(pending.stage, Stage::Approval { .. });
         let kind = EventKind::CallEnded {
             call: pending.key.clone(),
             tool: offer.spec.name.clone(),

@@ -296,9 +296,15 @@ impl Run {
                 Some((OpenKind::Question, question.clone(), *since, None))
             }
             Stage::Unknown { note, since } => Some((OpenKind::Unknown, note.clone(), *since, None)),
-            Stage::Approval { until, since } => {
+            Stage::Approval { until, since, for_taint } => {
                 let source = self.sources.get(pending.source)?;
-                let question = format!("allow {} {}?", source.tool, source.arguments);
+                let mut question = format!("allow {} {}?", source.tool, source.arguments);
+                if *for_taint {
+                    question.push_str(
+                        " (The run has read what others than the team and its users wrote, and \
+                         may act on it.)",
+                    );
+                }
                 Some((OpenKind::Approval, question, *since, Some(*until)))
             }
         }

@@ -51,16 +51,12 @@ impl Run {
     pub(crate) fn leave(
         &mut self,
         id: &RunId,
+        status: RunStatus,
         error: &WireError,
         effects: &mut Effects,
     ) -> Option<Arc<RunReply>> {
         let position = self.joined.iter().position(|joined| joined.submitted.run == *id)?;
         let joined = self.joined.remove(position);
-        let status = if error.code == ErrorCode::Cancelled {
-            RunStatus::Cancelled
-        } else {
-            RunStatus::Deadline
-        };
         let reply = RunReply {
             run: joined.submitted.run.clone(),
             session: effects.session().clone(),
@@ -71,6 +67,7 @@ impl Run {
             trace_id: joined.submitted.trace.trace_id(),
             error: Some(error.clone()),
             joined: Some(self.id().clone()),
+            tainted: false,
         };
         Some(self.answer(&joined, reply, effects))
     }
@@ -197,12 +194,15 @@ impl Run {
                     user.push_str("\n\n");
                     user.push_str(text);
                 }
-                Act::Answered { text } => exchanges
-                    .push(Exchange { user: std::mem::take(&mut user), answer: text.clone() }),
+                Act::Answered { text } => exchanges.push(Exchange {
+                    user: std::mem::take(&mut user),
+                    answer: text.clone(),
+                    tainted: self.tainted,
+                }),
                 Act::Calls { .. } | Act::Continued { .. } | Act::Feedback { .. } => {}
             }
         }
-        exchanges.push(Exchange { user, answer: answer.to_owned() });
+        exchanges.push(Exchange { user, answer: answer.to_owned(), tainted: self.tainted });
         exchanges
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use wire::entry::Submitted;
 use wire::plan::WhenBusy;
-use wire::{ErrorCode, Plan, WireError};
+use wire::{ErrorCode, Plan, RunStatus, WireError};
 
 use super::{Queued, SessionMachine};
 use crate::effect::{Effects, Rejected};
@@ -66,7 +66,8 @@ impl SessionMachine {
             }
             (Entrance::Interrupts, Some(run)) => {
                 let reason = format!("interrupted by run {}", submitted.run);
-                run.end_early(WireError::new(ErrorCode::Cancelled, reason), effects);
+                let error = WireError::new(ErrorCode::Cancelled, reason);
+                run.end_early(RunStatus::Cancelled, error, effects);
                 let told = run.exchanges(&run.interruption());
                 self.remember(told);
             }

@@ -30,11 +30,11 @@ impl SessionMachine {
             })
             .collect();
         runs.sort_unstable_by(|a, b| (a.ended, &a.run).cmp(&(b.ended, &b.run)));
-        let exchanges = self.exchanges.iter().map(|Exchange { user, answer }| KeptExchange {
-            user: user.clone(),
-            answer: answer.clone(),
-        });
-        let exchanges = exchanges.collect();
+        let kept = |exchange: &Exchange| {
+            let Exchange { user, answer, tainted } = exchange.clone();
+            KeptExchange { user, answer, tainted }
+        };
+        let exchanges = self.exchanges.iter().map(kept).collect();
         let unresolved = self.unresolved.iter().cloned().collect();
         Some(Snapshot { cutoff, agent, is_called, begun, seen, exchanges, runs, unresolved })
     }
@@ -60,7 +60,7 @@ impl SessionMachine {
         self.activity = Some(Activity { agent, is_called, begun, seen });
         self.exchanges = exchanges
             .into_iter()
-            .map(|KeptExchange { user, answer }| Exchange { user, answer })
+            .map(|KeptExchange { user, answer, tainted }| Exchange { user, answer, tainted })
             .collect();
         self.ended.clear();
         self.known = runs

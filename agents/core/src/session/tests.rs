@@ -16,6 +16,7 @@ mod resume;
 mod show;
 mod snapshot;
 mod steer;
+mod taint;
 mod team;
 
 use std::collections::HashMap;

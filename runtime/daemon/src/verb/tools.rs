@@ -8,7 +8,7 @@ use agents_core::permission::decide;
 use config::Team;
 use model::unenforced;
 use serde_json::{Map, Value, json};
-use wire::plan::{Audience, Offer, Permission, Target};
+use wire::plan::{Audience, Labels, Offer, Permission, Target};
 use wire::{ErrorCode, Name, Plan};
 
 use crate::args::Tools;
@@ -104,12 +104,17 @@ fn render_offer(lines: &mut Vec<String>, plan: &Plan, offer: &Offer, paint: Pain
             format!(", {} acts, dialect {}", own.model, own.dialect.as_str())
         });
     // Patterns with conditions may say otherwise of a single call.
-    let needs = match decide(&plan.permissions, offer, &Value::Null).permission {
+    let decision = decide(&plan.permissions, offer, &Value::Null, true);
+    let needs = match decision.permission {
         Permission::Allow => "",
+        Permission::Ask if decision.for_taint => ", needs leave in tainted runs",
         Permission::Ask => ", needs leave",
         Permission::Deny => ", denied",
     };
-    let facts = format!("{kind}, {}, up to {limit}{own}{needs}", offer.effect.as_str());
+    let Labels { untrusted, private, .. } = offer.labels;
+    let labels = [(untrusted, ", untrusted"), (private, ", private")];
+    let labels: String = labels.iter().filter(|(is, _)| *is).map(|(_, word)| *word).collect();
+    let facts = format!("{kind}, {}, up to {limit}{own}{labels}{needs}", offer.effect.as_str());
     lines.push(format!("  {}  {}", paint.cyan(offer.spec.name.as_str()), paint.dim(&facts)));
     let line = |text: &str| {
         let line = text::shorten(&text::one_line(text), width.saturating_sub(INDENT));

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
+use tools::Missed;
 use wire::error::ErrorBody;
 use wire::{ErrorCode, Headers, Name, Timestamp, WireError, WorkId, header};
 
@@ -90,22 +91,6 @@ pub(crate) fn stop(context: &TeamContext, stop: &Stop) {
     let Ok(runtime) = Handle::try_current() else { return };
     let (bus, stop) = (context.bus.clone(), stop.clone());
     runtime.spawn(async move { worklist::tell(&bus, &stop.subject, &stop.work).await });
-}
-
-/// Why a request has no answer.
-pub(crate) enum Missed {
-    /// Nobody took it, so nothing can have happened.
-    NotDelivered(WireError),
-    /// Someone may have taken it.
-    Unanswered(WireError),
-}
-
-impl Missed {
-    pub(crate) fn into_error(self) -> WireError {
-        match self {
-            Self::NotDelivered(error) | Self::Unanswered(error) => error,
-        }
-    }
 }
 
 /// Makes a request until it is answered or its time is over.

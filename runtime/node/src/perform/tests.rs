@@ -26,6 +26,7 @@ fn call(context: &TeamContext, name: &str, target: Target, effect: EffectClass) 
         depth: 1,
         trace: TraceContext::root(&context.team.name, &run),
         run,
+        tainted: false,
     }
 }
 
@@ -115,7 +116,8 @@ async fn an_agent_that_left_no_count_used_all_it_was_given() {
         let subject = context.subjects.agent_run(&context.team.name, &Name::new(&name).unwrap());
         let _agent = answer_on(&context, &subject, error_of(code)).await;
         let call = call(&context, &name, Target::Agent, EffectClass::Idempotent);
-        let (outcome, usage) = call_agent(&context, &session, &call).await;
+        let settled = call_agent(&context, &session, &call).await;
+        let Input::CallSettled { outcome, usage, .. } = settled else { panic!("{settled:?}") };
         assert_eq!((outcome.as_str(), usage.total()), (ended, expected), "{code}");
     }
 }

@@ -107,13 +107,10 @@ impl SessionState {
             let key = call.call.clone();
             perform::pause_before(call.attempt).await;
             let input = match call.target {
-                Target::Agent => {
-                    let (outcome, usage) = perform::call_agent(&context, &session, &call).await;
-                    Input::CallSettled { call: key, outcome, usage }
-                }
+                Target::Agent => perform::call_agent(&context, &session, &call).await,
                 Target::Tool => match perform::call_tool(&context, &session, &call).await {
-                    ToolReply::Settled { outcome, usage } => {
-                        Input::CallSettled { call: key, outcome, usage }
+                    ToolReply::Settled { outcome, usage, tainted } => {
+                        Input::CallSettled { call: key, outcome, usage, tainted }
                     }
                     ToolReply::Suspended { question } => {
                         Input::CallSuspended { call: key, attempt: Some(call.attempt), question }

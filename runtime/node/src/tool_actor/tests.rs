@@ -112,6 +112,7 @@ impl House {
             depth: 1,
             trace: TraceContext::root(&self.caller.team.name, &run),
             run,
+            tainted: false,
         };
         let (caller, session) = (self.caller.clone(), SessionId::new("s").unwrap());
         tokio::spawn(async move { perform::call_tool(&caller, &session, &call).await })

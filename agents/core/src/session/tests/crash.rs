@@ -117,7 +117,12 @@ impl World {
                     }
                 }
                 let outcome = CallOutcome::text("done");
-                Some(Input::CallSettled { call: call.call, outcome, usage: Usage::default() })
+                Some(Input::CallSettled {
+                    call: call.call,
+                    outcome,
+                    usage: Usage::default(),
+                    tainted: false,
+                })
             }
             Effect::Probe { of, number, call } => {
                 assert_eq!(call.arguments["key"], json!(of), "a probe is asked by the key");

@@ -286,6 +286,7 @@ fn calls_of_the_tree_are_bounded() {
                     call: call(1, 1),
                     outcome: CallOutcome::text("a"),
                     usage: Usage { calls: 2, ..Usage::default() },
+                    tainted: false,
                 },
                 "ask small as actor for r, turn 1, step 2, 200 tokens, by 9003",
             ),

@@ -57,8 +57,9 @@ pub(super) fn show(effect: &Effect, shown: Shown) -> Option<String> {
             let status = reply.status.as_str();
             let joined = reply.joined.as_ref().map(|run| format!(", joined {run}"));
             let joined = joined.unwrap_or_default();
+            let tainted = if reply.tainted { ", tainted" } else { "" };
             let sources = sources.concat();
-            format!("publish {} {status} {end}, {used} used{joined}{sources}", reply.run)
+            format!("publish {} {status} {end}, {used} used{joined}{tainted}{sources}", reply.run)
         }
         Effect::SetTimer { run, at } => format!("timer {run} at {}", at.as_micros() / 1000),
         Effect::Tell(_) | Effect::Span(_) if shown != Shown::Everything => return None,
@@ -80,8 +81,9 @@ fn show_call(call: &CallEffect) -> String {
     let calls = calls.map(|calls| format!("{calls} calls"));
     let budget = [told(tokens), told(cost), told(calls)].concat();
     let attempt = if call.attempt > 1 { format!(" again {}", call.attempt) } else { String::new() };
+    let tainted = if call.tainted { ", tainted" } else { "" };
     format!(
-        "call {} {} {}{attempt} {}, depth {}{budget}, by {}",
+        "call {} {} {}{attempt} {}, depth {}{tainted}{budget}, by {}",
         call.name,
         call.call,
         call.effect.as_str(),

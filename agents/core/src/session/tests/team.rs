@@ -148,7 +148,13 @@ pub(super) fn submit_with(id: &str, tokens: Option<u64>, steps: Option<u32>) -> 
 
 pub(super) fn submit_below(id: &str, depth: u32) -> Input {
     let session = SessionId::new("above").unwrap();
-    let parent = Some(Parent { session, run: run("above"), depth });
+    let parent = Some(Parent { session, run: run("above"), depth, tainted: false });
+    Input::Submitted(Submitted { parent, ..submitted(id) })
+}
+
+pub(super) fn submit_tainted(id: &str) -> Input {
+    let session = SessionId::new("above").unwrap();
+    let parent = Some(Parent { session, run: run("above"), depth: 1, tainted: true });
     Input::Submitted(Submitted { parent, ..submitted(id) })
 }
 
@@ -254,7 +260,13 @@ pub(super) fn model_failed(id: &str, turn: u32) -> Input {
 
 pub(super) fn settle(slot: u64, index: u32, outcome: CallOutcome, tokens: u64) -> Input {
     let usage = Usage::of_tokens(tokens, 0);
-    Input::CallSettled { call: call(slot, index), outcome, usage }
+    Input::CallSettled { call: call(slot, index), outcome, usage, tainted: false }
+}
+
+/// A result that holds untrusted words though its tool is trusted.
+pub(super) fn done_tainted(slot: u64, index: u32) -> Input {
+    let outcome = CallOutcome::text("done");
+    Input::CallSettled { call: call(slot, index), outcome, usage: Usage::default(), tainted: true }
 }
 
 pub(super) fn done(slot: u64, index: u32) -> Input {

@@ -1,10 +1,8 @@
-//! The names under which a team has the tools of a server.
+//! The names under which a team has tools that others named: MCP servers, event types.
 
 use std::collections::BTreeMap;
 
 use wire::Name;
-
-use super::catalog::{Catalog, Listed};
 
 /// The longest name of a tool in a team.
 const NAME_BYTES_MAX: usize = 64;
@@ -12,33 +10,32 @@ const NAME_BYTES_MAX: usize = 64;
 /// Letters of the digest that tell names apart that would otherwise be one.
 const DIGEST_LETTERS: usize = 8;
 
-/// Gives every tool of a server that `is_wanted` a name in the team: `prefix` and its own name,
+/// Gives every tool of a source that `is_wanted` a name in the team: `prefix` and its `own` name,
 /// with `_` for letters that names of a team do not have.
 ///
-/// A name that is too long, that `is_taken`, or that another tool of the server has by right, ends
-/// in a digest of the tool's own name. So the name of a tool does not depend on the order in which
-/// the server lists them.
-pub fn offered_names<'c>(
+/// A name that is empty or too long, that `is_taken`, or that another tool of the source has by
+/// right, ends in a digest of the tool's own name. So the name of a tool does not depend on the
+/// order in which the source lists them.
+pub fn offered_names<'c, T>(
     prefix: &str,
-    catalog: &'c Catalog,
-    is_wanted: impl Fn(&Listed) -> bool,
+    tools: &'c [T],
+    own: impl Fn(&T) -> &str,
+    is_wanted: impl Fn(&T) -> bool,
     is_taken: impl Fn(&str) -> bool,
-) -> BTreeMap<Name, &'c Listed> {
-    let plain = |tool: &Listed| format!("{prefix}{}", cleaned(&tool.name));
+) -> BTreeMap<Name, &'c T> {
+    let plain = |tool: &T| format!("{prefix}{}", cleaned(own(tool)));
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    for tool in &catalog.tools {
+    for tool in tools {
         *counts.entry(plain(tool)).or_default() += 1;
     }
     let mut names = BTreeMap::new();
-    for tool in catalog.tools.iter().filter(|tool| is_wanted(tool)) {
+    for tool in tools.iter().filter(|tool| is_wanted(tool)) {
         let name = plain(tool);
-        let is_own = cleaned(&tool.name) == tool.name;
+        let is_own = cleaned(own(tool)) == own(tool);
         let is_alone = is_own || counts.get(&name).is_none_or(|count| *count == 1);
-        let name = if name.len() <= NAME_BYTES_MAX && is_alone && !is_taken(&name) {
-            name
-        } else {
-            told_apart(&name, &tool.name)
-        };
+        let fits = (1..=NAME_BYTES_MAX).contains(&name.len());
+        let name =
+            if fits && is_alone && !is_taken(&name) { name } else { told_apart(&name, own(tool)) };
         // Letters, length and at least one letter hold by construction.
         if let Ok(name) = Name::new(&name) {
             names.entry(name).or_insert(tool);
@@ -64,11 +61,10 @@ mod tests {
     use super::*;
 
     fn names(prefix: &str, tools: &[&str], taken: &[&str]) -> Vec<String> {
-        let listed = |name: &&str| Listed { name: (*name).to_owned(), ..Listed::default() };
-        let catalog = Catalog { tools: tools.iter().map(listed).collect() };
-        let offered = offered_names(prefix, &catalog, |_| true, |name| taken.contains(&name));
+        let offered =
+            offered_names(prefix, tools, |tool| *tool, |_| true, |name| taken.contains(&name));
         let by_tool: BTreeMap<&str, String> =
-            offered.iter().map(|(name, tool)| (tool.name.as_str(), name.to_string())).collect();
+            offered.iter().map(|(name, tool)| (**tool, name.to_string())).collect();
         tools.iter().map(|tool| by_tool.get(tool).cloned().unwrap_or_default()).collect()
     }
 
@@ -91,5 +87,6 @@ mod tests {
         let cut = names("", &[&long], &[]);
         assert_eq!(cut, [format!("{}_{}", "x".repeat(55), digest(&long))]);
         assert_eq!(names("", &["größe"], &[]), ["gr__e"]);
+        assert_eq!(names("", &[""], &[]), [format!("_{}", digest(""))]);
     }
 }

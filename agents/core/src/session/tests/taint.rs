@@ -1,0 +1,190 @@
+//! Runs that have read what strangers wrote: what they may do by themselves, and what they hand on.
+
+use std::collections::HashMap;
+
+use wire::plan::Labels;
+use wire::run::RunState;
+use wire::{Digest, Input, OpenKind, Plan, Timestamp};
+
+use super::check_open;
+use super::flow::START;
+use super::team::{
+    actor, allow, answer, calls, deny, done, done_tainted, failed, lost, name, offering, published,
+    run, session, submit, submit_tainted,
+};
+use crate::session::SessionMachine;
+
+/// The team in which `look` reads what strangers write, and `put` and `pay` go outside.
+fn exposed() -> Plan {
+    let labelled = |plan, tool: &str, labels| offering(plan, tool, |offer| offer.labels = labels);
+    let external = Labels { external: true, ..Labels::NONE };
+    let plan = labelled(actor(), "look", Labels { untrusted: true, ..Labels::NONE });
+    labelled(labelled(plan, "put", external), "pay", external)
+}
+
+const LOOKED: &str = r#"call look 1/0 read {"n":0}, depth 1, by 5001"#;
+
+const NEXT: &str = "ask small as actor for r, turn 1, step 2, 200 tokens, by 9003";
+
+const PAID: &str = r#"call pay 3/0 once {"n":0}, depth 1, by 5004"#;
+
+const ASKED: &str = "open approval 3/0 waits, attempt 0
+    expire 3/0 at 10004";
+
+#[test]
+fn what_a_call_brought_decides_whether_the_next_one_needs_leave() {
+    let put = r#"call put 1/0 idempotent {"n":0}, depth 1, by 5001"#;
+    let wrote = r#"call writer 1/0 idempotent {"n":0}, depth 1, 495 tokens, by 5001"#;
+    let cases = [
+        ("look", LOOKED, done(1, 0), ASKED),
+        ("look", LOOKED, failed(1, 0), ASKED),
+        ("put", put, done(1, 0), PAID),
+        ("put", put, failed(1, 0), PAID),
+        ("put", put, done_tainted(1, 0), ASKED),
+        ("writer", wrote, done(1, 0), PAID),
+        ("writer", wrote, done_tainted(1, 0), ASKED),
+    ];
+    for (tool, made, settled, expected) in cases {
+        let rows = [
+            (0, submit("r"), START),
+            (1, calls("r", 0, &[tool]), made),
+            (3, settled, NEXT),
+            (4, calls("r", 1, &["pay"]), expected),
+        ];
+        check_open(&exposed(), &rows);
+    }
+}
+
+#[test]
+fn a_tainted_run_reads_on_asks_for_the_rest_and_says_what_it_is() {
+    let looked = r#"call look 3/1 read {"n":1}, depth 1, tainted, by 5004"#;
+    let wrote = r#"call writer 3/2 idempotent {"n":2}, depth 1, tainted, 490 tokens, by 5004"#;
+    check_open(
+        &exposed(),
+        &[
+            (0, submit("r"), START),
+            // What is asked for at once is asked for in ignorance of each other's results.
+            (
+                1,
+                calls("r", 0, &["look", "pay"]),
+                r#"call look 1/0 read {"n":0}, depth 1, by 5001
+                   call pay 1/1 once {"n":1}, depth 1, by 5001"#,
+            ),
+            (2, done(1, 0), ""),
+            (3, done(1, 1), NEXT),
+            (
+                4,
+                calls("r", 1, &["put", "look", "writer"]),
+                &format!(
+                    "open approval 4/0 waits, attempt 0\nexpire 4/0 at 10004\n{}\n{}",
+                    looked.replace("3/", "4/"),
+                    wrote.replace("3/", "4/")
+                ),
+            ),
+            (5, done(4, 1), ""),
+            (6, done(4, 2), ""),
+            (
+                7,
+                allow(4, 0, "put"),
+                r#"close 4/0
+                   call put 4/0 idempotent {"n":0}, depth 1, tainted, by 5007"#,
+            ),
+            (8, done(4, 0), "ask small as actor for r, turn 2, step 3, 200 tokens, by 9008"),
+            (
+                9,
+                answer("r", 2, "42"),
+                r#"publish r completed "42", 30 used, tainted look=ok pay=ok put=ok look=ok writer=ok"#,
+            ),
+            (10, published("r"), ""),
+        ],
+    );
+}
+
+#[test]
+fn what_was_never_made_brings_nothing() {
+    let careful = offering(exposed(), "look", |offer| {
+        offer.permission = wire::plan::Permission::Ask;
+    });
+    check_open(
+        &careful,
+        &[
+            (0, submit("r"), START),
+            (
+                1,
+                calls("r", 0, &["look"]),
+                "open approval 1/0 waits, attempt 0
+                 expire 1/0 at 10001",
+            ),
+            (3, deny(1, 0, "no"), &format!("close 1/0\n{NEXT}")),
+            (4, calls("r", 1, &["pay"]), PAID),
+        ],
+    );
+}
+
+#[test]
+fn an_answer_that_never_came_counts_as_one() {
+    let gone = offering(exposed(), "look", |offer| offer.attempts_max = 1);
+    check_open(
+        &gone,
+        &[
+            (0, submit("r"), START),
+            (1, calls("r", 0, &["look"]), LOOKED),
+            (3, lost(1, 0, 1), NEXT),
+            (4, calls("r", 1, &["pay"]), ASKED),
+        ],
+    );
+}
+
+#[test]
+fn a_run_that_a_tainted_one_asked_for_is_tainted() {
+    check_open(
+        &exposed(),
+        &[
+            (0, submit_tainted("r"), START),
+            (
+                4,
+                calls("r", 0, &["pay"]),
+                "open approval 1/0 waits, attempt 0
+                 expire 1/0 at 10004",
+            ),
+        ],
+    );
+}
+
+/// A session whose first run read what strangers write, and its second did not.
+fn looked() -> SessionMachine {
+    check_open(
+        &exposed(),
+        &[
+            (0, submit("r"), START),
+            (1, calls("r", 0, &["look"]), LOOKED),
+            (3, done(1, 0), NEXT),
+            (4, answer("r", 1, "42"), r#"publish r completed "42", 20 used, tainted look=ok"#),
+            (5, published("r"), ""),
+        ],
+    )
+}
+
+#[test]
+fn later_runs_are_tainted_for_as_long_as_they_are_shown_what_one_said() {
+    let snapshot = Input::Snapshot(Box::new(looked().snapshot(Timestamp::from_micros(0)).unwrap()));
+    // Whether the answer is still shown, and whether the session goes on from a snapshot.
+    for (history, from_snapshot, tainted) in
+        [(20, false, true), (20, true, true), (0, false, false), (0, true, false)]
+    {
+        let mut plan = exposed();
+        plan.limits.history_messages_max = history;
+        let plans = HashMap::from([(Digest::of(b"plan"), plan.into())]);
+        let mut machine = looked();
+        if from_snapshot {
+            machine = SessionMachine::new(name("team"), session());
+            machine.apply(Timestamp::from_micros(9), snapshot.clone(), &plans).unwrap();
+        }
+        for input in [submit("q"), calls("q", 0, &["pay"])] {
+            machine.apply(Timestamp::from_micros(10_000), input, &plans).unwrap();
+        }
+        let state = machine.view(&run("q")).unwrap().state;
+        let waits = matches!(state, RunState::Waiting { kind: OpenKind::Approval, .. });
+        assert_eq!(waits, tainted, "{history} messages, from a snapshot: {from_snapshot}");
+    }
+}

@@ -1,0 +1,99 @@
+//! What comes in by tools and what goes out, and agents that would have too much of it together.
+
+use std::collections::BTreeMap;
+
+use agents_core::permission::may_pass;
+use tools::ToolKind;
+use wire::Name;
+use wire::plan::{Labels, Offer, Plan, Target};
+
+use super::Compiler;
+use super::called::reachable;
+use crate::raw::{RawAgent, RawFile, RawLabels};
+use crate::team::TeamTool;
+
+/// What a team file says of the labels of tools, beside what follows from their kinds.
+pub(super) struct Labelling {
+    tools: BTreeMap<String, RawLabels>,
+    servers: BTreeMap<String, RawLabels>,
+}
+
+impl Labelling {
+    pub(super) fn of(raw: &RawFile) -> Self {
+        let tools = raw.tools.iter().map(|(name, raw)| (name.clone(), raw.labels()));
+        let servers = raw.mcp.iter().map(|(name, raw)| (name.clone(), raw.labels()));
+        Self { tools: tools.collect(), servers: servers.collect() }
+    }
+
+    /// Labels all tools: by their own tables, by those of their servers, by their kinds.
+    pub(super) fn apply(&self, tools: &mut BTreeMap<Name, TeamTool>) {
+        for (name, tool) in tools {
+            let own = self.tools.get(name.as_str());
+            let server = match &tool.kind {
+                ToolKind::Mcp(spec) => self.servers.get(spec.server.as_str()),
+                ToolKind::Builtin(_)
+                | ToolKind::Command(_)
+                | ToolKind::Http(_)
+                | ToolKind::Nats(_)
+                | ToolKind::Model(_)
+                | ToolKind::Query(_) => None,
+            };
+            let said = own.into_iter().chain(server);
+            let said = |of: fn(&RawLabels) -> Option<bool>| said.clone().find_map(of);
+            let of_kind = tool.kind.labels(tool.offer.effect);
+            tool.offer.labels = Labels {
+                untrusted: said(|raw| raw.untrusted_output).unwrap_or(of_kind.untrusted),
+                private: said(|raw| raw.private_output).unwrap_or(of_kind.private),
+                external: said(|raw| raw.external_effect).unwrap_or(of_kind.external),
+            };
+        }
+    }
+}
+
+impl Compiler<'_> {
+    /// Reports agents by which somebody who writes what they read could have private data sent, or
+    /// something done, without a person seeing it.
+    pub(super) fn rule_of_two(
+        &mut self,
+        raw: &BTreeMap<String, RawAgent>,
+        plans: &BTreeMap<Name, Plan>,
+    ) {
+        let met: BTreeMap<&Name, [&Name; 3]> =
+            plans.keys().filter_map(|agent| Some((agent, all_three(agent, plans)?))).collect();
+        for (agent, [untrusted, private, external]) in &met {
+            let accepts = raw.get(agent.as_str()).is_some_and(|raw| raw.accept_risk.is_some());
+            // Where a called agent has all three by itself, it is that one that has to say so.
+            let below = reachable(agent, plans);
+            if accepts || below.iter().any(|other| other != *agent && met.contains_key(other)) {
+                continue;
+            }
+            let message = format!(
+                "agent {agent} can read what strangers write (`{untrusted}`), read private data \
+                 (`{private}`), and act outside without leave (`{external}`)"
+            );
+            let help = format!(
+                "take one of the three away; or let a person allow what goes outside, with \
+                 `ask = [\"{external}\"]` in `permissions`; or correct what a tool is said to be, \
+                 with `untrusted_output`, `private_output` and `external_effect`; or say with \
+                 `accept_risk` why it is fine"
+            );
+            self.fault_at_key(&["agents", agent.as_str()], message, help);
+        }
+    }
+}
+
+/// Returns one tool of each sort within reach of an agent, if there are tools of all three.
+fn all_three<'p>(agent: &Name, plans: &'p BTreeMap<Name, Plan>) -> Option<[&'p Name; 3]> {
+    let below = reachable(agent, plans);
+    let plans: Vec<&Plan> = below.iter().filter_map(|name| plans.get(name)).collect();
+    let first = |is: fn(&Plan, &Offer) -> bool| {
+        let mut offers = plans.iter().flat_map(|plan| plan.tools.iter().map(move |o| (*plan, o)));
+        let offer = offers.find(|(plan, offer)| offer.target == Target::Tool && is(plan, offer));
+        offer.map(|(_, offer)| &offer.spec.name)
+    };
+    Some([
+        first(|_, offer| offer.labels.untrusted)?,
+        first(|_, offer| offer.labels.private)?,
+        first(|plan, offer| offer.labels.external && may_pass(&plan.permissions, offer))?,
+    ])
+}

@@ -1,0 +1,108 @@
+//! What comes in by tools and what goes out, and agents that would have too much of it together.
+
+use std::path::Path;
+
+use wire::plan::Labels;
+
+use super::broken::{FINE, check, files};
+
+fn labels(text: &str, tool: &str) -> Labels {
+    let team = config::parse(Path::new("teams/t.toml"), text, &files)
+        .unwrap_or_else(|report| panic!("{}", report.render(false)));
+    team.tools[tool].offer.labels
+}
+
+const NONE: [bool; 3] = [false, false, false];
+
+#[test]
+fn labels_follow_from_the_kind_and_the_effect_unless_the_table_says_otherwise() {
+    let http = "kind = 'http'\nurl = 'http://h/x'";
+    let query = "kind = 'query'\ndatabase = 'd'\nstatement = 'select title from film'";
+    let delete = "kind = 'query'\ndatabase = 'd'\nstatement = 'delete from film'";
+    let command = "kind = 'command'\nargv = ['date']\nsandbox = 'none'";
+    let model = "kind = 'model'\nmodel = 'm'\nprompt = 'x'";
+    // Untrusted output, private output, external effect.
+    let cases: [(&str, &str, [bool; 3]); 12] = [
+        ("kind = 'builtin'\nbuiltin = 'remember'", "", NONE),
+        (model, "", NONE),
+        (command, "effect = 'read'", NONE),
+        (command, "", [false, false, true]),
+        (http, "", [true, false, false]),
+        (http, "method = 'PUT'", [true, false, true]),
+        (http, "method = 'POST'", [true, false, true]),
+        (http, "untrusted_output = false\nprivate_output = true", [false, true, false]),
+        (http, "external_effect = true", [true, false, true]),
+        (http, "method = 'POST'\nexternal_effect = false", [true, false, false]),
+        (query, "", [false, true, false]),
+        (delete, "effect = 'once'\nprivate_output = false", [false, false, true]),
+    ];
+    for (kind, said, [untrusted, private, external]) in cases {
+        let text = format!(
+            "{FINE}tools = ['t']\n[databases.d]\nkind = 'sqlite'\ninit = 'films.sql'\n\
+             [tools.t]\ndescription = 'd'\n{kind}\n{said}\n"
+        );
+        let expected = Labels { untrusted, private, external };
+        assert_eq!(labels(&text, "t"), expected, "{text}");
+    }
+}
+
+/// A team whose agent `a` may call `web`, `orders` and `send`, and `b`.
+fn shop(tools: &str, more: &str) -> String {
+    format!(
+        "[models.m]\nprovider = 'scripted'\nscript = 'm.jsonl'\n\
+         [tools.web]\nkind = 'http'\nurl = 'http://h/web'\ndescription = 'd'\n\
+         [tools.orders]\nkind = 'http'\nurl = 'http://h/orders'\ndescription = 'd'\n\
+         untrusted_output = false\nprivate_output = true\n\
+         [tools.send]\nkind = 'http'\nurl = 'http://h/send'\nmethod = 'POST'\ndescription = 'd'\n\
+         untrusted_output = false\nparameters = {{ to = 'string' }}\nbody = 'arguments'\n\
+         [team]\nentry = 'a'\n\
+         [agents.a]\ninstructions = 'A.'\nmodel = 'm'\ntools = [{tools}]\n{more}\n"
+    )
+}
+
+#[test]
+fn what_strangers_write_private_data_and_effects_do_not_come_together() {
+    let all = "'web', 'orders', 'send'";
+    let b = "agents = ['b']\n[agents.b]\ndescription = 'd'\ninstructions = 'B.'\nmodel = 'm'\n";
+    let cases = [
+        (all, "permissions = { allow = ['send'] }".to_owned(), true),
+        (all, "permissions = { allow = ['send(to=x)'] }".to_owned(), true),
+        (all, "permissions = { allow_tainted = ['s*'] }".to_owned(), true),
+        // Two of the three are fine.
+        ("'web', 'send'", "permissions = { allow = ['send'] }".to_owned(), false),
+        ("'orders', 'send'", "permissions = { allow = ['send'] }".to_owned(), false),
+        ("'web', 'orders'", String::new(), false),
+        // So is an effect that a person sees first, which is what `once` needs by itself.
+        (all, String::new(), false),
+        (all, "permissions = { allow = ['send'], ask = ['send'] }".to_owned(), false),
+        (all, "permissions = { allow = ['send'], ask = ['send(to=x)'] }".to_owned(), true),
+        (all, "permissions = { allow = ['*'], deny = ['send'] }".to_owned(), false),
+        (all, "accept_risk = 'a test'\npermissions = { allow = ['send'] }".to_owned(), false),
+        // What a called agent can do counts for its caller.
+        (
+            "'web'",
+            format!("{b}tools = ['orders', 'send']\npermissions = {{ allow = ['*'] }}"),
+            true,
+        ),
+        ("'web'", format!("{b}tools = ['orders', 'send']"), false),
+        ("'web'", format!("{b}tools = ['orders']"), false),
+        // Where it has all three by itself, it is to say so, and its caller is not.
+        (
+            "'web'",
+            format!("{b}accept_risk = 'x'\ntools = [{all}]\npermissions = {{ allow = ['*'] }}"),
+            false,
+        ),
+    ];
+    for (tools, more, is_fault) in cases {
+        let text = shop(tools, &more);
+        if is_fault {
+            let line = text.lines().position(|line| line == "[agents.a]").unwrap() + 1;
+            let message = "agent a can read what strangers write (`web`), read private data \
+                           (`orders`), and act outside without leave (`send`)";
+            check(&text, line, message, "ask = [\"send\"]");
+        } else {
+            config::parse(Path::new("teams/t.toml"), &text, &files)
+                .unwrap_or_else(|report| panic!("{text}\n{}", report.render(false)));
+        }
+    }
+}

@@ -129,7 +129,10 @@ impl Compiler<'_> {
         let database = self.needed(path, "database", raw.database, "its name on the server");
         let user = self.needed(path, "user", raw.user, "the user on the server");
         let password = self.password(path, raw.password);
-        let tls = self.tls(path, &host, raw.tls, raw.tls_ca);
+        let tls = self.tls(&host, raw.tls, raw.tls_ca);
+        if tls == Tls::Off {
+            self.foreign_fields(path, &["tls_ca"], "`tls = true`");
+        }
         Some(PostgresSpec {
             host,
             port: raw.port.unwrap_or(POSTGRES_PORT),
@@ -145,7 +148,7 @@ impl Compiler<'_> {
     fn neo4j(&mut self, path: &[&str; 2], raw: RawDatabase) -> Option<Neo4jSpec> {
         let [table, own] = *path;
         let host = self.host(path, raw.host)?;
-        let tls = self.tls(path, &host, raw.tls, None) != Tls::Off;
+        let tls = self.tls(&host, raw.tls, None) != Tls::Off;
         let [open_port, port] = NEO4J_PORTS;
         let port = raw.port.unwrap_or(if tls { port } else { open_port });
         let scheme = if tls { "https" } else { "http" };
@@ -212,20 +215,13 @@ impl Compiler<'_> {
 
     /// Says how a connection is protected: always, unless it stays on the machine or the file says
     /// otherwise.
-    fn tls(
-        &mut self,
-        path: &[&str; 2],
-        host: &str,
-        tls: Option<bool>,
-        authorities: Option<String>,
-    ) -> Tls {
+    fn tls(&self, host: &str, tls: Option<bool>, authorities: Option<String>) -> Tls {
         let stays = host == "localhost"
             || host.starts_with('/')
             || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
         if tls.unwrap_or(!stays || authorities.is_some()) {
             return Tls::Verify { authorities: authorities.map(|file| self.path_of(&file)) };
         }
-        self.foreign_fields(path, &["tls_ca"], "`tls = true`");
         Tls::Off
     }
 

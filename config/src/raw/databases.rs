@@ -19,8 +19,7 @@ pub(crate) struct RawDatabase {
     pub(crate) read_only: Option<bool>,
     /// Kind `sqlite`: the file of SQL statements that are run, all or none, when the database is made.
     pub(crate) init: Option<String>,
-    /// Not for `sqlite`: the server's name or address; of kind `postgres` also the directory of its socket.
-    #[schemars(extend("default" = "127.0.0.1"))]
+    /// Not for `sqlite`: the server's name or address, of kind `postgres` also the directory of its socket; 127.0.0.1 if absent.
     pub(crate) host: Option<String>,
     /// Not for `sqlite`: the server's port; 5432 of kind `postgres`, 7474 of kind `neo4j` and 7473 with `tls` if absent.
     #[schemars(range(min = b::PORT.min, max = b::PORT.max))]

@@ -59,6 +59,10 @@ pub const PORT: Bound = bound(0, 1, 65_535);
 pub const INIT_BYTES_MAX: usize = 4 << 20;
 /// MCP servers of a team; each is a process or a connection that is kept.
 pub const SERVERS_MAX: usize = 32;
+/// Tables of services to look for; each is asked for every few seconds.
+pub const DISCOVERIES_MAX: usize = 32;
+/// Bytes of the name of a service, or of the pattern of such names.
+pub const SERVICE_BYTES_MAX: usize = 128;
 /// Words of the command of a server; more belong into a script.
 pub const COMMAND_WORDS_MAX: usize = 64;
 /// Variables or headers of a server.

@@ -10,9 +10,9 @@ use wire::{ErrorCode, Name};
 
 use crate::bound::{RUNS_MAX, TEAM_WEIGHT};
 use crate::document::Document;
-use crate::load::Catalogs;
 use crate::raw::RawFile;
 use crate::report::Report;
+use crate::sources::Sources;
 use crate::suggest::nearest;
 use crate::team::Team;
 
@@ -21,6 +21,7 @@ mod called;
 mod circle;
 mod command_tools;
 mod databases;
+mod discover;
 mod doubt;
 mod fallback;
 mod grammar;
@@ -54,18 +55,21 @@ pub(crate) fn compile(
     document: &Document,
     mut raw: RawFile,
     files: &dyn Fn(&Path) -> io::Result<String>,
-    catalogs: &Catalogs,
+    sources: &Sources,
     report: &mut Report,
 ) -> Option<Team> {
-    let unlisted = Vec::new();
-    let mut compiler = Compiler { file, document, files, unlisted, report };
+    let (unlisted, passing, left_out, secrets) = Default::default();
+    let mut compiler =
+        Compiler { file, document, files, unlisted, passing, left_out, secrets, report };
     let name = compiler.team_name(raw.team.name.as_deref());
     let labelling = Labelling::of(&raw);
     let models = compiler.models(std::mem::take(&mut raw.models), &raw.agents);
     let databases = compiler.databases(std::mem::take(&mut raw.databases));
-    let servers = compiler.servers(std::mem::take(&mut raw.mcp), catalogs);
+    let servers = compiler.servers(std::mem::take(&mut raw.mcp), &sources.mcp);
     let mut tools = compiler.tools(std::mem::take(&mut raw.tools), &models, &databases, &servers);
     compiler.server_tools(&servers, &mut tools);
+    let discoveries = compiler.discoveries(name.as_ref(), std::mem::take(&mut raw.discover));
+    compiler.discovered_tools(&discoveries, &sources.services, &mut tools);
     labelling.apply(&mut tools);
     let agents = compiler.agents(name.as_ref(), &raw, &models, &mut tools);
     compiler.aliases(&tools);
@@ -74,6 +78,8 @@ pub(crate) fn compile(
         compiler.address(&["team", "otlp_endpoint"], address);
     }
     let retention = compiler.retention(&raw.retention);
+    let left_out = compiler.left_out;
+    let discover = discoveries.into_iter().map(|(name, found)| (name, found.discovery));
     Some(Team {
         name: name?,
         description: raw.team.description.unwrap_or_default(),
@@ -83,7 +89,10 @@ pub(crate) fn compile(
         models,
         databases: databases.into_iter().map(|(name, (spec, _))| (name, spec)).collect(),
         servers: servers.into_iter().map(|(name, server)| (name, server.into_team())).collect(),
+        secrets: compiler.secrets,
         weight: raw.team.weight.unwrap_or_else(weight),
+        discover: discover.collect(),
+        left_out,
         tools,
         runs_max: raw.team.runs_max.unwrap_or(u32::try_from(RUNS_MAX.default).unwrap_or(u32::MAX)),
         otlp_endpoint: raw.team.otlp_endpoint,
@@ -102,6 +111,12 @@ pub(crate) struct Compiler<'a> {
     files: &'a dyn Fn(&Path) -> io::Result<String>,
     /// The servers whose tools are not known, with what the names of their tools begin with.
     unlisted: Vec<(Name, String)>,
+    /// The secrets that are named so far.
+    secrets: Vec<SecretRef>,
+    /// What the names of tools begin with that come and go by themselves.
+    passing: Vec<String>,
+    /// What is described and cannot be offered, and why.
+    left_out: Vec<String>,
     report: &'a mut Report,
 }
 
@@ -221,6 +236,18 @@ impl Compiler<'_> {
 
     /// Takes the reference to a secret out of the two fields that may hold it.
     fn secret(
+        &mut self,
+        path: &[&str],
+        [env_field, file_field]: [&str; 2],
+        env: Option<&str>,
+        file: Option<&str>,
+    ) -> Option<SecretRef> {
+        let secret = self.checked_secret(path, [env_field, file_field], env, file);
+        self.secrets.extend(secret.clone());
+        secret
+    }
+
+    fn checked_secret(
         &mut self,
         path: &[&str],
         [env_field, file_field]: [&str; 2],

@@ -16,10 +16,12 @@ mod report;
 mod schema;
 pub mod script;
 mod shape;
+mod sources;
 mod suggest;
 pub mod team;
 
-pub use load::{Catalogs, load, load_with, parse, parse_with};
+pub use load::{TeamText, load, parse, parse_with};
 pub use report::{FAULTS_MAX, Fault, Report};
 pub use schema::schema;
+pub use sources::{Catalogs, Sources};
 pub use team::Team;

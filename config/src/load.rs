@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use serde::Deserialize as _;
-use tools::mcp::Catalog;
-use wire::Name;
 
 use crate::bound::{FILE_BYTES_MAX, INIT_BYTES_MAX, SCRIPT_BYTES_MAX};
 use crate::compile::compile;
@@ -16,6 +15,7 @@ use crate::raw::RawFile;
 use crate::report::Report;
 use crate::schema::schema;
 use crate::shape::Shape;
+use crate::sources::Sources;
 use crate::team::Team;
 
 /// Bytes that are read of any file; each use has its own, smaller limit.
@@ -25,27 +25,52 @@ const fn longer(one: usize, other: usize) -> usize {
     if one > other { one } else { other }
 }
 
-/// What the MCP servers of a team list, as far as that is known.
-pub type Catalogs = BTreeMap<Name, Catalog>;
-
 /// Reads a team file and the files that it names, and checks everything that can be checked.
 ///
 /// Binds no port, calls nobody and resolves no secret. Statements are compiled against a database
-/// in memory, or against one that is there and only read. What MCP servers list is not known here:
-/// see [`load_with`].
+/// in memory, or against one that is there and only read. What others say of their tools is not
+/// known here: see [`TeamText`].
 pub fn load(path: &Path) -> Result<Team, Report> {
-    load_with(path, &Catalogs::new())
+    TeamText::read(path)?.compile(&Sources::default())
 }
 
-/// Does what [`load`] does, with what MCP servers list.
-pub fn load_with(path: &Path, catalogs: &Catalogs) -> Result<Team, Report> {
-    match read(path) {
-        Ok(text) => parse_with(path, &text, &read, catalogs),
-        Err(error) => Err(Report::unreadable(
-            path,
-            format!("the team file cannot be read: {error}"),
-            "check the path and its permissions",
-        )),
+/// The text of a team, and of the files that it names as they were when it was first compiled.
+#[derive(Debug)]
+pub struct TeamText {
+    path: PathBuf,
+    text: String,
+    files: Mutex<BTreeMap<PathBuf, Content>>,
+}
+
+/// What was read of a file, or the kind of error and what it says.
+type Content = Result<String, (io::ErrorKind, String)>;
+
+impl TeamText {
+    /// Reads a team file.
+    pub fn read(path: &Path) -> Result<Self, Report> {
+        let text = read(path).map_err(|error| {
+            Report::unreadable(
+                path,
+                format!("the team file cannot be read: {error}"),
+                "check the path and its permissions",
+            )
+        })?;
+        Ok(Self { path: path.to_owned(), text, files: Mutex::default() })
+    }
+
+    /// Makes the team of the text and of what others say of their tools.
+    ///
+    /// Every file that the text names is read once, so that the same sources always make the same
+    /// team, whatever is written to the files meanwhile.
+    pub fn compile(&self, sources: &Sources) -> Result<Team, Report> {
+        let files = |path: &Path| {
+            let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = files
+                .entry(path.to_owned())
+                .or_insert_with(|| read(path).map_err(|error| (error.kind(), error.to_string())));
+            known.clone().map_err(|(kind, text)| io::Error::new(kind, text))
+        };
+        parse_with(&self.path, &self.text, &files, sources)
     }
 }
 
@@ -58,15 +83,15 @@ pub fn parse(
     text: &str,
     files: &dyn Fn(&Path) -> io::Result<String>,
 ) -> Result<Team, Report> {
-    parse_with(name_of_file, text, files, &Catalogs::new())
+    parse_with(name_of_file, text, files, &Sources::default())
 }
 
-/// Does what [`parse`] does, with what MCP servers list.
+/// Does what [`parse`] does, with what others say of their tools.
 pub fn parse_with(
     name_of_file: &Path,
     text: &str,
     files: &dyn Fn(&Path) -> io::Result<String>,
-    catalogs: &Catalogs,
+    sources: &Sources,
 ) -> Result<Team, Report> {
     let mut report = Report::new(name_of_file, "");
     if text.len() > FILE_BYTES_MAX {
@@ -95,7 +120,7 @@ pub fn parse_with(
         return Err(report.sorted());
     };
     let team = match RawFile::deserialize(value) {
-        Ok(raw) => compile(name_of_file, &document, raw, files, catalogs, &mut report),
+        Ok(raw) => compile(name_of_file, &document, raw, files, sources, &mut report),
         Err(error) => {
             // The shape comes from the same structs, so that nothing is left to refuse here.
             report.add(None, format!("read the team file: {error}"), "report this as a bug");

@@ -14,19 +14,21 @@ use wire::plan::{Dialect, OnUnknown, WhenBusy};
 
 use crate::bound::{
     self as b, AGENTS_MAX, ALIAS_BYTES_MAX, ALIASES_MAX, ARGV_MAX, DATABASES_MAX,
-    DESCRIPTION_BYTES_MAX, INSTRUCTIONS_BYTES_MAX, MODELS_MAX, OFFERS_MAX, PATHS_MAX,
-    RETENTION_RUNS_DEFAULT, RETENTION_SESSIONS_DEFAULT, ROWS_MAX, SAYING_BYTES_MAX, SERVERS_MAX,
-    STATEMENT_BYTES_MAX, STATEMENTS_MAX, SUBJECT_BYTES_MAX, TOOLS_MAX,
+    DESCRIPTION_BYTES_MAX, DISCOVERIES_MAX, INSTRUCTIONS_BYTES_MAX, MODELS_MAX, OFFERS_MAX,
+    PATHS_MAX, RETENTION_RUNS_DEFAULT, RETENTION_SESSIONS_DEFAULT, ROWS_MAX, SAYING_BYTES_MAX,
+    SERVERS_MAX, STATEMENT_BYTES_MAX, STATEMENTS_MAX, SUBJECT_BYTES_MAX, TOOLS_MAX,
 };
 use crate::team::{Constrain, Template};
 
 mod databases;
+mod discover;
 mod labels;
 mod prompts;
 mod servers;
 mod values;
 
 pub(crate) use databases::{RawDatabase, RawDatabaseKind};
+pub(crate) use discover::RawDiscover;
 pub(crate) use labels::RawLabels;
 pub(crate) use prompts::{RawForm, RawPrompts, RawText};
 pub(crate) use servers::RawServer;
@@ -54,6 +56,9 @@ pub(crate) struct RawFile {
     /// The MCP servers by the names that tools use for them.
     #[schemars(extend("maxProperties" = SERVERS_MAX))]
     pub(crate) mcp: BTreeMap<String, RawServer>,
+    /// The NATS services whose endpoints are tools, by names of the team.
+    #[schemars(extend("maxProperties" = DISCOVERIES_MAX))]
+    pub(crate) discover: BTreeMap<String, RawDiscover>,
     /// The tools by name. Tools that come with the runtime and need no settings may be left out.
     #[schemars(extend("maxProperties" = TOOLS_MAX))]
     pub(crate) tools: BTreeMap<String, RawTool>,

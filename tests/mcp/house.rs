@@ -6,11 +6,12 @@ use std::time::Duration;
 use bus::Bus;
 use config::Team;
 use journal::Holder;
-use node::{Node, NodeOptions};
+use node::{Node, NodeOptions, Sourced};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tests::daemon::root;
 use tests::install::install;
+use tokio::task::JoinHandle;
 use wire::run::Source;
 use wire::{Headers, Name, RunReply, RunStatus, Subjects, Timestamp};
 
@@ -25,6 +26,7 @@ pub(crate) struct House {
     pub(crate) folder: TempDir,
     pub(crate) bus: Bus,
     pub(crate) node: Option<Node>,
+    watch: Option<JoinHandle<()>>,
 }
 
 /// The servers that were installed.
@@ -82,7 +84,7 @@ impl House {
             json!(tools)
         );
         std::fs::write(folder.path().join("crew.toml"), team).unwrap();
-        Self { folder, bus: Bus::local(), node: None }
+        Self { folder, bus: Bus::local(), node: None, watch: None }
     }
 
     pub(crate) fn file(&self) -> PathBuf {
@@ -100,13 +102,16 @@ impl House {
 
     /// Loads the team with what its servers list.
     pub(crate) async fn complete(&self) -> Team {
-        let catalogs = node::catalogs(&self.load(), &self.data()).await.unwrap();
-        config::load_with(&self.file(), &catalogs)
-            .unwrap_or_else(|report| panic!("{}", report.render(false)))
+        self.with_sources().await.1
+    }
+
+    async fn with_sources(&self) -> (Sourced, Team) {
+        let loaded = Sourced::load(&self.file(), &self.data(), None).await;
+        loaded.unwrap_or_else(|error| panic!("{error}"))
     }
 
     pub(crate) async fn start(&mut self) {
-        let team = self.complete().await;
+        let (sources, team) = self.with_sources().await;
         let holder = Holder {
             pid: std::process::id(),
             program: "test".to_owned(),
@@ -116,7 +121,10 @@ impl House {
         };
         let subjects = Subjects::default();
         let options = NodeOptions { data: self.data(), holder, subjects, reserve_bytes: 0 };
-        self.node = Some(Node::start(vec![team], self.bus.clone(), options).await.unwrap());
+        let node = Node::start(vec![team], self.bus.clone(), options).await.unwrap();
+        let handle = node.team("crew").unwrap().clone();
+        self.watch = Some(tokio::spawn(sources.watch(handle)));
+        self.node = Some(node);
     }
 
     pub(crate) async fn started(tools: &[&str], servers: &str, calls: &[(&str, Value)]) -> Self {
@@ -143,6 +151,10 @@ impl House {
     }
 
     pub(crate) async fn end(&mut self) {
+        if let Some(watch) = self.watch.take() {
+            watch.abort();
+            assert!(watch.await.unwrap_err().is_cancelled());
+        }
         if let Some(node) = self.node.take() {
             node.drain(DRAIN_MAX).await;
         }

@@ -5,4 +5,6 @@ mod house;
 #[cfg(test)]
 mod obedient;
 #[cfg(test)]
+mod secrets;
+#[cfg(test)]
 mod taint;

@@ -22,4 +22,6 @@ mod seed_004_replies;
 #[cfg(test)]
 mod server;
 #[cfg(test)]
+mod services;
+#[cfg(test)]
 mod tool_calls;

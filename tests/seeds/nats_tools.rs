@@ -45,7 +45,7 @@ async fn a_team_asks_on_subjects(bus: Bus) {
     let mut orders = bus.subscribe("orders.*.show", Some("desk")).await.unwrap();
     bus.flush().await.unwrap();
     let house = House::on(bus.clone(), "clerks", &team(&server.url)).await;
-    let served = async {
+    let desk = async {
         for _ in 0..2 {
             let request = next(&mut orders).await;
             let key = request.headers.get(header::IDEMPOTENCY_KEY).unwrap();
@@ -69,7 +69,7 @@ async fn a_team_asks_on_subjects(bus: Bus) {
             }
         }
     };
-    let (reply, ()) = tokio::join!(house.say("What do orders 7 and 8 cost?"), served);
+    let (reply, ()) = tokio::join!(house.say("What do orders 7 and 8 cost?"), desk);
     let told: Vec<(&str, &str)> =
         reply.sources.iter().map(|source| (source.status.as_str(), &*source.output)).collect();
     let [seven, eight, away] = told[..] else { panic!("{told:?}") };

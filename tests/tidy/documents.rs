@@ -231,12 +231,13 @@ fn every_kind_of_tool_has_an_example_of_five_lines() {
         ..Listed::default()
     };
     let catalog = Catalog { tools: vec![listed] };
-    let catalogs = config::Catalogs::from([(wire::Name::new("files").unwrap(), catalog)]);
+    let mcp = config::Catalogs::from([(wire::Name::new("files").unwrap(), catalog)]);
+    let sources = config::Sources::from(mcp);
     let mut shown = BTreeSet::new();
     for block in toml_blocks(&readme) {
         assert_eq!(block.lines().count(), 5, "{block}");
         let text = format!("{GROUND}{block}");
-        let loaded = config::parse_with(Path::new("t.toml"), &text, &files, &catalogs);
+        let loaded = config::parse_with(Path::new("t.toml"), &text, &files, &sources);
         let team = loaded.unwrap_or_else(|report| panic!("{}", report.render(false)));
         let table: toml::Table = block.parse().unwrap();
         let (name, tool) = table["tools"].as_table().unwrap().iter().next().unwrap();

@@ -126,7 +126,7 @@ impl McpTool {
                 Ok(up) => up,
                 Err(error) => return ToolReply::settled(CallOutcome::Error { error }),
             };
-            if let Some(off) = up.off.get(&self.spec.listed.name) {
+            if let Some(off) = up.off(&self.spec.listed) {
                 return ToolReply::settled(CallOutcome::Error {
                     error: off.to_error(&self.spec.server, &self.spec.listed.name),
                 });

@@ -1,6 +1,7 @@
 //! Tools that are requests on a subject of NATS, made from a template.
 
 mod request;
+mod service;
 mod subject;
 #[cfg(test)]
 mod tests;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep, timeout_at};
-use wire::{CallOutcome, EffectClass, ErrorCode, ToolReply, WireError, header};
+use wire::{CallOutcome, EffectClass, ErrorCode, Name, ToolReply, WireError, header};
 
 use crate::http::{BodyTemplate, HeaderSource};
 use crate::messenger::{Letter, Messenger, Missed};
@@ -20,6 +21,7 @@ use crate::secret::redacted;
 use crate::tool::{Tool, ToolContext};
 use request::{Blueprint, Prepared};
 
+pub use service::Described;
 pub use subject::{SUBJECT_BYTES_MAX, TOKEN_BYTES_MAX};
 
 /// How long a call waits for somebody to listen before it is told that nobody does: a service that
@@ -32,6 +34,9 @@ const PAUSE_MIN: Duration = Duration::from_millis(50);
 /// A request template. `{name}` in a text stands for the argument of that name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NatsSpec {
+    /// The source that found the tool; its subject is taken as it is. Absent for one of the team's
+    /// own text.
+    pub source: Option<Name>,
     /// Where is asked; an argument stands for one whole token, and not for the first.
     pub subject: String,
     /// Headers; one whose argument is absent or null is left out.

@@ -1,12 +1,13 @@
 //! Secrets: references in config, values that do not print.
 
+mod known;
+
 use std::path::PathBuf;
 
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::SecretString;
 use wire::{ErrorCode, WireError};
 
-/// Secrets shorter than this are not looked for in answers: they would occur by chance.
-const REDACTED_BYTES_MIN: usize = 6;
+pub use known::{clean, clean_value};
 
 /// Where a secret stands; the team file never holds the secret itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -18,8 +19,14 @@ pub enum SecretRef {
 }
 
 impl SecretRef {
-    /// Reads the secret.
+    /// Reads the secret, and makes it known, so that [`clean`] takes it out of texts.
     pub fn resolve(&self) -> Result<SecretString, WireError> {
+        let secret = self.read()?;
+        known::learn(&secret);
+        Ok(secret)
+    }
+
+    fn read(&self) -> Result<SecretString, WireError> {
         let missing = |what: String| WireError::new(ErrorCode::SecretMissing, what);
         match self {
             Self::Env(name) => {
@@ -40,12 +47,6 @@ impl SecretRef {
 }
 
 /// Takes the secrets of a request out of a text, should the other side send one back.
-pub(crate) fn redacted(mut text: String, secrets: &[SecretString]) -> String {
-    for secret in secrets {
-        let secret = secret.expose_secret();
-        if secret.len() >= REDACTED_BYTES_MIN && text.contains(secret) {
-            text = text.replace(secret, "[secret]");
-        }
-    }
-    text
+pub(crate) fn redacted(text: String, _: &[SecretString]) -> String {
+    clean(text)
 }

@@ -217,9 +217,9 @@ fn leaves(value: &Value, into: &mut Vec<String>) {
     }
 }
 
-/// A text with places for other texts.
+/// A text with places for other texts: `*` stands for any, `?` for one letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Glob(Vec<Piece>);
+pub struct Glob(Vec<Piece>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Piece {
@@ -229,7 +229,8 @@ enum Piece {
 }
 
 impl Glob {
-    fn parse(text: &str) -> Self {
+    /// Takes a text apart; every text is one. What stands behind a backslash stands for itself.
+    pub fn parse(text: &str) -> Self {
         let mut pieces = Vec::new();
         let mut chars = text.chars();
         while let Some(c) = chars.next() {
@@ -254,8 +255,10 @@ impl Glob {
         Self(self.0.iter().flat_map(lower).collect())
     }
 
+    /// Tells whether a text is one of those that this stands for.
+    ///
     /// Tries the shortest text for the last `*` first, and a longer one wherever that fails.
-    fn matches(&self, text: &str) -> bool {
+    pub fn matches(&self, text: &str) -> bool {
         let text: Vec<char> = text.chars().collect();
         let (mut at, mut piece) = (0, 0);
         let mut last_any: Option<(usize, usize)> = None;

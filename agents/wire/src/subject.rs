@@ -14,6 +14,14 @@ pub const PREFIX_DEFAULT: &str = "callboard.v1";
 /// The longest prefix, in characters; it leaves room for the tokens that follow.
 pub const PREFIX_CHARS_MAX: usize = 100;
 
+/// What the names of the services of teams begin with.
+pub const SERVICE_PREFIX: &str = "callboard-";
+
+/// Returns the name of the service as which a team is listed.
+pub fn service_of(team: &Name) -> String {
+    format!("{SERVICE_PREFIX}{team}")
+}
+
 /// What can be asked of a run by its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunVerb {

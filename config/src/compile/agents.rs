@@ -98,7 +98,7 @@ impl Compiler<'_> {
         for (index, text) in self.listed(&path, "tools", &agent.tools) {
             let at = ["agents", name.as_str(), "tools", &index];
             if let Some(prefix) = text.strip_suffix('*') {
-                self.offers_of_servers(prefix, &at, tools, &mut offers);
+                self.offers_of_sources(prefix, &at, tools, &mut offers);
                 continue;
             }
             let Some(tool) = self.tool_reference(&text, &at, tools) else { continue };
@@ -171,6 +171,9 @@ impl Compiler<'_> {
         }
         if let Some(name) = self.unlisted_tool(text, tools) {
             return Some(name);
+        }
+        if self.may_come(text) && !self.document.has(&["agents", text]) {
+            return None;
         }
         let help = if self.document.has(&["agents", text]) {
             format!("`{text}` is an agent: put it into `agents`")

@@ -16,29 +16,34 @@ use crate::team::TeamTool;
 pub(super) struct Labelling {
     tools: BTreeMap<String, RawLabels>,
     servers: BTreeMap<String, RawLabels>,
+    services: BTreeMap<String, RawLabels>,
 }
 
 impl Labelling {
     pub(super) fn of(raw: &RawFile) -> Self {
         let tools = raw.tools.iter().map(|(name, raw)| (name.clone(), raw.labels()));
         let servers = raw.mcp.iter().map(|(name, raw)| (name.clone(), raw.labels()));
-        Self { tools: tools.collect(), servers: servers.collect() }
+        let services = raw.discover.iter().map(|(name, raw)| (name.clone(), raw.labels()));
+        let (tools, servers) = (tools.collect(), servers.collect());
+        Self { tools, servers, services: services.collect() }
     }
 
-    /// Labels all tools: by their own tables, by those of their servers, by their kinds.
+    /// Labels all tools: by their own tables, by those of their sources, by their kinds.
     pub(super) fn apply(&self, tools: &mut BTreeMap<Name, TeamTool>) {
         for (name, tool) in tools {
             let own = self.tools.get(name.as_str());
-            let server = match &tool.kind {
+            let source = match &tool.kind {
                 ToolKind::Mcp(spec) => self.servers.get(spec.server.as_str()),
+                ToolKind::Nats(spec) => {
+                    spec.source.as_ref().and_then(|source| self.services.get(source.as_str()))
+                }
                 ToolKind::Builtin(_)
                 | ToolKind::Command(_)
                 | ToolKind::Http(_)
-                | ToolKind::Nats(_)
                 | ToolKind::Model(_)
                 | ToolKind::Query(_) => None,
             };
-            let said = own.into_iter().chain(server);
+            let said = own.into_iter().chain(source);
             let said = |of: fn(&RawLabels) -> Option<bool>| said.clone().find_map(of);
             let of_kind = tool.kind.labels(tool.offer.effect);
             tool.offer.labels = Labels {

@@ -27,6 +27,7 @@ impl Compiler<'_> {
         };
         let bytes = raw.response_bytes_max.unwrap_or(RESPONSE_BYTES_MAX.default);
         let spec = NatsSpec {
+            source: None,
             subject: subject?,
             headers,
             body: body?,

@@ -66,7 +66,7 @@ impl Compiler<'_> {
             offers.iter().filter(|offer| pattern.names(offer.spec.name.as_str())).collect();
         if named.is_empty() {
             // It may name a tool of a server whose tools are not known.
-            if !self.unlisted.is_empty() {
+            if !self.unlisted.is_empty() || self.may_come(text) {
                 return;
             }
             let offered = offers.iter().map(|offer| offer.spec.name.as_str());

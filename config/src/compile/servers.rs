@@ -17,8 +17,8 @@ use super::tools::{concurrency, offer};
 use crate::bound::{
     DESCRIPTION_BYTES_MAX, RESPONSE_BYTES_MAX, SERVER_START_TIMEOUT_MS, TOOL_TIMEOUT_MS, TOOLS_MAX,
 };
-use crate::load::Catalogs;
 use crate::raw::{RawServer, RawTool, RawValue};
+use crate::sources::Catalogs;
 use crate::suggest::nearest;
 use crate::team::{McpServer, TeamTool};
 
@@ -76,12 +76,7 @@ impl Compiler<'_> {
     ) -> Option<Server> {
         let path = ["mcp", name.as_str()];
         let [table, own] = path;
-        let prefix = raw.prefix.unwrap_or_else(|| format!("{name}_"));
-        let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-        if !prefix.chars().all(is_letter) {
-            let message = format!("`prefix` {prefix:?} is no beginning of a name");
-            self.fault(&[table, own, "prefix"], message, "use letters, digits, `_` and `-`");
-        }
+        let prefix = self.prefix(&path, raw.prefix);
         let transport = match (raw.command, raw.url) {
             (Some(command), None) => {
                 self.foreign_fields(&path, &["headers"], "`url`");
@@ -121,6 +116,18 @@ impl Compiler<'_> {
             trusted: raw.trusted.unwrap_or(false),
             timeout_ms: raw.timeout_ms.unwrap_or(TOOL_TIMEOUT_MS.default),
         })
+    }
+
+    /// Returns what the names of the tools of a source begin with.
+    pub(super) fn prefix(&mut self, path: &[&str; 2], written: Option<String>) -> String {
+        let [table, own] = *path;
+        let prefix = written.unwrap_or_else(|| format!("{own}_"));
+        let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        if !prefix.chars().all(is_letter) {
+            let message = format!("`prefix` {prefix:?} is no beginning of a name");
+            self.fault(&[table, own, "prefix"], message, "use letters, digits, `_` and `-`");
+        }
+        prefix
     }
 
     fn settings(
@@ -220,13 +227,7 @@ impl Compiler<'_> {
                     | ToolKind::Query(_) => false,
                 })
             };
-            let is_taken = |name: &str| {
-                tools.contains_key(name)
-                    || self.document.has(&["tools", name])
-                    || self.document.has(&["agents", name])
-                    || Builtin::from_name(name).is_some()
-                    || name == super::ANSWER
-            };
+            let is_taken = |name: &str| self.is_taken(name, tools);
             let wanted = |tool: &Listed| server.wants(&tool.name) && !has_table(&tool.name);
             let offered =
                 offered_names(&server.prefix, &catalog.tools, |tool| &tool.name, wanted, is_taken);
@@ -239,28 +240,48 @@ impl Compiler<'_> {
                 tools.insert(offered, tool);
             }
         }
+        self.too_many(&["mcp"], tools);
+    }
+
+    /// Tells whether a tool of a source cannot have a name, since something else has it.
+    pub(super) fn is_taken(&self, name: &str, tools: &BTreeMap<Name, TeamTool>) -> bool {
+        tools.contains_key(name)
+            || self.document.has(&["tools", name])
+            || self.document.has(&["agents", name])
+            || Builtin::from_name(name).is_some()
+            || name == super::ANSWER
+    }
+
+    /// Reports a source with which the team has too many tools.
+    pub(super) fn too_many(&mut self, source: &[&str], tools: &BTreeMap<Name, TeamTool>) {
         if tools.len() > TOOLS_MAX {
             let message =
                 format!("the team has {} tools, at most {TOOLS_MAX} allowed", tools.len());
-            self.fault(
-                &["mcp"],
-                message,
-                "name the tools that are wanted in `tools` of the server",
-            );
+            self.fault(source, message, "take fewer of them, by naming those that are wanted");
         }
     }
 
-    /// Adds the offers of all tools of servers whose names begin with a text.
-    pub(super) fn offers_of_servers(
+    /// Tells whether a name, or one of those that a pattern stands for, may be that of a tool that
+    /// comes and goes by itself.
+    pub(super) fn may_come(&self, text: &str) -> bool {
+        let literal = text.split(['*', '?', '(']).next().unwrap_or_default();
+        let is_whole = literal == text;
+        self.passing.iter().any(|prefix| {
+            literal.starts_with(prefix.as_str()) || !is_whole && prefix.starts_with(literal)
+        })
+    }
+
+    /// Adds the offers of all tools of sources whose names begin with a text.
+    pub(super) fn offers_of_sources(
         &mut self,
         prefix: &str,
         at: &[&str],
         tools: &BTreeMap<Name, TeamTool>,
         offers: &mut Vec<Offer>,
     ) {
-        let begin_so = tools.iter().filter(|(name, tool)| {
-            name.as_str().starts_with(prefix) && matches!(tool.kind, ToolKind::Mcp(_))
-        });
+        let begin_so = tools
+            .iter()
+            .filter(|(name, tool)| name.as_str().starts_with(prefix) && is_of_source(&tool.kind));
         let mut found = false;
         for (name, tool) in begin_so {
             found = true;
@@ -268,8 +289,8 @@ impl Compiler<'_> {
                 offers.push(tool.offer.clone());
             }
         }
-        if !found && self.unlisted.is_empty() {
-            let message = format!("no tool of an MCP server begins with {prefix:?}");
+        if !found && self.unlisted.is_empty() && !self.may_come(&format!("{prefix}*")) {
+            let message = format!("no tool of a server or service begins with {prefix:?}");
             let help = "name tools one by one, or add `tools = [\"*\"]` to the server";
             self.fault(at, message, help);
         }
@@ -306,6 +327,19 @@ impl Compiler<'_> {
     fn not_fit(&mut self, at: &[&str], server: &Name, tool: &str, error: &str) {
         let message = format!("tool `{tool}` of MCP server `{server}` cannot be offered: {error}");
         self.fault(at, message, "leave it out: name the tools that are wanted in `tools`");
+    }
+}
+
+/// Tells whether a tool comes from somebody who describes it, and may be granted by a pattern.
+fn is_of_source(kind: &ToolKind) -> bool {
+    match kind {
+        ToolKind::Mcp(_) => true,
+        ToolKind::Nats(spec) => spec.source.is_some(),
+        ToolKind::Builtin(_)
+        | ToolKind::Command(_)
+        | ToolKind::Http(_)
+        | ToolKind::Model(_)
+        | ToolKind::Query(_) => false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a table says of what comes in by a tool and what goes out.
 
-use super::{RawServer, RawTool};
+use super::{RawDiscover, RawServer, RawTool};
 
 /// What a table says; absent is what follows from the kind.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +18,13 @@ impl RawTool {
 }
 
 impl RawServer {
+    pub(crate) const fn labels(&self) -> RawLabels {
+        let Self { untrusted_output, private_output, external_effect, .. } = *self;
+        RawLabels { untrusted_output, private_output, external_effect }
+    }
+}
+
+impl RawDiscover {
     pub(crate) const fn labels(&self) -> RawLabels {
         let Self { untrusted_output, private_output, external_effect, .. } = *self;
         RawLabels { untrusted_output, private_output, external_effect }

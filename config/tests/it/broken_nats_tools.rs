@@ -74,6 +74,7 @@ fn a_subject_becomes_a_tool() {
     let team = config::parse(Path::new("teams/t.toml"), &format!("{FINE}{text}"), &files).unwrap();
     let tool = &team.tools["t"];
     let spec = NatsSpec {
+        source: None,
         subject: "a.{x}".to_owned(),
         headers: vec![("H".to_owned(), HeaderSource::Template("v".to_owned()))],
         body: BodyTemplate::Arguments,

@@ -16,6 +16,7 @@ mod commands;
 #[cfg(test)]
 mod databases;
 #[cfg(test)]
+mod discover;
 mod fallback;
 #[cfg(test)]
 mod labels;

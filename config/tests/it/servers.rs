@@ -43,7 +43,7 @@ fn catalogs() -> Catalogs {
 }
 
 fn parse(text: &str, catalogs: &Catalogs) -> Result<Team, Report> {
-    config::parse_with(Path::new("teams/t.toml"), text, &files, catalogs)
+    config::parse_with(Path::new("teams/t.toml"), text, &files, &catalogs.clone().into())
 }
 
 fn loaded(text: &str, catalogs: &Catalogs) -> Team {
@@ -271,7 +271,7 @@ fn one_fault_against_what_a_server_lists() {
             "tools = ['file*', 'web_*']\n",
             "tools = ['read']",
             7,
-            "no tool of an MCP server begins with \"web_\"",
+            "no tool of a server or service begins with \"web_\"",
             "`tools = [\"*\"]`",
         ),
     ] {

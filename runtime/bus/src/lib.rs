@@ -29,7 +29,7 @@ pub use error::Error;
 pub use local::LocalLimits;
 pub use message::Message;
 pub use nats::options::{Auth, NatsOptions, TlsIdentity};
-pub use service::{Endpoint, Service, ServiceInfo};
+pub use service::{Endpoint, Service, ServiceInfo, find as find_services};
 pub use subscription::Subscription;
 
 /// The largest message of the twin, headers included, in bytes: what a nats-server takes by default.

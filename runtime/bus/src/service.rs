@@ -1,10 +1,11 @@
 //! The NATS service protocol: a service says that it is there, what it offers and how it fares.
 
+mod find;
 mod report;
 mod stats;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,6 +20,8 @@ use crate::error::Error;
 use crate::message::Message;
 use crate::service::report::Reports;
 use crate::service::stats::Stats;
+
+pub use find::find;
 
 /// Describes a service.
 #[derive(Clone, Debug)]
@@ -55,7 +58,8 @@ pub struct Endpoint {
 /// Answers `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS` until it is dropped.
 #[derive(Debug)]
 pub struct Service {
-    stats: Arc<Stats>,
+    said: Arc<Said>,
+    bytes_max: usize,
     _answering: DropGuard,
 }
 
@@ -90,15 +94,19 @@ impl Service {
     /// message.
     pub async fn start(bus: &Bus, info: ServiceInfo) -> Result<Self, Error> {
         check_info(&info)?;
-        let stats = Arc::new(Stats::new(&info.endpoints));
+        let (name, id) = (info.name.clone(), info.id.clone());
+        let stats = Stats::new(&info.endpoints);
         let reports = Reports::new(&info)?;
-        check::size(&Headers::new(), &reports.info, bus.payload_bytes_max())?;
+        let bytes_max = bus.payload_bytes_max();
+        check::size(&Headers::new(), &reports.info, bytes_max)?;
+        let present = Mutex::new(Present { info, reports: Arc::new(reports) });
+        let said = Arc::new(Said { present, stats });
 
         let mut subscriptions = Vec::new();
         for verb in Verb::ALL {
             let all = format!("$SRV.{}", verb.as_str());
-            let named = format!("{all}.{}", info.name);
-            let one = format!("{named}.{}", info.id);
+            let named = format!("{all}.{name}");
+            let one = format!("{named}.{id}");
             for subject in [all, named, one] {
                 subscriptions.push(bus.subscribe(&subject, None).await?);
             }
@@ -106,7 +114,7 @@ impl Service {
         bus.flush().await?;
 
         let stop = CancellationToken::new();
-        let answers = Answers { bus: bus.clone(), reports, stats: stats.clone() };
+        let answers = Answers { bus: bus.clone(), said: said.clone() };
         let stopped = stop.clone();
         tokio::spawn(async move {
             let mut requests = select_all(subscriptions);
@@ -114,29 +122,62 @@ impl Service {
                 answers.answer(&request).await;
             }
         });
-        Ok(Self { stats, _answering: stop.drop_guard() })
+        Ok(Self { said, bytes_max, _answering: stop.drop_guard() })
     }
 
     /// Counts one request of an endpoint: how long it took and how it failed, if it did.
     ///
     /// An endpoint that the service does not have is not counted.
     pub fn record(&self, endpoint: &str, took: Duration, error: Option<&WireError>) {
-        self.stats.record(endpoint, took, error);
+        self.said.stats.record(endpoint, took, error);
+    }
+
+    /// Describes these endpoints in place of the present ones; counts of those that stay go on.
+    ///
+    /// Fails as [`start`](Self::start) does, and then leaves all as it was.
+    pub fn update(&self, endpoints: Vec<Endpoint>) -> Result<(), Error> {
+        let mut present = self.said.present();
+        let info = ServiceInfo { endpoints, ..present.info.clone() };
+        check_info(&info)?;
+        let reports = Reports::new(&info)?;
+        check::size(&Headers::new(), &reports.info, self.bytes_max)?;
+        self.said.stats.keep(&info.endpoints);
+        *present = Present { info, reports: Arc::new(reports) };
+        Ok(())
+    }
+}
+
+/// What a service says of itself.
+#[derive(Debug)]
+struct Said {
+    present: Mutex<Present>,
+    stats: Stats,
+}
+
+#[derive(Debug)]
+struct Present {
+    info: ServiceInfo,
+    reports: Arc<Reports>,
+}
+
+impl Said {
+    fn present(&self) -> MutexGuard<'_, Present> {
+        self.present.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 struct Answers {
     bus: Bus,
-    reports: Reports,
-    stats: Arc<Stats>,
+    said: Arc<Said>,
 }
 
 impl Answers {
     async fn answer(&self, request: &Message) {
+        let reports = self.said.present().reports.clone();
         let body: Result<Bytes, Error> = match Verb::read(&request.subject) {
-            Some(Verb::Ping) => Ok(self.reports.ping.clone()),
-            Some(Verb::Info) => Ok(self.reports.info.clone()),
-            Some(Verb::Stats) => self.reports.stats(&self.stats),
+            Some(Verb::Ping) => Ok(reports.ping.clone()),
+            Some(Verb::Info) => Ok(reports.info.clone()),
+            Some(Verb::Stats) => reports.stats(&self.said.stats),
             None => return,
         };
         let sent = match body {

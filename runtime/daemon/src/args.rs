@@ -380,6 +380,8 @@ pub(crate) struct Tools {
     /// Pin what an MCP server lists at present, in place of what was pinned
     #[arg(long, value_name = "SERVER", conflicts_with = "agent")]
     pub(crate) approve: Option<Name>,
+    #[command(flatten)]
+    pub(crate) nats: Nats,
 }
 
 #[derive(Debug, Args)]

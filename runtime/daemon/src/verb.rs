@@ -17,8 +17,11 @@ pub(crate) mod trace;
 
 use std::path::Path;
 
+use bus::Bus;
 use config::Team;
 use model::Unenforced;
+use node::{LoadError, Sourced};
+use wire::Subjects;
 
 use crate::failure::Failure;
 use crate::paint::Paint;
@@ -37,12 +40,15 @@ pub(crate) fn load(file: &Path, paint: Paint) -> Result<Team, Failure> {
     config::load(file).map_err(|report| Failure::Report(report.render(paint.is_on())))
 }
 
-/// Loads a team again with what its MCP servers list; a team without servers is complete as it is.
-pub(crate) async fn complete(team: Team, place: &Place, paint: Paint) -> Result<Team, Failure> {
-    if team.servers.is_empty() {
-        return Ok(team);
-    }
-    let catalogs = node::catalogs(&team, place.dir()).await?;
-    config::load_with(&team.file, &catalogs)
-        .map_err(|report| Failure::Report(report.render(paint.is_on())))
+/// Loads a team with what others describe of its tools.
+pub(crate) async fn complete(
+    file: &Path,
+    place: &Place,
+    bus: Option<(&Bus, &Subjects)>,
+    paint: Paint,
+) -> Result<(Sourced, Team), Failure> {
+    Sourced::load(file, place.dir(), bus).await.map_err(|error| match error {
+        LoadError::Report(report) => Failure::Report(report.render(paint.is_on())),
+        LoadError::Node(error) => error.into(),
+    })
 }

@@ -58,7 +58,7 @@ pub(crate) async fn stream(
     };
     let session = session_of(team, &run).await?;
     // Subscribed before the journal is read, so that nothing falls in between.
-    let name = &team.team().name;
+    let name = &team.team().name.clone();
     let subject = if scope.tree {
         team.subjects().all_session_events(name)
     } else {

@@ -160,8 +160,8 @@ pub(crate) async fn look_up<T: Send + 'static>(
     }
 }
 
-fn team_view(team: &TeamHandle) -> TeamView {
-    let team = team.team();
+fn team_view(handle: &TeamHandle) -> TeamView {
+    let team = handle.team();
     let tools = team.tools.values().map(|tool| ToolView {
         name: tool.offer.spec.name.clone(),
         description: tool.offer.spec.description.clone(),
@@ -175,5 +175,7 @@ fn team_view(team: &TeamHandle) -> TeamView {
         agents: team.agents.values().map(AgentView::from).collect(),
         tools: tools.collect(),
         models: team.models.keys().cloned().collect(),
+        left_out: team.left_out.clone(),
+        fault: handle.fault(),
     }
 }

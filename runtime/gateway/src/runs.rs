@@ -56,7 +56,8 @@ pub(crate) async fn submit(
 ) -> Result<Response, Refusal> {
     let body = body::read(&headers, body).await?;
     let team = doors.team(&team_name)?;
-    let found = Name::new(&agent).ok().and_then(|name| team.team().agents.get(&name));
+    let present = team.team();
+    let found = Name::new(&agent).ok().and_then(|name| present.agents.get(&name));
     let Some(plan) = found else {
         let text = format!("team {team_name} has no agent {}", shown(&agent));
         return Err(Refusal::new(ErrorCode::UnknownAgent, text));
@@ -69,7 +70,7 @@ pub(crate) async fn submit(
     let payload = serde_json::to_vec(&request).map_err(|error| {
         Refusal::new(ErrorCode::Internal, format!("write the request: {error}"))
     })?;
-    let subject = team.subjects().agent_run(&team.team().name, &plan.agent);
+    let subject = team.subjects().agent_run(&present.name, &plan.agent);
     let mut passed_on = Headers::new();
     if let Some(trace) = traceparent(&headers) {
         passed_on.insert(header::TRACEPARENT, trace.to_string());

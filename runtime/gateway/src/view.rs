@@ -49,6 +49,12 @@ pub struct TeamView {
     pub tools: Vec<ToolView>,
     /// Its models.
     pub models: Vec<Name>,
+    /// What others describe and cannot be offered, each with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
+    /// Why its tools are not as those say who describe them, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
 }
 
 /// One agent.

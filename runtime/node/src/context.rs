@@ -20,6 +20,7 @@ use crate::admission::{NodePlaces, Places};
 use crate::error::Error;
 use crate::herald::Herald;
 use crate::plans::PlanShelf;
+use crate::present::Present;
 use crate::projector::{Commit, Projector};
 use crate::worklist::WorkList;
 
@@ -41,7 +42,12 @@ impl Shared {
 
 /// The surroundings of a team's actors.
 pub(crate) struct TeamContext {
+    /// The team as it was at the start: all of it but its tools and plans stays so.
     pub(crate) team: Arc<config::Team>,
+    /// The team as it is at present.
+    pub(crate) present: Present,
+    /// Held while the team changes, so that changes follow each other.
+    pub(crate) changing: tokio::sync::Mutex<()>,
     pub(crate) subjects: Subjects,
     pub(crate) bus: Bus,
     /// The databases of the team's tools.

@@ -13,6 +13,7 @@ use bus::Message;
 use ractor::ActorRef;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
+use tools::secret::clean;
 use wire::header::{self, REPLY_ACCEPTED};
 use wire::run::{Accepted, AnswerRequest, RunState, RunView};
 use wire::subject::{CallVerb, RunVerb};
@@ -127,6 +128,7 @@ impl Porter {
     async fn on_run(&self, message: &Message, agent: Name) -> Result<(), WireError> {
         let received = Instant::now();
         let request: RunRequest = read(&message.payload)?;
+        let request = RunRequest { input: clean(request.input), ..request };
         // A run in work may still ask other agents, and has its place: else it would not end.
         let permit = if self.is_asked_by_a_run(&request).await? {
             None
@@ -252,6 +254,7 @@ impl Porter {
             }
             RunVerb::Answer => {
                 let AnswerRequest { call, text } = read(&message.payload)?;
+                let text = clean(text);
                 let door = |answer| Door::Reply { run, call, text, answer };
                 let view = self.ask(&session, end, door).await?;
                 self.answer_view(message, &view).await;

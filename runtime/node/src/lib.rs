@@ -2,6 +2,7 @@
 
 mod admission;
 mod archive;
+mod clean;
 mod clock;
 mod context;
 mod error;
@@ -17,13 +18,16 @@ mod node;
 mod perform;
 mod plans;
 mod prefix;
+mod present;
 mod projector;
 mod reply;
 mod retention;
 mod room;
 mod servers;
+mod services;
 mod session;
 mod sessions;
+mod sources;
 mod team;
 #[cfg(test)]
 mod testing;
@@ -35,5 +39,7 @@ pub use archive::{Archive, store_dir};
 pub use clock::now;
 pub use error::Error;
 pub use node::{Node, NodeOptions, RESERVE_BYTES_DEFAULT, TeamHandle, team_dir};
+pub use present::Refreshed;
 pub use retention::Compacted;
 pub use servers::{Compared, approve, catalogs, compare};
+pub use sources::{LOOK_INTERVAL, LoadError, Sourced};

@@ -26,7 +26,7 @@ impl Messenger for BusMessenger {
         async move {
             let Letter { subject, reply: _, headers, payload } = letter;
             let answered = self.bus.request(&subject, headers, payload, wait).await;
-            answered.map(letter_of).map_err(missed)
+            answered.map(letter_of).map_err(|error| missed(&error))
         }
         .boxed()
     }
@@ -40,7 +40,7 @@ impl Messenger for BusMessenger {
                 }
                 None => self.bus.publish(&subject, headers, payload).await,
             };
-            sent.map_err(missed)
+            sent.map_err(|error| missed(&error))
         }
         .boxed()
     }
@@ -71,7 +71,7 @@ fn letter_of(message: Message) -> Letter {
     Letter { subject, reply, headers, payload }
 }
 
-fn missed(error: bus::Error) -> Missed {
+fn missed(error: &bus::Error) -> Missed {
     let told = error.to_wire();
     match error {
         bus::Error::NoResponders { .. }

@@ -20,11 +20,11 @@ use wire::{
     header,
 };
 
-use crate::clock;
 use crate::context::TeamContext;
 use crate::feed;
 use crate::prefix::{Held, HeldPrefixes};
 use crate::worklist::{contained, work_of};
+use crate::{clean, clock};
 
 /// Time for a turn whose sender does not say how long it waits.
 const REMAINING_DEFAULT: Duration = Duration::from_secs(120);
@@ -165,8 +165,13 @@ async fn turn(
     drop(work);
     deltas.finish();
     match answer {
-        Ok(reply) => feed::answer(&context.bus, &message, Headers::new(), &reply).await,
-        Err(error) => feed::answer_error(&context.bus, &message, &error).await,
+        Ok(reply) => {
+            let reply = clean::model_reply(reply);
+            feed::answer(&context.bus, &message, Headers::new(), &reply).await;
+        }
+        Err(error) => {
+            feed::answer_error(&context.bus, &message, &clean::error(error)).await;
+        }
     }
 }
 
@@ -226,7 +231,7 @@ impl Deltas {
     }
 
     fn publish(&mut self) {
-        let text = std::mem::take(&mut self.text);
+        let text = tools::secret::clean(std::mem::take(&mut self.text));
         self.since = Instant::now();
         if !text.is_empty() {
             self.tell(|step, role| EventKind::Delta { step, role, text });

@@ -31,6 +31,7 @@ use crate::clock;
 use crate::context::{Shared, TeamContext};
 use crate::error::Error;
 use crate::keeper;
+use crate::present::{Present, Refreshed};
 use crate::projector::Projector;
 use crate::room;
 use crate::sessions::SessionsMsg;
@@ -47,6 +48,9 @@ const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How long a team has at the end of a drain to say how much it has in work.
 const BUSY_TIMEOUT_MS: u64 = 1000;
+
+/// How long a team has to take a change of its tools; it starts an actor for each that is new.
+const CHANGE_TIMEOUT_MS: u64 = 30_000;
 
 /// How long the last answers and events may take to leave at the end of a drain; a bus that takes
 /// longer is out of reach.
@@ -286,9 +290,37 @@ impl Node {
 }
 
 impl TeamHandle {
-    /// Returns the team as configured.
-    pub fn team(&self) -> &Arc<config::Team> {
-        &self.context.team
+    /// Returns the team as it is at present.
+    pub fn team(&self) -> Arc<config::Team> {
+        self.context.present.team()
+    }
+
+    /// Says why the team is not as its sources are, if it is not.
+    pub fn fault(&self) -> Option<String> {
+        self.context.present.fault()
+    }
+
+    /// Notes why the team cannot be as its sources are; the next change of the team clears it.
+    pub fn set_fault(&self, fault: String) {
+        self.context.present.set_fault(Some(fault));
+    }
+
+    /// Puts the same team, made of the same text and of other sources, in place of the present one.
+    ///
+    /// New runs begin with its plans, in sessions that are there as well; runs in work keep theirs,
+    /// and tools that are gone are served for as long as such a run can last. What does not come
+    /// from sources stays as it was at the start, whatever the team says of it.
+    pub async fn refresh(&self, team: config::Team) -> Result<Refreshed, Error> {
+        let _one = self.context.changing.lock().await;
+        let team = Arc::new(team);
+        let changing = |told| TeamMsg::Change(team.clone(), told);
+        let changed = ractor::call_t!(self.actor, changing, CHANGE_TIMEOUT_MS);
+        let refreshed = changed.map_err(|_| Error::Ending)?;
+        // New tools are there before anybody is offered them.
+        let plans = self.context.plans.clone();
+        let put = spawn_blocking(move || plans.replace(team.agents.values())).await;
+        put.map_err(|_| Error::Ending)??;
+        Ok(refreshed)
     }
 
     /// Returns the store, for look-ups off the async threads.
@@ -383,8 +415,11 @@ pub(crate) fn open_team(
     let name = team.name.clone();
     let memory_slot = journal.next_slot(&memory_session());
     let places = Places::new(name.clone(), team.runs_max, shared.places.clone());
+    let team = Arc::new(team);
     let context = TeamContext {
-        team: Arc::new(team),
+        present: Present::new(team.clone()),
+        changing: tokio::sync::Mutex::new(()),
+        team,
         databases,
         launcher,
         servers: OnceLock::new(),

@@ -138,10 +138,16 @@ pub(crate) async fn call_tool(
         }),
         // What follows from a call without an answer depends on its effect class.
         repeatable: false,
+        // A tool that is gone does not come back within the time of a call.
+        patient: context.present.serves(&call.name),
     };
     match request(context, &asking, &body).await {
         Ok(reply) => reply,
         Err(Missed::Unanswered(error)) => ToolReply::Lost { error },
+        Err(Missed::NotDelivered(_)) if !asking.patient => {
+            let text = format!("tool {} is gone from the team; the call was not made", call.name);
+            ToolReply::settled(CallOutcome::error(ErrorCode::ToolUnavailable, text))
+        }
         Err(Missed::NotDelivered(error)) => ToolReply::settled(CallOutcome::Error { error }),
     }
 }
@@ -207,6 +213,7 @@ pub(crate) async fn call_agent(
         // A run is not stopped by whoever asked for it, but by name and through its journal.
         stop: None,
         repeatable: true,
+        patient: true,
     };
     match request::<RunReply>(context, &asking, &body).await {
         Ok(reply) => {

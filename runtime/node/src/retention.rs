@@ -217,8 +217,7 @@ impl Keeper {
 
     /// Removes the blobs that no entry needs.
     pub(crate) fn sweep(&self) -> Result<Swept, Error> {
-        let kept: HashSet<Digest> = self.plans.digests().collect();
-        Ok(self.journal.sweep_blobs(kept, &mut plans_of)?)
+        Ok(self.plans.sweep(|kept| self.journal.sweep_blobs(kept, &mut plans_of))?)
     }
 }
 

@@ -1,17 +1,21 @@
 //! What the MCP servers of a team list, and what of it is pinned.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use config::team::McpServer;
-use config::{Catalogs, Team};
-use futures_util::future::try_join_all;
+use config::{Catalogs, Sources, Team};
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, try_join_all};
 use tokio::task::spawn_blocking;
 use tools::mcp::{Catalog, Servers, list, pin};
-use tracing::info;
+use tracing::{info, warn};
 use wire::{ErrorCode, Name, WireError};
 
 use crate::error::Error;
 use crate::node::team_dir;
+use crate::sources::Source;
 
 /// The folder of the pinned lists below a team's directory.
 const PINS_DIR: &str = "mcp";
@@ -45,6 +49,56 @@ pub async fn catalogs(team: &Team, data: &Path) -> Result<Catalogs, Error> {
         }
     });
     Ok(try_join_all(found).await?.into_iter().collect())
+}
+
+/// What is pinned of the servers of a team, which a person may change.
+pub(crate) struct Pins {
+    dir: PathBuf,
+    /// When the file of each server was last written, and its length.
+    stamps: BTreeMap<Name, Option<Stamp>>,
+}
+
+type Stamp = (SystemTime, u64);
+
+impl Pins {
+    pub(crate) fn new(team: &Team, data: &Path) -> Self {
+        let dir = pins_dir(data, &team.name);
+        let stamps = team.servers.keys().map(|name| (name.clone(), stamp(&dir, name))).collect();
+        Self { dir, stamps }
+    }
+
+    async fn changed(&mut self, sources: &mut Sources) -> bool {
+        let mut is_changed = false;
+        for (name, known) in &mut self.stamps {
+            let found = stamp(&self.dir, name);
+            if found == *known {
+                continue;
+            }
+            match read(&self.dir, name).await {
+                Ok(Some(pinned)) => {
+                    is_changed |= sources.mcp.get(name) != Some(&pinned);
+                    sources.mcp.insert(name.clone(), pinned);
+                }
+                // Nothing is approved by a list that is gone.
+                Ok(None) => {}
+                Err(error) => warn!(server = %name, %error, "the pinned tools stay as they were"),
+            }
+            *known = found;
+        }
+        is_changed
+    }
+}
+
+impl Source for Pins {
+    fn look<'a>(&'a mut self, sources: &'a mut Sources) -> BoxFuture<'a, bool> {
+        self.changed(sources).boxed()
+    }
+}
+
+/// Tells which writing of a pinned list is on the disk.
+fn stamp(dir: &Path, server: &Name) -> Option<Stamp> {
+    let metadata = std::fs::metadata(pin::file(dir, server)).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
 }
 
 /// Asks a server what it lists, beside what is pinned of it.

@@ -6,8 +6,11 @@ use std::sync::Arc;
 
 use agents_core::restart::{Faults, RestartPolicy, Verdict};
 use bus::{Endpoint, Service, ServiceInfo};
+use config::team::TeamTool;
 use model::{Guards, ModelClients};
-use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use ractor::{
+    Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent,
+};
 use tokio::time::Instant;
 use tools::{ToolDeps, build};
 use tracing::{error, info, warn};
@@ -21,9 +24,10 @@ use crate::memory::TeamMemory;
 use crate::messenger::BusMessenger;
 use crate::model_actor::{ModelActor, ModelArgs};
 use crate::models::TeamModels;
+use crate::present::Refreshed;
 use crate::servers;
 use crate::sessions::{SessionSupervisor, SessionsMsg};
-use crate::tool_actor::{ToolActor, ToolArgs};
+use crate::tool_actor::{Definition, ToolActor, ToolArgs, ToolMsg};
 use crate::worklist;
 
 pub(crate) struct TeamSupervisor;
@@ -31,6 +35,10 @@ pub(crate) struct TeamSupervisor;
 pub(crate) enum TeamMsg {
     /// Starts a part that failed again.
     Restart(Part),
+    /// Takes over what changed of the tools, and tells it.
+    Change(Arc<config::Team>, RpcReplyPort<Refreshed>),
+    /// Lets tools go that no run needs any more.
+    Release,
     /// Closes the door: no new runs are taken.
     Close,
 }
@@ -71,6 +79,8 @@ pub(crate) struct TeamState {
     deps: ToolDeps,
     began: Instant,
     parts: HashMap<ActorId, Part>,
+    /// The tools that are there, in their present form.
+    tools: HashMap<Name, ActorRef<ToolMsg>>,
     faults: HashMap<Part, Faults>,
     inbox: Option<Inbox>,
     _stops: Vec<Feed>,
@@ -87,6 +97,11 @@ impl Actor for TeamSupervisor {
         args: TeamArgs,
     ) -> Result<TeamState, ActorProcessingErr> {
         let TeamArgs { context, http, guards, unfinished, sessions: told, started } = args;
+        // All are known before anything from outside is read. Whoever needs one that is missing
+        // says so itself.
+        for secret in &context.team.secrets {
+            drop(secret.resolve());
+        }
         let memory = Arc::new(TeamMemory::new(context.clone()));
         let models = Arc::new(TeamModels::new(context.clone()));
         let clients = ModelClients::new(&context.team, &guards, &http)
@@ -117,6 +132,7 @@ impl Actor for TeamSupervisor {
             deps,
             began: Instant::now(),
             parts: HashMap::new(),
+            tools: HashMap::new(),
             faults: HashMap::new(),
             inbox: None,
             _stops: stops,
@@ -144,6 +160,12 @@ impl Actor for TeamSupervisor {
     ) -> Result<(), ActorProcessingErr> {
         match msg {
             TeamMsg::Restart(part) => state.restart(&myself, part).await,
+            TeamMsg::Change(team, told) => {
+                let refreshed = state.change(&myself, &team).await;
+                // Whoever asked may have given up waiting.
+                drop(told.send(refreshed));
+            }
+            TeamMsg::Release => state.release(&myself),
             TeamMsg::Close => state.inbox = None,
         }
         Ok(())
@@ -157,9 +179,11 @@ impl Actor for TeamSupervisor {
     ) -> Result<(), ActorProcessingErr> {
         match event {
             SupervisionEvent::ActorFailed(actor, fault) => state.on_fault(&myself, &actor, fault),
-            SupervisionEvent::ActorTerminated(..)
-            | SupervisionEvent::ActorStarted(_)
-            | SupervisionEvent::ProcessGroupChanged(_) => Ok(()),
+            SupervisionEvent::ActorTerminated(actor, ..) => {
+                state.forget(&actor.get_id());
+                Ok(())
+            }
+            SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => Ok(()),
         }
     }
 }
@@ -175,16 +199,18 @@ impl TeamState {
                 ModelActor::spawn_linked(None, ModelActor, args, cell).await?.0.get_id()
             }
             Part::Tool(name) => {
-                let Some(tool) = context.team.tools.get(name) else { return Ok(()) };
+                let Some(tool) = context.present.tool(name) else { return Ok(()) };
                 let args = ToolArgs {
                     context: context.clone(),
                     name: name.clone(),
-                    tool: build(&tool.kind, &self.deps),
-                    offer: tool.offer.clone(),
+                    definition: self.definition(&tool),
                     concurrency: tool.concurrency,
                 };
                 let cell = myself.get_cell();
-                ToolActor::spawn_linked(None, ToolActor, args, cell).await?.0.get_id()
+                let actor = ToolActor::spawn_linked(None, ToolActor, args, cell).await?.0;
+                let id = actor.get_id();
+                self.tools.insert(name.clone(), actor);
+                id
             }
         };
         self.parts.insert(id, part);
@@ -198,13 +224,70 @@ impl TeamState {
         }
     }
 
+    fn definition(&self, tool: &TeamTool) -> Definition {
+        Definition { tool: build(&tool.kind, &self.deps), offer: tool.offer.clone() }
+    }
+
+    /// Takes over what changed of the tools. One that cannot be started is tried again, as after a
+    /// fault.
+    async fn change(&mut self, myself: &ActorRef<TeamMsg>, team: &Arc<config::Team>) -> Refreshed {
+        let context = self.context.clone();
+        for (name, server) in &team.servers {
+            if let Some(catalog) = &server.catalog {
+                self.deps.servers.pin(name, catalog);
+            }
+        }
+        let refreshed = context.present.replace(team, Instant::now());
+        for name in refreshed.added.iter().chain(&refreshed.changed) {
+            let Some(tool) = team.tools.get(name) else { continue };
+            if let Some(actor) = self.tools.get(name) {
+                drop(actor.cast(ToolMsg::Change(self.definition(tool))));
+            } else {
+                self.faults.remove(&Part::Tool(name.clone()));
+                self.restart(myself, Part::Tool(name.clone())).await;
+            }
+        }
+        if let Some(service) = context.service.get()
+            && let Err(error) = service.update(endpoints(&context, team))
+        {
+            warn!(%error, "those who list services are told of the tools as they were before");
+        }
+        self.release(myself);
+        refreshed
+    }
+
+    /// Ends the tools that no run needs any more, and comes back for the next ones.
+    fn release(&mut self, myself: &ActorRef<TeamMsg>) {
+        let now = Instant::now();
+        let next = self.context.present.release(now);
+        for (name, actor) in &self.tools {
+            if !self.context.present.serves(name) {
+                info!(tool = %name, "tool is gone");
+                actor.stop(None);
+            }
+        }
+        if let Some(next) = next {
+            myself.send_after(next.saturating_duration_since(now), || TeamMsg::Release);
+        }
+    }
+
+    fn forget(&mut self, actor: &ActorId) -> Option<Part> {
+        let part = self.parts.remove(actor)?;
+        if let Part::Tool(name) = &part
+            && self.tools.get(name).is_some_and(|known| known.get_id() == *actor)
+        {
+            self.tools.remove(name);
+        }
+        Some(part)
+    }
+
     fn on_fault(
         &mut self,
         myself: &ActorRef<TeamMsg>,
         actor: &ActorCell,
         fault: ActorProcessingErr,
     ) -> Result<(), ActorProcessingErr> {
-        match self.parts.remove(&actor.get_id()) {
+        match self.forget(&actor.get_id()) {
             Some(part) => {
                 self.plan_restart(myself, part, &fault.to_string());
                 Ok(())
@@ -238,9 +321,25 @@ pub(crate) fn tool_endpoint(tool: &Name) -> String {
     format!("tool-{tool}")
 }
 
-/// Describes a team to those who list services: every agent and tool with its schema.
+/// Describes a team to those who list services.
 fn service_info(context: &TeamContext, started: String) -> ServiceInfo {
     let team = &context.team;
+    ServiceInfo {
+        name: wire::subject::service_of(&team.name),
+        id: wire::RunId::fresh().to_string(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        description: team.description.clone(),
+        started,
+        metadata: BTreeMap::from([
+            ("team".to_owned(), team.name.to_string()),
+            ("entry".to_owned(), team.entry.to_string()),
+        ]),
+        endpoints: endpoints(context, team),
+    }
+}
+
+/// Describes every agent and tool of a team with its schema.
+fn endpoints(context: &TeamContext, team: &config::Team) -> Vec<Endpoint> {
     let metadata = |kind: &str, description: &str, schema: String| {
         BTreeMap::from([
             ("kind".to_owned(), kind.to_owned()),
@@ -248,7 +347,29 @@ fn service_info(context: &TeamContext, started: String) -> ServiceInfo {
             ("schema".to_owned(), schema),
         ])
     };
-    let run_schema = serde_json::json!({
+    let run_schema = run_schema().to_string();
+    let agents = team.agents.values().map(|plan| Endpoint {
+        name: agent_endpoint(&plan.agent),
+        subject: context.subjects.agent_run(&team.name, &plan.agent),
+        queue_group: QUEUE_GROUP.to_owned(),
+        metadata: metadata("agent", &plan.description, run_schema.clone()),
+    });
+    let tools = team.tools.iter().map(|(name, tool)| Endpoint {
+        name: tool_endpoint(name),
+        subject: context.subjects.tool(&team.name, name),
+        queue_group: QUEUE_GROUP.to_owned(),
+        metadata: metadata(
+            "tool",
+            &tool.offer.spec.description,
+            tool.offer.spec.parameters.to_string(),
+        ),
+    });
+    agents.chain(tools).collect()
+}
+
+/// Returns the schema of a request for a run.
+fn run_schema() -> serde_json::Value {
+    serde_json::json!({
         "type": "object",
         "properties": {
             "input": {"type": "string", "description": "the message for the agent"},
@@ -267,33 +388,4 @@ fn service_info(context: &TeamContext, started: String) -> ServiceInfo {
         "required": ["input"],
         "additionalProperties": false
     })
-    .to_string();
-    let agents = team.agents.values().map(|plan| Endpoint {
-        name: agent_endpoint(&plan.agent),
-        subject: context.subjects.agent_run(&team.name, &plan.agent),
-        queue_group: QUEUE_GROUP.to_owned(),
-        metadata: metadata("agent", &plan.description, run_schema.clone()),
-    });
-    let tools = team.tools.iter().map(|(name, tool)| Endpoint {
-        name: tool_endpoint(name),
-        subject: context.subjects.tool(&team.name, name),
-        queue_group: QUEUE_GROUP.to_owned(),
-        metadata: metadata(
-            "tool",
-            &tool.offer.spec.description,
-            tool.offer.spec.parameters.to_string(),
-        ),
-    });
-    ServiceInfo {
-        name: format!("callboard-{}", team.name),
-        id: wire::RunId::fresh().to_string(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        description: team.description.clone(),
-        started,
-        metadata: BTreeMap::from([
-            ("team".to_owned(), team.name.to_string()),
-            ("entry".to_owned(), team.entry.to_string()),
-        ]),
-        endpoints: agents.chain(tools).collect(),
-    }
 }

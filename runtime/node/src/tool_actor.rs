@@ -17,11 +17,11 @@ use wire::{
     WorkId, header,
 };
 
-use crate::clock;
 use crate::context::TeamContext;
 use crate::feed;
 use crate::team::tool_endpoint;
 use crate::worklist::{contained, work_of};
+use crate::{clean, clock};
 
 /// Calls that may wait for a place, for each that may be under way; further ones are refused.
 const WAITING_PER_PLACE: usize = 32;
@@ -38,13 +38,21 @@ pub(crate) struct ToolActor;
 pub(crate) enum ToolMsg {
     /// A call that has a ticket, which bounds how many wait, and when it came.
     Request(Message, OwnedSemaphorePermit, Instant),
+    /// The tool is another one from here on; calls under way go on with what it was.
+    Change(Definition),
+}
+
+/// What a tool is at a time.
+pub(crate) struct Definition {
+    pub(crate) tool: Arc<dyn Tool>,
+    pub(crate) offer: wire::plan::Offer,
 }
 
 pub(crate) struct ToolArgs {
     pub(crate) context: Arc<TeamContext>,
     pub(crate) name: Name,
-    pub(crate) tool: Arc<dyn Tool>,
-    pub(crate) offer: wire::plan::Offer,
+    pub(crate) definition: Definition,
+    /// Calls that may be under way at once, whatever the tool becomes.
     pub(crate) concurrency: u32,
 }
 
@@ -54,7 +62,9 @@ pub(crate) struct ToolState {
 }
 
 struct Served {
-    args: ToolArgs,
+    context: Arc<TeamContext>,
+    name: Name,
+    definition: Definition,
     validator: jsonschema::Validator,
     places: Arc<Semaphore>,
 }
@@ -71,7 +81,7 @@ impl Actor for ToolActor {
     ) -> Result<ToolState, ActorProcessingErr> {
         let subject = args.context.subjects.tool(&args.context.team.name, &args.name);
         let bus = args.context.bus.clone();
-        let validator = validator(&args.offer.spec.parameters)?;
+        let validator = validator(&args.definition.offer.spec.parameters)?;
         let places = args.concurrency.max(1) as usize;
         let tickets = Arc::new(Semaphore::new(places.saturating_mul(1 + WAITING_PER_PLACE)));
         let name = args.name.clone();
@@ -84,7 +94,9 @@ impl Actor for ToolActor {
             };
             myself.cast(ToolMsg::Request(message, ticket, Instant::now())).is_ok()
         });
-        let served = Served { args, validator, places: Arc::new(Semaphore::new(places)) };
+        let places = Arc::new(Semaphore::new(places));
+        let ToolArgs { context, name, definition, .. } = args;
+        let served = Served { context, name, definition, validator, places };
         Ok(ToolState { served: Arc::new(served), _feed: feed.await? })
     }
 
@@ -96,6 +108,7 @@ impl Actor for ToolActor {
     ) -> Result<(), ActorProcessingErr> {
         match msg {
             ToolMsg::Request(message, ticket, came) => state.on_request(message, ticket, came),
+            ToolMsg::Change(definition) => state.served = Arc::new(state.served.with(definition)?),
         }
         Ok(())
     }
@@ -104,14 +117,14 @@ impl Actor for ToolActor {
 impl ToolState {
     fn on_request(&self, message: Message, ticket: OwnedSemaphorePermit, came: Instant) {
         let served = self.served.clone();
-        let requests = served.args.context.requests.clone();
+        let requests = served.context.requests.clone();
         requests.spawn(async move {
-            let bus = &served.args.context.bus;
+            let bus = &served.context.bus;
             let began = Instant::now();
             let done = served.call(&message, came).await;
-            let endpoint = tool_endpoint(&served.args.name);
-            served.args.context.record(&endpoint, began.elapsed(), done.as_ref().err());
-            match done {
+            let endpoint = tool_endpoint(&served.name);
+            served.context.record(&endpoint, began.elapsed(), done.as_ref().err());
+            match done.map(clean::tool_reply) {
                 Ok(reply) => feed::answer(bus, &message, Headers::new(), &reply).await,
                 Err(error) => feed::answer_error(bus, &message, &error).await,
             }
@@ -136,6 +149,13 @@ enum Ended {
 }
 
 impl Served {
+    /// Returns what another form of the tool is served with: the same places.
+    fn with(&self, definition: Definition) -> Result<Self, ActorProcessingErr> {
+        let validator = validator(&definition.offer.spec.parameters)?;
+        let (context, name) = (self.context.clone(), self.name.clone());
+        Ok(Self { context, name, definition, validator, places: self.places.clone() })
+    }
+
     async fn call(
         self: &Arc<Self>,
         message: &Message,
@@ -149,12 +169,12 @@ impl Served {
         if !faults.is_empty() {
             return Err(WireError::new(ErrorCode::InvalidArguments, faults.join("; ")));
         }
-        let longest = Duration::from_millis(self.args.offer.timeout_ms);
+        let longest = Duration::from_millis(self.definition.offer.timeout_ms);
         let asked = message.headers.number(header::REMAINING_MS).map(Duration::from_millis);
         let remaining = asked.map_or(longest, |asked| asked.min(longest));
         let end = came + remaining.saturating_sub(ANSWER_MARGIN.min(remaining / 10));
         let work = work_of(message).unwrap_or_else(|| WorkId::of_call(request.call.clone()));
-        let work = self.args.context.work.begin(work);
+        let work = self.context.work.begin(work);
         let place = tokio::select! {
             biased;
             () = work.stop().cancelled() => None,
@@ -169,7 +189,7 @@ impl Served {
             } else {
                 ErrorCode::DeadlineExceeded
             };
-            let text = format!("the time was over before {} had a place for it", self.args.name);
+            let text = format!("the time was over before {} had a place for it", self.name);
             return Ok(ToolReply::settled(CallOutcome::error(code, text)));
         };
         let context = self.context(message, &request, end, work.stop().child_token());
@@ -177,17 +197,17 @@ impl Served {
         Ok(match ended {
             Ended::Replied(reply) => reply,
             Ended::Panicked(text) => {
-                error!(tool = %self.args.name, panic = text, "tool panicked");
-                let text = format!("{} met a fault of its own: {text}", self.args.name);
+                error!(tool = %self.name, panic = text, "tool panicked");
+                let text = format!("{} met a fault of its own: {text}", self.name);
                 ToolReply::lost(ErrorCode::Internal, text)
             }
             Ended::Stopped => {
-                let text = format!("{} was stopped", self.args.name);
+                let text = format!("{} was stopped", self.name);
                 ToolReply::lost(ErrorCode::Cancelled, text)
             }
             Ended::TimedOut => {
                 let seconds = remaining.as_secs_f64();
-                let text = format!("{} did not answer within {seconds:.1} s", self.args.name);
+                let text = format!("{} did not answer within {seconds:.1} s", self.name);
                 ToolReply::lost(ErrorCode::ToolTimeout, text)
             }
         })
@@ -204,11 +224,11 @@ impl Served {
             .headers
             .get(header::TRACEPARENT)
             .and_then(|text| text.parse().ok())
-            .unwrap_or_else(|| TraceContext::root(&self.args.context.team.name, &request.run));
+            .unwrap_or_else(|| TraceContext::root(&self.context.team.name, &request.run));
         ToolContext {
             call: request.call.clone(),
-            team: self.args.context.team.name.clone(),
-            tool: self.args.name.clone(),
+            team: self.context.team.name.clone(),
+            tool: self.name.clone(),
             agent: request.agent.clone(),
             session: request.session.clone(),
             run: request.run.clone(),
@@ -231,8 +251,8 @@ impl Served {
         place: OwnedSemaphorePermit,
     ) -> Ended {
         let stop = context.stop.clone();
-        let grace = self.args.tool.stop_grace();
-        let call = async move { self.args.tool.call(&context, &arguments).await };
+        let grace = self.definition.tool.stop_grace();
+        let call = async move { self.definition.tool.call(&context, &arguments).await };
         let mut call = Box::pin(contained(call));
         let ended = tokio::select! {
             biased;

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use tools::secret::clean;
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
@@ -62,11 +63,34 @@ where
 {
     let filter = EnvFilter::try_new(options.filter)
         .map_err(|source| LogError::Filter { filter: options.filter.to_owned(), source })?;
-    let lines = fmt::layer().with_writer(writer);
+    let lines = fmt::layer().with_writer(Clean(writer));
     Ok(match options.format {
         LogFormat::Text => lines.with_ansi(options.color).with_filter(filter).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).with_filter(filter).boxed(),
     })
+}
+
+/// Makes writers that take secrets out of what they are given. A line comes in one piece.
+struct Clean<W>(W);
+
+impl<'w, W: fmt::MakeWriter<'w>> fmt::MakeWriter<'w> for Clean<W> {
+    type Writer = Clean<W::Writer>;
+
+    fn make_writer(&'w self) -> Self::Writer {
+        Clean(self.0.make_writer())
+    }
+}
+
+impl<W: io::Write> io::Write for Clean<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = clean(String::from_utf8_lossy(line).into_owned());
+        self.0.write_all(text.as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 #[cfg(test)]

@@ -97,6 +97,11 @@ impl Listed {
         self.output.as_ref().map(modern)
     }
 
+    /// Names what another form of the tool says differently; nothing if it is the same.
+    pub(super) fn parts_changed(&self, other: &Self) -> Option<Vec<&'static str>> {
+        (self != other && self.digest() != other.digest()).then(|| parts(self, other))
+    }
+
     /// Returns the digest of everything that is said of the tool. The order of keys does not count.
     pub fn digest(&self) -> String {
         let all = json!({
@@ -138,11 +143,10 @@ impl Catalog {
         for tool in &self.tools {
             match other.get(&tool.name) {
                 None => changes.push(Change::Gone(tool.name.clone())),
-                Some(there) if there.digest() != tool.digest() => {
-                    let parts = parts(tool, there);
-                    changes.push(Change::Changed { tool: tool.name.clone(), parts });
-                }
-                Some(_) => {}
+                Some(there) => changes.extend(
+                    tool.parts_changed(there)
+                        .map(|parts| Change::Changed { tool: tool.name.clone(), parts }),
+                ),
             }
         }
         let new = other.tools.iter().filter(|tool| self.get(&tool.name).is_none());

@@ -1,7 +1,7 @@
 //! Keeps the connection to a server: makes it, looks what is listed, and makes it anew when lost.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -70,10 +70,11 @@ impl Servers {
                 name: name.clone(),
                 link: watch::Sender::new(Link::Opening { last: None }),
                 suspect: watch::Sender::new(0),
+                pinned: Mutex::new(pinned),
                 stop: CancellationToken::new(),
                 keeper: Mutex::new(None),
             });
-            let keeper = tokio::spawn(keep(server.clone(), spec, pinned, http.clone()));
+            let keeper = tokio::spawn(keep(server.clone(), spec, http.clone()));
             *server.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(keeper);
             (name, server)
         };
@@ -83,6 +84,13 @@ impl Servers {
     /// Returns a server.
     pub(super) fn get(&self, name: &Name) -> Option<Arc<Server>> {
         self.0.0.get(name).cloned()
+    }
+
+    /// Takes over what is pinned of a server from here on.
+    pub fn pin(&self, name: &Name, pinned: &Catalog) {
+        if let Some(server) = self.0.0.get(name) {
+            *server.pinned() = pinned.clone();
+        }
     }
 
     /// Ends all connections and waits for it, within the time that a server has to end.
@@ -106,6 +114,8 @@ pub(super) struct Server {
     link: watch::Sender<Link>,
     /// The serial at which a call last found the connection broken.
     suspect: watch::Sender<u64>,
+    /// What people know of it; each tool compares itself with what it was pinned as.
+    pinned: Mutex<Catalog>,
     stop: CancellationToken,
     keeper: Mutex<Option<JoinHandle<()>>>,
 }
@@ -126,12 +136,20 @@ pub(super) struct Up {
     /// Grows with every connection and every look at the list.
     pub(super) serial: u64,
     pub(super) peer: Peer<RoleClient>,
-    /// Pinned tools that are not to be called, by their names on the server.
-    pub(super) off: BTreeMap<String, Off>,
+    /// What the server lists at present.
+    pub(super) listed: Catalog,
     pub(super) secrets: Arc<[SecretString]>,
 }
 
 impl Up {
+    /// Says why a tool is not to be called, if it is not what was pinned of it.
+    pub(super) fn off(&self, pinned: &Listed) -> Option<Off> {
+        match self.listed.get(&pinned.name) {
+            None => Some(Off::Gone),
+            Some(there) => pinned.parts_changed(there).map(Off::Changed),
+        }
+    }
+
     /// Takes the server's secrets out of a text that it may have put them into.
     pub(super) fn redacted(&self, text: String) -> String {
         redacted(text, &self.secrets)
@@ -167,6 +185,10 @@ impl Off {
 }
 
 impl Server {
+    fn pinned(&self) -> MutexGuard<'_, Catalog> {
+        self.pinned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns the connection once there is one later than `after`, or says that there is none.
     pub(super) async fn up(&self, after: u64, end: Instant) -> Result<Arc<Up>, WireError> {
         let mut link = self.link.subscribe();
@@ -212,7 +234,7 @@ enum Over {
     Lost(String),
 }
 
-async fn keep(server: Arc<Server>, spec: ServerSpec, pinned: Catalog, http: reqwest::Client) {
+async fn keep(server: Arc<Server>, spec: ServerSpec, http: reqwest::Client) {
     let name = server.name.clone();
     let (mut wait, mut serial) = (BACKOFF_MIN, 0);
     let mut last = None;
@@ -226,7 +248,7 @@ async fn keep(server: Arc<Server>, spec: ServerSpec, pinned: Catalog, http: reqw
             Ok((connection, listed)) => {
                 info!(server = %name, tools = listed.tools.len(), "MCP server is there");
                 let began = Instant::now();
-                let over = attend(&server, &connection, &pinned, listed, &mut serial).await;
+                let over = attend(&server, &connection, listed, &mut serial).await;
                 if began.elapsed() > SOUND_AFTER {
                     wait = BACKOFF_MIN;
                 }
@@ -258,7 +280,6 @@ async fn keep(server: Arc<Server>, spec: ServerSpec, pinned: Catalog, http: reqw
 async fn attend(
     server: &Server,
     connection: &Connection,
-    pinned: &Catalog,
     mut listed: Catalog,
     serial: &mut u64,
 ) -> Over {
@@ -266,9 +287,10 @@ async fn attend(
     let mut suspect = server.suspect.subscribe();
     loop {
         *serial += 1;
-        let off = switched_off(&server.name, pinned, &listed);
+        tell(&server.name, &server.pinned(), &listed);
         let (peer, secrets) = (connection.peer.clone(), connection.secrets.clone());
-        server.link.send_replace(Link::Up(Arc::new(Up { serial: *serial, peer, off, secrets })));
+        let up = Up { serial: *serial, peer, listed: listed.clone(), secrets };
+        server.link.send_replace(Link::Up(Arc::new(up)));
         // A server may say more often that its list changed than it does.
         loop {
             tokio::select! {
@@ -293,25 +315,19 @@ async fn attend(
     }
 }
 
-/// Compares what is listed with what is pinned, and tells what follows from it.
-fn switched_off(server: &Name, pinned: &Catalog, listed: &Catalog) -> BTreeMap<String, Off> {
-    let mut off = BTreeMap::new();
+/// Says in what a list differs from what is pinned.
+fn tell(server: &Name, pinned: &Catalog, listed: &Catalog) {
     for change in pinned.changes(listed) {
         match change {
             Change::New(tool) => {
                 info!(%server, tool, "MCP server has a new tool, which is offered once approved");
             }
-            Change::Gone(tool) => {
-                warn!(%server, tool, "MCP server has a tool no longer");
-                off.insert(tool, Off::Gone);
-            }
+            Change::Gone(tool) => warn!(%server, tool, "MCP server has a tool no longer"),
             Change::Changed { tool, parts } => {
                 warn!(%server, tool, ?parts, "MCP tool changed and is switched off until approved");
-                off.insert(tool, Off::Changed(parts));
             }
         }
     }
-    off
 }
 
 /// Asks a server once for its tools; its connection is closed after that.

@@ -24,6 +24,8 @@ const RESERVED: [&str; 4] = ["callboard-", "idempotency-key", "nats-", "tracepar
 #[derive(Debug)]
 pub(super) struct Blueprint {
     subject: SubjectTemplate,
+    /// Whether somebody else chose the subject, who has seen to it that it is none of ours.
+    is_found: bool,
     headers: Vec<(String, HeaderSource)>,
     body: BodyTemplate,
     /// The arguments that appear in the template.
@@ -39,7 +41,7 @@ pub(super) struct Prepared {
 impl Blueprint {
     /// Takes a template apart; the error lists all its faults.
     pub(super) fn new(spec: &NatsSpec) -> Result<Self, Vec<String>> {
-        let subject = SubjectTemplate::parse(&spec.subject);
+        let subject = subject_of(spec);
         let mut faults: Vec<String> =
             spec.headers.iter().filter_map(|(name, source)| header_fault(name, source)).collect();
         if spec.response_bytes_max == 0 {
@@ -48,6 +50,7 @@ impl Blueprint {
         match subject {
             Ok(subject) if faults.is_empty() => Ok(Self {
                 subject,
+                is_found: spec.source.is_some(),
                 headers: spec.headers.clone(),
                 body: spec.body.clone(),
                 used: names(spec),
@@ -67,7 +70,7 @@ impl Blueprint {
         messenger: &dyn Messenger,
     ) -> Result<Prepared, CallOutcome> {
         let subject = self.subject.fill(arguments)?;
-        if messenger.is_own(&subject) {
+        if !self.is_found && messenger.is_own(&subject) {
             return Err(invalid(format!("{subject} is a subject of the runtime itself")));
         }
         let mut secrets = Vec::new();
@@ -87,6 +90,13 @@ impl Blueprint {
     }
 }
 
+fn subject_of(spec: &NatsSpec) -> Result<SubjectTemplate, String> {
+    match spec.source {
+        None => SubjectTemplate::parse(&spec.subject),
+        Some(_) => SubjectTemplate::literal(&spec.subject),
+    }
+}
+
 /// Returns what is wrong with a template beside the JSON Schema of its parameters.
 pub(super) fn misfits(spec: &NatsSpec, parameters: &Value) -> Vec<String> {
     let known = declared(parameters);
@@ -97,7 +107,7 @@ pub(super) fn misfits(spec: &NatsSpec, parameters: &Value) -> Vec<String> {
         .collect();
     let required = parameters.get("required").and_then(Value::as_array);
     let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
-    if let Ok(subject) = SubjectTemplate::parse(&spec.subject) {
+    if let Ok(subject) = subject_of(spec) {
         let optional = subject.names().filter(|name| known.contains(name) && !is_required(name));
         faults.extend(optional.map(|name| {
             format!("parameter {name:?} is part of the subject and may be absent; require it")
@@ -127,7 +137,7 @@ fn names(spec: &NatsSpec) -> BTreeSet<String> {
     let templates: Vec<Template> = texts.into_iter().map(Template::parse).collect();
     let mut names: BTreeSet<String> =
         templates.iter().flat_map(Template::names).map(str::to_owned).collect();
-    if let Ok(subject) = SubjectTemplate::parse(&spec.subject) {
+    if let Ok(subject) = subject_of(spec) {
         names.extend(subject.names().map(str::to_owned));
     }
     names

@@ -49,6 +49,21 @@ impl SubjectTemplate {
         Ok(template)
     }
 
+    /// Takes a subject that somebody else wrote as it is, or says why it cannot be asked.
+    pub(super) fn literal(text: &str) -> Result<Self, String> {
+        if text.len() > SUBJECT_BYTES_MAX {
+            return Err(format!("its subject is longer than {SUBJECT_BYTES_MAX} bytes"));
+        }
+        if subject::is_of_nats(text) {
+            return Err(format!("its subject {text:?} belongs to NATS itself"));
+        }
+        let tokens: Vec<&str> = text.split('.').collect();
+        if let Some(fault) = tokens.iter().find_map(|token| fault(token)) {
+            return Err(format!("a token of its subject {text:?} {fault}"));
+        }
+        Ok(Self { tokens: tokens.into_iter().map(|text| Token::Text(text.to_owned())).collect() })
+    }
+
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.tokens.iter().filter_map(|token| match token {
             Token::Argument(name) => Some(name.as_str()),

@@ -17,6 +17,7 @@ use crate::tool::{Tool, ToolContext};
 
 fn spec(subject: &str) -> NatsSpec {
     NatsSpec {
+        source: None,
         subject: subject.to_owned(),
         headers: Vec::new(),
         body: BodyTemplate::Arguments,
@@ -47,22 +48,22 @@ fn context(remaining: Duration) -> ToolContext {
     }
 }
 
-fn answer(headers: Headers, body: &str) -> Option<Result<Letter, Missed>> {
-    Some(Ok(Letter { headers, payload: body.to_owned().into(), ..Letter::default() }))
+fn answer(headers: Headers, body: &str) -> Letter {
+    Letter { headers, payload: body.to_owned().into(), ..Letter::default() }
 }
 
-fn missed(kind: fn(WireError) -> Missed, code: ErrorCode) -> Option<Result<Letter, Missed>> {
-    Some(Err(kind(WireError::new(code, "why"))))
+fn missed(kind: fn(WireError) -> Missed, code: ErrorCode) -> Result<Letter, Missed> {
+    Err(kind(WireError::new(code, "why")))
 }
 
 /// Makes a call that is answered so; returns the reply and what was sent.
 async fn call(
     spec: &NatsSpec,
     arguments: Value,
-    answers: Vec<Option<Result<Letter, Missed>>>,
+    answers: Vec<Result<Letter, Missed>>,
 ) -> (ToolReply, Vec<Letter>) {
     let messenger = Arc::new(PreparedMessenger::default());
-    messenger.answers.lock().unwrap().extend(answers);
+    messenger.answers.lock().unwrap().extend(answers.into_iter().map(Some));
     let tool = NatsTool::new(spec, messenger.clone());
     let reply = tool.call(&context(Duration::from_secs(10)), &arguments).await;
     let sent = messenger.sent.lock().unwrap().clone();
@@ -89,7 +90,7 @@ async fn a_call_is_a_request_with_key_span_and_time() {
     let headers = vec![template("X-City", "{city}"), template("X-None", "{none}")];
     let spec = NatsSpec { headers, ..spec("orders.{id}.show") };
     let arguments = json!({"id": 7, "city": "Graz", "full": true});
-    let (reply, sent) = call(&spec, arguments, vec![answer(Headers::new(), "{\"a\":1}")]).await;
+    let (reply, sent) = call(&spec, arguments, vec![Ok(answer(Headers::new(), "{\"a\":1}"))]).await;
     assert_eq!(output(reply), json!({"a": 1}));
     let [letter] = sent.as_slice() else { panic!("{sent:?}") };
     assert_eq!(letter.subject, "orders.7.show");
@@ -117,19 +118,19 @@ async fn answers_are_json_text_or_an_error() {
     };
     let long = "x".repeat(70);
     let cases = [
-        (answer(Headers::new(), "[1]"), Ok(json!([1]))),
-        (answer(Headers::new(), "two words\n"), Ok(json!("two words"))),
-        (answer(Headers::new(), ""), Ok(json!("a.b answered without a body"))),
+        (Ok(answer(Headers::new(), "[1]")), Ok(json!([1]))),
+        (Ok(answer(Headers::new(), "two words\n")), Ok(json!("two words"))),
+        (Ok(answer(Headers::new(), "")), Ok(json!("a.b answered without a body"))),
         (
-            answer(Headers::new(), &long),
+            Ok(answer(Headers::new(), &long)),
             Ok(json!(format!("{}\n[cut after 64 bytes]", "x".repeat(64)))),
         ),
         (
-            answer(failed("404", "no such order"), "look again"),
+            Ok(answer(failed("404", "no such order"), "look again")),
             Err((false, ErrorCode::ToolFailed, "error 404: no such order: look again")),
         ),
         (
-            answer(Headers::new().with(header::SERVICE_ERROR, "no"), ""),
+            Ok(answer(Headers::new().with(header::SERVICE_ERROR, "no"), "")),
             Err((false, ErrorCode::ToolFailed, "answered with error: no")),
         ),
         (
@@ -161,7 +162,7 @@ async fn answers_are_json_text_or_an_error() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_nobody_took_is_made_again_for_a_while() {
     let nobody = || missed(Missed::NotDelivered, ErrorCode::Unavailable);
-    let there = vec![nobody(), nobody(), answer(Headers::new(), "1")];
+    let there = vec![nobody(), nobody(), Ok(answer(Headers::new(), "1"))];
     let (reply, sent) = call(&spec("a.b"), json!({}), there).await;
     assert_eq!((output(reply), sent.len()), (json!(1), 3));
 
@@ -176,9 +177,13 @@ async fn a_request_that_nobody_took_is_made_again_for_a_while() {
 #[tokio::test(start_paused = true)]
 async fn silence_is_lost_before_the_caller_gives_up() {
     let began = Instant::now();
-    let (reply, sent) = call(&spec("a.b"), json!({}), vec![None]).await;
+    let messenger = Arc::new(PreparedMessenger::default());
+    messenger.answers.lock().unwrap().push_back(None);
+    let tool = NatsTool::new(&spec("a.b"), messenger.clone());
+    let reply = tool.call(&context(Duration::from_secs(10)), &json!({})).await;
     let (is_lost, error) = error(reply);
-    assert_eq!((is_lost, error.code, sent.len()), (true, ErrorCode::ToolTimeout, 1));
+    assert_eq!((is_lost, error.code), (true, ErrorCode::ToolTimeout));
+    assert_eq!(messenger.sent.lock().unwrap().len(), 1);
     assert_eq!(began.elapsed(), Duration::from_millis(9900));
 }
 
@@ -216,6 +221,7 @@ fn templates_with_faults_are_refused() {
         json!({"type": "object", "properties": properties, "required": required})
     };
     let text = |text: &str| NatsSpec { body: BodyTemplate::Text(text.to_owned()), ..spec("a") };
+    let found = |subject: &str| NatsSpec { source: Some(Name::new("s").unwrap()), ..spec(subject) };
     let long = "x".repeat(257);
     let cases = [
         (spec("a.b"), object(&["x"], &[]), None),
@@ -244,6 +250,10 @@ fn templates_with_faults_are_refused() {
             object(&[], &[]),
             Some("is no name of a header"),
         ),
+        (found("a.{x}"), object(&[], &[]), None),
+        (found("a.*"), object(&[], &[]), Some("has a wildcard")),
+        (found("$JS.API.INFO"), object(&[], &[]), Some("belongs to NATS itself")),
+        (found(&long), object(&[], &[]), Some("longer than 256 bytes")),
         (
             NatsSpec { response_bytes_max: 0, ..spec("a") },
             object(&[], &[]),
@@ -266,7 +276,7 @@ async fn a_subject_of_the_runtime_under_another_prefix_is_refused_when_it_is_cal
     for (prefix, is_refused) in [("acme.v2", true), ("callboard.v1", false)] {
         let subjects = wire::Subjects::new(prefix).unwrap();
         let messenger = Arc::new(PreparedMessenger { subjects, ..PreparedMessenger::default() });
-        messenger.answers.lock().unwrap().push_back(answer(Headers::new(), "1"));
+        messenger.answers.lock().unwrap().push_back(Some(Ok(answer(Headers::new(), "1"))));
         let tool = NatsTool::new(&spec("acme.{x}.t"), messenger.clone());
         let reply = tool.call(&context(Duration::from_secs(10)), &json!({"x": "v2"})).await;
         assert_eq!(messenger.sent.lock().unwrap().is_empty(), is_refused);

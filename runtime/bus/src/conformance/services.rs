@@ -13,6 +13,7 @@ use crate::{Endpoint, Error, Service, ServiceInfo};
 on_both! {
     a_service_answers_for_itself,
     hundreds_of_endpoints_fit_or_are_refused,
+    a_service_may_offer_something_else,
     a_dropped_service_is_silent,
     faulty_services_are_refused,
 }
@@ -90,6 +91,29 @@ async fn a_service_answers_for_itself(kind: Kind) {
     for other in ["$SRV.PING.other", "$SRV.INFO.callboard-t.node2", "$SRV.NOPE"] {
         assert!(matches!(pair.ask(other, "").await, Err(Error::NoResponders { .. })), "{other}");
     }
+}
+
+async fn a_service_may_offer_something_else(kind: Kind) {
+    let pair = kind.pair().await;
+    let service = Service::start(&pair.b, info(vec![endpoint("add", "{}")])).await.unwrap();
+    service.record("add", Duration::from_micros(3), None);
+    service.update(vec![endpoint("add", "1"), endpoint("sub", "{}")]).unwrap();
+    let names = |listed: &Value| -> Vec<String> {
+        let endpoints = listed["endpoints"].as_array().unwrap().iter();
+        endpoints.map(|endpoint| endpoint["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let listed = ask(&pair, "$SRV.INFO.callboard-t").await;
+    assert_eq!(names(&listed), ["add", "sub"]);
+    assert_eq!(listed["endpoints"][0]["metadata"]["schema"], "1");
+    let stats = ask(&pair, "$SRV.STATS.callboard-t.node1").await;
+    assert_eq!((names(&stats).len(), &stats["endpoints"][0]["num_requests"]), (2, &json!(1)));
+
+    let large = "x".repeat(super::PAYLOAD_BYTES_MAX);
+    let refused = service.update(vec![endpoint("sub", &large)]).unwrap_err();
+    assert!(matches!(refused, Error::TooLarge { .. }), "{refused:?}");
+    let twice = service.update(vec![endpoint("a", "1"), endpoint("a", "1")]).unwrap_err();
+    assert!(matches!(twice, Error::InvalidService { .. }), "{twice:?}");
+    assert_eq!(names(&ask(&pair, "$SRV.INFO").await), ["add", "sub"], "all is as it was");
 }
 
 async fn hundreds_of_endpoints_fit_or_are_refused(kind: Kind) {

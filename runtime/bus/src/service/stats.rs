@@ -34,6 +34,13 @@ impl Stats {
         Self { counts: Mutex::new(counts) }
     }
 
+    /// Counts for these endpoints from here on, and goes on with those that were counted before.
+    pub(super) fn keep(&self, endpoints: &[Endpoint]) {
+        let mut counts = self.lock();
+        let kept = endpoints.iter().map(|e| (e.name.clone(), counts.remove(&e.name)));
+        *counts = kept.map(|(name, kept)| (name, kept.unwrap_or_default())).collect();
+    }
+
     pub(super) fn record(&self, endpoint: &str, took: Duration, error: Option<&WireError>) {
         let mut counts = self.lock();
         let Some(counts) = counts.get_mut(endpoint) else {
@@ -82,7 +89,7 @@ mod tests {
             queue_group: "q".into(),
             metadata: BTreeMap::new(),
         };
-        let stats = Stats::new(&[endpoint]);
+        let stats = Stats::new(std::slice::from_ref(&endpoint));
         assert_eq!(stats.of("add").average_ns(), 0);
         let long = WireError::new(ErrorCode::ToolFailed, "x\n".repeat(1000));
         stats.record("add", Duration::from_nanos(10), None);
@@ -94,5 +101,13 @@ mod tests {
         assert!(counts.last_error.starts_with("E3003 x x"), "{}", counts.last_error);
         assert!(counts.last_error.len() <= LAST_ERROR_CHARS_MAX);
         assert_eq!(stats.of("other").requests, 0);
+
+        let named = |name: &str| Endpoint { name: name.into(), ..endpoint.clone() };
+        stats.keep(&[named("add"), named("other")]);
+        stats.record("other", Duration::from_nanos(1), None);
+        assert_eq!((stats.of("add").requests, stats.of("other").requests), (2, 1));
+        stats.keep(&[named("other")]);
+        stats.record("add", Duration::from_nanos(1), None);
+        assert_eq!((stats.of("add").requests, stats.of("other").requests), (0, 1));
     }
 }

@@ -45,8 +45,7 @@ const UNKNOWN_HOW: &str = " [done RESULT, or not done]";
 
 /// Asks the team of a file, and prints its answer.
 pub(crate) async fn run(args: &Run, place: &Place, screen: &Screen) -> Result<Exit, Failure> {
-    let team = super::load(&args.team, screen.err.paint)?;
-    let team = super::complete(team, place, screen.err.paint).await?;
+    let (_, team) = super::complete(&args.team, place, None, screen.err.paint).await?;
     let plan = super::tools::agent(&team, args.agent.as_ref().unwrap_or(&team.entry))?.clone();
     let input = message(&args.message)?;
     let bus = Bus::local();

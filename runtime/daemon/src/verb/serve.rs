@@ -9,10 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bus::Bus;
-use node::{Node, NodeOptions};
+use config::Team;
+use node::{Node, NodeOptions, Sourced};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
 use tracing::{error, info};
-use wire::{ErrorCode, Subjects};
+use wire::{ErrorCode, Name, Subjects};
 
 use super::nats;
 use crate::args::Serve;
@@ -30,23 +32,20 @@ const CLOSE_GRACE: Duration = Duration::from_secs(1);
 /// Runs teams until it is told to stop.
 pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Result<Exit, Failure> {
     let loaded = load(args, screen)?;
-    let mut teams = Vec::new();
-    for team in loaded {
-        teams.push(super::complete(team, place, screen.err.paint).await?);
-    }
     let listen = listen(&args.listen)?;
     let subjects = nats::subjects(&args.nats)?;
     // Listened for before anything is opened, so that no signal is missed.
     let mut term = on_signal(SignalKind::terminate())?;
     let mut interrupt = on_signal(SignalKind::interrupt())?;
-    let mut described = String::new();
-    for team in &teams {
-        describe(&mut described, team, &subjects);
-    }
     let bus = match nats::options(&args.nats)? {
         Some(options) => Bus::connect(options).await?,
         None => Bus::local(),
     };
+    let (watched, teams) = complete(&loaded, place, (&bus, &subjects), screen).await?;
+    let mut described = String::new();
+    for team in &teams {
+        describe(&mut described, team, &subjects);
+    }
     let mut holder = holder("serve");
     let options = NodeOptions {
         data: place.dir().to_owned(),
@@ -71,6 +70,12 @@ pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Resul
     screen::note(&described);
     screen::note(&ready(holder.listen.as_deref(), holder.nats.as_deref()));
     notify::tell("READY=1");
+    let mut tasks = JoinSet::new();
+    for (name, sources) in watched {
+        if let Some(handle) = node.team(name.as_str()) {
+            tasks.spawn(sources.watch(handle.clone()));
+        }
+    }
 
     let exit = tokio::select! {
         _ = term.recv() => Exit::Done,
@@ -82,6 +87,7 @@ pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Resul
     };
     notify::tell("STOPPING=1");
     info!(grace = ?DRAIN_GRACE, "drains");
+    tasks.abort_all();
     let drained = async {
         node.drain(DRAIN_GRACE).await;
         if let Some(door) = door {
@@ -101,8 +107,8 @@ pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Resul
 }
 
 /// Loads all team files, and reports on all that are wrong.
-fn load(args: &Serve, screen: &Screen) -> Result<Vec<config::Team>, Failure> {
-    let mut teams: Vec<config::Team> = Vec::new();
+fn load(args: &Serve, screen: &Screen) -> Result<Vec<Team>, Failure> {
+    let mut teams: Vec<Team> = Vec::new();
     let mut reports = String::new();
     for file in &args.teams {
         match super::load(file, screen.err.paint) {
@@ -125,6 +131,23 @@ fn load(args: &Serve, screen: &Screen) -> Result<Vec<config::Team>, Failure> {
     if reports.is_empty() { Ok(teams) } else { Err(Failure::Report(reports)) }
 }
 
+/// Loads teams with what others describe of their tools, and what watches those who do.
+async fn complete(
+    loaded: &[Team],
+    place: &Place,
+    bus: (&Bus, &Subjects),
+    screen: &Screen,
+) -> Result<(Vec<(Name, Sourced)>, Vec<Team>), Failure> {
+    let (mut watched, mut teams) = (Vec::new(), Vec::new());
+    for known in loaded {
+        let paint = screen.err.paint;
+        let (sources, team) = super::complete(&known.file, place, Some(bus), paint).await?;
+        watched.push((team.name.clone(), sources));
+        teams.push(team);
+    }
+    Ok((watched, teams))
+}
+
 /// Reads the address to listen on; `none` opens no door.
 fn listen(text: &str) -> Result<Option<SocketAddr>, Failure> {
     if text == "none" {
@@ -136,7 +159,7 @@ fn listen(text: &str) -> Result<Option<SocketAddr>, Failure> {
     })
 }
 
-fn describe(out: &mut String, team: &config::Team, subjects: &Subjects) {
+fn describe(out: &mut String, team: &Team, subjects: &Subjects) {
     let agents: Vec<&str> = team.agents.keys().map(AsRef::as_ref).collect();
     let subject = subjects.agent_run(&team.name, &team.entry);
     // Writing to a string does not fail.

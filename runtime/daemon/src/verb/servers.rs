@@ -42,7 +42,7 @@ pub(crate) async fn approve(
     if !as_json {
         let count = found.listed.tools.len();
         screen::note(&format!(
-            "{count} tools of {server} are pinned; a daemon that runs offers them from its next start\n"
+            "{count} tools of {server} are pinned; a daemon that runs offers them in a moment\n"
         ));
     }
     Ok(Exit::Done)

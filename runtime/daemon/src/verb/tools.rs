@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use agents_core::dialect;
 use agents_core::permission::decide;
+use bus::Bus;
 use config::Team;
 use model::unenforced;
 use serde_json::{Map, Value, json};
@@ -17,7 +18,7 @@ use crate::paint::Paint;
 use crate::place::Place;
 use crate::screen::{self, Screen};
 use crate::text;
-use crate::verb::servers;
+use crate::verb::{nats, servers};
 
 /// The columns by which a tool's lines stand in.
 const INDENT: usize = 4;
@@ -32,7 +33,15 @@ pub(crate) async fn tools(args: &Tools, place: &Place, screen: &Screen) -> Resul
     if let Some(server) = &args.approve {
         return servers::approve(&team, place, server, args.json).await;
     }
-    let team = super::complete(team, place, paint).await?;
+    let bus = match nats::options(&args.nats)? {
+        Some(options) => Some((Bus::connect(options).await?, nats::subjects(&args.nats)?)),
+        None => None,
+    };
+    let bus = bus.as_ref().map(|(bus, subjects)| (bus, subjects));
+    let (_, team) = super::complete(&args.team, place, bus, paint).await?;
+    for left_out in &team.left_out {
+        screen::note(&format!("note: {left_out}\n"));
+    }
     let plans: Vec<&Plan> = match &args.agent {
         Some(name) => vec![agent(&team, name)?],
         None => team.agents.values().collect(),

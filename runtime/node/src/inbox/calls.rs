@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
+use tools::secret::{clean, clean_value};
 use wire::open::{ApproveRequest, DenyRequest, OpenCallList, OpenCallsRequest, ResolveRequest};
 use wire::subject::CallVerb;
 use wire::{CallKey, ErrorCode, Headers, OpenCall, Resolution, RunId, WireError};
@@ -63,7 +64,7 @@ impl Porter {
                     let text = format!("the reason has more than {REASON_BYTES_MAX} bytes");
                     return Err(WireError::new(ErrorCode::TooLarge, text));
                 }
-                Decision::Deny { reason }
+                Decision::Deny { reason: clean(reason) }
             }
             CallVerb::Resolve => resolution(read(&message.payload)?)?,
         };
@@ -84,7 +85,7 @@ fn read_or_default<T: DeserializeOwned + Default>(message: &Message) -> Result<T
 fn resolution(request: ResolveRequest) -> Result<Decision, WireError> {
     let resolution = match request {
         ResolveRequest { done: true, result, .. } => {
-            Resolution::Done { result: result.unwrap_or_else(|| Value::from("done")) }
+            Resolution::Done { result: clean_value(result.unwrap_or_else(|| Value::from("done"))) }
         }
         ResolveRequest { done: false, result: None, .. } => Resolution::NotDone,
         ResolveRequest { done: false, result: Some(_), .. } => {

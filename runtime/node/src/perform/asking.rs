@@ -34,6 +34,8 @@ pub(crate) struct Asking {
     /// Whether it may be made again although somebody may have taken it: a turn changes nothing,
     /// and a run is known by its id. It is, once a connection that was lost is there again.
     pub(crate) repeatable: bool,
+    /// Whether it is made again while nobody listens.
+    pub(crate) patient: bool,
 }
 
 /// How those who work on a request are told that nobody waits any more.
@@ -55,7 +57,7 @@ impl Asking {
         let (subjects, team) = (&context.subjects, &context.team.name);
         let stop = Some(Stop { subject: subjects.model_stop(team, model), work });
         let subject = subjects.model(team, model);
-        Self { subject, headers, deadline, stop, repeatable: true }
+        Self { subject, headers, deadline, stop, repeatable: true, patient: true }
     }
 }
 
@@ -147,6 +149,9 @@ pub(crate) async fn request<T: DeserializeOwned>(
                     _ => return Err(Missed::Unanswered(error)),
                 },
             },
+            Err(error @ bus::Error::NoResponders { .. }) if !asking.patient => {
+                return Err(Missed::NotDelivered(error.to_wire()));
+            }
             Err(error @ (bus::Error::NoResponders { .. } | bus::Error::Overflow { .. })) => {
                 (error.to_wire(), None)
             }

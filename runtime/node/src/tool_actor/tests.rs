@@ -86,8 +86,10 @@ impl House {
         let args = ToolArgs {
             context: worker.clone(),
             name: name.clone(),
-            tool: Arc::new(Probe { tell, grace }),
-            offer: Offer::new(spec, Target::Tool, EffectClass::Read, 3_600_000),
+            definition: Definition {
+                tool: Arc::new(Probe { tell, grace }),
+                offer: Offer::new(spec, Target::Tool, EffectClass::Read, 3_600_000),
+            },
             concurrency: 1,
         };
         let (actor, _) = ToolActor::spawn(None, ToolActor, args).await.unwrap();

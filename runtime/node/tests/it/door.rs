@@ -95,7 +95,7 @@ async fn a_run_is_known_as_soon_as_it_is_accepted() {
     let data = tempfile::tempdir().unwrap();
     let node = start(data.path()).await;
     let team = node.team("crew").unwrap();
-    let name = &team.team().name;
+    let name = &team.team().name.clone();
     let subject = team.subjects().agent_run(name, &team.team().entry);
     // Many at once, so that the store lags behind the journal.
     let runs = (0..300).map(async |n| {

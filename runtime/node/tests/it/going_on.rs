@@ -33,7 +33,7 @@ async fn the_model_goes_on_and_the_word_reaches_nobody_but_it() {
     let node = house::start_with(folder.path(), TEAM, &[("m.jsonl", &replies)]).await;
     let team = node.team("team").unwrap();
     let subjects = team.subjects();
-    let name = &team.team().name;
+    let name = &team.team().name.clone();
     let mut events = node.bus().subscribe(&subjects.all_session_events(name), None).await.unwrap();
     let model = subjects.model(name, &Name::new("m").unwrap());
     let mut questions = node.bus().subscribe(&model, None).await.unwrap();

@@ -17,6 +17,7 @@ mod going_on;
 mod house;
 mod model_tool;
 mod planner;
+mod refresh;
 mod restart;
 mod retention;
 mod run;

@@ -1,0 +1,47 @@
+//! Takes secrets out of what comes from outside, before it is passed on, journaled or shown.
+
+use tools::secret::{clean, clean_value};
+use wire::chat::ToolCall;
+use wire::{CallOutcome, ModelReply, ToolReply, WireError};
+
+/// Takes secrets out of what a tool replies.
+pub(crate) fn tool_reply(reply: ToolReply) -> ToolReply {
+    match reply {
+        ToolReply::Settled { outcome: told, usage, tainted } => {
+            ToolReply::Settled { outcome: outcome(told), usage, tainted }
+        }
+        ToolReply::Lost { error: lost } => ToolReply::Lost { error: error(lost) },
+        ToolReply::Suspended { question } => ToolReply::Suspended { question: clean(question) },
+    }
+}
+
+fn outcome(outcome: CallOutcome) -> CallOutcome {
+    match outcome {
+        CallOutcome::Ok { output } => CallOutcome::Ok { output: clean_value(output) },
+        CallOutcome::Error { error: why } => CallOutcome::Error { error: error(why) },
+        CallOutcome::Unknown { note } => CallOutcome::Unknown { note: clean(note) },
+        CallOutcome::Ended { status, output, error: why } => {
+            CallOutcome::Ended { status, output: clean(output), error: error(why) }
+        }
+    }
+}
+
+/// Takes secrets out of what a model replies: providers repeat what they are sent.
+pub(crate) fn model_reply(reply: ModelReply) -> ModelReply {
+    let call = |ToolCall { id, name, arguments }| ToolCall {
+        id: clean(id),
+        name: clean(name),
+        arguments: clean(arguments),
+    };
+    ModelReply {
+        content: clean(reply.content),
+        calls: reply.calls.into_iter().map(call).collect(),
+        model: clean(reply.model),
+        ..reply
+    }
+}
+
+/// Takes secrets out of an error.
+pub(crate) fn error(error: WireError) -> WireError {
+    WireError { message: clean(error.message), ..error }
+}

@@ -1,0 +1,277 @@
+//! NATS services that describe themselves, whose endpoints are tools while they are there.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use bus::{Bus, Endpoint, ServiceInfo, find_services};
+use config::team::Discovery;
+use config::{Sources, Team};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use tools::nats::Described;
+use tracing::debug;
+use wire::subject::{SERVICE_PREFIX, service_of};
+use wire::{Name, Route, Subjects};
+
+use crate::sources::Source;
+
+/// The key under which the metadata of an endpoint has the JSON Schema of what it takes.
+const SCHEMA: &str = "schema";
+
+/// The key under which the metadata of an endpoint says what it does.
+const DESCRIPTION: &str = "description";
+
+/// Looks in a row in which an endpoint is not seen before it counts as gone: an instance that is
+/// busy for a moment does not answer in time.
+const MISSES_MAX: u32 = 2;
+
+/// Endpoints that one table may find; a team has no room for more tools.
+const FOUND_MAX: usize = 1024;
+
+/// An endpoint of a table: which table, which service, which endpoint.
+type Key = (Name, String, String);
+
+/// The services that a team looks for.
+pub(crate) struct Services {
+    bus: Bus,
+    subjects: Subjects,
+    team: Name,
+    wanted: BTreeMap<Name, Discovery>,
+    missed: BTreeMap<Key, u32>,
+}
+
+impl Services {
+    pub(crate) fn new(team: &Team, bus: &Bus, subjects: &Subjects) -> Self {
+        let (bus, subjects) = (bus.clone(), subjects.clone());
+        let (team, wanted) = (team.name.clone(), team.discover.clone());
+        Self { bus, subjects, team, wanted, missed: BTreeMap::new() }
+    }
+
+    /// Asks who is there: by name where all names are known.
+    async fn ask(&self) -> Result<Vec<ServiceInfo>, bus::Error> {
+        let literals: Option<Vec<&String>> =
+            self.wanted.values().map(|wanted| wanted.literal.as_ref()).collect();
+        let Some(literals) = literals else { return find_services(&self.bus, None).await };
+        let mut found = Vec::new();
+        for name in literals {
+            found.extend(find_services(&self.bus, Some(name)).await?);
+        }
+        Ok(found)
+    }
+
+    async fn changed(&mut self, sources: &mut Sources) -> bool {
+        let infos = match self.ask().await {
+            Ok(infos) if self.bus.is_connected() => infos,
+            Ok(_) => return false,
+            // Who cannot be asked at present is not gone for that.
+            Err(error) => {
+                debug!(team = %self.team, %error, "services cannot be asked");
+                return false;
+            }
+        };
+        let mut is_changed = false;
+        for (name, wanted) in &self.wanted {
+            let seen = self.described(wanted, &infos);
+            let known = sources.services.get(name).map(Vec::as_slice).unwrap_or_default();
+            let merged = merged(name, known, seen, &mut self.missed);
+            if merged != known {
+                sources.services.insert(name.clone(), merged);
+                is_changed = true;
+            }
+        }
+        is_changed
+    }
+
+    /// Returns the endpoints of a table that can be tools, in order of their names.
+    fn described(&self, wanted: &Discovery, infos: &[ServiceInfo]) -> Vec<Described> {
+        let mut instances: Vec<&ServiceInfo> =
+            infos.iter().filter(|info| wants(wanted, &info.name)).collect();
+        // Where instances differ, the newest version says what its service is.
+        instances.sort_by_key(|info| (info.name.clone(), Reverse(version(&info.version))));
+        let mut found: BTreeMap<(String, String), Described> = BTreeMap::new();
+        for info in instances {
+            for endpoint in &info.endpoints {
+                let key = (info.name.clone(), endpoint.name.clone());
+                if let Some(described) = self.described_by(info, endpoint)
+                    && found.len() < FOUND_MAX
+                {
+                    found.entry(key).or_insert(described);
+                }
+            }
+        }
+        found.into_values().collect()
+    }
+
+    fn described_by(&self, info: &ServiceInfo, endpoint: &Endpoint) -> Option<Described> {
+        let schema = endpoint.metadata.get(SCHEMA)?.clone();
+        // Of teams only runs of agents can be asked for: other subjects of the runtime have forms
+        // of their own, and some decide for people.
+        if self.subjects.owns(&endpoint.subject) {
+            let route = self.subjects.parse(&endpoint.subject);
+            let of_that_team = |route: &Route| {
+                matches!(route, Route::AgentRun { team, .. }
+                    if *team != self.team && info.name == service_of(team))
+            };
+            route.filter(of_that_team)?;
+        }
+        let said = endpoint.metadata.get(DESCRIPTION).filter(|text| !text.trim().is_empty());
+        Some(Described {
+            service: info.name.clone(),
+            endpoint: endpoint.name.clone(),
+            subject: endpoint.subject.clone(),
+            description: said.unwrap_or(&info.description).clone(),
+            schema,
+        })
+    }
+}
+
+impl Source for Services {
+    fn look<'a>(&'a mut self, sources: &'a mut Sources) -> BoxFuture<'a, bool> {
+        self.changed(sources).boxed()
+    }
+}
+
+/// Tells whether a table finds a service. Teams are found by their whole names only.
+fn wants(wanted: &Discovery, service: &str) -> bool {
+    match &wanted.literal {
+        Some(literal) => literal == service,
+        None => !service.starts_with(SERVICE_PREFIX) && wanted.service.matches(service),
+    }
+}
+
+/// Adds to what is seen what was seen a moment ago.
+fn merged(
+    table: &Name,
+    known: &[Described],
+    seen: Vec<Described>,
+    missed: &mut BTreeMap<Key, u32>,
+) -> Vec<Described> {
+    let mut merged = seen;
+    for described in known {
+        let is_same = |other: &&Described| {
+            (&other.service, &other.endpoint) == (&described.service, &described.endpoint)
+        };
+        let key = (table.clone(), described.service.clone(), described.endpoint.clone());
+        if merged.iter().any(|other| is_same(&other)) {
+            missed.remove(&key);
+            continue;
+        }
+        let times = missed.entry(key.clone()).or_default();
+        *times += 1;
+        if *times < MISSES_MAX {
+            merged.push(described.clone());
+        } else {
+            missed.remove(&key);
+        }
+    }
+    merged.sort_by(|a, b| (&a.service, &a.endpoint).cmp(&(&b.service, &b.endpoint)));
+    merged
+}
+
+/// Reads the numbers of a version, of which the last ones may be missing.
+fn version(text: &str) -> Vec<u64> {
+    let core = text.split(['-', '+']).next().unwrap_or_default();
+    core.split('.').map(|number| number.parse().unwrap_or_default()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn team(service: &str) -> Team {
+        let text = format!(
+            "[team]\nname = 'own'\n[models.m]\nprovider = 'scripted'\nscript = 'm.jsonl'\n\
+             [agents.a]\ninstructions = 'i'\nmodel = 'm'\n[discover.d]\nservice = '{service}'\n"
+        );
+        let files = |_: &std::path::Path| Ok("{\"content\": \"Hello.\"}\n".to_owned());
+        config::parse("t.toml".as_ref(), &text, &files).unwrap()
+    }
+
+    fn info(name: &str, version: &str, endpoints: &[(&str, &str, &[(&str, &str)])]) -> ServiceInfo {
+        let endpoint = |(name, subject, metadata): &(&str, &str, &[(&str, &str)])| Endpoint {
+            name: (*name).to_owned(),
+            subject: (*subject).to_owned(),
+            queue_group: "q".to_owned(),
+            metadata: metadata
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
+        };
+        ServiceInfo {
+            name: name.to_owned(),
+            id: "1".to_owned(),
+            version: version.to_owned(),
+            description: "all of it".to_owned(),
+            started: String::new(),
+            metadata: BTreeMap::new(),
+            endpoints: endpoints.iter().map(endpoint).collect(),
+        }
+    }
+
+    fn found(service: &str, infos: &[ServiceInfo]) -> Vec<(String, String)> {
+        let team = team(service);
+        let services = Services::new(&team, &Bus::local(), &Subjects::default());
+        let described = services.described(&team.discover["d"], infos);
+        described.into_iter().map(|one| (one.subject, one.description)).collect()
+    }
+
+    #[test]
+    fn endpoints_with_a_schema_are_found_by_the_names_of_their_services() {
+        let schema = ("schema", "{}");
+        let said = ("description", "looks up");
+        let lookup: (&str, &str, &[(&str, &str)]) = ("lookup", "orders.lookup", &[schema, said]);
+        let orders = info("orders", "1.2.0", &[lookup, ("plain", "orders.plain", &[])]);
+        let older = info("orders", "1.1.9", &[("lookup", "orders.old", &[schema])]);
+        let other = info("other", "1.0.0", &[("x", "other.x", &[schema])]);
+        let agent = "callboard.v1.other.agent.lead.run";
+        let crew: &[(&str, &str, &[(&str, &str)])] = &[
+            ("agent-lead", agent, &[schema]),
+            ("tool-x", "callboard.v1.other.tool.x", &[schema]),
+            ("call", "callboard.v1.own.call.k.approve", &[schema]),
+            ("self", "callboard.v1.own.agent.a.run", &[schema]),
+        ];
+        let team = info("callboard-other", "0.1.0", crew);
+        let liar = info("liar", "1.0.0", crew);
+        let all = [older, other, orders, team, liar];
+        let pair = |subject: &str, text: &str| (subject.to_owned(), text.to_owned());
+        let cases = [
+            ("orders", vec![pair("orders.lookup", "looks up")]),
+            ("o*", vec![pair("orders.lookup", "looks up"), pair("other.x", "all of it")]),
+            ("callboard-*", vec![]),
+            ("callboard-other", vec![pair(agent, "all of it")]),
+            ("liar", vec![]),
+            ("none", vec![]),
+        ];
+        for (service, expected) in cases {
+            assert_eq!(found(service, &all), expected, "{service}");
+        }
+    }
+
+    #[test]
+    fn an_endpoint_is_gone_once_it_was_missed_twice() {
+        let table = Name::new("d").unwrap();
+        let one = |endpoint: &str| Described {
+            service: "s".to_owned(),
+            endpoint: endpoint.to_owned(),
+            subject: format!("s.{endpoint}"),
+            description: String::new(),
+            schema: "{}".to_owned(),
+        };
+        let (a, b) = (one("a"), one("b"));
+        let mut missed = BTreeMap::new();
+        let both = vec![a.clone(), b.clone()];
+        let looks: [(Vec<Described>, &[Described]); 6] = [
+            (both.clone(), &both),
+            (vec![b.clone()], &both),
+            (vec![a.clone(), b.clone()], &both),
+            (vec![b.clone()], &both),
+            (vec![b.clone()], std::slice::from_ref(&b)),
+            (Vec::new(), std::slice::from_ref(&b)),
+        ];
+        let mut known = Vec::new();
+        for (seen, expected) in looks {
+            known = merged(&table, &known, seen, &mut missed);
+            assert_eq!(known, expected);
+        }
+    }
+}

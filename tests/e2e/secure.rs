@@ -49,8 +49,8 @@ impl Papers {
 
     /// Returns what makes a server speak TLS; `more` is such as `verify: true`.
     fn tls(&self, more: &str) -> String {
-        let [ca, cert, key] =
-            ["ca.pem", "127.0.0.1.pem", "127.0.0.1.key"].map(|name| self.at(name));
+        let [ca, cert, key] = ["ca.pem", "127.0.0.1.pem", "127.0.0.1.key"]
+            .map(|name| self.at(name).display().to_string());
         format!("tls {{ ca_file: {ca:?}, cert_file: {cert:?}, key_file: {key:?}, {more} }}\n")
     }
 

@@ -11,9 +11,10 @@ use std::time::Duration;
 use bus::testing::NatsServer;
 use bus::{Auth, Bus, NatsOptions};
 use bytes::Bytes;
+use tests::results::{self, Row};
 use wire::Headers;
 
-const ROLES: [&str; 3] = ["daemon", "client", "tool"];
+const ROLES: [&str; 4] = ["daemon", "client", "tool", "observer"];
 
 /// How long the server may take for a line; it needs a millisecond.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(20);
@@ -32,7 +33,11 @@ fn password(role: &str) -> String {
 
 /// Starts a server with the shipped file, its variables filled in as the environment would.
 async fn server() -> NatsServer {
-    let mut config = std::fs::read_to_string(root().join("deploy/nats-server.conf")).unwrap();
+    server_with(&std::fs::read_to_string(root().join("deploy/nats-server.conf")).unwrap()).await
+}
+
+async fn server_with(config: &str) -> NatsServer {
+    let mut config = config.to_owned();
     for role in ROLES {
         let variable = format!("${}", variable(role));
         assert!(config.contains(&variable), "{variable} is not in the file");
@@ -94,81 +99,217 @@ async fn the_shipped_file_is_valid() {
     let output = check(&ROLES);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     // A server without a password would let everybody in, so a missing one has to be fatal.
-    assert!(!check(&["daemon", "client"]).status.success());
+    assert!(!check(&["daemon", "client", "tool"]).status.success());
+}
+
+/// Subjects that roles try to publish to and to hear.
+fn subjects() -> Vec<String> {
+    let of_team = [
+        "agent.lead.run",
+        "run.r.status",
+        "run.r.result",
+        "run.r.cancel",
+        "run.r.answer",
+        "calls",
+        "call.c.approve",
+        "session.s.events",
+        "model.m",
+        "model.m.stop",
+        "tool.search",
+        "tool.search.stop",
+    ];
+    let others = [
+        "callboard.v2.t.agent.lead.run",
+        "elsewhere",
+        "_INBOX.x.1",
+        "_INBOX_daemon.x.1",
+        "_INBOX_client.x.1",
+        "_INBOX_tool.x.1",
+        "_INBOX_observer.x.1",
+        "_INBOX_client2.x.1",
+        "$JS.API.INFO",
+        "$JS.API.STREAM.CREATE.x",
+        "$JS.API.STREAM.LIST",
+        "$JS.API.STREAM.MSG.GET.x",
+        "$JS.API.CONSUMER.CREATE.x",
+        "$JS.ACK.x.y.1.1.1.1.0",
+        "$JS.FC.x.y",
+        "$JS.EVENT.ADVISORY.API",
+        "$KV.b.k",
+        "$O.b.C.x",
+        "$SYS.REQ.SERVER.PING",
+        "$SYS.REQ.ACCOUNT.CALLBOARD.CONNZ",
+        "$SYS.REQ.USER.INFO",
+        "$SYS.ACCOUNT.CALLBOARD.CONNECT",
+        "$SRV.PING",
+        "$SRV.INFO.callboard-t",
+        "$SRV.STATS",
+    ];
+    let teams = ["t", "u"];
+    let of_teams =
+        teams.iter().flat_map(|team| of_team.map(|rest| format!("callboard.v1.{team}.{rest}")));
+    of_teams.chain(others.map(str::to_owned)).collect()
+}
+
+/// Patterns that roles try to hear besides.
+const PATTERNS: [&str; 22] = [
+    ">",
+    "*",
+    "*.>",
+    "*.*.*.agent.*.run",
+    "callboard.>",
+    "callboard.v1.>",
+    "callboard.v1.*.agent.*.run",
+    "callboard.v1.*.session.>",
+    "callboard.v1.*.tool.>",
+    "callboard.v1.t.>",
+    "callboard.v1.u.>",
+    "_INBOX.>",
+    "_INBOX_daemon.>",
+    "_INBOX_client.>",
+    "_INBOX_tool.>",
+    "_INBOX_observer.>",
+    "$JS.>",
+    "$JS.API.>",
+    "$JS.ACK.>",
+    "$SYS.>",
+    "$KV.>",
+    "$O.>",
+];
+
+/// What a role may publish to and hear of all that; the rest is refused.
+struct Allowed {
+    role: &'static str,
+    publish: fn(&str) -> bool,
+    subscribe: fn(&str) -> bool,
+}
+
+const ALLOWED: [Allowed; 3] = [
+    Allowed {
+        role: "client",
+        publish: |subject| {
+            let is_run = subject.contains(".run.r.") || subject.ends_with(".agent.lead.run");
+            let is_service = subject.starts_with("$SRV.");
+            is_run && subject.starts_with("callboard.v1.")
+                || is_service
+                || subject.starts_with("_INBOX_client.")
+        },
+        subscribe: |subject| subject.starts_with("_INBOX_client."),
+    },
+    Allowed {
+        role: "tool",
+        publish: |subject| subject.starts_with("_INBOX_tool."),
+        subscribe: |subject| {
+            let is_call = subject.contains(".tool.") && subject.starts_with("callboard.v1.");
+            is_call || subject.starts_with("$SRV.") || subject.starts_with("_INBOX_tool.")
+        },
+    },
+    Allowed {
+        role: "observer",
+        publish: |subject| subject.starts_with("_INBOX_observer."),
+        subscribe: |subject| {
+            let is_event = subject.ends_with(".session.s.events");
+            is_event || subject.starts_with("_INBOX_observer.")
+        },
+    },
+];
+
+/// Lets every role but the daemon try everything, and returns how much was let through and refused.
+///
+/// `is_mine` tells of a subject of a team whether it is of one that the roles are for.
+async fn tries(config: &str, is_mine: fn(&str) -> bool) -> (usize, usize) {
+    let server = server_with(config).await;
+    let (mut taken, mut refused) = (0, 0);
+    for Allowed { role, publish, subscribe } in ALLOWED {
+        let mut connection = Connection::open(&server, role, &password(role)).ok().unwrap();
+        let publishing = subjects().into_iter().map(|subject| {
+            (format!("PUB {subject} 0\r\n"), publish(&subject) && is_mine(&subject))
+        });
+        let heard = subjects().into_iter().chain(PATTERNS.map(str::to_owned)).flat_map(|subject| {
+            let may = subscribe(&subject) && is_mine(&subject);
+            ["", " callboard"].map(|queue| (format!("SUB {subject}{queue} 1\r\nUNSUB 1"), may))
+        });
+        for (line, may) in publishing.chain(heard) {
+            let refusal = connection.refusal(&line);
+            if may {
+                assert_eq!(refusal, None, "{role}: {line}");
+                taken += 1;
+            } else {
+                let told = refusal.unwrap_or_default();
+                assert!(told.contains("Permissions Violation"), "{role}: {line}: {told:?}");
+                refused += 1;
+            }
+        }
+    }
+    (taken, refused)
 }
 
 #[tokio::test]
 async fn each_role_is_held_to_its_subjects() {
+    let shipped = std::fs::read_to_string(root().join("deploy/nats-server.conf")).unwrap();
+    let all = tries(&shipped, |_| true).await;
+    // As the file says for roles that are for one team.
+    let scoped = shipped.replace("\"callboard.v1.*.", "\"callboard.v1.t.");
+    assert_ne!(scoped, shipped);
+    let one = tries(&scoped, |subject| {
+        !subject.starts_with("callboard.v1.u.") && !subject.starts_with("callboard.v1.*.")
+    })
+    .await;
+    assert!(all.0 > one.0 && all.1 < one.1, "{all:?} {one:?}");
+    let (taken, refused) = (all.0 + one.0, all.1 + one.1);
+    results::record(&Row {
+        id: "T30",
+        what: "what client, tool and observer may do on a nats-server with the shipped configuration",
+        held: &format!(
+            "{} tries: {taken} let through as listed, {refused} refused",
+            taken + refused
+        ),
+        passes: "all refused but the listed",
+        command: "cargo test --workspace --locked --test deploy each_role",
+    });
+}
+
+#[tokio::test]
+async fn the_daemon_reaches_its_subjects_and_no_inbox_of_others() {
     let server = server().await;
-    let cases: [(&str, &[&str], &[&str]); 3] = [
-        (
-            "daemon",
-            &[
-                "SUB callboard.v1.t.agent.lead.run callboard 1",
-                "SUB $SRV.PING 2",
-                "SUB _INBOX.x.* 3",
-                "PUB callboard.v1.t.model.m 0\r\n",
-                "PUB _INBOX_client.x.1 0\r\n",
-            ],
-            &[
-                "SUB _INBOX_client.> 4",
-                "SUB $SYS.> 5",
-                "PUB $SYS.REQ.SERVER.PING 0\r\n",
-                "PUB $JS.API.STREAM.CREATE.x 0\r\n",
-            ],
-        ),
-        (
-            "client",
-            &[
-                "PUB callboard.v1.t.agent.lead.run 0\r\n",
-                "PUB callboard.v1.t.run.r.cancel 0\r\n",
-                "PUB $SRV.INFO 0\r\n",
-                "SUB _INBOX_client.x.* 1",
-                "SUB callboard.v1.t.session.s.events 2",
-            ],
-            &[
-                "PUB callboard.v1.t.tool.search 0\r\n",
-                "PUB callboard.v1.t.model.m 0\r\n",
-                "PUB callboard.v1.t.session.s.events 0\r\n",
-                "PUB _INBOX.x.1 0\r\n",
-                "PUB $JS.API.INFO 0\r\n",
-                "PUB $SYS.REQ.SERVER.PING 0\r\n",
-                "SUB $SYS.> 3",
-                "SUB _INBOX.> 4",
-                "SUB callboard.v1.> 5",
-                "SUB callboard.v1.t.tool.search 6",
-                "SUB callboard.v1.t.agent.lead.run callboard 7",
-            ],
-        ),
-        (
-            "tool",
-            &[
-                "SUB callboard.v1.t.tool.search callboard 1",
-                "SUB callboard.v1.t.tool.search.stop 3",
-                "SUB $SRV.PING 2",
-            ],
-            &[
-                "PUB callboard.v1.t.agent.lead.run 0\r\n",
-                "PUB callboard.v1.t.run.r.cancel 0\r\n",
-                "PUB callboard.v1.t.tool.search 0\r\n",
-                "PUB _INBOX.x.1 0\r\n",
-                "SUB callboard.v1.t.agent.lead.run 3",
-                "SUB _INBOX.> 4",
-                "SUB $SYS.> 5",
-                "SUB > 6",
-            ],
-        ),
-    ];
-    for (role, taken, refused) in cases {
-        let mut connection = Connection::open(&server, role, &password(role)).ok().unwrap();
-        for line in taken {
-            assert_eq!(connection.refusal(line), None, "{role}: {line}");
-        }
-        for line in refused {
-            let refusal = connection.refusal(line).unwrap_or_default();
-            assert!(refusal.contains("Permissions Violation"), "{role}: {line}: {refusal:?}");
-        }
+    let mut connection = Connection::open(&server, "daemon", &password("daemon")).ok().unwrap();
+    for line in [
+        "SUB callboard.v1.t.agent.lead.run callboard 1",
+        "SUB $SRV.PING 2",
+        "SUB _INBOX.x.* 3",
+        "PUB callboard.v1.t.model.m 0\r\n",
+        "PUB _INBOX_client.x.1 0\r\n",
+        "PUB _INBOX_observer.x.1 0\r\n",
+    ] {
+        assert_eq!(connection.refusal(line), None, "{line}");
     }
+    for line in [
+        "SUB _INBOX_client.> 4",
+        "SUB _INBOX_tool.> 4",
+        "SUB $SYS.> 5",
+        "SUB > 6",
+        "PUB $SYS.REQ.SERVER.PING 0\r\n",
+        "PUB $JS.API.STREAM.CREATE.x 0\r\n",
+        "PUB $JS.ACK.x 0\r\n",
+    ] {
+        let refusal = connection.refusal(line).unwrap_or_default();
+        assert!(refusal.contains("Permissions Violation"), "{line}: {refusal:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_tool_answers_each_call_once_and_nothing_else() {
+    let server = server().await;
+    let mut tool = Connection::open(&server, "tool", &password("tool")).ok().unwrap();
+    let mut daemon = Connection::open(&server, "daemon", &password("daemon")).ok().unwrap();
+    let answer = "PUB _INBOX_daemon.x.7 0\r\n";
+    assert_eq!(tool.refusal("SUB callboard.v1.t.tool.search callboard 1"), None);
+    assert!(tool.refusal(answer).is_some(), "nothing was asked");
+    let ask = "PUB callboard.v1.t.tool.search _INBOX_daemon.x.7 0\r\n";
+    assert_eq!(daemon.refusal(ask), None);
+    assert_eq!(tool.refusal("PUB _INBOX_tool.x.1 0\r\n"), None);
+    assert_eq!(tool.refusal(answer), None);
+    assert!(tool.refusal(answer).is_some(), "it is answered already");
 }
 
 #[tokio::test]

@@ -51,6 +51,10 @@ pub const ALIAS_BYTES_MAX: usize = 64;
 pub const ROWS_MAX: usize = 1000;
 /// Databases of a team; each holds a few files open.
 pub const DATABASES_MAX: usize = 16;
+/// Connections to a database on a server at once; servers allow a hundred or so in all.
+pub const DATABASE_CONNECTIONS: Bound = bound(4, 1, 64);
+/// The port of a server.
+pub const PORT: Bound = bound(0, 1, 65_535);
 /// Bytes of the script that fills a database; larger data comes as a file that is only read.
 pub const INIT_BYTES_MAX: usize = 4 << 20;
 /// MCP servers of a team; each is a process or a connection that is kept.

@@ -21,6 +21,7 @@ use crate::bound::{
 };
 use crate::team::{Constrain, Template};
 
+mod databases;
 mod discover;
 mod eventtypes;
 mod interfaces;
@@ -29,6 +30,7 @@ mod prompts;
 mod servers;
 mod values;
 
+pub(crate) use databases::{RawDatabase, RawDatabaseKind};
 pub(crate) use discover::RawDiscover;
 pub(crate) use eventtypes::{RawEventTypes, RawMode, RawReplyWay};
 pub(crate) use interfaces::RawInterface;
@@ -393,29 +395,6 @@ pub(crate) struct RawPrice {
     /// Tokens that it writes.
     #[schemars(range(min = 0, max = 1_000_000))]
     pub(crate) output: f64,
-}
-
-/// One database.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RawDatabase {
-    /// What it is.
-    pub(crate) kind: RawDatabaseKind,
-    /// The file. One that is written is made if it is not there, below the data directory of the team unless it is absolute; one that is only read is relative to the team file.
-    pub(crate) file: Option<String>,
-    /// Whether the file is there already and is never written.
-    #[schemars(extend("default" = false))]
-    pub(crate) read_only: Option<bool>,
-    /// The file of SQL statements that are run, all or none, when the database is made.
-    pub(crate) init: Option<String>,
-}
-
-/// What a database is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum RawDatabaseKind {
-    /// A file of `SQLite`.
-    Sqlite,
 }
 
 /// One tool.

@@ -10,5 +10,6 @@ pub mod http;
 pub mod install;
 pub mod job;
 pub mod ledger;
+pub mod postgres;
 pub mod results;
 pub mod trade;

@@ -31,6 +31,7 @@ pub(crate) const OWNERS: &[(&str, &[&str])] = &[
     ("rmcp", &["tools"]),
     ("rusqlite", &["tools"]),
     ("sled", &["store"]),
+    ("tokio-postgres", &["tools", "tokio-postgres-rustls"]),
 ];
 
 /// The crates that do no I/O, and the libraries by which they would.

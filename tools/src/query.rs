@@ -5,6 +5,10 @@
 
 mod database;
 mod form;
+mod neo4j;
+mod pool;
+mod postgres;
+mod scan;
 mod sqlite;
 #[cfg(test)]
 mod tests;
@@ -22,7 +26,9 @@ use crate::tool::{Tool, ToolContext};
 use database::{Database, Fault, Query, Work};
 use form::Form;
 
-pub use database::{DatabaseSpec, Databases, Described, Trial, TrialFault};
+pub use database::{Columns, DatabaseSpec, Databases, Described, Parameter, Trial, TrialFault};
+pub use neo4j::{Login, Neo4jSpec};
+pub use postgres::{PostgresSpec, Tls};
 pub use sqlite::{InitScript, READERS_MAX, SqliteSpec};
 
 /// What every statement may name besides the tool's parameters: the key of the call, the same on
@@ -76,7 +82,7 @@ pub struct QueryFault {
     /// What.
     pub message: String,
     /// What to do.
-    pub help: &'static str,
+    pub help: String,
 }
 
 impl QuerySpec {
@@ -84,7 +90,9 @@ impl QuerySpec {
     pub fn check(&self, trial: &dyn Trial) -> Vec<QueryFault> {
         let known: Vec<&str> = self.parameters.iter().map(String::as_str).collect();
         let mut faults = Vec::new();
-        let mut told = |part, message, help| faults.push(QueryFault { part, message, help });
+        let mut told = |part, message, help: &str| {
+            faults.push(QueryFault { part, message, help: help.to_owned() });
+        };
         for name in known.iter().filter(|name| CONTEXT.contains(name)) {
             let message = format!("parameter {name:?} has the name of a value of the runtime");
             told(QueryPart::Parameters, message, "rename the parameter");
@@ -95,12 +103,13 @@ impl QuerySpec {
             let part = QueryPart::Statement(index);
             match trial.describe(statement) {
                 Ok(found) => {
-                    for (message, help) in self.faults_of(&found, &known, trial.is_read_only()) {
-                        told(part, message, help);
+                    for (message, help) in self.faults_of(&found, &known, trial) {
+                        told(part, message, &help);
                     }
-                    used.extend(
-                        found.parameters.iter().filter_map(|text| bare(text)).map(str::to_owned),
-                    );
+                    used.extend(found.parameters.iter().filter_map(|parameter| match parameter {
+                        Parameter::Named(name) => Some(name.clone()),
+                        Parameter::Strange(_) => None,
+                    }));
                     described.push(found);
                 }
                 Err(message) => told(part, message, "change the statement, or the database"),
@@ -130,50 +139,49 @@ impl QuerySpec {
         &self,
         statement: &Described,
         known: &[&str],
-        is_read_only: bool,
-    ) -> Vec<(String, &'static str)> {
+        trial: &dyn Trial,
+    ) -> Vec<(String, String)> {
         let mut faults = Vec::new();
-        for written in &statement.parameters {
-            match bare(written) {
-                None => faults.push((
-                    format!(
-                        "a parameter is written as `{}`",
-                        if written.is_empty() { "?" } else { written }
-                    ),
-                    "write `:name`",
+        for parameter in &statement.parameters {
+            match parameter {
+                Parameter::Strange(written) => faults.push((
+                    format!("a parameter is written as `{written}`"),
+                    format!("write `{}`", trial.parameter("name")),
                 )),
-                Some(name) if known.contains(&name) || CONTEXT.contains(&name) => {}
-                Some(name) => faults.push((
-                    format!("`:{name}` stands for a parameter that is not declared"),
-                    "add it to `parameters`; `:call_key`, `:session` and `:agent` are always there",
-                )),
+                Parameter::Named(name)
+                    if known.contains(&name.as_str()) || CONTEXT.contains(&name.as_str()) => {}
+                Parameter::Named(name) => {
+                    let always =
+                        CONTEXT.map(|name| format!("`{}`", trial.parameter(name))).join(", ");
+                    let written = trial.parameter(name);
+                    faults.push((
+                        format!("`{written}` stands for a parameter that is not declared"),
+                        format!("add it to `parameters`; {always} are always there"),
+                    ));
+                }
             }
         }
-        if !statement.is_read && is_read_only {
+        if !statement.is_read && trial.is_read_only() {
             faults.push((
                 "the statement writes, and the database is read-only".to_owned(),
-                "take `read_only` from the database, or the statement from the tool",
+                "take `read_only` from the database, or the statement from the tool".to_owned(),
             ));
         } else if !statement.is_read && self.effect == EffectClass::Read {
             faults.push((
                 "the statement writes, and the tool does not say so".to_owned(),
-                "add `effect = \"idempotent\"` if the same call may run twice, else \"once\"",
+                "add `effect = \"idempotent\"` if the same call may run twice, else \"once\""
+                    .to_owned(),
             ));
         }
         let mut columns = BTreeSet::new();
-        for column in statement.columns.iter().filter(|column| !columns.insert(*column)) {
+        for column in statement.columns.known().iter().filter(|column| !columns.insert(*column)) {
             faults.push((
                 format!("two columns of the statement are called {column:?}"),
-                "name one of them otherwise, with `as`",
+                "name one of them otherwise, with `as`".to_owned(),
             ));
         }
         faults
     }
-}
-
-/// Returns the name of a parameter that is written `:name`.
-fn bare(written: &str) -> Option<&str> {
-    written.strip_prefix(':').filter(|name| !name.is_empty())
 }
 
 /// A tool that performs statements on a database of the team.
@@ -242,7 +250,11 @@ impl QueryTool {
             Fault::Argument(fault) => return ToolReply::settled(argument::invalid(fault)),
             Fault::Statement(fault) => failed(fault),
             Fault::Form(fault) => failed(format!("the result cannot be written: {fault}")),
-            Fault::Busy => failed("another process holds it".to_owned()).retry_after(BUSY_RETRY_MS),
+            Fault::Busy(fault) => failed(fault).retry_after(BUSY_RETRY_MS),
+            Fault::Away(fault) => {
+                let text = format!("database {name}: {fault}; nothing was changed");
+                WireError::new(ErrorCode::ToolUnavailable, text).retry_after(BUSY_RETRY_MS)
+            }
             Fault::Full => {
                 let text = format!("database {name}: all places stayed taken; nothing was done");
                 WireError::new(ErrorCode::Overloaded, text).retry_after(BUSY_RETRY_MS)

@@ -126,6 +126,8 @@ codes! {
     Internal = "E5007", "internal fault";
     /// The disk is full.
     StorageFull = "E5008", "storage full";
+    /// The way to a NATS server on another machine is not protected.
+    NatsUnprotected = "E5009", "NATS unprotected";
 
     /// The team file is not valid.
     ConfigInvalid = "E6001", "invalid team file";

@@ -1,14 +1,42 @@
 //! The databases of a team.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf};
 
-use tools::query::{DatabaseSpec, InitScript, SqliteSpec, Trial, TrialFault};
+use tools::SecretRef;
+use tools::query::{
+    DatabaseSpec, InitScript, Login, Neo4jSpec, PostgresSpec, SqliteSpec, Tls, Trial, TrialFault,
+};
 use wire::{ErrorCode, Name};
 
 use super::Compiler;
-use crate::bound::INIT_BYTES_MAX;
-use crate::raw::{RawDatabase, RawDatabaseKind};
+use crate::bound::{DATABASE_CONNECTIONS, INIT_BYTES_MAX};
+use crate::raw::{RawDatabase, RawDatabaseKind, RawSecret};
+
+/// Where a server is looked for if the file says nothing.
+const LOOPBACK: &str = "127.0.0.1";
+
+/// The port on which servers of PostgreSQL listen.
+const POSTGRES_PORT: u16 = 5432;
+
+/// Fields of a database that is a file.
+const FILE_FIELDS: [&str; 2] = ["file", "init"];
+
+/// Fields of a database that is on a server.
+const SERVER_FIELDS: [&str; 7] =
+    ["host", "port", "database", "user", "password", "tls", "connections"];
+
+/// The ports on which Neo4j is reached over HTTP, without and with encryption.
+const NEO4J_PORTS: [u16; 2] = [7474, 7473];
+
+/// The database that every server of Neo4j has.
+const NEO4J_DATABASE: &str = "neo4j";
+
+/// How the kinds are written, to say where a field belongs.
+const SQLITE: &str = "`kind = \"sqlite\"`";
+const POSTGRES: &str = "`kind = \"postgres\"`";
+const NEO4J: &str = "`kind = \"neo4j\"`";
 
 /// The databases that have no faults of their own, with what statements are compiled against.
 pub(super) type Databases = BTreeMap<Name, (DatabaseSpec, Box<dyn Trial>)>;
@@ -20,21 +48,44 @@ impl Compiler<'_> {
         for (name, raw) in self.named("databases", raw) {
             let path = ["databases", name.as_str()];
             let Some(spec) = self.database(&path, raw) else { continue };
-            let DatabaseSpec::Sqlite(sqlite) = &spec;
-            if !sqlite.read_only && !files.insert(sqlite.file.clone()) {
+            if let DatabaseSpec::Sqlite(sqlite) = &spec
+                && !sqlite.read_only
+                && !files.insert(sqlite.file.clone())
+            {
                 let message = format!("the file of database `{name}` is that of another one");
                 self.fault(&["databases", name.as_str(), "file"], message, "name another file");
                 continue;
             }
             match spec.trial() {
                 Ok(trial) => drop(databases.insert(name, (spec, trial))),
-                Err(fault) => self.trial_fault(&path, sqlite, fault),
+                Err(fault) => self.trial_fault(&path, &spec, fault),
             }
         }
         databases
     }
 
     fn database(&mut self, path: &[&str; 2], raw: RawDatabase) -> Option<DatabaseSpec> {
+        match raw.kind {
+            RawDatabaseKind::Sqlite => {
+                self.foreign_fields(path, &SERVER_FIELDS, "`kind = \"postgres\"` or \"neo4j\"");
+                self.foreign_fields(path, &["tls_ca"], POSTGRES);
+                self.foreign_fields(path, &["token"], NEO4J);
+                self.sqlite(path, raw).map(DatabaseSpec::Sqlite)
+            }
+            RawDatabaseKind::Postgres => {
+                self.foreign_fields(path, &FILE_FIELDS, SQLITE);
+                self.foreign_fields(path, &["token"], NEO4J);
+                self.postgres(path, raw).map(DatabaseSpec::Postgres)
+            }
+            RawDatabaseKind::Neo4j => {
+                self.foreign_fields(path, &FILE_FIELDS, SQLITE);
+                self.foreign_fields(path, &["tls_ca"], POSTGRES);
+                self.neo4j(path, raw).map(DatabaseSpec::Neo4j)
+            }
+        }
+    }
+
+    fn sqlite(&mut self, path: &[&str; 2], raw: RawDatabase) -> Option<SqliteSpec> {
         let [table, own] = *path;
         let read_only = raw.read_only.unwrap_or(false);
         let file = match (raw.file, read_only) {
@@ -70,11 +121,108 @@ impl Compiler<'_> {
                 Some(InitScript { file: self.path_of(file), text })
             }
         };
-        match raw.kind {
-            RawDatabaseKind::Sqlite => {
-                Some(DatabaseSpec::Sqlite(SqliteSpec { file, read_only, init }))
-            }
+        Some(SqliteSpec { file, read_only, init })
+    }
+
+    fn postgres(&mut self, path: &[&str; 2], raw: RawDatabase) -> Option<PostgresSpec> {
+        let host = self.host(path, raw.host)?;
+        let database = self.needed(path, "database", raw.database, "its name on the server");
+        let user = self.needed(path, "user", raw.user, "the user on the server");
+        let password = self.password(path, raw.password);
+        let tls = self.tls(&host, raw.tls, raw.tls_ca);
+        if tls == Tls::Off {
+            self.foreign_fields(path, &["tls_ca"], "`tls = true`");
         }
+        Some(PostgresSpec {
+            host,
+            port: raw.port.unwrap_or(POSTGRES_PORT),
+            database: database?,
+            user: user?,
+            password,
+            tls,
+            read_only: raw.read_only.unwrap_or(false),
+            connections: connections(raw.connections),
+        })
+    }
+
+    fn neo4j(&mut self, path: &[&str; 2], raw: RawDatabase) -> Option<Neo4jSpec> {
+        let [table, own] = *path;
+        let host = self.host(path, raw.host)?;
+        let tls = self.tls(&host, raw.tls, None) != Tls::Off;
+        let [open_port, port] = NEO4J_PORTS;
+        let port = raw.port.unwrap_or(if tls { port } else { open_port });
+        let scheme = if tls { "https" } else { "http" };
+        let is_v6 = host.contains(':');
+        let host = if is_v6 { format!("[{host}]") } else { host };
+        let database = raw.database.unwrap_or_else(|| NEO4J_DATABASE.to_owned());
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        if database.is_empty() || !database.chars().all(is_plain) {
+            let message = format!("{database:?} is no name of a database");
+            let help = "use letters, digits, dots and dashes";
+            self.fault(&[table, own, "database"], message, help);
+            return None;
+        }
+        let token = match raw.token {
+            Some(raw) => self.secret_value(&[table, own, "token"], "`token`", raw),
+            None => None,
+        };
+        let login = match (raw.user, self.password(path, raw.password), token) {
+            (None, None, None) => Login::Anonymous,
+            (Some(user), Some(password), None) => Login::User { user, password },
+            (None, None, Some((_, token))) => Login::Token(token),
+            _ => {
+                let message = format!("database `{own}` does not say clearly who logs in");
+                self.fault(path, message, "write `user` and `password`, or `token` alone");
+                return None;
+            }
+        };
+        Some(Neo4jSpec {
+            url: format!("{scheme}://{host}:{port}"),
+            database,
+            login,
+            read_only: raw.read_only.unwrap_or(false),
+            connections: connections(raw.connections),
+        })
+    }
+
+    /// Takes the name or address of a server, without anything around it.
+    fn host(&mut self, path: &[&str; 2], host: Option<String>) -> Option<String> {
+        let [table, own] = *path;
+        let host = host.unwrap_or_else(|| LOOPBACK.to_owned());
+        let is_odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '@' | '?' | ',');
+        let is_socket = host.starts_with('/');
+        let has_port = host.parse::<IpAddr>().is_err() && host.contains(':');
+        if host.is_empty()
+            || host.contains(is_odd)
+            || !is_socket && (has_port || host.contains('/'))
+        {
+            let message = format!("{host:?} is no name of a machine");
+            let help = "write the name or the address alone, such as `db.example.com`";
+            self.fault(&[table, own, "host"], message, help);
+            return None;
+        }
+        Some(host)
+    }
+
+    fn password(&mut self, path: &[&str; 2], raw: Option<RawSecret>) -> Option<SecretRef> {
+        let [table, own] = *path;
+        if raw.as_ref()?.prefix.is_some() {
+            let at = [table, own, "password", "prefix"];
+            self.fault_at_key(&at, "nothing stands before a password", "remove `prefix`");
+        }
+        self.secret_value(&[table, own, "password"], "`password`", raw?).map(|(_, secret)| secret)
+    }
+
+    /// Says how a connection is protected: always, unless it stays on the machine or the file says
+    /// otherwise.
+    fn tls(&self, host: &str, tls: Option<bool>, authorities: Option<String>) -> Tls {
+        let stays = host == "localhost"
+            || host.starts_with('/')
+            || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        if tls.unwrap_or(!stays || authorities.is_some()) {
+            return Tls::Verify { authorities: authorities.map(|file| self.path_of(&file)) };
+        }
+        Tls::Off
     }
 
     /// Takes the file of a database that is written: one with a name of its own in the directory
@@ -94,11 +242,14 @@ impl Compiler<'_> {
         None
     }
 
-    fn trial_fault(&mut self, path: &[&str; 2], sqlite: &SqliteSpec, fault: TrialFault) {
+    fn trial_fault(&mut self, path: &[&str; 2], spec: &DatabaseSpec, fault: TrialFault) {
         let [table, own] = *path;
         match fault {
             TrialFault::Script { offset, message } => {
-                let Some(InitScript { file, text }) = &sqlite.init else { return };
+                let DatabaseSpec::Sqlite(SqliteSpec { init: Some(init), .. }) = spec else {
+                    return;
+                };
+                let InitScript { file, text } = init;
                 let source = self.report.add_source(file, text);
                 let end = |at: usize| text.get(at..).map_or(at, |rest| at + first_word(rest));
                 let span = offset.map(|at| at..end(at));
@@ -115,6 +266,11 @@ impl Compiler<'_> {
             }
         }
     }
+}
+
+fn connections(written: Option<u32>) -> usize {
+    let connections = written.map_or(DATABASE_CONNECTIONS.default, u64::from);
+    usize::try_from(connections).unwrap_or(usize::MAX)
 }
 
 /// Counts the bytes of the word at the beginning of a text, at least one character.

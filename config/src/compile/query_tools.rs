@@ -47,7 +47,7 @@ impl Compiler<'_> {
         if let Some((_, trial)) = databases.get(&spec.database) {
             for fault in spec.check(&**trial) {
                 let message = format!("tool `{name}`: {}", fault.message);
-                self.query_fault(&path, fault.part, message, fault.help);
+                self.query_fault(&path, fault.part, message, &fault.help);
             }
         }
         let spec_of_tool = ToolSpec { name: name.clone(), description: description?, parameters };

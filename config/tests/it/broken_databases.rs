@@ -14,7 +14,103 @@ const TOOL: &str = "[tools.t]\nkind = 'query'\ndescription = 'd'\ndatabase = 'd'
 fn one_fault_in_a_database() {
     for (added, line, message, help) in [
         ("[databases.d]", 7, "`databases.d` lacks `kind`", "What it is"),
-        ("[databases.d]\nkind = 'sql'", 8, "\"sqlite\", this is \"sql\"", ""),
+        ("[databases.d]\nkind = 'sql'", 8, "this is \"sql\"", ""),
+        (
+            "[databases.d]\nkind = 'postgres'\nuser = 'u'",
+            7,
+            "`databases.d` lacks `database`",
+            "its name",
+        ),
+        (
+            "[databases.d]\nkind = 'postgres'\ndatabase = 'b'",
+            7,
+            "`databases.d` lacks `user`",
+            "on the server",
+        ),
+        (
+            "[databases.d]\nkind = 'postgres'\ndatabase = 'b'\nuser = 'u'\nhost = 'h:5432'",
+            11,
+            "\"h:5432\" is no name of a machine",
+            "the name or the address alone",
+        ),
+        (
+            "[databases.d]\nkind = 'postgres'\ndatabase = 'b'\nuser = 'u'\nhost = 'postgres://h/b'",
+            11,
+            "is no name of a machine",
+            "db.example.com",
+        ),
+        (
+            "[databases.d]\nkind = 'postgres'\ndatabase = 'b'\nuser = 'u'\nport = 0",
+            11,
+            "must be from 1 to 65535, this is 0",
+            "",
+        ),
+        (
+            "[databases.d]\nkind = 'postgres'\ndatabase = 'b'\nuser = 'u'\nconnections = 65",
+            11,
+            "must be from 1 to 64, this is 65",
+            "",
+        ),
+        (
+            "[databases.d]\nkind = 'postgres'\ndatabase = 'b'\nuser = 'u'\npassword = {}",
+            11,
+            "`password` does not say where its secret is",
+            "env",
+        ),
+        (
+            "[databases.d]\nkind = 'postgres'\ndatabase = 'b'\nuser = 'u'\npassword = { env = 'p w' }",
+            11,
+            "is not the name of an environment variable",
+            "never the secret itself",
+        ),
+        (
+            "[databases.d]\nkind = 'postgres'\ndatabase = 'b'\nuser = 'u'\ntls = false\ntls_ca = 'c.pem'",
+            12,
+            "`tls_ca` goes with `tls = true` only",
+            "remove `tls_ca`",
+        ),
+        (
+            "[databases.d]\nkind = 'postgres'\ndatabase = 'b'\nuser = 'u'\ninit = 'films.sql'",
+            11,
+            "`init` goes with `kind = \"sqlite\"` only",
+            "remove `init`",
+        ),
+        (
+            "[databases.d]\nkind = 'neo4j'\nuser = 'u'",
+            7,
+            "database `d` does not say clearly who logs in",
+            "`token` alone",
+        ),
+        (
+            "[databases.d]\nkind = 'neo4j'\nuser = 'u'\npassword = { env = 'P' }\ntoken = { env = 'T' }",
+            7,
+            "does not say clearly who logs in",
+            "`user` and `password`",
+        ),
+        (
+            "[databases.d]\nkind = 'neo4j'\ndatabase = 'a/b'",
+            9,
+            "\"a/b\" is no name of a database",
+            "letters",
+        ),
+        (
+            "[databases.d]\nkind = 'neo4j'\ntls_ca = 'c.pem'",
+            9,
+            "`tls_ca` goes with `kind = \"postgres\"` only",
+            "remove `tls_ca`",
+        ),
+        (
+            "[databases.d]\nkind = 'postgres'\ndatabase = 'b'\nuser = 'u'\ntoken = { env = 'T' }",
+            11,
+            "`token` goes with `kind = \"neo4j\"` only",
+            "remove `token`",
+        ),
+        (
+            "[databases.d]\nkind = 'sqlite'\nuser = 'u'",
+            9,
+            "`user` goes with `kind = \"postgres\"` or \"neo4j\" only",
+            "remove `user`",
+        ),
         (
             "[databases.d]\nkind = 'sqlite'\nfile = '../d.db'",
             9,
@@ -164,6 +260,76 @@ fn one_fault_in_a_query() {
     );
     let without = TOOL.replace("database = 'd'", "statement = 'select 1 as n'");
     check(&format!("{FINE}{without}"), 7, "`tools.t` lacks `database`", "the database of the team");
+}
+
+#[test]
+fn one_fault_in_a_query_for_a_server() {
+    let database = "[databases.d]\nkind = 'postgres'\ndatabase = 'b'\nuser = 'u'\n";
+    for (added, line, message, help) in [
+        (
+            "statement = 'select $1'",
+            15,
+            "tool `t`: a parameter is written as `$1`",
+            "write `:name`",
+        ),
+        (
+            "statement = 'select :title'",
+            15,
+            "tool `t`: `:title` stands for a parameter that is not declared",
+            "`:call_key`, `:session`, `:agent` are always there",
+        ),
+        (
+            "statement = 'delete from film'",
+            15,
+            "tool `t`: the statement writes, and the tool does not say so",
+            "else \"once\"",
+        ),
+        ("statement = 'select 1; select 2'", 15, "more than one statement", "change the statement"),
+        ("statement = 'set role x'", 15, "tool `t`: `set` is not for statements", "change"),
+        ("statement = \"select 'a\"", 15, "is not closed (line 1)", "change"),
+        (
+            "statement = 'select 1 as n'\nparameters = { title = 'string' }",
+            16,
+            "tool `t`: parameter \"title\" appears in no statement",
+            "remove it",
+        ),
+    ] {
+        check(&format!("{FINE}{database}{TOOL}{added}\n"), line, message, help);
+    }
+    // What the rows are called is for the server to say.
+    let text = format!(
+        "{FINE}{database}{TOOL}statement = 'select 1 as n'\nresult = '{{{{ rows[0].x }}}}'\n"
+    );
+    config::parse(Path::new("teams/t.toml"), &text, &files).unwrap();
+}
+
+#[test]
+fn one_fault_in_a_query_for_a_graph() {
+    let database = "[databases.d]\nkind = 'neo4j'\n";
+    for (added, line, message, help) in [
+        (
+            "statement = 'MATCH (n {title: $title}) RETURN n.title AS title'",
+            13,
+            "tool `t`: `$title` stands for a parameter that is not declared",
+            "`$call_key`, `$session`, `$agent` are always there",
+        ),
+        ("statement = 'RETURN $1'", 13, "a parameter is written as `$1`", "write `$name`"),
+        (
+            "statement = 'MATCH (n) DETACH DELETE n'",
+            13,
+            "tool `t`: the statement writes, and the tool does not say so",
+            "else \"once\"",
+        ),
+        ("statement = 'RETURN 1; RETURN 2'", 13, "more than one statement", "change"),
+        (
+            "statement = 'MATCH (n) RETURN n'\nparameters = { title = 'string' }",
+            14,
+            "tool `t`: parameter \"title\" appears in no statement",
+            "remove it",
+        ),
+    ] {
+        check(&format!("{FINE}{database}{TOOL}{added}\n"), line, message, help);
+    }
 }
 
 #[test]

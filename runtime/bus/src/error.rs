@@ -81,6 +81,14 @@ pub enum Error {
         /// The option and the rule that it breaks.
         fault: String,
     },
+    /// The way to a server on another machine is not protected.
+    #[error("connect to NATS at {server}: it is not on this machine, and {lack}")]
+    Unprotected {
+        /// Its host and port.
+        server: String,
+        /// What is missing, and what to do.
+        lack: &'static str,
+    },
     /// A file with a key or credentials cannot be read.
     #[error("read {}", path.display())]
     Credentials {
@@ -129,6 +137,7 @@ impl Error {
             Self::Credentials { .. } => ErrorCode::FileUnreadable,
             Self::Connect { .. } | Self::Nats { .. } => ErrorCode::NatsUnavailable,
             Self::TooOld { .. } => ErrorCode::NatsTooOld,
+            Self::Unprotected { .. } => ErrorCode::NatsUnprotected,
         };
         let mut message = self.to_string();
         let mut cause = std::error::Error::source(self);

@@ -28,7 +28,7 @@ pub use bus::Bus;
 pub use error::Error;
 pub use local::LocalLimits;
 pub use message::Message;
-pub use nats::options::{Auth, NatsOptions};
+pub use nats::options::{Auth, NatsOptions, TlsIdentity};
 pub use service::{Endpoint, Service, ServiceInfo, find as find_services};
 pub use subscription::Subscription;
 

@@ -149,6 +149,18 @@ pub(crate) struct Nats {
     /// File with a token
     #[arg(long = "nats-token-file", value_name = "FILE", requires = "url", group = "auth")]
     pub(crate) token_file: Option<PathBuf>,
+    /// File of certificates in PEM, by which the server's is checked beside those of the system
+    #[arg(long = "nats-ca", value_name = "FILE", requires = "url")]
+    pub(crate) ca: Option<PathBuf>,
+    /// File with our own certificate in PEM
+    #[arg(long = "nats-cert", value_name = "FILE", requires = "key")]
+    pub(crate) cert: Option<PathBuf>,
+    /// File with the key of our certificate in PEM
+    #[arg(long = "nats-key", value_name = "FILE", requires = "cert")]
+    pub(crate) key: Option<PathBuf>,
+    /// Speak to servers on other machines without TLS and login
+    #[arg(long = "nats-insecure", requires = "url")]
+    pub(crate) insecure: bool,
     /// First token of the subjects on which answers come, such as `_INBOX_client`
     #[arg(long = "nats-inbox", value_name = "PREFIX", default_value = "_INBOX")]
     pub(crate) inbox: String,

@@ -119,7 +119,8 @@ fn exit_of(code: ErrorCode) -> Exit {
         | ErrorCode::ConfigInvalid
         | ErrorCode::FileUnreadable
         | ErrorCode::SecretMissing
-        | ErrorCode::SandboxUnavailable => Exit::Usage,
+        | ErrorCode::SandboxUnavailable
+        | ErrorCode::NatsUnprotected => Exit::Usage,
         ErrorCode::Overloaded
         | ErrorCode::SessionBusy
         | ErrorCode::Unavailable

@@ -110,7 +110,8 @@ pub(crate) const fn status_of(code: ErrorCode) -> StatusCode {
         | Code::DataInUse
         | Code::StorageFull
         | Code::NatsUnavailable
-        | Code::NatsTooOld => StatusCode::SERVICE_UNAVAILABLE,
+        | Code::NatsTooOld
+        | Code::NatsUnprotected => StatusCode::SERVICE_UNAVAILABLE,
         Code::PrefixUnknown
         | Code::ResumedTooOften
         | Code::JournalDamaged

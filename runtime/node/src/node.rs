@@ -127,7 +127,8 @@ impl Node {
             }
             let opened = {
                 let (bus, options, shared) = (bus.clone(), options.clone(), shared.clone());
-                spawn_blocking(move || open_team(team, bus, options, shared))
+                let http = http.clone();
+                spawn_blocking(move || open_team(team, bus, options, shared, &http))
             };
             let opened = opened.await.map_err(|_| Error::Ending)??;
             let context = Arc::new(opened.context);
@@ -397,6 +398,7 @@ pub(crate) fn open_team(
     bus: Bus,
     options: NodeOptions,
     shared: Arc<Shared>,
+    http: &reqwest::Client,
 ) -> Result<OpenedTeam, Error> {
     let limits = Options { reserve_bytes: options.reserve_bytes, ..Options::default() };
     let plans = team.agents.values();
@@ -415,7 +417,7 @@ pub(crate) fn open_team(
         }
         None => None,
     };
-    let databases = open_databases(&team, &options.data)?;
+    let databases = open_databases(&team, &options.data, http)?;
     let launcher = Arc::new(find_launcher(&team, &options.data)?);
     let name = team.name.clone();
     let memory_slot = journal.next_slot(&memory_session());
@@ -449,10 +451,14 @@ pub(crate) fn open_team(
 }
 
 /// Opens the databases of a team, and checks that its tools fit them. Blocks on the disk.
-fn open_databases(team: &config::Team, data: &Path) -> Result<Databases, Error> {
+fn open_databases(
+    team: &config::Team,
+    data: &Path,
+    http: &reqwest::Client,
+) -> Result<Databases, Error> {
     let prepare = |error| Error::Prepare { what: "databases".to_owned(), error };
     let dir = team_dir(data, &team.name).join(DATABASES_DIR);
-    let databases = Databases::open(&team.databases, &dir).map_err(prepare)?;
+    let databases = Databases::open(&team.databases, &dir, http).map_err(prepare)?;
     for (name, tool) in &team.tools {
         if let ToolKind::Query(spec) = &tool.kind {
             databases.check(name, spec).map_err(prepare)?;

@@ -34,5 +34,6 @@ pub(crate) fn open_on(data: &Path, bus: Bus) -> Arc<TeamContext> {
         reserve_bytes: 0,
     };
     let shared = Shared::start(bus.clone());
-    Arc::new(open_team(team, bus, options, shared).unwrap().context)
+    let http = tools::client::http_client().unwrap();
+    Arc::new(open_team(team, bus, options, shared, &http).unwrap().context)
 }

@@ -11,6 +11,8 @@ use wire::{ErrorCode, Name, WireError};
 
 use super::QuerySpec;
 use super::form::Form;
+use super::neo4j::{Neo4j, Neo4jSpec, Neo4jTrial};
+use super::postgres::{Postgres, PostgresSpec, PostgresTrial};
 use super::sqlite::{Sqlite, SqliteSpec, SqliteTrial};
 
 /// A database as a team file describes it.
@@ -18,6 +20,10 @@ use super::sqlite::{Sqlite, SqliteSpec, SqliteTrial};
 pub enum DatabaseSpec {
     /// A file of `SQLite`.
     Sqlite(SqliteSpec),
+    /// A database on a server of PostgreSQL.
+    Postgres(PostgresSpec),
+    /// A graph on a server of Neo4j.
+    Neo4j(Neo4jSpec),
 }
 
 /// Runs statements for tools.
@@ -59,8 +65,10 @@ pub(crate) enum Fault {
     Statement(String),
     /// The result could not be written.
     Form(String),
-    /// Another process holds the database.
-    Busy,
+    /// Another process or another call holds what was wanted.
+    Busy(String),
+    /// The database cannot be reached.
+    Away(String),
     /// All places were taken until the time was over.
     Full,
     /// The time was over, and the statements were stopped.
@@ -78,6 +86,34 @@ pub(crate) struct Results {
     pub(crate) changed: u64,
     /// What was left out.
     pub(crate) cut: Option<Cut>,
+    /// The bytes of all rows as JSON.
+    bytes: usize,
+}
+
+impl Results {
+    /// Adds a row to a set that is not among the results yet, and tells whether there was room.
+    pub(crate) fn add(
+        &mut self,
+        set: &mut ResultSet,
+        row: Map<String, Value>,
+        query: &Query,
+    ) -> bool {
+        if set.rows.len() == query.rows_max {
+            self.cut.get_or_insert(Cut::Rows(query.rows_max));
+            return false;
+        }
+        let row = Value::Object(row);
+        let bytes = self.bytes + row.to_string().len();
+        if bytes > query.bytes_max {
+            self.cut.get_or_insert(Cut::Bytes(query.bytes_max));
+            return false;
+        }
+        self.bytes = bytes;
+        if let Value::Object(row) = row {
+            set.rows.push(row);
+        }
+        true
+    }
 }
 
 /// What one statement returned.
@@ -116,17 +152,68 @@ pub trait Trial {
 
     /// Tells whether the database takes no writes at all.
     fn is_read_only(&self) -> bool;
+
+    /// Returns how a parameter is written in a statement.
+    fn parameter(&self, name: &str) -> String {
+        format!(":{name}")
+    }
 }
 
 /// What a statement is, as its database sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Described {
-    /// The parameters as they are written; one without a name is empty.
-    pub parameters: Vec<String>,
+    /// The parameters, each as often as it is written.
+    pub parameters: Vec<Parameter>,
     /// The columns that it returns.
-    pub columns: Vec<String>,
+    pub columns: Columns,
     /// Whether it changes nothing.
     pub is_read: bool,
+}
+
+/// A parameter in a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Parameter {
+    /// One with a name.
+    Named(String),
+    /// One that is written in another way, such as by number.
+    Strange(String),
+}
+
+impl Parameter {
+    /// Reads what is written; a name has a colon before it.
+    pub(crate) fn colon(written: &str) -> Self {
+        match written.strip_prefix(':').filter(|name| !name.is_empty()) {
+            Some(name) => Self::Named(name.to_owned()),
+            None => Self::Strange(if written.is_empty() { "?" } else { written }.to_owned()),
+        }
+    }
+}
+
+/// What a statement returns, as far as it is known before it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Columns {
+    /// Columns of these names; none if it returns no rows.
+    Known(Vec<String>),
+    /// Columns whose names only the database knows.
+    Open,
+}
+
+impl Columns {
+    /// Returns the names that are known.
+    pub(crate) fn known(&self) -> &[String] {
+        match self {
+            Self::Known(names) => names,
+            Self::Open => &[],
+        }
+    }
+
+    /// Tells whether the statement returns rows.
+    pub(crate) fn has_some(&self) -> bool {
+        match self {
+            Self::Known(names) => !names.is_empty(),
+            Self::Open => true,
+        }
+    }
 }
 
 /// Why a database cannot be put on trial.
@@ -149,11 +236,14 @@ pub enum TrialFault {
 }
 
 impl DatabaseSpec {
-    /// Makes the database as it is before its first call, to compile statements against: in
-    /// memory by its script, or the file itself if it is there and has no script. Writes nothing.
+    /// Makes the database as it is before its first call, to compile statements against: a file in
+    /// memory by its script, or the file itself if it is there and has no script. Writes nothing and
+    /// calls nobody: of a server only the language is known.
     pub fn trial(&self) -> Result<Box<dyn Trial>, TrialFault> {
         match self {
             Self::Sqlite(spec) => Ok(Box::new(SqliteTrial::new(spec)?)),
+            Self::Postgres(spec) => Ok(Box::new(PostgresTrial { is_read_only: spec.read_only })),
+            Self::Neo4j(spec) => Ok(Box::new(Neo4jTrial { is_read_only: spec.read_only })),
         }
     }
 }
@@ -161,22 +251,41 @@ impl DatabaseSpec {
 /// The open databases of a team, by name.
 #[derive(Clone, Default)]
 pub struct Databases {
-    open: BTreeMap<Name, Arc<Sqlite>>,
+    open: BTreeMap<Name, Open>,
+}
+
+#[derive(Clone)]
+enum Open {
+    Sqlite(Arc<Sqlite>),
+    Postgres(Arc<Postgres>),
+    Neo4j(Arc<Neo4j>),
 }
 
 impl Databases {
     /// Opens the databases of a team, those of relative paths below `dir`, and runs the scripts
-    /// of those that are made. Blocks on the disk.
-    pub fn open(specs: &BTreeMap<Name, DatabaseSpec>, dir: &Path) -> Result<Self, WireError> {
+    /// of those that are made. Those on servers are reached by their first call. Blocks on the disk.
+    pub fn open(
+        specs: &BTreeMap<Name, DatabaseSpec>,
+        dir: &Path,
+        http: &reqwest::Client,
+    ) -> Result<Self, WireError> {
         let mut open = BTreeMap::new();
         for (name, spec) in specs {
             let opened = match spec {
-                DatabaseSpec::Sqlite(spec) => Sqlite::open(spec, dir),
+                DatabaseSpec::Sqlite(spec) => {
+                    Sqlite::open(spec, dir).map(|opened| Open::Sqlite(Arc::new(opened)))
+                }
+                DatabaseSpec::Postgres(spec) => {
+                    Postgres::open(spec).map(|opened| Open::Postgres(Arc::new(opened)))
+                }
+                DatabaseSpec::Neo4j(spec) => {
+                    Ok(Open::Neo4j(Arc::new(Neo4j::new(spec, http.clone()))))
+                }
             };
             let opened = opened.map_err(|fault| {
                 WireError::new(ErrorCode::StorageFailed, format!("open database {name}: {fault}"))
             })?;
-            open.insert(name.clone(), Arc::new(opened));
+            open.insert(name.clone(), opened);
         }
         Ok(Self { open })
     }
@@ -188,8 +297,11 @@ impl Databases {
             let database = &spec.database;
             WireError::new(code, format!("tool {tool}: database {database}: {fault}"))
         };
-        let Some(database) = self.open.get(&spec.database) else {
-            return Err(failed(ErrorCode::ConfigInvalid, "it is not there"));
+        let database = match self.open.get(&spec.database) {
+            None => return Err(failed(ErrorCode::ConfigInvalid, "it is not there")),
+            Some(Open::Sqlite(database)) => database,
+            // Its statements were read with the team file, and nothing older is there.
+            Some(Open::Postgres(_) | Open::Neo4j(_)) => return Ok(()),
         };
         let trial = database.trial().map_err(|fault| failed(ErrorCode::StorageFailed, &fault))?;
         match spec.check(&trial).first() {
@@ -204,7 +316,10 @@ impl Databases {
     }
 
     pub(crate) fn find(&self, name: &Name) -> Option<Arc<dyn Database>> {
-        let found = self.open.get(name)?;
-        Some(found.clone())
+        Some(match self.open.get(name)? {
+            Open::Sqlite(database) => database.clone(),
+            Open::Postgres(database) => database.clone(),
+            Open::Neo4j(database) => database.clone(),
+        })
     }
 }

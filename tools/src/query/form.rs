@@ -10,7 +10,7 @@ use minijinja::value::{Enumerator, Object, Serde};
 use minijinja::{Environment, ErrorKind, UndefinedBehavior, context};
 use serde_json::{Map, Value, json};
 
-use super::database::{Described, ResultSet, Results};
+use super::database::{Columns, Described, ResultSet, Results};
 
 /// The name by which errors speak of the template.
 const NAME: &str = "result";
@@ -187,6 +187,8 @@ type Unknown = Arc<Mutex<BTreeSet<String>>>;
 struct Known {
     what: String,
     fields: BTreeMap<String, minijinja::Value>,
+    /// Stands for every other field, where their names are not known.
+    open: Option<minijinja::Value>,
     unknown: Unknown,
 }
 
@@ -199,7 +201,7 @@ impl fmt::Debug for Known {
 impl Object for Known {
     fn get_value(self: &Arc<Self>, key: &minijinja::Value) -> Option<minijinja::Value> {
         let name = key.as_str()?;
-        let found = self.fields.get(name);
+        let found = self.fields.get(name).or(self.open.as_ref());
         if found.is_none() {
             let fault = format!("`{name}` is not in {}", self.what);
             self.unknown.lock().unwrap_or_else(PoisonError::into_inner).insert(fault);
@@ -219,22 +221,25 @@ fn trial_context(
     value: &minijinja::Value,
     unknown: &Unknown,
 ) -> minijinja::Value {
-    let known = |what: String, names: &mut dyn Iterator<Item = &str>| {
+    let known = |what: String, names: &mut dyn Iterator<Item = &str>, is_open: bool| {
         let fields = names.map(|name| (name.to_owned(), value.clone())).collect();
-        minijinja::Value::from_object(Known { what, fields, unknown: unknown.clone() })
+        let open = is_open.then(|| value.clone());
+        minijinja::Value::from_object(Known { what, fields, open, unknown: unknown.clone() })
     };
     let set = |(number, statement): (usize, &Described)| -> minijinja::Value {
         let what = format!("the rows of statement {number}");
-        let rows = if statement.columns.is_empty() { 0 } else { rows };
-        let row = || known(what.clone(), &mut statement.columns.iter().map(String::as_str));
+        let columns = &statement.columns;
+        let rows = if columns.has_some() { rows } else { 0 };
+        let names = || columns.known().iter().map(String::as_str);
+        let row = || known(what.clone(), &mut names(), *columns == Columns::Open);
         (0..rows).map(|_| row()).collect()
     };
     let numbered = || (1..).zip(statements);
-    let first = numbered().find(|(_, statement)| !statement.columns.is_empty());
+    let first = numbered().find(|(_, statement)| statement.columns.has_some());
     context! {
         rows => first.map_or_else(no_rows, set),
         results => numbered().map(set).collect::<minijinja::Value>(),
-        arguments => known("the arguments".to_owned(), &mut parameters.iter().copied()),
+        arguments => known("the arguments".to_owned(), &mut parameters.iter().copied(), false),
         changed => 1,
         cut => false,
     }

@@ -2,7 +2,6 @@
 
 mod guard;
 mod link;
-mod pool;
 mod value;
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -18,8 +17,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
 use super::database::{Database, Described, Fault, Trial, TrialFault, Work};
+use super::pool::Pool;
 use link::{Access, Link};
-use pool::Pool;
 
 /// Statements that read one database at once: disk and processor of one machine serve no more
 /// without each getting slower.
@@ -55,9 +54,27 @@ impl SqliteSpec {
 /// An open database.
 pub(crate) struct Sqlite {
     file: PathBuf,
-    readers: Arc<Pool>,
+    readers: Arc<Links>,
     /// Absent if the database is only read.
-    writer: Option<Arc<Pool>>,
+    writer: Option<Arc<Links>>,
+}
+
+/// The connections of one kind.
+struct Links {
+    file: PathBuf,
+    access: Access,
+    pool: Pool<Link>,
+}
+
+impl Links {
+    fn new(file: &Path, access: Access, places: usize) -> Arc<Self> {
+        Arc::new(Self { file: file.to_owned(), access, pool: Pool::new(places) })
+    }
+
+    /// Takes a connection, or opens one.
+    fn take(&self) -> rusqlite::Result<Link> {
+        self.pool.take().map_or_else(|| Link::open(&self.file, self.access), Ok)
+    }
 }
 
 impl Sqlite {
@@ -72,14 +89,14 @@ impl Sqlite {
             make_file(&file).map_err(|error| at(error.to_string()))?;
             let mut link = Link::open(&file, Access::Write).map_err(|fault| at(told(&fault)))?;
             link.fill(spec.script()).map_err(|fault| at(fault.to_string()))?;
-            Some(Arc::new(Pool::new(&file, Access::Write, 1)))
+            Some(Links::new(&file, Access::Write, 1))
         };
-        let readers = Arc::new(Pool::new(&file, Access::Read, READERS_MAX));
+        let readers = Links::new(&file, Access::Read, READERS_MAX);
         // Held from here on, so that a file that is no database is told at the start.
-        for pool in writer.iter().chain([&readers]) {
-            let link = pool.take().map_err(|fault| at(told(&fault)))?;
+        for links in writer.iter().chain([&readers]) {
+            let link = links.take().map_err(|fault| at(told(&fault)))?;
             link.touch().map_err(|fault| at(told(&fault)))?;
-            pool.give(link);
+            links.pool.give(link);
         }
         Ok(Self { file, readers, writer })
     }
@@ -92,19 +109,19 @@ impl Sqlite {
 
     async fn work(&self, work: Work) -> Result<Value, Fault> {
         let end = Instant::now() + work.remaining;
-        let pool = if work.query.writes { self.writer.as_ref() } else { Some(&self.readers) };
-        let Some(pool) = pool.cloned() else {
+        let links = if work.query.writes { self.writer.as_ref() } else { Some(&self.readers) };
+        let Some(links) = links.cloned() else {
             return Err(Fault::Statement("the database is read-only".to_owned()));
         };
-        let Ok(place) = timeout_at(end, pool.place()).await else { return Err(Fault::Full) };
+        let Ok(place) = timeout_at(end, links.pool.place()).await else { return Err(Fault::Full) };
         let stop = Stop::default();
         let mut job = {
             let stop = stop.0.clone();
             spawn_blocking(move || {
-                let mut link = pool.take().map_err(|error| link::fault(&error))?;
+                let mut link = links.take().map_err(|error| link::fault(&error))?;
                 let (done, is_sound) = link.perform(&work, &stop);
                 if is_sound {
-                    pool.give(link);
+                    links.pool.give(link);
                 }
                 drop(place);
                 done

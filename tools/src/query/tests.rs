@@ -53,8 +53,13 @@ fn films(script: &str) -> BTreeMap<Name, DatabaseSpec> {
     BTreeMap::from([(name("films"), DatabaseSpec::Sqlite(spec))])
 }
 
+/// No database here is reached over HTTP.
+fn http() -> reqwest::Client {
+    crate::client::http_client().unwrap()
+}
+
 fn open(dir: &Path) -> Databases {
-    Databases::open(&films(SCRIPT), dir).unwrap()
+    Databases::open(&films(SCRIPT), dir, &http()).unwrap()
 }
 
 fn spec(statements: &[&str]) -> QuerySpec {
@@ -414,7 +419,7 @@ async fn a_database_is_filled_once_and_as_a_whole() {
         ("create table a (b);\ncrate table c (d)", "statement 2: near \"crate\": syntax error"),
         ("create table a (b); commit; crate", "statement 2: not authorized"),
     ] {
-        let fault = Databases::open(&films(script), dir.path()).err().unwrap();
+        let fault = Databases::open(&films(script), dir.path(), &http()).err().unwrap();
         assert_eq!(fault.code, ErrorCode::StorageFailed);
         assert!(fault.message.contains(part) && fault.message.contains("films.db"), "{fault}");
     }
@@ -459,7 +464,7 @@ async fn a_file_that_does_not_fit_is_told_at_the_start() {
         let init = text.map(|text| InitScript { file: "i.sql".into(), text: text.to_owned() });
         let file = dir.path().join(file);
         let spec = DatabaseSpec::Sqlite(SqliteSpec { file, read_only, init });
-        Databases::open(&BTreeMap::from([(name("other"), spec)]), dir.path()).map(drop)
+        Databases::open(&BTreeMap::from([(name("other"), spec)]), dir.path(), &http()).map(drop)
     };
     for (file, read_only, script, part) in [
         ("text.db", false, None, "file is not a database"),

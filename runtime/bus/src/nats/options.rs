@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -40,10 +41,23 @@ pub struct NatsOptions {
     pub connect_timeout: Duration,
     /// Whether a connection without TLS is refused.
     pub tls_required: bool,
+    /// Whether servers on other machines may be spoken to without TLS, and by nobody in particular.
+    pub insecure: bool,
     /// Certificates, in PEM, of the authorities that vouch for the servers, beside the system's.
     pub tls_authorities: Option<PathBuf>,
+    /// What we show of ourselves when the connection is encrypted.
+    pub tls_identity: Option<TlsIdentity>,
     /// How many messages wait in one subscription; at least one does.
     pub subscription_messages_max: usize,
+}
+
+/// A certificate of our own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsIdentity {
+    /// The file of the certificate, in PEM.
+    pub certificate: PathBuf,
+    /// The file of its key, in PEM.
+    pub key: PathBuf,
 }
 
 /// Says who we are.
@@ -77,7 +91,9 @@ impl NatsOptions {
             inbox_prefix: "_INBOX".to_owned(),
             connect_timeout: CONNECT_TIMEOUT_DEFAULT,
             tls_required: false,
+            insecure: false,
             tls_authorities: None,
+            tls_identity: None,
             subscription_messages_max: SUBSCRIPTION_MESSAGES_MAX_DEFAULT,
         }
     }
@@ -93,7 +109,32 @@ impl NatsOptions {
                 fault: format!("url number {} is not of the form nats://host:port", n + 1),
             })
         };
-        self.urls.iter().enumerate().map(address).collect()
+        let servers: Vec<ServerAddr> =
+            self.urls.iter().enumerate().map(address).collect::<Result<_, Error>>()?;
+        servers.iter().try_for_each(|server| self.protected(server))?;
+        Ok(servers)
+    }
+
+    /// Refuses a server on another machine unless the connection is encrypted and says who we are.
+    fn protected(&self, server: &ServerAddr) -> Result<(), Error> {
+        let host = server.host();
+        let is_here = host.eq_ignore_ascii_case("localhost")
+            || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        let is_encrypted = self.tls_required || matches!(server.scheme(), "tls" | "wss");
+        let says_who = self.tls_identity.is_some()
+            || server.has_user_pass()
+            || !matches!(self.auth, Auth::Anonymous);
+        let lack = match (is_encrypted, says_who) {
+            (true, true) => return Ok(()),
+            _ if is_here || self.insecure => return Ok(()),
+            (false, true) => "the connection is not encrypted; write `tls://`",
+            (true, false) => "nobody logs in; name credentials, an nkey, a user or a token",
+            (false, false) => {
+                "the connection is not encrypted and nobody logs in; write `tls://`, and name \
+                 credentials, an nkey, a user or a token"
+            }
+        };
+        Err(Error::Unprotected { server: format!("{host}:{}", server.port()), lack })
     }
 
     /// Makes what the client takes; reads the files that hold keys.
@@ -113,6 +154,9 @@ impl NatsOptions {
             .reconnect_delay_callback(backoff);
         if let Some(path) = &self.tls_authorities {
             options = options.add_root_certificates(path.clone());
+        }
+        if let Some(TlsIdentity { certificate, key }) = &self.tls_identity {
+            options = options.add_client_certificate(certificate.clone(), key.clone());
         }
         match &self.auth {
             Auth::Anonymous => Ok(options),
@@ -178,6 +222,43 @@ mod tests {
         options.urls = vec!["nats://u:hunter2@:bad".into()];
         let error = options.servers().unwrap_err();
         assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
+    }
+
+    #[test]
+    fn servers_elsewhere_need_tls_and_a_login() {
+        let token = || Auth::Token("hunter2".into());
+        for (url, auth, insecure, lack) in [
+            ("nats://127.0.0.1:4222", Auth::Anonymous, false, ""),
+            ("nats://[::1]:4222", Auth::Anonymous, false, ""),
+            ("LocalHost", Auth::Anonymous, false, ""),
+            ("tls://nats.example.com", token(), false, ""),
+            ("tls://u:p@nats.example.com", Auth::Anonymous, false, ""),
+            ("nats://nats.example.com", Auth::Anonymous, true, ""),
+            ("nats://nats.example.com", token(), false, "is not encrypted; write"),
+            ("tls://10.0.0.1:4222", Auth::Anonymous, false, "and nobody logs in"),
+            ("nats://u:hunter2@10.0.0.1", Auth::Anonymous, false, "is not encrypted; write"),
+            ("nats://nats.example.com", Auth::Anonymous, false, "not encrypted and nobody logs in"),
+            ("nats://127.0.0.1.example.com", token(), false, "is not encrypted"),
+            ("nats://0.0.0.0", token(), false, "is not encrypted"),
+        ] {
+            // One that is fine does not speak for the next.
+            let mut options = NatsOptions::new(["nats://127.0.0.1", url]);
+            options.auth = auth;
+            options.insecure = insecure;
+            match options.servers() {
+                Ok(servers) => assert!(lack.is_empty() && servers.len() == 2, "{url}"),
+                Err(error) => {
+                    let wire = error.to_wire();
+                    assert_eq!(wire.code, wire::ErrorCode::NatsUnprotected, "{url}");
+                    let is_told = !lack.is_empty() && wire.message.contains(lack);
+                    assert!(is_told && !wire.message.contains("hunter2"), "{url}: {wire}");
+                }
+            }
+            options.tls_required = true;
+            options.tls_identity =
+                Some(TlsIdentity { certificate: "c.pem".into(), key: "k.pem".into() });
+            assert!(options.servers().is_ok(), "{url}");
+        }
     }
 
     #[test]

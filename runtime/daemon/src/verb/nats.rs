@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bus::{Auth, NatsOptions};
+use bus::{Auth, NatsOptions, TlsIdentity};
 use secrecy::SecretString;
 use wire::{ErrorCode, Subjects};
 
@@ -17,6 +17,14 @@ pub(crate) fn options(args: &Nats) -> Result<Option<NatsOptions>, Failure> {
     let Some(url) = &args.url else { return Ok(None) };
     let mut options = NatsOptions::new(url.split(',').map(str::trim));
     options.inbox_prefix.clone_from(&args.inbox);
+    options.insecure = args.insecure;
+    options.tls_authorities.clone_from(&args.ca);
+    if let (Some(certificate), Some(key)) = (&args.cert, &args.key) {
+        options.tls_identity =
+            Some(TlsIdentity { certificate: certificate.clone(), key: key.clone() });
+    }
+    // Who names certificates means them: a server without TLS gets nothing to read.
+    options.tls_required = options.tls_authorities.is_some() || options.tls_identity.is_some();
     options.auth = if let Some(file) = &args.creds {
         Auth::CredentialsFile(file.clone())
     } else if let Some(file) = &args.nkey_file {

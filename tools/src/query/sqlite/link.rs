@@ -11,7 +11,9 @@ use rusqlite::limits::Limit;
 use rusqlite::{Batch, Connection, ErrorCode, OpenFlags};
 use serde_json::{Map, Value};
 
-use super::super::database::{Cut, Described, Fault, ResultSet, Results, TrialFault, Work};
+use super::super::database::{
+    Columns, Described, Fault, Parameter, ResultSet, Results, TrialFault, Work,
+};
 use super::guard::Guard;
 use super::{told, value};
 
@@ -193,9 +195,9 @@ impl Link {
         let parameters = 1..=prepared.parameter_count();
         Ok(Described {
             parameters: parameters
-                .map(|index| prepared.parameter_name(index).unwrap_or_default().to_owned())
+                .map(|index| Parameter::colon(prepared.parameter_name(index).unwrap_or_default()))
                 .collect(),
-            columns: prepared.column_names().map(str::to_owned).collect(),
+            columns: Columns::Known(prepared.column_names().map(str::to_owned).collect()),
             is_read: prepared.readonly(),
         })
     }
@@ -257,9 +259,8 @@ impl Link {
 
     fn run_all(&self, work: &Work) -> Result<Results, Fault> {
         let mut results = Results::default();
-        let mut room = work.query.bytes_max;
         for statement in &work.query.statements {
-            let set = self.run_one(statement, work, &mut room, &mut results)?;
+            let set = self.run_one(statement, work, &mut results)?;
             results.sets.push(set);
         }
         Ok(results)
@@ -269,7 +270,6 @@ impl Link {
         &self,
         statement: &str,
         work: &Work,
-        room: &mut usize,
         results: &mut Results,
     ) -> Result<ResultSet, Fault> {
         let failed = |error: rusqlite::Error| fault(&error);
@@ -288,22 +288,12 @@ impl Link {
         let mut set = ResultSet { has_columns: !columns.is_empty(), rows: Vec::new() };
         let mut rows = statement.raw_query();
         while let Some(row) = rows.next().map_err(failed)? {
-            if set.rows.len() == work.query.rows_max {
-                results.cut.get_or_insert(Cut::Rows(work.query.rows_max));
-                break;
-            }
             let mut read = Map::new();
             for (index, column) in columns.iter().enumerate() {
                 read.insert(column.clone(), value::read(row.get_ref(index).map_err(failed)?));
             }
-            let read = Value::Object(read);
-            let Some(left) = room.checked_sub(read.to_string().len()) else {
-                results.cut.get_or_insert(Cut::Bytes(work.query.bytes_max));
+            if !results.add(&mut set, read, &work.query) {
                 break;
-            };
-            *room = left;
-            if let Value::Object(read) = read {
-                set.rows.push(read);
             }
         }
         drop(rows);
@@ -318,7 +308,9 @@ impl Link {
 pub(super) fn fault(error: &rusqlite::Error) -> Fault {
     match error.sqlite_error_code() {
         Some(ErrorCode::OperationInterrupted) => Fault::Stopped,
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Fault::Busy,
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            Fault::Busy("another process holds it".to_owned())
+        }
         _ => Fault::Statement(told(error)),
     }
 }

@@ -120,5 +120,10 @@ fn one_fault_in_a_table_of_services() {
         "[team]\nentry = 'a'\n[agents.b]\ninstructions = 'x'\nmodel = 'm'\ntools = ['e_x']\n";
     let text = format!("{FINE}[discover.d]\nservice = 'a'\n{agent}");
     check(&text, 14, "there is no tool `e_x`", "");
-    check(&text.replace("e_x", "e_*"), 14, "no tool of a server, service or interface begins with \"e_\"", "");
+    check(
+        &text.replace("e_x", "e_*"),
+        14,
+        "no tool of a server, service or interface begins with \"e_\"",
+        "",
+    );
 }

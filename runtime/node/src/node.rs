@@ -128,7 +128,7 @@ impl Node {
             let opened = {
                 let (bus, options, shared) = (bus.clone(), options.clone(), shared.clone());
                 let http = http.clone();
-                spawn_blocking(move || open_team(team, bus, options, shared, &http))
+                spawn_blocking(move || open_team(team, bus, options, shared, http.written()))
             };
             let opened = opened.await.map_err(|_| Error::Ending)??;
             let context = Arc::new(opened.context);

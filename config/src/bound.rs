@@ -59,6 +59,12 @@ pub const PORT: Bound = bound(0, 1, 65_535);
 pub const INIT_BYTES_MAX: usize = 4 << 20;
 /// MCP servers of a team; each is a process or a connection that is kept.
 pub const SERVERS_MAX: usize = 32;
+/// Sources of event types of a team; each is a folder that is looked at again and again.
+pub const EVENT_SOURCES_MAX: usize = 16;
+/// Bytes of the attribute `source` of events, which stands in a header.
+pub const EVENT_SOURCE_BYTES_MAX: usize = 1024;
+/// The attribute `source` of events if the file says nothing.
+pub const EVENT_SOURCE_DEFAULT: &str = "/callboard";
 /// Tables of services to look for; each is asked for every few seconds.
 pub const DISCOVERIES_MAX: usize = 32;
 /// Bytes of the name of a service, or of the pattern of such names.

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use ::tools::SecretRef;
+use ::tools::cloudevent::types::EventTypes;
 use wire::{ErrorCode, Name};
 
 use crate::bound::{RUNS_MAX, TEAM_WEIGHT};
@@ -14,7 +15,7 @@ use crate::raw::RawFile;
 use crate::report::Report;
 use crate::sources::Sources;
 use crate::suggest::nearest;
-use crate::team::Team;
+use crate::team::{Model, Team};
 
 mod agents;
 mod called;
@@ -23,6 +24,7 @@ mod command_tools;
 mod databases;
 mod discover;
 mod doubt;
+mod eventtypes;
 mod fallback;
 mod grammar;
 mod labels;
@@ -55,19 +57,33 @@ pub(crate) fn compile(
     document: &Document,
     mut raw: RawFile,
     files: &dyn Fn(&Path) -> io::Result<String>,
+    event_files: &dyn Fn(&Path) -> io::Result<EventTypes>,
     sources: &Sources,
     report: &mut Report,
 ) -> Option<Team> {
-    let (unlisted, passing, left_out, secrets) = Default::default();
-    let mut compiler =
-        Compiler { file, document, files, unlisted, passing, left_out, secrets, report };
+    let mut compiler = Compiler {
+        file,
+        document,
+        files,
+        event_files,
+        events_known: &sources.events,
+        unlisted: Vec::new(),
+        passing: Vec::new(),
+        left_out: Vec::new(),
+        secrets: Vec::new(),
+        report,
+    };
     let name = compiler.team_name(raw.team.name.as_deref());
     let labelling = Labelling::of(&raw);
     let models = compiler.models(std::mem::take(&mut raw.models), &raw.agents);
     let databases = compiler.databases(std::mem::take(&mut raw.databases));
     let servers = compiler.servers(std::mem::take(&mut raw.mcp), &sources.mcp);
-    let mut tools = compiler.tools(std::mem::take(&mut raw.tools), &models, &databases, &servers);
+    let events = compiler.event_sources(std::mem::take(&mut raw.eventtypes));
+    let behind =
+        Behind { models: &models, databases: &databases, servers: &servers, events: &events };
+    let mut tools = compiler.tools(std::mem::take(&mut raw.tools), &behind);
     compiler.server_tools(&servers, &mut tools);
+    compiler.event_tools(&events, &mut tools);
     let discoveries = compiler.discoveries(name.as_ref(), std::mem::take(&mut raw.discover));
     compiler.discovered_tools(&discoveries, &sources.services, &mut tools);
     labelling.apply(&mut tools);
@@ -90,6 +106,7 @@ pub(crate) fn compile(
         databases: databases.into_iter().map(|(name, (spec, _))| (name, spec)).collect(),
         servers: servers.into_iter().map(|(name, server)| (name, server.into_team())).collect(),
         secrets: compiler.secrets,
+        events: events.into_iter().map(|(name, source)| (name, source.into_team())).collect(),
         weight: raw.team.weight.unwrap_or_else(weight),
         discover: discover.collect(),
         left_out,
@@ -98,6 +115,14 @@ pub(crate) fn compile(
         otlp_endpoint: raw.team.otlp_endpoint,
         retention,
     })
+}
+
+/// What stands behind the tools of a team.
+pub(crate) struct Behind<'a> {
+    models: &'a BTreeMap<Name, Model>,
+    databases: &'a databases::Databases,
+    servers: &'a servers::Servers,
+    events: &'a eventtypes::EventSources,
 }
 
 fn weight() -> u32 {
@@ -109,6 +134,10 @@ pub(crate) struct Compiler<'a> {
     file: &'a Path,
     document: &'a Document<'a>,
     files: &'a dyn Fn(&Path) -> io::Result<String>,
+    /// Reads the event types in a file or folder.
+    event_files: &'a dyn Fn(&Path) -> io::Result<EventTypes>,
+    /// The event types of sources that were read before.
+    events_known: &'a BTreeMap<Name, EventTypes>,
     /// The servers whose tools are not known, with what the names of their tools begin with.
     unlisted: Vec<(Name, String)>,
     /// The secrets that are named so far.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use serde::Deserialize as _;
+use tools::cloudevent::types::EventTypes;
 
 use crate::bound::{FILE_BYTES_MAX, INIT_BYTES_MAX, SCRIPT_BYTES_MAX};
 use crate::compile::compile;
@@ -70,7 +71,7 @@ impl TeamText {
                 .or_insert_with(|| read(path).map_err(|error| (error.kind(), error.to_string())));
             known.clone().map_err(|(kind, text)| io::Error::new(kind, text))
         };
-        parse_with(&self.path, &self.text, &files, sources)
+        parse_on(&self.path, &self.text, &files, &EventTypes::load, sources)
     }
 }
 
@@ -91,6 +92,21 @@ pub fn parse_with(
     name_of_file: &Path,
     text: &str,
     files: &dyn Fn(&Path) -> io::Result<String>,
+    sources: &Sources,
+) -> Result<Team, Report> {
+    let event_files = |path: &Path| {
+        let mut found = EventTypes::default();
+        found.add(path, &files(path)?);
+        Ok(found)
+    };
+    parse_on(name_of_file, text, files, &event_files, sources)
+}
+
+fn parse_on(
+    name_of_file: &Path,
+    text: &str,
+    files: &dyn Fn(&Path) -> io::Result<String>,
+    event_files: &dyn Fn(&Path) -> io::Result<EventTypes>,
     sources: &Sources,
 ) -> Result<Team, Report> {
     let mut report = Report::new(name_of_file, "");
@@ -120,7 +136,7 @@ pub fn parse_with(
         return Err(report.sorted());
     };
     let team = match RawFile::deserialize(value) {
-        Ok(raw) => compile(name_of_file, &document, raw, files, sources, &mut report),
+        Ok(raw) => compile(name_of_file, &document, raw, files, event_files, sources, &mut report),
         Err(error) => {
             // The shape comes from the same structs, so that nothing is left to refuse here.
             report.add(None, format!("read the team file: {error}"), "report this as a bug");

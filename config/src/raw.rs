@@ -14,14 +14,16 @@ use wire::plan::{Dialect, OnUnknown, WhenBusy};
 
 use crate::bound::{
     self as b, AGENTS_MAX, ALIAS_BYTES_MAX, ALIASES_MAX, ARGV_MAX, DATABASES_MAX,
-    DESCRIPTION_BYTES_MAX, DISCOVERIES_MAX, INSTRUCTIONS_BYTES_MAX, MODELS_MAX, OFFERS_MAX,
-    PATHS_MAX, RETENTION_RUNS_DEFAULT, RETENTION_SESSIONS_DEFAULT, ROWS_MAX, SAYING_BYTES_MAX,
-    SERVERS_MAX, STATEMENT_BYTES_MAX, STATEMENTS_MAX, SUBJECT_BYTES_MAX, TOOLS_MAX,
+    DESCRIPTION_BYTES_MAX, DISCOVERIES_MAX, EVENT_SOURCES_MAX, INSTRUCTIONS_BYTES_MAX, MODELS_MAX,
+    OFFERS_MAX, PATHS_MAX, RETENTION_RUNS_DEFAULT, RETENTION_SESSIONS_DEFAULT, ROWS_MAX,
+    SAYING_BYTES_MAX, SERVERS_MAX, STATEMENT_BYTES_MAX, STATEMENTS_MAX, SUBJECT_BYTES_MAX,
+    TOOLS_MAX,
 };
 use crate::team::{Constrain, Template};
 
 mod databases;
 mod discover;
+mod eventtypes;
 mod labels;
 mod prompts;
 mod servers;
@@ -29,6 +31,7 @@ mod values;
 
 pub(crate) use databases::{RawDatabase, RawDatabaseKind};
 pub(crate) use discover::RawDiscover;
+pub(crate) use eventtypes::{RawEventTypes, RawMode, RawReplyWay};
 pub(crate) use labels::RawLabels;
 pub(crate) use prompts::{RawForm, RawPrompts, RawText};
 pub(crate) use servers::RawServer;
@@ -56,6 +59,9 @@ pub(crate) struct RawFile {
     /// The MCP servers by the names that tools use for them.
     #[schemars(extend("maxProperties" = SERVERS_MAX))]
     pub(crate) mcp: BTreeMap<String, RawServer>,
+    /// The sources of event types by the names that tools use for them.
+    #[schemars(extend("maxProperties" = EVENT_SOURCES_MAX))]
+    pub(crate) eventtypes: BTreeMap<String, RawEventTypes>,
     /// The NATS services whose endpoints are tools, by names of the team.
     #[schemars(extend("maxProperties" = DISCOVERIES_MAX))]
     pub(crate) discover: BTreeMap<String, RawDiscover>,
@@ -392,10 +398,10 @@ pub(crate) struct RawPrice {
 pub(crate) struct RawTool {
     /// What stands behind the tool.
     pub(crate) kind: RawKind,
-    /// What the tool does, for models; tools that come with the runtime or with a server bring their own.
+    /// What the tool does, for models; tools that come with the runtime, a server or an event type bring their own.
     #[schemars(length(max = DESCRIPTION_BYTES_MAX))]
     pub(crate) description: Option<String>,
-    /// Milliseconds that one call may take; 30000 for kinds `command`, `http`, `nats` and `query`, for `model` the model's, for `mcp` the server's, for `builtin` its own.
+    /// Milliseconds that one call may take; 30000 for kinds `command`, `http`, `nats` and `query`, for `model` the model's, for `mcp` the server's, for `cloudevent` that of its event types, for `builtin` its own.
     #[schemars(range(min = b::TOOL_TIMEOUT_MS.min, max = b::TOOL_TIMEOUT_MS.max))]
     pub(crate) timeout_ms: Option<u64>,
     /// Calls that may be under way at once.
@@ -468,21 +474,25 @@ pub(crate) struct RawTool {
     /// Kind `command`: bytes of a file that it writes, and of all files in its temporary folder.
     #[schemars(range(min = b::COMMAND_FILE_BYTES_MAX.min, max = b::COMMAND_FILE_BYTES_MAX.max), extend("default" = b::COMMAND_FILE_BYTES_MAX.default))]
     pub(crate) file_bytes_max: Option<u64>,
-    /// Kinds `command`, `http`, `mcp`, `model`, `nats` and `query`: what may be repeated; `read` for models, queries, GET and HEAD, `idempotent` for PUT and DELETE, the server's for `mcp`, else `once`.
+    /// Kinds `cloudevent`, `command`, `http`, `mcp`, `model`, `nats` and `query`: what may be repeated; `read` for models, queries, GET and HEAD, `idempotent` for PUT and DELETE, the server's for `mcp`, that of its event types for `cloudevent`, else `once`.
     pub(crate) effect: Option<EffectClass>,
-    /// Kinds `command`, `http`, `mcp`, `model`, `nats` and `query`, effect `idempotent`: milliseconds for which the tool knows a call by its key; for ever if absent.
+    /// Kinds `cloudevent`, `command`, `http`, `mcp`, `model`, `nats` and `query`, effect `idempotent`: milliseconds for which the tool knows a call by its key; for ever if absent.
     #[schemars(range(min = b::KEY_TTL_MS.min, max = b::KEY_TTL_MS.max))]
     pub(crate) key_ttl_ms: Option<u64>,
-    /// Kinds `command`, `http`, `mcp`, `model`, `nats` and `query`, effects `idempotent` and `once`: the tool that says whether a call took effect, by its `key`.
+    /// Kinds `cloudevent`, `command`, `http`, `mcp`, `model`, `nats` and `query`, effects `idempotent` and `once`: the tool that says whether a call took effect, by its `key`.
     pub(crate) probe: Option<String>,
-    /// Kinds `command`, `http`, `mcp`, `model`, `nats` and `query`, effects `idempotent` and `once`: what follows if nobody knows whether a call took effect.
+    /// Kinds `cloudevent`, `command`, `http`, `mcp`, `model`, `nats` and `query`, effects `idempotent` and `once`: what follows if nobody knows whether a call took effect.
     #[schemars(extend("default" = OnUnknown::Tell))]
     pub(crate) on_unknown: Option<OnUnknown>,
-    /// Kinds `command`, `http`, `mcp`, `nats` and `query`: bytes of a response that are read; the rest is cut.
+    /// Kinds `cloudevent`, `command`, `http`, `mcp`, `nats` and `query`: bytes of a response that are read; the rest is cut.
     #[schemars(range(min = b::RESPONSE_BYTES_MAX.min, max = b::RESPONSE_BYTES_MAX.max), extend("default" = b::RESPONSE_BYTES_MAX.default))]
     pub(crate) response_bytes_max: Option<u64>,
     /// Kinds `command`, `http`, `model`, `nats` and `query`, and builtins `say` and `calculate`: a JSON Schema (2020-12) of the arguments, or the short form `name = "type: description"`.
     pub(crate) parameters: Option<Map<String, Value>>,
+    /// Kind `cloudevent`: the event types of the team.
+    pub(crate) eventtypes: Option<String>,
+    /// Kind `cloudevent`: the type of the events.
+    pub(crate) r#type: Option<String>,
     /// Kind `mcp`: the server of the team.
     pub(crate) server: Option<String>,
     /// Kind `mcp`: the tool's name on the server; its own name if absent.
@@ -525,6 +535,9 @@ pub(crate) struct RawTool {
 pub(crate) enum RawKind {
     /// A tool that comes with the runtime.
     Builtin,
+    /// An event, and the one that answers it.
+    #[serde(rename = "cloudevent")]
+    CloudEvent,
     /// A program of the machine.
     Command,
     /// A request to an HTTP server.

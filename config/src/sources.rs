@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tools::cloudevent::types::EventTypes;
 use tools::mcp::Catalog;
 use tools::nats::Described;
 use wire::Name;
@@ -17,6 +18,8 @@ pub type Catalogs = BTreeMap<Name, Catalog>;
 pub struct Sources {
     /// What MCP servers list.
     pub mcp: Catalogs,
+    /// What the files of event types hold; those of a source that is not here are read.
+    pub events: BTreeMap<Name, EventTypes>,
     /// What NATS services describe, by the tables that look for them.
     pub services: BTreeMap<Name, Vec<Described>>,
 }

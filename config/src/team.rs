@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use agents_core::permission::Glob;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tools::cloudevent::EventSource;
 use tools::mcp::{Catalog, ServerSpec};
 use tools::query::DatabaseSpec;
 use tools::{SecretRef, ToolKind};
@@ -36,6 +38,8 @@ pub struct Team {
     pub servers: BTreeMap<Name, McpServer>,
     /// The secrets that the file names.
     pub secrets: Vec<SecretRef>,
+    /// The sources of event types by name.
+    pub events: BTreeMap<Name, Events>,
     /// The services whose endpoints are tools, by the names of their tables.
     pub discover: BTreeMap<Name, Discovery>,
     /// What others describe and cannot be offered, each with the reason.
@@ -78,6 +82,17 @@ pub struct McpServer {
     /// Its tools. Absent if they were not known when the team was loaded; then nothing is known of
     /// its tools but their names, and the team cannot be run.
     pub catalog: Option<Catalog>,
+}
+
+/// One source of event types of a team.
+#[derive(Clone, Debug)]
+pub struct Events {
+    /// Where its events go, and how their replies come.
+    pub source: Arc<EventSource>,
+    /// The file or folder of the event types.
+    pub path: PathBuf,
+    /// A subject on which replies come, beside the team's own.
+    pub reply_subject: Option<String>,
 }
 
 /// NATS services whose endpoints are tools for as long as they are there.

@@ -104,6 +104,7 @@ fn client(provider: Provider, http: &reqwest::Client) -> ModelClient {
         databases: BTreeMap::new(),
         secrets: Vec::new(),
         servers: BTreeMap::new(),
+        events: BTreeMap::new(),
         discover: BTreeMap::new(),
         left_out: Vec::new(),
         retention: config::team::Retention::default(),

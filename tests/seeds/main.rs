@@ -2,6 +2,10 @@
 //! do here, on a node with all that belongs to it.
 
 #[cfg(test)]
+mod broker;
+#[cfg(test)]
+mod eventtypes;
+#[cfg(test)]
 mod grammar;
 #[cfg(test)]
 mod house;

@@ -4,7 +4,9 @@
 use serde_json::{Value, json};
 use tests::daemon::Daemon;
 
+use crate::broker::Script;
 use crate::house::{furnish, on_servers, shipped};
+use crate::knative::at_broker;
 use crate::seed_002::{LOCATION, at_server, services};
 use crate::seed_004::{action, at_ollama};
 use crate::server::{Server, chat, completion, tool_call};
@@ -124,6 +126,7 @@ async fn seed_001_a_model_that_goes_on_by_a_word_goes_on_after_a_crash() {
     ];
     let server = Server::start(answers).await;
     let url = format!("{}/v1", server.url);
+    let broker = Script::shipped(&[]).await;
     let requests = [
         ["What does it cost?", "It costs much."],
         ["And one more GiB of memory?", "It costs $16.38."],
@@ -131,7 +134,7 @@ async fn seed_001_a_model_that_goes_on_by_a_word_goes_on_after_a_crash() {
     killed_between(Seed {
         name: "knative",
         agent: "assistant",
-        team: on_servers(&shipped("knative"), &[("chat", &url)]),
+        team: on_servers(&at_broker(broker.url()), &[("chat", &url)]),
         told: texts(&[requests[0][0], "It costs much.", requests[1][0], "16.384"]),
         server,
         requests,

@@ -67,6 +67,11 @@ impl Server {
         state.seen.clear();
     }
 
+    /// Puts an answer before those that are left.
+    pub(crate) fn put(&self, answer: Value) {
+        self.state.lock().unwrap().answers.push_front(answer);
+    }
+
     /// Returns the chats of Ollama that came so far.
     pub(crate) fn chats(&self) -> Vec<Value> {
         self.asked("/api/chat").into_iter().map(|request| request.body).collect()

@@ -127,8 +127,8 @@ fn furnish(folder: &Path) {
     std::fs::write(folder.join("m.jsonl"), lines.join("\n")).unwrap();
     let team = "[models.m]\nprovider = 'scripted'\nscript = 'm.jsonl'\n\
         [permissions]\nallow = ['orders_*', 'nap']\n\
-        [discover.orders]\nservice = 'orders'\n\
-        [tools.nap]\nkind = 'nats'\ndescription = 'Rests.'\nsubject = 'bed.nap'\n\
+        [discover.orders]\nservice = 'orders'\nuntrusted_output = false\n\
+        [tools.nap]\nkind = 'nats'\nuntrusted_output = false\ndescription = 'Rests.'\nsubject = 'bed.nap'\n\
         [agents.clerk]\ninstructions = 'Look orders up.'\nmodel = 'm'\n\
         tools = ['nap', 'orders_*']\n";
     std::fs::write(folder.join("crew.toml"), team).unwrap();

@@ -436,6 +436,7 @@ impl World {
             deadline: self.timestamp(),
             effect: EffectClass::Once,
             attempt: 1,
+            rejoin: false,
             budget: Budget::default(),
             depth: 1,
             trace: TraceContext::root(&open.agent, &open.run),

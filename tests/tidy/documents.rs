@@ -218,9 +218,14 @@ fn every_kind_of_tool_has_an_example_of_five_lines() {
     const GROUND: &str = "[models.local]\nprovider = 'openai'\nbase_url = 'http://127.0.0.1:9'\n\
                           model = 'm'\n[databases.films]\nkind = 'sqlite'\ninit = 'films.sql'\n\
                           [mcp.files]\ncommand = ['serve']\n\
+                          [eventtypes.cluster]\npath = 'weather.yaml'\n\
+                          sink = 'http://127.0.0.1:9'\n\
                           [agents.a]\ninstructions = 'i'\nmodel = 'local'\n";
     let files = |path: &Path| match path.to_str() {
         Some("films.sql") => Ok("create table film (title text, year integer);".to_owned()),
+        Some("weather.yaml") => Ok("apiVersion: eventing.knative.dev/v1beta2\nkind: EventType\n\
+                                    spec: {type: get.current.weather}"
+            .to_owned()),
         _ => Err(std::io::ErrorKind::NotFound.into()),
     };
     let readme = std::fs::read_to_string(root().join("tools/README.md")).unwrap();

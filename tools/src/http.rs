@@ -2,9 +2,9 @@
 
 mod address;
 mod request;
-mod response;
+pub(crate) mod response;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeSet;
 use std::error::Error as _;
@@ -143,7 +143,7 @@ impl HttpTool {
         let time = context.answer_time();
         match timeout(time, exchange).await {
             Ok(Ok(received)) => ToolReply::settled(received.outcome(&prepared.secrets)),
-            Ok(Err(error)) => broken(&host, &error),
+            Ok(Err(error)) => unsent(&host, &error),
             Err(_) => {
                 let lost = format!("{host} did not answer within {} ms", time.as_millis());
                 ToolReply::lost(ErrorCode::ToolTimeout, lost)
@@ -152,7 +152,8 @@ impl HttpTool {
     }
 }
 
-fn broken(host: &str, error: &reqwest::Error) -> ToolReply {
+/// Says what a request means that had no whole answer: whether anything was sent.
+pub(crate) fn unsent(host: &str, error: &reqwest::Error) -> ToolReply {
     // The outer errors only say that a request failed, and one of them shows the whole URL.
     let mut cause = error.source();
     while let Some(deeper) = cause.and_then(|cause| cause.source()) {

@@ -6,6 +6,7 @@ mod argument;
 pub mod builtin;
 pub mod calculate;
 pub mod client;
+pub mod cloudevent;
 pub mod command;
 pub mod http;
 pub mod mcp;

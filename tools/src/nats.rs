@@ -93,45 +93,55 @@ impl NatsTool {
                 format!("the request template of the tool has faults: {faults}"),
             )),
         };
-        let Prepared { mut letter, secrets } = match prepared {
+        let Prepared { letter, secrets } = match prepared {
             Ok(prepared) => prepared,
             Err(outcome) => return ToolReply::settled(outcome),
         };
         let time = context.answer_time();
-        let end = Instant::now() + time;
-        let patience = end.min(Instant::now() + AWAY_MAX);
-        let mut pause = PAUSE_MIN;
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            letter.headers.insert(header::REMAINING_MS, left.as_millis().to_string());
-            let asked = timeout_at(end, self.messenger.request(letter.clone(), left)).await;
-            match asked {
-                Ok(Ok(answer)) => {
-                    let whole = &answer.payload;
-                    let kept = whole.get(..self.response_bytes_max).unwrap_or(whole);
-                    let is_cut = kept.len() < whole.len();
-                    let text = redacted(text(kept, is_cut), &secrets);
-                    let cut = is_cut.then_some(kept.len());
-                    return ToolReply::settled(outcome(&letter.subject, &answer, text, cut));
-                }
-                Ok(Err(Missed::NotDelivered(error))) => {
-                    if !may_pass(error.code) || Instant::now() + pause >= patience {
-                        return ToolReply::settled(not_made(&error));
-                    }
-                }
-                Ok(Err(Missed::Unanswered(error))) if error.code != ErrorCode::DeadlineExceeded => {
-                    let text = format!("no answer came from {}: {}", letter.subject, error.message);
-                    return ToolReply::lost(ErrorCode::ToolUnavailable, text);
-                }
-                Ok(Err(Missed::Unanswered(_))) | Err(_) => {
-                    let (subject, ms) = (&letter.subject, time.as_millis());
-                    let text = format!("{subject} did not answer within {ms} ms");
-                    return ToolReply::lost(ErrorCode::ToolTimeout, text);
-                }
+        let subject = letter.subject.clone();
+        let answer = match ask(self.messenger.as_ref(), letter, Instant::now() + time).await {
+            Ok(answer) => answer,
+            Err(Missed::NotDelivered(error)) => return ToolReply::settled(not_made(&error)),
+            Err(Missed::Unanswered(error)) if error.code != ErrorCode::DeadlineExceeded => {
+                let text = format!("no answer came from {subject}: {}", error.message);
+                return ToolReply::lost(ErrorCode::ToolUnavailable, text);
             }
-            sleep(pause).await;
-            pause *= 2;
+            Err(Missed::Unanswered(_)) => {
+                let text = format!("{subject} did not answer within {} ms", time.as_millis());
+                return ToolReply::lost(ErrorCode::ToolTimeout, text);
+            }
+        };
+        let whole = &answer.payload;
+        let kept = whole.get(..self.response_bytes_max).unwrap_or(whole);
+        let is_cut = kept.len() < whole.len();
+        let text = redacted(text(kept, is_cut), &secrets);
+        let cut = is_cut.then_some(kept.len());
+        ToolReply::settled(outcome(&subject, &answer, text, cut))
+    }
+}
+
+/// Makes a request, and makes it again for a little while if nobody took it.
+pub(crate) async fn ask(
+    messenger: &dyn Messenger,
+    mut letter: Letter,
+    end: Instant,
+) -> Result<Letter, Missed> {
+    let patience = end.min(Instant::now() + AWAY_MAX);
+    let mut pause = PAUSE_MIN;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        letter.headers.insert(header::REMAINING_MS, left.as_millis().to_string());
+        match timeout_at(end, messenger.request(letter.clone(), left)).await {
+            Ok(Err(Missed::NotDelivered(error)))
+                if may_pass(error.code) && Instant::now() + pause < patience => {}
+            Ok(asked) => return asked,
+            Err(_) => {
+                let error = WireError::new(ErrorCode::DeadlineExceeded, "no answer in time");
+                return Err(Missed::Unanswered(error));
+            }
         }
+        sleep(pause).await;
+        pause *= 2;
     }
 }
 
@@ -140,7 +150,7 @@ const fn may_pass(code: ErrorCode) -> bool {
 }
 
 /// Says that nobody took the request.
-fn not_made(error: &WireError) -> CallOutcome {
+pub(crate) fn not_made(error: &WireError) -> CallOutcome {
     let code = if may_pass(error.code) { ErrorCode::ToolUnavailable } else { error.code };
     let message = format!("{}; the call was not made", error.message);
     let mut made = WireError::new(code, message);

@@ -8,9 +8,13 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use wire::plan::Labels;
 use wire::run::Budget;
-use wire::{CallKey, EffectClass, Name, RunId, SessionId, Timestamp, ToolReply, TraceContext};
+use wire::{
+    CallKey, EffectClass, ErrorCode, Name, RunId, SessionId, Timestamp, ToolReply, TraceContext,
+};
 
 use crate::builtin::Builtin;
+use crate::cloudevent::replies::Replies;
+use crate::cloudevent::{EventSpec, EventTool};
 use crate::command::{CommandSpec, CommandTool, Launcher};
 use crate::http::{HttpSpec, HttpTool};
 use crate::mcp::{McpSpec, McpTool, Servers};
@@ -38,6 +42,18 @@ pub trait Tool: Send + Sync {
         context: &'a ToolContext,
         arguments: &'a Value,
     ) -> BoxFuture<'a, ToolReply>;
+
+    /// Waits for the outcome of a call that an earlier process made, and does not make it again.
+    ///
+    /// Asked for only of tools whose offer says that they can; others know nothing of such a call.
+    fn rejoin<'a>(
+        &'a self,
+        context: &'a ToolContext,
+        _arguments: &'a Value,
+    ) -> BoxFuture<'a, ToolReply> {
+        let text = format!("{} does not know what came of a call before its restart", context.tool);
+        Box::pin(async move { ToolReply::lost(ErrorCode::ToolUnavailable, text) })
+    }
 
     /// Returns how long a call that was told to stop has to put things in order before its future
     /// is dropped, such as to end a process of its own. Its reply is not waited for.
@@ -88,6 +104,8 @@ impl ToolContext {
 pub enum ToolKind {
     /// One that comes with the runtime.
     Builtin(Builtin),
+    /// An event, and the one that answers it.
+    CloudEvent(EventSpec),
     /// A program of the machine.
     Command(CommandSpec),
     /// A request to an HTTP server.
@@ -113,6 +131,8 @@ pub struct ToolDeps {
     pub models: Arc<dyn Models>,
     /// The MCP servers of the team.
     pub servers: Servers,
+    /// The calls of the team that wait for events.
+    pub replies: Replies,
     /// The bus.
     pub messenger: Arc<dyn Messenger>,
     /// The databases of the team.
@@ -126,6 +146,7 @@ impl ToolKind {
     pub fn effect(&self) -> EffectClass {
         match self {
             Self::Builtin(builtin) => builtin.effect(),
+            Self::CloudEvent(spec) => spec.effect,
             Self::Command(spec) => spec.effect(),
             Self::Http(spec) => spec.effect(),
             Self::Mcp(spec) => spec.effect,
@@ -142,7 +163,7 @@ impl ToolKind {
             // What they tell came from the team itself, or is marked by them.
             Self::Builtin(_) | Self::Model(_) => Labels::NONE,
             Self::Command(_) => Labels { external: changes, ..Labels::NONE },
-            Self::Http(_) | Self::Mcp(_) | Self::Nats(_) => {
+            Self::CloudEvent(_) | Self::Http(_) | Self::Mcp(_) | Self::Nats(_) => {
                 Labels { untrusted: true, external: changes, ..Labels::NONE }
             }
             Self::Query(_) => Labels { private: true, external: changes, ..Labels::NONE },
@@ -154,6 +175,10 @@ impl ToolKind {
 pub fn build(kind: &ToolKind, deps: &ToolDeps) -> Arc<dyn Tool> {
     match kind {
         ToolKind::Builtin(builtin) => builtin.build(deps),
+        ToolKind::CloudEvent(spec) => {
+            let (http, messenger) = (deps.http.clone(), deps.messenger.clone());
+            Arc::new(EventTool::new(spec.clone(), http, messenger, deps.replies.clone()))
+        }
         ToolKind::Command(spec) => Arc::new(CommandTool::new(spec.clone(), &deps.launcher)),
         ToolKind::Http(spec) => Arc::new(HttpTool::new(spec.clone(), deps.http.clone())),
         ToolKind::Mcp(spec) => Arc::new(McpTool::new(spec.clone(), &deps.servers)),

@@ -127,8 +127,10 @@ pub struct CallEffect {
     pub deadline: Timestamp,
     /// What may be repeated.
     pub effect: wire::EffectClass,
-    /// How often the call is made with this time, from 1.
+    /// How often the call is made or waited for with this time, from 1.
     pub attempt: u32,
+    /// Whether the call was made before, and only its outcome is still waited for.
+    pub rejoin: bool,
     /// What a called agent may use.
     pub budget: Budget,
     /// How many runs stand above a called agent.

@@ -50,6 +50,9 @@ pub struct ToolRequest {
     /// What the call may use, if the tool asks a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
+    /// Whether the call was made before and only its outcome is still waited for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rejoin: bool,
     /// Whether the run that asks is tainted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tainted: bool,

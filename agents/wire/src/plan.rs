@@ -174,6 +174,11 @@ const fn yes() -> bool {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+const fn is_no(value: &bool) -> bool {
+    !*value
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
 const fn is_yes(value: &bool) -> bool {
     *value
 }
@@ -273,6 +278,9 @@ pub struct Offer {
     /// What follows if the outcome stays unknown.
     #[serde(default)]
     pub on_unknown: OnUnknown,
+    /// Whether the tool can wait for the outcome of a call that an earlier process made.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub rejoins: bool,
     /// The model that a tool asks; what it uses counts against the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Name>,
@@ -341,6 +349,7 @@ impl Offer {
             key_ttl_ms: None,
             probe: None,
             on_unknown: OnUnknown::Tell,
+            rejoins: false,
             model: None,
             labels: Labels::NONE,
         }

@@ -132,6 +132,13 @@ pub enum Route {
         /// The tool.
         tool: Name,
     },
+    /// Events that answer those that the tools of a source of event types sent.
+    EventReply {
+        /// The team.
+        team: Name,
+        /// The source.
+        source: Name,
+    },
     /// Turns of a model that nobody waits for any more.
     ModelStop {
         /// The team.
@@ -184,6 +191,11 @@ impl Subjects {
     /// Where calls of a tool are asked for.
     pub fn tool(&self, team: &Name, tool: &Name) -> String {
         format!("{}.{team}.tool.{tool}", self.prefix)
+    }
+
+    /// Where events come that answer those that the tools of a source of event types sent.
+    pub fn event_reply(&self, team: &Name, source: &Name) -> String {
+        format!("{}.{team}.eventtypes.{source}.reply", self.prefix)
     }
 
     /// Where all who serve a model are told of turns that nobody waits for any more.
@@ -273,6 +285,9 @@ impl Subjects {
             }),
             [team, "model", model] => Some(Route::Model { team: name(team)?, model: name(model)? }),
             [team, "tool", tool] => Some(Route::Tool { team: name(team)?, tool: name(tool)? }),
+            [team, "eventtypes", source, "reply"] => {
+                Some(Route::EventReply { team: name(team)?, source: name(source)? })
+            }
             [team, "model", model, "stop"] => {
                 Some(Route::ModelStop { team: name(team)?, model: name(model)? })
             }
@@ -331,6 +346,10 @@ mod tests {
             ),
             (subjects.model(&team, &x), Route::Model { team: team.clone(), model: x.clone() }),
             (subjects.tool(&team, &x), Route::Tool { team: team.clone(), tool: x.clone() }),
+            (
+                subjects.event_reply(&team, &x),
+                Route::EventReply { team: team.clone(), source: x.clone() },
+            ),
             (
                 subjects.session_events(&team, &session),
                 Route::SessionEvents { team: team.clone(), session },

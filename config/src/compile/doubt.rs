@@ -76,6 +76,7 @@ impl Compiler<'_> {
         let is_known = match &tool.kind {
             ToolKind::Mcp(spec) => !self.unlisted.iter().any(|(server, _)| *server == spec.server),
             ToolKind::Builtin(_)
+            | ToolKind::CloudEvent(_)
             | ToolKind::Command(_)
             | ToolKind::Http(_)
             | ToolKind::Model(_)

@@ -12,38 +12,37 @@ use super::called::reachable;
 use crate::raw::{RawAgent, RawFile, RawLabels};
 use crate::team::TeamTool;
 
-/// What a team file says of the labels of tools, beside what follows from their kinds.
-pub(super) struct Labelling {
-    tools: BTreeMap<String, RawLabels>,
-    servers: BTreeMap<String, RawLabels>,
-    services: BTreeMap<String, RawLabels>,
-}
+/// What a team file says of the labels of tools, by the table and the name of its entry.
+pub(super) struct Labelling(BTreeMap<(&'static str, String), RawLabels>);
 
 impl Labelling {
     pub(super) fn of(raw: &RawFile) -> Self {
-        let tools = raw.tools.iter().map(|(name, raw)| (name.clone(), raw.labels()));
-        let servers = raw.mcp.iter().map(|(name, raw)| (name.clone(), raw.labels()));
-        let services = raw.discover.iter().map(|(name, raw)| (name.clone(), raw.labels()));
-        let (tools, servers) = (tools.collect(), servers.collect());
-        Self { tools, servers, services: services.collect() }
+        let mut said = BTreeMap::new();
+        let RawFile { tools, mcp, discover, eventtypes, .. } = raw;
+        said.extend(tools.iter().map(|(name, raw)| (("tools", name.clone()), raw.labels())));
+        said.extend(mcp.iter().map(|(name, raw)| (("mcp", name.clone()), raw.labels())));
+        said.extend(discover.iter().map(|(name, raw)| (("discover", name.clone()), raw.labels())));
+        said.extend(
+            eventtypes.iter().map(|(name, raw)| (("eventtypes", name.clone()), raw.labels())),
+        );
+        Self(said)
     }
 
     /// Labels all tools: by their own tables, by those of their sources, by their kinds.
     pub(super) fn apply(&self, tools: &mut BTreeMap<Name, TeamTool>) {
         for (name, tool) in tools {
-            let own = self.tools.get(name.as_str());
             let source = match &tool.kind {
-                ToolKind::Mcp(spec) => self.servers.get(spec.server.as_str()),
-                ToolKind::Nats(spec) => {
-                    spec.source.as_ref().and_then(|source| self.services.get(source.as_str()))
-                }
+                ToolKind::Mcp(spec) => Some(("mcp", &spec.server)),
+                ToolKind::Nats(spec) => spec.source.as_ref().map(|source| ("discover", source)),
+                ToolKind::CloudEvent(spec) => Some(("eventtypes", &spec.source.name)),
                 ToolKind::Builtin(_)
                 | ToolKind::Command(_)
                 | ToolKind::Http(_)
                 | ToolKind::Model(_)
                 | ToolKind::Query(_) => None,
             };
-            let said = own.into_iter().chain(source);
+            let tables = [Some(("tools", &*name)), source].into_iter().flatten();
+            let said = tables.filter_map(|(table, name)| self.0.get(&(table, name.to_string())));
             let said = |of: fn(&RawLabels) -> Option<bool>| said.clone().find_map(of);
             let of_kind = tool.kind.labels(tool.offer.effect);
             tool.offer.labels = Labels {

@@ -130,7 +130,7 @@ impl Compiler<'_> {
         prefix
     }
 
-    fn settings(
+    pub(super) fn settings(
         &mut self,
         path: &[&str; 2],
         field: &str,
@@ -220,6 +220,7 @@ impl Compiler<'_> {
                 tools.values().any(|own| match &own.kind {
                     ToolKind::Mcp(spec) => spec.server == *name && spec.listed.name == tool,
                     ToolKind::Builtin(_)
+                    | ToolKind::CloudEvent(_)
                     | ToolKind::Command(_)
                     | ToolKind::Http(_)
                     | ToolKind::Model(_)
@@ -333,7 +334,7 @@ impl Compiler<'_> {
 /// Tells whether a tool comes from somebody who describes it, and may be granted by a pattern.
 fn is_of_source(kind: &ToolKind) -> bool {
     match kind {
-        ToolKind::Mcp(_) => true,
+        ToolKind::CloudEvent(_) | ToolKind::Mcp(_) => true,
         ToolKind::Nats(spec) => spec.source.is_some(),
         ToolKind::Builtin(_)
         | ToolKind::Command(_)

@@ -10,20 +10,25 @@ use wire::plan::{Offer, Target};
 use wire::{EffectClass, Name, ToolSpec};
 
 use super::agents::asked;
-use super::databases::Databases;
 use super::doubt::Doubt;
-use super::servers::Servers;
-use super::{ANSWER, Compiler, owners_text};
+use super::{ANSWER, Behind, Compiler, owners_text};
 use crate::bound::{RESPONSE_BYTES_MAX, TOOL_CONCURRENCY, TOOL_TIMEOUT_MS};
 use crate::parameters;
 use crate::raw::{RawKind, RawTool};
 use crate::suggest::nearest;
-use crate::team::{Model, TeamTool};
+use crate::team::TeamTool;
 use tools::schema::check_parameters;
 
 /// The kinds whose calls may change something.
-const CHANGING: &[RawKind] =
-    &[RawKind::Command, RawKind::Http, RawKind::Mcp, RawKind::Model, RawKind::Nats, RawKind::Query];
+const CHANGING: &[RawKind] = &[
+    RawKind::CloudEvent,
+    RawKind::Command,
+    RawKind::Http,
+    RawKind::Mcp,
+    RawKind::Model,
+    RawKind::Nats,
+    RawKind::Query,
+];
 
 /// The kinds whose arguments the team file declares.
 const DECLARING: &[RawKind] = &[
@@ -36,8 +41,14 @@ const DECLARING: &[RawKind] = &[
 ];
 
 /// The kinds that read what somebody else wrote.
-const READING: &[RawKind] =
-    &[RawKind::Command, RawKind::Http, RawKind::Mcp, RawKind::Nats, RawKind::Query];
+const READING: &[RawKind] = &[
+    RawKind::CloudEvent,
+    RawKind::Command,
+    RawKind::Http,
+    RawKind::Mcp,
+    RawKind::Nats,
+    RawKind::Query,
+];
 
 /// Fields that not every kind of tool has, and the kinds that have them.
 const OWNERS: &[(&str, &[RawKind])] = &[
@@ -59,6 +70,8 @@ const OWNERS: &[(&str, &[RawKind])] = &[
     ("method", &[RawKind::Http]),
     ("url", &[RawKind::Http]),
     ("query", &[RawKind::Http]),
+    ("eventtypes", &[RawKind::CloudEvent]),
+    ("type", &[RawKind::CloudEvent]),
     ("headers", &[RawKind::Http, RawKind::Nats]),
     ("body", &[RawKind::Http, RawKind::Nats]),
     ("response_bytes_max", READING),
@@ -88,6 +101,7 @@ impl RawKind {
     const fn word(self) -> &'static str {
         match self {
             RawKind::Builtin => "builtin",
+            RawKind::CloudEvent => "cloudevent",
             RawKind::Command => "command",
             RawKind::Http => "http",
             RawKind::Mcp => "mcp",
@@ -115,9 +129,7 @@ impl Compiler<'_> {
     pub(super) fn tools(
         &mut self,
         raw: BTreeMap<String, RawTool>,
-        models: &BTreeMap<Name, Model>,
-        databases: &Databases,
-        servers: &Servers,
+        behind: &Behind<'_>,
     ) -> BTreeMap<Name, TeamTool> {
         let named = self.named("tools", raw);
         let doubts: Vec<(Name, Doubt)> =
@@ -136,12 +148,13 @@ impl Compiler<'_> {
                 RawKind::Builtin => self.builtin(&name, raw),
                 RawKind::Command => self.command_tool(&name, raw),
                 RawKind::Http => self.http(&name, raw),
-                RawKind::Mcp => self.mcp_tool(&name, raw, servers),
-                RawKind::Model => self.model_tool(&name, raw, models),
+                RawKind::CloudEvent => self.event_tool(&name, raw, behind.events),
+                RawKind::Mcp => self.mcp_tool(&name, raw, behind.servers),
+                RawKind::Model => self.model_tool(&name, raw, behind.models),
                 RawKind::Nats => self.nats_tool(&name, raw),
-                RawKind::Query => self.query_tool(&name, raw, databases),
+                RawKind::Query => self.query_tool(&name, raw, behind.databases),
             }?;
-            tool.offer.actor = actor.and_then(|actor| asked(models, actor));
+            tool.offer.actor = actor.and_then(|actor| asked(behind.models, actor));
             tool.offer.aliases = aliases;
             Some((name, tool))
         });

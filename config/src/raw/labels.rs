@@ -1,6 +1,6 @@
 //! What a table says of what comes in by a tool and what goes out.
 
-use super::{RawDiscover, RawServer, RawTool};
+use super::{RawDiscover, RawEventTypes, RawServer, RawTool};
 
 /// What a table says; absent is what follows from the kind.
 #[derive(Clone, Copy, Debug)]
@@ -10,23 +10,16 @@ pub(crate) struct RawLabels {
     pub(crate) external_effect: Option<bool>,
 }
 
-impl RawTool {
-    pub(crate) const fn labels(&self) -> RawLabels {
-        let Self { untrusted_output, private_output, external_effect, .. } = *self;
-        RawLabels { untrusted_output, private_output, external_effect }
-    }
+/// Reads the labels of tables, which have fields of the same names.
+macro_rules! labelled {
+    ($($table:ident),+) => {$(
+        impl $table {
+            pub(crate) const fn labels(&self) -> RawLabels {
+                let Self { untrusted_output, private_output, external_effect, .. } = *self;
+                RawLabels { untrusted_output, private_output, external_effect }
+            }
+        }
+    )+};
 }
 
-impl RawServer {
-    pub(crate) const fn labels(&self) -> RawLabels {
-        let Self { untrusted_output, private_output, external_effect, .. } = *self;
-        RawLabels { untrusted_output, private_output, external_effect }
-    }
-}
-
-impl RawDiscover {
-    pub(crate) const fn labels(&self) -> RawLabels {
-        let Self { untrusted_output, private_output, external_effect, .. } = *self;
-        RawLabels { untrusted_output, private_output, external_effect }
-    }
-}
+labelled!(RawDiscover, RawEventTypes, RawServer, RawTool);

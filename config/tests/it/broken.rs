@@ -323,7 +323,7 @@ fn one_fault_added_to_a_fine_file() {
             "[tools.t]\ndescription = 'd'",
             7,
             "`tools.t` lacks `kind`",
-            "\"builtin\" or \"command\" or \"http\"",
+            "\"builtin\" or \"cloudevent\" or \"command\" or \"http\"",
         ),
         ("[tools.t]\nkind = 'builtin'", 7, "there is no builtin tool \"t\"", "add `builtin`"),
         (

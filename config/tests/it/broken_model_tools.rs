@@ -112,7 +112,7 @@ fn one_fault_in_a_tool_that_asks_a_model() {
         (
             "[tools.now]\nkind = 'builtin'\neffect = 'read'",
             9,
-            "`effect` goes with `kind = \"command\" | \"http\" | \"mcp\" | \"model\" | \"nats\" | \"query\"` only",
+            "`effect` goes with `kind = \"cloudevent\" | \"command\" | \"http\" | \"mcp\" | \"model\" | \"nats\" | \"query\"` only",
             "remove `effect`",
         ),
     ] {

@@ -17,6 +17,9 @@ mod commands;
 mod databases;
 #[cfg(test)]
 mod discover;
+#[cfg(test)]
+mod eventtypes;
+#[cfg(test)]
 mod fallback;
 #[cfg(test)]
 mod labels;

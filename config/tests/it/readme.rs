@@ -7,7 +7,7 @@ use wire::plan::Text;
 const README: &str = include_str!("../../README.md");
 
 /// Tables of the schema's definitions and the heading under which the README has their fields.
-const HEADINGS: [(&str, &str); 18] = [
+const HEADINGS: [(&str, &str); 19] = [
     ("RawTeam", "## `[team]`"),
     ("RawModel", "## `[models.NAME]`"),
     ("RawAgent", "## `[agents.NAME]`"),
@@ -15,6 +15,7 @@ const HEADINGS: [(&str, &str); 18] = [
     ("RawPrice", "### Prices"),
     ("RawDatabase", "## `[databases.NAME]`"),
     ("RawServer", "## `[mcp.NAME]`"),
+    ("RawEventTypes", "## `[eventtypes.NAME]`"),
     ("RawDiscover", "## `[discover.NAME]`"),
     ("RawPrompts", "## `[prompts]`"),
     ("RawTexts", "### Texts"),

@@ -35,6 +35,13 @@ pub(crate) fn note_unenforced(notes: &[Unenforced]) {
     }
 }
 
+/// Tells what others describe and cannot be offered.
+pub(crate) fn note_left_out(team: &Team) {
+    for left_out in &team.left_out {
+        screen::note(&format!("note: {left_out}\n"));
+    }
+}
+
 /// Loads a team file; the failure is its report.
 pub(crate) fn load(file: &Path, paint: Paint) -> Result<Team, Failure> {
     config::load(file).map_err(|report| Failure::Report(report.render(paint.is_on())))

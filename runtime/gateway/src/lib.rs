@@ -17,6 +17,7 @@ mod look;
 mod places;
 mod refusal;
 mod replay;
+mod replies;
 mod routes;
 mod runs;
 mod state;

@@ -8,7 +8,7 @@ use axum::routing::{MethodRouter, get, post};
 use crate::guard::{self, Guard};
 use crate::refusal::Refusal;
 use crate::state::Doors;
-use crate::{calls, events, look, runs};
+use crate::{calls, events, look, replies, runs};
 
 /// One route: method, path and handler.
 type Route = (&'static str, &'static str, MethodRouter<Doors>);
@@ -30,6 +30,8 @@ fn table() -> Vec<Route> {
         ("POST", "/v1/teams/{team}/calls/{call}/approve", post(calls::approve)),
         ("POST", "/v1/teams/{team}/calls/{call}/deny", post(calls::deny)),
         ("POST", "/v1/teams/{team}/calls/{call}/resolve", post(calls::resolve)),
+        ("GET", "/v1/teams/{team}/eventtypes", get(replies::list)),
+        ("POST", "/v1/teams/{team}/eventtypes/{source}/replies", post(replies::take)),
         ("GET", "/v1/teams/{team}/sessions", get(look::sessions)),
         ("GET", "/v1/teams/{team}/sessions/{session}", get(look::session)),
         ("GET", "/v1/teams/{team}/traces", get(look::traces)),

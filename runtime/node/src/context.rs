@@ -10,6 +10,7 @@ use journal::Journal;
 use store::{Change, Store};
 use telemetry::Exporter;
 use tokio_util::task::TaskTracker;
+use tools::cloudevent::replies::Replies;
 use tools::command::Launcher;
 use tools::mcp::Servers;
 use tools::query::Databases;
@@ -56,6 +57,8 @@ pub(crate) struct TeamContext {
     pub(crate) launcher: Arc<Launcher>,
     /// The MCP servers of the team's tools; there once the team's actors are.
     pub(crate) servers: OnceLock<Servers>,
+    /// The calls of the team's tools that wait for events.
+    pub(crate) event_replies: Replies,
     pub(crate) journal: Journal,
     pub(crate) store: Store,
     pub(crate) projector: Projector,

@@ -113,6 +113,7 @@ impl Porter {
                 | Route::Model { .. }
                 | Route::Tool { .. }
                 | Route::ModelStop { .. }
+                | Route::EventReply { .. }
                 | Route::ToolStop { .. },
             )
             | None => {

@@ -18,6 +18,7 @@ use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::TaskTracker;
 use tools::ToolKind;
+use tools::cloudevent::replies::{HOLD, Replies};
 use tools::command::Launcher;
 use tools::mcp::Servers;
 use tools::query::Databases;
@@ -30,6 +31,7 @@ use crate::archive::{self, Archive};
 use crate::clock;
 use crate::context::{Shared, TeamContext};
 use crate::error::Error;
+use crate::event_replies::{self, RepliesOf};
 use crate::keeper;
 use crate::present::{Present, Refreshed};
 use crate::projector::Projector;
@@ -343,6 +345,11 @@ impl TeamHandle {
         self.context.session_of_run(run).await
     }
 
+    /// Returns what became of the replies to the events that the team's tools sent, by their source.
+    pub fn event_replies(&self) -> Vec<RepliesOf> {
+        event_replies::counts(&self.context)
+    }
+
     /// Waits until the store shows everything that was committed so far.
     pub async fn settle(&self) {
         self.context.projector.sync().await;
@@ -423,6 +430,7 @@ pub(crate) fn open_team(
         databases,
         launcher,
         servers: OnceLock::new(),
+        event_replies: Replies::start(HOLD),
         subjects: options.subjects,
         bus,
         projector: Projector::start(name, store.clone(), journal.clone(), plans.clone())?,
@@ -464,6 +472,7 @@ fn find_launcher(team: &config::Team, data: &Path) -> Result<Launcher, Error> {
     let commands = team.tools.iter().filter_map(|(name, tool)| match &tool.kind {
         ToolKind::Command(spec) => Some((name, spec)),
         ToolKind::Builtin(_)
+        | ToolKind::CloudEvent(_)
         | ToolKind::Mcp(_)
         | ToolKind::Http(_)
         | ToolKind::Model(_)

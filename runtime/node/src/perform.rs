@@ -126,6 +126,7 @@ pub(crate) async fn call_tool(
         run: call.run.clone(),
         agent: call.agent.clone(),
         budget: (call.budget != Budget::default()).then_some(call.budget),
+        rejoin: call.rejoin,
         tainted: call.tainted,
     };
     let asking = Asking {
@@ -144,6 +145,8 @@ pub(crate) async fn call_tool(
     match request(context, &asking, &body).await {
         Ok(reply) => reply,
         Err(Missed::Unanswered(error)) => ToolReply::Lost { error },
+        // The call was made before, so that nobody waits for its outcome does not undo it.
+        Err(Missed::NotDelivered(error)) if call.rejoin => ToolReply::Lost { error },
         Err(Missed::NotDelivered(_)) if !asking.patient => {
             let text = format!("tool {} is gone from the team; the call was not made", call.name);
             ToolReply::settled(CallOutcome::error(ErrorCode::ToolUnavailable, text))

@@ -137,7 +137,7 @@ mod tests {
     /// Makes a team that has these tools, each with a description.
     fn team(tools: &[(&str, &str)]) -> Arc<Team> {
         let mut text = "[models.m]\nprovider = 'scripted'\nscript = 'm.jsonl'\n\
-            [agents.a]\ninstructions = 'i'\nmodel = 'm'\nlimits = { deadline_ms = 5000 }\n"
+            [agents.lead]\ninstructions = 'i'\nmodel = 'm'\nlimits = { deadline_ms = 5000 }\n"
             .to_owned();
         for (name, description) in tools {
             let tool = "kind = 'nats'\nsubject = 's'";

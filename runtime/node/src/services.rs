@@ -187,8 +187,11 @@ mod tests {
         config::parse("t.toml".as_ref(), &text, &files).unwrap()
     }
 
-    fn info(name: &str, version: &str, endpoints: &[(&str, &str, &[(&str, &str)])]) -> ServiceInfo {
-        let endpoint = |(name, subject, metadata): &(&str, &str, &[(&str, &str)])| Endpoint {
+    /// Name, subject and metadata of an endpoint.
+    type Row<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
+
+    fn info(name: &str, version: &str, endpoints: &[Row<'_>]) -> ServiceInfo {
+        let endpoint = |(name, subject, metadata): &Row<'_>| Endpoint {
             name: (*name).to_owned(),
             subject: (*subject).to_owned(),
             queue_group: "q".to_owned(),
@@ -219,12 +222,12 @@ mod tests {
     fn endpoints_with_a_schema_are_found_by_the_names_of_their_services() {
         let schema = ("schema", "{}");
         let said = ("description", "looks up");
-        let lookup: (&str, &str, &[(&str, &str)]) = ("lookup", "orders.lookup", &[schema, said]);
+        let lookup: Row<'_> = ("lookup", "orders.lookup", &[schema, said]);
         let orders = info("orders", "1.2.0", &[lookup, ("plain", "orders.plain", &[])]);
         let older = info("orders", "1.1.9", &[("lookup", "orders.old", &[schema])]);
         let other = info("other", "1.0.0", &[("x", "other.x", &[schema])]);
         let agent = "callboard.v1.other.agent.lead.run";
-        let crew: &[(&str, &str, &[(&str, &str)])] = &[
+        let crew: &[Row<'_>] = &[
             ("agent-lead", agent, &[schema]),
             ("tool-x", "callboard.v1.other.tool.x", &[schema]),
             ("call", "callboard.v1.own.call.k.approve", &[schema]),

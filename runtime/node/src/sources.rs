@@ -13,6 +13,7 @@ use tracing::{error, info, warn};
 use wire::Subjects;
 
 use crate::error::Error;
+use crate::event_files::EventFiles;
 use crate::node::TeamHandle;
 use crate::servers::{self, Pins};
 use crate::services::Services;
@@ -66,6 +67,7 @@ impl Sourced {
         let sources = Sources::from(servers::catalogs(&team, data).await?);
         let mut loaded = Self { text, sources, watched, fault: None };
         if loaded.watched.is_empty() {
+            note(&team);
             return Ok((loaded, team));
         }
         let lasting = loaded.sources.clone();
@@ -142,6 +144,9 @@ impl Sourced {
 /// Returns those who may describe other tools of the team tomorrow.
 fn watched(team: &Team, data: &Path, bus: Option<(&Bus, &Subjects)>) -> Vec<Box<dyn Source>> {
     let mut watched: Vec<Box<dyn Source>> = Vec::new();
+    if !team.events.is_empty() {
+        watched.push(Box::new(EventFiles::new(team)));
+    }
     if !team.servers.is_empty() {
         watched.push(Box::new(Pins::new(team, data)));
     }

@@ -18,6 +18,7 @@ use wire::{Name, SessionId};
 
 use crate::context::TeamContext;
 use crate::error::Error;
+use crate::event_replies;
 use crate::feed::{Feed, QUEUE_GROUP};
 use crate::inbox::Inbox;
 use crate::memory::TeamMemory;
@@ -84,6 +85,7 @@ pub(crate) struct TeamState {
     faults: HashMap<Part, Faults>,
     inbox: Option<Inbox>,
     _stops: Vec<Feed>,
+    _event_replies: Vec<Feed>,
 }
 
 impl Actor for TeamSupervisor {
@@ -111,8 +113,10 @@ impl Actor for TeamSupervisor {
         let servers = servers::start(&context.team, &http)?;
         // This actor is started once, so nobody else has set it.
         drop(context.servers.set(servers.clone()));
+        let replies = context.event_replies.clone();
         let messenger = Arc::new(BusMessenger::new(&context.bus, &context.subjects));
-        let deps = ToolDeps { memory, http, models, servers, messenger, databases, launcher };
+        let deps =
+            ToolDeps { memory, http, models, servers, messenger, replies, databases, launcher };
         let (sessions, _) = SessionSupervisor::spawn_linked(
             None,
             SessionSupervisor,
@@ -126,6 +130,7 @@ impl Actor for TeamSupervisor {
         let stops =
             worklist::listen(&context.bus, &context.subjects, &context.team.name, &context.work);
         let stops = stops.await?;
+        let event_replies = event_replies::listen(&context).await?;
         let mut state = TeamState {
             context,
             clients,
@@ -136,6 +141,7 @@ impl Actor for TeamSupervisor {
             faults: HashMap::new(),
             inbox: None,
             _stops: stops,
+            _event_replies: event_replies,
         };
         let team = state.context.team.clone();
         let models = team.models.keys().cloned().map(Part::Model);

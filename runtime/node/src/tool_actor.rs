@@ -6,7 +6,6 @@ use std::time::Duration;
 use agents_core::validate::{faults, validator};
 use bus::{Bus, Message};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -166,7 +165,8 @@ impl Served {
         })?;
         // The session has checked its model's arguments; others may ask here too.
         let faults = faults(&self.validator, &request.arguments);
-        if !faults.is_empty() {
+        // What was sent before is not judged by what the tool takes at present.
+        if !faults.is_empty() && !request.rejoin {
             return Err(WireError::new(ErrorCode::InvalidArguments, faults.join("; ")));
         }
         let longest = Duration::from_millis(self.definition.offer.timeout_ms);
@@ -190,10 +190,14 @@ impl Served {
                 ErrorCode::DeadlineExceeded
             };
             let text = format!("the time was over before {} had a place for it", self.name);
-            return Ok(ToolReply::settled(CallOutcome::error(code, text)));
+            return Ok(if request.rejoin {
+                ToolReply::lost(code, text)
+            } else {
+                ToolReply::settled(CallOutcome::error(code, text))
+            });
         };
         let context = self.context(message, &request, end, work.stop().child_token());
-        let ended = self.clone().run(context, request.arguments, end, place).await;
+        let ended = self.clone().run(context, request, end, place).await;
         Ok(match ended {
             Ended::Replied(reply) => reply,
             Ended::Panicked(text) => {
@@ -246,13 +250,20 @@ impl Served {
     async fn run(
         self: Arc<Self>,
         context: ToolContext,
-        arguments: Value,
+        request: ToolRequest,
         end: Instant,
         place: OwnedSemaphorePermit,
     ) -> Ended {
         let stop = context.stop.clone();
         let grace = self.definition.tool.stop_grace();
-        let call = async move { self.definition.tool.call(&context, &arguments).await };
+        let call = async move {
+            let (tool, arguments) = (&self.definition.tool, &request.arguments);
+            if request.rejoin {
+                tool.rejoin(&context, arguments).await
+            } else {
+                tool.call(&context, arguments).await
+            }
+        };
         let mut call = Box::pin(contained(call));
         let ended = tokio::select! {
             biased;

@@ -23,6 +23,7 @@ fn deps() -> ToolDeps {
         http: crate::client::http_client().unwrap(),
         models: Arc::new(PreparedModels::default()),
         servers: crate::mcp::Servers::default(),
+        replies: crate::cloudevent::replies::Replies::start(Duration::ZERO),
         messenger: Arc::<crate::messenger::prepared::PreparedMessenger>::default(),
         databases: Databases::default(),
         launcher: Arc::default(),

@@ -13,7 +13,7 @@ use crate::secret::redacted;
 const RETRY_AFTER_S_MAX: u64 = 3600;
 
 /// A response that is there, up to the bound of its body.
-pub(super) struct Received {
+pub(crate) struct Received {
     status: StatusCode,
     headers: HeaderMap,
     body: Vec<u8>,
@@ -23,7 +23,7 @@ pub(super) struct Received {
 
 impl Received {
     /// Reads the body until it ends or `bytes_max` are read.
-    pub(super) async fn read(
+    pub(crate) async fn read(
         mut response: Response,
         bytes_max: usize,
     ) -> Result<Self, reqwest::Error> {
@@ -42,8 +42,33 @@ impl Received {
         Ok(Self { status, headers, body, cut })
     }
 
+    pub(crate) const fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// Returns the headers whose values are texts.
+    pub(crate) fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)))
+    }
+
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// Tells whether the body goes on behind what was read.
+    pub(crate) const fn is_cut(&self) -> bool {
+        self.cut
+    }
+
+    /// Drops what goes beyond a bound.
+    pub(crate) fn cut_to(mut self, bytes_max: usize) -> Self {
+        self.cut |= self.body.len() > bytes_max;
+        self.body.truncate(bytes_max);
+        self
+    }
+
     /// Says how the call ended.
-    pub(super) fn outcome(&self, secrets: &[SecretString]) -> CallOutcome {
+    pub(crate) fn outcome(&self, secrets: &[SecretString]) -> CallOutcome {
         let text = redacted(text(&self.body, self.cut), secrets);
         if self.status.is_success() {
             return CallOutcome::Ok { output: self.output(text) };

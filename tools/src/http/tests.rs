@@ -18,7 +18,7 @@ use crate::secret::SecretRef;
 use crate::tool::{Tool, ToolContext};
 
 /// What the server does once it has read a request.
-enum Answer {
+pub(crate) enum Answer {
     /// Sends these bytes and closes.
     Bytes(String),
     /// Keeps the connection and sends nothing more than these bytes.
@@ -26,14 +26,14 @@ enum Answer {
 }
 
 /// A request as the server read it.
-struct Seen {
+pub(crate) struct Seen {
     line: String,
-    headers: BTreeMap<String, String>,
-    body: String,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: String,
 }
 
 /// Serves one request; the task ends with what was read.
-async fn server(answer: Answer) -> (String, JoinHandle<Seen>) {
+pub(crate) async fn server(answer: Answer) -> (String, JoinHandle<Seen>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     let task = tokio::spawn(async move {
@@ -71,7 +71,7 @@ async fn read_request(stream: &mut TcpStream) -> Seen {
     Seen { line: line.trim_end().to_owned(), headers, body: String::from_utf8(body).unwrap() }
 }
 
-fn answer(status: &str, headers: &str, body: &str) -> Answer {
+pub(crate) fn answer(status: &str, headers: &str, body: &str) -> Answer {
     let length = body.len();
     Answer::Bytes(format!("HTTP/1.1 {status}\r\n{headers}content-length: {length}\r\n\r\n{body}"))
 }
@@ -91,7 +91,7 @@ fn template(name: &str, text: &str) -> (String, HeaderSource) {
     (name.to_owned(), HeaderSource::Template(text.to_owned()))
 }
 
-fn context(remaining: Duration) -> ToolContext {
+pub(crate) fn context(remaining: Duration) -> ToolContext {
     let team = Name::new("team").unwrap();
     let run = RunId::new("r").unwrap();
     ToolContext {

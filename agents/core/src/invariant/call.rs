@@ -52,7 +52,14 @@ pub fn once_made_once(records: &[Record]) -> Result<(), Violation> {
             made.remove(call);
         }
         for call in calls(std::slice::from_ref(record)) {
-            if call.effect == EffectClass::Once && !made.insert(&call.call) {
+            if call.effect != EffectClass::Once {
+                continue;
+            }
+            let is_first = made.insert(&call.call);
+            if is_first && call.rejoin {
+                return Err(Violation::NotBegun { call: call.call.clone() });
+            }
+            if !is_first && !call.rejoin {
                 return Err(Violation::OnceRepeated { call: call.call.clone() });
             }
         }

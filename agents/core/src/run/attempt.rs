@@ -70,7 +70,10 @@ impl Run {
         for key in made {
             // An outcome that ends the run has ended the others with it.
             let found = self.pending.iter().position(|pending| pending.key == key);
-            if let Some(position) = found {
+            let Some(position) = found else { continue };
+            if self.may_rejoin(position, effects.now()) {
+                self.rejoin(position, effects);
+            } else {
                 self.on_missed(position, &error, effects);
             }
         }
@@ -175,6 +178,33 @@ impl Run {
         }
     }
 
+    /// Tells whether the outcome of a call that is not made again may still come.
+    fn may_rejoin(&self, position: usize, now: Timestamp) -> bool {
+        let offer = self.pending.get(position).and_then(|p| self.plan.tools.get(p.offer));
+        let rejoins = offer
+            .is_some_and(|offer| offer.rejoins && self.call_deadline(now, offer.timeout_ms) > now);
+        rejoins
+            && match self.next(position, now) {
+                Some(Next::Probe | Next::Unknown) => true,
+                Some(Next::Again | Next::Failed) | None => false,
+            }
+    }
+
+    /// Waits anew for the outcome of a call that was made.
+    fn rejoin(&mut self, position: usize, effects: &mut Effects) {
+        let now = effects.now();
+        let Some(offer) = self.pending.get(position).map(|pending| pending.offer) else { return };
+        let timeout_ms = self.plan.tools.get(offer).map_or(0, |offer| offer.timeout_ms);
+        let deadline = self.call_deadline(now, timeout_ms);
+        let Some(pending) = self.pending.get_mut(position) else { return };
+        pending.rejoin = true;
+        // Its number tells its end from that of the attempt that was interrupted.
+        pending.attempt += 1;
+        pending.deadline = deadline;
+        let joined = self.pending.get(position).and_then(|pending| self.stage_effect(pending));
+        effects.extend(joined.into_iter().collect());
+    }
+
     /// Makes a call, or makes it again.
     pub(super) fn make(&mut self, position: usize, reason: &str, effects: &mut Effects) {
         let now = effects.now();
@@ -186,6 +216,7 @@ impl Run {
             pending.made = now;
         }
         pending.stage = Stage::Made;
+        pending.rejoin = false;
         pending.attempt += 1;
         pending.deadline = deadline;
         let kind = EventKind::CallRepeated {
@@ -282,6 +313,7 @@ impl Run {
                 deadline,
                 effect: EffectClass::Read,
                 attempt: 1,
+                rejoin: false,
                 budget: Budget::default(),
                 ..made
             },

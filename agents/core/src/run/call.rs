@@ -37,8 +37,10 @@ pub(super) struct Pending {
     pub(super) stage: Stage,
     /// The digest of what it asks for.
     pub(super) digest: Digest,
-    /// How often it was made.
+    /// How often it was made, or waited for anew.
     pub(super) attempt: u32,
+    /// Whether the last attempt was not made anew, but waits for what an earlier one came to.
+    pub(super) rejoin: bool,
     /// The attempts of which a person said that nothing came of them; they no longer count.
     pub(super) attempts_before: u32,
     /// When the first attempt that counts was made.
@@ -282,6 +284,7 @@ impl Run {
             stage,
             digest: found.digest,
             attempt: u32::from(!asks),
+            rejoin: false,
             attempts_before: 0,
             made: now,
             probes: 0,
@@ -342,6 +345,7 @@ impl Run {
             deadline: pending.deadline,
             effect: self.effect_of(pending),
             attempt: pending.attempt,
+            rejoin: pending.rejoin,
             tainted: self.tainted,
             budget: if offer.spends() { pending.reserve.to_budget() } else { Budget::default() },
             depth: self.depth().saturating_add(1),

@@ -22,6 +22,7 @@ pub(crate) fn check(args: &Check, screen: &Screen) -> Exit {
             match file {
                 Ok(team) => {
                     screen::answer(&summary(team));
+                    super::note_left_out(team);
                     super::note_unenforced(&unenforced(team, team.agents.values()));
                 }
                 Err(report) => screen::note(&report.render(screen.err.paint.is_on())),
@@ -42,6 +43,7 @@ fn to_json(checked: &Result<Team, Report>) -> Value {
             "faults": [],
             "omitted": 0,
             "notes": unenforced(team, team.agents.values()),
+            "left_out": team.left_out,
         }),
         Err(report) => report.to_json(),
     }

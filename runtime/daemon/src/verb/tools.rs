@@ -39,9 +39,7 @@ pub(crate) async fn tools(args: &Tools, place: &Place, screen: &Screen) -> Resul
     };
     let bus = bus.as_ref().map(|(bus, subjects)| (bus, subjects));
     let (_, team) = super::complete(&args.team, place, bus, paint).await?;
-    for left_out in &team.left_out {
-        screen::note(&format!("note: {left_out}\n"));
-    }
+    super::note_left_out(&team);
     let plans: Vec<&Plan> = match &args.agent {
         Some(name) => vec![agent(&team, name)?],
         None => team.agents.values().collect(),

@@ -80,6 +80,7 @@ pub(crate) fn team(name: &str, weight: u32, models: Vec<Model>) -> Team {
         databases: BTreeMap::new(),
         secrets: Vec::new(),
         servers: BTreeMap::new(),
+        events: BTreeMap::new(),
         discover: BTreeMap::new(),
         left_out: Vec::new(),
         retention: config::team::Retention::default(),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use agents_core::effect::CallEffect;
 use futures_util::future::BoxFuture;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinHandle;
@@ -110,6 +110,7 @@ impl House {
             deadline: clock::now().plus_ms(ms),
             effect: EffectClass::Read,
             attempt: 1,
+            rejoin: false,
             budget: Budget::default(),
             depth: 1,
             trace: TraceContext::root(&self.caller.team.name, &run),

@@ -27,7 +27,7 @@ fn text_of(tools: &[(&str, &str)]) -> String {
         json!(names)
     );
     for (name, description) in tools {
-        let kind = "]\nkind = 'nats'\nparameters = { leave = 'string?' }\nsubject = 'desk.";
+        let kind = "]\nkind = 'nats'\nuntrusted_output = false\nparameters = { leave = 'string?' }\nsubject = 'desk.";
         text += &["[tools.", name, kind, name, "'\ndescription = '", description, "'\n"].concat();
     }
     text

@@ -60,6 +60,41 @@ fn attempts_count_across_restarts() {
 }
 
 #[test]
+fn a_call_that_may_still_be_answered_is_waited_for_after_a_restart() {
+    let plan = offering(actor(), "pay", |offer| offer.rejoins = true);
+    let plan = with(probed(plan, "pay"), |limits| limits.resumes_max = 9);
+    let waited = |attempt: u32, ms: u64| {
+        let by = ms + 5000;
+        format!(
+            r#"timer r at 60000
+call pay 1/0 once waited for {attempt} {{"n":0}}, depth 1, by {by}"#
+        )
+    };
+    check_open(
+        &plan,
+        &[
+            (0, submit("r"), START),
+            (1, calls("r", 0, &["pay"]), PAY),
+            (10, Resumed, &waited(2, 10)),
+            (20, Resumed, &waited(3, 20)),
+            (25, lost(1, 0, 2), "rejected: call 1/0 is not awaited"),
+            // If no answer comes in its time, it is found out about as ever.
+            (30, lost(1, 0, 3), &probe(1, 30)),
+        ],
+    );
+    let open = offering(actor(), "pay", |offer| offer.rejoins = true);
+    check_open(
+        &open,
+        &[
+            (0, submit("r"), START),
+            (1, calls("r", 0, &["pay"]), PAY),
+            (10, Resumed, &waited(2, 10)),
+            (20, done(1, 0), &NEXT.replace("9900", "9020")),
+        ],
+    );
+}
+
+#[test]
 fn nothing_is_made_again_when_there_is_no_time_for_it() {
     check_open(
         &actor(),

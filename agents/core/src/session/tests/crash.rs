@@ -15,7 +15,7 @@ use wire::{
 };
 
 use super::team::{actor, answer, calls, name, offering, probed, session, submit};
-use crate::effect::Effect;
+use crate::effect::{CallEffect, Effect};
 use crate::invariant::{self, Record};
 use crate::session::SessionMachine;
 
@@ -92,6 +92,17 @@ impl World {
 
     fn perform(&mut self, effect: Effect) -> Option<Input> {
         match effect {
+            // What an earlier process sent is answered as far as it came; nothing is sent.
+            Effect::Call(call) if call.rejoin => {
+                let CallEffect { call, attempt, .. } = call;
+                if self.done.contains_key(&call) {
+                    let outcome = CallOutcome::text("done");
+                    let usage = Usage::default();
+                    return Some(Input::CallSettled { call, outcome, usage, tainted: false });
+                }
+                let error = WireError::new(ErrorCode::ToolTimeout, "no reply");
+                Some(Input::CallLost { call, attempt, error })
+            }
             Effect::Call(call) => {
                 self.sent += 1;
                 let crash = if self.sent == 1 { self.crash } else { Crash::Never };
@@ -194,6 +205,25 @@ fn nothing_is_done_twice_wherever_the_process_ends() {
         }
     }
     assert!(seen.contains_key("ok") && seen.contains_key("unknown"), "{seen:?}");
+}
+
+#[test]
+fn an_outcome_that_comes_after_a_restart_is_taken_and_nothing_is_sent_again() {
+    for (crash, status, done) in [
+        (Crash::Never, "ok", 1),
+        (Crash::Decided, "unknown", 0),
+        (Crash::Sent, "unknown", 0),
+        (Crash::Done, "ok", 1),
+        (Crash::AnswerLost, "unknown", 1),
+    ] {
+        let plan = offering(actor(), "pay", |offer| {
+            offer.rejoins = true;
+            offer.permission = Permission::Allow;
+        });
+        let what = format!("{crash:?}");
+        let ended = play(plan, "pay", crash, Probe::None, &what);
+        assert_eq!((ended.status.as_str(), ended.sent, ended.done), (status, 1, done), "{what}");
+    }
 }
 
 /// How a run ended.

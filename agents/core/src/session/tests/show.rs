@@ -80,7 +80,9 @@ fn show_call(call: &CallEffect) -> String {
     let calls = call.budget.calls.filter(|calls| *calls < u64::from(u32::MAX));
     let calls = calls.map(|calls| format!("{calls} calls"));
     let budget = [told(tokens), told(cost), told(calls)].concat();
-    let attempt = if call.attempt > 1 { format!(" again {}", call.attempt) } else { String::new() };
+    let again = if call.rejoin { "waited for" } else { "again" };
+    let attempt =
+        if call.attempt > 1 { format!(" {again} {}", call.attempt) } else { String::new() };
     let tainted = if call.tainted { ", tainted" } else { "" };
     format!(
         "call {} {} {}{attempt} {}, depth {}{tainted}{budget}, by {}",

@@ -44,7 +44,7 @@ fn codes_are_explained() {
     assert!(all.out.contains("\nE5001  data directory in use\n"), "{}", all.out);
     let unknown = callboard.run(&["explain", "E5010"]);
     assert_eq!(unknown.code, Some(2));
-    assert!(unknown.err.contains("did you mean E5008?"), "{}", unknown.err);
+    assert!(unknown.err.contains("did you mean E5009?"), "{}", unknown.err);
 }
 
 #[test]

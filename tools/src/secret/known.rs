@@ -37,7 +37,7 @@ struct Known {
 }
 
 /// Makes a secret known.
-pub(super) fn learn(secret: &SecretString) {
+pub(crate) fn learn(secret: &SecretString) {
     let text = secret.expose_secret();
     let holds = |known: &Known| known.secrets.iter().any(|one| one.expose_secret() == text);
     if text.len() < SECRET_BYTES_MIN || holds(&KNOWN.read().unwrap_or_else(PoisonError::into_inner))

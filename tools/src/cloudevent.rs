@@ -59,6 +59,11 @@ pub enum Sink {
         /// Further headers.
         headers: Vec<(String, Setting)>,
     },
+    /// To the address of each event type's own reference, by POST.
+    Reference {
+        /// Further headers.
+        headers: Vec<(String, Setting)>,
+    },
     /// To a subject of NATS.
     Subject(String),
 }
@@ -117,6 +122,13 @@ impl EventTool {
         };
         let sent = match &source.sink {
             Sink::Http { url, headers } => self.post(url, headers, &event, context, end).await,
+            Sink::Reference { headers } => match &self.spec.event_type.address {
+                Some(url) => self.post(url, headers, &event, context, end).await,
+                None => Err(CallOutcome::error(
+                    ErrorCode::ToolUnavailable,
+                    "the event type names no reference that takes events",
+                )),
+            },
             Sink::Subject(subject) => self.send(subject, &event, end).await,
         };
         match (sent, waiting) {

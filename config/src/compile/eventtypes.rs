@@ -21,6 +21,9 @@ use crate::team::{Events, TeamTool};
 /// Stands for all types of a source.
 const ALL: &str = "*";
 
+/// Stands for the address of each type's own reference.
+const REFERENCE: &str = "reference";
+
 /// The sources that have no faults of their own.
 pub(super) type EventSources = BTreeMap<Name, Source>;
 
@@ -41,6 +44,14 @@ impl Source {
 
     fn wants(&self, kind: &str) -> bool {
         self.types.iter().any(|wanted| wanted == ALL || wanted == kind)
+    }
+
+    /// Tells whether there is a place to which events of a type go.
+    fn reaches(&self, event_type: &EventType) -> bool {
+        match self.events.source.sink {
+            Sink::Http { .. } | Sink::Subject(_) => true,
+            Sink::Reference { .. } => event_type.address.is_some(),
+        }
     }
 }
 
@@ -83,6 +94,10 @@ impl Compiler<'_> {
             self.event_subject(&[table, own, "reply_subject"], subject);
         }
         let (sink, usual) = match (raw.sink, raw.sink_subject) {
+            (Some(word), None) if word == REFERENCE => {
+                let headers = self.settings(&path, "headers", raw.headers.unwrap_or_default());
+                (Sink::Reference { headers }, Mode::Binary)
+            }
             (Some(url), None) => {
                 self.address(&[table, own, "sink"], &url);
                 let headers = self.settings(&path, "headers", raw.headers.unwrap_or_default());
@@ -194,6 +209,12 @@ impl Compiler<'_> {
             self.no_type(&[table, own, "type"], &text, &kind, &source.found);
             return None;
         };
+        if !source.reaches(event_type) {
+            let message = unreached(&kind);
+            let help = "write an address into `sink`, or give the type a `reference`";
+            self.fault(&[table, own, "type"], message, help);
+            return None;
+        }
         let mut made = event_tool(name, source, event_type, raw.effect);
         if let Some(description) = raw.description {
             made.offer.spec.description = description;
@@ -242,6 +263,10 @@ impl Compiler<'_> {
             };
             let is_taken = |name: &str| self.is_taken(name, tools);
             let wanted = |event: &EventType| source.wants(&event.kind) && !has_table(&event.kind);
+            let lost = |event: &&EventType| wanted(event) && !source.reaches(event);
+            let lost: Vec<String> =
+                source.found.types.iter().filter(lost).map(|t| unreached(&t.kind)).collect();
+            let wanted = |event: &EventType| wanted(event) && source.reaches(event);
             let types = &source.found.types;
             let named = offered_names(&source.prefix, types, |t| &t.kind, wanted, is_taken);
             let named: Vec<(Name, TeamTool)> = named
@@ -252,6 +277,7 @@ impl Compiler<'_> {
                 })
                 .collect();
             tools.extend(named);
+            self.left_out.extend(lost);
         }
         self.too_many(&["eventtypes"], tools);
     }
@@ -266,6 +292,11 @@ impl Compiler<'_> {
         let message = format!("event types `{source}` have no type {kind:?}");
         self.fault(at, message, help);
     }
+}
+
+/// Says of an event type that it has no place to which events go.
+fn unreached(kind: &str) -> String {
+    format!("event type {kind:?} has no `reference` to a broker, a service or a channel")
 }
 
 fn event_tool(

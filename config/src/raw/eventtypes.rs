@@ -15,7 +15,7 @@ use crate::bound::{self as b, PREFIX_BYTES_MAX, SETTINGS_MAX, TOOLS_MAX};
 pub(crate) struct RawEventTypes {
     /// The file or the folder of YAML files that holds the event types, relative to the team file.
     pub(crate) path: Option<String>,
-    /// The HTTP address that events are posted to.
+    /// The HTTP address that events are posted to; `reference` for that of each type's own reference.
     pub(crate) sink: Option<String>,
     /// The NATS subject that events are sent to.
     pub(crate) sink_subject: Option<String>,

@@ -33,7 +33,7 @@ spec: {type: a.b}
 apiVersion: eventing.knative.dev/v1beta2
 kind: EventType
 metadata: {name: lines}
-spec: {type: a_b, description: B., schemaData: '{"type":"object","properties":{"x":{"enum":[1,2]}}}'}
+spec: {type: a_b, description: B., reference: {apiVersion: v1, kind: Service, name: lines}, schemaData: '{"type":"object","properties":{"x":{"enum":[1,2]}}}'}
 ---
 apiVersion: eventing.knative.dev/v1beta2
 kind: EventType
@@ -279,4 +279,21 @@ fn broken_sources_are_told() {
     let report = config::parse(Path::new("teams/t.toml"), &text, &files).unwrap_err();
     let told = report.render(false);
     assert!(told.contains("did you mean \"get.current.weather\"?"), "{told}");
+}
+
+#[test]
+fn references_are_where_events_go_and_types_without_one_are_left_out() {
+    let source = SOURCE.replace("'http://h/x'", "'reference'\nheaders = { A = 'b' }");
+    let team = loaded(&format!("{FINE}{source}"));
+    assert_eq!(kinds(&team), [("knative_a_b".to_owned(), "a_b".to_owned())]);
+    let ToolKind::CloudEvent(spec) = &team.tools["knative_a_b"].kind else { panic!() };
+    assert_eq!(spec.event_type.address.as_deref(), Some("http://lines.default.svc.cluster.local"));
+    let headers = vec![("A".to_owned(), Setting::Text("b".to_owned()))];
+    assert_eq!(spec.source.sink, Sink::Reference { headers });
+    let lost = "event type \"get.current.weather\" has no `reference`";
+    assert!(team.left_out.iter().any(|text| text.starts_with(lost)), "{:?}", team.left_out);
+    let table = "[tools.t]\nkind = 'cloudevent'\neventtypes = 'knative'\ntype = 'a.b'\n";
+    let text = format!("{FINE}{source}{table}");
+    let report = config::parse(Path::new("teams/t.toml"), &text, &files).unwrap_err();
+    assert!(report.to_string().contains("event type \"a.b\" has no `reference`"), "{report}");
 }

@@ -42,6 +42,7 @@ fn spec(url: &str, mode: Mode, reply: ReplyWay) -> EventSpec {
             description: String::new(),
             parameters,
             attributes: BTreeMap::from([("region".to_owned(), "north".to_owned())]),
+            address: None,
         }),
         effect: EffectClass::Once,
         response_bytes_max: 64,

@@ -19,6 +19,9 @@ pub const FILES_MAX: usize = 1024;
 /// The group of the interface, before its version.
 const GROUP: &str = "eventing.knative.dev/";
 
+/// Where resources are that do not say.
+const NAMESPACE: &str = "default";
+
 /// The endings of files that are read in a folder.
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 
@@ -42,6 +45,9 @@ pub struct EventType {
     pub parameters: Value,
     /// Other attributes that events of this type have, with fixed values.
     pub attributes: BTreeMap<String, String>,
+    /// Where its reference or its broker takes events within the cluster, by the names that
+    /// Knative and Kubernetes give such addresses. Absent where it names neither.
+    pub address: Option<String>,
 }
 
 /// An event type that cannot be offered, or a file that cannot be read.
@@ -69,6 +75,17 @@ struct Resource {
 #[serde(default)]
 struct Metadata {
     name: String,
+    namespace: Option<String>,
+}
+
+/// Another resource of the cluster.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Reference {
+    api_version: String,
+    kind: String,
+    name: String,
+    namespace: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -78,6 +95,8 @@ struct Spec {
     description: Option<String>,
     schema_data: Option<String>,
     attributes: Vec<Attribute>,
+    reference: Option<Reference>,
+    broker: Option<String>,
 }
 
 /// An attribute of v1beta3.
@@ -140,13 +159,14 @@ impl EventTypes {
         if resource.kind != "EventType" {
             return;
         }
-        let name = resource.metadata.name;
+        let Metadata { name, namespace } = resource.metadata;
         if !matches!(version, "v1beta1" | "v1beta2" | "v1beta3") {
             let what = "v1beta1, v1beta2 and v1beta3 are read";
             self.fault(file, format!("event type {name:?} is of version {version:?}; {what}"));
             return;
         }
-        match event_type(resource.spec.unwrap_or_default()) {
+        let namespace = namespace.unwrap_or_else(|| NAMESPACE.to_owned());
+        match event_type(resource.spec.unwrap_or_default(), &namespace) {
             Ok(made) if self.types.iter().any(|known| known.kind == made.kind) => {
                 let what = format!("type {:?} stands in another one already", made.kind);
                 self.fault(file, format!("event type {name:?}: {what}"));
@@ -166,7 +186,14 @@ impl EventTypes {
     }
 }
 
-fn event_type(spec: Spec) -> Result<EventType, String> {
+fn event_type(spec: Spec, namespace: &str) -> Result<EventType, String> {
+    let broker = spec.broker.map(|name| Reference {
+        api_version: GROUP.to_owned(),
+        kind: "Broker".to_owned(),
+        name,
+        namespace: None,
+    });
+    let address = spec.reference.or(broker).and_then(|reference| reference.address(namespace));
     let mut kind = spec.r#type.filter(|kind| !kind.is_empty());
     let mut schema_data = spec.schema_data;
     let mut attributes = BTreeMap::new();
@@ -197,7 +224,38 @@ fn event_type(spec: Spec) -> Result<EventType, String> {
     }
     let parameters = schema::parameters(schema_data.as_deref())?;
     let description = spec.description.unwrap_or_default();
-    Ok(EventType { kind, description, parameters, attributes })
+    Ok(EventType { kind, description, parameters, attributes, address })
+}
+
+impl Reference {
+    /// Returns where the resource takes events, if it is of a kind that does.
+    fn address(&self, namespace: &str) -> Option<String> {
+        let namespace = self.namespace.as_deref().unwrap_or(namespace);
+        let name = self.name.as_str();
+        // They become part of a host's name or of a path.
+        if !is_label(namespace) || !is_label(name) {
+            return None;
+        }
+        let group = self.api_version.split_once('/').map_or("", |(group, _)| group);
+        match (group, self.kind.as_str()) {
+            ("eventing.knative.dev", "Broker") => Some(format!(
+                "http://broker-ingress.knative-eventing.svc.cluster.local/{namespace}/{name}"
+            )),
+            ("serving.knative.dev" | "", "Service") => {
+                Some(format!("http://{name}.{namespace}.svc.cluster.local"))
+            }
+            ("messaging.knative.dev", "Channel" | "InMemoryChannel") => {
+                Some(format!("http://{name}-kn-channel.{namespace}.svc.cluster.local"))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Tells whether a text is one part of a host's name.
+fn is_label(text: &str) -> bool {
+    let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=63).contains(&text.len()) && text.chars().all(is_letter)
 }
 
 /// Tells whether a value holds variables, such as `{region}`.
@@ -326,6 +384,11 @@ items:
         assert_eq!(found.faults, []);
         let kinds: Vec<&str> = found.types.iter().map(|t| t.kind.as_str()).collect();
         assert_eq!(kinds, ["word.count", "old.one", "new.one", "listed.one"]);
+        let addresses: Vec<Option<&str>> =
+            found.types.iter().map(|t| t.address.as_deref()).collect();
+        let broker = "http://broker-ingress.knative-eventing.svc.cluster.local/default/default";
+        let service = "http://word-count.default.svc.cluster.local";
+        assert_eq!(addresses, [Some(service), Some(broker), None, None]);
         let [count, _, new, _] = &found.types[..] else { panic!("{found:?}") };
         assert_eq!(count.description, "Counts words.");
         assert_eq!(count.parameters["properties"]["text"]["description"], "the text");
@@ -398,5 +461,45 @@ items:
         assert_eq!(faulty, ["broken.yaml", "d.yaml"]);
         let alone = EventTypes::load(&path.join("b.yaml")).unwrap();
         assert_eq!(alone.types.len(), 1);
+    }
+
+    #[test]
+    fn references_become_addresses_within_the_cluster() {
+        let of = |version: &str, kind: &str, name: &str, namespace: Option<&str>| {
+            let reference = Reference {
+                api_version: version.to_owned(),
+                kind: kind.to_owned(),
+                name: name.to_owned(),
+                namespace: namespace.map(str::to_owned),
+            };
+            reference.address("shop")
+        };
+        let broker = "http://broker-ingress.knative-eventing.svc.cluster.local";
+        let cases = [
+            (of("eventing.knative.dev/v1", "Broker", "b", None), Some(format!("{broker}/shop/b"))),
+            (
+                of("eventing.knative.dev/v1", "Broker", "b", Some("x")),
+                Some(format!("{broker}/x/b")),
+            ),
+            (of("v1", "Service", "s", None), Some("http://s.shop.svc.cluster.local".to_owned())),
+            (
+                of("serving.knative.dev/v1", "Service", "s", Some("x")),
+                Some("http://s.x.svc.cluster.local".to_owned()),
+            ),
+            (
+                of("messaging.knative.dev/v1", "InMemoryChannel", "c", None),
+                Some("http://c-kn-channel.shop.svc.cluster.local".to_owned()),
+            ),
+            (of("apps/v1", "Deployment", "d", None), None),
+            (of("eventing.knative.dev/v1", "Trigger", "t", None), None),
+            // What would be more than a part of the address is none.
+            (of("v1", "Service", "s/../x", None), None),
+            (of("v1", "Service", "s.evil.test", None), None),
+            (of("v1", "Service", "", None), None),
+            (of("v1", "Service", "s", Some("a@b")), None),
+        ];
+        for (found, expected) in cases {
+            assert_eq!(found, expected);
+        }
     }
 }

@@ -265,7 +265,7 @@ async fn each_role_is_held_to_its_subjects() {
             taken + refused
         ),
         passes: "all refused but the listed",
-        command: "cargo test --workspace --locked --test deploy each_role",
+        command: "cargo test -p tests --test deploy each_role -- --nocapture",
     });
 }
 

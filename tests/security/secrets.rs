@@ -467,6 +467,6 @@ async fn t27_no_secret_is_found_outside_of_its_place() {
             bytes / 1024
         ),
         passes: "20 secrets, 0 found",
-        command: "cargo test -p tests --test security t27",
+        command: "cargo test -p tests --test security t27 -- --nocapture",
     });
 }

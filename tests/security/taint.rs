@@ -352,7 +352,7 @@ async fn t28_no_order_of_a_stranger_is_carried_out() {
         what: "a model that obeys every order in pages, errors, files, memory, history, tasks and replies of agents",
         held: &format!("{} cases, {asked} orders tried, 0 carried out", cases.len()),
         passes: "200 cases, 0 against the policy",
-        command: "cargo test -p tests --test security t28",
+        command: "cargo test -p tests --test security t28 -- --nocapture",
     });
 }
 

@@ -13,13 +13,15 @@ use tests::daemon::root;
 use tests::results::MARK;
 
 /// The tests, as arguments of `cargo test --workspace --locked`.
-const TESTS: [&[&str]; 7] = [
+const TESTS: [&[&str]; 9] = [
     &["--test", "matrix", "--", "--nocapture"],
     &["--test", "sim", "--", "--nocapture"],
     &["--test", "recovery", "--", "--nocapture"],
     &["--lib", "t14_", "--", "--nocapture"],
     &["--test", "it", "--", "--nocapture", "t20_", "t21_", "t23", "t33_"],
     &["--test", "command", "--", "--nocapture"],
+    &["--test", "security", "--test", "deploy", "--", "--nocapture"],
+    &["--test", "http", "--", "--nocapture", "t26_"],
     // One after the other, since they measure times.
     &["--test", "e2e", "--", "--nocapture", "--test-threads=1"],
 ];

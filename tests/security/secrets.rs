@@ -50,7 +50,8 @@ const CANARIES: [&str; 20] = [
 /// A secret that occurs nowhere else, with letters that encodings change.
 fn secret(canary: &str) -> String {
     let digest = wire::Digest::of(canary.as_bytes()).to_string();
-    format!("k/{}+\"ä {}", &digest[..14], &digest[14..24])
+    let (first, rest) = digest.split_at(14);
+    format!("k/{first}+\"ä {}", rest.split_at(10).0)
 }
 
 /// What is set for a canary: headers hold no other letters than ASCII.
@@ -61,7 +62,8 @@ fn value(canary: &str) -> String {
 /// The forms in which a secret could be found, by the letters of it that do not depend on what
 /// stands beside it.
 fn forms(secret: &str) -> Vec<(&'static str, String)> {
-    let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let hex: Vec<String> = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let hex = hex.concat();
     let percent = |upper: bool| -> String {
         let coded = secret.bytes().map(|byte| match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
@@ -83,7 +85,8 @@ fn forms(secret: &str) -> Vec<(&'static str, String)> {
     for shift in 0..3 {
         let padded = [&vec![b'x'; shift], secret.as_bytes()].concat();
         let text = base64(&padded);
-        forms.push(("base64", text[4..text.len() - 4].to_owned()));
+        let inner = text.split_at(text.len() - 4).0.split_at(4).1;
+        forms.push(("base64", inner.to_owned()));
     }
     forms
 }
@@ -169,9 +172,10 @@ fn serve(request: &Request, seen: &Mutex<Seen>) -> Answer {
             if path.starts_with("model_text") {
                 let text =
                     json!(format!("your key is {key}, or {}", base64(key.as_bytes()))).to_string();
-                answer.body = answer
-                    .body
-                    .replace("\"content\":\"", &format!("\"content\":{}", &text[..text.len() - 1]));
+                answer.body = answer.body.replace(
+                    "\"content\":\"",
+                    &format!("\"content\":{}", text.split_at(text.len() - 1).0),
+                );
             }
             if path.starts_with("model_call") && !answer.body.contains("noted") {
                 let call = json!({"id": key, "type": "function", "function":
@@ -216,8 +220,9 @@ fn serve(request: &Request, seen: &Mutex<Seen>) -> Answer {
         "error_body" => {
             Answer::new(500, &json!({"error": key, "twice": format!("{key} and {key}")}))
         }
+        "echo" => Answer::new(404, &json!(format!("no {path}"))),
         "redirect" => Answer {
-            headers: vec![format!("location: http://127.0.0.1:1/?key={}", forms(&key)[4].1)],
+            headers: vec![format!("location: /echo/{}", forms(&key)[4].1)],
             ..Answer::new(302, &Value::Null)
         },
         _ => Answer::new(404, &json!("nothing here")),
@@ -225,18 +230,18 @@ fn serve(request: &Request, seen: &Mutex<Seen>) -> Answer {
 }
 
 fn team(url: &str, folder: &Path) -> String {
-    let mut text = format!(
+    let mut tables = vec![format!(
         "[team]\nentry = 'a'\notlp_endpoint = '{url}/traces'\n[limits]\napproval_timeout_ms = 20000\n"
-    );
+    )];
     let mut tools = Vec::new();
     for canary in CANARIES {
         let env = canary.to_uppercase();
         if canary.starts_with("model_") {
-            text += &format!(
+            tables.push(format!(
                 "[models.{canary}]\nprovider = 'openai'\nbase_url = '{url}/{canary}'\nmodel = 'm'\n\
                  stream = false\nretries_max = 0\napi_key_env = '{env}'\n\
                  [agents.{canary}]\ndescription = 'd'\ninstructions = 'i'\nmodel = '{canary}'\ntools = ['remember']\n"
-            );
+            ));
         }
         if canary.starts_with("header_") || canary == "error_body" || canary == "redirect" {
             let limit = if canary == "header_cut" { "response_bytes_max = 64\n" } else { "" };
@@ -245,10 +250,10 @@ fn team(url: &str, folder: &Path) -> String {
             } else {
                 format!("X-Key = {{ env = '{env}' }}")
             };
-            text += &format!(
+            tables.push(format!(
                 "[tools.{canary}]\nkind = 'http'\ndescription = 'd'\nurl = '{url}/{canary}'\n{limit}\
                  headers = {{ {header} }}\n"
-            );
+            ));
             tools.push(canary.to_owned());
         }
         if canary.starts_with("command_") {
@@ -259,15 +264,15 @@ fn team(url: &str, folder: &Path) -> String {
                     "import os, base64; print(base64.b64encode(('u:' + os.environ['KEY']).encode()).decode())"
                 }
             };
-            text += &format!(
+            tables.push(format!(
                 "[tools.{canary}]\nkind = 'command'\ndescription = 'd'\nargv = ['python3', '-c', \"{script}\"]\n\
                  sandbox = 'none'\nstdin = 'none'\nenv = {{ KEY = {{ env = '{env}' }} }}\n"
-            );
+            ));
             tools.push(canary.to_owned());
         }
     }
     let folder = folder.display();
-    text += &format!(
+    tables.push(format!(
         "[tools.look]\nkind = 'command'\ndescription = 'd'\nargv = ['cat', '{folder}/key.txt']\nsandbox = 'none'\nstdin = 'none'\n\
          [tools.never]\nkind = 'http'\ndescription = 'd'\nurl = '{url}/never'\n\
          headers = {{ X-Key = {{ file = '{folder}/key.txt' }}, X-A = {{ env = 'USER_CANARY' }}, X-B = {{ env = 'ANSWER' }}, X-C = {{ env = 'DENIAL' }} }}\n\
@@ -276,8 +281,8 @@ fn team(url: &str, folder: &Path) -> String {
          [agents.a]\ninstructions = 'i'\nmodel = 'plain'\ntools = ['look', 'ask_user', 'pay', 'remember', 'recall', '{}']\n\
          [permissions]\nallow_tainted = ['look', 'command_*']\n",
         tools.join("', '")
-    );
-    text
+    ));
+    tables.concat()
 }
 
 struct House {
@@ -419,7 +424,7 @@ async fn t27_no_secret_is_found_outside_of_its_place() {
             }
             "file" => note(canary, house.ask("a", "{{look}}").await),
             canary if canary.starts_with("model_") => {
-                note(canary, house.ask(canary, "Hello.").await)
+                note(canary, house.ask(canary, "Hello.").await);
             }
             canary => note(canary, house.ask("a", &format!("{{{{{canary}}}}}")).await),
         }

@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use reqwest::StatusCode;
-use secrecy::SecretString;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 use wire::{CallOutcome, EffectClass, ErrorCode, Name, ToolReply, WireError, header};
@@ -23,7 +22,7 @@ use crate::http::response::Received;
 use crate::mcp::Setting;
 use crate::messenger::{Letter, Messenger};
 use crate::output::{cut_mark, excerpt, text};
-use crate::secret::redacted;
+use crate::secret::clean;
 use crate::tool::{Tool, ToolContext};
 use event::{CloudEvent, Mode};
 use replies::Replies;
@@ -110,7 +109,6 @@ impl EventTool {
     async fn exchange(&self, context: &ToolContext, arguments: &Value) -> ToolReply {
         let source = &self.spec.source;
         let end = Instant::now() + context.answer_time();
-        let mut secrets = Vec::new();
         let event = self.event(context, arguments);
         // It waits before the event is there, which may be answered at once.
         let waiting = match source.reply {
@@ -118,9 +116,7 @@ impl EventTool {
             ReplyWay::Event => Some(self.replies.wait(&source.name, &event.id)),
         };
         let sent = match &source.sink {
-            Sink::Http { url, headers } => {
-                self.post(url, headers, &event, &mut secrets, context, end).await
-            }
+            Sink::Http { url, headers } => self.post(url, headers, &event, context, end).await,
             Sink::Subject(subject) => self.send(subject, &event, end).await,
         };
         match (sent, waiting) {
@@ -129,20 +125,18 @@ impl EventTool {
             (Ok(Sent::Published), None) => ToolReply::Lost { error: late(context) },
             (Ok(Sent::Answered(letter)), None) => self.answer(context, &event.id, &letter),
             (Ok(Sent::Published | Sent::Answered(_)), Some(waiting)) => {
-                self.await_reply(context, waiting, end, None, &secrets).await
+                self.await_reply(context, waiting, end, None).await
             }
-            (Ok(Sent::Taken(received)), None) => {
-                self.response(context, &event.id, *received, &secrets)
-            }
+            (Ok(Sent::Taken(received)), None) => self.response(context, &event.id, *received),
             (Ok(Sent::Taken(received)), Some(waiting)) => match received.status() {
                 status if status.is_success() => {
-                    self.await_reply(context, waiting, end, None, &secrets).await
+                    self.await_reply(context, waiting, end, None).await
                 }
-                _ => ToolReply::settled(received.outcome(&secrets)),
+                _ => ToolReply::settled(received.outcome()),
             },
             // What was perhaps sent is perhaps answered.
             (Ok(Sent::Perhaps(error)), Some(waiting)) => {
-                self.await_reply(context, waiting, end, Some(error), &secrets).await
+                self.await_reply(context, waiting, end, Some(error)).await
             }
         }
     }
@@ -173,12 +167,12 @@ impl EventTool {
             return ToolReply::settled(CallOutcome::error(ErrorCode::ToolFailed, text.trim_end()));
         }
         match CloudEvent::read(letter.headers.iter(), &letter.payload) {
-            Ok(Some(reply)) => self.own_reply(context, id, &reply, false, &[]),
+            Ok(Some(reply)) => self.own_reply(context, id, &reply, false),
             // An acknowledgement of a stream, or of whoever else only took the event.
             Ok(None) if letter.payload.is_empty() => ToolReply::Lost { error: late(context) },
             Ok(None) => {
                 let plain = CloudEvent { data: letter.payload.to_vec(), ..CloudEvent::default() };
-                ToolReply::settled(self.outcome(&plain, false, &[]))
+                ToolReply::settled(self.outcome(&plain, false))
             }
             Err(fault) => broken_reply(context, &fault),
         }
@@ -191,7 +185,6 @@ impl EventTool {
         id: &str,
         reply: &CloudEvent,
         is_cut: bool,
-        secrets: &[SecretString],
     ) -> ToolReply {
         let of = reply.attribute(&self.spec.source.reply_attribute);
         if of.is_some_and(|of| of != id) {
@@ -200,30 +193,24 @@ impl EventTool {
                 format!("{} was given the reply to another event, which was dropped", context.tool);
             return ToolReply::lost(ErrorCode::ToolFailed, text);
         }
-        ToolReply::settled(self.outcome(reply, is_cut, secrets))
+        ToolReply::settled(self.outcome(reply, is_cut))
     }
 
     /// Says what the answer to the request means.
-    fn response(
-        &self,
-        context: &ToolContext,
-        id: &str,
-        received: Received,
-        secrets: &[SecretString],
-    ) -> ToolReply {
+    fn response(&self, context: &ToolContext, id: &str, received: Received) -> ToolReply {
         let lost = |error| ToolReply::Lost { error };
         match received.status() {
             StatusCode::REQUEST_TIMEOUT => return lost(late(context)),
             status if !status.is_success() => {
-                return ToolReply::settled(received.outcome(secrets));
+                return ToolReply::settled(received.outcome());
             }
             _ => {}
         }
         let most = self.spec.response_bytes_max;
         match CloudEvent::read(received.headers(), received.body()) {
-            Ok(Some(reply)) => self.own_reply(context, id, &reply, received.is_cut(), secrets),
+            Ok(Some(reply)) => self.own_reply(context, id, &reply, received.is_cut()),
             Ok(None) if received.body().is_empty() => lost(late(context)),
-            Ok(None) => ToolReply::settled(received.cut_to(most).outcome(secrets)),
+            Ok(None) => ToolReply::settled(received.cut_to(most).outcome()),
             Err(fault) => broken_reply(context, &fault),
         }
     }
@@ -234,20 +221,19 @@ impl EventTool {
         mut waiting: replies::Waiting,
         end: Instant,
         missed: Option<WireError>,
-        secrets: &[SecretString],
     ) -> ToolReply {
         match timeout_at(end, waiting.reply()).await {
-            Ok(Some(reply)) => ToolReply::settled(self.outcome(&reply, false, secrets)),
+            Ok(Some(reply)) => ToolReply::settled(self.outcome(&reply, false)),
             Ok(None) | Err(_) => ToolReply::Lost { error: missed.unwrap_or_else(|| late(context)) },
         }
     }
 
     /// Says what a reply means. A text stands for a failure: results are JSON.
-    fn outcome(&self, reply: &CloudEvent, is_cut: bool, secrets: &[SecretString]) -> CallOutcome {
+    fn outcome(&self, reply: &CloudEvent, is_cut: bool) -> CallOutcome {
         let most = self.spec.response_bytes_max;
         let kept = reply.data.get(..most).unwrap_or(&reply.data);
         let is_cut = is_cut || kept.len() < reply.data.len();
-        let told = redacted(text(kept, is_cut), secrets);
+        let told = clean(text(kept, is_cut));
         if reply.is_of("text/plain") {
             let told =
                 if told.trim().is_empty() { "the tool says no more" } else { excerpt(&told) };
@@ -325,7 +311,7 @@ impl Tool for EventTool {
         Box::pin(async move {
             let waiting = self.replies.wait(&self.spec.source.name, context.call.as_str());
             let end = Instant::now() + context.answer_time();
-            self.await_reply(context, waiting, end, None, &[]).await
+            self.await_reply(context, waiting, end, None).await
         })
     }
 }

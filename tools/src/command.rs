@@ -221,7 +221,6 @@ impl CommandTool {
             Ok(filled) => filled,
             Err(outcome) => return ToolReply::settled(outcome),
         };
-        let secrets = filled.secrets;
         let job = match start.job(filled.argv, filled.env, filled.stdin, &self.spec) {
             Ok(job) => job,
             Err(error) => return unavailable(&format!("make the folder of the call: {error}")),
@@ -237,7 +236,7 @@ impl CommandTool {
             () = sleep(time) => { stop.cancel(); kept.await }
         };
         match ended {
-            Ok(Ok(ended)) => outcome::reply(&self.spec, &ended, &secrets, time),
+            Ok(Ok(ended)) => outcome::reply(&self.spec, &ended, time),
             Ok(Err(error)) => unavailable(&format!("start {}: {error}", start.program())),
             Err(error) => {
                 let text = format!("the keeper of the processes ended: {error}");

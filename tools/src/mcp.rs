@@ -25,7 +25,7 @@ use tokio::time::{Instant, timeout_at};
 use wire::{CallOutcome, EffectClass, ErrorCode, Name, ToolReply, header};
 
 use crate::schema::compile;
-use crate::secret::SecretRef;
+use crate::secret::{SecretRef, clean};
 use crate::tool::{Tool, ToolContext};
 use answer::Reading;
 use server::{Server, Up};
@@ -157,17 +157,17 @@ impl McpTool {
         // The request tells the server that it is cancelled when it is dropped.
         let asked = timeout_at(end, up.peer.call_tool_once(params)).await;
         let reply = match asked {
-            Ok(Ok(response)) => self.reading.reply(response, &up.secrets),
+            Ok(Ok(response)) => self.reading.reply(response),
             Ok(Err(ServiceError::McpError(error))) => {
                 let text = format!("MCP server {server} refused the call: {}", error.message);
-                ToolReply::settled(CallOutcome::error(ErrorCode::ToolFailed, up.redacted(text)))
+                ToolReply::settled(CallOutcome::error(ErrorCode::ToolFailed, clean(text)))
             }
             Ok(Err(error)) => {
                 return if dial::is_connect(&error) {
                     Asked::NotSent
                 } else {
                     let text = format!("MCP server {server} went away during the call: ");
-                    Asked::Broken(up.redacted(text + &dial::causes(&error)))
+                    Asked::Broken(clean(text + &dial::causes(&error)))
                 };
             }
             Err(_) => {

@@ -17,9 +17,9 @@ use wire::{CallOutcome, EffectClass, ErrorCode, Name, ToolReply, WireError, head
 use crate::http::{BodyTemplate, FieldSource};
 use crate::messenger::{Letter, Messenger, Missed};
 use crate::output::{cut_mark, excerpt, text, value};
-use crate::secret::redacted;
+use crate::secret::clean;
 use crate::tool::{Tool, ToolContext};
-use request::{Blueprint, Prepared};
+use request::Blueprint;
 
 pub use service::Described;
 pub use subject::{SUBJECT_BYTES_MAX, TOKEN_BYTES_MAX};
@@ -93,8 +93,8 @@ impl NatsTool {
                 format!("the request template of the tool has faults: {faults}"),
             )),
         };
-        let Prepared { letter, secrets } = match prepared {
-            Ok(prepared) => prepared,
+        let letter = match prepared {
+            Ok(letter) => letter,
             Err(outcome) => return ToolReply::settled(outcome),
         };
         let time = context.answer_time();
@@ -114,7 +114,7 @@ impl NatsTool {
         let whole = &answer.payload;
         let kept = whole.get(..self.response_bytes_max).unwrap_or(whole);
         let is_cut = kept.len() < whole.len();
-        let text = redacted(text(kept, is_cut), &secrets);
+        let text = clean(text(kept, is_cut));
         let cut = is_cut.then_some(kept.len());
         ToolReply::settled(outcome(&subject, &answer, text, cut))
     }

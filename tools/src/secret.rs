@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use secrecy::SecretString;
 use wire::{ErrorCode, WireError};
 
+pub(crate) use known::learn;
 pub use known::{clean, clean_value};
 
 /// Where a secret stands; the team file never holds the secret itself.
@@ -22,7 +23,7 @@ impl SecretRef {
     /// Reads the secret, and makes it known, so that [`clean`] takes it out of texts.
     pub fn resolve(&self) -> Result<SecretString, WireError> {
         let secret = self.read()?;
-        known::learn(&secret);
+        learn(&secret);
         Ok(secret)
     }
 
@@ -44,9 +45,4 @@ impl SecretRef {
                 .map_err(|error| missing(format!("secret file {}: {error}", path.display()))),
         }
     }
-}
-
-/// Takes the secrets of a request out of a text, should the other side send one back.
-pub(crate) fn redacted(text: String, _: &[SecretString]) -> String {
-    clean(text)
 }

@@ -47,7 +47,7 @@ impl Labelling {
                 | ToolKind::Model(_)
                 | ToolKind::Query(_) => None,
             };
-            let tables = [Some(("tools", &*name)), source].into_iter().flatten();
+            let tables = [Some(("tools", name)), source].into_iter().flatten();
             let said = tables.filter_map(|(table, name)| self.0.get(&(table, name.to_string())));
             let said = |of: fn(&RawLabels) -> Option<bool>| said.clone().find_map(of);
             let of_kind = tool.kind.labels(tool.offer.effect);

@@ -1,7 +1,7 @@
 //! Sends events.
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::ExposeSecret as _;
 use tokio::time::{Instant, timeout_at};
 use wire::{CallOutcome, ErrorCode, Headers, ToolReply, WireError, header};
 
@@ -35,13 +35,11 @@ impl EventTool {
         url: &str,
         settings: &[(String, Setting)],
         event: &CloudEvent,
-        secrets: &mut Vec<SecretString>,
         context: &ToolContext,
         end: Instant,
     ) -> Result<Sent, CallOutcome> {
         let written = event.write(self.spec.source.mode);
-        let mut headers =
-            headers(settings, secrets).map_err(|error| CallOutcome::Error { error })?;
+        let mut headers = headers(settings).map_err(|error| CallOutcome::Error { error })?;
         let own = [
             (header::TRACEPARENT, context.trace.to_string()),
             (header::IDEMPOTENCY_KEY, context.call.to_string()),
@@ -118,10 +116,7 @@ impl EventTool {
     }
 }
 
-fn headers(
-    settings: &[(String, Setting)],
-    secrets: &mut Vec<SecretString>,
-) -> Result<HeaderMap, WireError> {
+fn headers(settings: &[(String, Setting)]) -> Result<HeaderMap, WireError> {
     let mut headers = HeaderMap::new();
     for (name, setting) in settings {
         let fault = || {
@@ -136,7 +131,6 @@ fn headers(
                 let text = format!("{prefix}{}", secret.expose_secret());
                 let mut value = HeaderValue::try_from(text).map_err(|_| fault())?;
                 value.set_sensitive(true);
-                secrets.push(secret);
                 value
             }
         };

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret as _;
 use serde_json::{Map, Value};
 use wire::{CallOutcome, ErrorCode};
 
@@ -25,8 +25,6 @@ pub(super) struct Filled {
     pub(super) argv: Vec<String>,
     pub(super) env: Vec<(OsString, OsString)>,
     pub(super) stdin: Vec<u8>,
-    /// The secrets in it, which no answer may show.
-    pub(super) secrets: Vec<SecretString>,
 }
 
 /// Fills in the arguments of a call, or says how the call ends because they cannot be.
@@ -35,9 +33,8 @@ pub(super) fn fill(
     context: &ToolContext,
     arguments: &Map<String, Value>,
 ) -> Result<Filled, CallOutcome> {
-    let mut secrets = Vec::new();
-    let env = env(spec, context, &mut secrets)?;
-    Ok(Filled { argv: argv(spec, arguments)?, env, stdin: stdin(&spec.stdin, arguments), secrets })
+    let env = env(spec, context)?;
+    Ok(Filled { argv: argv(spec, arguments)?, env, stdin: stdin(&spec.stdin, arguments) })
 }
 
 fn argv(spec: &CommandSpec, arguments: &Map<String, Value>) -> Result<Vec<String>, CallOutcome> {
@@ -88,7 +85,6 @@ fn stdin(stdin: &Stdin, arguments: &Map<String, Value>) -> Vec<u8> {
 fn env(
     spec: &CommandSpec,
     context: &ToolContext,
-    secrets: &mut Vec<SecretString>,
 ) -> Result<Vec<(OsString, OsString)>, CallOutcome> {
     let mut env: Vec<(OsString, OsString)> = Vec::new();
     for (name, source) in &spec.env {
@@ -97,7 +93,6 @@ fn env(
             EnvSource::Secret { prefix, secret } => {
                 let secret = secret.resolve().map_err(|error| CallOutcome::Error { error })?;
                 let text = format!("{prefix}{}", secret.expose_secret());
-                secrets.push(secret);
                 text
             }
         };

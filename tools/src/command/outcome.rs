@@ -3,14 +3,13 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;
 
-use secrecy::SecretString;
 use serde_json::Value;
 use wire::{CallOutcome, ErrorCode, ToolReply};
 
 use super::process::Ended;
 use super::{CommandSpec, Sandbox};
 use crate::output::{cut_mark, excerpt, text, value};
-use crate::secret::redacted;
+use crate::secret::clean;
 
 /// A sandbox, and every shell, tells of a signal by adding its number to this.
 const SIGNAL_BASE: i32 = 128;
@@ -19,14 +18,9 @@ const SIGNAL_BASE: i32 = 128;
 const SIGNAL_MAX: i32 = 64;
 
 /// Makes the reply of a call whose program has ended, by itself or not.
-pub(super) fn reply(
-    spec: &CommandSpec,
-    ended: &Ended,
-    secrets: &[SecretString],
-    time: Duration,
-) -> ToolReply {
+pub(super) fn reply(spec: &CommandSpec, ended: &Ended, time: Duration) -> ToolReply {
     let program = spec.argv.first().map_or("the program", String::as_str);
-    let said = said(ended, secrets);
+    let said = said(ended);
     if ended.was_stopped {
         let ms = time.as_millis();
         let lost = format!("{program} did not end within {ms} ms and was stopped{said}");
@@ -46,7 +40,7 @@ pub(super) fn reply(
         return ToolReply::lost(ErrorCode::ToolFailed, lost);
     }
     ToolReply::settled(match code {
-        Some(0) => CallOutcome::Ok { output: output(ended, secrets) },
+        Some(0) => CallOutcome::Ok { output: output(ended) },
         code => {
             let code = code.map_or_else(
                 || "without an exit code".to_owned(),
@@ -58,9 +52,9 @@ pub(super) fn reply(
     })
 }
 
-fn output(ended: &Ended, secrets: &[SecretString]) -> Value {
+fn output(ended: &Ended) -> Value {
     let stdout = &ended.stdout;
-    let text = redacted(text(&stdout.bytes, stdout.cut), secrets);
+    let text = clean(text(&stdout.bytes, stdout.cut));
     if stdout.cut {
         return Value::String(text + &cut_mark(stdout.bytes.len()));
     }
@@ -71,13 +65,13 @@ fn output(ended: &Ended, secrets: &[SecretString]) -> Value {
 }
 
 /// Returns what a program said before it failed, in a sentence that goes on.
-fn said(ended: &Ended, secrets: &[SecretString]) -> String {
+fn said(ended: &Ended) -> String {
     let (before, errors) = ended.stderr.text();
-    let errors = redacted(errors, secrets);
+    let errors = clean(errors);
     if !errors.trim().is_empty() {
         return format!(": {before}{}", errors.trim());
     }
-    let stdout = redacted(text(&ended.stdout.bytes, ended.stdout.cut), secrets);
+    let stdout = clean(text(&ended.stdout.bytes, ended.stdout.cut));
     match excerpt(stdout.trim()) {
         "" => String::new(),
         start => format!(", after it wrote: {start}"),

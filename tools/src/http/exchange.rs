@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 use std::error::Error as _;
 
 use reqwest::Request;
-use secrecy::SecretString;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 use wire::{CallOutcome, ErrorCode, ToolReply, WireError};
 
 use super::pages::{Gathered, Pages};
-use super::request::{Blueprint, IDEMPOTENCY_KEY, Prepared};
+use super::request::{Blueprint, IDEMPOTENCY_KEY};
 use super::response::{Received, Said};
 use super::{HttpTool, address};
 use crate::client::{SendError, retarget};
@@ -31,12 +30,12 @@ impl HttpTool {
         };
         let none = Map::new();
         let arguments = arguments.as_object().unwrap_or(&none);
-        let prepared = match blueprint.prepare(context, arguments) {
-            Ok(prepared) => prepared,
+        let request = match blueprint.prepare(context, arguments) {
+            Ok(request) => request,
             Err(outcome) => return ToolReply::settled(outcome),
         };
-        let host = address::host(prepared.request.url());
-        let exchange = self.answer(prepared, blueprint);
+        let host = address::host(request.url());
+        let exchange = self.answer(request, blueprint);
         let time = context.answer_time();
         match timeout(time, exchange).await {
             Ok(Ok(outcome)) => ToolReply::settled(outcome),
@@ -51,13 +50,12 @@ impl HttpTool {
     /// Sends a request, and those for further pages, and says what comes of it.
     async fn answer(
         &self,
-        prepared: Prepared,
+        request: Request,
         blueprint: &Blueprint,
     ) -> Result<CallOutcome, SendError> {
-        let Prepared { request, secrets } = prepared;
         let again = self.pages.as_ref().zip(request.try_clone());
         let received = self.ask(request, self.response_bytes_max).await?;
-        let said = match received.said(&secrets) {
+        let said = match received.said() {
             Ok(said) => said,
             Err(error) => return Ok(CallOutcome::Error { error }),
         };
@@ -65,7 +63,7 @@ impl HttpTool {
             (Said::Text(text), _) => return Ok(self.text(text)),
             (Said::Json(value), None) => (value, None),
             (Said::Json(value), Some((pages, first))) => {
-                let ask = Asked { pages, first: &first, secrets: &secrets, blueprint };
+                let ask = Asked { pages, first: &first, blueprint };
                 match self.further(value, received, ask).await? {
                     Ok(gathered) => gathered.into_parts(),
                     Err(error) => return Ok(CallOutcome::Error { error }),
@@ -87,7 +85,7 @@ impl HttpTool {
         mut received: Received,
         ask: Asked<'_>,
     ) -> Result<Result<Gathered, WireError>, SendError> {
-        let Asked { pages, first, secrets, blueprint } = ask;
+        let Asked { pages, first, blueprint } = ask;
         let mut room = self.response_bytes_max.saturating_sub(received.bytes());
         let mut gathered = Gathered::new(value.clone());
         let mut page = value;
@@ -106,7 +104,7 @@ impl HttpTool {
             request.headers_mut().remove(IDEMPOTENCY_KEY);
             retarget(&mut request, url);
             received = self.ask(request, room).await?;
-            page = match received.said(secrets) {
+            page = match received.said() {
                 Ok(Said::Json(value)) => value,
                 // What does not fit, or is no page, is left out as a whole.
                 Ok(Said::Text(_)) => {
@@ -166,7 +164,6 @@ struct Asked<'a> {
     pages: &'a Pages,
     /// The request for the first one.
     first: &'a Request,
-    secrets: &'a [SecretString],
     blueprint: &'a Blueprint,
 }
 

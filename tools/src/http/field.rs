@@ -30,14 +30,12 @@ impl Field {
     pub(super) fn fill(
         &self,
         arguments: &Map<String, Value>,
-        secrets: &mut Vec<SecretString>,
     ) -> Result<Option<SecretString>, CallOutcome> {
         match self {
             Self::Template(template) => Ok(template.fill_plain(arguments).ok().map(Into::into)),
             Self::Secret { prefix, secret } => {
                 let secret = secret.resolve().map_err(|error| CallOutcome::Error { error })?;
                 let text = format!("{prefix}{}", secret.expose_secret());
-                secrets.push(secret);
                 Ok(Some(text.into()))
             }
         }
@@ -67,7 +65,6 @@ impl QueryPart {
         &self,
         url: &mut Url,
         arguments: &Map<String, Value>,
-        secrets: &mut Vec<SecretString>,
     ) -> Result<(), CallOutcome> {
         let name = self.name.as_str();
         let whole = match &self.field {
@@ -90,7 +87,7 @@ impl QueryPart {
                 .map(|(key, value)| (format!("{name}[{key}]"), to_text(value)))
                 .collect(),
             _ => {
-                let value = self.field.fill(arguments, secrets)?;
+                let value = self.field.fill(arguments)?;
                 let pair = value.map(|value| (name.to_owned(), value.expose_secret().to_owned()));
                 pair.into_iter().collect()
             }

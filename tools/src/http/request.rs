@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Request, Url};
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret as _;
 use serde_json::{Map, Value};
 use wire::{CallOutcome, ErrorCode};
 
@@ -38,13 +38,6 @@ pub(super) struct Blueprint {
     body: Option<BodyTemplate>,
     /// The arguments that appear in the template.
     used: BTreeSet<String>,
-}
-
-/// A request, and the secrets in it, which no answer may show.
-#[derive(Debug)]
-pub(super) struct Prepared {
-    pub(super) request: Request,
-    pub(super) secrets: Vec<SecretString>,
 }
 
 impl Blueprint {
@@ -83,13 +76,12 @@ impl Blueprint {
         &self,
         context: &ToolContext,
         arguments: &Map<String, Value>,
-    ) -> Result<Prepared, CallOutcome> {
+    ) -> Result<Request, CallOutcome> {
         let joined = join(arguments, &self.joined);
         let arguments = joined.as_ref().unwrap_or(arguments);
         let mut url = self.address.fill(arguments).map_err(invalid)?;
-        let mut secrets = Vec::new();
         for part in &self.query {
-            part.append(&mut url, arguments, &mut secrets)?;
+            part.append(&mut url, arguments)?;
         }
         if url.as_str().len() > ADDRESS_BYTES_MAX {
             return Err(invalid(format!(
@@ -97,7 +89,7 @@ impl Blueprint {
                 url.as_str().len()
             )));
         }
-        let mut headers = self.headers(arguments, &mut secrets)?;
+        let mut headers = self.headers(arguments)?;
         let own =
             [(IDEMPOTENCY_KEY, context.call.to_string()), (TRACEPARENT, context.trace.to_string())];
         for (name, value) in own {
@@ -116,7 +108,7 @@ impl Blueprint {
             *request.body_mut() = Some(body.into());
         }
         *request.headers_mut() = headers;
-        Ok(Prepared { request, secrets })
+        Ok(request)
     }
 
     /// Adds the secrets of the query to the address of a further page, which servers leave out.
@@ -133,14 +125,10 @@ impl Blueprint {
         }
     }
 
-    fn headers(
-        &self,
-        arguments: &Map<String, Value>,
-        secrets: &mut Vec<SecretString>,
-    ) -> Result<HeaderMap, CallOutcome> {
+    fn headers(&self, arguments: &Map<String, Value>) -> Result<HeaderMap, CallOutcome> {
         let mut headers = HeaderMap::new();
         for (name, field) in &self.headers {
-            let Some(text) = field.fill(arguments, secrets)? else { continue };
+            let Some(text) = field.fill(arguments)? else { continue };
             let is_secret = matches!(field, Field::Secret { .. });
             let value = HeaderValue::from_bytes(text.expose_secret().as_bytes());
             let mut value = value.map_err(|_| {

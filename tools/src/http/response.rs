@@ -6,14 +6,13 @@ use reqwest::header::{
     CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, LOCATION, RETRY_AFTER,
 };
 use reqwest::{Response, StatusCode, Url};
-use secrecy::SecretString;
 use serde_json::Value;
 use tokio::time::timeout;
 use wire::{CallOutcome, ErrorCode, WireError};
 
 use crate::client::SendError;
 use crate::output::{cut_mark, excerpt, text};
-use crate::secret::redacted;
+use crate::secret::clean;
 
 /// The longest silence amid a body; what comes more slowly is as good as broken.
 const IDLE_MAX: Duration = Duration::from_secs(60);
@@ -86,8 +85,8 @@ impl Received {
     }
 
     /// Says how the call ended.
-    pub(crate) fn outcome(&self, secrets: &[SecretString]) -> CallOutcome {
-        match self.said(secrets) {
+    pub(crate) fn outcome(&self) -> CallOutcome {
+        match self.said() {
             Ok(Said::Json(output)) => CallOutcome::Ok { output },
             Ok(Said::Text(text)) => CallOutcome::text(text),
             Err(error) => CallOutcome::Error { error },
@@ -99,30 +98,26 @@ impl Received {
         self.body.len()
     }
 
-    /// Returns what it says without the secrets of the request, or the error that it is.
-    pub(super) fn said(&self, secrets: &[SecretString]) -> Result<Said, WireError> {
+    /// Returns what it says without secrets, or the error that it is.
+    pub(super) fn said(&self) -> Result<Said, WireError> {
         if let Some(encoding) = self.header(&CONTENT_ENCODING)
             && !encoding.trim().eq_ignore_ascii_case("identity")
         {
             let text = format!(
                 "the server answered {} packed as {:?}, which was not asked for and is not unpacked",
                 self.status,
-                excerpt(&redacted(encoding.to_owned(), secrets)),
+                excerpt(&clean(encoding.to_owned())),
             );
             return Err(WireError::new(ErrorCode::ToolFailed, text));
         }
-        let text = redacted(text(&self.body, self.cut), secrets);
-        if self.status.is_success() {
-            Ok(self.content(text))
-        } else {
-            Err(self.failure(&text, secrets))
-        }
+        let text = clean(text(&self.body, self.cut));
+        if self.status.is_success() { Ok(self.content(text)) } else { Err(self.failure(&text)) }
     }
 
-    fn failure(&self, text: &str, secrets: &[SecretString]) -> WireError {
+    fn failure(&self, text: &str) -> WireError {
         let status = self.status;
         let message = if status.is_redirection() {
-            let target = redacted(self.header(&LOCATION).unwrap_or("nowhere").to_owned(), secrets);
+            let target = clean(self.header(&LOCATION).unwrap_or("nowhere").to_owned());
             format!(
                 "the server answered {status} and points to {}, which is not followed; ask there if \
                  that is meant",

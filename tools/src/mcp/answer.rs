@@ -2,11 +2,10 @@
 
 use jsonschema::Validator;
 use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, ResourceContents};
-use secrecy::SecretString;
 use wire::{CallOutcome, ErrorCode, ToolReply};
 
 use crate::schema::faults;
-use crate::secret::redacted;
+use crate::secret::clean;
 
 /// How the results of a tool are read.
 pub(super) struct Reading {
@@ -18,9 +17,9 @@ pub(super) struct Reading {
 
 impl Reading {
     /// Says what an answer means for the call.
-    pub(super) fn reply(&self, response: CallToolResponse, secrets: &[SecretString]) -> ToolReply {
+    pub(super) fn reply(&self, response: CallToolResponse) -> ToolReply {
         let outcome = match response {
-            CallToolResponse::Complete(result) => self.outcome(result, secrets),
+            CallToolResponse::Complete(result) => self.outcome(result),
             CallToolResponse::InputRequired(_) => CallOutcome::error(
                 ErrorCode::ToolFailed,
                 "the MCP server wants to ask a person before it goes on, which is not possible \
@@ -38,10 +37,10 @@ impl Reading {
         ToolReply::settled(outcome)
     }
 
-    fn outcome(&self, result: CallToolResult, secrets: &[SecretString]) -> CallOutcome {
+    fn outcome(&self, result: CallToolResult) -> CallOutcome {
         let text = |content: &[ContentBlock]| {
             let parts: Vec<String> = content.iter().map(block).collect();
-            redacted(parts.join("\n"), secrets)
+            clean(parts.join("\n"))
         };
         if result.is_error == Some(true) {
             let text = text(&result.content);
@@ -52,7 +51,7 @@ impl Reading {
         let structured = match (&self.output, result.structured_content) {
             (Some(schema), Some(value)) => {
                 if let Some(faults) = faults(schema, &value) {
-                    let faults = redacted(faults, secrets);
+                    let faults = clean(faults);
                     let text = format!(
                         "the call was made, but its result does not obey the schema that the MCP \
                          server promises: {faults}"
@@ -68,14 +67,14 @@ impl Reading {
             None => CallOutcome::text(self.cut(text(&result.content))),
             Some(value) => {
                 let written = value.to_string();
-                let clean = redacted(written.clone(), secrets);
-                if clean == written && written.len() <= self.bytes_max {
+                let cleaned = clean(written.clone());
+                if cleaned == written && written.len() <= self.bytes_max {
                     return CallOutcome::Ok { output: value };
                 }
-                let output = serde_json::from_str(&clean).ok();
-                match output.filter(|_| clean.len() <= self.bytes_max) {
+                let output = serde_json::from_str(&cleaned).ok();
+                match output.filter(|_| cleaned.len() <= self.bytes_max) {
                     Some(output) => CallOutcome::Ok { output },
-                    None => CallOutcome::text(self.cut(clean)),
+                    None => CallOutcome::text(self.cut(cleaned)),
                 }
             }
         }

@@ -21,7 +21,7 @@ use rmcp::service::{
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::child_process::TokioChildProcess;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::ExposeSecret as _;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::ChildStderr;
 use tokio::sync::Notify;
@@ -32,7 +32,7 @@ use tracing::debug;
 use wire::Name;
 
 use super::{ServerSpec, Setting, Transport};
-use crate::secret::redacted;
+use crate::secret::clean;
 
 /// Variables of the daemon's environment that every server gets: without them few programs find
 /// their interpreter or a place for their files. Whatever else it needs, the team file names.
@@ -59,8 +59,6 @@ pub(super) struct Connection {
     pub(super) peer: Peer<RoleClient>,
     /// Told when the server says that its list of tools changed.
     pub(super) changed: Arc<Notify>,
-    /// What is not to be told to anybody else.
-    pub(super) secrets: Arc<[SecretString]>,
     end: Option<RunningServiceCancellationToken>,
     /// Cancelled when the connection is over.
     ended: CancellationToken,
@@ -104,15 +102,14 @@ pub(super) async fn dial(
 ) -> Result<Connection, String> {
     let changed = Arc::new(Notify::new());
     let handler = Handler { server: name.clone(), changed: changed.clone() };
-    let (secrets, running) = match &spec.transport {
+    let running = match &spec.transport {
         Transport::Process { command, directory, env } => {
-            let Resolved { values, secrets } = resolved(env)?;
+            let values = resolved(env)?;
             let (transport, stderr) = spawn(command, directory, &values)?;
             let words = LastWords::default();
-            let followed = stderr.map(|stderr| {
-                tokio::spawn(follow(name.clone(), stderr, words.clone(), secrets.clone()))
-            });
-            let running = match handler.serve_with_lifecycle(transport, auto()).await {
+            let followed =
+                stderr.map(|stderr| tokio::spawn(follow(name.clone(), stderr, words.clone())));
+            match handler.serve_with_lifecycle(transport, auto()).await {
                 Ok(running) => running,
                 Err(error) => {
                     if let Some(followed) = followed {
@@ -120,18 +117,16 @@ pub(super) async fn dial(
                     }
                     let said = words.text();
                     let said = if said.is_empty() { said } else { format!("; it said: {said}") };
-                    return Err(redacted(causes(&error) + &said, &secrets));
+                    return Err(clean(causes(&error) + &said));
                 }
-            };
-            (secrets, running)
+            }
         }
         Transport::Http { url, headers } => {
-            let Resolved { values, secrets } = resolved(headers)?;
+            let values = resolved(headers)?;
             let headers = header_map(values)?;
-            let running = serve_http(&handler, url, &headers, http)
+            serve_http(&handler, url, &headers, http)
                 .await
-                .map_err(|error| redacted(causes(&*error), &secrets))?;
-            (secrets, running)
+                .map_err(|error| clean(causes(&*error)))?
         }
     };
     let (peer, end) = (running.peer().clone(), running.cancellation_token());
@@ -143,7 +138,7 @@ pub(super) async fn dial(
         debug!(?reason, "the connection to an MCP server is over");
         drop(over);
     });
-    Ok(Connection { peer, changed, secrets: secrets.into(), end: Some(end), ended, listener })
+    Ok(Connection { peer, changed, end: Some(end), ended, listener })
 }
 
 /// The current protocol first, and the handshake of older ones if the server does not know it.
@@ -209,27 +204,20 @@ fn passed(name: &str) -> Option<String> {
     value.ok()
 }
 
-/// Settings with their secrets read, and these secrets.
-struct Resolved {
-    values: Vec<(String, String)>,
-    secrets: Vec<SecretString>,
-}
-
-fn resolved(settings: &[(String, Setting)]) -> Result<Resolved, String> {
-    let (mut values, mut secrets) = (Vec::new(), Vec::new());
+/// Reads the secrets of settings.
+fn resolved(settings: &[(String, Setting)]) -> Result<Vec<(String, String)>, String> {
+    let mut values = Vec::new();
     for (name, setting) in settings {
         let value = match setting {
             Setting::Text(text) => text.clone(),
             Setting::Secret { prefix, secret } => {
                 let secret = secret.resolve().map_err(|error| error.to_string())?;
-                let value = format!("{prefix}{}", secret.expose_secret());
-                secrets.push(secret);
-                value
+                format!("{prefix}{}", secret.expose_secret())
             }
         };
         values.push((name.clone(), value));
     }
-    Ok(Resolved { values, secrets })
+    Ok(values)
 }
 
 fn header_map(headers: Vec<(String, String)>) -> Result<HashMap<HeaderName, HeaderValue>, String> {
@@ -246,17 +234,12 @@ fn header_map(headers: Vec<(String, String)>) -> Result<HashMap<HeaderName, Head
 }
 
 /// Writes what a program says on its standard error into the log, and keeps its last words.
-async fn follow(
-    server: Name,
-    mut stderr: ChildStderr,
-    words: LastWords,
-    secrets: Vec<SecretString>,
-) {
+async fn follow(server: Name, mut stderr: ChildStderr, words: LastWords) {
     let mut buffer = vec![0; LAST_WORDS_MAX];
     while let Ok(read @ 1..) = stderr.read(&mut buffer).await {
         let text = String::from_utf8_lossy(buffer.get(..read).unwrap_or_default());
         words.add(&text);
-        let text = redacted(text.trim_end().to_owned(), &secrets);
+        let text = clean(text.trim_end().to_owned());
         debug!(%server, text, "an MCP server says");
     }
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use rmcp::model::{PaginatedRequestParams, Tool as RawTool};
 use rmcp::service::{Peer, RoleClient};
-use secrecy::SecretString;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -19,7 +18,7 @@ use wire::{ErrorCode, Name, WireError};
 use super::ServerSpec;
 use super::catalog::{Catalog, Change, Hints, Listed};
 use super::dial::{Connection, causes, dial};
-use crate::secret::redacted;
+use crate::secret::clean;
 
 /// The first wait before a lost server is tried again; a program that crashed is back at once.
 const BACKOFF_MIN: Duration = Duration::from_millis(250);
@@ -138,7 +137,6 @@ pub(super) struct Up {
     pub(super) peer: Peer<RoleClient>,
     /// What the server lists at present.
     pub(super) listed: Catalog,
-    pub(super) secrets: Arc<[SecretString]>,
 }
 
 impl Up {
@@ -148,11 +146,6 @@ impl Up {
             None => Some(Off::Gone),
             Some(there) => pinned.parts_changed(there).map(Off::Changed),
         }
-    }
-
-    /// Takes the server's secrets out of a text that it may have put them into.
-    pub(super) fn redacted(&self, text: String) -> String {
-        redacted(text, &self.secrets)
     }
 }
 
@@ -288,8 +281,8 @@ async fn attend(
     loop {
         *serial += 1;
         tell(&server.name, &server.pinned(), &listed);
-        let (peer, secrets) = (connection.peer.clone(), connection.secrets.clone());
-        let up = Up { serial: *serial, peer, listed: listed.clone(), secrets };
+        let peer = connection.peer.clone();
+        let up = Up { serial: *serial, peer, listed: listed.clone() };
         server.link.send_replace(Link::Up(Arc::new(up)));
         // A server may say more often that its list changed than it does.
         loop {
@@ -309,7 +302,7 @@ async fn attend(
                     listed = again;
                     break;
                 }
-                Err(why) => return Over::Lost(redacted(why, &connection.secrets)),
+                Err(why) => return Over::Lost(clean(why)),
             }
         }
     }
@@ -356,7 +349,7 @@ async fn open(
     let opened = timeout(spec.start_timeout, async {
         let connection = dial(name, spec, http).await?;
         let listed = look(&connection.peer).await;
-        let listed = listed.map_err(|why| redacted(why, &connection.secrets))?;
+        let listed = listed.map_err(clean)?;
         Ok((connection, listed))
     });
     opened.await.unwrap_or_else(|_| {

@@ -4,6 +4,8 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use wire::{CallOutcome, EffectClass, ErrorCode, ToolReply};
 
+use crate::secret::learn;
+
 use super::answer::Reading;
 use super::{Catalog, Change, Hints, Listed};
 
@@ -135,17 +137,17 @@ fn answers_are_read() {
             ),
         ),
     ];
-    let secrets = [SecretString::from("s3cr3t".to_owned())];
+    learn(&SecretString::from("s3cr3t".to_owned()));
     for (output, result, expected) in cases {
         let reading = Reading { output, bytes_max: 1000 };
-        let reply = reading.reply(CallToolResponse::Complete(result), &secrets);
+        let reply = reading.reply(CallToolResponse::Complete(result));
         assert_eq!(reply, ToolReply::settled(expected));
     }
     let cut = |content, value: Option<Value>| {
         let mut result = CallToolResult::success(content);
         result.structured_content = value;
         let reading = Reading { output: typed(), bytes_max: 5 };
-        reading.reply(CallToolResponse::Complete(result), &[])
+        reading.reply(CallToolResponse::Complete(result))
     };
     let expected = |text: &str| ToolReply::settled(CallOutcome::text(text));
     assert_eq!(cut(text("äöü"), None), expected("äö\n[cut after 4 bytes]"));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret as _;
 use serde_json::{Map, Value};
 use wire::{CallOutcome, ErrorCode, Headers, header};
 
@@ -30,12 +30,6 @@ pub(super) struct Blueprint {
     body: BodyTemplate,
     /// The arguments that appear in the template.
     used: BTreeSet<String>,
-}
-
-/// A letter, and the secrets in it, which no answer may show.
-pub(super) struct Prepared {
-    pub(super) letter: Letter,
-    pub(super) secrets: Vec<SecretString>,
 }
 
 impl Blueprint {
@@ -68,12 +62,11 @@ impl Blueprint {
         context: &ToolContext,
         arguments: &Map<String, Value>,
         messenger: &dyn Messenger,
-    ) -> Result<Prepared, CallOutcome> {
+    ) -> Result<Letter, CallOutcome> {
         let subject = self.subject.fill(arguments)?;
         if !self.is_found && messenger.is_own(&subject) {
             return Err(invalid(format!("{subject} is a subject of the runtime itself")));
         }
-        let mut secrets = Vec::new();
         let mut headers = Headers::new();
         let body = write_body(&self.body, arguments, &self.used);
         let payload = body.map(|(content_type, payload)| {
@@ -81,16 +74,15 @@ impl Blueprint {
             payload
         });
         for (name, source) in &self.headers {
-            if let Some(value) = header_value(name, source, arguments, &mut secrets)? {
+            if let Some(value) = header_value(name, source, arguments)? {
                 headers.insert(name, value);
             }
         }
         headers.insert(header::IDEMPOTENCY_KEY, context.call.as_str());
         headers.insert(header::MESSAGE_ID, context.call.as_str());
         headers.insert(header::TRACEPARENT, context.trace.to_string());
-        let letter =
-            Letter { subject, reply: None, headers, payload: payload.unwrap_or_default().into() };
-        Ok(Prepared { letter, secrets })
+        let payload = payload.unwrap_or_default().into();
+        Ok(Letter { subject, reply: None, headers, payload })
     }
 }
 
@@ -168,7 +160,6 @@ fn header_value(
     name: &str,
     source: &FieldSource,
     arguments: &Map<String, Value>,
-    secrets: &mut Vec<SecretString>,
 ) -> Result<Option<String>, CallOutcome> {
     let controlled = |text: &str| text.contains(char::is_control);
     let value = match source {
@@ -187,7 +178,6 @@ fn header_value(
                 let message = format!("the secret of header {name} cannot stand in a header");
                 return Err(CallOutcome::error(ErrorCode::SecretMissing, message));
             }
-            secrets.push(secret);
             text
         }
     };

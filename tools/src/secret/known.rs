@@ -37,7 +37,7 @@ struct Known {
 }
 
 /// Makes a secret known.
-pub(super) fn learn(secret: &SecretString) {
+pub(crate) fn learn(secret: &SecretString) {
     let text = secret.expose_secret();
     let holds = |known: &Known| known.secrets.iter().any(|one| one.expose_secret() == text);
     if text.len() < SECRET_BYTES_MIN || holds(&KNOWN.read().unwrap_or_else(PoisonError::into_inner))
@@ -112,7 +112,7 @@ fn without(finder: &AhoCorasick, text: &str) -> String {
 fn forms(secret: &str) -> Vec<String> {
     let json = Value::from(secret).to_string();
     let percent = utf8_percent_encode(secret, FORM).to_string();
-    let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let hex = hex(secret);
     let mut forms = vec![
         json.trim_matches('"').to_owned(),
         lowered(&percent),
@@ -121,13 +121,13 @@ fn forms(secret: &str) -> Vec<String> {
         hex.to_uppercase(),
         hex,
     ];
-    for shift in 0..3 {
+    // The letters at either end depend on what stands beside the secret.
+    for (shift, from) in [(0, 0), (1, 2), (2, 3)] {
         for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
             let padded = [&vec![0; shift], secret.as_bytes()].concat();
             let encoded = engine.encode(padded);
-            // The letters at either end depend on what stands beside the secret.
-            let from = [0, 2, 3][shift.min(2)];
-            let to = encoded.len() - usize::from((shift + secret.len()) % 3 != 0);
+            let is_whole = (shift + secret.len()).is_multiple_of(3);
+            let to = encoded.len().saturating_sub(usize::from(!is_whole));
             forms.push(encoded.get(from..to).unwrap_or_default().to_owned());
         }
     }
@@ -144,6 +144,11 @@ fn forms(secret: &str) -> Vec<String> {
     forms.extend(halves);
     forms.push(secret.to_owned());
     forms
+}
+
+fn hex(text: &str) -> String {
+    let digit = |number: u8| char::from_digit(u32::from(number), 16).unwrap_or_default();
+    text.bytes().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// Returns a percent-encoded text with the digits of its codes in lower case.
@@ -177,7 +182,7 @@ mod tests {
     fn a_secret_is_found_however_it_is_written() {
         let secret = known();
         let strict = utf8_percent_encode(secret, FORM).to_string();
-        let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let hex = hex(secret);
         let mut written = vec![
             secret.to_owned(),
             json!({ "x": secret }).to_string(),
@@ -188,8 +193,8 @@ mod tests {
             hex.to_uppercase(),
             hex,
             // Texts are cut.
-            secret[..secret.len() - 3].to_owned(),
-            secret[3..].to_owned(),
+            secret.split_at(secret.len() - 3).0.to_owned(),
+            secret.split_at(3).1.to_owned(),
         ];
         for before in ["", "a", "ab", "abc", "user:"] {
             for after in ["", "x", "xy", "xyz"] {

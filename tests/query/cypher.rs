@@ -13,9 +13,9 @@ use tools::client::http_client;
 use tools::query::{DatabaseSpec, Databases, Login, Neo4jSpec, QuerySpec};
 use wire::{CallOutcome, ErrorCode, ToolReply};
 
-use crate::graph::{Graph, PASSWORD, TOKEN};
 use crate::house::{House, LONG, name, reading, writing};
 use crate::proxy::{self, Word};
+use tests::graph::{Graph, PASSWORD, TOKEN};
 
 struct Place {
     graph: Graph,

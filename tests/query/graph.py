@@ -5,6 +5,7 @@ Prints the port when it listens. Requests have to come with the password or the 
 
 import base64
 import json
+import re
 import sys
 import threading
 import uuid
@@ -18,6 +19,8 @@ LOGINS = {
     "Bearer " + TOKEN,
 }
 graph = ladybug.Database(":memory:")
+# This engine has the function under a name of its own.
+ladybug.Connection(graph).execute("CREATE MACRO split(text, mark) AS string_split(text, mark)")
 open_transactions = {}
 lock = threading.Lock()
 
@@ -58,8 +61,8 @@ def begin(connection, body):
 
 def run(connection, body):
     statement = body["statement"]
-    words = set(statement.replace("$", " $").replace("}", " ").replace(")", " ").replace(",", " ").split())
-    given = {k: v for k, v in body.get("parameters", {}).items() if "$" + k in words}
+    words = set(re.findall(r"\$(\w+)", statement))
+    given = {k: v for k, v in body.get("parameters", {}).items() if k in words}
     try:
         result = connection.execute(statement, given)
     except (RuntimeError, TypeError, ValueError) as error:

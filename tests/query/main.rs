@@ -4,7 +4,6 @@
 
 mod conformance;
 mod cypher;
-mod graph;
 mod hostile;
 mod house;
 mod postgres;

@@ -100,6 +100,16 @@ impl House {
         Self { folder, name, bus, node }
     }
 
+    /// The same without what may be deleted at any time.
+    pub(crate) async fn without_store(self) -> Self {
+        let Self { folder, name, bus, node } = self;
+        node.drain(Duration::from_secs(5)).await;
+        drop(node);
+        std::fs::remove_dir_all(folder.path().join("data").join(&name).join("store")).unwrap();
+        let node = start(folder.path(), &name, &bus).await;
+        Self { folder, name, bus, node }
+    }
+
     pub(crate) fn team(&self) -> &TeamHandle {
         self.node.team(&self.name).unwrap()
     }
@@ -176,9 +186,13 @@ impl House {
     }
 }
 
-/// Writes a team beside the files of the shipped one, and returns its file.
+/// Writes a team beside the files of the shipped ones, and returns its file.
 pub(crate) fn furnish(folder: &Path, name: &str, text: &str) -> PathBuf {
-    symlink(seeds().join(name), folder.join(name)).unwrap();
+    for entry in std::fs::read_dir(seeds()).unwrap().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_dir() {
+            symlink(entry.path(), folder.join(entry.file_name())).unwrap();
+        }
+    }
     let file = folder.join(format!("{name}.toml"));
     std::fs::write(&file, text).unwrap();
     file

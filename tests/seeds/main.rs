@@ -12,6 +12,8 @@ mod house;
 #[cfg(test)]
 mod knative;
 #[cfg(test)]
+mod movies;
+#[cfg(test)]
 mod nats_tools;
 #[cfg(test)]
 mod restart;

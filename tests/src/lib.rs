@@ -6,6 +6,7 @@
 pub mod aimock;
 pub mod client;
 pub mod daemon;
+pub mod graph;
 pub mod http;
 pub mod install;
 pub mod job;

@@ -217,6 +217,7 @@ fn toml_blocks(text: &str) -> Vec<&str> {
 fn every_kind_of_tool_has_an_example_of_five_lines() {
     const GROUND: &str = "[models.local]\nprovider = 'openai'\nbase_url = 'http://127.0.0.1:9'\n\
                           model = 'm'\n[databases.films]\nkind = 'sqlite'\ninit = 'films.sql'\n\
+                          [databases.graph]\nkind = 'neo4j'\n\
                           [mcp.files]\ncommand = ['serve']\n\
                           [eventtypes.cluster]\npath = 'weather.yaml'\n\
                           sink = 'http://127.0.0.1:9'\n\

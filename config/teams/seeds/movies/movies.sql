@@ -52,7 +52,7 @@ insert into film values
   ('The Godfather', 1972, 'Crime|Drama', 'Francis Ford Coppola', 'Marlon Brando|Al Pacino|James Caan|Diane Keaton'),
   ('The Good, the Bad and the Ugly', 1966, 'Action|Adventure|Western', 'Sergio Leone', 'Clint Eastwood|Eli Wallach|Lee Van Cleef'),
   ('The Matrix', 1999, 'Action|Sci-Fi|Thriller', 'Lana Wachowski|Lilly Wachowski', 'Keanu Reeves|Laurence Fishburne|Carrie-Anne Moss|Hugo Weaving'),
-  ('The Matrix Reloaded', 2003, 'Action|Adventure|Sci-Fi|Thriller|IMAX', 'Lana Wachowski|Lilly Wachowski', 'Keanu Reeves|Laurence Fishburne|Carrie-Anne Moss|Hugo Weaving'),
+  ('The Matrix Reloaded', 2003, 'Action|Adventure|IMAX|Sci-Fi|Thriller', 'Lana Wachowski|Lilly Wachowski', 'Keanu Reeves|Laurence Fishburne|Carrie-Anne Moss|Hugo Weaving'),
   ('The Shawshank Redemption', 1994, 'Crime|Drama', 'Frank Darabont', 'Tim Robbins|Morgan Freeman'),
   ('Top Gun', 1986, 'Action|Romance', 'Tony Scott', 'Tom Cruise|Kelly McGillis|Val Kilmer'),
   ('Toy Story 3', 2010, 'Adventure|Animation|Children|Comedy|Fantasy|IMAX', 'Lee Unkrich', 'Tom Hanks|Tim Allen|Joan Cusack'),

@@ -21,6 +21,5 @@ mod refresh;
 mod restart;
 mod retention;
 mod run;
-mod seed_movies;
 mod steps;
 mod when_busy;

@@ -12,6 +12,9 @@ use super::called::reachable;
 use crate::raw::{RawAgent, RawFile, RawLabels};
 use crate::team::TeamTool;
 
+/// The most tools that are named as those that act outside; the rest is hinted at.
+const EXTERNAL_LISTED_MAX: usize = 8;
+
 /// What a team file says of the labels of tools, by the table and the name of its entry.
 pub(super) struct Labelling(BTreeMap<(&'static str, String), RawLabels>);
 
@@ -60,6 +63,14 @@ impl Labelling {
     }
 }
 
+/// The tools by which an agent can be turned against its owner.
+struct Mix<'p> {
+    untrusted: &'p Name,
+    private: &'p Name,
+    /// All that can be called without leave.
+    external: Vec<&'p Name>,
+}
+
 impl Compiler<'_> {
     /// Reports agents by which somebody who writes what they read could have private data sent, or
     /// something done, without a person seeing it.
@@ -68,42 +79,52 @@ impl Compiler<'_> {
         raw: &BTreeMap<String, RawAgent>,
         plans: &BTreeMap<Name, Plan>,
     ) {
-        let met: BTreeMap<&Name, [&Name; 3]> =
-            plans.keys().filter_map(|agent| Some((agent, all_three(agent, plans)?))).collect();
-        for (agent, [untrusted, private, external]) in &met {
+        let mixes: BTreeMap<&Name, Mix<'_>> =
+            plans.keys().filter_map(|agent| Some((agent, mix(agent, plans)?))).collect();
+        for (agent, Mix { untrusted, private, external }) in &mixes {
             let accepts = raw.get(agent.as_str()).is_some_and(|raw| raw.accept_risk.is_some());
             // Where a called agent has all three by itself, it is that one that has to say so.
             let below = reachable(agent, plans);
-            if accepts || below.iter().any(|other| other != *agent && met.contains_key(other)) {
+            if accepts || below.iter().any(|other| other != *agent && mixes.contains_key(other)) {
                 continue;
             }
+            let listed = |mark: char| {
+                let shown = external.iter().take(EXTERNAL_LISTED_MAX);
+                let mut shown: Vec<String> =
+                    shown.map(|name| format!("{mark}{name}{mark}")).collect();
+                shown.extend((external.len() > EXTERNAL_LISTED_MAX).then(|| "..".to_owned()));
+                shown.join(", ")
+            };
             let message = format!(
                 "agent {agent} can read what strangers write (`{untrusted}`), read private data \
-                 (`{private}`), and act outside without leave (`{external}`)"
+                 (`{private}`), and act outside without leave ({})",
+                listed('`')
             );
             let help = format!(
                 "take one of the three away; or let a person allow what goes outside, with \
-                 `ask = [\"{external}\"]` in `permissions`; or correct what a tool is said to be, \
-                 with `untrusted_output`, `private_output` and `external_effect`; or say with \
-                 `accept_risk` why it is fine"
+                 `ask = [{}]` in `permissions`; or correct what a tool is said to be, with \
+                 `untrusted_output`, `private_output` and `external_effect`; or say with \
+                 `accept_risk` why it is fine",
+                listed('"')
             );
             self.fault_at_key(&["agents", agent.as_str()], message, help);
         }
     }
 }
 
-/// Returns one tool of each sort within reach of an agent, if there are tools of all three.
-fn all_three<'p>(agent: &Name, plans: &'p BTreeMap<Name, Plan>) -> Option<[&'p Name; 3]> {
+/// Returns what an agent has within reach, if there are tools of all three sorts.
+fn mix<'p>(agent: &Name, plans: &'p BTreeMap<Name, Plan>) -> Option<Mix<'p>> {
     let below = reachable(agent, plans);
     let plans: Vec<&Plan> = below.iter().filter_map(|name| plans.get(name)).collect();
-    let first = |is: fn(&Plan, &Offer) -> bool| {
-        let mut offers = plans.iter().flat_map(|plan| plan.tools.iter().map(move |o| (*plan, o)));
-        let offer = offers.find(|(plan, offer)| offer.target == Target::Tool && is(plan, offer));
-        offer.map(|(_, offer)| &offer.spec.name)
+    let offers =
+        || plans.iter().flat_map(|plan| plan.tools.iter().map(move |offer| (*plan, offer)));
+    let tools = || offers().filter(|(_, offer)| offer.target == Target::Tool);
+    let named = |(_, offer): (&Plan, &'p Offer)| &offer.spec.name;
+    let untrusted = tools().find(|(_, offer)| offer.labels.untrusted).map(named)?;
+    let private = tools().find(|(_, offer)| offer.labels.private).map(named)?;
+    let free = |(plan, offer): &(&Plan, &Offer)| {
+        offer.labels.external && may_pass(&plan.permissions, offer)
     };
-    Some([
-        first(|_, offer| offer.labels.untrusted)?,
-        first(|_, offer| offer.labels.private)?,
-        first(|plan, offer| offer.labels.external && may_pass(&plan.permissions, offer))?,
-    ])
+    let external: Vec<&Name> = tools().filter(free).map(named).collect();
+    (!external.is_empty()).then_some(Mix { untrusted, private, external })
 }

@@ -38,7 +38,7 @@ pub fn write(dir: &Path, ledger: &str, delay_ms: u64) -> PathBuf {
     let tool = |name: &str, method: &str, path: &str, rest: &str| {
         format!(
             "[tools.{name}]\nkind = \"http\"\ndescription = \"trades\"\nmethod = \"{method}\"\n\
-             url = \"{ledger}{path}\"\n{rest}\nconcurrency = 256\n\
+             url = \"{ledger}{path}\"\n{rest}\nuntrusted_output = false\nconcurrency = 256\n\
              timeout_ms = {TIMEOUT_MS}\nparameters = {{ amount = \"integer\" }}\n\n"
         )
     };

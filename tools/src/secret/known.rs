@@ -108,47 +108,69 @@ fn without(finder: &AhoCorasick, text: &str) -> String {
     clean
 }
 
-/// Returns what a secret looks like in texts.
+/// Returns what a secret looks like in texts, and what its halves do.
 fn forms(secret: &str) -> Vec<String> {
-    let json = Value::from(secret).to_string();
-    let percent = utf8_percent_encode(secret, FORM).to_string();
-    let hex = hex(secret);
+    // It is cut before it is encoded, so that no piece begins or ends within an escape.
+    let (first, second) = secret.split_at(secret.floor_char_boundary(secret.len() / 2));
+    let parts = [secret, first, second].into_iter();
+    let mut forms: Vec<String> = parts.flat_map(encoded).collect();
+    forms.retain(|form| form.len() >= PART_BYTES_MIN);
+    forms.push(secret.to_owned());
+    forms
+}
+
+fn encoded(text: &str) -> Vec<String> {
+    let percent = utf8_percent_encode(text, FORM).to_string();
+    let hex = hex(text);
+    let json = Value::from(text).to_string();
+    let json = json.strip_prefix('"').and_then(|json| json.strip_suffix('"')).unwrap_or(&json);
     let mut forms = vec![
-        json.trim_matches('"').to_owned(),
+        text.to_owned(),
+        ascii(json),
+        json.to_owned(),
         lowered(&percent),
         percent.replace("%20", "+"),
         percent,
         hex.to_uppercase(),
         hex,
     ];
-    // The letters at either end depend on what stands beside the secret.
+    // The letters at either end depend on what stands beside the text.
     for (shift, from) in [(0, 0), (1, 2), (2, 3)] {
         for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
-            let padded = [&vec![0; shift], secret.as_bytes()].concat();
+            let padded = [&vec![0; shift], text.as_bytes()].concat();
             let encoded = engine.encode(padded);
-            let is_whole = (shift + secret.len()).is_multiple_of(3);
+            let is_whole = (shift + text.len()).is_multiple_of(3);
             let to = encoded.len().saturating_sub(usize::from(!is_whole));
             forms.push(encoded.get(from..to).unwrap_or_default().to_owned());
         }
     }
-    forms.retain(|form| form.len() >= PART_BYTES_MIN);
-    let halves: Vec<String> = forms
-        .iter()
-        .flat_map(|form| {
-            let middle = form.floor_char_boundary(form.len() / 2);
-            let (first, second) = form.split_at(middle);
-            [first.to_owned(), second.to_owned()]
-        })
-        .filter(|half| half.len() >= PART_BYTES_MIN)
-        .collect();
-    forms.extend(halves);
-    forms.push(secret.to_owned());
     forms
 }
 
+/// Returns JSON with escapes for all that is not ASCII, as some writers have it.
+fn ascii(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for letter in json.chars() {
+        if letter.is_ascii() {
+            text.push(letter);
+            continue;
+        }
+        for unit in letter.encode_utf16(&mut [0; 2]) {
+            text.push_str("\\u");
+            text.extend(
+                unit.to_be_bytes().iter().flat_map(|byte| [byte >> 4, byte & 15]).map(digit),
+            );
+        }
+    }
+    text
+}
+
 fn hex(text: &str) -> String {
-    let digit = |number: u8| char::from_digit(u32::from(number), 16).unwrap_or_default();
-    text.bytes().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    text.bytes().flat_map(|byte| [byte >> 4, byte & 15]).map(digit).collect()
+}
+
+fn digit(number: u8) -> char {
+    char::from_digit(u32::from(number), 16).unwrap_or_default()
 }
 
 /// Returns a percent-encoded text with the digits of its codes in lower case.
@@ -187,6 +209,7 @@ mod tests {
             secret.to_owned(),
             json!({ "x": secret }).to_string(),
             format!("{secret:?}"),
+            ascii(&json!(secret).to_string()),
             strict.clone(),
             lowered(&strict),
             strict.replace("%20", "+"),
@@ -225,6 +248,21 @@ mod tests {
         let value = json!({"a": [1, null, format!("x{secret}")], secret: {"b": true}});
         let expected = json!({"a": [1, null, "x[secret]"], "[secret]": {"b": true}});
         assert_eq!(clean_value(value), expected);
+    }
+
+    #[test]
+    fn json_stays_json() {
+        let secrets = [
+            "[a]\nname = \"first\"\n[b]\nname = \"last\"",
+            "ends with \"quotes\"\"",
+            "\\\\server\\share",
+        ];
+        for secret in secrets {
+            learn(&SecretString::from(secret));
+            let text = json!({"a": secret, "b": format!("x {secret}")}).to_string();
+            let cleaned: Value = serde_json::from_str(&clean(text)).unwrap();
+            assert_eq!(cleaned, json!({"a": "[secret]", "b": "x [secret]"}), "{secret}");
+        }
     }
 
     #[test]

@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tests::install::install;
-use tokio_util::sync::CancellationToken;
 use tools::command::{CommandSpec, CommandTool, Launcher};
 use tools::{Tool, ToolContext, ToolKind};
-use wire::{CallKey, Name, RunId, SessionId, Timestamp, ToolReply, TraceContext};
+use wire::{CallKey, Name, ToolReply};
 
 /// The tool of every team here.
 pub(crate) const TOOL: &str = "work";
@@ -84,21 +83,9 @@ impl Call {
     pub(crate) fn new(remaining: Duration) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let (team, run) = (Name::new("team").unwrap(), RunId::new("r").unwrap());
-        let context = ToolContext {
-            call: CallKey::new(&format!("{:08x}{count:08x}", std::process::id())).unwrap(),
-            tool: Name::new(TOOL).unwrap(),
-            agent: Name::new("agent").unwrap(),
-            session: SessionId::new("s").unwrap(),
-            trace: TraceContext::root(&team, &run),
-            team,
-            run,
-            now: Timestamp::default(),
-            remaining,
-            budget: wire::run::Budget::default(),
-            stop: CancellationToken::new(),
-            tainted: false,
-        };
+        let call = CallKey::new(&format!("{:08x}{count:08x}", std::process::id())).unwrap();
+        let tool = Name::new(TOOL).unwrap();
+        let context = ToolContext { call, tool, ..tools::testing::context(remaining) };
         Self { context }
     }
 

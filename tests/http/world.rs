@@ -13,13 +13,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 use tools::client::{HttpClient, Names, Network};
 use tools::http::HttpTool;
-use tools::{Tool as _, ToolContext, ToolKind};
-use wire::{
-    CallKey, CallOutcome, Name, RunId, SessionId, Timestamp, ToolReply, TraceContext, WireError,
-};
+use tools::{Tool as _, ToolKind};
+use wire::{CallOutcome, ToolReply, WireError};
 
 /// The public address of the world.
 const PUBLIC: &str = "93.184.215.14";
@@ -94,21 +91,7 @@ pub(crate) fn tool(fields: &str, client: &HttpClient) -> HttpTool {
 pub(crate) const FETCH: &str = "url = '{url}'\nparameters = { url = 'string' }";
 
 pub(crate) async fn call(tool: &HttpTool, arguments: &Value) -> CallOutcome {
-    let (team, run) = (Name::new("team").unwrap(), RunId::new("r").unwrap());
-    let context = ToolContext {
-        call: CallKey::new("0123abcd").unwrap(),
-        tool: Name::new("t").unwrap(),
-        agent: Name::new("a").unwrap(),
-        session: SessionId::new("s").unwrap(),
-        trace: TraceContext::root(&team, &run),
-        team,
-        run,
-        now: Timestamp::default(),
-        remaining: Duration::from_secs(20),
-        budget: wire::run::Budget::default(),
-        stop: CancellationToken::new(),
-        tainted: false,
-    };
+    let context = tools::testing::context(Duration::from_secs(20));
     match tool.call(&context, arguments).await {
         ToolReply::Settled { outcome, .. } => outcome,
         other @ (ToolReply::Lost { .. } | ToolReply::Suspended { .. }) => panic!("{other:?}"),

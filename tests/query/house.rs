@@ -6,17 +6,13 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 use tests::postgres::{Postgres, USER};
-use tokio_util::sync::CancellationToken;
 use tools::SecretRef;
 use tools::client::http_client;
 use tools::query::{
     DatabaseSpec, Databases, InitScript, PostgresSpec, QuerySpec, QueryTool, SqliteSpec, Tls,
 };
 use tools::{Tool, ToolContext};
-use wire::{
-    CallKey, CallOutcome, EffectClass, ErrorCode, Name, RunId, SessionId, Timestamp, ToolReply,
-    TraceContext,
-};
+use wire::{CallOutcome, EffectClass, ErrorCode, Name, SessionId, ToolReply};
 
 /// How long a call may take on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -34,21 +30,8 @@ pub(crate) fn name(text: &str) -> Name {
 }
 
 pub(crate) fn context(remaining: Duration) -> ToolContext {
-    let (team, run) = (name("team"), RunId::new("r").unwrap());
-    ToolContext {
-        call: CallKey::new("k1").unwrap(),
-        tool: name("tool"),
-        agent: name("critic"),
-        session: SessionId::new("s1").unwrap(),
-        trace: TraceContext::root(&team, &run),
-        team,
-        run,
-        now: Timestamp::from_micros(0),
-        remaining,
-        budget: wire::run::Budget::default(),
-        tainted: false,
-        stop: CancellationToken::new(),
-    }
+    let (agent, session) = (name("critic"), SessionId::new("s1").unwrap());
+    ToolContext { agent, session, ..tools::testing::context(remaining) }
 }
 
 /// Describes the database of a server.

@@ -21,6 +21,8 @@ pub mod query;
 pub mod schema;
 pub mod secret;
 mod template;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod tool;
 
 pub use memory::Memory;

@@ -2,17 +2,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
-use wire::{
-    CallKey, CallOutcome, EffectClass, ErrorCode, Name, RunId, SessionId, Timestamp, ToolReply,
-    TraceContext,
-};
+use wire::{CallKey, CallOutcome, EffectClass, ErrorCode, Name, Timestamp, ToolReply};
 
 use super::{Builtin, LookupRow, Saying};
 use crate::memory::InMemory;
 use crate::model::PreparedModels;
 use crate::query::Databases;
 use crate::schema::check_parameters;
+use crate::testing;
 use crate::tool::{ToolContext, ToolDeps, ToolKind, build};
 
 fn deps() -> ToolDeps {
@@ -45,21 +42,11 @@ async fn reply(deps: &ToolDeps, name: &str, key: &str, at: u64, arguments: Value
     let unnamed =
         || all().into_iter().rfind(|builtin| matches!(builtin, Builtin::Say(_)) == (name == "say"));
     let builtin = Builtin::from_name(name).or_else(unnamed).unwrap();
-    let team = Name::new("team").unwrap();
-    let run = RunId::new("r").unwrap();
     let context = ToolContext {
         call: CallKey::new(key).unwrap(),
-        tool: Name::new("tool").unwrap(),
         agent: Name::new("lead").unwrap(),
-        session: SessionId::new("s").unwrap(),
-        trace: TraceContext::root(&team, &run),
-        team,
-        run,
         now: Timestamp::from_micros(at * 1_000_000),
-        remaining: Duration::from_secs(5),
-        budget: wire::run::Budget::default(),
-        stop: CancellationToken::new(),
-        tainted: false,
+        ..testing::context(Duration::from_secs(5))
     };
     build(&ToolKind::Builtin(builtin), deps).call(&context, &arguments).await
 }

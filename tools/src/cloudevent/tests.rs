@@ -10,10 +10,11 @@ use super::replies::{Counts, Replies, Taken};
 use super::types::EventType;
 use super::{EventSource, EventSpec, EventTool, REPLY_ATTRIBUTE, ReplyWay, Sink};
 use crate::client::http_client;
-use crate::http::tests::{Answer, answer, context, server};
+use crate::http::tests::{Answer, answer, server};
 use crate::mcp::Setting;
 use crate::messenger::prepared::PreparedMessenger;
 use crate::messenger::{Letter, Missed};
+use crate::testing::context;
 use crate::tool::Tool;
 
 /// More than any answer on this machine takes.

@@ -3,11 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
-use wire::{
-    CallKey, CallOutcome, EffectClass, ErrorCode, Name, RunId, SessionId, Timestamp, ToolReply,
-    TraceContext,
-};
+use wire::{CallOutcome, EffectClass, ErrorCode, ToolReply};
 
 use super::fill::fill;
 use super::{
@@ -35,21 +31,7 @@ fn spec(argv: &[&str]) -> CommandSpec {
 }
 
 fn context() -> ToolContext {
-    let (team, run) = (Name::new("team").unwrap(), RunId::new("r").unwrap());
-    ToolContext {
-        call: CallKey::new("0123abcd").unwrap(),
-        tool: Name::new("tool").unwrap(),
-        agent: Name::new("agent").unwrap(),
-        session: SessionId::new("s").unwrap(),
-        trace: TraceContext::root(&team, &run),
-        team,
-        run,
-        now: Timestamp::default(),
-        remaining: Duration::from_secs(60),
-        budget: wire::run::Budget::default(),
-        stop: CancellationToken::new(),
-        tainted: false,
-    }
+    crate::testing::context(Duration::from_secs(60))
 }
 
 async fn call(spec: CommandSpec, arguments: Value) -> ToolReply {

@@ -6,16 +6,13 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
-use wire::{
-    CallKey, CallOutcome, EffectClass, ErrorCode, Name, RunId, SessionId, Timestamp, ToolReply,
-    TraceContext,
-};
+use wire::{CallOutcome, EffectClass, ErrorCode, ToolReply};
 
 use super::{BodyTemplate, FieldSource, HttpSpec, HttpTool, QueryField, QueryStyle};
 use crate::client::HttpClient;
 use crate::secret::SecretRef;
-use crate::tool::{Tool, ToolContext};
+use crate::testing::context;
+use crate::tool::Tool;
 
 /// What the server does once it has read a request.
 pub(crate) enum Answer {
@@ -87,25 +84,6 @@ fn query(name: &str, text: &str) -> QueryField {
 
 fn template(name: &str, text: &str) -> (String, FieldSource) {
     (name.to_owned(), FieldSource::Template(text.to_owned()))
-}
-
-pub(crate) fn context(remaining: Duration) -> ToolContext {
-    let team = Name::new("team").unwrap();
-    let run = RunId::new("r").unwrap();
-    ToolContext {
-        call: CallKey::new("0123abcd").unwrap(),
-        tool: Name::new("tool").unwrap(),
-        agent: Name::new("agent").unwrap(),
-        session: SessionId::new("s").unwrap(),
-        trace: TraceContext::root(&team, &run),
-        team,
-        run,
-        now: Timestamp::default(),
-        remaining,
-        budget: wire::run::Budget::default(),
-        stop: CancellationToken::new(),
-        tainted: false,
-    }
 }
 
 fn tool(spec: HttpSpec) -> HttpTool {

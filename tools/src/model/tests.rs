@@ -2,13 +2,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 use wire::{
-    CallKey, CallOutcome, ErrorCode, FinishReason, Message, ModelReply, Name, RunId, SessionId,
-    Timestamp, ToolReply, TraceContext, Usage, WireError,
+    CallKey, CallOutcome, ErrorCode, FinishReason, Message, ModelReply, Name, ToolReply, Usage,
+    WireError,
 };
 
 use super::{ModelOutput, ModelSpec, ModelTool, PreparedModels};
+use crate::testing;
 use crate::tool::{Tool, ToolContext};
 
 fn spec(output: ModelOutput) -> ModelSpec {
@@ -35,21 +35,9 @@ fn reply(content: &str, finish: FinishReason) -> ModelReply {
 }
 
 fn context() -> ToolContext {
-    let (team, run) = (Name::new("team").unwrap(), RunId::new("r").unwrap());
-    ToolContext {
-        call: CallKey::new("k").unwrap(),
-        tool: Name::new("translate").unwrap(),
-        agent: Name::new("lead").unwrap(),
-        session: SessionId::new("s").unwrap(),
-        trace: TraceContext::root(&team, &run),
-        team,
-        run,
-        now: Timestamp::from_micros(0),
-        remaining: Duration::from_secs(5),
-        budget: wire::run::Budget::default(),
-        stop: CancellationToken::new(),
-        tainted: false,
-    }
+    let (call, tool) = (CallKey::new("k").unwrap(), Name::new("translate").unwrap());
+    let agent = Name::new("lead").unwrap();
+    ToolContext { call, tool, agent, ..testing::context(Duration::from_secs(5)) }
 }
 
 async fn reply_to(tool: &ModelTool, arguments: Value) -> ToolReply {

@@ -3,17 +3,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
-use wire::{
-    CallKey, CallOutcome, ErrorCode, Headers, Name, RunId, SessionId, Timestamp, ToolReply,
-    TraceContext, WireError, header,
-};
+use wire::{CallOutcome, ErrorCode, Headers, Name, ToolReply, WireError, header};
 
 use super::{NatsSpec, NatsTool};
 use crate::http::{BodyTemplate, FieldSource};
 use crate::messenger::prepared::PreparedMessenger;
 use crate::messenger::{Letter, Missed};
-use crate::tool::{Tool, ToolContext};
+use crate::testing::context;
+use crate::tool::Tool;
 
 fn spec(subject: &str) -> NatsSpec {
     NatsSpec {
@@ -27,25 +24,6 @@ fn spec(subject: &str) -> NatsSpec {
 
 fn template(name: &str, text: &str) -> (String, FieldSource) {
     (name.to_owned(), FieldSource::Template(text.to_owned()))
-}
-
-fn context(remaining: Duration) -> ToolContext {
-    let team = Name::new("team").unwrap();
-    let run = RunId::new("r").unwrap();
-    ToolContext {
-        call: CallKey::new("0123abcd").unwrap(),
-        tool: Name::new("tool").unwrap(),
-        agent: Name::new("agent").unwrap(),
-        session: SessionId::new("s").unwrap(),
-        trace: TraceContext::root(&team, &run),
-        team,
-        run,
-        now: Timestamp::default(),
-        remaining,
-        budget: wire::run::Budget::default(),
-        stop: CancellationToken::new(),
-        tainted: false,
-    }
 }
 
 fn answer(headers: Headers, body: &str) -> Letter {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
 use wire::{ErrorCode, Name, WireError};
 
 use super::QuerySpec;
@@ -31,6 +32,20 @@ pub(crate) trait Database: Send + Sync {
     /// Runs all statements of a query in one transaction, which stands only if its result could
     /// be written. Work whose future is dropped is stopped, and undone unless it had just ended.
     fn run(&self, work: Work) -> BoxFuture<'_, Result<Value, Fault>>;
+}
+
+/// Performs work in a task of its own, which is told to stop when this future is dropped, and then
+/// has the time to put things in order.
+pub(super) async fn detached<F>(
+    perform: impl FnOnce(CancellationToken) -> F,
+) -> Result<Value, Fault>
+where
+    F: Future<Output = Result<Value, Fault>> + Send + 'static,
+{
+    let stop = CancellationToken::new();
+    let job = tokio::spawn(perform(stop.clone()));
+    let _stop = stop.drop_guard();
+    job.await.unwrap_or_else(|error| Err(Fault::Unsure(format!("its task ended: {error}"))))
 }
 
 /// One call of a query.

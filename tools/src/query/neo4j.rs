@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::database::{Database, Described, Fault, Results, Trial, Work};
+use super::database::{Database, Described, Fault, Results, Trial, Work, detached};
 use crate::secret::SecretRef;
 use exchange::{Ending, Exchange};
 
@@ -76,19 +76,14 @@ impl Neo4j {
         else {
             return Err(Fault::Full);
         };
-        let stop = CancellationToken::new();
         let shared = self.shared.clone();
-        // A task of its own, so that a transaction is undone also if nobody waits any more.
-        let job = tokio::spawn({
-            let stop = stop.clone();
-            async move {
-                let done = shared.perform(&work, end, &stop).await;
-                drop(place);
-                done
-            }
-        });
-        let _stop = stop.drop_guard();
-        job.await.unwrap_or_else(|error| Err(Fault::Unsure(format!("its task ended: {error}"))))
+        // So that a transaction is undone also if nobody waits any more.
+        detached(|stop| async move {
+            let done = shared.perform(&work, end, &stop).await;
+            drop(place);
+            done
+        })
+        .await
     }
 }
 

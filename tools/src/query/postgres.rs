@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::database::{Database, Described, Fault, Trial, Work};
+use super::database::{Database, Described, Fault, Trial, Work, detached};
 use super::pool::Pool;
 use crate::secret::SecretRef;
 use link::{Done, Link};
@@ -82,20 +82,14 @@ impl Postgres {
         let Ok(place) = timeout_at(end, self.shared.pool.place()).await else {
             return Err(Fault::Full);
         };
-        let stop = CancellationToken::new();
         let shared = self.shared.clone();
-        // A task of its own, so that statements are stopped on the server also if nobody waits
-        // for the call any more.
-        let job = tokio::spawn({
-            let stop = stop.clone();
-            async move {
-                let done = shared.perform(&work, end, &stop).await;
-                drop(place);
-                done
-            }
-        });
-        let _stop = stop.drop_guard();
-        job.await.unwrap_or_else(|error| Err(Fault::Unsure(format!("its task ended: {error}"))))
+        // So that statements are stopped on the server also if nobody waits any more.
+        detached(|stop| async move {
+            let done = shared.perform(&work, end, &stop).await;
+            drop(place);
+            done
+        })
+        .await
     }
 }
 

@@ -6,15 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
-use wire::{
-    CallKey, CallOutcome, EffectClass, ErrorCode, Name, RunId, SessionId, Timestamp, ToolReply,
-    TraceContext,
-};
+use wire::{CallKey, CallOutcome, EffectClass, ErrorCode, Name, SessionId, ToolReply};
 
 use super::{
     DatabaseSpec, Databases, InitScript, QueryPart, QuerySpec, QueryTool, SqliteSpec, TrialFault,
 };
+use crate::testing;
 use crate::tool::{Tool, ToolContext};
 
 const SCRIPT: &str = "
@@ -30,20 +27,12 @@ fn name(text: &str) -> Name {
 }
 
 fn context(key: &str, remaining: Duration) -> ToolContext {
-    let (team, run) = (name("team"), RunId::new("r").unwrap());
+    let (call, agent) = (CallKey::new(key).unwrap(), name("critic"));
     ToolContext {
-        call: CallKey::new(key).unwrap(),
-        tool: name("tool"),
-        agent: name("critic"),
+        call,
+        agent,
         session: SessionId::new("s1").unwrap(),
-        trace: TraceContext::root(&team, &run),
-        team,
-        run,
-        now: Timestamp::from_micros(0),
-        remaining,
-        budget: wire::run::Budget::default(),
-        stop: CancellationToken::new(),
-        tainted: false,
+        ..testing::context(remaining)
     }
 }
 

@@ -12,7 +12,7 @@ use tools::query::{
     DatabaseSpec, Databases, InitScript, PostgresSpec, QuerySpec, QueryTool, SqliteSpec, Tls,
 };
 use tools::{Tool, ToolContext};
-use wire::{CallOutcome, EffectClass, ErrorCode, Name, SessionId, ToolReply};
+use wire::{CallKey, CallOutcome, EffectClass, ErrorCode, Name, SessionId, ToolReply};
 
 /// How long a call may take on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -30,8 +30,13 @@ pub(crate) fn name(text: &str) -> Name {
 }
 
 pub(crate) fn context(remaining: Duration) -> ToolContext {
-    let (agent, session) = (name("critic"), SessionId::new("s1").unwrap());
-    ToolContext { agent, session, ..tools::testing::context(remaining) }
+    let (call, agent) = (CallKey::new("k1").unwrap(), name("critic"));
+    ToolContext {
+        call,
+        agent,
+        session: SessionId::new("s1").unwrap(),
+        ..tools::testing::context(remaining)
+    }
 }
 
 /// Describes the database of a server.

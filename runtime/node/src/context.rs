@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use agents_core::effect::Effect;
 use bus::{Bus, Service};
 use bytes::Bytes;
 use journal::Journal;
-use store::{Change, Store};
+use store::Store;
 use telemetry::Exporter;
 use tokio_util::task::TaskTracker;
 use tools::cloudevent::replies::Replies;
@@ -18,6 +19,7 @@ use wire::entry::{Body, Entry};
 use wire::{Event, SessionId, Subjects, WireError};
 
 use crate::admission::{NodePlaces, Places};
+use crate::clean;
 use crate::error::Error;
 use crate::herald::Herald;
 use crate::plans::PlanShelf;
@@ -128,11 +130,11 @@ impl TeamContext {
     }
 
     /// Sends finished spans to the receiver, if there is one.
-    pub(crate) fn export(&self, changes: &[Change]) {
+    pub(crate) fn export(&self, effects: &[Effect]) {
         let Some(exporter) = &self.exporter else { return };
-        for change in changes {
-            if let Change::Span(span) = change {
-                exporter.export(span);
+        for effect in effects {
+            if let Effect::Span(span) = effect {
+                exporter.export(&clean::span(&span.record, span.levels.export));
             }
         }
     }

@@ -208,8 +208,13 @@ impl SessionState {
                     return Ok(());
                 };
                 let outcome = CallOutcome::text(text);
-                let input =
-                    Input::CallSettled { call, outcome, usage: Usage::default(), tainted: false };
+                let input = Input::CallSettled {
+                    call,
+                    outcome,
+                    usage: Usage::default(),
+                    tainted: false,
+                    hop: None,
+                };
                 self.control(input, &run, answer).await
             }
             Door::Decide { run, call, decision, answer } => {
@@ -422,7 +427,7 @@ impl SessionState {
         };
         self.is_resume_due &= !resumes;
         let changes = changes_of(&self.session, &entry, slot, &effects);
-        self.context.export(&changes);
+        self.context.export(&effects);
         commit.project(changes).await;
         self.perform_all(effects);
         self.say_busy();

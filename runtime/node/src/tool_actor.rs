@@ -9,7 +9,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
-use tools::{Tool, ToolContext};
+use tools::{HopLog, Tool, ToolContext};
 use tracing::error;
 use wire::{
     CallOutcome, ErrorCode, Headers, Name, Scope, ToolReply, ToolRequest, TraceContext, WireError,
@@ -197,8 +197,9 @@ impl Served {
             });
         };
         let context = self.context(message, &request, end, work.stop().child_token());
+        let hop = context.hop.clone();
         let ended = self.clone().run(context, request, end, place).await;
-        Ok(match ended {
+        let reply = match ended {
             Ended::Replied(reply) => reply,
             Ended::Panicked(text) => {
                 error!(tool = %self.name, panic = text, "tool panicked");
@@ -214,7 +215,8 @@ impl Served {
                 let text = format!("{} did not answer within {seconds:.1} s", self.name);
                 ToolReply::lost(ErrorCode::ToolTimeout, text)
             }
-        })
+        };
+        Ok(reply.met(hop.report()))
     }
 
     fn context(
@@ -237,6 +239,7 @@ impl Served {
             session: request.session.clone(),
             run: request.run.clone(),
             trace,
+            hop: HopLog::default(),
             now: clock::wall(),
             remaining: end.saturating_duration_since(Instant::now()),
             budget: request.budget.unwrap_or_default(),

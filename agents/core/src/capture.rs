@@ -225,12 +225,13 @@ impl Reducer<'_> {
                         kept.insert("[cut]".to_owned(), Value::String(rest));
                         break;
                     }
+                    let told = self.text(name, left);
                     let is_secret = self.level == Capture::Redacted && is_secret(name);
                     let value = match value {
                         Value::String(_) | Value::Number(_) if is_secret => MARK.into(),
                         value => self.value(value, left),
                     };
-                    kept.insert(self.text(name, left), value);
+                    kept.insert(told, value);
                 }
                 Value::Object(kept)
             }

@@ -420,7 +420,7 @@ fn spans_hold_what_their_plan_permits() {
         (redacted, Some(metadata), None, Some(5012)),
         (redacted, Some(none), None, None),
         (full, None, Some(5000), Some(5012)),
-        (full, Some(redacted), Some(4096), Some(5012)),
+        (full, Some(redacted), Some(4091), Some(5012)),
         (full, Some(metadata), None, Some(5012)),
     ];
     for (level, tool, held, size) in cases {

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
 use bus::testing::NatsServer;
 use serde_json::{Value, json};
@@ -11,6 +12,7 @@ use tests::daemon::{Daemon, root};
 use tests::install::install;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep};
 use wire::SpanRecord;
 
 /// The team that asks, and the one that is asked.
@@ -22,6 +24,9 @@ pub(crate) const ANSWER: &str = "the order is placed";
 
 /// The subjects of the shop, which are not those of the desk.
 const SHOP_PREFIX: &str = "shop.v1";
+
+/// How long a store may lag behind a reply.
+const KEPT_MAX: Duration = Duration::from_secs(20);
 
 /// Both companies, and what they reach.
 pub(crate) struct Shops {
@@ -93,6 +98,7 @@ pub(crate) async fn spans(
     count: usize,
 ) -> Vec<SpanRecord> {
     let url = format!("{}/v1/teams/{team}/traces/{trace}", daemon.http);
+    let end = Instant::now() + KEPT_MAX;
     loop {
         let answer = client().get(&url).send().await.unwrap();
         let body: Value = answer.json().await.unwrap();
@@ -101,7 +107,8 @@ pub(crate) async fn spans(
         if spans.len() >= count {
             return spans;
         }
-        tokio::task::yield_now().await;
+        assert!(Instant::now() < end, "{} of {count} spans: {spans:?}", spans.len());
+        sleep(Duration::from_millis(20)).await;
     }
 }
 

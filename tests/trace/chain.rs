@@ -93,8 +93,8 @@ async fn a_chain_of_agents_over_nodes_and_tools_is_one_trace() {
     // Each daemon hands over what it holds before it ends.
     assert_eq!((shops.desk.terminate().await, shops.shop.terminate().await), (Some(0), Some(0)));
     let expected: BTreeMap<String, Seen> = all.iter().map(expected).collect();
-    let received = receiver.spans(trace, expected.len()).await;
-    assert_eq!(received, expected);
+    let arrived = receiver.spans(trace, expected.len()).await;
+    assert_eq!(arrived, expected);
 
     let ids: BTreeSet<String> = all.iter().map(|span| span.context.span_id()).collect();
     let held = format!(

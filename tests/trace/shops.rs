@@ -46,7 +46,7 @@ impl Shops {
         let lines = install("mcp/servers.sh").await;
         let [_, _, python] = lines.as_slice() else { panic!("{lines:?}") };
         write_desk(folder.path(), otlp);
-        write_shop(folder.path(), otlp, port, python);
+        write_shop(folder.path(), otlp, &port, python);
         let args = |team: &str, more: &[&str]| {
             let file = folder.path().join(format!("{team}.toml"));
             let data = folder.path().join(format!("data-{team}"));
@@ -166,7 +166,7 @@ effect = "read"
     std::fs::write(folder.join("desk.toml"), text).unwrap();
 }
 
-fn write_shop(folder: &Path, otlp: &str, port: String, python: &str) {
+fn write_shop(folder: &Path, otlp: &str, port: &str, python: &str) {
     let calls =
         [("site", json!({"item": "lamp"})), ("echo_seen", json!({})), ("printer", json!({}))];
     write_script(folder, "teller", &calls);

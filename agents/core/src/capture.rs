@@ -125,12 +125,12 @@ pub fn reduce(span: &SpanRecord, level: Capture, clean: &dyn Fn(String) -> Strin
 }
 
 /// Returns a value as a level holds it: `null` where it holds none.
-pub(crate) fn reduce_value(value: Value, level: Capture) -> Value {
+pub(crate) fn reduce_value(value: &Value, level: Capture) -> Value {
     match level {
         Capture::None | Capture::Metadata => Value::Null,
         Capture::Redacted | Capture::Full => {
             let reducer = Reducer { level, clean: &|text| text };
-            reducer.value(&value, &mut reducer.most())
+            reducer.value(value, &mut reducer.most())
         }
     }
 }

@@ -10,6 +10,7 @@
 
 mod chain;
 mod conventions;
+mod hops;
 mod levels;
 mod receiver;
 mod resumed;

@@ -55,7 +55,7 @@ impl Run {
         };
         let position = self.position(call, made)?;
         self.resumes = 0;
-        self.end_lost_attempt(position, hop, error, effects);
+        self.end_failed_attempt(position, hop, error, effects);
         self.on_missed(position, error, effects);
         self.go_on(effects);
         Ok(())
@@ -75,7 +75,7 @@ impl Run {
             // An outcome that ends the run has ended the others with it.
             let found = self.pending.iter().position(|pending| pending.key == key);
             let Some(position) = found else { continue };
-            self.end_lost_attempt(position, None, &error, effects);
+            self.end_failed_attempt(position, None, &error, effects);
             if self.may_rejoin(position, effects.now()) {
                 self.rejoin(position, effects);
             } else {

@@ -50,15 +50,16 @@ impl Run {
         self.trace(span, effects);
     }
 
-    /// Tells of an attempt of which no answer came.
-    pub(super) fn end_lost_attempt(
+    /// Tells of an attempt that failed.
+    pub(super) fn end_failed_attempt(
         &mut self,
         position: usize,
         report: Option<&HopReport>,
         error: &WireError,
         effects: &mut Effects,
     ) {
-        self.end_attempt(position, report, Some((error.code.as_str(), &error.message)), effects);
+        let told = error.to_string();
+        self.end_attempt(position, report, Some((error.code.as_str(), &told)), effects);
     }
 
     /// Tells of an attempt that came to an outcome.
@@ -69,13 +70,14 @@ impl Run {
         outcome: &CallOutcome,
         effects: &mut Effects,
     ) {
-        let error = match outcome {
-            CallOutcome::Ok { .. } => None,
+        match outcome {
+            CallOutcome::Ok { .. } => self.end_attempt(position, report, None, effects),
             CallOutcome::Error { error } | CallOutcome::Ended { error, .. } => {
-                Some((error.code.as_str(), error.message.as_str()))
+                self.end_failed_attempt(position, report, error, effects);
             }
-            CallOutcome::Unknown { note } => Some((ERROR_OTHER, note.as_str())),
-        };
-        self.end_attempt(position, report, error, effects);
+            CallOutcome::Unknown { note } => {
+                self.end_attempt(position, report, Some((ERROR_OTHER, note.as_str())), effects);
+            }
+        }
     }
 }

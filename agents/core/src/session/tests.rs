@@ -18,6 +18,7 @@ mod snapshot;
 mod steer;
 mod taint;
 mod team;
+mod trace;
 
 use std::collections::HashMap;
 

@@ -1,0 +1,166 @@
+//! What the trace of a run tells: its spans with their times, attempts, errors and events, and what
+//! each turn was told.
+
+use serde_json::{Value, json};
+use wire::Input::{self, Resumed};
+use wire::hop::Hop;
+use wire::plan::Permission;
+use wire::{Capture, Digest, Levels, Plan, SpanRecord, Timestamp, semconv};
+
+use super::team::{
+    actor, allow, answer, calls, deny, done, found, garbage, lost, name, offering, probed, resolve,
+    session, submit, suspend, thinker, thought, unknown,
+};
+use crate::effect::Effect;
+use crate::session::SessionMachine;
+
+/// The plan with a tool whose calls leave the process.
+fn leaving(plan: Plan, tool: &str) -> Plan {
+    let hop = Hop::Command { program: tool.to_owned() };
+    offering(plan, tool, |offer| offer.hop = Some(hop))
+}
+
+/// Plays inputs, by milliseconds on the clock, and returns the spans in the order in which they end.
+fn spans(plan: &Plan, rows: &[(u64, Input)]) -> Vec<SpanRecord> {
+    let plans = std::collections::HashMap::from([(Digest::of(b"plan"), plan.clone().into())]);
+    let mut machine = SessionMachine::new(name("team"), session());
+    let mut spans = Vec::new();
+    for (ms, input) in rows {
+        let now = Timestamp::from_micros(ms * 1000);
+        for effect in machine.apply(now, input.clone(), &plans).unwrap() {
+            if let Effect::Span(span) = effect {
+                spans.push(span.record);
+            }
+        }
+    }
+    spans
+}
+
+fn line(span: &SpanRecord) -> String {
+    let ms = |at: Timestamp| at.as_micros() / 1000;
+    let attempt = span.attributes.get(semconv::ATTEMPT);
+    let attempt = attempt.map(|attempt| format!(" #{attempt}")).unwrap_or_default();
+    let kind = span.attributes.get(semconv::ERROR_TYPE).and_then(Value::as_str);
+    let error = kind.map(|kind| format!(" {kind}")).unwrap_or_default();
+    let events = span.events.iter().map(|event| {
+        let name = event.name.strip_prefix("callboard.").unwrap();
+        format!(" {name}@{}", ms(event.at))
+    });
+    let events: String = events.collect();
+    format!("{} {}-{}{attempt}{error}{events}", span.name, ms(span.start), ms(span.end))
+}
+
+#[test]
+fn a_trace_tells_of_every_attempt_and_of_what_people_said() {
+    let pays = leaving(actor(), "pay");
+    let careful = offering(pays.clone(), "pay", |offer| offer.permission = Permission::Ask);
+    let run = |events: &str| format!("invoke_agent lead 0-10{events}");
+    let cases: [(&str, Plan, Vec<(u64, Input)>, &[&str], String); 7] = [
+        (
+            "pay",
+            careful.clone(),
+            vec![(3, allow(1, 0, "pay")), (9, done(1, 0))],
+            &["pay 3-9 #1", "execute_tool pay 1-9 asked@1 approved@3"],
+            run(""),
+        ),
+        (
+            "pay",
+            careful,
+            vec![(3, deny(1, 0, "no"))],
+            &["execute_tool pay 1-3 E3008 asked@1 denied@3"],
+            run(""),
+        ),
+        // No answer came, so it is made again.
+        (
+            "look",
+            leaving(actor(), "look"),
+            vec![(2, lost(1, 0, 1)), (9, done(1, 0))],
+            &["look 1-2 #1 E3004", "look 2-9 #2", "execute_tool look 1-9"],
+            run(""),
+        ),
+        // The process ended meanwhile.
+        (
+            "look",
+            leaving(actor(), "look"),
+            vec![(5, Resumed), (9, done(1, 0))],
+            &["look 1-5 #1 E3005", "look 5-9 #2", "execute_tool look 1-9"],
+            run(" resumed@5"),
+        ),
+        // The tool asked a person.
+        (
+            "look",
+            leaving(actor(), "look"),
+            vec![(2, suspend(1, 0)), (9, done(1, 0))],
+            &["look 1-2 #1", "execute_tool look 1-9 asked@2 answered@9"],
+            run(""),
+        ),
+        // No answer came, and its probe knows what came of it.
+        (
+            "pay",
+            probed(pays.clone(), "pay"),
+            vec![(2, lost(1, 0, 1)), (9, found(1, 0, 1, json!({"done": true})))],
+            &["pay 1-2 #1 E3004", "execute_tool pay 1-9 probed@9"],
+            run(""),
+        ),
+        // Nobody knew what came of it, and a person says so when the model has gone on.
+        (
+            "pay",
+            pays,
+            vec![(2, unknown(1, 0)), (9, resolve(1, 0, 1, Some("ok".into())))],
+            &["pay 1-2 #1 _OTHER", "execute_tool pay 1-2 _OTHER"],
+            run(" resolved@9"),
+        ),
+    ];
+    for (tool, plan, rows, expected, run) in cases {
+        let begun = [(0, submit("r")), (1, calls("r", 0, &[tool]))];
+        let rows: Vec<(u64, Input)> =
+            begun.into_iter().chain(rows).chain([(10, answer("r", 1, "42"))]).collect();
+        let lines: Vec<String> = spans(&plan, &rows).iter().map(line).collect();
+        let (turn, rest) = lines.split_first().unwrap();
+        assert_eq!(turn, "chat small 0-1");
+        let (told, end) = rest.split_at(expected.len());
+        assert_eq!(told, expected, "{lines:?}");
+        assert_eq!((end.len(), end.last()), (2, Some(&run)), "{lines:?}");
+    }
+}
+
+/// Says in short what a turn was told.
+fn told(span: &SpanRecord) -> String {
+    let messages = span.attributes[semconv::INPUT_MESSAGES].as_array().unwrap();
+    let texts = messages.iter().flat_map(|message| {
+        let parts = message["parts"].as_array().unwrap().iter();
+        parts.map(|part| {
+            let text = part.get("content").or_else(|| part.get("result")).unwrap();
+            format!("{}: {}", message["role"].as_str().unwrap(), text.as_str().unwrap())
+        })
+    });
+    texts.collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn a_turn_is_told_of_with_what_is_new_to_it() {
+    let plan = Plan { traces: Levels { store: Capture::Full, export: Capture::None }, ..thinker() };
+    let rows = [
+        (0, submit("r")),
+        (1, thought("r", 0, "look it up")),
+        (2, garbage("r", 1)),
+        (3, calls("r", 2, &["look", "put"])),
+        (4, done(3, 0)),
+        (5, done(3, 1)),
+        (6, thought("r", 3, "I know")),
+        (7, answer("r", 4, "42")),
+    ];
+    let spans = spans(&plan, &rows);
+    let turns = spans.iter().filter(|span| span.name.starts_with("chat "));
+    let told: Vec<String> = turns.map(told).collect();
+    assert_eq!(
+        told,
+        [
+            "user: ask r",
+            "assistant: look it up",
+            "user: this is no JSON",
+            "tool: done, tool: done",
+            "assistant: I know",
+        ]
+    );
+}

@@ -6,84 +6,12 @@
 use serde_json::{Map, Value, json};
 use wire::entry::{FeedbackCode, TurnReport, Unread};
 use wire::plan::{Offer, Target};
+use wire::semconv::{self, ERROR_OTHER, PROVIDER_SELF, PROVIDER_UNKNOWN, operation};
 use wire::trace::SpanKind;
 use wire::{
     CallKey, CallOutcome, ModelRole, Name, Plan, Planned, RunId, RunReply, SessionId, SpanRecord,
     Timestamp, TraceContext, Usage, WireError,
 };
-
-/// The names of attributes, those of the conventions first.
-pub mod attribute {
-    /// `chat`, `execute_tool` or `invoke_agent`.
-    pub const OPERATION_NAME: &str = "gen_ai.operation.name";
-    /// The provider's kind.
-    pub const PROVIDER_NAME: &str = "gen_ai.provider.name";
-    /// The model as the team calls it.
-    pub const REQUEST_MODEL: &str = "gen_ai.request.model";
-    /// The model as the provider calls it.
-    pub const RESPONSE_MODEL: &str = "gen_ai.response.model";
-    /// Why the model stopped; a list with one entry per reply.
-    pub const FINISH_REASONS: &str = "gen_ai.response.finish_reasons";
-    /// Tokens read.
-    pub const INPUT_TOKENS: &str = "gen_ai.usage.input_tokens";
-    /// Tokens written.
-    pub const OUTPUT_TOKENS: &str = "gen_ai.usage.output_tokens";
-    /// What was used cost so much by the prices of the team file, in billionths of a US dollar.
-    pub const COST_NANO_USD: &str = "callboard.usage.cost_nano_usd";
-    /// Calls that were made, those of called agents included.
-    pub const CALLS: &str = "callboard.usage.calls";
-    /// The agent.
-    pub const AGENT_NAME: &str = "gen_ai.agent.name";
-    /// The session.
-    pub const CONVERSATION_ID: &str = "gen_ai.conversation.id";
-    /// The tool.
-    pub const TOOL_NAME: &str = "gen_ai.tool.name";
-    /// `function` for a tool, `extension` for an agent called as a tool.
-    pub const TOOL_TYPE: &str = "gen_ai.tool.type";
-    /// The call's key.
-    pub const TOOL_CALL_ID: &str = "gen_ai.tool.call.id";
-    /// The code of what went wrong.
-    pub const ERROR_TYPE: &str = "error.type";
-    /// The part that a model plays.
-    pub const ROLE: &str = "callboard.role";
-    /// The team.
-    pub const TEAM: &str = "callboard.team";
-    /// The run.
-    pub const RUN_ID: &str = "callboard.run.id";
-    /// The step of the run, from 1; on a run, how many steps it took.
-    pub const STEP: &str = "callboard.step";
-    /// The model turn of the run, from 0.
-    pub const TURN: &str = "callboard.turn";
-    /// What the planner selected for the step: a tool, an agent, or the answer.
-    pub const SELECTED_TOOL: &str = "callboard.selected_tool";
-    /// How the actor model is asked.
-    pub const DIALECT: &str = "callboard.dialect";
-    /// What may be repeated.
-    pub const EFFECT: &str = "callboard.effect";
-    /// How often the provider was asked.
-    pub const ATTEMPTS: &str = "callboard.attempts";
-    /// The model as the team calls it, if another one was asked.
-    pub const SERVED_BY: &str = "callboard.served_by";
-    /// How often the run was taken up again.
-    pub const RESUMES: &str = "callboard.resumes";
-    /// The run that the message joined.
-    pub const JOINED: &str = "callboard.joined";
-    /// Whether the run read untrusted words.
-    pub const TAINTED: &str = "callboard.tainted";
-    /// How it ended.
-    pub const OUTCOME: &str = "callboard.outcome";
-    /// Why a reply could not be used.
-    pub const FEEDBACK: &str = "callboard.feedback";
-    /// How many bytes of a reply stand after what counts of it, and were not read.
-    pub const UNREAD_BYTES: &str = "callboard.unread_bytes";
-}
-
-/// What the conventions call an error that has no code of its own.
-const ERROR_OTHER: &str = "_OTHER";
-/// The provider of agents: this runtime.
-const PROVIDER_SELF: &str = "callboard";
-/// The provider of a model turn that no provider answered.
-const PROVIDER_UNKNOWN: &str = "unknown";
 
 /// What all spans of a run have in common.
 #[derive(Clone, Copy, Debug)]
@@ -146,34 +74,34 @@ pub struct CallFacts<'a> {
 
 /// Makes the span of a model turn.
 pub fn model_span(facts: &RunFacts<'_>, turn: &TurnFacts<'_>) -> SpanRecord {
-    let mut attributes = facts.attributes("chat");
+    let mut attributes = facts.attributes(operation::CHAT);
     let provider = turn.report.map_or(PROVIDER_UNKNOWN, |(report, _)| report.provider.as_str());
-    set(&mut attributes, attribute::PROVIDER_NAME, provider);
-    set(&mut attributes, attribute::REQUEST_MODEL, turn.model.as_str());
-    set(&mut attributes, attribute::ROLE, turn.role.as_str());
-    set(&mut attributes, attribute::STEP, turn.step);
-    set(&mut attributes, attribute::TURN, turn.turn);
+    set(&mut attributes, semconv::PROVIDER_NAME, provider);
+    set(&mut attributes, semconv::REQUEST_MODEL, turn.model.as_str());
+    set(&mut attributes, semconv::ROLE, turn.role.as_str());
+    set(&mut attributes, semconv::STEP, turn.step);
+    set(&mut attributes, semconv::TURN, turn.turn);
     if turn.role == ModelRole::Actor {
         let (_, dialect) = facts.plan.acting_model(turn.planned);
-        set(&mut attributes, attribute::DIALECT, dialect.as_str());
+        set(&mut attributes, semconv::DIALECT, dialect.as_str());
     }
     if let Some(planned) = turn.planned {
-        set(&mut attributes, attribute::SELECTED_TOOL, planned.tool.as_str());
+        set(&mut attributes, semconv::SELECTED_TOOL, planned.tool.as_str());
     }
     if let Some((report, usage)) = turn.report {
-        set(&mut attributes, attribute::RESPONSE_MODEL, report.model.as_str());
-        set(&mut attributes, attribute::FINISH_REASONS, json!([report.finish.as_str()]));
-        set(&mut attributes, attribute::ATTEMPTS, report.attempts);
+        set(&mut attributes, semconv::RESPONSE_MODEL, report.model.as_str());
+        set(&mut attributes, semconv::FINISH_REASONS, json!([report.finish.as_str()]));
+        set(&mut attributes, semconv::ATTEMPTS, report.attempts);
         if let Some(name) = &report.served_by {
-            set(&mut attributes, attribute::SERVED_BY, name.as_str());
+            set(&mut attributes, semconv::SERVED_BY, name.as_str());
         }
         set_usage(&mut attributes, usage);
     }
     if let Some(code) = turn.feedback {
-        set(&mut attributes, attribute::FEEDBACK, code.as_str());
+        set(&mut attributes, semconv::FEEDBACK, code.as_str());
     }
     if let Some(unread) = turn.unread {
-        set(&mut attributes, attribute::UNREAD_BYTES, unread.bytes);
+        set(&mut attributes, semconv::UNREAD_BYTES, unread.bytes);
     }
     SpanRecord {
         context: facts.trace.of_turn(facts.run, turn.turn),
@@ -191,17 +119,17 @@ pub fn model_span(facts: &RunFacts<'_>, turn: &TurnFacts<'_>) -> SpanRecord {
 /// Makes the span of a call. The run of an agent that was called hangs below it.
 pub fn call_span(facts: &RunFacts<'_>, call: &CallFacts<'_>) -> SpanRecord {
     let name = &call.offer.spec.name;
-    let mut attributes = facts.attributes("execute_tool");
+    let mut attributes = facts.attributes(operation::EXECUTE_TOOL);
     let kind = match call.offer.target {
         Target::Tool => "function",
         Target::Agent => "extension",
     };
-    set(&mut attributes, attribute::TOOL_NAME, name.as_str());
-    set(&mut attributes, attribute::TOOL_TYPE, kind);
-    set(&mut attributes, attribute::TOOL_CALL_ID, call.call.as_str());
-    set(&mut attributes, attribute::STEP, call.step);
-    set(&mut attributes, attribute::EFFECT, call.offer.effect.as_str());
-    set(&mut attributes, attribute::OUTCOME, call.outcome.as_str());
+    set(&mut attributes, semconv::TOOL_NAME, name.as_str());
+    set(&mut attributes, semconv::TOOL_TYPE, kind);
+    set(&mut attributes, semconv::TOOL_CALL_ID, call.call.as_str());
+    set(&mut attributes, semconv::STEP, call.step);
+    set(&mut attributes, semconv::EFFECT, call.offer.effect.as_str());
+    set(&mut attributes, semconv::OUTCOME, call.outcome.as_str());
     if call.usage != Usage::default() {
         set_usage(&mut attributes, call.usage);
     }
@@ -227,16 +155,16 @@ pub fn run_span(
     steps: u32,
     resumes: u32,
 ) -> SpanRecord {
-    let mut attributes = facts.attributes("invoke_agent");
-    set(&mut attributes, attribute::PROVIDER_NAME, PROVIDER_SELF);
-    set(&mut attributes, attribute::STEP, steps);
-    set(&mut attributes, attribute::RESUMES, resumes);
-    set(&mut attributes, attribute::OUTCOME, reply.status.as_str());
+    let mut attributes = facts.attributes(operation::INVOKE_AGENT);
+    set(&mut attributes, semconv::PROVIDER_NAME, PROVIDER_SELF);
+    set(&mut attributes, semconv::STEP, steps);
+    set(&mut attributes, semconv::RESUMES, resumes);
+    set(&mut attributes, semconv::OUTCOME, reply.status.as_str());
     if let Some(joined) = &reply.joined {
-        set(&mut attributes, attribute::JOINED, joined.as_str());
+        set(&mut attributes, semconv::JOINED, joined.as_str());
     }
     if reply.tainted {
-        set(&mut attributes, attribute::TAINTED, true);
+        set(&mut attributes, semconv::TAINTED, true);
     }
     set_usage(&mut attributes, reply.usage);
     SpanRecord {
@@ -253,11 +181,11 @@ pub fn run_span(
 impl RunFacts<'_> {
     fn attributes(&self, operation: &str) -> Map<String, Value> {
         let mut attributes = Map::new();
-        set(&mut attributes, attribute::OPERATION_NAME, operation);
-        set(&mut attributes, attribute::AGENT_NAME, self.plan.agent.as_str());
-        set(&mut attributes, attribute::CONVERSATION_ID, self.session.as_str());
-        set(&mut attributes, attribute::TEAM, self.plan.team.as_str());
-        set(&mut attributes, attribute::RUN_ID, self.run.as_str());
+        set(&mut attributes, semconv::OPERATION_NAME, operation);
+        set(&mut attributes, semconv::AGENT_NAME, self.plan.agent.as_str());
+        set(&mut attributes, semconv::CONVERSATION_ID, self.session.as_str());
+        set(&mut attributes, semconv::TEAM, self.plan.team.as_str());
+        set(&mut attributes, semconv::RUN_ID, self.run.as_str());
         attributes
     }
 
@@ -270,7 +198,7 @@ impl RunFacts<'_> {
         error: Option<(&str, String)>,
     ) -> SpanRecord {
         if let Some((kind, _)) = error {
-            set(&mut attributes, attribute::ERROR_TYPE, kind);
+            set(&mut attributes, semconv::ERROR_TYPE, kind);
         }
         SpanRecord {
             context: *self.trace,
@@ -283,6 +211,8 @@ impl RunFacts<'_> {
             run: self.run.clone(),
             agent: self.plan.agent.clone(),
             attributes,
+            events: Vec::new(),
+            links: Vec::new(),
             error: error.map(|(_, message)| message),
         }
     }
@@ -297,13 +227,13 @@ fn set(attributes: &mut Map<String, Value>, name: &str, value: impl Into<Value>)
 }
 
 fn set_usage(attributes: &mut Map<String, Value>, usage: Usage) {
-    set(attributes, attribute::INPUT_TOKENS, usage.input_tokens);
-    set(attributes, attribute::OUTPUT_TOKENS, usage.output_tokens);
+    set(attributes, semconv::INPUT_TOKENS, usage.input_tokens);
+    set(attributes, semconv::OUTPUT_TOKENS, usage.output_tokens);
     if usage.cost_nano_usd > 0 {
-        set(attributes, attribute::COST_NANO_USD, usage.cost_nano_usd);
+        set(attributes, semconv::COST_NANO_USD, usage.cost_nano_usd);
     }
     if usage.calls > 0 {
-        set(attributes, attribute::CALLS, usage.calls);
+        set(attributes, semconv::CALLS, usage.calls);
     }
 }
 
@@ -384,9 +314,9 @@ mod tests {
             TurnFacts { role, report: None, feedback: None, error: Some(&error), ..answered };
         let span = model_span(&facts, &failed);
         assert_eq!(span.error.as_deref(), Some("E2002 ask the model: refused"));
-        assert_eq!(span.attributes.get(attribute::ERROR_TYPE), Some(&json!("E2002")));
-        assert_eq!(span.attributes.get(attribute::PROVIDER_NAME), Some(&json!("unknown")));
-        assert!(!span.attributes.contains_key(attribute::DIALECT));
+        assert_eq!(span.attributes.get(semconv::ERROR_TYPE), Some(&json!("E2002")));
+        assert_eq!(span.attributes.get(semconv::PROVIDER_NAME), Some(&json!("unknown")));
+        assert!(!span.attributes.contains_key(semconv::DIALECT));
     }
 
     #[test]
@@ -414,12 +344,12 @@ mod tests {
                 assert_eq!(span.name, format!("execute_tool {}", offer.spec.name));
                 assert_eq!(span.error.as_deref(), *message);
                 let is = |name: &str| span.attributes.get(name).and_then(Value::as_str);
-                assert_eq!(is(attribute::OUTCOME), Some(*word));
-                assert_eq!(is(attribute::ERROR_TYPE), *code);
-                assert_eq!(is(attribute::TOOL_TYPE), Some(kind));
-                assert_eq!(is(attribute::TOOL_CALL_ID), Some("k"));
-                assert_eq!(is(attribute::EFFECT), Some("read"));
-                assert_eq!(span.attributes.get(attribute::OUTPUT_TOKENS), Some(&json!(2)));
+                assert_eq!(is(semconv::OUTCOME), Some(*word));
+                assert_eq!(is(semconv::ERROR_TYPE), *code);
+                assert_eq!(is(semconv::TOOL_TYPE), Some(kind));
+                assert_eq!(is(semconv::TOOL_CALL_ID), Some("k"));
+                assert_eq!(is(semconv::EFFECT), Some("read"));
+                assert_eq!(span.attributes.get(semconv::OUTPUT_TOKENS), Some(&json!(2)));
             }
         }
     }
@@ -444,20 +374,20 @@ mod tests {
         let span = run_span(&facts, Some(&caller), START, END, &reply, 4, 1);
         assert_eq!((span.context, span.parent), (trace, Some(caller)));
         assert_eq!((span.name.as_str(), span.kind), ("invoke_agent lead", SpanKind::Internal));
-        assert_eq!(span.attributes.get(attribute::STEP), Some(&json!(4)));
-        assert_eq!(span.attributes.get(attribute::RESUMES), Some(&json!(1)));
-        assert_eq!(span.attributes.get(attribute::OUTCOME), Some(&json!("completed")));
+        assert_eq!(span.attributes.get(semconv::STEP), Some(&json!(4)));
+        assert_eq!(span.attributes.get(semconv::RESUMES), Some(&json!(1)));
+        assert_eq!(span.attributes.get(semconv::OUTCOME), Some(&json!("completed")));
         assert!(!serde_json::to_string(&span).unwrap().contains("secret"), "no contents in spans");
 
-        assert!(!span.attributes.contains_key(attribute::JOINED));
+        assert!(!span.attributes.contains_key(semconv::JOINED));
         reply.joined = Some(RunId::new("other").unwrap());
         let span = run_span(&facts, None, START, END, &reply, 0, 0);
-        assert_eq!(span.attributes.get(attribute::JOINED), Some(&json!("other")));
+        assert_eq!(span.attributes.get(semconv::JOINED), Some(&json!("other")));
 
         reply.status = RunStatus::Failed;
         reply.error = Some(WireError::new(ErrorCode::StepLimit, "10 steps are used"));
         let span = run_span(&facts, None, START, END, &reply, 10, 0);
         assert_eq!(span.parent, None);
-        assert_eq!(span.attributes.get(attribute::ERROR_TYPE), Some(&json!("E4001")));
+        assert_eq!(span.attributes.get(semconv::ERROR_TYPE), Some(&json!("E4001")));
     }
 }

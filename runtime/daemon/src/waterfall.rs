@@ -4,14 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use serde_json::Value;
-use telemetry::names;
-use wire::{SpanRecord, Timestamp, TraceContext};
+use wire::{SpanRecord, Timestamp, TraceContext, semconv};
 
 use crate::paint::Paint;
 use crate::text;
-
-/// The attribute that tells the part of a model.
-const ROLE: &str = agents_core::spans::attribute::ROLE;
 
 /// The columns of a time span.
 const TIME_WIDTH: usize = 8;
@@ -69,8 +65,8 @@ pub(crate) fn render(spans: &[SpanRecord], paint: Paint, width: usize) -> String
         let time = text::duration(span.end.since(span.start));
         let (shown, bar) = match kind(span) {
             _ if span.error.is_some() => (paint.red(shown), paint.red(&bar)),
-            names::operation::INVOKE_AGENT => (paint.bold(shown), paint.cyan(&bar)),
-            names::operation::CHAT => (shown.to_owned(), paint.blue(&bar)),
+            semconv::operation::INVOKE_AGENT => (paint.bold(shown), paint.cyan(&bar)),
+            semconv::operation::CHAT => (shown.to_owned(), paint.blue(&bar)),
             _ => (shown.to_owned(), paint.green(&bar)),
         };
         let branches = paint.dim(branches);
@@ -94,19 +90,19 @@ fn split_at_char(text: &str, chars: usize) -> (&str, &str) {
 
 /// Returns the name by which a span is shown.
 fn name(span: &SpanRecord) -> String {
-    let role = span.attributes.get(ROLE).and_then(Value::as_str);
+    let role = span.attributes.get(semconv::ROLE).and_then(Value::as_str);
     let role = role.map_or_else(String::new, |role| format!(" ({role})"));
     text::one_line(&format!("{}{role}", span.name))
 }
 
 fn kind(span: &SpanRecord) -> &str {
-    let kind = span.attributes.get(names::OPERATION_NAME).and_then(Value::as_str);
+    let kind = span.attributes.get(semconv::OPERATION_NAME).and_then(Value::as_str);
     kind.unwrap_or_default()
 }
 
 fn tokens(span: &SpanRecord) -> Option<u64> {
     let count = |name: &str| span.attributes.get(name).and_then(Value::as_u64);
-    let sum = count(names::USAGE_INPUT_TOKENS)? + count(names::USAGE_OUTPUT_TOKENS).unwrap_or(0);
+    let sum = count(semconv::INPUT_TOKENS)? + count(semconv::OUTPUT_TOKENS).unwrap_or(0);
     (sum > 0).then_some(sum)
 }
 
@@ -114,14 +110,13 @@ fn tokens(span: &SpanRecord) -> Option<u64> {
 fn notes(span: &SpanRecord) -> Vec<String> {
     let text = |name: &str| span.attributes.get(name).and_then(Value::as_str);
     let count = |name: &str| span.attributes.get(name).and_then(Value::as_u64);
-    let feedback = text(agents_core::spans::attribute::FEEDBACK)
-        .map(|code| format!("the reply could not be used: {code}"));
-    let attempts = count(names::ATTEMPTS)
+    let feedback =
+        text(semconv::FEEDBACK).map(|code| format!("the reply could not be used: {code}"));
+    let attempts = count(semconv::ATTEMPTS)
         .filter(|attempts| *attempts > 1)
         .map(|attempts| format!("the provider was asked {attempts} times"));
-    let served_by = text(agents_core::spans::attribute::SERVED_BY)
-        .map(|name| format!("model {name} stood in for it"));
-    let resumes = count(agents_core::spans::attribute::RESUMES)
+    let served_by = text(semconv::SERVED_BY).map(|name| format!("model {name} stood in for it"));
+    let resumes = count(semconv::RESUMES)
         .filter(|resumes| *resumes > 0)
         .map(|resumes| format!("taken up again {resumes} times"));
     let error = span.error.clone().into_iter();

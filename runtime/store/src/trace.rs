@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
+use wire::semconv::{COST_NANO_USD, INPUT_TOKENS, OPERATION_NAME, OUTPUT_TOKENS, operation::CHAT};
 use wire::{Name, RunId, SessionId, SpanRecord, Timestamp, Usage};
 
 use crate::error::Error;
@@ -23,13 +24,6 @@ const EVICTED_SPANS_MAX: usize = 500;
 const EVICTED_TRACES_MAX: usize = 8;
 /// The least hex digits by which a trace is found.
 const PREFIX_DIGITS_MIN: usize = 4;
-
-/// The names under which model turns report their tokens in the OpenTelemetry GenAI conventions.
-const OPERATION: &str = "gen_ai.operation.name";
-const CHAT: &str = "chat";
-const INPUT_TOKENS: &str = "gen_ai.usage.input_tokens";
-const OUTPUT_TOKENS: &str = "gen_ai.usage.output_tokens";
-const COST_NANO_USD: &str = "callboard.usage.cost_nano_usd";
 
 /// One trace in a few words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,7 +135,7 @@ impl Summary {
 
 /// Returns what a model turn used; other spans repeat what their turns used.
 fn tokens(span: &SpanRecord) -> Usage {
-    let is_turn = span.attributes.get(OPERATION).and_then(|name| name.as_str()) == Some(CHAT);
+    let is_turn = span.attributes.get(OPERATION_NAME).and_then(|name| name.as_str()) == Some(CHAT);
     let count = |name| span.attributes.get(name).filter(|_| is_turn)?.as_u64();
     let tokens =
         Usage::of_tokens(count(INPUT_TOKENS).unwrap_or(0), count(OUTPUT_TOKENS).unwrap_or(0));

@@ -1,10 +1,9 @@
-//! Names what is traced, exports spans over OTLP, and sets up the log.
+//! Exports spans over OTLP, and sets up the log.
 
 #![warn(missing_docs)]
 
 mod attribute;
 mod log;
-pub mod names;
 mod otlp;
 mod span;
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
 use node::TeamHandle;
 use serde::Deserialize;
 use store::Store;
@@ -62,6 +63,15 @@ pub(crate) async fn ready(State(doors): State<Doors>) -> (StatusCode, Json<Readi
     };
     let status = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(readiness))
+}
+
+pub(crate) async fn metrics(State(doors): State<Doors>) -> Result<impl IntoResponse, Refusal> {
+    let node = doors.node.clone();
+    let written = spawn_blocking(move || node.metrics()).await;
+    let failed = |error: String| Refusal::new(ErrorCode::Internal, error);
+    let text = written.map_err(|error| failed(error.to_string()))?;
+    let text = text.map_err(|error| failed(error.to_string()))?;
+    Ok(([(header::CONTENT_TYPE, node::METRICS_TYPE)], text))
 }
 
 pub(crate) async fn teams(State(doors): State<Doors>) -> Json<TeamList> {

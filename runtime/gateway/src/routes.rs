@@ -17,6 +17,7 @@ fn table() -> Vec<Route> {
     vec![
         ("GET", "/health", get(look::health)),
         ("GET", "/ready", get(look::ready)),
+        ("GET", "/metrics", get(look::metrics)),
         ("GET", "/v1/teams", get(look::teams)),
         ("POST", "/v1/teams/{team}/agents/{agent}/runs", post(runs::submit)),
         ("GET", "/v1/teams/{team}/runs", get(look::runs)),

@@ -8,7 +8,7 @@ use bus::{Bus, Service};
 use bytes::Bytes;
 use journal::Journal;
 use store::{Change, Store};
-use telemetry::Exporter;
+use telemetry::{Exporter, Metrics};
 use tokio_util::task::TaskTracker;
 use tools::cloudevent::replies::Replies;
 use tools::command::Launcher;
@@ -21,6 +21,7 @@ use wire::{Event, SessionId, Subjects, WireError};
 use crate::admission::{NodePlaces, Places};
 use crate::error::Error;
 use crate::herald::Herald;
+use crate::metrics::Loads;
 use crate::plans::PlanShelf;
 use crate::present::Present;
 use crate::projector::{Commit, Projector};
@@ -67,6 +68,9 @@ pub(crate) struct TeamContext {
     pub(crate) projector: Projector,
     pub(crate) plans: Arc<PlanShelf>,
     pub(crate) exporter: Option<Arc<Exporter>>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// How busy the models and tools are.
+    pub(crate) loads: Loads,
     /// What this team shares with the others of the node.
     pub(crate) shared: Arc<Shared>,
     pub(crate) places: Places,
@@ -130,11 +134,12 @@ impl TeamContext {
         }
     }
 
-    /// Sends finished spans to the receiver, if there is one.
+    /// Counts finished spans, and sends them to the receiver if there is one.
     pub(crate) fn export(&self, changes: &[Change]) {
-        let Some(exporter) = &self.exporter else { return };
         for change in changes {
-            if let Change::Span(span) = change {
+            let Change::Span(span) = change else { continue };
+            self.metrics.observe(span);
+            if let Some(exporter) = &self.exporter {
                 exporter.export(span);
             }
         }

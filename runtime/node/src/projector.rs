@@ -19,6 +19,7 @@ use wire::plan::Target;
 use wire::{Event, Name, RunId, SessionId};
 
 use crate::error::Error;
+use crate::metrics::Load;
 use crate::plans::PlanShelf;
 
 /// Commits that wait for the store; a sender waits when they are full, which slows the session.
@@ -160,6 +161,11 @@ impl Projector {
                 std::future::pending::<()>().await;
             }
         }
+    }
+
+    /// Tells how many commits wait for the store.
+    pub(crate) fn load(&self) -> Load {
+        Load { taken: JOBS_MAX.saturating_sub(self.jobs.capacity()), limit: JOBS_MAX }
     }
 
     /// Says that the store was found to be unusable by whoever looked into it.

@@ -27,6 +27,7 @@ use crate::memory::TeamMemory;
 use crate::messenger::BusMessenger;
 use crate::model_actor::{ModelActor, ModelArgs};
 use crate::models::TeamModels;
+use crate::metrics::{Load, MODEL, TOOL};
 use crate::present::Refreshed;
 use crate::servers;
 use crate::sessions::{SessionSupervisor, SessionsMsg};
@@ -53,11 +54,20 @@ pub(crate) enum Part {
     Tool(Name),
 }
 
+impl Part {
+    /// Returns the word for its kind.
+    const fn word(&self) -> &'static str {
+        match self {
+            Self::Model(_) => MODEL,
+            Self::Tool(_) => TOOL,
+        }
+    }
+}
+
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Model(name) => write!(f, "model {name}"),
-            Self::Tool(name) => write!(f, "tool {name}"),
+            Self::Model(name) | Self::Tool(name) => write!(f, "{} {name}", self.word()),
         }
     }
 }
@@ -212,6 +222,11 @@ impl TeamState {
         let id = match &part {
             Part::Model(name) => {
                 let Some(client) = self.clients.client(name).cloned() else { return Ok(()) };
+                let asked = client.clone();
+                context.loads.set(MODEL, name, move || {
+                    let (taken, limit) = asked.load();
+                    Load { taken, limit }
+                });
                 let args = ModelArgs { context: context.clone(), model: name.clone(), client };
                 let cell = myself.get_cell();
                 ModelActor::spawn_linked(None, ModelActor, args, cell).await?.0.get_id()
@@ -289,6 +304,7 @@ impl TeamState {
         for (name, actor) in &self.tools {
             if !self.context.present.serves(name) {
                 info!(tool = %name, "tool is gone");
+                self.context.loads.remove(TOOL, name);
                 actor.stop(None);
             }
         }
@@ -327,6 +343,7 @@ impl TeamState {
         let faults = self.faults.entry(part.clone()).or_default();
         match faults.on_fault(self.began.elapsed(), &RestartPolicy::SERVICE) {
             Verdict::Restart(wait) => {
+                self.context.metrics.restarted(part.word());
                 warn!(%part, fault, ?wait, "part failed, will be restarted");
                 myself.send_after(wait, move || TeamMsg::Restart(part));
             }

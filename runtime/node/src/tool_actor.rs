@@ -18,6 +18,7 @@ use wire::{
 
 use crate::context::TeamContext;
 use crate::feed;
+use crate::metrics::{Load, TOOL};
 use crate::results::Asked;
 use crate::team::tool_endpoint;
 use crate::worklist::{contained, work_of};
@@ -85,7 +86,13 @@ impl Actor for ToolActor {
         let bus = args.context.bus.clone();
         let validator = validator(&args.definition.offer.spec.parameters)?;
         let places = args.concurrency.max(1) as usize;
-        let tickets = Arc::new(Semaphore::new(places.saturating_mul(1 + WAITING_PER_PLACE)));
+        let limit = places.saturating_mul(1 + WAITING_PER_PLACE);
+        let tickets = Arc::new(Semaphore::new(limit));
+        let asked = tickets.clone();
+        args.context.loads.set(TOOL, &args.name, move || Load {
+            taken: limit.saturating_sub(asked.available_permits()),
+            limit,
+        });
         let name = args.name.clone();
         let refusing = bus.clone();
         let feed = feed::start(&bus, &subject, move |message| {

@@ -186,7 +186,8 @@ mod tests {
             assert!(told.lines().any(|line| line == expected), "{expected} in\n{told}");
         }
         let entries = |text: &str| {
-            let line = text.lines().find(|line| line.starts_with("callboard_journal_entries_total"));
+            let line =
+                text.lines().find(|line| line.starts_with("callboard_journal_entries_total"));
             line.map(str::to_owned)
         };
         team.loads.remove("tool", &name);

@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tools::{Tool, ToolContext};
-use tracing::error;
+use tracing::{Instrument as _, error};
 use wire::{
     CallOutcome, ErrorCode, Headers, Name, Scope, ToolReply, ToolRequest, TraceContext, WireError,
     WorkId, header,
@@ -22,7 +22,7 @@ use crate::metrics::{Load, TOOL};
 use crate::results::Asked;
 use crate::team::tool_endpoint;
 use crate::worklist::{contained, work_of};
-use crate::{clean, clock, results};
+use crate::{clean, clock, log, results};
 
 /// Calls that may wait for a place, for each that may be under way; further ones are refused.
 const WAITING_PER_PLACE: usize = 32;
@@ -208,7 +208,8 @@ impl Served {
         };
         let context = self.context(message, &request, end, work.stop().child_token());
         let asked = Asked::of(&request);
-        let ended = self.clone().run(context, request, end, place).await;
+        let logged = log::work(&request.run, &context.trace, Some(&request.call));
+        let ended = self.clone().run(context, request, end, place).instrument(logged).await;
         let reply = clean::tool_reply(match ended {
             Ended::Replied(reply) => reply,
             Ended::Panicked(text) => {

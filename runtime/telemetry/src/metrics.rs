@@ -25,9 +25,8 @@ pub const TEXT_TYPE: &str = prometheus::TEXT_FORMAT;
 const EXPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Bounds of the times of models, in seconds, as the conventions advise.
-const MODEL_SECONDS: &[f64] = &[
-    0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92,
-];
+const MODEL_SECONDS: &[f64] =
+    &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 
 /// Bounds of counts of tokens, as the conventions advise.
 const TOKENS: &[f64] = &[
@@ -180,8 +179,7 @@ impl Metrics {
             .filter(|label| label.key.as_str() != semconv::ERROR_TYPE)
             .cloned()
             .collect();
-        let kinds =
-            [(semconv::INPUT_TOKENS, "input"), (semconv::OUTPUT_TOKENS, "output")];
+        let kinds = [(semconv::INPUT_TOKENS, "input"), (semconv::OUTPUT_TOKENS, "output")];
         for (name, kind) in kinds {
             if let Some(tokens) = count(name) {
                 let kind = KeyValue::new(names::TOKEN_TYPE, kind);
@@ -212,7 +210,8 @@ impl Metrics {
         let team = self.team.clone();
         let callback = move |observer: &dyn AsyncInstrument<u64>| {
             ask(&|value, labels| {
-                let own = labels.iter().map(|(name, value)| KeyValue::new(*name, (*value).to_owned()));
+                let own =
+                    labels.iter().map(|(name, value)| KeyValue::new(*name, (*value).to_owned()));
                 let labels: Vec<KeyValue> = own.chain([team.clone()]).collect();
                 observer.observe(value, &labels);
             });

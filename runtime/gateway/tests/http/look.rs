@@ -140,10 +140,8 @@ async fn what_is_measured_is_told_to_prometheus_and_stands_in_the_reference() {
     let text = response.text().await.unwrap();
 
     let documented = documented();
-    let families: Vec<&str> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
-        .collect();
+    let families: Vec<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
     for family in &families {
         let is_known = documented.iter().any(|name| {
             let rest = family.strip_prefix(name.as_str());

@@ -5,17 +5,17 @@ use agents_core::effect::{Aborted, CallEffect, Effect};
 use ractor::ActorRef;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
-use tracing::warn;
+use tracing::{Instrument as _, warn};
 use wire::chat::Observed;
 use wire::entry::{Input, ModelReplied};
 use wire::plan::Target;
 use wire::{CallKey, RunId, ToolReply, WorkId};
 
 use super::{SessionMsg, SessionState};
-use crate::clock;
 use crate::context::TeamContext;
 use crate::perform;
 use crate::reply::Final;
+use crate::{clock, log};
 
 /// Something under way that can be ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -88,11 +88,13 @@ impl SessionState {
     fn ask_model(&mut self, turn: perform::Turn) {
         let work = Work::Turn(turn.run.clone());
         let (context, myself) = (self.context.clone(), self.myself.clone());
-        let task = tokio::spawn(async move {
+        let logged = log::work(&turn.run, &turn.trace, None);
+        let asking = async move {
             let (run, number) = (turn.run.clone(), turn.number);
             let outcome = perform::ask_model(&context, turn).await;
             report(&myself, Input::ModelReplied(ModelReplied { run, turn: number, outcome }));
-        });
+        };
+        let task = tokio::spawn(asking.instrument(logged));
         self.track(work, task.abort_handle());
     }
 
@@ -103,7 +105,8 @@ impl SessionState {
         };
         let (context, myself) = (self.context.clone(), self.myself.clone());
         let session = self.session.clone();
-        let task = tokio::spawn(async move {
+        let logged = log::work(&call.run, &call.trace, Some(&call.call));
+        let calling = async move {
             let key = call.call.clone();
             perform::pause_before(call.attempt).await;
             let input = match call.target {
@@ -121,7 +124,8 @@ impl SessionState {
                 },
             };
             report(&myself, input);
-        });
+        };
+        let task = tokio::spawn(calling.instrument(logged));
         self.track(work, task.abort_handle());
     }
 

@@ -49,5 +49,4 @@ pub(super) const OF_CALLS: &[&str] = &[
     semconv::ERROR_TYPE,
 ];
 /// By what runs are told apart.
-pub(super) const OF_RUNS: &[&str] =
-    &[semconv::AGENT_NAME, semconv::OUTCOME, semconv::ERROR_TYPE];
+pub(super) const OF_RUNS: &[&str] = &[semconv::AGENT_NAME, semconv::OUTCOME, semconv::ERROR_TYPE];

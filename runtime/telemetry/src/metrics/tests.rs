@@ -78,9 +78,11 @@ fn spans_become_times_tokens_and_money() {
         ),
         (
             "callboard_call_duration_seconds_count",
-            vec!["{callboard_outcome=\"unknown\",callboard_team=\"one\",error_type=\"_OTHER\",\
+            vec![
+                "{callboard_outcome=\"unknown\",callboard_team=\"one\",error_type=\"_OTHER\",\
                   gen_ai_agent_name=\"lead\",gen_ai_tool_name=\"pay\"} 1"
-                .to_owned()],
+                    .to_owned(),
+            ],
         ),
         (
             "callboard_run_duration_seconds_sum",
@@ -108,12 +110,8 @@ fn spans_become_times_tokens_and_money() {
 #[test]
 fn what_is_watched_is_asked_when_somebody_reads() {
     let metrics = metrics("one");
-    let what = |name, is_total| Watched {
-        name,
-        unit: "{job}",
-        description: "Jobs that wait.",
-        is_total,
-    };
+    let what =
+        |name, is_total| Watched { name, unit: "{job}", description: "Jobs that wait.", is_total };
     metrics.watch(what("callboard.queue", false), |tell| {
         tell(3, &[("callboard.queue.name", "store")]);
         tell(4, &[("callboard.queue.name", "journal")]);

@@ -402,7 +402,9 @@ pub(crate) fn open_team(
 ) -> Result<OpenedTeam, Error> {
     let limits = Options { reserve_bytes: options.reserve_bytes, ..Options::default() };
     let plans = team.agents.values();
-    let opened = Archive::open_with(&options.data, &team.name, &options.holder, limits, plans)?;
+    let trace_bytes_max = team.retention.trace_bytes_max;
+    let NodeOptions { data, holder, .. } = &options;
+    let opened = Archive::open_with(data, &team.name, holder, limits, trace_bytes_max, plans)?;
     let Archive { lock, journal, store, plans, damaged, .. } = opened;
     let unfinished =
         store.unfinished()?.into_iter().filter(|session| !damaged.contains(session)).collect();

@@ -81,6 +81,11 @@ impl Herald {
         self.shared.more.notify_one();
     }
 
+    /// Counts the events that wait for the bus.
+    pub(crate) fn waiting(&self) -> usize {
+        self.shared.lock().events.len()
+    }
+
     /// Counts the events that were dropped.
     pub(crate) fn lost(&self) -> u64 {
         self.shared.lock().lost

@@ -175,6 +175,11 @@ impl Projector {
         }
     }
 
+    /// Counts the commits that wait for the store.
+    pub(crate) fn waiting(&self) -> usize {
+        self.jobs.max_capacity() - self.jobs.capacity()
+    }
+
     /// Says that there is room on the disk again: the store is brought up to the journal.
     pub(crate) async fn catch_up(&self) {
         // The thread ends only with the node, and at the next start the store is brought up anyway.

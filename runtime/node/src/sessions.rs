@@ -194,6 +194,7 @@ impl SessionsState {
         match faults.on_fault(now, &RestartPolicy::SESSION) {
             Verdict::Restart(wait) => {
                 warn!(%session, %fault, ?wait, "session failed, will be restarted");
+                self.context.counters.note_restart();
                 self.restarting.insert(session.clone());
                 myself.send_after(wait, move || SessionsMsg::Activate { session });
             }

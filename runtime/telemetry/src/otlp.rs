@@ -133,6 +133,11 @@ impl Exporter {
         self.processor.on_end(span_data(span, own, self.scope.clone()));
     }
 
+    /// Returns how many spans wait for the endpoint or are on their way to it.
+    pub fn queued(&self) -> usize {
+        self.tally.queued.load(Ordering::Relaxed)
+    }
+
     /// Returns how many spans were dropped since the start: for want of room, because the endpoint
     /// did not take them, or because they came after the end.
     pub fn dropped(&self) -> u64 {
@@ -161,7 +166,7 @@ fn traces_url(endpoint: &str) -> Result<String, Error> {
     Ok(url.into())
 }
 
-fn resource(service: &Service) -> Resource {
+pub(crate) fn resource(service: &Service) -> Resource {
     Resource::builder_empty()
         .with_attributes([
             KeyValue::new("service.name", service.name.clone()),

@@ -97,6 +97,9 @@ pub const RETENTION_RUNS_DEFAULT: &str = "30d";
 pub const RETENTION_SESSIONS_DEFAULT: &str = "forever";
 /// Milliseconds of a retention: a second to a hundred years.
 pub const RETENTION_MS: Bound = bound(2_592_000_000, 1000, 3_155_760_000_000);
+/// Bytes that traces take on the disk: some hundred thousand traces of a few spans each; at least
+/// what a store of traces needs to have parts that can go, at most a tebibyte.
+pub const RETENTION_TRACE_BYTES: Bound = bound(512 << 20, 64 << 20, 1 << 40);
 /// Runs that are kept.
 pub const RETENTION_RUNS_MAX: Bound = bound(0, 1, 1_000_000_000);
 

@@ -12,6 +12,7 @@ pub mod error;
 pub mod event;
 pub mod header;
 pub mod id;
+pub mod look;
 pub mod money;
 pub mod open;
 pub mod plan;

@@ -13,6 +13,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use wire::{ErrorCode, SessionId};
 
+use crate::filter::TraceFilter;
 use crate::refusal::Refusal;
 use crate::state::{Doors, Query, Segments, shown};
 use crate::view;
@@ -114,9 +115,11 @@ pub(crate) async fn session(
 pub(crate) async fn traces(
     State(doors): State<Doors>,
     Segments(team): Segments<String>,
-    Query(limit): Query<Limit>,
+    Query(filter): Query<TraceFilter>,
 ) -> Result<Json<TraceList>, Refusal> {
-    look_up(doors.team(&team)?, move |store| view::traces(store, limit.rows())).await.map(Json)
+    let query = filter.query().map_err(|text| Refusal::new(ErrorCode::BadRequest, text))?;
+    let limit = filter.limit.unwrap_or(LIST_DEFAULT);
+    look_up(doors.team(&team)?, move |store| view::traces(store, &query, limit)).await.map(Json)
 }
 
 pub(crate) async fn trace(

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use store::{RunRow, SessionRow, Store, TraceRow};
+use store::{RunRow, SessionRow, Store, TraceQuery, TraceRow, TraceStatus};
 use wire::entry::Fact;
 use wire::open::OpenCallList;
 use wire::plan::{Dialect, Plan};
@@ -177,10 +177,17 @@ pub struct Exchange {
 }
 
 /// Traces, the newest first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceList {
     /// The traces.
     pub traces: Vec<TraceSummary>,
+    /// Where to go on, as `after` of the next look-up; absent if there are no more. A list may be
+    /// shorter than its limit and yet have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    /// How many traces went so that all take no more than they may.
+    #[serde(default)]
+    pub dropped: u64,
 }
 
 /// One trace in a few words.
@@ -199,6 +206,8 @@ pub struct TraceSummary {
     /// How that run ended; absent while it is in work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<RunStatus>,
+    /// How the trace stands: whether a run of it is in work, and else whether a span failed.
+    pub trace_status: TraceStatus,
     /// The input of that run, cut to [`store::INPUT_PREVIEW_CHARS_MAX`] characters.
     pub input: String,
     /// When its first span began.
@@ -297,6 +306,7 @@ impl TraceSummary {
             agent: row.agent,
             session: row.session,
             status: ended.map(|end| end.status),
+            trace_status: row.status,
             input: root.map(|root| root.begun.input).unwrap_or_default(),
             start: row.start,
             end: row.end,
@@ -362,14 +372,16 @@ pub fn calls(
     Ok(OpenCallList { calls: store.open_calls(kind, limit)? })
 }
 
-/// Lists the newest traces.
-pub fn traces(store: &Store, limit: usize) -> Result<TraceList, store::Error> {
-    let mut traces = Vec::new();
-    for row in store.traces(limit)? {
+/// Finds traces, the newest first.
+pub fn traces(store: &Store, query: &TraceQuery, limit: usize) -> Result<TraceList, store::Error> {
+    let page = store.traces(query, limit)?;
+    let mut traces = Vec::with_capacity(page.rows.len());
+    for row in page.rows {
         let root = store.run(&row.run)?;
         traces.push(TraceSummary::new(row, root));
     }
-    Ok(TraceList { traces })
+    let dropped = store.trace_usage().dropped.traces;
+    Ok(TraceList { traces, next: page.next.map(|next| next.to_string()), dropped })
 }
 
 /// Looks up a trace by its id, by four or more of the id's first digits, or by a run in it.

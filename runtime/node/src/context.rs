@@ -16,7 +16,7 @@ use tools::mcp::Servers;
 use tools::query::Databases;
 use tools::results::Results;
 use wire::entry::{Body, Entry};
-use wire::{Event, SessionId, Subjects, WireError};
+use wire::{Event, SessionId, Subjects, Timestamp, WireError};
 
 use crate::admission::{NodePlaces, Places};
 use crate::error::Error;
@@ -25,6 +25,7 @@ use crate::metrics::Loads;
 use crate::plans::PlanShelf;
 use crate::present::Present;
 use crate::projector::{Commit, Projector};
+use crate::stats::Counters;
 use crate::worklist::WorkList;
 
 /// How long a full journal is given before it is asked again; a commit takes about this long.
@@ -33,13 +34,22 @@ const FULL_PAUSE: Duration = Duration::from_millis(1);
 /// What the teams of a node have in common.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    /// Names the node to the others on the bus.
+    pub(crate) node: String,
+    /// When it started.
+    pub(crate) since: Timestamp,
     pub(crate) herald: Herald,
     pub(crate) places: Arc<NodePlaces>,
 }
 
 impl Shared {
     pub(crate) fn start(bus: Bus) -> Arc<Self> {
-        Arc::new(Self { herald: Herald::start(bus), places: Arc::default() })
+        Arc::new(Self {
+            node: wire::RunId::fresh().to_string(),
+            since: crate::clock::now(),
+            herald: Herald::start(bus),
+            places: Arc::default(),
+        })
     }
 }
 
@@ -74,6 +84,8 @@ pub(crate) struct TeamContext {
     /// What this team shares with the others of the node.
     pub(crate) shared: Arc<Shared>,
     pub(crate) places: Places,
+    /// What happened since the start.
+    pub(crate) counters: Counters,
     /// What the team's models and tools do on this node.
     pub(crate) work: Arc<WorkList>,
     /// Replies on their way to those who asked.

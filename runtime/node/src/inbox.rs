@@ -114,7 +114,9 @@ impl Porter {
                 | Route::Tool { .. }
                 | Route::ModelStop { .. }
                 | Route::EventReply { .. }
-                | Route::ToolStop { .. },
+                | Route::ToolStop { .. }
+                | Route::NodeTrace { .. }
+                | Route::NodeStats,
             )
             | None => {
                 let text = format!("{} is not served here", message.subject);

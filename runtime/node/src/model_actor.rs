@@ -15,9 +15,10 @@ use tokio::time::Instant;
 use tracing::{Instrument as _, Span, error};
 use wire::chat::Observed;
 use wire::event::EventKind;
+use wire::look::{Doing, DoingKind};
 use wire::{
-    ErrorCode, Event, Headers, ModelRequest, ModelRole, Name, SessionId, TraceContext, WireError,
-    header,
+    ErrorCode, Event, Headers, ModelRequest, ModelRole, Name, Route, SessionId, TraceContext,
+    WireError, header,
 };
 
 use crate::context::TeamContext;
@@ -143,9 +144,16 @@ async fn turn(
         (Some(observed), Some(trace)) => log::work(&observed.run, trace, None),
         (Some(_) | None, _) => Span::none(),
     };
+    let run = request.observed.as_ref().map(|observed| observed.run.clone());
     let mut deltas = Deltas::start(&context, request.role, request.observed, trace);
     // Who asks without naming its work cannot stop it.
-    let work = work_of(&message).map(|work| context.work.begin(work));
+    let doing = |name| Doing { kind: DoingKind::Turn, name, since: clock::now() };
+    let work = match (work_of(&message), context.subjects.parse(&message.subject)) {
+        (Some(work), Some(Route::Model { model, .. })) => {
+            Some(context.work.begin(work, run, doing(model)))
+        }
+        _ => None,
+    };
     let stopped = async {
         match &work {
             Some(work) => work.stop().cancelled().await,

@@ -24,6 +24,7 @@ use tools::mcp::Servers;
 use tools::query::Databases;
 use tracing::{info, warn};
 use wire::entry::memory_session;
+use wire::look::NodeStats;
 use wire::{Event, Name, SessionId, Subjects, WireError};
 
 use crate::admission::Places;
@@ -32,12 +33,15 @@ use crate::clock;
 use crate::context::{Shared, TeamContext};
 use crate::error::Error;
 use crate::event_replies::{self, RepliesOf};
+use crate::feed::Feed;
 use crate::keeper;
+use crate::look::Look;
 use crate::metrics::{self, Loads};
 use crate::present::{Present, Refreshed};
 use crate::projector::Projector;
 use crate::room;
 use crate::sessions::SessionsMsg;
+use crate::stats::Counters;
 use crate::team::{TeamArgs, TeamMsg, TeamSupervisor};
 
 /// The folder of the databases below a team's directory. Unlike the store they cannot be rebuilt.
@@ -89,6 +93,9 @@ pub struct Node {
     /// What looks after the data.
     tasks: Vec<AbortHandle>,
     shared: Arc<Shared>,
+    subjects: Subjects,
+    /// Answers those who ask all nodes.
+    _looks: Vec<Feed>,
 }
 
 /// One team of a running node, for look-ups.
@@ -121,6 +128,8 @@ impl Node {
             draining: AtomicBool::new(false),
             tasks: Vec::new(),
             shared: shared.clone(),
+            subjects: options.subjects.clone(),
+            _looks: Vec::new(),
         };
         for team in teams {
             for note in model::unenforced(&team, team.agents.values()) {
@@ -162,8 +171,28 @@ impl Node {
             let name = context.team.name.clone();
             node.teams.insert(name, TeamHandle { context, actor, sessions, lock });
         }
+        let looks = node.look().serve().await?;
         bus.flush().await?;
-        Ok(node)
+        Ok(Self { _looks: looks, ..node })
+    }
+
+    fn look(&self) -> Look {
+        Look {
+            bus: self.bus.clone(),
+            subjects: self.subjects.clone(),
+            shared: self.shared.clone(),
+            teams: self.teams.values().cloned().collect(),
+        }
+    }
+
+    /// Returns how the node fares.
+    pub async fn stats(&self) -> Result<NodeStats, WireError> {
+        self.look().stats().await
+    }
+
+    /// Returns the subjects.
+    pub fn subjects(&self) -> &Subjects {
+        &self.subjects
     }
 
     /// Returns a team.
@@ -302,6 +331,14 @@ impl Node {
 }
 
 impl TeamHandle {
+    pub(crate) fn context(&self) -> &Arc<TeamContext> {
+        &self.context
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.context.is_draining()
+    }
+
     /// Returns the team as it is at present.
     pub fn team(&self) -> Arc<config::Team> {
         self.context.present.team()
@@ -423,7 +460,9 @@ pub(crate) fn open_team(
     });
     let limits = Options { reserve_bytes: options.reserve_bytes, on_commit, ..Options::default() };
     let plans = team.agents.values();
-    let opened = Archive::open_with(&options.data, &team.name, &options.holder, limits, plans)?;
+    let trace_bytes_max = team.retention.trace_bytes_max;
+    let NodeOptions { data, holder, .. } = &options;
+    let opened = Archive::open_with(data, &team.name, holder, limits, trace_bytes_max, plans)?;
     let Archive { lock, journal, store, plans, damaged, results, .. } = opened;
     let unfinished =
         store.unfinished()?.into_iter().filter(|session| !damaged.contains(session)).collect();
@@ -457,6 +496,7 @@ pub(crate) fn open_team(
         loads: Loads::default(),
         shared,
         places,
+        counters: Counters::default(),
         work: Arc::default(),
         replies: TaskTracker::new(),
         requests: TaskTracker::new(),

@@ -195,6 +195,7 @@ impl SessionsState {
             Verdict::Restart(wait) => {
                 self.context.metrics.restarted("session");
                 warn!(%session, %fault, ?wait, "session failed, will be restarted");
+                self.context.counters.note_restart();
                 self.restarting.insert(session.clone());
                 myself.send_after(wait, move || SessionsMsg::Activate { session });
             }

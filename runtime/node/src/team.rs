@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::event_replies;
 use crate::feed::{Feed, QUEUE_GROUP};
 use crate::inbox::Inbox;
+use crate::look;
 use crate::memory::TeamMemory;
 use crate::messenger::BusMessenger;
 use crate::metrics::{Load, MODEL, TOOL};
@@ -345,6 +346,7 @@ impl TeamState {
             Verdict::Restart(wait) => {
                 self.context.metrics.restarted(part.word());
                 warn!(%part, fault, ?wait, "part failed, will be restarted");
+                self.context.counters.note_restart();
                 myself.send_after(wait, move || TeamMsg::Restart(part));
             }
             Verdict::GiveUp => {
@@ -369,13 +371,14 @@ fn service_info(context: &TeamContext, started: String) -> ServiceInfo {
     let team = &context.team;
     ServiceInfo {
         name: wire::subject::service_of(&team.name),
-        id: wire::RunId::fresh().to_string(),
+        id: context.shared.node.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         description: team.description.clone(),
         started,
         metadata: BTreeMap::from([
             ("team".to_owned(), team.name.to_string()),
             ("entry".to_owned(), team.entry.to_string()),
+            (look::SUBJECTS.to_owned(), context.subjects.prefix().to_owned()),
         ]),
         endpoints: endpoints(context, team),
     }

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tools::{Tool, ToolContext};
 use tracing::{Instrument as _, error};
+use wire::look::{Doing, DoingKind};
 use wire::{
     CallOutcome, ErrorCode, Headers, Name, Scope, ToolReply, ToolRequest, TraceContext, WireError,
     WorkId, header,
@@ -184,7 +185,8 @@ impl Served {
         let remaining = asked.map_or(longest, |asked| asked.min(longest));
         let end = came + remaining.saturating_sub(ANSWER_MARGIN.min(remaining / 10));
         let work = work_of(message).unwrap_or_else(|| WorkId::of_call(request.call.clone()));
-        let work = self.context.work.begin(work);
+        let doing = Doing { kind: DoingKind::Call, name: self.name.clone(), since: clock::now() };
+        let work = self.context.work.begin(work, Some(request.run.clone()), doing);
         let place = tokio::select! {
             biased;
             () = work.stop().cancelled() => None,

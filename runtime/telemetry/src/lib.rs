@@ -4,12 +4,14 @@
 
 mod attribute;
 mod endpoint;
+mod export;
 mod log;
 pub mod metrics;
 mod otlp;
 mod span;
 
 pub use endpoint::{EXPORT_TIMEOUT, Error, Service};
+pub use export::traces_data;
 pub use log::{LogError, LogFormat, LogOptions, init};
 pub use metrics::Metrics;
 pub use otlp::{Exporter, QUEUE_SPANS_MAX};

@@ -14,6 +14,7 @@ use crate::screen::{self, Screen};
 use crate::table::{self, Column};
 use crate::text;
 use crate::waterfall;
+use gateway::TraceFilter;
 use gateway::view::TraceSummary;
 
 /// The digits by which a trace is named in a list.
@@ -42,7 +43,8 @@ pub(crate) async fn trace(args: &Trace, place: &Place, screen: &Screen) -> Resul
     }
     let mut rows = Vec::new();
     for records in &all {
-        let list = records.traces(args.look.limit).await?.traces;
+        let filter = TraceFilter { limit: Some(args.look.limit), ..TraceFilter::default() };
+        let list = records.traces(&filter).await?.traces;
         rows.extend(list.into_iter().map(|found| Of { team: records.team.clone(), found }));
     }
     newest(&mut rows, args.look.limit, |row| row.start);

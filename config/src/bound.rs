@@ -1,5 +1,7 @@
 //! The bounds of a team file: what a value is if absent, and how far it may go.
 
+use wire::Capture;
+
 /// A number's default and the range in which it must lie.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
@@ -89,6 +91,13 @@ pub const SAYING_BYTES_MAX: usize = 16 << 10;
 pub const SUBJECT_BYTES_MAX: usize = tools::nats::SUBJECT_BYTES_MAX;
 /// Bytes of a description; all descriptions are sent in every model turn.
 pub const DESCRIPTION_BYTES_MAX: usize = 4096;
+
+/// How much of what is said traces hold that a node keeps, if the file says nothing: enough to see
+/// what went wrong, without credentials.
+pub const TRACE_STORE_DEFAULT: Capture = Capture::Redacted;
+/// How much of what is said traces hold that are sent elsewhere, if the file says nothing: whoever
+/// wants more of it to leave the machine says so.
+pub const TRACE_EXPORT_DEFAULT: Capture = Capture::Metadata;
 
 /// How long after its end a run is kept if the file says nothing: long enough to look into what
 /// went wrong last month.

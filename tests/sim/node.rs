@@ -240,7 +240,9 @@ impl World {
                     self.input(
                         &session,
                         match call.target {
-                            Target::Tool => Input::CallLost { call: key, attempt, error },
+                            Target::Tool => {
+                                Input::CallLost { call: key, attempt, error, hop: None }
+                            }
                             Target::Agent => {
                                 let outcome = CallOutcome::Error { error };
                                 Input::CallSettled {
@@ -248,6 +250,7 @@ impl World {
                                     outcome,
                                     usage: Usage::default(),
                                     tainted: false,
+                                    hop: None,
                                 }
                             }
                         },
@@ -466,7 +469,7 @@ impl World {
             },
         };
         let (usage, tainted) = (reply.usage, reply.tainted);
-        self.input(session, Input::CallSettled { call, outcome, usage, tainted });
+        self.input(session, Input::CallSettled { call, outcome, usage, tainted, hop: None });
     }
 
     pub(crate) fn session_machine(&self, session: &SessionId) -> Option<&SessionMachine> {

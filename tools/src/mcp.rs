@@ -154,6 +154,9 @@ impl McpTool {
         meta.insert(CALL_KEY_FIELD.to_owned(), Value::from(context.call.to_string()));
         meta.insert(header::TRACEPARENT.to_owned(), Value::from(context.trace.to_string()));
         params.set_meta(meta);
+        let info = up.peer.peer_info();
+        let version = info.map(|info| info.protocol_version.to_string());
+        context.hop.note(|report| report.version = version);
         // The request tells the server that it is cancelled when it is dropped.
         let asked = timeout_at(end, up.peer.call_tool_once(params)).await;
         let reply = match asked {

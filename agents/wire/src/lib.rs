@@ -6,11 +6,13 @@
 #![warn(missing_docs)]
 
 pub mod call;
+pub mod capture;
 pub mod chat;
 pub mod entry;
 pub mod error;
 pub mod event;
 pub mod header;
+pub mod hop;
 pub mod id;
 pub mod look;
 pub mod money;
@@ -25,6 +27,7 @@ pub mod trace;
 pub mod work;
 
 pub use call::{CallOutcome, EffectClass, ToolReply, ToolRequest};
+pub use capture::{Capture, Levels};
 pub use chat::{
     FinishReason, Message, ModelReply, ModelRequest, ModelRole, ToolCall, ToolSpec, Usage,
 };

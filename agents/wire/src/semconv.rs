@@ -123,6 +123,8 @@ attributes! {
     REQUEST_SEED = "gen_ai.request.seed", Whole, Development;
     /// Texts at which the reply ends.
     REQUEST_STOP_SEQUENCES = "gen_ai.request.stop_sequences", Texts, Development;
+    /// `json` if the reply is held to a schema.
+    OUTPUT_TYPE = "gen_ai.output.type", Text, Development;
     /// Set, and true, if the reply came as a stream.
     REQUEST_STREAM = "gen_ai.request.stream", Truth, Development;
     /// The provider's id of the reply.

@@ -56,6 +56,12 @@ impl TraceContext {
         self.child("call", call.as_str())
     }
 
+    /// Returns the span of one attempt at a call.
+    #[must_use]
+    pub fn of_attempt(&self, call: &CallKey, attempt: u32) -> Self {
+        self.child("attempt", &format!("{call}/{attempt}"))
+    }
+
     /// Returns the span of a model turn.
     #[must_use]
     pub fn of_turn(&self, run: &RunId, turn: u32) -> Self {

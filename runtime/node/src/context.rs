@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use agents_core::effect::Effect;
 use bus::{Bus, Service};
 use bytes::Bytes;
 use journal::Journal;
-use store::{Change, Store};
+use store::Store;
 use telemetry::{Exporter, Metrics};
 use tokio_util::task::TaskTracker;
 use tools::cloudevent::replies::Replies;
@@ -19,6 +20,7 @@ use wire::entry::{Body, Entry};
 use wire::{Event, SessionId, Subjects, Timestamp, WireError};
 
 use crate::admission::{NodePlaces, Places};
+use crate::clean;
 use crate::error::Error;
 use crate::herald::Herald;
 use crate::metrics::Loads;
@@ -147,12 +149,12 @@ impl TeamContext {
     }
 
     /// Counts finished spans, and sends them to the receiver if there is one.
-    pub(crate) fn export(&self, changes: &[Change]) {
-        for change in changes {
-            let Change::Span(span) = change else { continue };
-            self.metrics.observe(span);
+    pub(crate) fn export(&self, effects: &[Effect]) {
+        for effect in effects {
+            let Effect::Span(span) = effect else { continue };
+            self.metrics.observe(&span.record);
             if let Some(exporter) = &self.exporter {
-                exporter.export(span);
+                exporter.export(&clean::span(&span.record, span.levels.export));
             }
         }
     }

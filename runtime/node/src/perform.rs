@@ -74,6 +74,7 @@ pub(crate) async fn ask_model(context: &Arc<TeamContext>, turn: Turn) -> ModelOu
                 model: reply.model,
                 attempts: reply.attempts,
                 served_by: reply.served_by,
+                detail: reply.detail,
             };
             ModelOutcome::Read { reading, unread, turn: Box::new(report) }
         }
@@ -145,9 +146,9 @@ pub(crate) async fn call_tool(
     };
     match request(context, &asking, &body).await {
         Ok(reply) => reply,
-        Err(Missed::Unanswered(error)) => ToolReply::Lost { error },
+        Err(Missed::Unanswered(error)) => ToolReply::Lost { error, hop: None },
         // The call was made before, so that nobody waits for its outcome does not undo it.
-        Err(Missed::NotDelivered(error)) if call.rejoin => ToolReply::Lost { error },
+        Err(Missed::NotDelivered(error)) if call.rejoin => ToolReply::Lost { error, hop: None },
         Err(Missed::NotDelivered(_)) if !asking.patient => {
             let text = format!("tool {} is gone from the team; the call was not made", call.name);
             ToolReply::settled(CallOutcome::error(ErrorCode::ToolUnavailable, text))
@@ -164,7 +165,7 @@ pub(crate) async fn probe(
 ) -> CallOutcome {
     match call_tool(context, session, call).await {
         ToolReply::Settled { outcome, .. } => outcome,
-        ToolReply::Lost { error } => CallOutcome::Error { error },
+        ToolReply::Lost { error, .. } => CallOutcome::Error { error },
         ToolReply::Suspended { .. } => {
             let note = format!("{} asks a person, which a probe must not", call.name);
             CallOutcome::Unknown { note }
@@ -192,6 +193,7 @@ pub(crate) async fn call_agent(
         outcome,
         usage,
         tainted,
+        hop: None,
     };
     let remaining = clock::until(call.deadline);
     let body = RunRequest {

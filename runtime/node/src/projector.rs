@@ -18,6 +18,7 @@ use wire::event::EventKind;
 use wire::plan::Target;
 use wire::{Event, Name, RunId, SessionId};
 
+use crate::clean;
 use crate::error::Error;
 use crate::metrics::Load;
 use crate::plans::PlanShelf;
@@ -358,7 +359,9 @@ pub(crate) fn changes_of(
                 status: reply.status,
                 reply: crate::reply::bytes(reply).to_vec(),
             }),
-            Effect::Span(span) => changes.push(Change::Span(span.as_ref().clone())),
+            Effect::Span(span) => {
+                changes.push(Change::Span(clean::span(&span.record, span.levels.store)));
+            }
             Effect::Tell(Event { agent, kind: EventKind::RunEnded { .. }, .. }) => {
                 changes.push(seen(agent));
             }

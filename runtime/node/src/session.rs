@@ -211,8 +211,13 @@ impl SessionState {
                     return Ok(());
                 };
                 let outcome = CallOutcome::text(text);
-                let input =
-                    Input::CallSettled { call, outcome, usage: Usage::default(), tainted: false };
+                let input = Input::CallSettled {
+                    call,
+                    outcome,
+                    usage: Usage::default(),
+                    tainted: false,
+                    hop: None,
+                };
                 self.control(input, &run, answer).await
             }
             Door::Decide { run, call, decision, answer } => {
@@ -425,7 +430,7 @@ impl SessionState {
         };
         self.is_resume_due &= !resumes;
         let changes = changes_of(&self.session, &entry, slot, &effects);
-        self.context.export(&changes);
+        self.context.export(&effects);
         self.context.counters.note(&changes);
         self.context.counters.note_steps(&effects, &mut self.step_counted);
         commit.project(changes).await;

@@ -9,7 +9,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
-use tools::{Tool, ToolContext};
+use tools::{HopLog, Tool, ToolContext};
 use tracing::{Instrument as _, error};
 use wire::look::{Doing, DoingKind};
 use wire::{
@@ -210,9 +210,10 @@ impl Served {
         };
         let context = self.context(message, &request, end, work.stop().child_token());
         let asked = Asked::of(&request);
+        let hop = context.hop.clone();
         let logged = log::work(&request.run, &context.trace, Some(&request.call));
         let ended = self.clone().run(context, request, end, place).instrument(logged).await;
-        let reply = clean::tool_reply(match ended {
+        let reply = match ended {
             Ended::Replied(reply) => reply,
             Ended::Panicked(text) => {
                 error!(tool = %self.name, panic = text, "tool panicked");
@@ -228,7 +229,8 @@ impl Served {
                 let text = format!("{} did not answer within {seconds:.1} s", self.name);
                 ToolReply::lost(ErrorCode::ToolTimeout, text)
             }
-        });
+        };
+        let reply = clean::tool_reply(reply.met(hop.report()));
         let Some(bytes_max) = self.definition.shown_bytes_max else { return Ok(reply) };
         let is_untrusted = self.definition.offer.labels.untrusted;
         Ok(results::shown(reply, bytes_max, asked, is_untrusted, &self.context.results).await)
@@ -254,6 +256,7 @@ impl Served {
             session: request.session.clone(),
             run: request.run.clone(),
             trace,
+            hop: HopLog::default(),
             now: clock::wall(),
             remaining: end.saturating_duration_since(Instant::now()),
             budget: request.budget.unwrap_or_default(),

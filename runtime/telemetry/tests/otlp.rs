@@ -259,7 +259,7 @@ fn a_trace_is_written_as_the_json_of_otlp() {
     assert_eq!(spans[1]["startTimeUnixNano"], "1700000000000001000");
     assert_eq!((&spans[0]["status"]["code"], &spans[1]["kind"]), (&json!(2), &json!(3)));
     let whole = spans[0]["attributes"].as_array().unwrap().iter();
-    let tokens = whole.clone().find(|one| one["key"] == names::USAGE_INPUT_TOKENS).unwrap();
+    let tokens = whole.clone().find(|one| one["key"] == semconv::INPUT_TOKENS).unwrap();
     assert_eq!(tokens["value"], json!({"intValue": "12"}));
 
     let read: TracesData = serde_json::from_value(written).unwrap();
@@ -272,5 +272,5 @@ fn a_trace_is_written_as_the_json_of_otlp() {
     assert_eq!(first.trace_id, root().trace_bytes());
     assert_eq!(second.parent_span_id, root().span_bytes());
     assert_eq!(first.status.as_ref().unwrap().message, "boom");
-    assert_eq!(text(&second.attributes, names::RESPONSE_TIME_TO_FIRST_CHUNK), Some(json!(0.5)));
+    assert_eq!(text(&second.attributes, semconv::TIME_TO_FIRST_CHUNK), Some(json!(0.5)));
 }

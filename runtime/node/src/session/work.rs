@@ -112,14 +112,14 @@ impl SessionState {
             let input = match call.target {
                 Target::Agent => perform::call_agent(&context, &session, &call).await,
                 Target::Tool => match perform::call_tool(&context, &session, &call).await {
-                    ToolReply::Settled { outcome, usage, tainted } => {
-                        Input::CallSettled { call: key, outcome, usage, tainted }
+                    ToolReply::Settled { outcome, usage, tainted, hop } => {
+                        Input::CallSettled { call: key, outcome, usage, tainted, hop }
                     }
                     ToolReply::Suspended { question } => {
                         Input::CallSuspended { call: key, attempt: Some(call.attempt), question }
                     }
-                    ToolReply::Lost { error } => {
-                        Input::CallLost { call: key, attempt: call.attempt, error }
+                    ToolReply::Lost { error, hop } => {
+                        Input::CallLost { call: key, attempt: call.attempt, error, hop }
                     }
                 },
             };

@@ -145,7 +145,7 @@ fn told(reply: &ToolReply) -> String {
         ToolReply::Settled { outcome: CallOutcome::Error { error }, .. } => error.code.to_string(),
         ToolReply::Settled { outcome, .. } => outcome.as_str().to_owned(),
         ToolReply::Suspended { question } => format!("asks {question}"),
-        ToolReply::Lost { error } => format!("lost, {}", error.code),
+        ToolReply::Lost { error, .. } => format!("lost, {}", error.code),
     }
 }
 

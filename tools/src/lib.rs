@@ -9,6 +9,7 @@ pub mod client;
 pub mod cloudevent;
 pub mod command;
 pub mod http;
+pub mod interim;
 pub mod mcp;
 pub mod memory;
 pub mod messenger;
@@ -25,6 +26,7 @@ mod template;
 pub mod testing;
 pub mod tool;
 
+pub use interim::Interim;
 pub use memory::Memory;
 pub use messenger::{Letter, Messenger, Missed};
 pub use model::{ModelQuestion, Models};

@@ -4,6 +4,7 @@
 
 pub mod dialect;
 pub mod effect;
+pub mod form;
 pub mod grammar;
 pub mod invariant;
 pub mod permission;

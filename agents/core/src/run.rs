@@ -23,12 +23,14 @@ mod attempt;
 mod budget;
 mod call;
 mod person;
+mod question;
 mod steer;
 mod turn;
 
 use budget::Prompts;
 use call::Pending;
 use person::Bar;
+pub(crate) use question::not_asked;
 use steer::Joined;
 
 /// One run of an agent.

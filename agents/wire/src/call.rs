@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::chat::Usage;
 use crate::error::{ErrorCode, WireError};
 use crate::id::{CallKey, Name, RunId, SessionId};
+use crate::question::Question;
 use crate::run::{Budget, RunStatus};
 
 /// What may be done again when it is not known whether a call took effect.
@@ -56,6 +57,14 @@ pub struct ToolRequest {
     /// Whether the run that asks is tainted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tainted: bool,
+    /// How many runs stand above the one that asks.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub depth: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+const fn is_zero(depth: &u32) -> bool {
+    *depth == 0
 }
 
 /// What a tool says at once.
@@ -83,6 +92,12 @@ pub enum ToolReply {
     Suspended {
         /// What the person is asked.
         question: String,
+    },
+    /// The call is under way and goes on once a person has answered, on the subject of the
+    /// question.
+    Asks {
+        /// What the person is asked.
+        question: Question,
     },
 }
 

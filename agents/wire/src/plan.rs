@@ -281,6 +281,10 @@ pub struct Offer {
     /// Whether the tool can wait for the outcome of a call that an earlier process made.
     #[serde(default, skip_serializing_if = "is_no")]
     pub rejoins: bool,
+    /// Milliseconds that a person has to answer a question of a call under way; absent means that
+    /// nobody is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question_timeout_ms: Option<u64>,
     /// The model that a tool asks; what it uses counts against the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Name>,
@@ -350,6 +354,7 @@ impl Offer {
             probe: None,
             on_unknown: OnUnknown::Tell,
             rejoins: false,
+            question_timeout_ms: None,
             model: None,
             labels: Labels::NONE,
         }

@@ -2,7 +2,7 @@
 
 use tools::secret::{clean, clean_value};
 use wire::chat::ToolCall;
-use wire::{CallOutcome, ModelReply, ToolReply, WireError};
+use wire::{CallOutcome, ModelReply, Question, ToolReply, WireError};
 
 /// Takes secrets out of what a tool replies.
 pub(crate) fn tool_reply(reply: ToolReply) -> ToolReply {
@@ -12,6 +12,10 @@ pub(crate) fn tool_reply(reply: ToolReply) -> ToolReply {
         }
         ToolReply::Lost { error: lost } => ToolReply::Lost { error: error(lost) },
         ToolReply::Suspended { question } => ToolReply::Suspended { question: clean(question) },
+        ToolReply::Asks { question: Question { id, text, form } } => {
+            let (text, form) = (clean(text), clean_value(form));
+            ToolReply::Asks { question: Question { id, text, form } }
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Serves one tool: takes calls from its subject, checks the arguments, runs them within bounds.
 
+mod line;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,13 +9,14 @@ use agents_core::validate::{faults, validator};
 use bus::{Bus, Message};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
+use tools::interim::{Heard, Interim};
 use tools::{Tool, ToolContext};
 use tracing::error;
 use wire::{
-    CallOutcome, ErrorCode, Headers, Name, Scope, ToolReply, ToolRequest, TraceContext, WireError,
-    WorkId, header,
+    CallOutcome, ErrorCode, Name, Scope, ToolReply, ToolRequest, TraceContext, WireError, WorkId,
+    header,
 };
 
 use crate::context::TeamContext;
@@ -21,6 +24,7 @@ use crate::feed;
 use crate::team::tool_endpoint;
 use crate::worklist::{contained, work_of};
 use crate::{clean, clock};
+use line::{Line, Teller};
 
 /// Calls that may wait for a place, for each that may be under way; further ones are refused.
 const WAITING_PER_PLACE: usize = 32;
@@ -118,15 +122,12 @@ impl ToolState {
         let served = self.served.clone();
         let requests = served.context.requests.clone();
         requests.spawn(async move {
-            let bus = &served.context.bus;
             let began = Instant::now();
-            let done = served.call(&message, came).await;
+            let mut line = Line::new(served.clone(), message.clone());
+            let done = served.call(&message, came, &mut line).await;
             let endpoint = tool_endpoint(&served.name);
             served.context.record(&endpoint, began.elapsed(), done.as_ref().err());
-            match done.map(clean::tool_reply) {
-                Ok(reply) => feed::answer(bus, &message, Headers::new(), &reply).await,
-                Err(error) => feed::answer_error(bus, &message, &error).await,
-            }
+            line.end(done.map(clean::tool_reply)).await;
             drop(ticket);
         });
     }
@@ -159,6 +160,7 @@ impl Served {
         self: &Arc<Self>,
         message: &Message,
         came: Instant,
+        line: &mut Line,
     ) -> Result<ToolReply, WireError> {
         let request: ToolRequest = serde_json::from_slice(&message.payload).map_err(|error| {
             WireError::new(ErrorCode::BadRequest, format!("not a tool call: {error}"))
@@ -172,7 +174,7 @@ impl Served {
         let longest = Duration::from_millis(self.definition.offer.timeout_ms);
         let asked = message.headers.number(header::REMAINING_MS).map(Duration::from_millis);
         let remaining = asked.map_or(longest, |asked| asked.min(longest));
-        let end = came + remaining.saturating_sub(ANSWER_MARGIN.min(remaining / 10));
+        let end = came + shortened(remaining);
         let work = work_of(message).unwrap_or_else(|| WorkId::of_call(request.call.clone()));
         let work = self.context.work.begin(work);
         let place = tokio::select! {
@@ -196,8 +198,10 @@ impl Served {
                 ToolReply::settled(CallOutcome::error(code, text))
             });
         };
-        let context = self.context(message, &request, end, work.stop().child_token());
-        let ended = self.clone().run(context, request, end, place).await;
+        let (interim, heard) = Interim::open(end);
+        let stop = work.stop().child_token();
+        let context = self.context(message, &request, end, interim, stop);
+        let ended = self.clone().run(context, request, heard, place, line).await;
         Ok(match ended {
             Ended::Replied(reply) => reply,
             Ended::Panicked(text) => {
@@ -222,6 +226,7 @@ impl Served {
         message: &Message,
         request: &ToolRequest,
         end: Instant,
+        interim: Interim,
         stop: CancellationToken,
     ) -> ToolContext {
         let trace = message
@@ -241,6 +246,7 @@ impl Served {
             remaining: end.saturating_duration_since(Instant::now()),
             budget: request.budget.unwrap_or_default(),
             tainted: request.tainted,
+            interim,
             stop,
         }
     }
@@ -251,10 +257,13 @@ impl Served {
         self: Arc<Self>,
         context: ToolContext,
         request: ToolRequest,
-        end: Instant,
+        mut heard: Heard,
         place: OwnedSemaphorePermit,
+        line: &mut Line,
     ) -> Ended {
         let stop = context.stop.clone();
+        let mut teller = Teller::new(&self, &request, &context);
+        let over = heard.over();
         let grace = self.definition.tool.stop_grace();
         let call = async move {
             let (tool, arguments) = (&self.definition.tool, &request.arguments);
@@ -271,7 +280,9 @@ impl Served {
             replied = &mut call => {
                 return replied.map_or_else(Ended::Panicked, Ended::Replied);
             }
-            () = sleep_until(end) => Ended::TimedOut,
+            // Nobody is left who could answer it, or be answered.
+            () = line.attend(&mut heard, &mut teller) => Ended::Stopped,
+            () = over => Ended::TimedOut,
         };
         stop.cancel();
         if !grace.is_zero() {
@@ -282,6 +293,11 @@ impl Served {
         }
         ended
     }
+}
+
+/// Returns the part of a call's time in which it is to be over.
+fn shortened(remaining: Duration) -> Duration {
+    remaining.saturating_sub(ANSWER_MARGIN.min(remaining / 10))
 }
 
 #[cfg(test)]

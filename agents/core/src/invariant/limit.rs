@@ -140,6 +140,7 @@ pub fn within_deadline(records: &[Record]) -> Result<(), Violation> {
                 Effect::AskModel { run, deadline, .. } => (run, *deadline),
                 Effect::Call(call) | Effect::Probe { call, .. } => (&call.run, call.deadline),
                 Effect::Expire { run, at, .. } => (run, *at),
+                Effect::Say { run, deadline, .. } => (run, *deadline),
                 _ => continue,
             };
             let in_time = |deadline: &Timestamp| record.entry.at < *deadline && until <= *deadline;

@@ -48,10 +48,11 @@ impl Run {
         effects: &mut Effects,
     ) -> Result<(), Rejected> {
         let made = |pending: &Pending| {
-            pending.key == *call && pending.stage == Stage::Made && pending.attempt == attempt
+            pending.key == *call && pending.is_under_way() && pending.attempt == attempt
         };
         let position = self.position(call, made)?;
         self.resumes = 0;
+        self.void(position, effects);
         self.on_missed(position, error, effects);
         self.go_on(effects);
         Ok(())
@@ -62,7 +63,7 @@ impl Run {
         let made: Vec<CallKey> = self
             .pending
             .iter()
-            .filter(|pending| pending.stage == Stage::Made)
+            .filter(|pending| pending.is_under_way())
             .map(|pending| pending.key.clone())
             .collect();
         let message = "the runtime was restarted while this call was under way";
@@ -71,6 +72,7 @@ impl Run {
             // An outcome that ends the run has ended the others with it.
             let found = self.pending.iter().position(|pending| pending.key == key);
             let Some(position) = found else { continue };
+            self.void(position, effects);
             if self.may_rejoin(position, effects.now()) {
                 self.rejoin(position, effects);
             } else {
@@ -216,6 +218,7 @@ impl Run {
             pending.made = now;
         }
         pending.stage = Stage::Made;
+        pending.questions = 0;
         pending.rejoin = false;
         pending.attempt += 1;
         pending.deadline = deadline;
@@ -284,10 +287,13 @@ impl Run {
         let note = match &pending.stage {
             Stage::Unknown { note, .. } => note.clone(),
             Stage::Probing { missed, .. } => format!("{missed}; it may have taken effect"),
-            Stage::Made if self.effect_of(pending) == EffectClass::Once => {
+            Stage::Made | Stage::Asking { .. } if self.effect_of(pending) == EffectClass::Once => {
                 "the run ended while this call was under way; it may have taken effect".to_owned()
             }
-            Stage::Made | Stage::Approval { .. } | Stage::Question { .. } => {
+            Stage::Made
+            | Stage::Asking { .. }
+            | Stage::Approval { .. }
+            | Stage::Question { .. } => {
                 return CallOutcome::Error { error: error.clone() };
             }
         };

@@ -7,7 +7,7 @@ use wire::event::EventKind;
 use wire::plan::{Offer, Permission, Target};
 use wire::run::{Budget, Source};
 use wire::{
-    CallKey, CallOutcome, Digest, EffectClass, ErrorCode, ModelRole, OpenKind, RunStatus,
+    CallKey, CallOutcome, Digest, EffectClass, ErrorCode, ModelRole, OpenKind, Question, RunStatus,
     Timestamp, Usage, WireError, call_digest,
 };
 
@@ -47,6 +47,8 @@ pub(super) struct Pending {
     pub(super) made: Timestamp,
     /// How often its probe was asked; the number of the last one.
     pub(super) probes: u32,
+    /// Questions of the last attempt.
+    pub(super) questions: u32,
 }
 
 /// Where a call without an outcome stands.
@@ -60,6 +62,14 @@ pub(super) enum Stage {
         since: Timestamp,
         /// Whether it would have been made in a run that is not tainted.
         for_taint: bool,
+    },
+    /// It is under way and goes on when a person has answered.
+    Asking {
+        question: Question,
+        since: Timestamp,
+        until: Timestamp,
+        /// The time that the call has left then.
+        left_ms: u64,
     },
     /// Its tool asked a person; the answer is the outcome.
     Question { question: String, since: Timestamp },
@@ -288,6 +298,7 @@ impl Run {
             attempts_before: 0,
             made: now,
             probes: 0,
+            questions: 0,
         });
         self.sources.push(Source {
             call: key.clone(),
@@ -322,11 +333,10 @@ impl Run {
         match &pending.stage {
             Stage::Made => self.call_effect(pending).map(Effect::Call),
             Stage::Probing { deadline, .. } => self.probe_effect(pending, *deadline),
-            Stage::Approval { until, .. } => Some(Effect::Expire {
-                run: self.id().clone(),
-                call: pending.key.clone(),
-                at: *until,
-            }),
+            Stage::Approval { until, .. } => Some(self.expire_effect(pending, None, *until)),
+            Stage::Asking { question, until, .. } => {
+                Some(self.expire_effect(pending, Some(&question.id), *until))
+            }
             Stage::Question { .. } | Stage::Unknown { .. } => None,
         }
     }
@@ -479,7 +489,10 @@ impl Pending {
     /// Tells whether a person has something to say about it.
     fn is_open(&self) -> bool {
         match self.stage {
-            Stage::Approval { .. } | Stage::Question { .. } | Stage::Unknown { .. } => true,
+            Stage::Approval { .. }
+            | Stage::Asking { .. }
+            | Stage::Question { .. }
+            | Stage::Unknown { .. } => true,
             Stage::Made | Stage::Probing { .. } => false,
         }
     }

@@ -97,9 +97,9 @@ fn choices(schema: &Value) -> Vec<(String, String)> {
         let title = choice.get("title").and_then(text).unwrap_or_else(|| value.clone());
         Some((value, title))
     });
-    let mut titles = list("enumNames").filter_map(text);
+    let mut names = list("enumNames").filter_map(text);
     let plain = list("enum").filter_map(text).map(|value| {
-        let title = titles.next().unwrap_or_else(|| value.clone());
+        let title = names.next().unwrap_or_else(|| value.clone());
         (value, title)
     });
     plain.chain(titled).collect()
@@ -125,15 +125,12 @@ impl Field {
             ("minLength", "letters from "),
             ("maxLength", "letters to "),
         ];
-        let mut hint = kind;
-        for (key, word) in bounds {
-            match self.schema.get(key) {
-                Some(Value::String(text)) => hint.push_str(&format!(", {word}{text}")),
-                Some(value @ Value::Number(_)) => hint.push_str(&format!(", {word}{value}")),
-                Some(_) | None => {}
-            }
-        }
-        hint
+        let bounds = bounds.iter().filter_map(|(key, word)| match self.schema.get(*key)? {
+            Value::String(text) => Some(format!(", {word}{text}")),
+            value @ Value::Number(_) => Some(format!(", {word}{value}")),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+        });
+        kind + &bounds.collect::<String>()
     }
 
     /// Reads what a person wrote into the field.
@@ -167,10 +164,11 @@ impl Field {
 fn listed(choices: &[(String, String)]) -> String {
     let listed: Vec<String> = choices
         .iter()
-        .map(|(value, title)| match value == title {
-            true => value.clone(),
-            false => format!("{value} ({title})"),
-        })
+        .map(
+            |(value, title)| {
+                if value == title { value.clone() } else { format!("{value} ({title})") }
+            },
+        )
         .collect();
     listed.join(", ")
 }
@@ -246,8 +244,7 @@ fn of_text(form: &Value, text: &str) -> Result<Value, String> {
                 Some(false) | None => Err("say yes, or decline".to_owned()),
             };
         }
-        ([only], _, _) => only,
-        (_, Some(only), None) => only,
+        ([only], _, _) | (_, Some(only), None) => only,
         _ => return Err(format!("several things are asked for; {}", outline(form))),
     };
     Ok(Value::Object(Map::from_iter([(only.name.clone(), only.read(text)?)])))

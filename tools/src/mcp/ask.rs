@@ -51,6 +51,16 @@ struct UnderWay {
     token: Option<ProgressToken>,
 }
 
+/// Whose a question is that does not say.
+enum Whose {
+    /// That of a call, or of another one of its run.
+    Of(Interim),
+    /// The calls that could have asked are over.
+    Nobodys,
+    /// It may be that of several runs.
+    Unclear,
+}
+
 /// A call that is under way until this is dropped.
 pub(super) struct Begun {
     calls: Arc<Calls>,
@@ -78,10 +88,12 @@ impl Calls {
                 let ended = self.ended.notified();
                 tokio::pin!(ended);
                 ended.as_mut().enable();
-                if let Some(found) = self.lock().one_of(&among) {
-                    return found;
+                let whose = self.lock().one_of(&among);
+                match whose {
+                    Whose::Of(interim) => return Some(interim),
+                    Whose::Nobodys => return None,
+                    Whose::Unclear => ended.await,
                 }
-                ended.await;
             }
         };
         timeout(DOUBT_MAX, known).await.unwrap_or_default()
@@ -110,12 +122,16 @@ impl Calls {
 }
 
 impl Inner {
-    /// Returns the call that it must be if all that are left of some belong to one run; nothing if
-    /// none is left.
-    fn one_of(&self, among: &BTreeSet<u64>) -> Option<Option<Interim>> {
+    /// Says which call of some asks: it must be one of a run if all that are left belong to it.
+    fn one_of(&self, among: &BTreeSet<u64>) -> Whose {
         let mut left = self.calls.iter().filter(|(number, _)| among.contains(number));
-        let Some((_, first)) = left.next() else { return Some(None) };
-        left.all(|(_, call)| call.run == first.run).then(|| Some(first.interim.clone()))
+        match left.next() {
+            None => Whose::Nobodys,
+            Some((_, first)) if left.all(|(_, call)| call.run == first.run) => {
+                Whose::Of(first.interim.clone())
+            }
+            Some(_) => Whose::Unclear,
+        }
     }
 }
 
@@ -231,13 +247,13 @@ mod tests {
         Interim::open(Instant::now() + Duration::from_secs(60))
     }
 
-    fn form(message: &str, schema: Value) -> ElicitRequestParams {
+    fn form(message: &str, schema: &Value) -> ElicitRequestParams {
         let request = json!({"message": message, "requestedSchema": schema});
         serde_json::from_value(request).unwrap()
     }
 
     fn plain() -> ElicitRequestParams {
-        form("Sure?", json!({"type": "object", "properties": {}}))
+        form("Sure?", &json!({"type": "object", "properties": {}}))
     }
 
     async fn answer(heard: &mut Heard) -> String {
@@ -254,7 +270,7 @@ mod tests {
         assert_eq!(action(none), ElicitationAction::Cancel, "no call is under way");
 
         let ((first, mut heard), (second, _kept)) = (call(), call());
-        let begun = calls.begin(&run("a"), &first);
+        let one = calls.begin(&run("a"), &first);
         let same = calls.begin(&run("a"), &second);
         let (said, text) = tokio::join!(elicit(&server, &calls, plain()), answer(&mut heard));
         assert_eq!(action(said), ElicitationAction::Accept);
@@ -274,7 +290,7 @@ mod tests {
         let began = Instant::now();
         let said = elicit(&server, &calls, plain()).await;
         assert_eq!((action(said), began.elapsed()), (ElicitationAction::Cancel, DOUBT_MAX));
-        drop((begun, same, strange));
+        drop((one, same, strange));
         assert!(calls.lock().calls.is_empty());
     }
 
@@ -286,10 +302,10 @@ mod tests {
         }))
         .unwrap();
         let plain = json!({"type": "object", "properties": {}});
-        let long = form(&"x".repeat(QUESTION_BYTES_MAX + 1), plain);
+        let long = form(&"x".repeat(QUESTION_BYTES_MAX + 1), &plain);
         let fields: serde_json::Map<String, Value> =
             (0..1000).map(|n| (format!("field {n}"), json!({"type": "string"}))).collect();
-        let wide = form("Sure?", json!({"type": "object", "properties": fields}));
+        let wide = form("Sure?", &json!({"type": "object", "properties": fields}));
         for request in [url, long, wide] {
             let said = elicit(&server, &Calls::default(), request).await;
             assert_eq!(said.action, ElicitationAction::Decline);

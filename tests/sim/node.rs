@@ -388,8 +388,9 @@ impl World {
                     Some(attempt)
                 });
                 let left = deadline.ms_since(self.timestamp());
-                let late = attempt.map(|attempt| Own::SayLate(session.clone(), call, attempt));
-                late.into_iter().for_each(|late| self.own(left, late));
+                if let Some(attempt) = attempt {
+                    self.own(left, Own::SayLate(session.clone(), call, attempt));
+                }
                 self.send(Message::Said { question, said }, false);
             }
             Effect::Expire { call, question, at, .. } => {
@@ -466,6 +467,7 @@ impl World {
             depth: 1,
             trace: TraceContext::root(&open.agent, &open.run),
             tainted: false,
+            reader: None,
         };
         let message = Message::ToolAsked { session: open.session.clone(), call };
         self.send(message, false);

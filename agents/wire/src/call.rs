@@ -60,6 +60,10 @@ pub struct ToolRequest {
     /// How many runs stand above the one that asks.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub depth: u32,
+    /// The tool by which the agent reads on in a result that is cut, if it has one; without it
+    /// nothing of such a result is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reader: Option<Name>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]

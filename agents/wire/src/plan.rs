@@ -195,6 +195,12 @@ impl Plan {
         self.tools.iter().find(|offer| offer.spec.name.as_str() == name)
     }
 
+    /// Returns the tool that reads on in results that were cut, if there is one.
+    pub fn reader(&self) -> Option<&Name> {
+        let reader = self.tools.iter().find(|offer| offer.reads_results);
+        reader.map(|offer| &offer.spec.name)
+    }
+
     /// Returns a model that a run may ask and that has no price.
     pub fn unpriced(&self) -> Option<&Name> {
         self.models().find(|model| !self.prices.contains_key(*model))
@@ -285,6 +291,9 @@ pub struct Offer {
     /// nobody is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question_timeout_ms: Option<u64>,
+    /// Whether it reads on in results that were cut.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub reads_results: bool,
     /// The model that a tool asks; what it uses counts against the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Name>,
@@ -355,6 +364,7 @@ impl Offer {
             on_unknown: OnUnknown::Tell,
             rejoins: false,
             question_timeout_ms: None,
+            reads_results: false,
             model: None,
             labels: Labels::NONE,
         }

@@ -288,7 +288,7 @@ impl Progress {
             };
             let detail = match (&run.activity, run.calls.as_slice()) {
                 (None, [call]) => text::one_line(&call.progress),
-                (Some(_), _) | (None, _) => String::new(),
+                (Some(_) | None, _) => String::new(),
             };
             Line {
                 depth: run.depth,

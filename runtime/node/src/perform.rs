@@ -131,6 +131,7 @@ async fn begin_call(
         rejoin: call.rejoin,
         tainted: call.tainted,
         depth: call.depth.saturating_sub(1),
+        reader: call.reader.clone(),
     };
     let asking = Asking {
         subject: context.subjects.tool(&context.team.name, &call.name),

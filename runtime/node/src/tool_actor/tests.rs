@@ -127,6 +127,7 @@ impl House {
                     question_timeout_ms: Some(60_000),
                     ..Offer::new(spec, Target::Tool, EffectClass::Read, 3_600_000)
                 },
+                shown_bytes_max: None,
             },
             concurrency: 1,
         };
@@ -163,6 +164,7 @@ impl House {
             trace: TraceContext::root(&self.caller.team.name, &run),
             run,
             tainted: false,
+            reader: None,
         }
     }
 

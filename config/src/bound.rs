@@ -197,6 +197,9 @@ pub const SESSION_QUEUE_MAX: Bound = bound(32, 0, 1024);
 /// Milliseconds that a person has to allow a call; shorter than a run's own time by default, so
 /// that the model can still do something about it.
 pub const APPROVAL_TIMEOUT_MS: Bound = bound(300_000, 1, 604_800_000);
+/// Milliseconds that a person has to answer the question of a call under way. As long as for leave,
+/// and a run in which nobody answers still has time to do without.
+pub const QUESTION_TIMEOUT_MS: Bound = bound(300_000, 1, 604_800_000);
 /// Milliseconds for which a tool knows a call by its key: up to a year.
 pub const KEY_TTL_MS: Bound = bound(0, 1, 31_536_000_000);
 /// Patterns of one list of permissions; each is tried for each call.

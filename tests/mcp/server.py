@@ -47,6 +47,7 @@ def tools():
         tool("look", "Dies during its first call.", annotations={"readOnlyHint": True}),
         tool("hang", "Never answers."),
         tool("ask", "Asks a person."),
+        tool("hurry", "Asks a person, and goes on without an answer."),
         tool("wide", "Returns much."),
         tool(
             "typed",
@@ -63,6 +64,11 @@ def tools():
 
 def text(words, **more):
     return {"content": [{"type": "text", "text": words}], **more}
+
+
+def ask(id):
+    params = {"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}
+    send({"id": id, "method": "elicitation/create", "params": params})
 
 
 def die_once():
@@ -89,10 +95,14 @@ def call(id, name, arguments, meta):
         note("hangs")
         return None
     if name == "ask":
-        waiting["elicitation"] = id
-        params = {"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}
-        send({"id": "elicitation", "method": "elicitation/create", "params": params})
+        # Under a name of its own, since several calls may ask at once.
+        waiting[f"elicitation {id}"] = id
+        ask(f"elicitation {id}")
         return None
+    if name == "hurry":
+        ask("passing")
+        send({"method": "notifications/cancelled", "params": {"requestId": "passing"}})
+        return text("done without")
     if name == "wide":
         return text("é" * 100_000)
     if name == "typed":

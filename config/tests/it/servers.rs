@@ -84,12 +84,13 @@ fn servers_have_defaults() {
         ("B".to_owned(), secret("", SecretRef::File("teams/b.key".into()))),
     ];
     let transport = Transport::Process { command, directory: "teams/".into(), env };
-    let spec = ServerSpec { transport, start_timeout: Duration::from_secs(60) };
+    let spec = ServerSpec { transport, start_timeout: Duration::from_secs(60), elicitation: false };
     assert_eq!(team.servers["files"].spec, spec);
     let token = secret("Bearer ", SecretRef::Env("TOKEN".to_owned()));
     let headers = vec![("Authorization".to_owned(), token)];
     let transport = Transport::Http { url: "https://h.org/mcp".to_owned(), headers };
-    let spec = ServerSpec { transport, start_timeout: Duration::from_millis(5) };
+    let spec =
+        ServerSpec { transport, start_timeout: Duration::from_millis(5), elicitation: false };
     assert_eq!(team.servers["web"].spec, spec);
     assert_eq!(tools(&team), [], "nothing is taken that nobody asked for");
 }

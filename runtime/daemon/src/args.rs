@@ -229,9 +229,22 @@ pub(crate) struct Target {
 pub(crate) struct Answer {
     /// The run that waits
     pub(crate) run: RunId,
-    /// The answer
-    #[arg(value_name = "TEXT", required = true)]
+    /// The answer; to a question with a form its only field, or the whole of it as JSON
+    #[arg(
+        value_name = "TEXT",
+        required_unless_present_any = ["content", "decline", "cancel"],
+        conflicts_with_all = ["content", "decline", "cancel"]
+    )]
     pub(crate) text: Vec<String>,
+    /// The form of the question as it is filled in
+    #[arg(long, value_name = "JSON", conflicts_with_all = ["decline", "cancel"])]
+    pub(crate) content: Option<String>,
+    /// Refuse to answer the question of a tool; its call goes on without
+    #[arg(long, conflicts_with = "cancel")]
+    pub(crate) decline: bool,
+    /// Turn away from the question of a tool
+    #[arg(long)]
+    pub(crate) cancel: bool,
     /// The call that asked [default: the one that asked first]
     #[arg(long, value_name = "KEY")]
     pub(crate) call: Option<CallKey>,

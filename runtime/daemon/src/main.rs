@@ -2,6 +2,7 @@
 
 mod args;
 mod client;
+mod dialog;
 mod failure;
 mod live;
 mod paint;

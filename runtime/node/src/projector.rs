@@ -377,6 +377,7 @@ pub(crate) fn changes_of(
             Effect::AskModel { .. }
             | Effect::Call(_)
             | Effect::Probe { .. }
+            | Effect::Say { .. }
             | Effect::Expire { .. }
             | Effect::SetTimer { .. }
             | Effect::Tell(_) => {}

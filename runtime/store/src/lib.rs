@@ -18,6 +18,7 @@ mod run;
 mod session;
 mod store;
 mod trace;
+mod usage;
 mod words;
 
 pub use change::Change;
@@ -30,3 +31,4 @@ pub use run::{INPUT_PREVIEW_CHARS_MAX, RunBegun, RunEnd, RunRow};
 pub use session::SessionRow;
 pub use store::{Opened, Store, VERIFIED_BYTES_MAX, VERIFIED_RECORDS_MAX};
 pub use trace::{SPANS_MAX, TRACES_MAX, TraceRow};
+pub use usage::{USAGE_DAYS_MAX, UsageRow};

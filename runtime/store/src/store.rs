@@ -14,10 +14,11 @@ use crate::pending::{self, Pending, State};
 use crate::run::{self, RunRow};
 use crate::session::{self, SessionRow};
 use crate::trace::{self, TRACES_MAX, TraceRow};
+use crate::usage::{self, UsageRow};
 use crate::{call, fact, key};
 
 /// The number of the arrangement of keys and rows. Another number means that the store is replaced.
-const SCHEMA: u32 = 2;
+const SCHEMA: u32 = 3;
 /// What sled may keep in memory, in bytes, instead of its default of 1 GiB.
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;
 /// How often sled writes out what it holds, in milliseconds: the most that a crash takes from it.
@@ -191,6 +192,7 @@ impl Store {
             let mut pending = Pending::new(database, *state);
             let dropped = run::drop_until(database, &mut pending, cutoff)?
                 + trace::drop_until(database, &mut pending, cutoff)?;
+            usage::drop_old(database, &mut pending)?;
             *state = pending.commit()?;
             Ok(dropped)
         })
@@ -274,6 +276,11 @@ impl Store {
     /// Returns the newest traces, at most [`LIST_MAX`](crate::LIST_MAX).
     pub fn traces(&self, limit: usize) -> Result<Vec<TraceRow>, Error> {
         self.read("list traces", |database, _| trace::list(database, limit))
+    }
+
+    /// Returns what models used from the day of a time on, by day, agent and model.
+    pub fn usage(&self, since: Timestamp) -> Result<Vec<UsageRow>, Error> {
+        self.read("look up usage", |database, _| usage::since(database, since))
     }
 
     fn read<T>(

@@ -99,7 +99,7 @@ export function call_card(call, done, brief = false) {
     h("h3", {}, h("span", { class: "name" }, foreign(call.tool)), " ", badge(tone(call.kind === "unknown" ? "unknown" : "waiting"), word)),
     brief ? null : h("p", { class: "muted" }, `${call.team} · `, foreign(call.agent), " in ", h("a", { to: run_page, data: { focus: `run-${call.call}` } }, "run ", foreign(call.run))),
     h("p", { class: "muted" }, "open for ", h("time", { data: { since: String(call.since) }, title: when(call.since) }, age(call.since)),
-      call.until ? [", decided without you at ", when(call.until)] : null, call.attempt > 0 ? `, made ${call.attempt} times` : null));
+      call.until ? [", decided without you at ", when(call.until)] : null, call.kind === "unknown" ? `, made ${call.attempt === 1 ? "once" : `${call.attempt} times`}` : null));
   const asked = call.kind === "approval" ? null : prose(call.question);
   const shown = h("div", { class: "exact" }, h("p", { class: "label" }, call.kind === "approval" ? "Approving sends exactly this" : "Arguments"),
     code_block(indent(call.written ?? JSON.stringify(call.arguments))),

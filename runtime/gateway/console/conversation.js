@@ -45,7 +45,7 @@ const DRAW = {
     const parts = [head(item, h("span", { class: "who" }, item.is_agent ? "asks " : "calls ", h("span", { class: "name" }, foreign(item.tool))),
       badge(tone(state), state ?? ""), item.duration_us === undefined ? null : h("span", { class: "muted" }, duration(item.duration_us)),
       item.attempt ? h("span", { class: "muted" }, `attempt ${item.attempt}`) : null)];
-    parts.push(folded("with", code_block(shown(item.arguments)), true));
+    if (!item.waits) parts.push(folded("with", code_block(shown(item.arguments)), true));
     if (item.waits) parts.push(h("div", { class: "open-call", data: { call: item.call } }));
     if (item.reason) parts.push(h("p", { class: "muted" }, "made again: ", foreign(item.reason)));
     if (item.resolved !== undefined) parts.push(h("p", { class: "muted" }, item.resolved ? "A person said that it took effect." : "A person said that it did not take effect."));
@@ -116,7 +116,9 @@ export class Conversation {
       });
     }
     const had_focus = node.contains(document.activeElement) && document.activeElement.matches(".item-head");
-    put(node, DRAW[item.kind](item, this.story, place));
+    const parts = DRAW[item.kind](item, this.story, place);
+    node.classList.toggle("slim", parts.length === 1);
+    put(node, parts);
     if (had_focus) node.querySelector(".item-head")?.focus({ preventScroll: true });
     if (this.selected === item.key) this.mark(node, true);
     const open = node.querySelector(":scope > .open-call");

@@ -30,7 +30,7 @@ function stream(address, on_message, on_open) {
       pulse("live");
       on_open?.();
     };
-    source.onmessage = (message) => on_message(JSON.parse(message.data), message.lastEventId);
+    source.onmessage = (message) => on_message(JSON.parse(message.data), message.data);
     source.onerror = () => pulse(source?.readyState === EventSource.CLOSED ? "off" : "waiting");
   };
   const seen = () => (document.hidden ? close() : open());

@@ -4,7 +4,7 @@ import { call_card, open_calls } from "./calls.js";
 import { Conversation } from "./conversation.js";
 import { badge, code_block, empty, foreign, h, prose, put, toast } from "./dom.js";
 import { age, cost, count, duration, tokens, tone, when } from "./format.js";
-import { shown } from "./json.js";
+import { members, shown } from "./json.js";
 import { follow } from "./live.js";
 import { get, path, post } from "./net.js";
 import { Story } from "./story.js";
@@ -153,10 +153,13 @@ export function run(context) {
   }
 
   async function load_spans() {
+    // Before the first turn is over there are none to ask for.
+    const is_early = story.root && !story.root.status && !story.root.items.some((item) => item.done || item.kind === "call");
     try {
-      ({ spans } = await get(path`/v1/teams/${team}/traces/${id}`, context.signal));
+      if (!is_early) ({ spans } = await get(path`/v1/teams/${team}/traces/${id}`, context.signal));
     } catch (error) {
       if (error.name === "AbortError") return;
+      // A trace is known when its first span is.
       if (error.status !== 404) throw error;
     }
     draw_rows();
@@ -227,7 +230,9 @@ export function run(context) {
     }
   }
 
-  function take(event) {
+  function take(event, written) {
+    // What a call is made with is shown as it is written, with all digits of its numbers.
+    if (event.event === "call_started") event.arguments = members(written).get("arguments");
     conversation.changed(story.take(event));
     if (event.event === "delta") return;
     soon();

@@ -152,7 +152,7 @@ export function runs(context) {
     const state = state_of(run, waiting);
     const key = `${run.team}/${run.run}`;
     const to = `#/runs/${encodeURIComponent(run.team)}/${encodeURIComponent(run.run)}`;
-    const cell = (label, ...content) => h("td", { data: { label } }, ...content);
+    const cell = (label, ...content) => h("td", { class: content[0] === "–" ? "none" : undefined, data: { label } }, ...content);
     const cancel = h("button", { type: "button", class: "quiet small", data: { focus: `cancel ${key}` }, "aria-label": `Cancel run ${run.run}` }, "Cancel");
     cancel.addEventListener("click", async () => {
       cancel.disabled = true;

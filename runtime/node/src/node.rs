@@ -403,7 +403,7 @@ pub(crate) fn open_team(
     let limits = Options { reserve_bytes: options.reserve_bytes, ..Options::default() };
     let plans = team.agents.values();
     let opened = Archive::open_with(&options.data, &team.name, &options.holder, limits, plans)?;
-    let Archive { lock, journal, store, plans, damaged, .. } = opened;
+    let Archive { lock, journal, store, plans, damaged, results, .. } = opened;
     let unfinished =
         store.unfinished()?.into_iter().filter(|session| !damaged.contains(session)).collect();
     let exporter = match &team.otlp_endpoint {
@@ -429,6 +429,7 @@ pub(crate) fn open_team(
         team,
         databases,
         launcher,
+        results,
         servers: OnceLock::new(),
         event_replies: Replies::start(HOLD),
         subjects: options.subjects,

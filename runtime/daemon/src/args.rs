@@ -23,6 +23,10 @@ pub(crate) struct Global {
     /// Directory below which each team keeps its data [default: the platform's]
     #[arg(long, value_name = "DIR", env = "CALLBOARD_DATA", global = true)]
     pub(crate) data: Option<PathBuf>,
+    /// File with the token of the HTTP door: `serve` asks its clients for it, all others send it
+    /// [default: the one in CALLBOARD_TOKEN]
+    #[arg(long, value_name = "FILE", env = "CALLBOARD_TOKEN_FILE", global = true)]
+    pub(crate) token_file: Option<PathBuf>,
     /// What is logged to stderr, such as `info,node=debug` [default: info for serve, else warn]
     #[arg(long, value_name = "FILTER", env = "CALLBOARD_LOG", global = true)]
     pub(crate) log: Option<String>,
@@ -114,6 +118,9 @@ pub(crate) struct Serve {
     /// Address of the HTTP door; `none` opens none, port 0 takes a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8787")]
     pub(crate) listen: String,
+    /// Name under which the HTTP door is reached as well, such as through a proxy; needs a token
+    #[arg(long = "host-name", value_name = "NAME")]
+    pub(crate) host_names: Vec<String>,
     /// Room that each team sets aside for ending runs when the disk is full; 0 sets none aside
     #[arg(
         long,

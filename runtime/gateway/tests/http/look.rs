@@ -102,7 +102,8 @@ async fn what_is_not_known_is_said_so() {
         ("/v1/teams/crew/traces/0123456789", 404, "E1004"),
         ("/v1/teams/crew/agents/lead/runs", 405, "E1001"),
         ("/v2/teams", 404, "E1001"),
-        ("/", 404, "E1001"),
+        ("/console", 404, "E1001"),
+        ("/console/0/app.js", 404, "E1001"),
     ];
     for (path, status, code) in cases {
         let (found, body) = house.get(path).await;

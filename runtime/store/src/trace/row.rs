@@ -229,10 +229,15 @@ fn note(names: &mut BTreeSet<String>, name: &str, max: usize) {
 }
 
 /// Returns what a model turn used; other spans repeat what their turns used.
-fn tokens(span: &SpanRecord) -> Usage {
-    let is_turn = span.attributes.get(OPERATION_NAME).and_then(|name| name.as_str()) == Some(CHAT);
+pub(crate) fn tokens(span: &SpanRecord) -> Usage {
+    let is_turn = is_turn(span);
     let count = |name| span.attributes.get(name).filter(|_| is_turn)?.as_u64();
     let tokens =
         Usage::of_tokens(count(INPUT_TOKENS).unwrap_or(0), count(OUTPUT_TOKENS).unwrap_or(0));
     Usage { cost_nano_usd: count(COST_NANO_USD).unwrap_or(0), ..tokens }
+}
+
+/// Tells whether a span is a model turn.
+pub(crate) fn is_turn(span: &SpanRecord) -> bool {
+    span.attributes.get(OPERATION_NAME).and_then(|name| name.as_str()) == Some(CHAT)
 }

@@ -125,12 +125,12 @@ pub fn reduce(span: &SpanRecord, level: Capture, clean: &dyn Fn(String) -> Strin
 }
 
 /// Returns a value as a level holds it: `null` where it holds none.
-pub(crate) fn reduce_value(value: Value, level: Capture) -> Value {
+pub(crate) fn reduce_value(value: &Value, level: Capture) -> Value {
     match level {
         Capture::None | Capture::Metadata => Value::Null,
         Capture::Redacted | Capture::Full => {
             let reducer = Reducer { level, clean: &|text| text };
-            reducer.value(&value, &mut reducer.most())
+            reducer.value(value, &mut reducer.most())
         }
     }
 }
@@ -225,12 +225,13 @@ impl Reducer<'_> {
                         kept.insert("[cut]".to_owned(), Value::String(rest));
                         break;
                     }
+                    let told = self.text(name, left);
                     let is_secret = self.level == Capture::Redacted && is_secret(name);
                     let value = match value {
                         Value::String(_) | Value::Number(_) if is_secret => MARK.into(),
                         value => self.value(value, left),
                     };
-                    kept.insert(self.text(name, left), value);
+                    kept.insert(told, value);
                 }
                 Value::Object(kept)
             }

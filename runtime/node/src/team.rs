@@ -283,7 +283,7 @@ impl TeamState {
         for name in refreshed.added.iter().chain(&refreshed.changed) {
             let Some(tool) = team.tools.get(name) else { continue };
             if let Some(actor) = self.tools.get(name) {
-                drop(actor.cast(ToolMsg::Change(self.definition(tool))));
+                drop(actor.cast(ToolMsg::Change(Box::new(self.definition(tool)))));
             } else {
                 self.faults.remove(&Part::Tool(name.clone()));
                 self.restart(myself, Part::Tool(name.clone())).await;

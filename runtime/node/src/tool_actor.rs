@@ -45,7 +45,7 @@ pub(crate) enum ToolMsg {
     /// A call that has a ticket, which bounds how many wait, and when it came.
     Request(Message, OwnedSemaphorePermit, Instant),
     /// The tool is another one from here on; calls under way go on with what it was.
-    Change(Definition),
+    Change(Box<Definition>),
 }
 
 /// What a tool is at a time.
@@ -122,7 +122,7 @@ impl Actor for ToolActor {
     ) -> Result<(), ActorProcessingErr> {
         match msg {
             ToolMsg::Request(message, ticket, came) => state.on_request(message, ticket, came),
-            ToolMsg::Change(definition) => state.served = Arc::new(state.served.with(definition)?),
+            ToolMsg::Change(definition) => state.served = Arc::new(state.served.with(*definition)?),
         }
         Ok(())
     }

@@ -116,7 +116,7 @@ impl<'p> Contents<'p> {
             self.size(attributes, name, length(value));
         }
         if level >= Capture::Redacted {
-            set(attributes, name, self.held(level, value.clone()));
+            set(attributes, name, self.held(level, value));
         }
     }
 
@@ -170,21 +170,25 @@ impl<'p> Contents<'p> {
             Part::Text(text) => json!({"type": "text", "content": text}),
             Part::Call { id, name, arguments, .. } => {
                 let level = self.of_tool(name);
-                let arguments =
-                    (level >= Capture::Redacted).then(|| self.held(level, Value::clone(arguments)));
+                let arguments = (level >= Capture::Redacted).then(|| self.held(level, arguments));
                 json!({"type": "tool_call", "id": id, "name": name, "arguments": arguments})
             }
             Part::Result { id, name, text } => {
                 let level = self.of_tool(name);
-                let result = (level >= Capture::Redacted).then(|| self.held(level, (*text).into()));
+                let result =
+                    (level >= Capture::Redacted).then(|| self.held(level, &Value::from(*text)));
                 json!({"type": "tool_call_response", "id": id, "result": result})
             }
         })
     }
 
     /// Reduces what a tool keeps further than the plan does.
-    fn held(self, level: Capture, value: Value) -> Value {
-        if level < self.plan.traces.most() { capture::reduce_value(value, level) } else { value }
+    fn held(self, level: Capture, value: &Value) -> Value {
+        if level < self.plan.traces.most() {
+            capture::reduce_value(value, level)
+        } else {
+            value.clone()
+        }
     }
 }
 

@@ -119,11 +119,11 @@ fn a_model_turn_is_a_chat_below_its_run() {
 #[test]
 fn a_model_turn_says_whom_it_asked_and_how() {
     let ((session, run, trace), mut plan) = (ids(), fixture::plan(Dialect::Native, false));
-    let server = Endpoint { address: "llm.test".to_owned(), port: 443 };
+    let place = Endpoint { address: "llm.test".to_owned(), port: 443 };
     let served = Served {
         provider: "openai".to_owned(),
         model: "gpt-x".to_owned(),
-        server: Some(server),
+        server: Some(place),
         stream: true,
         temperature: Some(0.0),
         top_k: Some(40),
@@ -420,7 +420,7 @@ fn spans_hold_what_their_plan_permits() {
         (redacted, Some(metadata), None, Some(5012)),
         (redacted, Some(none), None, None),
         (full, None, Some(5000), Some(5012)),
-        (full, Some(redacted), Some(4096), Some(5012)),
+        (full, Some(redacted), Some(4091), Some(5012)),
         (full, Some(metadata), None, Some(5012)),
     ];
     for (level, tool, held, size) in cases {

@@ -9,6 +9,7 @@ mod place;
 mod progress;
 mod records;
 mod screen;
+mod stage;
 mod table;
 mod text;
 mod verb;
@@ -68,6 +69,7 @@ fn run(line: &Line, screen: &Screen) -> Result<Exit, Failure> {
         Verb::Runs(args) => wait(verb::look::runs(args, &place()?, screen)),
         Verb::Memory(args) => wait(verb::look::memory(args, &place()?, screen)),
         Verb::Trace(args) => wait(verb::trace::trace(args, &place()?, screen)),
+        Verb::Top(args) => wait(verb::top::top(args, &place()?, screen)),
     }
 }
 

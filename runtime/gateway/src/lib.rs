@@ -15,6 +15,7 @@ mod filter;
 mod gateway;
 mod guard;
 mod look;
+mod nodes;
 mod places;
 mod refusal;
 mod replay;

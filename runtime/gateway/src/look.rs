@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::Response;
 use node::TeamHandle;
 use serde::Deserialize;
 use store::Store;
@@ -13,12 +14,13 @@ use tokio::time::timeout;
 use wire::{ErrorCode, SessionId};
 
 use crate::filter::TraceFilter;
+use crate::nodes::Format;
 use crate::refusal::Refusal;
 use crate::state::{Doors, Query, Segments, shown};
 use crate::view;
 use crate::view::{
     AgentView, FactList, Readiness, RunList, SessionList, SessionView, StoreCheck, TeamList,
-    TeamView, ToolView, TraceList, TraceView,
+    TeamView, ToolView, TraceList,
 };
 
 /// How many rows a list has unless the request says otherwise: what fits on a screen or two.
@@ -115,13 +117,14 @@ pub(crate) async fn traces(
 pub(crate) async fn trace(
     State(doors): State<Doors>,
     Segments((team, trace)): Segments<(String, String)>,
-) -> Result<Json<TraceView>, Refusal> {
+    Query(format): Query<Format>,
+) -> Result<Response, Refusal> {
     let asked = trace.clone();
     let found = look_up(doors.team(&team)?, move |store| view::trace(store, &asked)).await?;
-    found.map(Json).ok_or_else(|| {
+    format.write(found.ok_or_else(|| {
         let text = format!("no trace, and no run with a trace, is known as {}", shown(&trace));
         Refusal::new(ErrorCode::UnknownRun, text)
-    })
+    })?)
 }
 
 pub(crate) async fn memory(

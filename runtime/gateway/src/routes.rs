@@ -8,7 +8,7 @@ use axum::routing::{MethodRouter, get, post};
 use crate::guard::{self, Guard};
 use crate::refusal::Refusal;
 use crate::state::Doors;
-use crate::{calls, events, look, replies, runs};
+use crate::{calls, events, look, nodes, replies, runs};
 
 /// One route: method, path and handler.
 type Route = (&'static str, &'static str, MethodRouter<Doors>);
@@ -17,6 +17,8 @@ fn table() -> Vec<Route> {
     vec![
         ("GET", "/health", get(look::health)),
         ("GET", "/ready", get(look::ready)),
+        ("GET", "/v1/stats", get(nodes::stats)),
+        ("GET", "/v1/traces/{trace}", get(nodes::trace)),
         ("GET", "/v1/teams", get(look::teams)),
         ("POST", "/v1/teams/{team}/agents/{agent}/runs", post(runs::submit)),
         ("GET", "/v1/teams/{team}/runs", get(look::runs)),

@@ -53,6 +53,10 @@ impl Look {
         for subject in [self.subjects.all_node_traces(), self.subjects.node_stats()] {
             let (look, places) = (self.clone(), places.clone());
             let feed = feed::listen(&self.bus, &subject, move |message| {
+                // Nobody could be told, so nothing is looked up.
+                if !message.reply.as_deref().is_some_and(wire::subject::is_inbox) {
+                    return true;
+                }
                 let (look, place) = (look.clone(), places.clone().try_acquire_owned());
                 tokio::spawn(async move {
                     let answered = match place {

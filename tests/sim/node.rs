@@ -441,6 +441,7 @@ impl World {
             depth: 1,
             trace: TraceContext::root(&open.agent, &open.run),
             tainted: false,
+            reader: None,
         };
         let message = Message::ToolAsked { session: open.session.clone(), call };
         self.send(message, false);

@@ -5,6 +5,7 @@ mod clock;
 mod fact;
 mod lookup;
 mod question;
+mod result;
 mod say;
 #[cfg(test)]
 mod tests;
@@ -23,8 +24,8 @@ pub const TEXT_BYTES_MAX: usize = 16 * 1024;
 /// The time for builtins that only compute, in milliseconds; they need microseconds.
 const COMPUTE_TIMEOUT_MS: u64 = 5_000;
 
-/// The time for builtins that use the memory, in milliseconds; it covers a slow disk.
-const MEMORY_TIMEOUT_MS: u64 = 15_000;
+/// The time for builtins that use the disk, in milliseconds; it covers a slow one.
+const DISK_TIMEOUT_MS: u64 = 15_000;
 
 /// A tool that comes with the runtime.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +42,8 @@ pub enum Builtin {
     Forget,
     /// Asks the user and waits for the answer.
     AskUser,
+    /// Reads on in a result that was cut.
+    ReadResult,
     /// Answers from a table in the team file, for demos and tests.
     Lookup(Vec<LookupRow>),
     /// Answers every call with one text, whatever the arguments.
@@ -67,8 +70,8 @@ pub struct Saying {
 
 impl Builtin {
     /// The names of all builtins that need no configuration.
-    pub const NAMES: [&'static str; 6] =
-        ["calculate", "now", "remember", "recall", "forget", "ask_user"];
+    pub const NAMES: [&'static str; 7] =
+        ["calculate", "now", "remember", "recall", "forget", "ask_user", "read_result"];
 
     /// Returns the builtin of a name in [`Self::NAMES`]; a lookup has a table and a saying its
     /// text, and so they have no name.
@@ -80,6 +83,7 @@ impl Builtin {
             "recall" => Self::Recall,
             "forget" => Self::Forget,
             "ask_user" => Self::AskUser,
+            "read_result" => Self::ReadResult,
             _ => return None,
         })
     }
@@ -101,6 +105,10 @@ impl Builtin {
             Self::AskUser => {
                 "Asks the user a question and waits for the answer. Use it only if you cannot go \
                  on without it."
+            }
+            Self::ReadResult => {
+                "Reads on in a result that was too long to be shown whole. The place where it was \
+                 cut tells call and offset."
             }
             Self::Lookup(_) => "Looks up what is known about a query.",
             Self::Say(_) => "Tells how to go on.",
@@ -161,6 +169,28 @@ impl Builtin {
                 json!({"question": {"type": "string", "description": "The question."}}),
                 json!(["question"]),
             ),
+            Self::ReadResult => (
+                json!({
+                    "call": {"type": "string", "description": "The key of the call."},
+                    "offset": {
+                        "type": "integer",
+                        "minimum": 0,
+                        "description": "The byte to begin at; left out means the first.",
+                    },
+                    "find": {
+                        "type": "string",
+                        "description": "A text to look for from the offset on; reading begins \
+                                        shortly before it.",
+                    },
+                    "bytes": {
+                        "type": "integer",
+                        "minimum": 1,
+                        "maximum": result::PIECE_BYTES_MAX,
+                        "description": "The most bytes to return; left out means 16384.",
+                    },
+                }),
+                json!(["call"]),
+            ),
             Self::Lookup(_) => (
                 json!({"query": {"type": "string", "description": "What to look up."}}),
                 json!(["query"]),
@@ -183,6 +213,7 @@ impl Builtin {
             | Self::Now
             | Self::Recall
             | Self::AskUser
+            | Self::ReadResult
             | Self::Lookup(_)
             | Self::Say(_) => EffectClass::Read,
             Self::Remember | Self::Forget => EffectClass::Idempotent,
@@ -196,7 +227,7 @@ impl Builtin {
             Self::Calculate | Self::Now | Self::AskUser | Self::Lookup(_) | Self::Say(_) => {
                 COMPUTE_TIMEOUT_MS
             }
-            Self::Remember | Self::Recall | Self::Forget => MEMORY_TIMEOUT_MS,
+            Self::Remember | Self::Recall | Self::Forget | Self::ReadResult => DISK_TIMEOUT_MS,
         }
     }
 
@@ -209,6 +240,7 @@ impl Builtin {
             Self::Recall => Arc::new(fact::Recall { memory: deps.memory.clone() }),
             Self::Forget => Arc::new(fact::Forget { memory: deps.memory.clone() }),
             Self::AskUser => Arc::new(question::AskUser),
+            Self::ReadResult => Arc::new(result::ReadResult { results: deps.results.clone() }),
             Self::Lookup(rows) => Arc::new(lookup::Lookup::new(rows)),
             Self::Say(saying) => Arc::new(say::Say { text: saying.text.clone() }),
         }

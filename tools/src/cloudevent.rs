@@ -21,8 +21,7 @@ use wire::{CallOutcome, EffectClass, ErrorCode, Name, ToolReply, WireError, head
 use crate::http::response::Received;
 use crate::mcp::Setting;
 use crate::messenger::{Letter, Messenger};
-use crate::output::{cut_mark, excerpt, text};
-use crate::secret::clean;
+use crate::output::{Body, cut_mark, excerpt, text};
 use crate::tool::{Tool, ToolContext};
 use event::{CloudEvent, Mode};
 use replies::Replies;
@@ -245,12 +244,17 @@ impl EventTool {
         let most = self.spec.response_bytes_max;
         let kept = reply.data.get(..most).unwrap_or(&reply.data);
         let is_cut = is_cut || kept.len() < reply.data.len();
-        let told = clean(text(kept, is_cut));
+        let body = Body::read(kept, reply.data_content_type.as_deref(), is_cut);
         if reply.is_of("text/plain") {
+            let told = body.into_text();
             let told =
                 if told.trim().is_empty() { "the tool says no more" } else { excerpt(&told) };
             return CallOutcome::error(ErrorCode::ToolFailed, told);
         }
+        let told = match body {
+            Body::Text(told) => told,
+            Body::NotShown(told) => return CallOutcome::text(told),
+        };
         if is_cut {
             return CallOutcome::text(format!("{told}{}", cut_mark(kept.len())));
         }
@@ -258,11 +262,6 @@ impl EventTool {
             && let Ok(output) = serde_json::from_str(&told)
         {
             return CallOutcome::Ok { output };
-        }
-        if std::str::from_utf8(kept).is_err() {
-            let kind = reply.data_content_type.as_deref().unwrap_or("an unknown type");
-            let bytes = reply.data.len();
-            return CallOutcome::text(format!("[data of {kind}, {bytes} bytes, not shown]"));
         }
         CallOutcome::text(told)
     }

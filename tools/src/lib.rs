@@ -18,6 +18,7 @@ pub mod nats;
 pub mod openapi;
 mod output;
 pub mod query;
+pub mod results;
 pub mod schema;
 pub mod secret;
 mod template;

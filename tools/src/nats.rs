@@ -16,8 +16,7 @@ use wire::{CallOutcome, EffectClass, ErrorCode, Name, ToolReply, WireError, head
 
 use crate::http::{BodyTemplate, FieldSource};
 use crate::messenger::{Letter, Messenger, Missed};
-use crate::output::{cut_mark, excerpt, text, value};
-use crate::secret::clean;
+use crate::output::{Body, cut_mark, excerpt, value};
 use crate::tool::{Tool, ToolContext};
 use request::Blueprint;
 
@@ -114,9 +113,9 @@ impl NatsTool {
         let whole = &answer.payload;
         let kept = whole.get(..self.response_bytes_max).unwrap_or(whole);
         let is_cut = kept.len() < whole.len();
-        let text = clean(text(kept, is_cut));
+        let body = Body::read(kept, answer.headers.get(header::CONTENT_TYPE), is_cut);
         let cut = is_cut.then_some(kept.len());
-        ToolReply::settled(outcome(&subject, &answer, text, cut))
+        ToolReply::settled(outcome(&subject, &answer, body, cut))
     }
 }
 
@@ -158,17 +157,22 @@ pub(crate) fn not_made(error: &WireError) -> CallOutcome {
     CallOutcome::Error { error: made }
 }
 
-/// Says what an answer means for the call; `cut` is how much of its body `text` is, if not all.
-fn outcome(subject: &str, answer: &Letter, text: String, cut: Option<usize>) -> CallOutcome {
+/// Says what an answer means for the call; `cut` is how much of its body was read, if not all.
+fn outcome(subject: &str, answer: &Letter, body: Body, cut: Option<usize>) -> CallOutcome {
     let code = answer.headers.get(header::SERVICE_ERROR_CODE);
     let told = answer.headers.get(header::SERVICE_ERROR);
     if code.is_some() || told.is_some() {
         let code = code.map_or_else(String::new, |code| format!(" {}", excerpt(code)));
+        let text = body.into_text();
         let parts = [told.unwrap_or_default(), text.trim()].map(excerpt);
         let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         let message = format!("{subject} answered with error{code}: {}", parts.join(": "));
         return CallOutcome::error(ErrorCode::ToolFailed, message);
     }
+    let text = match body {
+        Body::Text(text) => text,
+        Body::NotShown(told) => return CallOutcome::text(told),
+    };
     if let Some(bytes) = cut {
         return CallOutcome::text(text + &cut_mark(bytes));
     }

@@ -24,6 +24,7 @@ use crate::messenger::Messenger;
 use crate::model::{ModelSpec, ModelTool, Models};
 use crate::nats::{NatsSpec, NatsTool};
 use crate::query::{Databases, QuerySpec, QueryTool};
+use crate::results::Results;
 
 /// The time before the end of a call in which a tool that waits for others gives up and says what
 /// it knows. At most a tenth of the call's time.
@@ -140,6 +141,8 @@ pub struct ToolDeps {
     pub databases: Databases,
     /// What starts the programs of tools.
     pub launcher: Arc<Launcher>,
+    /// The results that were cut.
+    pub results: Results,
 }
 
 impl ToolKind {
@@ -155,6 +158,34 @@ impl ToolKind {
             Self::Nats(spec) => spec.effect(),
             Self::Query(spec) => spec.effect,
         }
+    }
+
+    /// Returns how many bytes of a result are read; nothing for kinds that cut theirs where it
+    /// makes sense to them, such as between two rows.
+    pub fn response_bytes_max(&self) -> Option<usize> {
+        match self {
+            Self::CloudEvent(spec) => Some(spec.response_bytes_max),
+            Self::Command(spec) => Some(spec.response_bytes_max),
+            Self::Http(spec) => Some(spec.response_bytes_max),
+            Self::Mcp(spec) => Some(spec.response_bytes_max),
+            Self::Nats(spec) => Some(spec.response_bytes_max),
+            Self::Builtin(_) | Self::Model(_) | Self::Query(_) => None,
+        }
+    }
+
+    /// Returns the tool as it is where somebody else cuts its results: more of them is read.
+    #[must_use]
+    pub fn reading(mut self, bytes_max: usize) -> Self {
+        let read = match &mut self {
+            Self::CloudEvent(spec) => &mut spec.response_bytes_max,
+            Self::Command(spec) => &mut spec.response_bytes_max,
+            Self::Http(spec) => &mut spec.response_bytes_max,
+            Self::Mcp(spec) => &mut spec.response_bytes_max,
+            Self::Nats(spec) => &mut spec.response_bytes_max,
+            Self::Builtin(_) | Self::Model(_) | Self::Query(_) => return self,
+        };
+        *read = bytes_max.max(*read);
+        self
     }
 
     /// Returns what comes in by a tool and what goes out, where the team file says nothing.

@@ -119,6 +119,8 @@ pub struct CallEffect {
     pub target: Target,
     /// Whether the run that asks is tainted.
     pub tainted: bool,
+    /// The tool by which the agent reads on in a result that is cut, if it has one.
+    pub reader: Option<Name>,
     /// The arguments, valid by the schema.
     pub arguments: Value,
     /// What a called agent is told, as [`wire::plan::Offer`] has it.

@@ -56,6 +56,10 @@ pub struct ToolRequest {
     /// Whether the run that asks is tainted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tainted: bool,
+    /// The tool by which the agent reads on in a result that is cut, if it has one; without it
+    /// nothing of such a result is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reader: Option<Name>,
 }
 
 /// What a tool says at once.

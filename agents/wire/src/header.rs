@@ -8,6 +8,8 @@ pub const TRACEPARENT: &str = "traceparent";
 pub const MESSAGE_ID: &str = "Nats-Msg-Id";
 /// The key of a call, the same on every attempt.
 pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
+/// What kind of data a body is; without it whoever reads looks at the body.
+pub const CONTENT_TYPE: &str = "Content-Type";
 /// A short text of the error that a reply carries.
 pub const SERVICE_ERROR: &str = "Nats-Service-Error";
 /// The stable code of the error that a reply carries.

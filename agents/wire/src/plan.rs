@@ -195,6 +195,12 @@ impl Plan {
         self.tools.iter().find(|offer| offer.spec.name.as_str() == name)
     }
 
+    /// Returns the tool that reads on in results that were cut, if there is one.
+    pub fn reader(&self) -> Option<&Name> {
+        let reader = self.tools.iter().find(|offer| offer.reads_results);
+        reader.map(|offer| &offer.spec.name)
+    }
+
     /// Returns a model that a run may ask and that has no price.
     pub fn unpriced(&self) -> Option<&Name> {
         self.models().find(|model| !self.prices.contains_key(*model))
@@ -281,6 +287,9 @@ pub struct Offer {
     /// Whether the tool can wait for the outcome of a call that an earlier process made.
     #[serde(default, skip_serializing_if = "is_no")]
     pub rejoins: bool,
+    /// Whether it reads on in results that were cut.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub reads_results: bool,
     /// The model that a tool asks; what it uses counts against the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Name>,
@@ -350,6 +359,7 @@ impl Offer {
             probe: None,
             on_unknown: OnUnknown::Tell,
             rejoins: false,
+            reads_results: false,
             model: None,
             labels: Labels::NONE,
         }

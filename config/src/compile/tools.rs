@@ -231,6 +231,7 @@ impl Compiler<'_> {
             | Builtin::Recall
             | Builtin::Forget
             | Builtin::AskUser
+            | Builtin::ReadResult
             | Builtin::Lookup(_)
             | Builtin::Say(_) => None,
         };
@@ -439,11 +440,9 @@ fn builtin_tool(name: &Name, builtin: Builtin) -> TeamTool {
         description: builtin.description().to_owned(),
         parameters: builtin.parameters(),
     };
-    TeamTool {
-        offer: offer(spec, builtin.effect(), builtin.timeout_ms()),
-        kind: ToolKind::Builtin(builtin),
-        concurrency: concurrency(),
-    }
+    let mut offer = offer(spec, builtin.effect(), builtin.timeout_ms());
+    offer.reads_results = builtin == Builtin::ReadResult;
+    TeamTool { offer, kind: ToolKind::Builtin(builtin), concurrency: concurrency() }
 }
 
 pub(super) fn offer(spec: ToolSpec, effect: EffectClass, timeout_ms: u64) -> Offer {

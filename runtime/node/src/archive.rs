@@ -7,6 +7,7 @@ use agents_core::session::{SessionMachine, events_after};
 use config::team::Retention;
 use journal::{DataLock, Holder, Journal, Options, Since};
 use store::{Opened, Store};
+use tools::results::{RESULTS_BYTES_MAX, Results};
 use tracing::warn;
 use wire::{Event, Name, Plan, SessionId, Timestamp};
 
@@ -20,6 +21,10 @@ use crate::retention::{self, Compacted, Keeper};
 /// so nothing else may stand in it.
 const STORE_DIR: &str = "store";
 
+/// The folder of long results of calls below a team's directory; losing it loses what of them was
+/// not shown.
+const RESULTS_DIR: &str = "results";
+
 /// Holds the data of a team, with the store brought up to the journal.
 pub struct Archive {
     pub(crate) lock: DataLock,
@@ -28,6 +33,7 @@ pub struct Archive {
     pub(crate) plans: Arc<PlanShelf>,
     /// The sessions that cannot be read.
     pub(crate) damaged: Vec<SessionId>,
+    pub(crate) results: Results,
     team: Name,
 }
 
@@ -74,7 +80,8 @@ impl Archive {
             Err(error) => return Err(error),
         };
         let damaged = damaged.into_iter().map(|(session, _)| session).collect();
-        Ok(Self { lock, journal, store, plans, damaged, team: team.clone() })
+        let results = Results::open(dir.join(RESULTS_DIR), RESULTS_BYTES_MAX);
+        Ok(Self { lock, journal, store, plans, damaged, results, team: team.clone() })
     }
 
     /// Returns the store.
@@ -94,6 +101,7 @@ impl Archive {
             journal: self.journal.clone(),
             store: self.store.clone(),
             plans: self.plans.clone(),
+            results: self.results.clone(),
         };
         retention::compact(&keeper, kept, now).await
     }

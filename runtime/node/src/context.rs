@@ -14,6 +14,7 @@ use tools::cloudevent::replies::Replies;
 use tools::command::Launcher;
 use tools::mcp::Servers;
 use tools::query::Databases;
+use tools::results::Results;
 use wire::entry::{Body, Entry};
 use wire::{Event, SessionId, Subjects, Timestamp, WireError};
 
@@ -63,6 +64,8 @@ pub(crate) struct TeamContext {
     pub(crate) bus: Bus,
     /// The databases of the team's tools.
     pub(crate) databases: Databases,
+    /// The results of the team's tools that were cut.
+    pub(crate) results: Results,
     /// What starts the programs of the team's tools.
     pub(crate) launcher: Arc<Launcher>,
     /// The MCP servers of the team's tools; there once the team's actors are.

@@ -78,6 +78,7 @@ pub(crate) async fn pass(
         journal: context.journal.clone(),
         store: context.store.clone(),
         plans: context.plans.clone(),
+        results: context.results.clone(),
     };
     let (retention, now, look) = (context.team.retention, clock::now(), keeper.clone());
     let found = spawn_blocking(move || {

@@ -24,6 +24,7 @@ mod prefix;
 mod present;
 mod projector;
 mod reply;
+mod results;
 mod retention;
 mod room;
 mod servers;

@@ -442,7 +442,7 @@ pub(crate) fn open_team(
     let trace_bytes_max = team.retention.trace_bytes_max;
     let NodeOptions { data, holder, .. } = &options;
     let opened = Archive::open_with(data, &team.name, holder, limits, trace_bytes_max, plans)?;
-    let Archive { lock, journal, store, plans, damaged, .. } = opened;
+    let Archive { lock, journal, store, plans, damaged, results, .. } = opened;
     let unfinished =
         store.unfinished()?.into_iter().filter(|session| !damaged.contains(session)).collect();
     let exporter = match &team.otlp_endpoint {
@@ -468,6 +468,7 @@ pub(crate) fn open_team(
         team,
         databases,
         launcher,
+        results,
         servers: OnceLock::new(),
         event_replies: Replies::start(HOLD),
         subjects: options.subjects,

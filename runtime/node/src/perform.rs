@@ -128,6 +128,7 @@ pub(crate) async fn call_tool(
         budget: (call.budget != Budget::default()).then_some(call.budget),
         rejoin: call.rejoin,
         tainted: call.tainted,
+        reader: call.reader.clone(),
     };
     let asking = Asking {
         subject: context.subjects.tool(&context.team.name, &call.name),

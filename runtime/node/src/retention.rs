@@ -13,6 +13,7 @@ use journal::{Journal, Since, Swept};
 use serde::Serialize;
 use store::{Change, Store};
 use tokio::task::spawn_blocking;
+use tools::results::Results;
 use wire::entry::{Body, Entry, Fact, Input, MemoryChange, memory_session};
 use wire::{Digest, Name, RunId, SessionId, Snapshot, Timestamp};
 
@@ -125,6 +126,7 @@ pub(crate) struct Keeper {
     pub(crate) journal: Journal,
     pub(crate) store: Store,
     pub(crate) plans: Arc<PlanShelf>,
+    pub(crate) results: Results,
 }
 
 impl Keeper {
@@ -273,12 +275,17 @@ fn plans_of(entry: &[u8], found: &mut HashSet<Digest>) {
     }
 }
 
-/// Rewrites all segments that should be, and looks through the blobs if that is asked.
+/// Drops the results of sessions that are gone, rewrites all segments that should be, and looks
+/// through the blobs if that is asked.
 pub(crate) async fn tidy_files(
     keeper: &Keeper,
     sweeps: bool,
     total: &mut Compacted,
 ) -> Result<(), Error> {
+    let look = keeper.clone();
+    let dropped =
+        spawn_blocking(move || look.results.retain(|session| look.journal.knows(session)));
+    dropped.await.map_err(|_| Error::Ending)?;
     loop {
         let journal = keeper.journal.clone();
         let rewritten = spawn_blocking(move || journal.rewrite_next()).await;

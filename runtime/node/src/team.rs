@@ -13,6 +13,7 @@ use ractor::{
 };
 use tokio::time::Instant;
 use tools::client::HttpClient;
+use tools::results::RESULT_BYTES_MAX;
 use tools::{ToolDeps, build};
 use tracing::{error, info, warn};
 use wire::{Name, SessionId};
@@ -117,8 +118,18 @@ impl Actor for TeamSupervisor {
         drop(context.servers.set(servers.clone()));
         let replies = context.event_replies.clone();
         let messenger = Arc::new(BusMessenger::new(&context.bus, &context.subjects));
-        let deps =
-            ToolDeps { memory, http, models, servers, messenger, replies, databases, launcher };
+        let results = context.results.clone();
+        let deps = ToolDeps {
+            memory,
+            http,
+            models,
+            servers,
+            messenger,
+            replies,
+            databases,
+            launcher,
+            results,
+        };
         let (sessions, _) = SessionSupervisor::spawn_linked(
             None,
             SessionSupervisor,
@@ -233,7 +244,15 @@ impl TeamState {
     }
 
     fn definition(&self, tool: &TeamTool) -> Definition {
-        Definition { tool: build(&tool.kind, &self.deps), offer: tool.offer.clone() }
+        // What stands in the team's text is there for as long as the team is, builtins among it.
+        let is_read_on = self.context.team.tools.values().any(|tool| tool.offer.reads_results);
+        let kind = tool.kind.clone();
+        let kind = if is_read_on { kind.reading(RESULT_BYTES_MAX) } else { kind };
+        Definition {
+            tool: build(&kind, &self.deps),
+            offer: tool.offer.clone(),
+            shown_bytes_max: tool.kind.response_bytes_max().filter(|_| is_read_on),
+        }
     }
 
     /// Takes over what changed of the tools. One that cannot be started is tried again, as after a

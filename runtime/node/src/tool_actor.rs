@@ -19,9 +19,10 @@ use wire::{
 
 use crate::context::TeamContext;
 use crate::feed;
+use crate::results::Asked;
 use crate::team::tool_endpoint;
 use crate::worklist::{contained, work_of};
-use crate::{clean, clock};
+use crate::{clean, clock, results};
 
 /// Calls that may wait for a place, for each that may be under way; further ones are refused.
 const WAITING_PER_PLACE: usize = 32;
@@ -46,6 +47,8 @@ pub(crate) enum ToolMsg {
 pub(crate) struct Definition {
     pub(crate) tool: Arc<dyn Tool>,
     pub(crate) offer: wire::plan::Offer,
+    /// Bytes of a result that are shown; nothing if the tool cuts its results itself.
+    pub(crate) shown_bytes_max: Option<usize>,
 }
 
 pub(crate) struct ToolArgs {
@@ -124,7 +127,7 @@ impl ToolState {
             let done = served.call(&message, came).await;
             let endpoint = tool_endpoint(&served.name);
             served.context.record(&endpoint, began.elapsed(), done.as_ref().err());
-            match done.map(clean::tool_reply) {
+            match done {
                 Ok(reply) => feed::answer(bus, &message, Headers::new(), &reply).await,
                 Err(error) => feed::answer_error(bus, &message, &error).await,
             }
@@ -199,8 +202,9 @@ impl Served {
             });
         };
         let context = self.context(message, &request, end, work.stop().child_token());
+        let asked = Asked::of(&request);
         let ended = self.clone().run(context, request, end, place).await;
-        Ok(match ended {
+        let reply = clean::tool_reply(match ended {
             Ended::Replied(reply) => reply,
             Ended::Panicked(text) => {
                 error!(tool = %self.name, panic = text, "tool panicked");
@@ -216,7 +220,10 @@ impl Served {
                 let text = format!("{} did not answer within {seconds:.1} s", self.name);
                 ToolReply::lost(ErrorCode::ToolTimeout, text)
             }
-        })
+        });
+        let Some(bytes_max) = self.definition.shown_bytes_max else { return Ok(reply) };
+        let is_untrusted = self.definition.offer.labels.untrusted;
+        Ok(results::shown(reply, bytes_max, asked, is_untrusted, &self.context.results).await)
     }
 
     fn context(

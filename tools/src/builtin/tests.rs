@@ -24,6 +24,7 @@ fn deps() -> ToolDeps {
         messenger: Arc::<crate::messenger::prepared::PreparedMessenger>::default(),
         databases: Databases::default(),
         launcher: Arc::default(),
+        results: crate::results::Results::open("no results".into(), 0),
     }
 }
 

@@ -9,6 +9,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
+use crate::output::{essence, is_json};
+
 /// The version of the specification.
 const VERSION: &str = "1.0";
 
@@ -224,16 +226,6 @@ impl CloudEvent {
         let (id, source, kind) = (needed("id")?, needed("source")?, needed("type")?);
         Ok(Self { id, source, kind, data_content_type, attributes: fields, data })
     }
-}
-
-/// Returns a media type without its parameters.
-fn essence(media_type: &str) -> String {
-    media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
-}
-
-fn is_json(media_type: &str) -> bool {
-    let essence = essence(media_type);
-    essence.ends_with("/json") || essence.ends_with("+json")
 }
 
 /// Writes what may not stand in a header as percent signs and digits.

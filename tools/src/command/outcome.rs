@@ -8,7 +8,7 @@ use wire::{CallOutcome, ErrorCode, ToolReply};
 
 use super::process::Ended;
 use super::{CommandSpec, Sandbox};
-use crate::output::{cut_mark, excerpt, text, value};
+use crate::output::{Body, cut_mark, excerpt, text, value};
 use crate::secret::clean;
 
 /// A sandbox, and every shell, tells of a signal by adding its number to this.
@@ -54,7 +54,10 @@ pub(super) fn reply(spec: &CommandSpec, ended: &Ended, time: Duration) -> ToolRe
 
 fn output(ended: &Ended) -> Value {
     let stdout = &ended.stdout;
-    let text = clean(text(&stdout.bytes, stdout.cut));
+    let text = match Body::read(&stdout.bytes, None, stdout.cut) {
+        Body::Text(text) => text,
+        Body::NotShown(told) => return Value::String(told),
+    };
     if stdout.cut {
         return Value::String(text + &cut_mark(stdout.bytes.len()));
     }

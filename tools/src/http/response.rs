@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use wire::{CallOutcome, ErrorCode, WireError};
 
 use crate::client::SendError;
-use crate::output::{cut_mark, excerpt, text};
+use crate::output::{Body, cut_mark, excerpt, is_json};
 use crate::secret::clean;
 
 /// The longest silence amid a body; what comes more slowly is as good as broken.
@@ -110,8 +110,14 @@ impl Received {
             );
             return Err(WireError::new(ErrorCode::ToolFailed, text));
         }
-        let text = clean(text(&self.body, self.cut));
-        if self.status.is_success() { Ok(self.content(text)) } else { Err(self.failure(&text)) }
+        let body = Body::read(&self.body, self.header(&CONTENT_TYPE), self.cut);
+        if !self.status.is_success() {
+            return Err(self.failure(&body.into_text()));
+        }
+        Ok(match body {
+            Body::Text(text) => self.content(text),
+            Body::NotShown(told) => Said::Text(told),
+        })
     }
 
     fn failure(&self, text: &str) -> WireError {
@@ -143,18 +149,12 @@ impl Received {
         if text.is_empty() {
             return Said::Text(format!("the server answered {} without a body", self.status));
         }
-        if self.is_json()
+        if self.header(&CONTENT_TYPE).is_some_and(is_json)
             && let Ok(value) = serde_json::from_str(&text)
         {
             return Said::Json(value);
         }
         Said::Text(text)
-    }
-
-    fn is_json(&self) -> bool {
-        let essence = self.header(&CONTENT_TYPE).and_then(|value| value.split(';').next());
-        let essence = essence.unwrap_or_default().trim().to_ascii_lowercase();
-        essence == "application/json" || essence.ends_with("+json")
     }
 
     fn header(&self, name: &HeaderName) -> Option<&str> {

@@ -347,6 +347,7 @@ impl Run {
             attempt: pending.attempt,
             rejoin: pending.rejoin,
             tainted: self.tainted,
+            reader: self.plan.reader().cloned(),
             budget: if offer.spends() { pending.reserve.to_budget() } else { Budget::default() },
             depth: self.depth().saturating_add(1),
             trace: self.submitted.trace.of_call(&pending.key),

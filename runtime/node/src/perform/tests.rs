@@ -28,6 +28,7 @@ fn call(context: &TeamContext, name: &str, target: Target, effect: EffectClass) 
         trace: TraceContext::root(&context.team.name, &run),
         run,
         tainted: false,
+        reader: None,
     }
 }
 

@@ -89,6 +89,7 @@ impl House {
             definition: Definition {
                 tool: Arc::new(Probe { tell, grace }),
                 offer: Offer::new(spec, Target::Tool, EffectClass::Read, 3_600_000),
+                shown_bytes_max: None,
             },
             concurrency: 1,
         };
@@ -116,6 +117,7 @@ impl House {
             trace: TraceContext::root(&self.caller.team.name, &run),
             run,
             tainted: false,
+            reader: None,
         };
         let (caller, session) = (self.caller.clone(), SessionId::new("s").unwrap());
         tokio::spawn(async move { perform::call_tool(&caller, &session, &call).await })

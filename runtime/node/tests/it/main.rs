@@ -15,6 +15,7 @@ mod door;
 mod fallback;
 mod going_on;
 mod house;
+mod long_results;
 mod model_tool;
 mod planner;
 mod refresh;

@@ -1,0 +1,147 @@
+//! Cuts what a model is not shown of a result, and keeps all of it for a model that can read on.
+
+use tools::results::{KeptResult, Results};
+use tracing::warn;
+use wire::{CallKey, CallOutcome, Name, SessionId, ToolReply, ToolRequest, WireError};
+
+/// What is to be known of a call when its result is cut.
+pub(crate) struct Asked {
+    session: SessionId,
+    call: CallKey,
+    reader: Option<Name>,
+}
+
+impl Asked {
+    pub(crate) fn of(request: &ToolRequest) -> Self {
+        let (session, call) = (request.session.clone(), request.call.clone());
+        Self { session, call, reader: request.reader.clone() }
+    }
+}
+
+/// Cuts the text of a reply to some bytes; all of it is kept if the caller can read on.
+pub(crate) async fn shown(
+    reply: ToolReply,
+    bytes_max: usize,
+    asked: Asked,
+    is_untrusted: bool,
+    results: &Results,
+) -> ToolReply {
+    let ToolReply::Settled { outcome, usage, tainted } = reply else { return reply };
+    let outcome = match outcome {
+        CallOutcome::Ok { output } => match too_long(&output, bytes_max) {
+            None => CallOutcome::Ok { output },
+            Some(text) => {
+                let untrusted = is_untrusted || tainted;
+                let mark = kept(asked, KeptResult { text: text.clone(), untrusted }, results);
+                CallOutcome::text(cut(&text, bytes_max, mark.await))
+            }
+        },
+        CallOutcome::Error { error } if error.message.len() > bytes_max => {
+            let message = cut(&error.message, bytes_max, Rest::Dropped);
+            CallOutcome::Error { error: WireError { message, ..error } }
+        }
+        whole @ (CallOutcome::Error { .. }
+        | CallOutcome::Unknown { .. }
+        | CallOutcome::Ended { .. }) => whole,
+    };
+    ToolReply::Settled { outcome, usage, tainted }
+}
+
+/// Returns the text of a result if a model is not shown all of it.
+fn too_long(output: &serde_json::Value, bytes_max: usize) -> Option<String> {
+    let text = match output {
+        serde_json::Value::String(text) if text.len() <= bytes_max => return None,
+        serde_json::Value::String(text) => text.clone(),
+        json => json.to_string(),
+    };
+    (text.len() > bytes_max).then_some(text)
+}
+
+/// What became of all that is not shown.
+enum Rest {
+    Kept { reader: Name, call: CallKey },
+    Dropped,
+}
+
+async fn kept(asked: Asked, result: KeptResult, results: &Results) -> Rest {
+    let Asked { session, call, reader } = asked;
+    let Some(reader) = reader else { return Rest::Dropped };
+    match results.keep(session, call.clone(), result).await {
+        Ok(()) => Rest::Kept { reader, call },
+        Err(error) => {
+            warn!(%call, %error, "a long result cannot be kept, the rest of it is lost");
+            Rest::Dropped
+        }
+    }
+}
+
+fn cut(text: &str, bytes_max: usize, rest: Rest) -> String {
+    let shown = text.get(..text.floor_char_boundary(bytes_max)).unwrap_or_default();
+    let (end, bytes) = (shown.len(), text.len());
+    match rest {
+        Rest::Kept { reader, call } => format!(
+            "{shown}\n[cut after {end} of {bytes} bytes; {reader} reads on: call \"{call}\", \
+             offset {end}]"
+        ),
+        Rest::Dropped => format!("{shown}\n[cut after {end} of {bytes} bytes]"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use wire::{ErrorCode, Usage};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_too_long_is_cut_and_kept_for_those_who_read_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let results = Results::open(dir.path().to_owned(), 1 << 20);
+        let session = SessionId::new("s").unwrap();
+        let error = |text: &str| CallOutcome::error(ErrorCode::ToolFailed, text);
+        let ok = |output| CallOutcome::Ok { output };
+        let mark = "[cut after 9 of 10 bytes; more reads on: call \"k3\", offset 9]";
+        // Each call has its number in its key.
+        let cases = [
+            (CallOutcome::text("1234567890"), true, CallOutcome::text("1234567890"), None),
+            (ok(json!({"a": 1})), true, ok(json!({"a": 1})), None),
+            (
+                CallOutcome::text("12345678901"),
+                false,
+                CallOutcome::text("1234567890\n[cut after 10 of 11 bytes]"),
+                None,
+            ),
+            (
+                CallOutcome::text("123456789ä"),
+                true,
+                CallOutcome::text(format!("123456789\n{}", mark.replace("10", "11"))),
+                Some("123456789ä"),
+            ),
+            (
+                ok(json!({"abc": [1, 2]})),
+                true,
+                CallOutcome::text(
+                    "{\"abc\":[1,\n[cut after 10 of 13 bytes; more reads on: call \"k4\", \
+                     offset 10]",
+                ),
+                Some("{\"abc\":[1,2]}"),
+            ),
+            (error("12345678901"), true, error("1234567890\n[cut after 10 of 11 bytes]"), None),
+        ];
+        for (number, (outcome, reads_on, expected, expected_kept)) in cases.into_iter().enumerate()
+        {
+            let call = CallKey::new(&format!("k{number}")).unwrap();
+            let reader = reads_on.then(|| Name::new("more").unwrap());
+            let asked = Asked { session: session.clone(), call: call.clone(), reader };
+            let reply = ToolReply::settled(outcome);
+            let reply = shown(reply, 10, asked, true, &results).await;
+            let (usage, tainted) = (Usage::default(), false);
+            assert_eq!(reply, ToolReply::Settled { outcome: expected, usage, tainted });
+            let kept = results.read(session.clone(), call).await.unwrap();
+            let expected =
+                expected_kept.map(|text| KeptResult { text: text.to_owned(), untrusted: true });
+            assert_eq!(kept, expected);
+        }
+    }
+}

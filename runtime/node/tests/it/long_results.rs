@@ -1,0 +1,123 @@
+//! A result that is too long to be shown whole is read on by the session that got it.
+
+use std::path::Path;
+
+use node::Node;
+use serde_json::{Value, json};
+use wire::{CallKey, Headers, RunReply, SessionId};
+
+use crate::house;
+
+const TEAM: &str = r#"
+[models.scripted]
+provider = "scripted"
+script = "script.jsonl"
+
+[agents.reader]
+instructions = "You read logs."
+model = "scripted"
+tools = ["log", "read_result"]
+
+[tools.log]
+kind = "nats"
+description = "Returns a log."
+subject = "logs.read"
+response_bytes_max = 100
+effect = "read"
+"#;
+
+/// The team without a tool that reads on.
+fn without_reader() -> String {
+    TEAM.replace(", \"read_result\"", "")
+}
+
+fn log() -> String {
+    let lines: Vec<String> = (0..5_000).map(|line| format!("line {line}")).collect();
+    lines.join("\n")
+}
+
+fn piece(text: &str, begin: usize, end: usize) -> &str {
+    text.get(begin..end).unwrap()
+}
+
+/// Starts a node whose model says what is given, and what answers the tool.
+async fn start(folder: &Path, team: &str, script: &[Value]) -> Node {
+    let node = house::start_with(folder, team, &[("script.jsonl", script)]).await;
+    let bus = node.bus().clone();
+    let mut asked = bus.subscribe("logs.read", None).await.unwrap();
+    tokio::spawn(async move {
+        while let Some(request) = asked.next().await {
+            bus.reply(&request, Headers::new(), log().into()).await.unwrap();
+        }
+    });
+    node
+}
+
+fn read_log() -> Value {
+    json!({"content": "", "calls": [{"name": "log", "arguments": {}}]})
+}
+
+/// Returns what the last call of a run returned.
+fn last_output(reply: &RunReply) -> String {
+    reply.sources.last().unwrap().output.clone()
+}
+
+/// Returns the key of the first call of a session, which is the same whenever it is made.
+async fn first_call(session: &SessionId) -> CallKey {
+    let folder = tempfile::tempdir().unwrap();
+    let script = [read_log(), json!({"content": "done"})];
+    let node = start(folder.path(), &without_reader(), &script).await;
+    let reply = house::say(&node, "read", Some(session)).await;
+    let expected = format!("{}\n[cut after 100 bytes]", piece(&log(), 0, 100));
+    assert_eq!(last_output(&reply), expected, "{reply:?}");
+    let nothing = std::fs::read_dir(folder.path().join("data/team/results"));
+    assert!(nothing.is_err(), "nothing is kept that nobody can read");
+    reply.sources[0].call.clone()
+}
+
+#[tokio::test]
+async fn an_agent_reads_on_in_its_own_results_alone() {
+    let session = SessionId::new("s1").unwrap();
+    let call = first_call(&session).await;
+    let (whole, bytes) = (log(), log().len());
+    let more = |when: &str, arguments: Value| {
+        let calls = json!([{"name": "read_result", "arguments": arguments}]);
+        json!({"when": when, "content": "", "calls": calls})
+    };
+    let mut first = read_log();
+    first["when"] = json!("\n\nread$");
+    let script = [
+        first,
+        more("\n\ngo on$", json!({"call": call, "offset": 100, "bytes": 50})),
+        more("\n\nfind$", json!({"call": call, "find": "line 4321", "bytes": 20})),
+        more("\n\nand I$", json!({"call": call})),
+        json!({"when": "", "content": "done"}),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let node = start(folder.path(), TEAM, &script).await;
+
+    let reply = house::say(&node, "read", Some(&session)).await;
+    assert_eq!(reply.sources[0].call, call);
+    let mark = format!(
+        "[cut after 100 of {bytes} bytes; read_result reads on: call \"{call}\", offset 100]"
+    );
+    assert_eq!(last_output(&reply), format!("{}\n{mark}", piece(&whole, 0, 100)));
+    assert!(reply.tainted, "an answer on NATS is somebody else's");
+
+    let reply = house::say(&node, "go on", Some(&session)).await;
+    let mark = format!("[bytes 100 to 150 of {bytes}; go on at offset 150]");
+    assert_eq!(last_output(&reply), format!("{}\n{mark}", piece(&whole, 100, 150)));
+    assert!(reply.tainted, "it stays somebody else's");
+    node.drain(std::time::Duration::ZERO).await;
+    drop(node);
+
+    // What was kept outlives the process, and its place in it is found again.
+    let node = house::start(&folder.path().join("team.toml"), &folder.path().join("data")).await;
+    let reply = house::say(&node, "find", Some(&session)).await;
+    let at = whole.find("line 4321").unwrap() - 200;
+    let mark = format!("[bytes {at} to {} of {bytes}; go on at offset {}]", at + 20, at + 20);
+    assert_eq!(last_output(&reply), format!("{}\n{mark}", piece(&whole, at, at + 20)));
+
+    let reply = house::say(&node, "and I", Some(&SessionId::new("s2").unwrap())).await;
+    assert!(last_output(&reply).contains("no result of call"), "{reply:?}");
+}

@@ -106,7 +106,7 @@ pub(crate) fn size() -> (usize, usize) {
 }
 
 fn lines(size: Option<(Width, terminal_size::Height)>) -> usize {
-    size.map(|(_, terminal_size::Height(lines))| usize::from(lines)).unwrap_or(usize::MAX)
+    size.map_or(usize::MAX, |(_, terminal_size::Height(lines))| usize::from(lines))
 }
 
 fn columns(size: Option<(Width, terminal_size::Height)>) -> usize {

@@ -59,8 +59,8 @@ impl Look<'_> {
         let waiting: u64 = all.clone().map(|team| team.waiting.total()).sum();
         let cost: u64 = all.clone().map(|team| team.counts.usage.cost_nano_usd).sum();
         let mut parts = vec![
-            plural(nodes.len(), "node"),
-            plural(teams, "team"),
+            plural(nodes.len() as u64, "node"),
+            plural(teams as u64, "team"),
             format!("up {}", text::duration(up)),
         ];
         if cost > 0 {
@@ -81,7 +81,7 @@ impl Look<'_> {
         if waiting == 0 {
             return paint.bold(&calm);
         }
-        let asked = format!(", {} for people", plural(waiting as usize, "call"));
+        let asked = format!(", {} for people", plural(waiting, "call"));
         let room = width.saturating_sub(text::width(&calm));
         format!("{}{}", paint.bold(&calm), paint.yellow(&text::shorten(&asked, room)))
     }
@@ -232,7 +232,7 @@ fn round(time: Duration) -> Duration {
     Duration::from_millis(u64::try_from(time.as_millis() / 100 * 100).unwrap_or(u64::MAX))
 }
 
-fn plural(count: usize, noun: &str) -> String {
+fn plural(count: u64, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 

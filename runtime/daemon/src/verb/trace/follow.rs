@@ -30,7 +30,7 @@ pub(super) async fn follow(
     id: &str,
     screen: &Screen,
 ) -> Result<Exit, Failure> {
-    let draws = Stage::is_there() && !args.look.json;
+    let is_drawn = Stage::is_there() && !args.look.json;
     let mut stage = Stage::new(Place::Below);
     let mut told = HashSet::new();
     let mut looks = interval(LOOK_INTERVAL);
@@ -46,13 +46,13 @@ pub(super) async fn follow(
             if begun.elapsed() >= APPEAR_MAX {
                 return Err(unknown(id));
             }
-            if draws {
+            if is_drawn {
                 stage.show(&screen.out.paint.dim("waits for the first span"));
             }
             continue;
         };
         let open = open_runs(&found.view.spans);
-        if draws {
+        if is_drawn {
             let (width, _) = screen::size();
             let drawn = draw(&found.view, screen.out.paint, width);
             if open.is_empty() {

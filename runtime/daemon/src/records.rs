@@ -44,6 +44,11 @@ impl Records {
         Ok(Self { team: team.clone(), source })
     }
 
+    /// Reads the records of a team at a daemon.
+    pub(crate) fn at(client: Client, team: Name) -> Self {
+        Self { team, source: Source::Daemon(client) }
+    }
+
     /// Opens the records of the team that was named, or of all that have data.
     ///
     /// Of several teams, one that cannot be read is told of and left out.
@@ -170,7 +175,7 @@ impl Records {
 }
 
 /// Turns what is not known into nothing, so that other teams can be asked.
-fn known<T>(found: Result<T, Failure>) -> Result<Option<T>, Failure> {
+pub(crate) fn known<T>(found: Result<T, Failure>) -> Result<Option<T>, Failure> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(Failure::Error(error))

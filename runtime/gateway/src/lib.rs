@@ -16,6 +16,7 @@ mod filter;
 mod gateway;
 mod guard;
 mod look;
+mod nodes;
 mod places;
 mod protect;
 mod refusal;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use node::TeamHandle;
 use serde::Deserialize;
 use store::Store;
@@ -14,13 +14,14 @@ use tokio::time::timeout;
 use wire::{ErrorCode, SessionId, Timestamp};
 
 use crate::filter::TraceFilter;
+use crate::nodes::Format;
 use crate::refusal::Refusal;
 use crate::sign_in::Known;
 use crate::state::{Doors, Query, Segments, shown};
 use crate::view;
 use crate::view::{
     AgentView, FactList, Readiness, RunList, SessionList, SessionView, StoreCheck, TeamList,
-    TeamView, ToolView, TraceList, TraceView, UsageList,
+    TeamView, ToolView, TraceList, UsageList,
 };
 
 /// How many rows a list has unless the request says otherwise: what fits on a screen or two.
@@ -145,13 +146,14 @@ pub(crate) async fn traces(
 pub(crate) async fn trace(
     State(doors): State<Doors>,
     Segments((team, trace)): Segments<(String, String)>,
-) -> Result<Json<TraceView>, Refusal> {
+    Query(format): Query<Format>,
+) -> Result<Response, Refusal> {
     let asked = trace.clone();
     let found = look_up(doors.team(&team)?, move |store| view::trace(store, &asked)).await?;
-    found.map(Json).ok_or_else(|| {
+    format.write(found.ok_or_else(|| {
         let text = format!("no trace, and no run with a trace, is known as {}", shown(&trace));
         Refusal::new(ErrorCode::UnknownRun, text)
-    })
+    })?)
 }
 
 pub(crate) async fn memory(

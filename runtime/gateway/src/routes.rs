@@ -8,7 +8,9 @@ use axum::routing::{MethodRouter, get, post};
 use crate::guard::{self, Guard};
 use crate::refusal::Refusal;
 use crate::state::Doors;
-use crate::{calls, console, events, look, protect, replies, runs, sign_in, watch};
+use crate::{
+    calls, console, events, look, nodes, protect, replies, runs, sign_in, watch,
+};
 
 /// One route: method, path and handler.
 type Route = (&'static str, &'static str, MethodRouter<Doors>);
@@ -23,6 +25,8 @@ fn table() -> Vec<Route> {
         ("GET", "/health", get(look::health)),
         ("GET", "/ready", get(look::ready)),
         ("GET", "/metrics", get(look::metrics)),
+        ("GET", "/v1/stats", get(nodes::stats)),
+        ("GET", "/v1/traces/{trace}", get(nodes::trace)),
         ("GET", "/v1/teams", get(look::teams)),
         ("GET", "/v1/events", get(watch::stream)),
         ("POST", "/v1/teams/{team}/agents/{agent}/runs", post(runs::submit)),

@@ -3,10 +3,12 @@
 //! Whoever reads a store itself and whoever asks a daemon over HTTP has the same values in hand.
 //! The functions here block on the disk.
 
+use node::Gathered;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{RunRow, SessionRow, Store, TraceQuery, TraceRow, TraceStatus, UsageRow};
 use wire::entry::Fact;
+use wire::look::NodeStats;
 use wire::open::OpenCallList;
 use wire::plan::{Dialect, Plan};
 use wire::{
@@ -262,6 +264,27 @@ pub struct TraceView {
     pub trace_id: String,
     /// The spans by their begin.
     pub spans: Vec<SpanRecord>,
+    /// How many more there are that do not fit into what nodes send each other.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u64,
+    /// The nodes that are there and did not answer in time, each with its teams.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub silent: Vec<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+const fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+/// How nodes fare.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeList {
+    /// The nodes.
+    pub nodes: Vec<NodeStats>,
+    /// The nodes that are there and did not answer in time, each with its teams.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub silent: Vec<String>,
 }
 
 /// Facts, the best match first, or the newest if nothing was looked for.
@@ -355,6 +378,14 @@ impl TraceSummary {
     }
 }
 
+impl TraceView {
+    /// Takes what all nodes have of a trace; nothing if none of them knows it.
+    pub fn gathered(found: Gathered) -> Option<Self> {
+        let Gathered { trace_id, spans, left_out, silent, .. } = found;
+        Some(Self { trace_id: trace_id?, spans, left_out, silent })
+    }
+}
+
 impl SessionView {
     /// Puts the inputs as they were sent in the place of their first characters.
     pub fn complete(&mut self, events: &[Event]) {
@@ -444,7 +475,8 @@ pub fn traces(store: &Store, query: &TraceQuery, limit: usize) -> Result<TraceLi
 pub fn trace(store: &Store, name: &str) -> Result<Option<TraceView>, store::Error> {
     let spans = store.trace(name)?;
     let trace_id = spans.first().map(|span| span.context.trace_id());
-    Ok(trace_id.map(|trace_id| TraceView { trace_id, spans }))
+    let whole = |trace_id| TraceView { trace_id, spans, left_out: 0, silent: Vec::new() };
+    Ok(trace_id.map(whole))
 }
 
 /// Finds facts by words; a query without words lists the newest.

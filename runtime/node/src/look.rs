@@ -53,14 +53,17 @@ impl Look {
         for subject in [self.subjects.all_node_traces(), self.subjects.node_stats()] {
             let (look, places) = (self.clone(), places.clone());
             let feed = feed::listen(&self.bus, &subject, move |message| {
+                // Nobody could be told, so nothing is looked up.
+                if !message.reply.as_deref().is_some_and(wire::subject::is_inbox) {
+                    return true;
+                }
                 let (look, place) = (look.clone(), places.clone().try_acquire_owned());
                 tokio::spawn(async move {
-                    let answered = match place {
-                        Ok(_place) => look.answer(&message).await,
-                        Err(_) => {
-                            let text = format!("{LOOKS_MAX} look-ups are answered already");
-                            Err(WireError::overloaded(Scope::Node, text, RETRY_MS))
-                        }
+                    let answered = if place.is_ok() {
+                        look.answer(&message).await
+                    } else {
+                        let text = format!("{LOOKS_MAX} look-ups are answered already");
+                        Err(WireError::overloaded(Scope::Node, text, RETRY_MS))
                     };
                     if let Err(error) = answered {
                         feed::answer_error(&look.bus, &message, &error).await;
@@ -77,7 +80,7 @@ impl Look {
         match self.subjects.parse(&message.subject) {
             Some(Route::NodeTrace { trace }) => {
                 let (trace_id, spans) = self.trace(&trace).await?;
-                for part in self.parts(trace_id, spans) {
+                for part in self.parts(trace_id.as_deref(), spans) {
                     feed::answer(&self.bus, message, Headers::new(), &part).await;
                 }
             }
@@ -122,12 +125,12 @@ impl Look {
     }
 
     /// Puts spans into messages that the bus takes.
-    fn parts(&self, trace_id: Option<String>, spans: Vec<SpanRecord>) -> Vec<TracePart> {
+    fn parts(&self, trace_id: Option<&str>, spans: Vec<SpanRecord>) -> Vec<TracePart> {
         let most = self.bus.payload_bytes_max().saturating_sub(PART_OVERHEAD_BYTES);
         let most = most.min(PART_BYTES_MAX);
         let part = || TracePart {
             node: self.shared.node.clone(),
-            trace_id: trace_id.clone(),
+            trace_id: trace_id.map(str::to_owned),
             spans: Vec::new(),
             left_out: 0,
             more: true,

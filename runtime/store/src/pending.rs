@@ -13,10 +13,10 @@ use crate::record::{self, Head};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
     /// The journal position up to which all changes survive the end of the process.
-    pub(crate) position: u64,
+    pub(crate) durable: u64,
     /// The journal position up to which changes are applied.
     #[serde(skip)]
-    pub(crate) applied: u64,
+    pub(crate) position: u64,
     /// The number of records, and the sum of their checksums. The database can lose its newest
     /// part without noticing; a walk that does not come to these numbers shows it.
     pub(crate) records: u64,
@@ -48,7 +48,7 @@ impl State {
         match get(tree, key::STATE)? {
             Some(bytes) => {
                 let state: Self = record::from_json(&bytes)?;
-                Ok(Some(Self { applied: state.position, ..state }))
+                Ok(Some(Self { position: state.durable, ..state }))
             }
             None => Ok(None),
         }

@@ -90,19 +90,19 @@ impl Store {
         let doing = "create the store";
         let database = guard(doing, || start(&home))?;
         guard(doing, || database::begin(&database, doing))?;
-        let shelf = Shelf::begin(home.traces());
-        Self::hold(home, Loaded { database, state: State::default(), shelf })
+        let segments = Shelf::begin(home.traces());
+        Self::hold(home, Loaded { database, state: State::default(), segments })
     }
 
     fn hold(mut home: Home, loaded: Loaded) -> Result<Self, Error> {
         home.mark_open()?;
-        let Loaded { database, state, shelf } = loaded;
+        let Loaded { database, state, segments } = loaded;
         Ok(Self {
             shared: Arc::new(Shared {
                 database: RwLock::new(Some(database)),
                 home: Mutex::new(home),
                 state: RwLock::new(state),
-                shelf: RwLock::new(shelf),
+                shelf: RwLock::new(segments),
                 damage: Mutex::new(None),
             }),
         })
@@ -110,7 +110,7 @@ impl Store {
 
     /// Returns the journal position up to which changes are applied; 0 when the store is fresh.
     pub fn position(&self) -> u64 {
-        self.shared.state.read().unwrap_or_else(PoisonError::into_inner).applied
+        self.shared.state.read().unwrap_or_else(PoisonError::into_inner).position
     }
 
     /// Makes changes, in order, and moves the position along with the last of them.
@@ -119,19 +119,19 @@ impl Store {
     /// position has not moved, so they may be applied again.
     pub fn apply(&self, changes: &[Change], position: Option<u64>) -> Result<(), Error> {
         let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
-        let mut shelf = self.shared.shelf.write().unwrap_or_else(PoisonError::into_inner);
+        let mut segments = self.shared.shelf.write().unwrap_or_else(PoisonError::into_inner);
         self.shared.guard("apply changes", |database| {
             let mut rest = changes;
             while let Some((batch, later)) = rest.split_at_checked(BATCH_CHANGES_MAX) {
-                shelf.add(database, batch.iter().filter_map(Change::span))?;
+                segments.add(database, batch.iter().filter_map(Change::span))?;
                 *state = write(database, *state, batch)?;
                 rest = later;
             }
-            shelf.add(database, rest.iter().filter_map(Change::span))?;
-            let applied = state.applied.max(position.unwrap_or(0));
-            // Spans that a crash would take are folded again, so the position waits for them.
-            let durable = if shelf.is_flushed() { applied } else { state.position };
-            *state = write(database, State { applied, position: durable, ..*state }, rest)?;
+            segments.add(database, rest.iter().filter_map(Change::span))?;
+            let position = state.position.max(position.unwrap_or(0));
+            // Spans that a crash would take are folded again, so what is written waits for them.
+            let durable = if segments.is_flushed() { position } else { state.durable };
+            *state = write(database, State { durable, position, ..*state }, rest)?;
             Ok(())
         })
     }
@@ -141,21 +141,21 @@ impl Store {
     /// go back.
     pub fn reopen(&self) -> Result<(), Error> {
         let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
-        let mut shelf = self.shared.shelf.write().unwrap_or_else(PoisonError::into_inner);
+        let mut segments = self.shared.shelf.write().unwrap_or_else(PoisonError::into_inner);
         let doing = "open the store again";
         if let Some(reason) = self.shared.damaged() {
             return Err(Error::damaged(doing, reason));
         }
         drop(self.shared.database.write().unwrap_or_else(PoisonError::into_inner).take());
-        let dirs = shelf.dirs();
-        drop(std::mem::take(&mut *shelf));
+        let dirs = segments.dirs();
+        drop(std::mem::take(&mut *segments));
         let home = self.shared.home.lock().unwrap_or_else(PoisonError::into_inner);
         let free = dirs.iter().try_for_each(|dir| home.wait_until_free(dir));
         let loaded = free.and_then(|()| load(&home));
         drop(home);
         match loaded {
             Ok(loaded) => {
-                (*state, *shelf) = (loaded.state, loaded.shelf);
+                (*state, *segments) = (loaded.state, loaded.segments);
                 *self.shared.database.write().unwrap_or_else(PoisonError::into_inner) =
                     Some(loaded.database);
                 Ok(())
@@ -170,9 +170,9 @@ impl Store {
     /// Writes out what was applied, so that it survives the end of the process.
     pub fn flush(&self) -> Result<(), Error> {
         let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
-        let mut shelf = self.shared.shelf.write().unwrap_or_else(PoisonError::into_inner);
+        let mut segments = self.shared.shelf.write().unwrap_or_else(PoisonError::into_inner);
         self.shared.guard("flush the store", |database| {
-            *state = flush(database, *state, &mut shelf)?;
+            *state = flush(database, *state, &mut segments)?;
             Ok(())
         })
     }
@@ -182,9 +182,9 @@ impl Store {
     /// [`TRACE_BYTES_MIN`](crate::TRACE_BYTES_MIN) is taken for that.
     pub fn set_trace_bytes_max(&self, bytes_max: u64) -> Result<(), Error> {
         let _state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
-        let mut shelf = self.shared.shelf.write().unwrap_or_else(PoisonError::into_inner);
+        let mut segments = self.shared.shelf.write().unwrap_or_else(PoisonError::into_inner);
         self.shared
-            .guard("make room for traces", |database| shelf.set_bytes_max(database, bytes_max))
+            .guard("make room for traces", |database| segments.set_bytes_max(database, bytes_max))
     }
 
     /// Returns what traces take on the disk, and what went so that they take no more.
@@ -195,10 +195,10 @@ impl Store {
     /// Reads and counts every record; returns how many there are, or what is damaged.
     pub fn verify(&self) -> Result<u64, Error> {
         self.read("verify the store", |database, state| {
-            let shelf = self.shared.shelf.read().unwrap_or_else(PoisonError::into_inner);
+            let segments = self.shared.shelf.read().unwrap_or_else(PoisonError::into_inner);
             database::count(database, state)?;
-            shelf.count()?;
-            Ok(state.records + shelf.records().0)
+            segments.count()?;
+            Ok(state.records + segments.records().0)
         })
     }
 
@@ -219,8 +219,8 @@ impl Store {
     /// long as there are any, there may be more.
     pub fn drop_traces_until(&self, cutoff: Timestamp) -> Result<u64, Error> {
         let _state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
-        let mut shelf = self.shared.shelf.write().unwrap_or_else(PoisonError::into_inner);
-        self.shared.guard("drop old traces", |database| shelf.drop_until(database, cutoff))
+        let mut segments = self.shared.shelf.write().unwrap_or_else(PoisonError::into_inner);
+        self.shared.guard("drop old traces", |database| segments.drop_until(database, cutoff))
     }
 
     /// Returns when the oldest of so many newest runs began, if there are as many.
@@ -302,9 +302,9 @@ impl Store {
     /// more, if no other begins so.
     pub fn trace(&self, name: &str) -> Result<Vec<SpanRecord>, Error> {
         self.read("look up a trace", |database, _| {
-            let shelf = self.shared.shelf.read().unwrap_or_else(PoisonError::into_inner);
-            match resolve(database, &shelf, name)? {
-                Some(trace) => shelf.spans(&trace),
+            let segments = self.shared.shelf.read().unwrap_or_else(PoisonError::into_inner);
+            match resolve(database, &segments, name)? {
+                Some(trace) => segments.spans(&trace),
                 None => Ok(Vec::new()),
             }
         })
@@ -316,10 +316,10 @@ impl Store {
     /// [`TRACES_SCANNED_MAX`](crate::TRACES_SCANNED_MAX).
     pub fn traces(&self, query: &TraceQuery, limit: usize) -> Result<TracePage, Error> {
         self.read("list traces", |database, _| {
-            let shelf = self.shared.shelf.read().unwrap_or_else(PoisonError::into_inner);
-            let Some(run) = &query.run else { return shelf.find(query, limit) };
+            let segments = self.shared.shelf.read().unwrap_or_else(PoisonError::into_inner);
+            let Some(run) = &query.run else { return segments.find(query, limit) };
             match page::row::<RunBegun>(database, &key::run(run))? {
-                Some(begun) => shelf.find_one(query, &begun.trace.trace_bytes()),
+                Some(begun) => segments.find_one(query, &begun.trace.trace_bytes()),
                 None => Ok(TracePage::default()),
             }
         })
@@ -382,21 +382,21 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let held = self.database.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(database) = held.take() else { return };
-        let shelf = self.shelf.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let segments = self.shelf.get_mut().unwrap_or_else(PoisonError::into_inner);
         let damage = self.damage.get_mut().unwrap_or_else(PoisonError::into_inner);
         if damage.is_some() {
-            shelf.abandon();
+            segments.abandon();
             abandon(database);
             return;
         }
         let home = self.home.get_mut().unwrap_or_else(PoisonError::into_inner);
         let state = *self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let doing = "close the store";
-        let mut dirs = shelf.dirs();
+        let mut dirs = segments.dirs();
         dirs.push(home.database());
         let closed = guard(doing, || {
-            flush(&database, state, shelf)?;
-            drop((database, std::mem::take(shelf)));
+            flush(&database, state, segments)?;
+            drop((database, std::mem::take(segments)));
             dirs.iter().try_for_each(|dir| home.wait_until_free(dir))?;
             home.mark_closed()
         });
@@ -410,7 +410,7 @@ impl Drop for Shared {
 struct Loaded {
     database: sled::Db,
     state: State,
-    shelf: Shelf,
+    segments: Shelf,
 }
 
 fn start(home: &Home) -> Result<sled::Db, Error> {
@@ -424,27 +424,27 @@ fn load(home: &Home) -> Result<Loaded, Error> {
     let database = guard(doing, || start(home))?;
     let checked = guard(doing, || {
         let state = database::state(&database, doing)?;
-        let shelf = Shelf::open(home.traces(), &database)?;
-        Ok((state, shelf))
+        let segments = Shelf::open(home.traces(), &database)?;
+        Ok((state, segments))
     });
-    let counted = checked.and_then(|(state, mut shelf)| {
-        let (records, bytes) = shelf.records();
+    let counted = checked.and_then(|(state, mut segments)| {
+        let (records, bytes) = segments.records();
         let is_small = state.records + records <= VERIFIED_RECORDS_MAX
             && state.bytes + bytes <= VERIFIED_BYTES_MAX;
         let counted = guard(doing, || {
             if is_small {
                 database::count(&database, &state)?;
-                shelf.count()?;
+                segments.count()?;
             }
             Ok(())
         });
         if counted.is_err() {
-            shelf.abandon();
+            segments.abandon();
         }
-        counted.map(|()| (state, shelf))
+        counted.map(|()| (state, segments))
     });
     match counted {
-        Ok((state, shelf)) => Ok(Loaded { database, state, shelf }),
+        Ok((state, segments)) => Ok(Loaded { database, state, segments }),
         Err(error) => {
             abandon(database);
             Err(error)
@@ -459,16 +459,16 @@ fn write(database: &sled::Db, state: State, changes: &[Change]) -> Result<State,
     pending.commit()
 }
 
-fn flush(database: &sled::Db, state: State, shelf: &mut Shelf) -> Result<State, Error> {
-    shelf.flush()?;
-    let state = write(database, State { position: state.applied, ..state }, &[])?;
+fn flush(database: &sled::Db, state: State, segments: &mut Shelf) -> Result<State, Error> {
+    segments.flush()?;
+    let state = write(database, State { durable: state.position, ..state }, &[])?;
     database::flush(database)?;
     Ok(state)
 }
 
 /// Finds the trace that a name stands for.
-fn resolve(main: &sled::Tree, shelf: &Shelf, name: &str) -> Result<Option<Vec<u8>>, Error> {
-    let matching = shelf.beginning_with(name)?;
+fn resolve(main: &sled::Tree, segments: &Shelf, name: &str) -> Result<Option<Vec<u8>>, Error> {
+    let matching = segments.beginning_with(name)?;
     if let [only] = matching.as_slice()
         && name.len() == only.len() * 2
     {

@@ -59,22 +59,16 @@ fn put(
     trace: &[u8],
 ) -> Result<(), Error> {
     let keys = summary.keys();
+    let before = known.map(Summary::keys).unwrap_or_default();
     match known {
-        Some(known) => {
-            if known.row.start != summary.row.start {
-                pending.remove(&key::trace_at(known.row.start, trace))?;
-            }
-            for gone in known.keys().difference(&keys) {
-                pending.remove(gone)?;
-            }
+        Some(known) if known.row.start != summary.row.start => {
+            pending.remove(&key::trace_at(known.row.start, trace))?;
         }
+        Some(_) => {}
         None => pending.state.traces += 1,
     }
-    for key in keys {
-        if !pending.has(&key)? {
-            pending.put(key, &[])?;
-        }
-    }
+    before.difference(&keys).try_for_each(|gone| pending.remove(gone))?;
+    keys.difference(&before).try_for_each(|key| pending.put(key.clone(), &[]))?;
     let end = summary.row.end.as_micros().to_be_bytes();
     pending.put(key::trace_at(summary.row.start, trace), &end)?;
     pending.put_row(key::trace(trace), summary)

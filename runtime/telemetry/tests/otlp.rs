@@ -1,6 +1,6 @@
 //! Spans reach a real OTLP/HTTP endpoint as they were handed in.
 
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
 use std::io::{BufReader, Write as _};
 use std::net::TcpListener;

@@ -57,7 +57,9 @@ async fn of_team(team: &TeamHandle) -> Result<TeamStats, WireError> {
         }
         let mut doing: HashMap<RunId, Vec<Doing>> = HashMap::new();
         for (run, one) in under_way {
-            run.into_iter().for_each(|run| doing.entry(run).or_default().push(one.clone()));
+            if let Some(run) = run {
+                doing.entry(run).or_default().push(one);
+            }
         }
         let open = context.store.open_runs(COUNTED_MAX)?;
         let runs = open.len() as u64;

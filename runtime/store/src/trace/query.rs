@@ -135,14 +135,15 @@ struct Source<'t> {
     tree: &'t sled::Tree,
     rest: Rev<sled::Iter>,
     prefix_len: usize,
-    place: Option<Vec<u8>>,
+    place: Option<(Vec<u8>, sled::IVec)>,
 }
 
 impl Source<'_> {
     fn advance(&mut self) -> Result<(), Error> {
         let entry = self.rest.next().transpose();
         let entry = entry.map_err(|error| Error::engine("read a list", error))?;
-        self.place = entry.and_then(|(key, _)| Some(key.get(self.prefix_len..)?.to_vec()));
+        self.place =
+            entry.and_then(|(key, value)| Some((key.get(self.prefix_len..)?.to_vec(), value)));
         Ok(())
     }
 }
@@ -174,11 +175,14 @@ pub(crate) fn find(
             return Ok(page);
         }
         let tree = newest.tree;
-        let Some(place) = newest.place.take() else { continue };
+        let Some((place, value)) = newest.place.take() else { continue };
         newest.advance()?;
         page.scanned += 1;
         page.next = place.as_slice().try_into().ok().map(TraceCursor);
-        if let Some(found) = read(tree, query, others, &place)? {
+        if !is_as_long(tree, query, driver, &place, value)? {
+            continue;
+        }
+        if let Some(found) = read(tree, others, &place)? {
             page.rows.push(found);
         }
     }
@@ -186,13 +190,31 @@ pub(crate) fn find(
     Ok(page)
 }
 
-/// Reads the trace at a place, if it is one that is looked for.
-fn read(
+/// Tells whether the trace at a place took as long as is asked for. Where it was found by its time
+/// its end stands there, so that thousands can be passed by.
+fn is_as_long(
     tree: &sled::Tree,
     query: &TraceQuery,
-    others: &[Vec<u8>],
+    driver: &[u8],
     place: &[u8],
-) -> Result<Option<TraceRow>, Error> {
+    value: sled::IVec,
+) -> Result<bool, Error> {
+    if query.duration_min.or(query.duration_max).is_none() {
+        return Ok(true);
+    }
+    let by_time = Space::TraceAt.key(&[place]);
+    let value = if driver.first() == by_time.first() {
+        Some(value)
+    } else {
+        tree.get(&by_time).map_err(|error| Error::engine("read a list", error))?
+    };
+    let end = value.as_deref().map(|value| Head::read(value)?.end()).transpose()?;
+    let start = key::time_of(&by_time).unwrap_or_default();
+    Ok(end.is_some_and(|end| query.fits_time(start, end)))
+}
+
+/// Reads the trace at a place, if it stands under the other prefixes too.
+fn read(tree: &sled::Tree, others: &[Vec<u8>], place: &[u8]) -> Result<Option<TraceRow>, Error> {
     let doing = "read a list";
     for other in others {
         let key = [other.as_slice(), place].concat();
@@ -201,14 +223,6 @@ fn read(
         }
     }
     let by_time = Space::TraceAt.key(&[place]);
-    if query.duration_min.or(query.duration_max).is_some() {
-        let value = tree.get(&by_time).map_err(|error| Error::engine(doing, error))?;
-        let end = value.as_deref().map(|value| Head::read(value)?.end()).transpose()?;
-        let start = key::time_of(&by_time).unwrap_or_default();
-        if !end.is_some_and(|end| query.fits_time(start, end)) {
-            return Ok(None);
-        }
-    }
     let summary: Option<Summary> = row(tree, &key::trace(key::id_of(&by_time)))?;
     let summary =
         summary.ok_or_else(|| Error::damaged(doing, "it names a record that is missing"))?;

@@ -4,6 +4,8 @@ import { holds } from "./hold.mjs";
 
 // The characters that a text may have and that are shown as they are.
 const PLAIN = /^[\x20-\x7e]*$/;
+// The longest text that is shown at once.
+const SHOWN_MAX = 20_000;
 
 export async function hostile({ tab, api, settings }) {
   const { strings, batch } = settings;
@@ -40,7 +42,7 @@ export async function hostile({ tab, api, settings }) {
   const text_of = (selector) => page.evaluate((where) => [...document.querySelectorAll(where)].map((node) => node.textContent).join("\n"), selector);
   const has_all = async (selector, list, where) => {
     const found = await text_of(selector);
-    const lost = list.filter((text) => PLAIN.test(text) && !found.includes(text));
+    const lost = list.filter((text) => PLAIN.test(text) && text.length <= SHOWN_MAX && !found.includes(text));
     holds(lost.length === 0, `${where}: not shown as they stand: ${JSON.stringify(lost.slice(0, 5))}`);
   };
 

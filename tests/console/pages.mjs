@@ -112,6 +112,7 @@ async function lists(tab, api) {
 async function keys(tab) {
   const { page } = tab;
   await tab.go("#/teams");
+  await tab.go("#/teams");
   await page.keyboard.press("Tab");
   holds(await page.evaluate(() => document.activeElement.id) === "skip", "the first stop leads to the content");
   await page.keyboard.press("Enter");

@@ -5,6 +5,7 @@
 set -eu
 
 driver_version=1.65.0
+checker_version=4.14.1
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
 home=$root/.tools/browser
@@ -56,10 +57,10 @@ fetch_browser() {
 
 mkdir -p "$home"
 node=$(sh "$root/tests/mcp/servers.sh" | head -n 1)
-if [ "$(cat "$home/installed" 2>/dev/null || true)" != "$driver_version" ]; then
+if [ "$(cat "$home/installed" 2>/dev/null || true)" != "$driver_version $checker_version" ]; then
     PATH=$root/.tools/mcp/venv/bin:$PATH npm install --silent --no-audit --no-fund \
-        --prefix "$home" "playwright-core@$driver_version" >&2
-    echo "$driver_version" >"$home/installed"
+        --prefix "$home" "playwright-core@$driver_version" "axe-core@$checker_version" >&2
+    echo "$driver_version $checker_version" >"$home/installed"
 fi
 browser=$(find_browser) || {
     fetch_browser

@@ -28,9 +28,9 @@ pub(crate) struct Global {
     #[arg(long, value_name = "DIR", env = "CALLBOARD_DATA", global = true)]
     pub(crate) data: Option<PathBuf>,
     /// File with the token of the HTTP door: `serve` asks its clients for it, all others send it
-    /// [default: the one in CALLBOARD_TOKEN]
-    #[arg(long, value_name = "FILE", env = "CALLBOARD_TOKEN_FILE", global = true)]
-    pub(crate) token_file: Option<PathBuf>,
+    /// [default: the one in `CALLBOARD_TOKEN`]
+    #[arg(long = "token-file", value_name = "FILE", env = "CALLBOARD_TOKEN_FILE", global = true)]
+    pub(crate) http_token_file: Option<PathBuf>,
     /// What is logged to stderr, such as `info,node=debug` [default: info for serve, else warn]
     #[arg(long, value_name = "FILTER", env = "CALLBOARD_LOG", global = true)]
     pub(crate) log: Option<String>,

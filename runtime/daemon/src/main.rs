@@ -49,9 +49,10 @@ fn set_up_log(line: &Line, screen: &Screen) -> Result<(), Failure> {
 }
 
 fn run(line: &Line, screen: &Screen) -> Result<Exit, Failure> {
-    let Global { data, token_file, .. } = &line.global;
-    let place =
-        || Place::new(data.as_deref()).map(|place| place.with_token_file(token_file.as_deref()));
+    let Global { data, http_token_file, .. } = &line.global;
+    let place = || {
+        Place::new(data.as_deref()).map(|place| place.with_token_file(http_token_file.as_deref()))
+    };
     match &line.verb {
         Verb::Check(args) => Ok(verb::check::check(args, screen)),
         Verb::Tools(args) => wait(verb::tools::tools(args, &place()?, screen)),

@@ -57,7 +57,64 @@ function approval(card, call, done) {
     })))];
 }
 
+// Makes the fields of a form out of its schema, which has texts, numbers and truths alone; returns
+// what reads them.
+function form_fields(call) {
+  const required = new Set(call.form.required ?? []);
+  const readers = [];
+  const rows = Object.entries(call.form.properties ?? {}).map(([name, schema], at) => {
+    const id = `field-${call.call}-${at}`;
+    const title = h("label", { for: id }, foreign(schema.title ?? name), required.has(name) ? " (required)" : "");
+    const note = schema.description ? h("p", { class: "muted" }, foreign(schema.description)) : null;
+    const read = (take) => readers.push((content) => {
+      const value = take();
+      if (value !== undefined) Object.defineProperty(content, name, { value, enumerable: true });
+    });
+    const choices = schema.enum ?? schema.oneOf?.map((choice) => choice.const);
+    if (schema.type === "boolean") {
+      const box = h("input", { id, type: "checkbox", checked: schema.default === true });
+      read(() => box.checked);
+      return h("div", { class: "field" }, title, note, box);
+    }
+    if (choices) {
+      const names = schema.enumNames ?? schema.oneOf?.map((choice) => choice.title) ?? choices;
+      const select = h("select", { id }, required.has(name) ? null : h("option", { value: "" }, "–"),
+        choices.map((choice, index) => h("option", { value: String(index), selected: choice === schema.default }, foreign(names[index] ?? choice))));
+      read(() => (select.value === "" ? undefined : choices[Number(select.value)]));
+      return h("div", { class: "field" }, title, note, select);
+    }
+    const input = h("input", { id, type: "text", value: schema.default === undefined ? "" : String(schema.default), autocomplete: "off" });
+    const is_number = schema.type === "number" || schema.type === "integer";
+    read(() => {
+      if (input.value === "" && !required.has(name)) return undefined;
+      // What is no number goes as it is, and the daemon says what does not fit.
+      return is_number && input.value.trim() !== "" && !Number.isNaN(Number(input.value)) ? Number(input.value) : input.value;
+    });
+    return h("div", { class: "field" }, title, note, input);
+  });
+  const content = () => readers.reduce((all, read) => {
+    read(all);
+    return all;
+  }, {});
+  return { rows, content };
+}
+
+// A question with a form: filled in, or declined.
+function form(card, call, done) {
+  const { rows, content } = form_fields(call);
+  const where = path`/v1/teams/${call.team}/runs/${call.run}/answer`;
+  const settled = (text) => () => {
+    toast(text);
+    done();
+  };
+  return [h("p", { class: "muted" }, "The tool ", h("span", { class: "name" }, foreign(call.tool)), " asks this. Give it no passwords."), rows,
+    h("div", { class: "actions" },
+      button("Answer", "primary", () => say(card, where, { call: call.call, content: content() }, settled("answered"))),
+      button("Decline", "danger", () => say(card, where, { call: call.call, action: "decline" }, settled("declined"))))];
+}
+
 function question(card, call, done) {
+  if (call.form) return form(card, call, done);
   const [label, area, answer] = field(`answer-${call.call}`, "Your answer", 3, "");
   const send = () => say(card, path`/v1/teams/${call.team}/runs/${call.run}/answer`, { call: call.call, text: answer.value }, () => {
     toast("answered");
@@ -102,7 +159,8 @@ export function call_card(call, done, brief = false) {
       call.until ? [", decided without you at ", when(call.until)] : null, call.kind === "unknown" ? `, made ${call.attempt === 1 ? "once" : `${call.attempt} times`}` : null));
   const asked = call.kind === "approval" ? null : prose(call.question);
   const shown = h("div", { class: "exact" }, h("p", { class: "label" }, call.kind === "approval" ? "Approving sends exactly this" : "Arguments"),
-    code_block(indent(call.written ?? JSON.stringify(call.arguments))),
+    // Who approves has to see all of it.
+    code_block(indent(call.written ?? JSON.stringify(call.arguments)), call.kind === "approval" ? Infinity : undefined),
     h("p", { class: "muted digest" }, "digest ", h("code", {}, call.digest)));
   const say_what = { approval, question, unknown }[call.kind];
   put(card, title, brief ? null : h("p", {}, meaning), asked, shown, h("p", { class: "fault", role: "alert" }), say_what ? say_what(card, call, done) : null);

@@ -45,5 +45,5 @@ export function bars(days, names, { title, text }) {
   });
   const drawing = s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `${title}; the table says the same` }, lines, columns);
   const legend = names.map((name, series) => h("li", {}, h("span", { class: `swatch s${Math.min(series, SERIES_MAX - 1)}`, "aria-hidden": "true" }), name));
-  return h("figure", { class: "chart" }, h("div", { class: "chart-scroll" }, drawing), h("figcaption", {}, h("ul", { class: "legend" }, legend)));
+  return h("figure", { class: "chart" }, h("div", { class: "chart-scroll", tabindex: "0", role: "group", "aria-label": title }, drawing), h("figcaption", {}, h("ul", { class: "legend" }, legend)));
 }

@@ -47,6 +47,7 @@ const DRAW = {
       item.attempt ? h("span", { class: "muted" }, `attempt ${item.attempt}`) : null)];
     if (!item.waits) parts.push(folded("with", code_block(shown(item.arguments)), true));
     if (item.waits) parts.push(h("div", { class: "open-call", data: { call: item.call } }));
+    if (item.busy && item.progress) parts.push(h("p", { class: "muted" }, foreign(item.progress)));
     if (item.reason) parts.push(h("p", { class: "muted" }, "made again: ", foreign(item.reason)));
     if (item.resolved !== undefined) parts.push(h("p", { class: "muted" }, item.resolved ? "A person said that it took effect." : "A person said that it did not take effect."));
     if (item.is_agent) parts.push(place(item.call));

@@ -90,13 +90,13 @@ function marked(text) {
 }
 
 // Shows a text from outside as it stands: what hides or turns it is made visible.
-export function foreign(text) {
+export function foreign(text, most = SHOWN_MAX) {
   const whole = String(text ?? "");
-  if (whole.length <= SHOWN_MAX) return marked(whole);
-  const rest = h("button", { type: "button", class: "more" }, `show ${(whole.length - SHOWN_MAX).toLocaleString("en")} more characters`);
+  if (whole.length <= most) return marked(whole);
+  const rest = h("button", { type: "button", class: "more" }, `show ${(whole.length - most).toLocaleString("en")} more characters`);
   const place = h("span", {}, rest);
-  rest.addEventListener("click", () => put(place, marked(whole.slice(SHOWN_MAX))));
-  return [...marked(whole.slice(0, SHOWN_MAX)), place];
+  rest.addEventListener("click", () => put(place, marked(whole.slice(most))));
+  return [...marked(whole.slice(0, most)), place];
 }
 
 // The same in one line of some length.
@@ -111,8 +111,8 @@ export function prose(text) {
 }
 
 // A text from outside in the type of machines.
-export function code_block(text) {
-  return h("pre", { class: "code", tabindex: "0" }, foreign(text));
+export function code_block(text, most = SHOWN_MAX) {
+  return h("pre", { class: "code", tabindex: "0" }, foreign(text, most));
 }
 
 export function empty(title, ...help) {

@@ -139,6 +139,16 @@ export class Story {
     return this.change_call(event, { waits: undefined, busy: true, attempt: event.attempt, reason: event.reason });
   }
 
+  question_ended(run, event) {
+    return this.change_call(event, { waits: undefined, busy: true });
+  }
+
+  call_progress(run, event) {
+    const { done, total, text } = event;
+    const share = total ? `${Math.round((done / total) * 100)} %` : String(done ?? "");
+    return this.change_call(event, { progress: [share, text].filter(Boolean).join(" ") });
+  }
+
   call_resolved(run, event) {
     return this.change_call(event, { waits: undefined, resolved: event.done });
   }

@@ -17,12 +17,13 @@ use crate::state::Doors;
 use crate::view::Notice;
 
 /// The events of which there is a notice: those that change what a list shows.
-const NOTICED: [&str; 8] = [
+const NOTICED: [&str; 9] = [
     "run_accepted",
     "run_joined",
     "run_started",
     "run_ended",
     "call_suspended",
+    "question_ended",
     "call_repeated",
     "call_resolved",
     "call_ended",

@@ -96,6 +96,9 @@ async fn every_answer_is_kept_apart_from_other_pages() {
     }
 }
 
+/// Method, path and headers of a request, and the status of its answer.
+type Case<'a> = (Method, &'a str, &'a [(&'a str, &'a str)], u16);
+
 #[tokio::test(flavor = "multi_thread")]
 async fn other_sites_cannot_make_a_browser_ask() {
     let house = House::open().await;
@@ -104,7 +107,7 @@ async fn other_sites_cannot_make_a_browser_ask() {
     let site = |site: &'static str| ("sec-fetch-site", site);
     let origin = ("origin", here.as_str());
     let cookie = ("cookie", "callboard_1=x");
-    let cases: [(Method, &str, &[(&str, &str)], u16); 19] = [
+    let cases: [Case<'_>; 19] = [
         // Programs say nothing of where they are.
         (Method::POST, "/v1/teams/crew/runs/r-9/cancel", &[], 404),
         (Method::POST, "/v1/teams/crew/runs/r-9/cancel", &[("content-type", "text/plain")], 404),

@@ -14,6 +14,7 @@ use wire::{
 };
 
 use crate::house::{ANSWER_MAX, House, installed, read, until};
+use crate::published::{free_port, serve};
 
 fn crew() -> Name {
     Name::new("crew").unwrap()
@@ -153,6 +154,31 @@ async fn a_published_server_asks_for_a_form_and_gets_what_a_person_says() {
         let question = person.asked().await;
         person.say(&question, said).await.unwrap_or_else(|code| panic!("{code}"));
         assert_eq!(person.ended().await, end);
+        let told = source(run).await;
+        assert!(told.output.contains(expected), "{expected} in {}", told.output);
+    }
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_of_http_ask_in_both_protocols() {
+    let installed = installed().await;
+    let (old, new) = (free_port(), free_port());
+    let words = installed.published("everything", &["streamableHttp"]);
+    let words: Vec<String> = serde_json::from_str(&words).unwrap();
+    let _old = serve(&words, &[("PORT", old.to_string())], old).await;
+    let _new = serve(&installed.sdk(&new.to_string()), &[], new).await;
+    let servers = format!(
+        "[mcp.old]\nurl = 'http://127.0.0.1:{old}/mcp'\ntools = ['*']\nelicitation = true\n\
+         [mcp.new]\nurl = 'http://127.0.0.1:{new}/mcp'\ntools = ['*']\nelicitation = true\n"
+    );
+    let calls = [("old_trigger-elicitation-request", json!({})), ("new_book", json!({}))];
+    let mut house = House::started(&["old_*", "new_*"], &servers, &calls).await;
+    let mut person = Person::of(&house).await;
+    for (index, text, expected) in [(0, "Ada", "- Name: Ada"), (1, "3", "booked 3")] {
+        let run = begun(&house, index, &format!("r{index}"));
+        let question = person.asked().await;
+        person.say(&question, json!({"text": text})).await.unwrap();
         let told = source(run).await;
         assert!(told.output.contains(expected), "{expected} in {}", told.output);
     }

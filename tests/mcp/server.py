@@ -47,6 +47,7 @@ def tools():
         tool("look", "Dies during its first call.", annotations={"readOnlyHint": True}),
         tool("hang", "Never answers."),
         tool("ask", "Asks a person."),
+        tool("fill", "Asks a person for a size and a colour."),
         tool("hurry", "Asks a person, and goes on without an answer."),
         tool("wide", "Returns much."),
         tool(
@@ -66,8 +67,15 @@ def text(words, **more):
     return {"content": [{"type": "text", "text": words}], **more}
 
 
-def ask(id):
-    params = {"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}
+ORDER = {
+    "size": {"type": "integer", "minimum": 1, "maximum": 9, "description": "How large?"},
+    "colour": {"type": "string", "enum": ["red", "blue"], "default": "red"},
+}
+
+
+def ask(id, message="Sure?", fields={}, required=()):
+    schema = {"type": "object", "properties": fields, "required": list(required)}
+    params = {"message": message, "requestedSchema": schema}
     send({"id": id, "method": "elicitation/create", "params": params})
 
 
@@ -94,10 +102,13 @@ def call(id, name, arguments, meta):
     if name == "hang":
         note("hangs")
         return None
-    if name == "ask":
+    if name in ("ask", "fill"):
         # Under a name of its own, since several calls may ask at once.
         waiting[f"elicitation {id}"] = id
-        ask(f"elicitation {id}")
+        if name == "ask":
+            ask(f"elicitation {id}")
+        else:
+            ask(f"elicitation {id}", "What is it to be?", ORDER, ["size"])
         return None
     if name == "hurry":
         ask("passing")
@@ -138,5 +149,8 @@ for line in sys.stdin:
     elif "method" in message:
         note(message["method"])
     elif message.get("id") in waiting:
-        said = message.get("result", {}).get("action") or message.get("error", {}).get("message")
+        result = message.get("result", {})
+        said = result.get("action") or message.get("error", {}).get("message")
+        if result.get("content"):
+            said += " " + json.dumps(result["content"], sort_keys=True)
         send({"id": waiting.pop(message["id"]), "result": text(f"the person said: {said}")})

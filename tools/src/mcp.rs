@@ -27,7 +27,7 @@ use rmcp::model::{
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient};
 use serde_json::Value;
 use tokio::runtime::Handle;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use wire::question::QUESTIONS_MAX;
 use wire::{CallOutcome, EffectClass, ErrorCode, Name, ToolReply, header};
 
@@ -45,6 +45,9 @@ pub const CALL_KEY_FIELD: &str = "callboard/idempotency-key";
 
 /// Times that a server may end one call with questions; whoever needs more asks in circles.
 const ROUNDS_MAX: u32 = QUESTIONS_MAX;
+
+/// How long a server that asks nothing and wants to be called again is left alone.
+const ROUND_PAUSE: Duration = Duration::from_millis(500);
 
 /// A server as a team file describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -190,6 +193,10 @@ impl McpTool {
                 response => return Asked::Answered(self.reading.reply(response)),
             };
             let requests = needed.input_requests.unwrap_or_default();
+            if requests.is_empty() {
+                // It wants to be called again, and nothing else.
+                sleep(ROUND_PAUSE).await;
+            }
             match ask::fulfil(server, &context.interim, requests).await {
                 Ok(responses) => params.input_responses = Some(responses),
                 Err(text) => {

@@ -182,6 +182,32 @@ fn a_table_says_otherwise_than_the_server() {
 }
 
 #[test]
+fn a_server_asks_people_where_the_team_lets_it() {
+    let cases = [
+        ("", None),
+        ("elicitation = false\n", None),
+        ("elicitation = true\n", Some(300_000)),
+        ("elicitation = true\nquestion_timeout_ms = 5\n", Some(5)),
+    ];
+    for (written, expected) in cases {
+        let text = format!("{FINE}tools = ['files_*']\n{FILES}tools = ['read']\n{written}");
+        let team = loaded(&text, &catalogs());
+        let tool = &team.tools["files_read"];
+        assert_eq!(tool.offer.question_timeout_ms, expected, "{written}");
+        let ToolKind::Mcp(spec) = &tool.kind else { panic!() };
+        let server = team.servers.values().next().unwrap();
+        assert_eq!(
+            (spec.elicitation, server.spec.elicitation),
+            (expected.is_some(), expected.is_some())
+        );
+    }
+    let text =
+        format!("{FINE}tools = ['files_*']\n{FILES}tools = ['read']\nquestion_timeout_ms = 5\n");
+    let report = parse(&text, &catalogs()).unwrap_err();
+    assert!(report.faults()[0].message.contains("question_timeout_ms"), "{:?}", report.faults());
+}
+
+#[test]
 fn a_team_whose_servers_are_not_known_is_checked_as_far_as_it_goes() {
     let text = format!(
         "{FINE}tools = ['files_read', 'files_w*', 'look']

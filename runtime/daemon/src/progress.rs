@@ -573,7 +573,7 @@ lead failed E4001 out of steps  500 ms
             assert_eq!(lines, Vec::from_iter(expected), "{told:?}");
         }
         let shown = progress.under_way(Timestamp::from_micros(0));
-        assert_eq!(shown[0].render(Paint::new(false), 80, ""), "lead waits for dig 6 rests  0 ms");
+        assert_eq!(shown[0].render(Paint::new(false), 80, ""), "lead waits for dig 6 rests  0 µs");
     }
 
     #[test]

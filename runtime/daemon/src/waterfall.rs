@@ -160,8 +160,7 @@ pub(crate) fn used(spans: &[SpanRecord]) -> Usage {
     let turns = spans.iter().filter(|span| kind(span) == semconv::operation::CHAT);
     turns.fold(Usage::default(), |mut sum, span| {
         let count = |name: &str| span.attributes.get(name).and_then(Value::as_u64).unwrap_or(0);
-        let tokens =
-            Usage::of_tokens(count(semconv::USAGE_INPUT_TOKENS), count(semconv::USAGE_OUTPUT_TOKENS));
+        let tokens = Usage::of_tokens(count(semconv::INPUT_TOKENS), count(semconv::OUTPUT_TOKENS));
         sum.add(Usage { cost_nano_usd: cost(span).unwrap_or(0), ..tokens });
         sum
     })

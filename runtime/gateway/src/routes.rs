@@ -8,9 +8,7 @@ use axum::routing::{MethodRouter, get, post};
 use crate::guard::{self, Guard};
 use crate::refusal::Refusal;
 use crate::state::Doors;
-use crate::{
-    calls, console, events, look, nodes, protect, replies, runs, sign_in, watch,
-};
+use crate::{calls, console, events, look, nodes, protect, replies, runs, sign_in, watch};
 
 /// One route: method, path and handler.
 type Route = (&'static str, &'static str, MethodRouter<Doors>);

@@ -153,7 +153,9 @@ impl TeamContext {
         for effect in effects {
             let Effect::Span(span) = effect else { continue };
             self.metrics.observe(&span.record);
-            if let Some(exporter) = &self.exporter {
+            if let Some(exporter) = &self.exporter
+                && !span.levels.off
+            {
                 exporter.export(&clean::span(&span.record, span.levels.export));
             }
         }

@@ -359,6 +359,7 @@ pub(crate) fn changes_of(
                 status: reply.status,
                 reply: crate::reply::bytes(reply).to_vec(),
             }),
+            Effect::Span(span) if span.levels.off => {}
             Effect::Span(span) => {
                 changes.push(Change::Span(clean::span(&span.record, span.levels.store)));
             }

@@ -106,6 +106,9 @@ pub const RETENTION_RUNS_DEFAULT: &str = "30d";
 pub const RETENTION_SESSIONS_DEFAULT: &str = "forever";
 /// Milliseconds of a retention: a second to a hundred years.
 pub const RETENTION_MS: Bound = bound(2_592_000_000, 1000, 3_155_760_000_000);
+/// Bytes that traces take on the disk: some hundred thousand traces of a few spans each; at least
+/// what a store of traces needs to have parts that can go, at most a tebibyte.
+pub const RETENTION_TRACE_BYTES: Bound = bound(512 << 20, 64 << 20, 1 << 40);
 /// Runs that are kept.
 pub const RETENTION_RUNS_MAX: Bound = bound(0, 1, 1_000_000_000);
 
@@ -194,6 +197,9 @@ pub const SESSION_QUEUE_MAX: Bound = bound(32, 0, 1024);
 /// Milliseconds that a person has to allow a call; shorter than a run's own time by default, so
 /// that the model can still do something about it.
 pub const APPROVAL_TIMEOUT_MS: Bound = bound(300_000, 1, 604_800_000);
+/// Milliseconds that a person has to answer the question of a call under way. As long as for leave,
+/// and a run in which nobody answers still has time to do without.
+pub const QUESTION_TIMEOUT_MS: Bound = bound(300_000, 1, 604_800_000);
 /// Milliseconds for which a tool knows a call by its key: up to a year.
 pub const KEY_TTL_MS: Bound = bound(0, 1, 31_536_000_000);
 /// Patterns of one list of permissions; each is tried for each call.

@@ -108,6 +108,7 @@ pub(crate) fn compile(
         store: raw.trace.store.unwrap_or(TRACE_STORE_DEFAULT),
         // What is sent nowhere is not gathered.
         export: raw.team.otlp_endpoint.as_ref().map_or(Capture::None, |_| export),
+        off: raw.trace.enabled == Some(false),
     };
     for plan in agents.values_mut() {
         plan.traces = traces;

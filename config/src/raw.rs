@@ -101,6 +101,14 @@ pub(crate) struct RawRetention {
     /// How long a session is kept with which nobody goes on.
     #[schemars(extend("default" = RETENTION_SESSIONS_DEFAULT))]
     pub(crate) sessions: Option<String>,
+    /// How long after its end a trace is kept; as long as `runs` if absent.
+    pub(crate) traces: Option<String>,
+    /// The most bytes that traces take on the disk; the oldest go first.
+    #[schemars(
+        range(min = b::RETENTION_TRACE_BYTES.min, max = b::RETENTION_TRACE_BYTES.max),
+        extend("default" = b::RETENTION_TRACE_BYTES.default)
+    )]
+    pub(crate) trace_bytes_max: Option<u64>,
 }
 
 /// The team as a whole.

@@ -48,7 +48,9 @@ fn text(reply: &ToolReply) -> String {
         }
         ToolReply::Settled { outcome: CallOutcome::Error { error }, .. }
         | ToolReply::Lost { error, .. } => error.message.clone(),
-        other @ (ToolReply::Settled { .. } | ToolReply::Suspended { .. }) => format!("{other:?}"),
+        other @ (ToolReply::Settled { .. }
+        | ToolReply::Asks { .. }
+        | ToolReply::Suspended { .. }) => format!("{other:?}"),
     }
 }
 

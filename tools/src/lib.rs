@@ -10,6 +10,7 @@ pub mod cloudevent;
 pub mod command;
 pub mod hop;
 pub mod http;
+pub mod interim;
 pub mod mcp;
 pub mod memory;
 pub mod messenger;
@@ -27,6 +28,7 @@ mod template;
 pub mod testing;
 pub mod tool;
 
+pub use interim::Interim;
 pub use memory::Memory;
 pub use messenger::{Letter, Messenger, Missed};
 pub use model::{ModelQuestion, Models};

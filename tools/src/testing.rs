@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use wire::run::Budget;
 use wire::{CallKey, Name, RunId, SessionId, Timestamp, TraceContext};
 
+use crate::interim::Interim;
 use crate::tool::{HopLog, ToolContext};
 
 /// Makes the context of a call that has some time left, at the beginning of time and of a run that
@@ -28,6 +29,7 @@ pub fn context(remaining: Duration) -> ToolContext {
         remaining,
         budget: Budget::default(),
         tainted: false,
+        interim: Interim::unheard(remaining),
         stop: CancellationToken::new(),
     }
 }

@@ -19,6 +19,7 @@ use crate::cloudevent::replies::Replies;
 use crate::cloudevent::{EventSpec, EventTool};
 use crate::command::{CommandSpec, CommandTool, Launcher};
 use crate::http::{HttpSpec, HttpTool};
+use crate::interim::Interim;
 use crate::mcp::{McpSpec, McpTool, Servers};
 use crate::memory::Memory;
 use crate::messenger::Messenger;
@@ -92,6 +93,8 @@ pub struct ToolContext {
     pub budget: Budget,
     /// Whether the run that calls has read untrusted words, so that its arguments may hold some.
     pub tainted: bool,
+    /// What the call has to say before it is over.
+    pub interim: Interim,
     /// Cancelled when the call is to stop.
     pub stop: CancellationToken,
 }
@@ -117,7 +120,16 @@ impl ToolContext {
     /// Returns the time in which a tool answers by itself, because it knows what its caller does
     /// not, such as whether anything was sent.
     pub(crate) fn answer_time(&self) -> Duration {
-        self.remaining.saturating_sub(ANSWER_MARGIN.min(self.remaining / 10))
+        self.remaining.saturating_sub(self.answer_margin())
+    }
+
+    /// Waits until that time is over, of which none passes while a person is asked.
+    pub(crate) async fn answer_time_over(&self) {
+        self.interim.nearly_over(self.answer_margin()).await;
+    }
+
+    fn answer_margin(&self) -> Duration {
+        ANSWER_MARGIN.min(self.remaining / 10)
     }
 }
 

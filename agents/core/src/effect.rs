@@ -8,7 +8,7 @@ use wire::event::EventKind;
 use wire::plan::Target;
 use wire::run::{Budget, RunReply};
 use wire::{
-    CallKey, ErrorCode, Event, Levels, ModelRole, Name, OpenCall, RunId, Scope, SessionId,
+    CallKey, ErrorCode, Event, Levels, ModelRole, Name, OpenCall, RunId, Said, Scope, SessionId,
     SpanRecord, Timestamp, WireError,
 };
 
@@ -36,7 +36,7 @@ pub enum Effect {
         /// When the answer must be there.
         deadline: Timestamp,
     },
-    /// Make a call; answered by `CallSettled`, `CallSuspended` or `CallLost`.
+    /// Make a call; answered by `CallSettled`, `CallSuspended`, `CallAsked` or `CallLost`.
     Call(CallEffect),
     /// Ask a probe what came of a call; answered by `CallProbed`.
     Probe {
@@ -47,12 +47,29 @@ pub enum Effect {
         /// The request to the probe, under a key of its own.
         call: CallEffect,
     },
-    /// Say `ApprovalExpired` at a time, if the call was not decided by then.
+    /// Tell a call under way what a person said to its question; the call then goes on, and is
+    /// answered as it would have been.
+    Say {
+        /// The run.
+        run: RunId,
+        /// The call.
+        call: CallKey,
+        /// The question.
+        question: Name,
+        /// What was said.
+        said: Said,
+        /// When the outcome must be there.
+        deadline: Timestamp,
+    },
+    /// Say `ApprovalExpired` at a time, or `QuestionExpired` if it is about a question, if nobody
+    /// has said anything by then.
     Expire {
         /// The run.
         run: RunId,
         /// The call.
         call: CallKey,
+        /// The question, if the call is under way and has one.
+        question: Option<Name>,
         /// The time.
         at: Timestamp,
     },
@@ -287,6 +304,7 @@ impl Effects {
             Effect::AskModel { .. }
             | Effect::Call(_)
             | Effect::Probe { .. }
+            | Effect::Say { .. }
             | Effect::Expire { .. }
             | Effect::Abort { .. }
             | Effect::Publish { .. }

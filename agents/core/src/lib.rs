@@ -5,6 +5,7 @@
 pub mod capture;
 pub mod dialect;
 pub mod effect;
+pub mod form;
 pub mod grammar;
 pub mod invariant;
 pub mod permission;

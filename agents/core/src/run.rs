@@ -25,6 +25,7 @@ mod budget;
 mod call;
 mod hop;
 mod person;
+mod question;
 mod steer;
 mod told;
 mod turn;
@@ -32,6 +33,7 @@ mod turn;
 use budget::Prompts;
 use call::Pending;
 use person::Bar;
+pub(crate) use question::not_asked;
 use steer::Joined;
 use told::Extent;
 

@@ -7,6 +7,7 @@ use crate::chat::Usage;
 use crate::error::{ErrorCode, WireError};
 use crate::hop::HopReport;
 use crate::id::{CallKey, Name, RunId, SessionId};
+use crate::question::Question;
 use crate::run::{Budget, RunStatus};
 
 /// What may be done again when it is not known whether a call took effect.
@@ -57,10 +58,18 @@ pub struct ToolRequest {
     /// Whether the run that asks is tainted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tainted: bool,
+    /// How many runs stand above the one that asks.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub depth: u32,
     /// The tool by which the agent reads on in a result that is cut, if it has one; without it
     /// nothing of such a result is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reader: Option<Name>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+const fn is_zero(depth: &u32) -> bool {
+    *depth == 0
 }
 
 /// What a tool says at once.
@@ -95,6 +104,12 @@ pub enum ToolReply {
         /// What the person is asked.
         question: String,
     },
+    /// The call is under way and goes on once a person has answered, on the subject of the
+    /// question.
+    Asks {
+        /// What the person is asked.
+        question: Question,
+    },
 }
 
 impl ToolReply {
@@ -113,7 +128,7 @@ impl ToolReply {
     pub fn met(mut self, report: HopReport) -> Self {
         match &mut self {
             Self::Settled { hop, .. } | Self::Lost { hop, .. } => *hop = report.boxed(),
-            Self::Suspended { .. } => {}
+            Self::Suspended { .. } | Self::Asks { .. } => {}
         }
         self
     }

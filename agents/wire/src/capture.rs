@@ -38,6 +38,9 @@ pub struct Levels {
     pub store: Capture,
     /// Those that are sent elsewhere.
     pub export: Capture,
+    /// Whether there are no traces at all.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub off: bool,
 }
 
 impl Levels {

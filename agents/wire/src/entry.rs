@@ -11,6 +11,7 @@ use crate::error::WireError;
 use crate::hop::HopReport;
 use crate::id::{CallKey, Digest, Name, RunId, SessionId};
 use crate::open::Resolution;
+use crate::question::{Question, Said};
 use crate::run::{Budget, Parent};
 use crate::snapshot::Snapshot;
 use crate::time::Timestamp;
@@ -87,6 +88,31 @@ pub enum Input {
         attempt: Option<u32>,
         /// What the person is asked.
         question: String,
+    },
+    /// A tool has a question, and its call goes on once it is answered.
+    CallAsked {
+        /// The call.
+        call: CallKey,
+        /// The attempt, from 1; what an earlier one asks is stale.
+        attempt: u32,
+        /// The question.
+        question: Question,
+    },
+    /// A person answered the question of a call under way, or it is void.
+    QuestionAnswered {
+        /// The call.
+        call: CallKey,
+        /// The question.
+        question: Name,
+        /// What was said.
+        said: Said,
+    },
+    /// The time in which a question could be answered is over.
+    QuestionExpired {
+        /// The call.
+        call: CallKey,
+        /// The question.
+        question: Name,
     },
     /// A call ended.
     CallSettled {

@@ -297,6 +297,10 @@ pub struct Offer {
     /// Whether the tool can wait for the outcome of a call that an earlier process made.
     #[serde(default, skip_serializing_if = "is_no")]
     pub rejoins: bool,
+    /// Milliseconds that a person has to answer a question of a call under way; absent means that
+    /// nobody is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question_timeout_ms: Option<u64>,
     /// Whether it reads on in results that were cut.
     #[serde(default, skip_serializing_if = "is_no")]
     pub reads_results: bool,
@@ -375,6 +379,7 @@ impl Offer {
             probe: None,
             on_unknown: OnUnknown::Tell,
             rejoins: false,
+            question_timeout_ms: None,
             reads_results: false,
             model: None,
             labels: Labels::NONE,

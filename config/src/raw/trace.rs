@@ -10,6 +10,9 @@ use crate::bound::{TRACE_EXPORT_DEFAULT, TRACE_STORE_DEFAULT};
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RawTrace {
+    /// Whether runs have traces.
+    #[schemars(extend("default" = true))]
+    pub(crate) enabled: Option<bool>,
     /// Those that the node keeps and shows.
     #[schemars(extend("default" = TRACE_STORE_DEFAULT))]
     pub(crate) store: Option<Capture>,

@@ -3,7 +3,7 @@
 use agents_core::capture;
 use tools::secret::{clean, clean_value};
 use wire::chat::{ToolCall, TurnDetail};
-use wire::{CallOutcome, Capture, ModelReply, SpanRecord, ToolReply, WireError};
+use wire::{CallOutcome, Capture, ModelReply, Question, SpanRecord, ToolReply, WireError};
 
 /// Takes secrets out of what a tool replies.
 pub(crate) fn tool_reply(reply: ToolReply) -> ToolReply {
@@ -13,6 +13,10 @@ pub(crate) fn tool_reply(reply: ToolReply) -> ToolReply {
         }
         ToolReply::Lost { error: lost, hop } => ToolReply::Lost { error: error(lost), hop },
         ToolReply::Suspended { question } => ToolReply::Suspended { question: clean(question) },
+        ToolReply::Asks { question: Question { id, text, form } } => {
+            let (text, form) = (clean(text), clean_value(form));
+            ToolReply::Asks { question: Question { id, text, form } }
+        }
     }
 }
 

@@ -244,3 +244,33 @@ async fn an_exporter_can_be_started_and_used_among_async_tasks() {
     stopped.await.unwrap().unwrap();
     assert_eq!(seen.try_iter().count(), 1);
 }
+
+#[test]
+fn a_trace_is_written_as_the_json_of_otlp() {
+    use opentelemetry_proto::tonic::trace::v1::TracesData;
+
+    let failed = SpanRecord { error: Some("boom".into()), ..span(root(), None) };
+    let below = span(root().child("call", "k"), Some(root()));
+    let written = telemetry::traces_data(&[failed, below.clone()], &service()).unwrap();
+    let spans = &written["resourceSpans"][0]["scopeSpans"][0]["spans"];
+    assert_eq!(spans[1]["traceId"], below.context.trace_id());
+    assert_eq!(spans[1]["spanId"], below.context.span_id());
+    assert_eq!(spans[1]["parentSpanId"], root().span_id());
+    assert_eq!(spans[1]["startTimeUnixNano"], "1700000000000001000");
+    assert_eq!((&spans[0]["status"]["code"], &spans[1]["kind"]), (&json!(2), &json!(3)));
+    let whole = spans[0]["attributes"].as_array().unwrap().iter();
+    let tokens = whole.clone().find(|one| one["key"] == semconv::INPUT_TOKENS).unwrap();
+    assert_eq!(tokens["value"], json!({"intValue": "12"}));
+
+    let read: TracesData = serde_json::from_value(written).unwrap();
+    let [resource] = read.resource_spans.as_slice() else { panic!("{read:?}") };
+    assert_eq!(
+        text(&resource.resource.as_ref().unwrap().attributes, "service.name"),
+        Some(json!("callboard"))
+    );
+    let [first, second] = resource.scope_spans[0].spans.as_slice() else { panic!("{read:?}") };
+    assert_eq!(first.trace_id, root().trace_bytes());
+    assert_eq!(second.parent_span_id, root().span_bytes());
+    assert_eq!(first.status.as_ref().unwrap().message, "boom");
+    assert_eq!(text(&second.attributes, semconv::TIME_TO_FIRST_CHUNK), Some(json!(0.5)));
+}

@@ -67,6 +67,7 @@ impl EventTool {
                 ToolReply::Lost { error, .. } => Ok(Sent::Perhaps(error)),
                 ToolReply::Settled { outcome, .. } => Err(outcome),
                 ToolReply::Suspended { question } => Err(CallOutcome::Unknown { note: question }),
+                ToolReply::Asks { question } => Err(CallOutcome::Unknown { note: question.text }),
             },
             Err(_) => Ok(Sent::Perhaps(late(context))),
         }

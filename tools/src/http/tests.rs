@@ -99,7 +99,9 @@ async fn reply_within(tool: &HttpTool, arguments: Value, time: Duration) -> Tool
 async fn call_within(tool: &HttpTool, arguments: Value, time: Duration) -> CallOutcome {
     match reply_within(tool, arguments, time).await {
         ToolReply::Settled { outcome, .. } => outcome,
-        other @ (ToolReply::Lost { .. } | ToolReply::Suspended { .. }) => panic!("{other:?}"),
+        other @ (ToolReply::Lost { .. } | ToolReply::Asks { .. } | ToolReply::Suspended { .. }) => {
+            panic!("{other:?}")
+        }
     }
 }
 

@@ -48,7 +48,9 @@ async fn reply_to(tool: &ModelTool, arguments: Value) -> ToolReply {
 async fn outcome(tool: &ModelTool, arguments: Value) -> CallOutcome {
     match reply_to(tool, arguments).await {
         ToolReply::Settled { outcome, .. } => outcome,
-        other @ (ToolReply::Lost { .. } | ToolReply::Suspended { .. }) => panic!("{other:?}"),
+        other @ (ToolReply::Lost { .. } | ToolReply::Asks { .. } | ToolReply::Suspended { .. }) => {
+            panic!("{other:?}")
+        }
     }
 }
 

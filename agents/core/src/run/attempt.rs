@@ -51,11 +51,12 @@ impl Run {
         effects: &mut Effects,
     ) -> Result<(), Rejected> {
         let made = |pending: &Pending| {
-            pending.key == *call && pending.stage == Stage::Made && pending.attempt == attempt
+            pending.key == *call && pending.is_under_way() && pending.attempt == attempt
         };
         let position = self.position(call, made)?;
         self.resumes = 0;
         self.end_failed_attempt(position, hop, error, effects);
+        self.void(position, effects);
         self.on_missed(position, error, effects);
         self.go_on(effects);
         Ok(())
@@ -66,7 +67,7 @@ impl Run {
         let made: Vec<CallKey> = self
             .pending
             .iter()
-            .filter(|pending| pending.stage == Stage::Made)
+            .filter(|pending| pending.is_under_way())
             .map(|pending| pending.key.clone())
             .collect();
         let message = "the runtime was restarted while this call was under way";
@@ -76,6 +77,7 @@ impl Run {
             let found = self.pending.iter().position(|pending| pending.key == key);
             let Some(position) = found else { continue };
             self.end_failed_attempt(position, None, &error, effects);
+            self.void(position, effects);
             if self.may_rejoin(position, effects.now()) {
                 self.rejoin(position, effects);
             } else {
@@ -236,6 +238,7 @@ impl Run {
             pending.made = now;
         }
         pending.stage = Stage::Made;
+        pending.questions = 0;
         pending.rejoin = false;
         pending.attempt += 1;
         pending.attempted = Some(now);
@@ -305,10 +308,13 @@ impl Run {
         let note = match &pending.stage {
             Stage::Unknown { note, .. } => note.clone(),
             Stage::Probing { missed, .. } => format!("{missed}; it may have taken effect"),
-            Stage::Made if self.effect_of(pending) == EffectClass::Once => {
+            Stage::Made | Stage::Asking { .. } if self.effect_of(pending) == EffectClass::Once => {
                 "the run ended while this call was under way; it may have taken effect".to_owned()
             }
-            Stage::Made | Stage::Approval { .. } | Stage::Question { .. } => {
+            Stage::Made
+            | Stage::Asking { .. }
+            | Stage::Approval { .. }
+            | Stage::Question { .. } => {
                 return CallOutcome::Error { error: error.clone() };
             }
         };

@@ -10,7 +10,7 @@ use wire::plan::{Offer, Permission, Target};
 use wire::run::{Budget, Source};
 use wire::trace::SpanEvent;
 use wire::{
-    CallKey, CallOutcome, Digest, EffectClass, ErrorCode, ModelRole, OpenKind, RunStatus,
+    CallKey, CallOutcome, Digest, EffectClass, ErrorCode, ModelRole, OpenKind, Question, RunStatus,
     Timestamp, Usage, WireError, call_digest,
 };
 
@@ -54,6 +54,8 @@ pub(super) struct Pending {
     pub(super) attempted: Option<Timestamp>,
     /// What is noted on the call's span.
     pub(super) events: Vec<SpanEvent>,
+    /// Questions of the last attempt.
+    pub(super) questions: u32,
 }
 
 /// Where a call without an outcome stands.
@@ -67,6 +69,14 @@ pub(super) enum Stage {
         since: Timestamp,
         /// Whether it would have been made in a run that is not tainted.
         for_taint: bool,
+    },
+    /// It is under way and goes on when a person has answered.
+    Asking {
+        question: Question,
+        since: Timestamp,
+        until: Timestamp,
+        /// The time that the call has left then.
+        left_ms: u64,
     },
     /// Its tool asked a person; the answer is the outcome.
     Question { question: String, since: Timestamp },
@@ -297,6 +307,7 @@ impl Run {
             probes: 0,
             attempted: (!asks).then_some(now),
             events: Vec::new(),
+            questions: 0,
         });
         self.sources.push(Source {
             call: key.clone(),
@@ -331,11 +342,10 @@ impl Run {
         match &pending.stage {
             Stage::Made => self.call_effect(pending).map(Effect::Call),
             Stage::Probing { deadline, .. } => self.probe_effect(pending, *deadline),
-            Stage::Approval { until, .. } => Some(Effect::Expire {
-                run: self.id().clone(),
-                call: pending.key.clone(),
-                at: *until,
-            }),
+            Stage::Approval { until, .. } => Some(self.expire_effect(pending, None, *until)),
+            Stage::Asking { question, until, .. } => {
+                Some(self.expire_effect(pending, Some(&question.id), *until))
+            }
             Stage::Question { .. } | Stage::Unknown { .. } => None,
         }
     }
@@ -497,7 +507,10 @@ impl Pending {
     /// Tells whether a person has something to say about it.
     fn is_open(&self) -> bool {
         match self.stage {
-            Stage::Approval { .. } | Stage::Question { .. } | Stage::Unknown { .. } => true,
+            Stage::Approval { .. }
+            | Stage::Asking { .. }
+            | Stage::Question { .. }
+            | Stage::Unknown { .. } => true,
             Stage::Made | Stage::Probing { .. } => false,
         }
     }

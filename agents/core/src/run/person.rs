@@ -13,6 +13,15 @@ use super::{Run, late};
 use crate::effect::{Effect, Effects, Rejected};
 use crate::spans::{event, note};
 
+/// What a pending call waits for.
+struct Waits {
+    kind: OpenKind,
+    question: String,
+    since: Timestamp,
+    until: Option<Timestamp>,
+    form: Option<Value>,
+}
+
 /// What stands in the way of a call that asks for the same as an earlier one of the run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Bar {
@@ -232,6 +241,7 @@ impl Run {
             call: open.call.clone(),
             question: open.question.clone(),
             kind,
+            form: open.form.clone(),
         };
         effects.tell(&self.submitted, told);
         if let Some(pending) = self.pending.get_mut(position) {
@@ -283,7 +293,7 @@ impl Run {
     /// Returns the state of a run that waits for a person.
     pub(super) fn waiting(&self) -> Option<RunState> {
         let mut waiting = self.pending.iter().filter_map(|pending| {
-            let (kind, question, ..) = self.waits_for(pending)?;
+            let Waits { kind, question, .. } = self.waits_for(pending)?;
             Some(OpenQuestion { call: pending.key.clone(), question, kind })
         });
         let OpenQuestion { call, question, kind } = waiting.next()?;
@@ -292,7 +302,9 @@ impl Run {
 
     /// Iterates over the calls that wait for an answer.
     pub(crate) fn asks(&self) -> impl Iterator<Item = &CallKey> {
-        let asks = |pending: &&Pending| matches!(pending.stage, Stage::Question { .. });
+        let asks = |pending: &&Pending| {
+            matches!(pending.stage, Stage::Asking { .. } | Stage::Question { .. })
+        };
         self.pending.iter().filter(asks).map(|pending| &pending.key)
     }
 
@@ -317,21 +329,28 @@ impl Run {
     }
 
     fn open_call(&self, pending: &Pending, effects: &Effects) -> Option<OpenCall> {
-        let (kind, question, since, until) = self.waits_for(pending)?;
-        let waits = true;
-        Some(OpenCall { kind, question, since, until, waits, ..self.describe(pending, effects) })
+        let Waits { kind, question, since, until, form } = self.waits_for(pending)?;
+        let known = self.describe(pending, effects);
+        Some(OpenCall { kind, question, since, until, form, waits: true, ..known })
     }
 
-    fn waits_for(
-        &self,
-        pending: &Pending,
-    ) -> Option<(OpenKind, String, Timestamp, Option<Timestamp>)> {
+    fn waits_for(&self, pending: &Pending) -> Option<Waits> {
+        let waits = |kind, question: &str, since: &Timestamp| Waits {
+            kind,
+            question: question.to_owned(),
+            since: *since,
+            until: None,
+            form: None,
+        };
         match &pending.stage {
             Stage::Made | Stage::Probing { .. } => None,
-            Stage::Question { question, since } => {
-                Some((OpenKind::Question, question.clone(), *since, None))
-            }
-            Stage::Unknown { note, since } => Some((OpenKind::Unknown, note.clone(), *since, None)),
+            Stage::Asking { question, since, until, .. } => Some(Waits {
+                until: Some(*until),
+                form: Some(question.form.clone()),
+                ..waits(OpenKind::Question, &question.text, since)
+            }),
+            Stage::Question { question, since } => Some(waits(OpenKind::Question, question, since)),
+            Stage::Unknown { note, since } => Some(waits(OpenKind::Unknown, note, since)),
             Stage::Approval { until, since, for_taint } => {
                 let source = self.sources.get(pending.source)?;
                 let mut question = format!("allow {} {}?", source.tool, source.arguments);
@@ -341,7 +360,8 @@ impl Run {
                          may act on it.)",
                     );
                 }
-                Some((OpenKind::Approval, question, *since, Some(*until)))
+                let until = Some(*until);
+                Some(Waits { until, ..waits(OpenKind::Approval, &question, since) })
             }
         }
     }
@@ -359,6 +379,7 @@ impl Run {
             digest: pending.digest,
             attempt: pending.attempt,
             question: String::new(),
+            form: None,
             waits: false,
             since: effects.now(),
             until: None,

@@ -425,7 +425,7 @@ fn spans_hold_what_their_plan_permits() {
     ];
     for (level, tool, held, size) in cases {
         let ((session, run, trace), mut plan) = (ids(), fixture::plan(Dialect::Native, false));
-        plan.traces = Levels { store: level, export: none };
+        plan.traces = Levels { store: level, export: none, off: false };
         plan.tools[0].capture = tool;
         let plan = &plan;
         let facts = RunFacts { plan, session: &session, run: &run, trace: &trace, left: LEFT };

@@ -139,7 +139,7 @@ fn told(span: &SpanRecord) -> String {
 
 #[test]
 fn a_turn_is_told_of_with_what_is_new_to_it() {
-    let plan = Plan { traces: Levels { store: Capture::Full, export: Capture::None }, ..thinker() };
+    let plan = Plan { traces: Levels { store: Capture::Full, ..Levels::default() }, ..thinker() };
     let rows = [
         (0, submit("r")),
         (1, thought("r", 0, "look it up")),

@@ -233,6 +233,7 @@ fn named(message: &Message) -> Option<&'static str> {
         Route::Call { .. } => "a person decides",
         Route::Model { .. } => "a model is asked",
         Route::EventReply { .. } => "an event answers a call",
+        Route::Question { .. } => "a call hears what a person says",
         Route::ModelStop { .. } | Route::ToolStop { .. } => "work is stopped",
         Route::Tool { tool, .. } if tool.as_str() == "seen" => "a probe is asked",
         Route::Tool { .. } => "a tool is called",

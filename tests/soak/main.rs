@@ -64,6 +64,8 @@ fn trace(number: u64) -> [SpanRecord; 2] {
         agent: agent(number),
         attributes,
         error: None,
+        links: Vec::new(),
+        events: Vec::new(),
     };
     let mut call = SpanRecord {
         context: context.child("call", "c"),

@@ -139,6 +139,15 @@ pub enum Route {
         /// The source.
         source: Name,
     },
+    /// A question of a tool that waits for its answer.
+    Question {
+        /// The team.
+        team: Name,
+        /// The tool.
+        tool: Name,
+        /// The question.
+        question: Name,
+    },
     /// Turns of a model that nobody waits for any more.
     ModelStop {
         /// The team.
@@ -198,6 +207,11 @@ impl Subjects {
     /// Where calls of a tool are asked for.
     pub fn tool(&self, team: &Name, tool: &Name) -> String {
         format!("{}.{team}.tool.{tool}", self.prefix)
+    }
+
+    /// Where a call of a tool waits for the answer to its question.
+    pub fn question(&self, team: &Name, tool: &Name, question: &Name) -> String {
+        format!("{}.question.{question}", self.tool(team, tool))
     }
 
     /// Where events come that answer those that the tools of a source of event types sent.
@@ -315,6 +329,11 @@ impl Subjects {
             }),
             [team, "model", model] => Some(Route::Model { team: name(team)?, model: name(model)? }),
             [team, "tool", tool] => Some(Route::Tool { team: name(team)?, tool: name(tool)? }),
+            [team, "tool", tool, "question", question] => Some(Route::Question {
+                team: name(team)?,
+                tool: name(tool)?,
+                question: name(question)?,
+            }),
             [team, "eventtypes", source, "reply"] => {
                 Some(Route::EventReply { team: name(team)?, source: name(source)? })
             }
@@ -376,6 +395,10 @@ mod tests {
             ),
             (subjects.model(&team, &x), Route::Model { team: team.clone(), model: x.clone() }),
             (subjects.tool(&team, &x), Route::Tool { team: team.clone(), tool: x.clone() }),
+            (
+                subjects.question(&team, &x, &x),
+                Route::Question { team: team.clone(), tool: x.clone(), question: x.clone() },
+            ),
             (
                 subjects.event_reply(&team, &x),
                 Route::EventReply { team: team.clone(), source: x.clone() },

@@ -27,6 +27,10 @@ pub(crate) struct Global {
     /// Directory below which each team keeps its data [default: the platform's]
     #[arg(long, value_name = "DIR", env = "CALLBOARD_DATA", global = true)]
     pub(crate) data: Option<PathBuf>,
+    /// File with the token of the HTTP door: `serve` asks its clients for it, all others send it
+    /// [default: the one in `CALLBOARD_TOKEN`]
+    #[arg(long = "token-file", value_name = "FILE", env = "CALLBOARD_TOKEN_FILE", global = true)]
+    pub(crate) http_token_file: Option<PathBuf>,
     /// What is logged to stderr, such as `info,node=debug` [default: info for serve, else warn]
     #[arg(long, value_name = "FILTER", env = "CALLBOARD_LOG", global = true)]
     pub(crate) log: Option<String>,
@@ -121,6 +125,9 @@ pub(crate) struct Serve {
     /// Address of the HTTP door; `none` opens none, port 0 takes a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8787")]
     pub(crate) listen: String,
+    /// Name under which the HTTP door is reached as well, such as through a proxy; needs a token
+    #[arg(long = "host-name", value_name = "NAME")]
+    pub(crate) host_names: Vec<String>,
     /// Room that each team sets aside for ending runs when the disk is full; 0 sets none aside
     #[arg(
         long,
@@ -236,9 +243,22 @@ pub(crate) struct Target {
 pub(crate) struct Answer {
     /// The run that waits
     pub(crate) run: RunId,
-    /// The answer
-    #[arg(value_name = "TEXT", required = true)]
+    /// The answer; to a question with a form its only field, or the whole of it as JSON
+    #[arg(
+        value_name = "TEXT",
+        required_unless_present_any = ["content", "decline", "cancel"],
+        conflicts_with_all = ["content", "decline", "cancel"]
+    )]
     pub(crate) text: Vec<String>,
+    /// The form of the question as it is filled in
+    #[arg(long, value_name = "JSON", conflicts_with_all = ["decline", "cancel"])]
+    pub(crate) content: Option<String>,
+    /// Refuse to answer the question of a tool; its call goes on without
+    #[arg(long, conflicts_with = "cancel")]
+    pub(crate) decline: bool,
+    /// Turn away from the question of a tool
+    #[arg(long)]
+    pub(crate) cancel: bool,
     /// The call that asked [default: the one that asked first]
     #[arg(long, value_name = "KEY")]
     pub(crate) call: Option<CallKey>,

@@ -2,6 +2,7 @@
 
 mod args;
 mod client;
+mod dialog;
 mod failure;
 mod live;
 mod paint;
@@ -17,7 +18,7 @@ mod waterfall;
 
 use std::process::ExitCode;
 
-use args::{Format, Line, Verb};
+use args::{Format, Global, Line, Verb};
 use clap::Parser as _;
 use failure::{Exit, Failure};
 use place::Place;
@@ -48,7 +49,10 @@ fn set_up_log(line: &Line, screen: &Screen) -> Result<(), Failure> {
 }
 
 fn run(line: &Line, screen: &Screen) -> Result<Exit, Failure> {
-    let place = || Place::new(line.global.data.as_deref());
+    let Global { data, http_token_file, .. } = &line.global;
+    let place = || {
+        Place::new(data.as_deref()).map(|place| place.with_token_file(http_token_file.as_deref()))
+    };
     match &line.verb {
         Verb::Check(args) => Ok(verb::check::check(args, screen)),
         Verb::Tools(args) => wait(verb::tools::tools(args, &place()?, screen)),

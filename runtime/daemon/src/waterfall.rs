@@ -4,16 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use agents_core::spans::attribute;
 use serde_json::Value;
-use telemetry::names;
-use wire::{SpanRecord, Timestamp, TraceContext, Usage, money};
+use wire::{SpanRecord, Timestamp, TraceContext, Usage, money, semconv};
 
 use crate::paint::Paint;
 use crate::text;
-
-/// The attribute that tells the part of a model.
-const ROLE: &str = attribute::ROLE;
 
 /// The columns of a time span.
 const TIME_WIDTH: usize = 8;
@@ -99,8 +94,8 @@ pub(crate) fn render(spans: &[SpanRecord], paint: Paint, width: usize) -> String
         let time = text::duration(span.end.since(span.start));
         let (shown, bar) = match kind(span) {
             _ if span.error.is_some() => (paint.red(shown), paint.red(&bar)),
-            names::operation::INVOKE_AGENT => (paint.bold(shown), paint.cyan(&bar)),
-            names::operation::CHAT => (shown.to_owned(), paint.blue(&bar)),
+            semconv::operation::INVOKE_AGENT => (paint.bold(shown), paint.cyan(&bar)),
+            semconv::operation::CHAT => (shown.to_owned(), paint.blue(&bar)),
             _ => (shown.to_owned(), paint.green(&bar)),
         };
         let branches = paint.dim(branches);
@@ -126,34 +121,34 @@ fn split_at_char(text: &str, chars: usize) -> (&str, &str) {
 
 /// Returns the name by which a span is shown.
 fn name(span: &SpanRecord) -> String {
-    let role = span.attributes.get(ROLE).and_then(Value::as_str);
+    let role = span.attributes.get(semconv::ROLE).and_then(Value::as_str);
     let role = role.map_or_else(String::new, |role| format!(" ({role})"));
     text::one_line(&format!("{}{role}", span.name))
 }
 
 fn kind(span: &SpanRecord) -> &str {
-    let kind = span.attributes.get(names::OPERATION_NAME).and_then(Value::as_str);
+    let kind = span.attributes.get(semconv::OPERATION_NAME).and_then(Value::as_str);
     kind.unwrap_or_default()
 }
 
 fn tokens(span: &SpanRecord) -> Option<u64> {
     let count = |name: &str| span.attributes.get(name).and_then(Value::as_u64);
-    let sum = count(names::USAGE_INPUT_TOKENS)? + count(names::USAGE_OUTPUT_TOKENS).unwrap_or(0);
+    let sum = count(semconv::INPUT_TOKENS)? + count(semconv::OUTPUT_TOKENS).unwrap_or(0);
     (sum > 0).then_some(sum)
 }
 
 /// Returns what a span cost, in billionths of a dollar.
 fn cost(span: &SpanRecord) -> Option<u64> {
-    let cost = span.attributes.get(attribute::COST_NANO_USD).and_then(Value::as_u64);
+    let cost = span.attributes.get(semconv::COST_NANO_USD).and_then(Value::as_u64);
     cost.filter(|cost| *cost > 0)
 }
 
 /// Returns in a word or two how a span ended.
 fn outcome(span: &SpanRecord) -> Option<String> {
     let text = |name: &str| span.attributes.get(name).and_then(Value::as_str);
-    let finish = || span.attributes.get(attribute::FINISH_REASONS)?.get(0)?.as_str();
-    let outcome = text(attribute::FEEDBACK).or_else(|| text(attribute::OUTCOME)).or_else(finish);
-    let failed = text(attribute::ERROR_TYPE).filter(|_| span.error.is_some());
+    let finish = || span.attributes.get(semconv::FINISH_REASONS)?.get(0)?.as_str();
+    let outcome = text(semconv::FEEDBACK).or_else(|| text(semconv::OUTCOME)).or_else(finish);
+    let failed = text(semconv::ERROR_TYPE).filter(|_| span.error.is_some());
     match (outcome, failed) {
         (Some(outcome), Some(failed)) => Some(format!("{outcome} {failed}")),
         (one, other) => one.or(other).map(str::to_owned),
@@ -162,11 +157,10 @@ fn outcome(span: &SpanRecord) -> Option<String> {
 
 /// Adds up what the model turns of a trace used.
 pub(crate) fn used(spans: &[SpanRecord]) -> Usage {
-    let turns = spans.iter().filter(|span| kind(span) == names::operation::CHAT);
+    let turns = spans.iter().filter(|span| kind(span) == semconv::operation::CHAT);
     turns.fold(Usage::default(), |mut sum, span| {
         let count = |name: &str| span.attributes.get(name).and_then(Value::as_u64).unwrap_or(0);
-        let tokens =
-            Usage::of_tokens(count(names::USAGE_INPUT_TOKENS), count(names::USAGE_OUTPUT_TOKENS));
+        let tokens = Usage::of_tokens(count(semconv::INPUT_TOKENS), count(semconv::OUTPUT_TOKENS));
         sum.add(Usage { cost_nano_usd: cost(span).unwrap_or(0), ..tokens });
         sum
     })
@@ -190,12 +184,12 @@ fn notes(span: &SpanRecord) -> Vec<String> {
     let text = |name: &str| span.attributes.get(name).and_then(Value::as_str);
     let count = |name: &str| span.attributes.get(name).and_then(Value::as_u64);
     let feedback =
-        text(attribute::FEEDBACK).map(|code| format!("the reply could not be used: {code}"));
-    let attempts = count(names::ATTEMPTS)
+        text(semconv::FEEDBACK).map(|code| format!("the reply could not be used: {code}"));
+    let attempts = count(semconv::ATTEMPTS)
         .filter(|attempts| *attempts > 1)
         .map(|attempts| format!("the provider was asked {attempts} times"));
-    let served_by = text(attribute::SERVED_BY).map(|name| format!("model {name} stood in for it"));
-    let resumes = count(attribute::RESUMES)
+    let served_by = text(semconv::SERVED_BY).map(|name| format!("model {name} stood in for it"));
+    let resumes = count(semconv::RESUMES)
         .filter(|resumes| *resumes > 0)
         .map(|resumes| format!("taken up again {resumes} times"));
     let error = span.error.clone().into_iter();

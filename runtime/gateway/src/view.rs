@@ -6,7 +6,7 @@
 use node::Gathered;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use store::{RunRow, SessionRow, Store, TraceQuery, TraceRow, TraceStatus};
+use store::{RunRow, SessionRow, Store, TraceQuery, TraceRow, TraceStatus, UsageRow};
 use wire::entry::Fact;
 use wire::look::NodeStats;
 use wire::open::OpenCallList;
@@ -27,6 +27,34 @@ pub struct Readiness {
     pub bus_connected: bool,
     /// The teams.
     pub teams: Vec<Name>,
+}
+
+/// Whether a client has to sign in, and has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignInView {
+    /// Whether the doors ask for a token.
+    pub required: bool,
+    /// Whether this client may come in.
+    pub signed_in: bool,
+}
+
+/// Says that something happened in a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notice {
+    /// The team.
+    pub team: Name,
+    /// What happened, by the word of the event.
+    pub event: String,
+    /// When.
+    pub at: Timestamp,
+    /// The session.
+    pub session: SessionId,
+    /// The run.
+    pub run: RunId,
+    /// The agent.
+    pub agent: Name,
+    /// How many runs stand above.
+    pub depth: u32,
 }
 
 /// The teams of a node.
@@ -121,6 +149,9 @@ pub struct RunSummary {
     pub input: String,
     /// Its trace.
     pub trace_id: String,
+    /// What it and the runs below it used; absent while it is in work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
     /// The run that asked for it, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<RunId>,
@@ -173,9 +204,6 @@ pub struct Exchange {
     /// Why it did not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<WireError>,
-    /// Tokens; absent while it is in work.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Usage>,
 }
 
 /// Traces, the newest first.
@@ -266,6 +294,13 @@ pub struct FactList {
     pub facts: Vec<Fact>,
 }
 
+/// What models used, the oldest day first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsageList {
+    /// By day, agent and model.
+    pub usage: Vec<UsageRow>,
+}
+
 /// What a check of a store found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreCheck {
@@ -305,6 +340,7 @@ impl From<RunRow> for RunSummary {
             status: ended.map(|end| end.status),
             input: begun.input,
             trace_id: begun.trace.trace_id(),
+            usage: None,
             parent: begun.parent.map(|parent| parent.run),
             joined: begun.joined,
         }
@@ -365,7 +401,27 @@ impl SessionView {
 
 /// Lists the newest runs.
 pub fn runs(store: &Store, limit: usize) -> Result<RunList, store::Error> {
-    Ok(RunList { runs: store.runs(limit)?.into_iter().map(RunSummary::from).collect() })
+    let mut runs = Vec::new();
+    for row in store.runs(limit)? {
+        let usage = match row.ended {
+            Some(_) => used(store, &row.begun.run)?,
+            None => None,
+        };
+        runs.push(RunSummary { usage, ..row.into() });
+    }
+    Ok(RunList { runs })
+}
+
+/// Returns what a run used, by its reply.
+fn used(store: &Store, run: &RunId) -> Result<Option<Usage>, store::Error> {
+    /// What is read of a reply; the rest may be large.
+    #[derive(Deserialize)]
+    struct Used {
+        usage: Usage,
+    }
+    let reply = store.reply(run)?;
+    let used = reply.and_then(|bytes| serde_json::from_slice::<Used>(&bytes).ok());
+    Ok(used.map(|used| used.usage))
 }
 
 /// Lists the sessions that were active last.
@@ -384,10 +440,10 @@ pub fn session(store: &Store, session: &SessionId) -> Result<Option<SessionView>
         }
         let reply = store.reply(&row.begun.run)?;
         let reply = reply.and_then(|bytes| serde_json::from_slice::<RunReply>(&bytes).ok());
+        let usage = reply.as_ref().map(|reply| reply.usage);
         exchanges.push(Exchange {
-            run: row.into(),
+            run: RunSummary { usage, ..row.into() },
             output: reply.as_ref().map(|reply| reply.output.clone()),
-            usage: reply.as_ref().map(|reply| reply.usage),
             error: reply.and_then(|reply| reply.error),
         });
     }
@@ -426,6 +482,11 @@ pub fn trace(store: &Store, name: &str) -> Result<Option<TraceView>, store::Erro
 /// Finds facts by words; a query without words lists the newest.
 pub fn memory(store: &Store, query: &str, limit: usize) -> Result<FactList, store::Error> {
     Ok(FactList { facts: store.recall(query, limit)? })
+}
+
+/// Lists what models used from the day of a time on.
+pub fn usage(store: &Store, since: Timestamp) -> Result<UsageList, store::Error> {
+    Ok(UsageList { usage: store.usage(since)? })
 }
 
 /// Reads and counts every record of a store.

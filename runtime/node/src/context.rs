@@ -4,11 +4,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use agents_core::effect::Effect;
 use bus::{Bus, Service};
 use bytes::Bytes;
 use journal::Journal;
-use store::{Change, Store};
-use telemetry::Exporter;
+use store::Store;
+use telemetry::{Exporter, Metrics};
 use tokio_util::task::TaskTracker;
 use tools::cloudevent::replies::Replies;
 use tools::command::Launcher;
@@ -19,8 +20,10 @@ use wire::entry::{Body, Entry};
 use wire::{Event, SessionId, Subjects, Timestamp, WireError};
 
 use crate::admission::{NodePlaces, Places};
+use crate::clean;
 use crate::error::Error;
 use crate::herald::Herald;
+use crate::metrics::Loads;
 use crate::plans::PlanShelf;
 use crate::present::Present;
 use crate::projector::{Commit, Projector};
@@ -77,6 +80,9 @@ pub(crate) struct TeamContext {
     pub(crate) projector: Projector,
     pub(crate) plans: Arc<PlanShelf>,
     pub(crate) exporter: Option<Arc<Exporter>>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// How busy the models and tools are.
+    pub(crate) loads: Loads,
     /// What this team shares with the others of the node.
     pub(crate) shared: Arc<Shared>,
     pub(crate) places: Places,
@@ -142,12 +148,15 @@ impl TeamContext {
         }
     }
 
-    /// Sends finished spans to the receiver, if there is one.
-    pub(crate) fn export(&self, changes: &[Change]) {
-        let Some(exporter) = &self.exporter else { return };
-        for change in changes {
-            if let Change::Span(span) = change {
-                exporter.export(span);
+    /// Counts finished spans, and sends them to the receiver if there is one.
+    pub(crate) fn export(&self, effects: &[Effect]) {
+        for effect in effects {
+            let Effect::Span(span) = effect else { continue };
+            self.metrics.observe(&span.record);
+            if let Some(exporter) = &self.exporter
+                && !span.levels.off
+            {
+                exporter.export(&clean::span(&span.record, span.levels.export));
             }
         }
     }

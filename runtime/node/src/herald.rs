@@ -13,6 +13,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{debug, warn};
 use wire::Headers;
 
+use crate::metrics::Load;
+
 /// Events that wait for the bus: what a busy node tells in a second or two. Observers that miss
 /// some find them in the journal.
 const EVENTS_MAX: usize = 8192;
@@ -81,9 +83,9 @@ impl Herald {
         self.shared.more.notify_one();
     }
 
-    /// Counts the events that wait for the bus.
-    pub(crate) fn waiting(&self) -> usize {
-        self.shared.lock().events.len()
+    /// Tells how many events wait.
+    pub(crate) fn load(&self) -> Load {
+        Load { taken: self.shared.lock().events.len(), limit: EVENTS_MAX }
     }
 
     /// Counts the events that were dropped.

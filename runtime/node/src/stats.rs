@@ -7,11 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use agents_core::effect::Effect;
-use agents_core::spans::attribute;
 use serde_json::Value;
 use store::Change;
 use wire::look::Counts;
-use wire::{RunId, RunStatus, SpanRecord, Usage};
+use wire::{RunId, RunStatus, SpanRecord, Usage, semconv};
 
 /// What happened in a team since the node started.
 #[derive(Debug, Default)]
@@ -60,16 +59,16 @@ impl Counters {
     fn note_span(&self, span: &SpanRecord) {
         let is_failed = u64::from(span.error.is_some());
         let count = |name: &str| span.attributes.get(name).and_then(Value::as_u64).unwrap_or(0);
-        match span.attributes.get(attribute::OPERATION_NAME).and_then(Value::as_str) {
-            Some("chat") => {
+        match span.attributes.get(semconv::OPERATION_NAME).and_then(Value::as_str) {
+            Some(semconv::operation::CHAT) => {
                 add(&self.turns, 1);
                 add(&self.turns_failed, is_failed);
-                add(&self.feedback, u64::from(span.attributes.contains_key(attribute::FEEDBACK)));
-                add(&self.input_tokens, count(attribute::INPUT_TOKENS));
-                add(&self.output_tokens, count(attribute::OUTPUT_TOKENS));
-                add(&self.cost_nano_usd, count(attribute::COST_NANO_USD));
+                add(&self.feedback, u64::from(span.attributes.contains_key(semconv::FEEDBACK)));
+                add(&self.input_tokens, count(semconv::INPUT_TOKENS));
+                add(&self.output_tokens, count(semconv::OUTPUT_TOKENS));
+                add(&self.cost_nano_usd, count(semconv::COST_NANO_USD));
             }
-            Some("execute_tool") => {
+            Some(semconv::operation::EXECUTE_TOOL) => {
                 add(&self.calls, 1);
                 add(&self.calls_failed, is_failed);
             }

@@ -6,7 +6,7 @@ use wire::{CallKey, Name, OpenCall, RunId, RunStatus, SessionId, SpanRecord, Tim
 use crate::error::Error;
 use crate::pending::Pending;
 use crate::run::{RunBegun, RunEnd};
-use crate::{call, fact, key, run, session};
+use crate::{call, fact, key, run, session, usage};
 
 /// One change. Making it twice is the same as making it once.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,7 +83,7 @@ impl Change {
             Self::Forgot(ids) => ids.iter().try_for_each(|id| fact::forget(pending, id)),
             Self::CallOpened(open) => call::open(pending, open),
             Self::CallClosed(key) => call::close(pending, key),
-            Self::Span(_) => Ok(()),
+            Self::Span(span) => usage::count(pending, span),
         }
     }
 }

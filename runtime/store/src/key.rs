@@ -3,7 +3,9 @@
 //! One tree, because a batch is atomic only within a tree, and the journal position has to move
 //! with the records that it vouches for.
 
-use wire::{CallKey, RunId, SessionId, Timestamp, TraceContext};
+use std::ops::Range;
+
+use wire::{CallKey, Name, RunId, SessionId, Timestamp, TraceContext};
 
 /// The first byte of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +47,10 @@ pub(crate) enum Space {
     TraceAt = b't',
     /// Traces by a facet and their begin.
     TraceBy = b'x',
+    /// What models used, by day, agent and model.
+    Usage = b'U',
+    /// How many turns of a run are counted there.
+    TurnsCounted = b'u',
 }
 
 /// By what traces are found besides their time.
@@ -157,6 +163,26 @@ pub(crate) fn posting(word: &str, id: &CallKey) -> Vec<u8> {
     Space::Word.key(&[word.as_bytes(), b"\0", id.as_str().as_bytes()])
 }
 
+pub(crate) fn turns_counted(run: &RunId) -> Vec<u8> {
+    Space::TurnsCounted.key(&[run.as_str().as_bytes()])
+}
+
+/// Returns the key of what was used on a day; it is ordered by it as others are by time.
+pub(crate) fn usage(day: u64, agent: &Name, model: &Name) -> Vec<u8> {
+    let (agent, model) = (agent.as_str().as_bytes(), model.as_str().as_bytes());
+    Space::Usage.key(&[&day.to_be_bytes(), agent, b"\0", model])
+}
+
+/// Returns the keys of usage from a day on.
+pub(crate) fn usage_since(day: u64) -> Range<Vec<u8>> {
+    Space::Usage.key(&[&day.to_be_bytes()])..vec![Space::Usage as u8 + 1]
+}
+
+/// Returns the keys of usage before a day.
+pub(crate) fn usage_until(day: u64) -> Range<Vec<u8>> {
+    Space::Usage.key(&[])..Space::Usage.key(&[&day.to_be_bytes()])
+}
+
 pub(crate) fn spans(trace: &[u8]) -> Vec<u8> {
     Space::Span.key(&[trace])
 }
@@ -190,7 +216,7 @@ pub(crate) fn traces_by(facet: Facet, value: &str) -> Vec<u8> {
 }
 
 /// Returns the keys of a space ordered by time up to a time, that included.
-pub(crate) fn until(space: Space, at: Timestamp) -> std::ops::Range<Vec<u8>> {
+pub(crate) fn until(space: Space, at: Timestamp) -> Range<Vec<u8>> {
     let after = Timestamp::from_micros(at.as_micros().saturating_add(1));
     space.key(&[])..space.at(after, &[])
 }

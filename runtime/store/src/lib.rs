@@ -20,6 +20,7 @@ mod session;
 mod shelf;
 mod store;
 mod trace;
+mod usage;
 mod words;
 
 pub use change::Change;
@@ -35,3 +36,4 @@ pub use store::{Opened, Store, VERIFIED_BYTES_MAX, VERIFIED_RECORDS_MAX};
 pub use trace::query::{TRACES_SCANNED_MAX, TraceCursor, TraceCursorError, TracePage, TraceQuery};
 pub use trace::row::{NAMES_FOUND_MAX, SESSIONS_FOUND_MAX, TraceRow, TraceStatus};
 pub use trace::{RUN_SPANS_SPARE, SPANS_MAX};
+pub use usage::{USAGE_DAYS_MAX, UsageRow};

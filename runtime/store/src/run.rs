@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::key::{self, Space};
 use crate::page::{LIST_MAX, newest, row};
 use crate::pending::{Pending, get};
+use crate::usage;
 
 /// The most characters of a run's input that its row shows; the journal has all of it.
 pub const INPUT_PREVIEW_CHARS_MAX: usize = 200;
@@ -106,6 +107,7 @@ pub(crate) fn drop_until(
             for space in [Space::Run, Space::RunEnd, Space::Reply] {
                 pending.remove(&space.key(&[id]))?;
             }
+            usage::forget(pending, id)?;
             pending.remove(&by_time)?;
             dropped += 1;
         }

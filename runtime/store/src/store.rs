@@ -15,6 +15,7 @@ use crate::run::{self, RunBegun, RunRow};
 use crate::session::{self, SessionRow};
 use crate::shelf::{Shelf, TraceUsage};
 use crate::trace::query::{TracePage, TraceQuery};
+use crate::usage::{self, UsageRow};
 use crate::{call, fact, key, page};
 
 /// How the database of all but the traces is held. Every fifth of a second it is written out: the
@@ -208,6 +209,7 @@ impl Store {
         self.shared.guard("drop old runs", |database| {
             let mut pending = Pending::new(database, *state);
             let dropped = run::drop_until(database, &mut pending, cutoff)?;
+            usage::drop_old(database, &mut pending)?;
             *state = pending.commit()?;
             Ok(dropped)
         })
@@ -321,6 +323,11 @@ impl Store {
                 None => Ok(TracePage::default()),
             }
         })
+    }
+
+    /// Returns what models used from the day of a time on, by day, agent and model.
+    pub fn usage(&self, since: Timestamp) -> Result<Vec<UsageRow>, Error> {
+        self.read("look up usage", |database, _| usage::since(database, since))
     }
 
     fn read<T>(

@@ -93,6 +93,8 @@ fn span(run: &str, child: Option<&str>, start: u64, end: u64) -> SpanRecord {
         run: run_id(run),
         agent: name("lead"),
         attributes,
+        events: Vec::new(),
+        links: Vec::new(),
         error: None,
     }
 }

@@ -47,6 +47,8 @@ fn run(run: &str, agent: &str, start: u64, end: u64) -> SpanRecord {
         run: RunId::new(run).unwrap(),
         agent: name(agent),
         attributes,
+        links: Vec::new(),
+        events: Vec::new(),
         error: None,
     }
 }

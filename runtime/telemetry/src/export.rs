@@ -6,7 +6,7 @@ use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
 use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_scope;
 use wire::SpanRecord;
 
-use crate::otlp::{Service, resource};
+use crate::endpoint::{Service, resource};
 use crate::span::{span_context, span_data};
 
 /// Returns spans as `TracesData` in the JSON form of OTLP: ids in hex, times as texts.

@@ -73,7 +73,7 @@ async fn watch(
 
 async fn source(args: &Top, place: &Place) -> Result<Source, Failure> {
     if let Some(url) = &args.url_http {
-        return Ok(Source::Url(Client::new(url)?));
+        return Ok(Source::Url(Client::new(url, place.token()?)?));
     }
     if let Some(options) = nats::options(&args.nats)? {
         return Ok(Source::Nats(Bus::connect(options).await?, nats::subjects(&args.nats)?));
@@ -88,7 +88,7 @@ async fn source(args: &Top, place: &Place) -> Result<Source, Failure> {
         return Err(Failure::new(ErrorCode::Unavailable, text));
     }
     let clients: Result<Vec<Client>, Failure> =
-        addresses.iter().map(|address| Client::new(address)).collect();
+        addresses.iter().map(|address| Client::new(address, place.token()?)).collect();
     Ok(Source::Daemons(clients?))
 }
 

@@ -90,7 +90,7 @@ fn unknown(id: &str) -> Failure {
 
 async fn source(args: &Trace, place: &Place, screen: &Screen) -> Result<Source, Failure> {
     if let Some(url) = &args.url_http {
-        return Ok(Source::Url(Client::new(url)?));
+        return Ok(Source::Url(Client::new(url, place.token()?)?));
     }
     if let Some(options) = nats::options(&args.nats)? {
         return Ok(Source::Nats(Bus::connect(options).await?, nats::subjects(&args.nats)?));

@@ -182,7 +182,8 @@ async fn what_is_not_known_is_said_so() {
         ("/v1/teams/crew/traces/0123456789", 404, "E1004"),
         ("/v1/teams/crew/agents/lead/runs", 405, "E1001"),
         ("/v2/teams", 404, "E1001"),
-        ("/", 404, "E1001"),
+        ("/console", 404, "E1001"),
+        ("/console/0/app.js", 404, "E1001"),
     ];
     for (path, status, code) in cases {
         let (found, body) = house.get(path).await;
@@ -196,5 +197,55 @@ async fn what_is_not_known_is_said_so() {
     for (path, code) in [("crew/agents/none/runs", "E1003"), ("none/agents/lead/runs", "E1003")] {
         let (found, error) = house.post(&format!("/v1/teams/{path}"), &body).await;
         assert_eq!((found.as_u16(), &error["error"]["code"]), (404, &code.into()), "{path}");
+    }
+}
+
+/// Returns the names that Prometheus may know a measure of the reference by, without what it puts
+/// at the end.
+fn documented() -> Vec<String> {
+    let rows = include_str!("../../../METRICS.md").lines().filter(|line| line.starts_with("| `"));
+    let names = rows.flat_map(|row| {
+        let first = row.split('|').nth(1).unwrap_or_default();
+        first.split('`').skip(1).step_by(2).map(|name| name.replace('.', "_")).collect::<Vec<_>>()
+    });
+    names.collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_measured_is_told_to_prometheus_and_stands_in_the_reference() {
+    let house = House::open().await;
+    house.ask("r-1", "delegate this").await;
+    let response = house.request(reqwest::Method::GET, "/metrics").send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.headers()["content-type"], "text/plain; version=0.0.4");
+    let text = response.text().await.unwrap();
+
+    let documented = documented();
+    let families: Vec<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    for family in &families {
+        let is_known = documented.iter().any(|name| {
+            let rest = family.strip_prefix(name.as_str());
+            let ends = ["", "_total", "_seconds", "_bytes", "_bytes_total", "_USD_total"];
+            rest.is_some_and(|rest| ends.contains(&rest))
+        });
+        assert!(is_known, "{family} is not in METRICS.md");
+    }
+    // Nothing failed here, nothing cost anything, and no reply was bad.
+    let absent = ["callboard_cost", "callboard_feedback", "callboard_restarts"];
+    for name in documented.iter().filter(|name| !absent.contains(&name.as_str())) {
+        assert!(families.iter().any(|family| family.starts_with(name)), "{name} in\n{text}");
+    }
+    for (name, labels, value) in [
+        ("callboard_run_duration_seconds_count", "gen_ai_agent_name=\"lead\"", "1"),
+        ("callboard_run_duration_seconds_count", "gen_ai_agent_name=\"helper\"", "1"),
+        ("callboard_call_duration_seconds_count", "gen_ai_tool_name=\"helper\"", "1"),
+        ("callboard_runs", "callboard_team=\"crew\"", "0"),
+        ("callboard_requests", "callboard_part=\"model\"", "0"),
+    ] {
+        let told = text.lines().any(|line| {
+            line.starts_with(name) && line.contains(labels) && line.ends_with(&format!(" {value}"))
+        });
+        assert!(told, "{name} {labels} {value} in\n{text}");
     }
 }

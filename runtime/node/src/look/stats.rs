@@ -34,7 +34,7 @@ impl Look {
             at: clock::now(),
             draining: self.teams.iter().any(TeamHandle::is_draining),
             bus_connected: self.bus.is_connected(),
-            events_waiting: self.shared.herald.waiting() as u64,
+            events_waiting: self.shared.herald.load().taken as u64,
             events_lost: self.shared.herald.lost(),
             teams,
         })
@@ -84,7 +84,7 @@ async fn of_team(team: &TeamHandle) -> Result<TeamStats, WireError> {
             calls: calls as u64,
             waiting,
             counts: context.counters.counts(),
-            store_queue: context.projector.waiting() as u64,
+            store_queue: context.projector.load().taken as u64,
             export_queue: exporter.map_or(0, |exporter| exporter.queued() as u64),
             export_lost: exporter.map_or(0, |exporter| exporter.dropped()),
             traces: TracesKept {

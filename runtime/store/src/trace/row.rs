@@ -4,6 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
+use wire::semconv::{
+    COST_NANO_USD, INPUT_TOKENS, OPERATION_NAME, OUTPUT_TOKENS, TOOL_NAME, operation::CHAT,
+};
 use wire::{Name, RunId, SessionId, SpanRecord, Timestamp, Usage};
 
 use crate::key::{self, Facet};
@@ -12,14 +15,6 @@ use crate::key::{self, Facet};
 pub const NAMES_FOUND_MAX: usize = 64;
 /// The most sessions by which one trace is found: its own, and the first of the called agents'.
 pub const SESSIONS_FOUND_MAX: usize = 16;
-
-/// The names under which model turns report their tokens in the OpenTelemetry GenAI conventions.
-const OPERATION: &str = "gen_ai.operation.name";
-const CHAT: &str = "chat";
-const TOOL: &str = "gen_ai.tool.name";
-const INPUT_TOKENS: &str = "gen_ai.usage.input_tokens";
-const OUTPUT_TOKENS: &str = "gen_ai.usage.output_tokens";
-const COST_NANO_USD: &str = "callboard.usage.cost_nano_usd";
 
 /// How a trace stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -160,7 +155,7 @@ impl Summary {
         }
         note(&mut self.agents, span.agent.as_str(), NAMES_FOUND_MAX);
         note(&mut self.sessions, span.session.as_str(), SESSIONS_FOUND_MAX);
-        if let Some(tool) = span.attributes.get(TOOL).and_then(|tool| tool.as_str()) {
+        if let Some(tool) = span.attributes.get(TOOL_NAME).and_then(|tool| tool.as_str()) {
             note(&mut self.tools, tool, NAMES_FOUND_MAX);
         }
         self.bytes = self.bytes.saturating_add(bytes as u64);
@@ -234,10 +229,15 @@ fn note(names: &mut BTreeSet<String>, name: &str, max: usize) {
 }
 
 /// Returns what a model turn used; other spans repeat what their turns used.
-fn tokens(span: &SpanRecord) -> Usage {
-    let is_turn = span.attributes.get(OPERATION).and_then(|name| name.as_str()) == Some(CHAT);
+pub(crate) fn tokens(span: &SpanRecord) -> Usage {
+    let is_turn = is_turn(span);
     let count = |name| span.attributes.get(name).filter(|_| is_turn)?.as_u64();
     let tokens =
         Usage::of_tokens(count(INPUT_TOKENS).unwrap_or(0), count(OUTPUT_TOKENS).unwrap_or(0));
     Usage { cost_nano_usd: count(COST_NANO_USD).unwrap_or(0), ..tokens }
+}
+
+/// Tells whether a span is a model turn.
+pub(crate) fn is_turn(span: &SpanRecord) -> bool {
+    span.attributes.get(OPERATION_NAME).and_then(|name| name.as_str()) == Some(CHAT)
 }

@@ -42,8 +42,7 @@ pub(crate) struct Figures {
 }
 
 impl Party {
-    pub(crate) const ALL: [Self; 4] =
-        [Self::Handmade, Self::Embedded, Self::Untraced, Self::Nats];
+    pub(crate) const ALL: [Self; 4] = [Self::Handmade, Self::Embedded, Self::Untraced, Self::Nats];
 
     pub(crate) const fn word(self) -> &'static str {
         match self {

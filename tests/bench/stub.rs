@@ -118,9 +118,8 @@ fn reply(body: &[u8]) -> ((String, bool), String, u64, bool) {
         json!({"id": format!("call_{index}"), "type": "function",
             "function": {"name": name, "arguments": arguments.to_string()}})
     };
-    let add = |index: usize| {
-        call(index, "calculate", &json!({"expression": format!("{index} + 1")}))
-    };
+    let add =
+        |index: usize| call(index, "calculate", &json!({"expression": format!("{index} + 1")}));
     let asked_for: Vec<Value> = match *shape {
         "chain" if done < calls => vec![add(done)],
         "parallel" if done == 0 => (0..calls).map(add).collect(),
@@ -169,10 +168,7 @@ fn streamed(text: &str, calls: &[Value]) -> String {
     }
     let finish = if calls.is_empty() { "stop" } else { "tool_calls" };
     push(json!([{"index": 0, "delta": {}, "finish_reason": finish}]), Value::Null);
-    push(
-        json!([]),
-        json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}),
-    );
+    push(json!([]), json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}));
     events.push_str("data: [DONE]\n\n");
     events
 }

@@ -32,6 +32,12 @@ const SNAPSHOT_BYTES_MAX: usize = 48 << 20;
 /// Entries beyond twice the facts after which the memory is restated.
 const MEMORY_ENTRIES_SPARE: usize = 256;
 
+// What a team file may say is what the store can do.
+const _: () = assert!(
+    config::bound::RETENTION_TRACE_BYTES.min == store::TRACE_BYTES_MIN
+        && config::bound::RETENTION_TRACE_BYTES.default == store::TRACE_BYTES_DEFAULT
+);
+
 /// What a pass came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Compacted {

@@ -226,8 +226,11 @@ impl Shelf {
         let Some(segment) = self.segments.get_mut(at) else { return Ok(()) };
         segment.measure();
         if is_last && segment.bytes >= target {
-            if let Some(last) = segment.begin_of(End::Last)? {
-                self.push(main, Timestamp::from_micros(last.as_micros().saturating_add(1)))?;
+            // Traces may begin before their segment does, once spans above them are known.
+            let last = segment.begin_of(End::Last)?.max(Some(segment.from)).unwrap_or_default();
+            let from = Timestamp::from_micros(last.as_micros().saturating_add(1));
+            if from > last {
+                self.push(main, from)?;
             }
         } else if segment.bytes >= target.saturating_mul(2) {
             self.cut(main, at)?;
@@ -247,7 +250,8 @@ impl Shelf {
     fn cut(&mut self, main: &sled::Db, at: usize) -> Result<(), Error> {
         let Some(old) = self.segments.get(at) else { return Ok(()) };
         let (first, middle) = (old.begin_of(End::First)?, old.begin_of(End::Middle)?);
-        let Some(middle) = middle.filter(|middle| Some(*middle) > first) else { return Ok(()) };
+        let is_between = |middle: &Timestamp| Some(*middle) > first && *middle > old.from;
+        let Some(middle) = middle.filter(is_between) else { return Ok(()) };
         let mut halves = Vec::with_capacity(2);
         for (from, until) in [(old.from, Some(middle)), (middle, None)] {
             let number = self.kept.next + halves.len() as u64;

@@ -15,12 +15,10 @@ async function ask(tab, agent, message) {
   await page.waitForSelector(".item.input");
 }
 
-// A run is followed while it goes on, and its messages and bars lead to each other.
+// The messages and bars of a run, and of those below it, lead to each other.
 async function follow(tab) {
   const { page } = tab;
   await ask(tab, "quickstart/lead", QUESTION);
-  await page.waitForSelector(".item.call .badge.busy");
-  await page.waitForSelector(".bar-fill.busy");
   await page.waitForSelector(`.item.end:has-text("${ANSWER}") .badge.ok`);
   await page.waitForFunction(() => document.querySelectorAll(".bar-row").length === 21 && !document.querySelector(".bar-fill.busy"));
   holds(await page.locator(".below .item.end").count() === 2, "the runs of both called agents are inside");
@@ -67,6 +65,8 @@ async function settle(tab) {
   await page.waitForSelector(".empty:has-text('Nothing waits for you')");
 
   await ask(tab, "crew/clerk", "slow one");
+  await page.waitForSelector(".item.turn .spin");
+  await page.waitForSelector(".bar-fill.actor.busy");
   await page.click("text='Cancel the run'");
   await page.waitForSelector(".item.end .badge.off:has-text('cancelled')");
 

@@ -94,7 +94,9 @@ pub(crate) async fn call(tool: &HttpTool, arguments: &Value) -> CallOutcome {
     let context = tools::testing::context(Duration::from_secs(20));
     match tool.call(&context, arguments).await {
         ToolReply::Settled { outcome, .. } => outcome,
-        other @ (ToolReply::Lost { .. } | ToolReply::Suspended { .. }) => panic!("{other:?}"),
+        other @ (ToolReply::Lost { .. } | ToolReply::Asks { .. } | ToolReply::Suspended { .. }) => {
+            panic!("{other:?}")
+        }
     }
 }
 

@@ -227,10 +227,13 @@ fn named(message: &Message) -> Option<&'static str> {
         Route::SessionEvents { .. } => "an event",
         Route::Run { verb: RunVerb::Cancel, .. } => "a run is cancelled",
         // Those who look change nothing.
-        Route::Run { .. } | Route::Calls { .. } => return None,
+        Route::Run { .. } | Route::Calls { .. } | Route::NodeTrace { .. } | Route::NodeStats => {
+            return None;
+        }
         Route::Call { .. } => "a person decides",
         Route::Model { .. } => "a model is asked",
         Route::EventReply { .. } => "an event answers a call",
+        Route::Question { .. } => "a call hears what a person says",
         Route::ModelStop { .. } | Route::ToolStop { .. } => "work is stopped",
         Route::Tool { tool, .. } if tool.as_str() == "seen" => "a probe is asked",
         Route::Tool { .. } => "a tool is called",

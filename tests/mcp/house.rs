@@ -16,7 +16,7 @@ use wire::run::Source;
 use wire::{Headers, Name, RunReply, RunStatus, Subjects, Timestamp};
 
 /// The longest wait for an answer, on a busy machine.
-const ANSWER_MAX: Duration = Duration::from_secs(60);
+pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 /// How long a node may take to end.
 const DRAIN_MAX: Duration = Duration::from_secs(5);

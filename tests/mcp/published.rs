@@ -8,7 +8,7 @@ use tokio::process::{Child, Command};
 use crate::house::{House, installed, until};
 
 /// Starts a server of HTTP and waits until it listens.
-async fn serve(words: &[String], env: &[(&str, String)], port: u16) -> Child {
+pub(crate) async fn serve(words: &[String], env: &[(&str, String)], port: u16) -> Child {
     let [program, arguments @ ..] = words else { panic!("no command") };
     let child = Command::new(program)
         .args(arguments)
@@ -24,7 +24,7 @@ async fn serve(words: &[String], env: &[(&str, String)], port: u16) -> Child {
     child
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 

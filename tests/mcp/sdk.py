@@ -4,8 +4,13 @@ Usage: sdk.py stdio, or sdk.py PORT for streamable HTTP on loopback.
 """
 
 import sys
+from typing import Annotated
 
+import anyio
+from mcp.server.elicitation import ElicitationResult
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.resolve import Elicit, Resolve
+from pydantic import BaseModel, Field
 
 server = MCPServer("sdk")
 
@@ -20,6 +25,31 @@ def add(a: int, b: int) -> int:
 def speaks(ctx: Context) -> str:
     """Says which protocol is spoken."""
     return str(ctx.request_context.protocol_version)
+
+
+class Seats(BaseModel):
+    seats: int = Field(ge=1, le=9, description="How many seats?")
+
+
+def how_many() -> Elicit[Seats]:
+    return Elicit("How many seats?", Seats)
+
+
+@server.tool()
+def book(seats: Annotated[ElicitationResult[Seats], Resolve(how_many)]) -> str:
+    """Books seats, once it knows how many."""
+    if seats.action == "accept":
+        return f"booked {seats.data.seats}"
+    return f"not booked: {seats.action}"
+
+
+@server.tool()
+async def count(ctx: Context) -> str:
+    """Counts to three."""
+    for step in range(1, 4):
+        await ctx.report_progress(step, 3, f"says {step}")
+        await anyio.sleep(0.4)
+    return "three"
 
 
 @server.tool()

@@ -47,6 +47,8 @@ def tools():
         tool("look", "Dies during its first call.", annotations={"readOnlyHint": True}),
         tool("hang", "Never answers."),
         tool("ask", "Asks a person."),
+        tool("fill", "Asks a person for a size and a colour."),
+        tool("hurry", "Asks a person, and goes on without an answer."),
         tool("wide", "Returns much."),
         tool(
             "typed",
@@ -63,6 +65,18 @@ def tools():
 
 def text(words, **more):
     return {"content": [{"type": "text", "text": words}], **more}
+
+
+ORDER = {
+    "size": {"type": "integer", "minimum": 1, "maximum": 9, "description": "How large?"},
+    "colour": {"type": "string", "enum": ["red", "blue"], "default": "red"},
+}
+
+
+def ask(id, message="Sure?", fields={}, required=()):
+    schema = {"type": "object", "properties": fields, "required": list(required)}
+    params = {"message": message, "requestedSchema": schema}
+    send({"id": id, "method": "elicitation/create", "params": params})
 
 
 def die_once():
@@ -88,11 +102,18 @@ def call(id, name, arguments, meta):
     if name == "hang":
         note("hangs")
         return None
-    if name == "ask":
-        waiting["elicitation"] = id
-        params = {"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}
-        send({"id": "elicitation", "method": "elicitation/create", "params": params})
+    if name in ("ask", "fill"):
+        # Under a name of its own, since several calls may ask at once.
+        waiting[f"elicitation {id}"] = id
+        if name == "ask":
+            ask(f"elicitation {id}")
+        else:
+            ask(f"elicitation {id}", "What is it to be?", ORDER, ["size"])
         return None
+    if name == "hurry":
+        ask("passing")
+        send({"method": "notifications/cancelled", "params": {"requestId": "passing"}})
+        return text("done without")
     if name == "wide":
         return text("é" * 100_000)
     if name == "typed":
@@ -128,5 +149,8 @@ for line in sys.stdin:
     elif "method" in message:
         note(message["method"])
     elif message.get("id") in waiting:
-        said = message.get("result", {}).get("action") or message.get("error", {}).get("message")
+        result = message.get("result", {})
+        said = result.get("action") or message.get("error", {}).get("message")
+        if result.get("content"):
+            said += " " + json.dumps(result["content"], sort_keys=True)
         send({"id": waiting.pop(message["id"]), "result": text(f"the person said: {said}")})

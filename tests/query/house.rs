@@ -106,7 +106,9 @@ impl House {
     pub(crate) async fn outcome(&self, spec: &QuerySpec, arguments: Value) -> CallOutcome {
         match self.reply(spec, arguments, LONG).await {
             ToolReply::Settled { outcome, .. } => outcome,
-            other @ (ToolReply::Lost { .. } | ToolReply::Suspended { .. }) => panic!("{other:?}"),
+            other @ (ToolReply::Lost { .. }
+            | ToolReply::Asks { .. }
+            | ToolReply::Suspended { .. }) => panic!("{other:?}"),
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use agents_core::dialect::RESPOND_TO_USER;
 use agents_core::effect::{Effect, Rejected};
 use wire::entry::Body;
+use wire::question::QuestionEnd;
 use wire::{EventKind, Input, OpenKind};
 
 use crate::world::World;
@@ -17,6 +18,10 @@ pub(crate) fn all() -> BTreeSet<&'static str> {
         "submitted at depth 2",
         "model replied",
         "call suspended",
+        "call asked",
+        "question answered",
+        "question expired",
+        "loses a question",
         "call settled",
         "call lost",
         "call probed",
@@ -99,6 +104,9 @@ fn taken(input: &Input, effects: &[Effect]) -> String {
         },
         Input::ModelReplied(_) => "model replied",
         Input::CallSuspended { .. } => "call suspended",
+        Input::CallAsked { .. } => "call asked",
+        Input::QuestionAnswered { .. } => "question answered",
+        Input::QuestionExpired { .. } => "question expired",
         Input::CallSettled { .. } => "call settled",
         Input::CallLost { .. } => "call lost",
         Input::CallProbed { .. } => "call probed",
@@ -151,6 +159,9 @@ fn done(effect: &Effect) -> Option<String> {
                 Some("plans the answer".to_owned())
             }
             EventKind::Planned { .. } => Some("plans a call".to_owned()),
+            EventKind::QuestionEnded { end: QuestionEnd::Lost, .. } => {
+                Some("loses a question".to_owned())
+            }
             EventKind::CallEnded { status, .. } => Some(format!("call ended {status}")),
             _ => None,
         },
@@ -165,6 +176,7 @@ fn done(effect: &Effect) -> Option<String> {
         Effect::Abort { .. }
         | Effect::AskModel { .. }
         | Effect::Call(_)
+        | Effect::Say { .. }
         | Effect::Expire { .. }
         | Effect::Closed { .. }
         | Effect::SetTimer { .. }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use agents_core::effect::CallEffect;
 use wire::entry::ModelReplied;
 use wire::run::{Budget, Parent};
-use wire::{CallKey, Input, Name, OpenCall, RunId, RunReply, SessionId, Timestamp, ToolReply};
+use wire::{
+    CallKey, Input, Name, OpenCall, RunId, RunReply, Said, SessionId, Timestamp, ToolReply,
+};
 
 /// A message. It may be lost, repeated or late, and outlives a crash.
 #[derive(Clone, Debug)]
@@ -35,6 +37,15 @@ pub(crate) enum Message {
         call: CallKey,
         attempt: u32,
         reply: ToolReply,
+    },
+    /// What a person says to the question of a call under way.
+    Said {
+        question: Name,
+        said: Said,
+    },
+    /// A call with an open question ends by itself.
+    Ends {
+        question: Name,
     },
     /// What a person answers to a suspended call.
     Answered {

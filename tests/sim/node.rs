@@ -13,7 +13,7 @@ use wire::entry::{Body, Entry, Submitted};
 use wire::plan::Target;
 use wire::run::{Budget, Parent, RunStatus};
 use wire::{
-    CallKey, CallOutcome, Digest, EffectClass, ErrorCode, Input, OpenCall, RunId, RunReply,
+    CallKey, CallOutcome, Digest, EffectClass, ErrorCode, Input, Name, OpenCall, RunId, RunReply,
     SessionId, Timestamp, TraceContext, Usage, WireError,
 };
 
@@ -59,8 +59,10 @@ pub(crate) enum Own {
     CallLate(SessionId, Box<CallEffect>),
     /// A request without an answer is sent again.
     CallAgain(SessionId, Box<CallEffect>),
-    /// The time in which a call could be allowed is over.
-    Expiry(SessionId, CallKey),
+    /// The time in which a call could be allowed, or a question be answered, is over.
+    Expiry(SessionId, CallKey, Option<Name>),
+    /// The time of a call that was told what a person said is over.
+    SayLate(SessionId, CallKey, u32),
     /// The time of a probe is over.
     ProbeLate(SessionId, CallKey, u32),
     /// A called agent that has not said that it is over is told again to end.
@@ -240,7 +242,9 @@ impl World {
                     self.input(
                         &session,
                         match call.target {
-                            Target::Tool => Input::CallLost { call: key, attempt, error },
+                            Target::Tool => {
+                                Input::CallLost { call: key, attempt, error, hop: None }
+                            }
                             Target::Agent => {
                                 let outcome = CallOutcome::Error { error };
                                 Input::CallSettled {
@@ -248,6 +252,7 @@ impl World {
                                     outcome,
                                     usage: Usage::default(),
                                     tainted: false,
+                                    hop: None,
                                 }
                             }
                         },
@@ -259,7 +264,19 @@ impl World {
                     self.call(&session, &call);
                 }
             }
-            Own::Expiry(session, call) => self.input(&session, Input::ApprovalExpired { call }),
+            Own::Expiry(session, call, None) => {
+                self.input(&session, Input::ApprovalExpired { call });
+            }
+            Own::Expiry(session, call, Some(question)) => {
+                self.input(&session, Input::QuestionExpired { call, question });
+            }
+            Own::SayLate(session, call, attempt) => {
+                if self.attempt(&session, &call) == Some(attempt) {
+                    self.end_wait(&session, &call);
+                    let error = WireError::new(ErrorCode::ToolTimeout, "no answer");
+                    self.input(&session, Input::CallLost { call, attempt, error, hop: None });
+                }
+            }
             Own::ProbeLate(session, call, probe) => {
                 let outcome = CallOutcome::error(ErrorCode::ToolTimeout, "no answer");
                 self.input(&session, Input::CallProbed { call, probe, outcome });
@@ -367,9 +384,21 @@ impl World {
                 self.own(left, Own::ProbeLate(asked.0, asked.1, asked.2));
                 self.send(Message::ProbeAsked { session: session.clone(), of, number }, true);
             }
-            Effect::Expire { call, at, .. } => {
+            Effect::Say { call, question, said, deadline, .. } => {
+                let attempt = self.shell(session).and_then(|shell| {
+                    let (_, attempt) = shell.machine.decidable(&call)?;
+                    shell.calls.insert(call.clone(), attempt);
+                    Some(attempt)
+                });
+                let left = deadline.ms_since(self.timestamp());
+                if let Some(attempt) = attempt {
+                    self.own(left, Own::SayLate(session.clone(), call, attempt));
+                }
+                self.send(Message::Said { question, said }, false);
+            }
+            Effect::Expire { call, question, at, .. } => {
                 let left = at.ms_since(self.timestamp());
-                self.own(left, Own::Expiry(session.clone(), call));
+                self.own(left, Own::Expiry(session.clone(), call, question));
             }
             Effect::Opened(open) => self.on_opened(*open),
             Effect::Closed { .. } | Effect::Tell(_) | Effect::Span(_) => {}
@@ -466,7 +495,7 @@ impl World {
             },
         };
         let (usage, tainted) = (reply.usage, reply.tainted);
-        self.input(session, Input::CallSettled { call, outcome, usage, tainted });
+        self.input(session, Input::CallSettled { call, outcome, usage, tainted, hop: None });
     }
 
     pub(crate) fn session_machine(&self, session: &SessionId) -> Option<&SessionMachine> {

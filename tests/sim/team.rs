@@ -32,9 +32,12 @@ impl Team {
             plan(
                 "lead",
                 Some("big"),
-                &["look", "put", "pay", "ask", "mail", "wire", "order", "finder", "writer"],
+                &[
+                    "look", "put", "pay", "ask", "mail", "wire", "order", "survey", "finder",
+                    "writer",
+                ],
             ),
-            plan("finder", Some("big"), &["look", "pay", "mail", "stock", "writer"]),
+            plan("finder", Some("big"), &["look", "pay", "mail", "stock", "poll", "writer"]),
             plan("writer", None, &["look", "put", "bet", "wire", "lead"]),
             planning("planner", "big", &["look", "put", "pay", "ask", "finder"]),
         ];
@@ -92,6 +95,8 @@ fn plan(agent: &str, thinker: Option<&str>, offers: &[&str]) -> Plan {
         permissions: Permissions::default(),
         prices: BTreeMap::new(),
         when_busy: WhenBusy::Queue,
+        served: BTreeMap::new(),
+        traces: wire::Levels::default(),
     }
 }
 
@@ -107,12 +112,13 @@ fn planning(agent: &str, planner: &str, offers: &[&str]) -> Plan {
 /// The tools: `look` reads, `put` and `stock` honour their keys, `stock` not for long, and the
 /// rest must not be repeated. `mail` needs leave, `wire` has a probe, `order` waits for a person
 /// when nobody knows what came of it, and `bet` ends the run then. What `look` reads taints the
-/// run, in which `stock`, `wire` and `bet` need leave.
+/// run, in which `stock`, `wire` and `bet` need leave. `survey` and `poll` ask people while they are
+/// under way.
 fn offer(text: &str) -> Offer {
     let (target, effect) = match text {
-        "look" | "ask" => (Target::Tool, EffectClass::Read),
+        "look" | "ask" | "poll" => (Target::Tool, EffectClass::Read),
         "put" | "stock" => (Target::Tool, EffectClass::Idempotent),
-        "pay" | "mail" | "wire" | "order" | "bet" => (Target::Tool, EffectClass::Once),
+        "pay" | "mail" | "wire" | "order" | "bet" | "survey" => (Target::Tool, EffectClass::Once),
         _ => (Target::Agent, EffectClass::Once),
     };
     let spec = ToolSpec {
@@ -134,6 +140,7 @@ fn offer(text: &str) -> Offer {
             timeout_ms: 1000,
         }),
         on_unknown,
+        question_timeout_ms: matches!(text, "survey" | "poll").then_some(2000),
         labels: Labels {
             untrusted: text == "look",
             private: false,

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use agents_core::dialect::Act;
-use agents_core::effect::Rejected;
+use agents_core::effect::{CallEffect, Rejected};
 use agents_core::invariant::Record;
 use wire::entry::{ModelOutcome, ModelReplied};
 use wire::plan::WhenBusy;
 use wire::run::Budget;
-use wire::{CallOutcome, Input, ModelRole, Name, RunId, SessionId, Timestamp, ToolReply};
+use wire::{
+    CallOutcome, ErrorCode, Input, ModelRole, Name, RunId, Said, SessionId, Timestamp, ToolReply,
+};
 
 use crate::ledger::Ledger;
 use crate::message::{Answer, Ask, Asker, Message};
@@ -104,6 +106,10 @@ pub(crate) struct World {
     /// The durable part of the journal, with what was decided live from each entry.
     pub(crate) disk: BTreeMap<SessionId, Vec<Record>>,
     pub(crate) ledger: Ledger,
+    /// Calls under way that wait for an answer, by their questions.
+    pub(crate) asking: BTreeMap<Name, (SessionId, CallEffect)>,
+    /// Counts the questions of calls under way.
+    pub(crate) questions: u32,
     pub(crate) clients: Vec<Client>,
     /// Runs whose acceptance somebody was told.
     pub(crate) acknowledged: BTreeSet<(SessionId, RunId)>,
@@ -135,6 +141,8 @@ impl World {
             node: Some(Node::default()),
             disk: BTreeMap::new(),
             ledger: Ledger::default(),
+            asking: BTreeMap::new(),
+            questions: 0,
             clients: Vec::new(),
             acknowledged: BTreeSet::new(),
             heard: BTreeMap::new(),
@@ -236,16 +244,26 @@ impl World {
                 self.input(&session, Input::ModelReplied(replied));
             }
             Message::ToolAsked { session, call } => {
-                let reply = self.ledger.perform(&mut self.rng, &session, &call);
-                self.note(|| format!("tool {} {} says {reply:?}", call.name, call.call));
-                let (call, attempt) = (call.call, call.attempt);
-                if matches!(reply, ToolReply::Suspended { .. }) && self.rng.percent(70) {
-                    let ms = 500 + self.rng.below(5000);
-                    let message =
-                        Message::Answered { session: session.clone(), call: call.clone() };
-                    self.after(ms, Event::Arrives(Box::new(message)));
+                if self.asks_first(&session, &call) {
+                    return;
                 }
-                self.send(Message::ToolReplied { session, call, attempt, reply }, true);
+                self.tool_works(&session, call);
+            }
+            Message::Said { question, said } => {
+                let Some((session, call)) = self.asking.remove(&question) else { return };
+                if matches!(said, Said::Accept { .. }) {
+                    self.tool_works(&session, call);
+                } else {
+                    let outcome = CallOutcome::error(ErrorCode::ToolFailed, "nobody says it");
+                    let (call, attempt) = (call.call, call.attempt);
+                    let reply = ToolReply::settled(outcome);
+                    self.send(Message::ToolReplied { session, call, attempt, reply }, true);
+                }
+            }
+            Message::Ends { question } => {
+                if let Some((session, call)) = self.asking.remove(&question) {
+                    self.tool_works(&session, call);
+                }
             }
             Message::ToolReplied { session, call, attempt, reply } => {
                 if !matches!(reply, ToolReply::Lost { .. })
@@ -254,20 +272,24 @@ impl World {
                     self.end_wait(&session, &call);
                 }
                 let input = match reply {
-                    ToolReply::Settled { outcome, usage, tainted } => {
-                        Input::CallSettled { call, outcome, usage, tainted }
+                    ToolReply::Settled { outcome, usage, tainted, hop } => {
+                        Input::CallSettled { call, outcome, usage, tainted, hop }
                     }
                     ToolReply::Suspended { question } => {
                         Input::CallSuspended { call, attempt: Some(attempt), question }
                     }
-                    ToolReply::Lost { error } => Input::CallLost { call, attempt, error },
+                    ToolReply::Asks { question } => Input::CallAsked { call, attempt, question },
+                    ToolReply::Lost { error, hop } => Input::CallLost { call, attempt, error, hop },
                 };
                 self.input(&session, input);
             }
             Message::Answered { session, call } => {
                 let outcome = CallOutcome::text("yes");
                 let usage = wire::Usage::default();
-                self.input(&session, Input::CallSettled { call, outcome, usage, tainted: false });
+                self.input(
+                    &session,
+                    Input::CallSettled { call, outcome, usage, tainted: false, hop: None },
+                );
             }
             Message::ProbeAsked { session, of, number } => {
                 self.on_probe_asked(session, of, number);
@@ -284,6 +306,20 @@ impl World {
                 Answer::Conflict => self.fail("a call's own run id is taken"),
             },
         }
+    }
+
+    /// Does what a call asks for.
+    fn tool_works(&mut self, session: &SessionId, call: CallEffect) {
+        let reply = self.ledger.perform(&mut self.rng, session, &call);
+        self.note(|| format!("tool {} {} says {reply:?}", call.name, call.call));
+        let (call, attempt) = (call.call, call.attempt);
+        if matches!(reply, ToolReply::Suspended { .. }) && self.rng.percent(70) {
+            let ms = 500 + self.rng.below(5000);
+            let message = Message::Answered { session: session.clone(), call: call.clone() };
+            self.after(ms, Event::Arrives(Box::new(message)));
+        }
+        let session = session.clone();
+        self.send(Message::ToolReplied { session, call, attempt, reply }, true);
     }
 
     /// Asks a model. An answer that is lost is a failure by the deadline.

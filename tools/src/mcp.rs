@@ -5,6 +5,7 @@
 //! was is switched off until a person approves.
 
 mod answer;
+mod ask;
 mod catalog;
 mod dial;
 pub(crate) mod draft;
@@ -19,9 +20,15 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use rmcp::ServiceError;
-use rmcp::model::{CallToolRequestParams, RequestMetaObject, RequestParamsMeta as _};
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CallToolResponse, CancelledNotificationParam,
+    ClientRequest, RequestId, RequestMetaObject, RequestParamsMeta as _, ServerResult,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RoleClient};
 use serde_json::Value;
-use tokio::time::{Instant, timeout_at};
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep};
+use wire::question::QUESTIONS_MAX;
 use wire::{CallOutcome, EffectClass, ErrorCode, Name, ToolReply, header};
 
 use crate::schema::compile;
@@ -36,6 +43,12 @@ pub use server::{Servers, list};
 /// The field of `_meta` under which a server finds the key of a call, the same on every attempt.
 pub const CALL_KEY_FIELD: &str = "callboard/idempotency-key";
 
+/// Times that a server may end one call with questions; whoever needs more asks in circles.
+const ROUNDS_MAX: u32 = QUESTIONS_MAX;
+
+/// How long a server that asks nothing and wants to be called again is left alone.
+const ROUND_PAUSE: Duration = Duration::from_millis(500);
+
 /// A server as a team file describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerSpec {
@@ -43,6 +56,8 @@ pub struct ServerSpec {
     pub transport: Transport,
     /// How long it may take to start and to list its tools.
     pub start_timeout: Duration,
+    /// Whether it may ask people.
+    pub elicitation: bool,
 }
 
 /// How a server is reached.
@@ -92,12 +107,16 @@ pub struct McpSpec {
     pub effect: EffectClass,
     /// Bytes of a result that are passed on; the rest is cut and marked as cut.
     pub response_bytes_max: usize,
+    /// Whether its server may ask people.
+    pub elicitation: bool,
 }
 
 /// A tool that is called on its server.
 ///
 /// Every call carries its key under [`CALL_KEY_FIELD`] and its span as `traceparent`. A call that
 /// was perhaps sent and was not answered is lost; the server is told when nobody waits any more.
+/// A server of the current protocol that needs to know something of a person ends the call with
+/// its questions, and is called again with the answers.
 pub struct McpTool {
     spec: McpSpec,
     reading: Reading,
@@ -131,7 +150,7 @@ impl McpTool {
                     error: off.to_error(&self.spec.server, &self.spec.listed.name),
                 });
             }
-            match self.ask(&up, context, arguments, end).await {
+            match self.ask(&up, context, arguments).await {
                 Asked::Answered(reply) => return reply,
                 // Nothing was sent, so the call may wait for the server to come back.
                 Asked::NotSent => {
@@ -146,36 +165,107 @@ impl McpTool {
         }
     }
 
-    async fn ask(&self, up: &Up, context: &ToolContext, arguments: &Value, end: Instant) -> Asked {
-        let (server, tool) = (&self.spec.server, &self.spec.listed.name);
-        let mut params = CallToolRequestParams::new(tool.clone());
+    async fn ask(&self, up: &Up, context: &ToolContext, arguments: &Value) -> Asked {
+        let server = &self.spec.server;
+        let mut params = CallToolRequestParams::new(self.spec.listed.name.clone());
         params.arguments = arguments.as_object().cloned();
         let mut meta = RequestMetaObject::new();
         meta.insert(CALL_KEY_FIELD.to_owned(), Value::from(context.call.to_string()));
         meta.insert(header::TRACEPARENT.to_owned(), Value::from(context.trace.to_string()));
         params.set_meta(meta);
-        // The request tells the server that it is cancelled when it is dropped.
-        let asked = timeout_at(end, up.peer.call_tool_once(params)).await;
-        let reply = match asked {
-            Ok(Ok(response)) => self.reading.reply(response),
-            Ok(Err(ServiceError::McpError(error))) => {
+        let info = up.peer.peer_info();
+        let version = info.map(|info| info.protocol_version.to_string());
+        context.hop.note(|report| report.version = version);
+        for _ in 0..=ROUNDS_MAX {
+            let asked = tokio::select! {
+                asked = send(up, context, params.clone()) => asked,
+                () = context.answer_time_over() => {
+                    let text = format!("MCP server {server} did not answer the call in time");
+                    return Asked::Answered(ToolReply::lost(ErrorCode::ToolTimeout, text));
+                }
+            };
+            let response = match asked {
+                Ok(response) => response,
+                Err(error) => return self.failed(&error),
+            };
+            let needed = match response {
+                CallToolResponse::InputRequired(needed) if self.spec.elicitation => needed,
+                response => return Asked::Answered(self.reading.reply(response)),
+            };
+            let requests = needed.input_requests.unwrap_or_default();
+            if requests.is_empty() {
+                // It wants to be called again, and nothing else.
+                sleep(ROUND_PAUSE).await;
+            }
+            match ask::fulfil(server, &context.interim, requests).await {
+                Ok(responses) => params.input_responses = Some(responses),
+                Err(text) => {
+                    let outcome = CallOutcome::error(ErrorCode::ToolFailed, text);
+                    return Asked::Answered(ToolReply::settled(outcome));
+                }
+            }
+            params.request_state = needed.request_state;
+        }
+        let text = format!("MCP server {server} asked {ROUNDS_MAX} times and did not go on");
+        Asked::Answered(ToolReply::settled(CallOutcome::error(ErrorCode::ToolFailed, text)))
+    }
+
+    fn failed(&self, error: &ServiceError) -> Asked {
+        let server = &self.spec.server;
+        match error {
+            ServiceError::McpError(error) => {
                 let text = format!("MCP server {server} refused the call: {}", error.message);
-                ToolReply::settled(CallOutcome::error(ErrorCode::ToolFailed, clean(text)))
+                let outcome = CallOutcome::error(ErrorCode::ToolFailed, clean(text));
+                Asked::Answered(ToolReply::settled(outcome))
             }
-            Ok(Err(error)) => {
-                return if dial::is_connect(&error) {
-                    Asked::NotSent
-                } else {
-                    let text = format!("MCP server {server} went away during the call: ");
-                    Asked::Broken(clean(text + &dial::causes(&error)))
-                };
+            error if dial::is_connect(error) => Asked::NotSent,
+            error => {
+                let text = format!("MCP server {server} went away during the call: ");
+                Asked::Broken(clean(text + &dial::causes(error)))
             }
-            Err(_) => {
-                let text = format!("MCP server {server} did not answer the call in time");
-                ToolReply::lost(ErrorCode::ToolTimeout, text)
-            }
+        }
+    }
+}
+
+/// Sends a request of a call. Dropped before the answer, it tells the server that it is cancelled.
+async fn send(
+    up: &Up,
+    context: &ToolContext,
+    params: CallToolRequestParams,
+) -> Result<CallToolResponse, ServiceError> {
+    let begun = up.calls.begin(&context.run, &context.interim);
+    let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+    let options = PeerRequestOptions::no_options();
+    let sent = up.peer.send_request_with_option(request, options).await?;
+    begun.named(sent.progress_token.clone());
+    let mut waiting = Waiting { peer: up.peer.clone(), request: Some(sent.id.clone()) };
+    let answered = sent.await_response().await;
+    waiting.request = None;
+    match answered? {
+        ServerResult::CallToolResult(result) => Ok(CallToolResponse::Complete(result)),
+        ServerResult::InputRequiredResult(result) => Ok(CallToolResponse::InputRequired(result)),
+        ServerResult::CreateTaskResult(result) => Ok(CallToolResponse::Task(result)),
+        _ => Err(ServiceError::UnexpectedResponse),
+    }
+}
+
+/// A request whose answer is waited for; its drop tells the server if that is over before.
+struct Waiting {
+    peer: Peer<RoleClient>,
+    request: Option<RequestId>,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let (Some(request), Ok(runtime)) = (self.request.take(), Handle::try_current()) else {
+            return;
         };
-        Asked::Answered(reply)
+        let peer = self.peer.clone();
+        runtime.spawn(async move {
+            let told = CancelledNotificationParam::new(Some(request), None);
+            // A server that is away needs not to be told.
+            drop(peer.notify_cancelled(told).await);
+        });
     }
 }
 

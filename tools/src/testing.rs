@@ -8,7 +8,8 @@ use tokio_util::sync::CancellationToken;
 use wire::run::Budget;
 use wire::{CallKey, Name, RunId, SessionId, Timestamp, TraceContext};
 
-use crate::tool::ToolContext;
+use crate::interim::Interim;
+use crate::tool::{HopLog, ToolContext};
 
 /// Makes the context of a call that has some time left, at the beginning of time and of a run that
 /// is not tainted.
@@ -23,10 +24,12 @@ pub fn context(remaining: Duration) -> ToolContext {
         trace: TraceContext::root(&team, &run),
         team,
         run,
+        hop: HopLog::default(),
         now: Timestamp::default(),
         remaining,
         budget: Budget::default(),
         tainted: false,
+        interim: Interim::unheard(remaining),
         stop: CancellationToken::new(),
     }
 }

@@ -1,11 +1,12 @@
 //! What a tool is to the runtime: it is called with valid arguments and answers once.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use wire::hop::HopReport;
 use wire::plan::Labels;
 use wire::run::Budget;
 use wire::{
@@ -18,6 +19,7 @@ use crate::cloudevent::replies::Replies;
 use crate::cloudevent::{EventSpec, EventTool};
 use crate::command::{CommandSpec, CommandTool, Launcher};
 use crate::http::{HttpSpec, HttpTool};
+use crate::interim::Interim;
 use crate::mcp::{McpSpec, McpTool, Servers};
 use crate::memory::Memory;
 use crate::messenger::Messenger;
@@ -79,8 +81,10 @@ pub struct ToolContext {
     pub session: SessionId,
     /// The run.
     pub run: RunId,
-    /// The span of the call.
+    /// The span of this attempt at the call, below which the other side reports.
     pub trace: TraceContext,
+    /// What the attempt meets outside.
+    pub hop: HopLog,
     /// The time at the start of the call.
     pub now: Timestamp,
     /// The time that is left.
@@ -89,15 +93,43 @@ pub struct ToolContext {
     pub budget: Budget,
     /// Whether the run that calls has read untrusted words, so that its arguments may hold some.
     pub tainted: bool,
+    /// What the call has to say before it is over.
+    pub interim: Interim,
     /// Cancelled when the call is to stop.
     pub stop: CancellationToken,
+}
+
+/// What a call meets outside, noted while it is under way, so that it is known of calls that are
+/// given up too.
+#[derive(Clone, Debug, Default)]
+pub struct HopLog(Arc<Mutex<HopReport>>);
+
+impl HopLog {
+    /// Notes something.
+    pub fn note(&self, change: impl FnOnce(&mut HopReport)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Returns what was noted so far.
+    pub fn report(&self) -> HopReport {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 impl ToolContext {
     /// Returns the time in which a tool answers by itself, because it knows what its caller does
     /// not, such as whether anything was sent.
     pub(crate) fn answer_time(&self) -> Duration {
-        self.remaining.saturating_sub(ANSWER_MARGIN.min(self.remaining / 10))
+        self.remaining.saturating_sub(self.answer_margin())
+    }
+
+    /// Waits until that time is over, of which none passes while a person is asked.
+    pub(crate) async fn answer_time_over(&self) {
+        self.interim.nearly_over(self.answer_margin()).await;
+    }
+
+    fn answer_margin(&self) -> Duration {
+        ANSWER_MARGIN.min(self.remaining / 10)
     }
 }
 

@@ -8,8 +8,8 @@ use wire::event::EventKind;
 use wire::plan::Target;
 use wire::run::{Budget, RunReply};
 use wire::{
-    CallKey, ErrorCode, Event, ModelRole, Name, OpenCall, RunId, Scope, SessionId, SpanRecord,
-    Timestamp, WireError,
+    CallKey, ErrorCode, Event, Levels, ModelRole, Name, OpenCall, RunId, Said, Scope, SessionId,
+    SpanRecord, Timestamp, WireError,
 };
 
 /// When a run that found its session busy, or its queue full, may come again, in milliseconds: runs
@@ -36,7 +36,7 @@ pub enum Effect {
         /// When the answer must be there.
         deadline: Timestamp,
     },
-    /// Make a call; answered by `CallSettled`, `CallSuspended` or `CallLost`.
+    /// Make a call; answered by `CallSettled`, `CallSuspended`, `CallAsked` or `CallLost`.
     Call(CallEffect),
     /// Ask a probe what came of a call; answered by `CallProbed`.
     Probe {
@@ -47,12 +47,29 @@ pub enum Effect {
         /// The request to the probe, under a key of its own.
         call: CallEffect,
     },
-    /// Say `ApprovalExpired` at a time, if the call was not decided by then.
+    /// Tell a call under way what a person said to its question; the call then goes on, and is
+    /// answered as it would have been.
+    Say {
+        /// The run.
+        run: RunId,
+        /// The call.
+        call: CallKey,
+        /// The question.
+        question: Name,
+        /// What was said.
+        said: Said,
+        /// When the outcome must be there.
+        deadline: Timestamp,
+    },
+    /// Say `ApprovalExpired` at a time, or `QuestionExpired` if it is about a question, if nobody
+    /// has said anything by then.
     Expire {
         /// The run.
         run: RunId,
         /// The call.
         call: CallKey,
+        /// The question, if the call is under way and has one.
+        question: Option<Name>,
         /// The time.
         at: Timestamp,
     },
@@ -87,8 +104,17 @@ pub enum Effect {
     },
     /// Tell observers; answered by nothing.
     Tell(Event),
-    /// Keep a span; answered by nothing.
-    Span(Box<SpanRecord>),
+    /// Keep and send a span; answered by nothing.
+    Span(Box<Traced>),
+}
+
+/// A span with all that was said of it, and how much of that traces hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Traced {
+    /// The span, to be passed through [`crate::capture::reduce`] before it goes anywhere.
+    pub record: SpanRecord,
+    /// How much traces hold.
+    pub levels: Levels,
 }
 
 /// A call that was under way when its run was ended.
@@ -278,6 +304,7 @@ impl Effects {
             Effect::AskModel { .. }
             | Effect::Call(_)
             | Effect::Probe { .. }
+            | Effect::Say { .. }
             | Effect::Expire { .. }
             | Effect::Abort { .. }
             | Effect::Publish { .. }

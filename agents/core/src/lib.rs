@@ -2,8 +2,10 @@
 
 #![warn(missing_docs)]
 
+pub mod capture;
 pub mod dialect;
 pub mod effect;
+pub mod form;
 pub mod grammar;
 pub mod invariant;
 pub mod permission;

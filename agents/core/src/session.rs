@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use wire::entry::{Body, Entry, Input, Submitted};
 use wire::event::EventKind;
-use wire::run::{RunReply, RunState, RunStatus, RunView};
+use wire::run::{AnswerRequest, RunReply, RunState, RunStatus, RunView};
 use wire::{
     CallKey, Digest, ErrorCode, Event, Name, OpenCall, Plan, Resolution, RunId, SessionId,
     Timestamp, WireError,
@@ -17,7 +17,7 @@ use wire::{
 
 use crate::dialect::{Exchange, Transcript};
 use crate::effect::{Aborted, Effect, Effects, Rejected};
-use crate::run::{Run, late};
+use crate::run::{Run, late, not_asked};
 
 mod busy;
 mod parting;
@@ -179,12 +179,22 @@ impl SessionMachine {
                 let run = self.run_of_call(&call)?;
                 run.on_call_suspended(&call, attempt, question, &mut effects)?;
             }
-            Input::CallSettled { call, outcome, usage, tainted } => {
-                let run = self.run_of_call(&call)?;
-                run.on_call_settled(&call, &outcome, usage, tainted, &mut effects)?;
+            Input::CallAsked { call, attempt, question } => {
+                self.run_of_call(&call)?.on_call_asked(&call, attempt, question, &mut effects)?;
             }
-            Input::CallLost { call, attempt, error } => {
-                self.run_of_call(&call)?.on_call_lost(&call, attempt, &error, &mut effects)?;
+            Input::QuestionAnswered { call, question, said } => {
+                self.run_of_call(&call)?.on_answered(&call, &question, said, &mut effects)?;
+            }
+            Input::QuestionExpired { call, question } => {
+                self.run_of_call(&call)?.on_question_expired(&call, &question, &mut effects)?;
+            }
+            Input::CallSettled { call, outcome, usage, tainted, hop } => {
+                let (run, hop) = (self.run_of_call(&call)?, hop.as_deref());
+                run.on_call_settled(&call, &outcome, usage, tainted, hop, &mut effects)?;
+            }
+            Input::CallLost { call, attempt, error, hop } => {
+                let (run, hop) = (self.run_of_call(&call)?, hop.as_deref());
+                run.on_call_lost(&call, attempt, &error, hop, &mut effects)?;
             }
             Input::CallProbed { call, probe, outcome } => {
                 self.run_of_call(&call)?.on_call_probed(&call, probe, &outcome, &mut effects)?;
@@ -298,6 +308,12 @@ impl SessionMachine {
     pub fn asks(&self, id: &RunId) -> Vec<CallKey> {
         let run = self.run.as_ref().filter(|run| run.id() == id || run.is_joined_by(id));
         run.iter().flat_map(|run| run.asks()).cloned().collect()
+    }
+
+    /// Returns the input that a person's answer to a run comes to, or why it is none.
+    pub fn answer(&self, id: &RunId, request: &AnswerRequest) -> Result<Input, WireError> {
+        let run = self.run.as_ref().filter(|run| run.id() == id || run.is_joined_by(id));
+        run.map_or_else(|| Err(not_asked(id)), |run| run.read_answer(id, request))
     }
 
     /// Returns what can be decided about a call: the digest of what it asks for, and its attempt.

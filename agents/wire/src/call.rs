@@ -5,7 +5,9 @@ use serde_json::Value;
 
 use crate::chat::Usage;
 use crate::error::{ErrorCode, WireError};
+use crate::hop::HopReport;
 use crate::id::{CallKey, Name, RunId, SessionId};
+use crate::question::Question;
 use crate::run::{Budget, RunStatus};
 
 /// What may be done again when it is not known whether a call took effect.
@@ -56,10 +58,18 @@ pub struct ToolRequest {
     /// Whether the run that asks is tainted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tainted: bool,
+    /// How many runs stand above the one that asks.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub depth: u32,
     /// The tool by which the agent reads on in a result that is cut, if it has one; without it
     /// nothing of such a result is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reader: Option<Name>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+const fn is_zero(depth: &u32) -> bool {
+    *depth == 0
 }
 
 /// What a tool says at once.
@@ -76,29 +86,51 @@ pub enum ToolReply {
         /// Whether the outcome holds untrusted words though the tool is trusted.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         tainted: bool,
+        /// What the call met outside.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hop: Option<Box<HopReport>>,
     },
     /// No answer came from behind the tool, and the call may have taken effect or not. What
     /// follows depends on its effect class.
     Lost {
         /// What is known.
         error: WireError,
+        /// What the call met outside.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hop: Option<Box<HopReport>>,
     },
     /// A person has to answer first; the outcome is given to the run later.
     Suspended {
         /// What the person is asked.
         question: String,
     },
+    /// The call is under way and goes on once a person has answered, on the subject of the
+    /// question.
+    Asks {
+        /// What the person is asked.
+        question: Question,
+    },
 }
 
 impl ToolReply {
     /// Makes the reply of a tool that does not know what came of the call.
     pub fn lost(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self::Lost { error: WireError::new(code, message) }
+        Self::Lost { error: WireError::new(code, message), hop: None }
     }
 
     /// Makes the reply of a tool that is done and used no model.
     pub fn settled(outcome: CallOutcome) -> Self {
-        Self::Settled { outcome, usage: Usage::default(), tainted: false }
+        Self::Settled { outcome, usage: Usage::default(), tainted: false, hop: None }
+    }
+
+    /// Adds what the call met outside.
+    #[must_use]
+    pub fn met(mut self, report: HopReport) -> Self {
+        match &mut self {
+            Self::Settled { hop, .. } | Self::Lost { hop, .. } => *hop = report.boxed(),
+            Self::Suspended { .. } | Self::Asks { .. } => {}
+        }
+        self
     }
 }
 

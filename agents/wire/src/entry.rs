@@ -6,10 +6,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::call::CallOutcome;
-use crate::chat::{FinishReason, ModelRole, Usage};
+use crate::chat::{FinishReason, ModelRole, TurnDetail, Usage};
 use crate::error::WireError;
+use crate::hop::HopReport;
 use crate::id::{CallKey, Digest, Name, RunId, SessionId};
 use crate::open::Resolution;
+use crate::question::{Question, Said};
 use crate::run::{Budget, Parent};
 use crate::snapshot::Snapshot;
 use crate::time::Timestamp;
@@ -87,6 +89,31 @@ pub enum Input {
         /// What the person is asked.
         question: String,
     },
+    /// A tool has a question, and its call goes on once it is answered.
+    CallAsked {
+        /// The call.
+        call: CallKey,
+        /// The attempt, from 1; what an earlier one asks is stale.
+        attempt: u32,
+        /// The question.
+        question: Question,
+    },
+    /// A person answered the question of a call under way, or it is void.
+    QuestionAnswered {
+        /// The call.
+        call: CallKey,
+        /// The question.
+        question: Name,
+        /// What was said.
+        said: Said,
+    },
+    /// The time in which a question could be answered is over.
+    QuestionExpired {
+        /// The call.
+        call: CallKey,
+        /// The question.
+        question: Name,
+    },
     /// A call ended.
     CallSettled {
         /// The call.
@@ -99,6 +126,9 @@ pub enum Input {
         /// Whether the outcome holds untrusted words though the tool is trusted.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         tainted: bool,
+        /// What the last attempt met outside.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hop: Option<Box<HopReport>>,
     },
     /// No answer to a call came, and it may have been made.
     CallLost {
@@ -108,6 +138,9 @@ pub enum Input {
         attempt: u32,
         /// What is known.
         error: WireError,
+        /// What the attempt met outside.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hop: Option<Box<HopReport>>,
     },
     /// A probe was asked what came of a call.
     CallProbed {
@@ -252,6 +285,9 @@ pub struct TurnReport {
     /// The model of the team that answered, if it stood in for the one that was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_by: Option<Name>,
+    /// What else the provider said of it.
+    #[serde(default, skip_serializing_if = "TurnDetail::is_none")]
+    pub detail: TurnDetail,
 }
 
 /// A change of a team's memory.
@@ -319,6 +355,7 @@ mod tests {
                         model: "m".into(),
                         attempts: 1,
                         served_by: None,
+                        detail: TurnDetail::default(),
                     }),
                 },
             })),

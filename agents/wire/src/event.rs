@@ -8,14 +8,15 @@ use crate::entry::Feedback;
 use crate::error::WireError;
 use crate::id::{CallKey, Name, RunId, SessionId};
 use crate::open::OpenKind;
+use crate::question::{Progress, QuestionEnd};
 use crate::run::RunStatus;
 use crate::time::Timestamp;
 
 /// One thing that happened, as published on the session's events subject.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// The position to re-attach after: `<slot>.<n>`; absent on deltas and switches of models,
-    /// which are not kept.
+    /// The position to re-attach after: `<slot>.<n>`; absent on deltas, switches of models
+    /// and progress, which are not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// When.
@@ -137,6 +138,26 @@ pub enum EventKind {
         /// What the person has to do about it.
         #[serde(default)]
         kind: OpenKind,
+        /// The JSON Schema of what is to be filled in, if the tool asks for that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        form: Option<Value>,
+    },
+    /// The question of a call is over, and the call goes on.
+    QuestionEnded {
+        /// The call.
+        call: CallKey,
+        /// How.
+        end: QuestionEnd,
+    },
+    /// A call says how far it has come. Not kept, and said a few times a second at most.
+    CallProgress {
+        /// The call.
+        call: CallKey,
+        /// The tool.
+        tool: Name,
+        /// How far.
+        #[serde(flatten)]
+        progress: Progress,
     },
     /// A call is made that waited for a person, or is made again.
     CallRepeated {

@@ -56,6 +56,9 @@ pub struct OpenCall {
     pub attempt: u32,
     /// What the person is asked, or what is known of the outcome.
     pub question: String,
+    /// The JSON Schema of what is to be filled in, if the tool asks for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub form: Option<Value>,
     /// Whether the run waits for it.
     pub waits: bool,
     /// Since when it is open.

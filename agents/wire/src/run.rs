@@ -91,6 +91,18 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Completed,
+        Self::Partial,
+        Self::Refused,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Budget,
+        Self::Deadline,
+        Self::Unknown,
+    ];
+
     /// Returns the word used on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -245,12 +257,40 @@ pub struct RunView {
 }
 
 /// A person's answer to a waiting run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerRequest {
     /// The call that asked; absent means the first one that waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallKey>,
-    /// The answer.
-    pub text: String,
+    /// Whether there is an answer.
+    #[serde(default, skip_serializing_if = "AnswerAction::is_accept")]
+    pub action: AnswerAction,
+    /// The answer in words. To a question with a form: the value of its only field, or the form as
+    /// JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The form as it was filled in, if the question has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<Value>,
+}
+
+/// What a person does about a question.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerAction {
+    /// Answers it.
+    #[default]
+    Accept,
+    /// Refuses to answer it.
+    Decline,
+    /// Turns away from it.
+    Cancel,
+}
+
+impl AnswerAction {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+    const fn is_accept(&self) -> bool {
+        matches!(self, Self::Accept)
+    }
 }

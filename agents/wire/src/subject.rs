@@ -139,6 +139,15 @@ pub enum Route {
         /// The source.
         source: Name,
     },
+    /// A question of a tool that waits for its answer.
+    Question {
+        /// The team.
+        team: Name,
+        /// The tool.
+        tool: Name,
+        /// The question.
+        question: Name,
+    },
     /// Turns of a model that nobody waits for any more.
     ModelStop {
         /// The team.
@@ -153,6 +162,13 @@ pub enum Route {
         /// The tool.
         tool: Name,
     },
+    /// What every node has of a trace.
+    NodeTrace {
+        /// The trace's id, the first digits of its id, or a run in it.
+        trace: Name,
+    },
+    /// How every node fares.
+    NodeStats,
 }
 
 /// Why a text is not a prefix.
@@ -191,6 +207,11 @@ impl Subjects {
     /// Where calls of a tool are asked for.
     pub fn tool(&self, team: &Name, tool: &Name) -> String {
         format!("{}.{team}.tool.{tool}", self.prefix)
+    }
+
+    /// Where a call of a tool waits for the answer to its question.
+    pub fn question(&self, team: &Name, tool: &Name, question: &Name) -> String {
+        format!("{}.question.{question}", self.tool(team, tool))
     }
 
     /// Where events come that answer those that the tools of a source of event types sent.
@@ -248,6 +269,27 @@ impl Subjects {
         format!("{}.{team}.call.*.{}", self.prefix, verb.as_str())
     }
 
+    /// Where every node is asked what it has of a trace. Teams have no subject of this form, so one
+    /// that is named `node` is in nobody's way.
+    pub fn node_trace(&self, trace: &Name) -> String {
+        format!("{}.node.trace.{trace}", self.prefix)
+    }
+
+    /// Matches the look-ups of all traces.
+    pub fn all_node_traces(&self) -> String {
+        format!("{}.node.trace.*", self.prefix)
+    }
+
+    /// Where every node is asked how it fares.
+    pub fn node_stats(&self) -> String {
+        format!("{}.node.stats", self.prefix)
+    }
+
+    /// Returns what all subjects begin with.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     /// Matches every subject of the installation.
     pub fn everything(&self) -> String {
         format!("{}.>", self.prefix)
@@ -265,6 +307,8 @@ impl Subjects {
         let tokens: Vec<&str> = rest.split('.').collect();
         let name = |token: &str| Name::new(token).ok();
         match *tokens.as_slice() {
+            ["node", "trace", trace] => Some(Route::NodeTrace { trace: name(trace)? }),
+            ["node", "stats"] => Some(Route::NodeStats),
             [team, "agent", agent, "run"] => {
                 Some(Route::AgentRun { team: name(team)?, agent: name(agent)? })
             }
@@ -285,6 +329,11 @@ impl Subjects {
             }),
             [team, "model", model] => Some(Route::Model { team: name(team)?, model: name(model)? }),
             [team, "tool", tool] => Some(Route::Tool { team: name(team)?, tool: name(tool)? }),
+            [team, "tool", tool, "question", question] => Some(Route::Question {
+                team: name(team)?,
+                tool: name(tool)?,
+                question: name(question)?,
+            }),
             [team, "eventtypes", source, "reply"] => {
                 Some(Route::EventReply { team: name(team)?, source: name(source)? })
             }
@@ -347,6 +396,10 @@ mod tests {
             (subjects.model(&team, &x), Route::Model { team: team.clone(), model: x.clone() }),
             (subjects.tool(&team, &x), Route::Tool { team: team.clone(), tool: x.clone() }),
             (
+                subjects.question(&team, &x, &x),
+                Route::Question { team: team.clone(), tool: x.clone(), question: x.clone() },
+            ),
+            (
                 subjects.event_reply(&team, &x),
                 Route::EventReply { team: team.clone(), source: x.clone() },
             ),
@@ -357,6 +410,12 @@ mod tests {
             (
                 subjects.run(&team, &run, RunVerb::Cancel),
                 Route::Run { team: team.clone(), run, verb: RunVerb::Cancel },
+            ),
+            (subjects.node_trace(&x), Route::NodeTrace { trace: x.clone() }),
+            (subjects.node_stats(), Route::NodeStats),
+            (
+                subjects.calls(&Name::new("node").unwrap()),
+                Route::Calls { team: Name::new("node").unwrap() },
             ),
             (subjects.calls(&team), Route::Calls { team: team.clone() }),
             (
@@ -383,6 +442,9 @@ mod tests {
             "callboard.v1.t.call.c.explode",
             "callboard.v1.t.calls.c",
             "callboard.v1.t.tool.x.start",
+            "callboard.v1.t.trace.x",
+            "callboard.v1.t.stats",
+            "callboard.v1.node.trace.a b",
             "$SYS.x",
         ] {
             assert_eq!(subjects.parse(subject), None, "{subject}");

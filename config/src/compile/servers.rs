@@ -15,7 +15,8 @@ use wire::{EffectClass, Name, ToolSpec};
 use super::Compiler;
 use super::tools::{concurrency, offer};
 use crate::bound::{
-    DESCRIPTION_BYTES_MAX, RESPONSE_BYTES_MAX, SERVER_START_TIMEOUT_MS, TOOL_TIMEOUT_MS, TOOLS_MAX,
+    DESCRIPTION_BYTES_MAX, QUESTION_TIMEOUT_MS, RESPONSE_BYTES_MAX, SERVER_START_TIMEOUT_MS,
+    TOOL_TIMEOUT_MS, TOOLS_MAX,
 };
 use crate::raw::{RawServer, RawTool, RawValue};
 use crate::sources::Catalogs;
@@ -30,13 +31,15 @@ pub(super) type Servers = BTreeMap<Name, Server>;
 
 /// One server, with what is said of its tools.
 pub(super) struct Server {
-    spec: ServerSpec,
+    pub(super) spec: ServerSpec,
     catalog: Option<Catalog>,
     tools: Vec<String>,
     prefix: String,
     effect: Option<EffectClass>,
     trusted: bool,
     timeout_ms: u64,
+    /// Milliseconds that a person has to answer it, if it may ask.
+    question_timeout_ms: Option<u64>,
 }
 
 impl Server {
@@ -107,14 +110,21 @@ impl Compiler<'_> {
             }
         };
         let start_ms = raw.start_timeout_ms.unwrap_or(SERVER_START_TIMEOUT_MS.default);
+        let elicitation = raw.elicitation.unwrap_or(false);
+        if !elicitation {
+            self.foreign_fields(&path, &["question_timeout_ms"], "`elicitation = true`");
+        }
+        let question_ms = raw.question_timeout_ms.unwrap_or(QUESTION_TIMEOUT_MS.default);
+        let start_timeout = Duration::from_millis(start_ms);
         Some(Server {
-            spec: ServerSpec { transport, start_timeout: Duration::from_millis(start_ms) },
+            spec: ServerSpec { transport, start_timeout, elicitation },
             catalog,
             tools: raw.tools.unwrap_or_default(),
             prefix,
             effect: raw.effect,
             trusted: raw.trusted.unwrap_or(false),
             timeout_ms: raw.timeout_ms.unwrap_or(TOOL_TIMEOUT_MS.default),
+            question_timeout_ms: elicitation.then_some(question_ms),
         })
     }
 
@@ -359,7 +369,12 @@ fn team_tool(
     effect: Option<EffectClass>,
 ) -> TeamTool {
     let effect = listed.hints.effect(effect.or(server.effect), server.trusted);
-    tool_of(name, server_name, listed, effect, server.timeout_ms)
+    let mut made = tool_of(name, server_name, listed, effect, server.timeout_ms);
+    made.offer.question_timeout_ms = server.question_timeout_ms;
+    if let ToolKind::Mcp(spec) = &mut made.kind {
+        spec.elicitation = server.question_timeout_ms.is_some();
+    }
+    made
 }
 
 fn tool_of(
@@ -380,6 +395,7 @@ fn tool_of(
             listed: Arc::new(listed.clone()),
             effect,
             response_bytes_max: usize::try_from(RESPONSE_BYTES_MAX.default).unwrap_or(usize::MAX),
+            elicitation: false,
         }),
         concurrency: concurrency(),
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use wire::Capture;
 use wire::call::EffectClass;
 
 use super::RawValue;
@@ -43,6 +44,14 @@ pub(crate) struct RawServer {
     pub(crate) private_output: Option<bool>,
     /// Whether calls change something outside the runtime, or tell somebody there something; if absent, those whose effect is not `read`.
     pub(crate) external_effect: Option<bool>,
+    /// How much of its calls traces may hold at most, whatever `[trace]` says.
+    pub(crate) capture: Option<Capture>,
+    /// Whether it may ask people while it works on a call.
+    #[schemars(extend("default" = false))]
+    pub(crate) elicitation: Option<bool>,
+    /// Milliseconds that a person has to answer it.
+    #[schemars(range(min = b::QUESTION_TIMEOUT_MS.min, max = b::QUESTION_TIMEOUT_MS.max), extend("default" = b::QUESTION_TIMEOUT_MS.default))]
+    pub(crate) question_timeout_ms: Option<u64>,
     /// Milliseconds in which it has to start and to list its tools.
     #[schemars(range(min = b::SERVER_START_TIMEOUT_MS.min, max = b::SERVER_START_TIMEOUT_MS.max), extend("default" = b::SERVER_START_TIMEOUT_MS.default))]
     pub(crate) start_timeout_ms: Option<u64>,

@@ -84,12 +84,13 @@ fn servers_have_defaults() {
         ("B".to_owned(), secret("", SecretRef::File("teams/b.key".into()))),
     ];
     let transport = Transport::Process { command, directory: "teams/".into(), env };
-    let spec = ServerSpec { transport, start_timeout: Duration::from_secs(60) };
+    let spec = ServerSpec { transport, start_timeout: Duration::from_secs(60), elicitation: false };
     assert_eq!(team.servers["files"].spec, spec);
     let token = secret("Bearer ", SecretRef::Env("TOKEN".to_owned()));
     let headers = vec![("Authorization".to_owned(), token)];
     let transport = Transport::Http { url: "https://h.org/mcp".to_owned(), headers };
-    let spec = ServerSpec { transport, start_timeout: Duration::from_millis(5) };
+    let spec =
+        ServerSpec { transport, start_timeout: Duration::from_millis(5), elicitation: false };
     assert_eq!(team.servers["web"].spec, spec);
     assert_eq!(tools(&team), [], "nothing is taken that nobody asked for");
 }
@@ -178,6 +179,32 @@ fn a_table_says_otherwise_than_the_server() {
     // Models are told in the current draft.
     let parameters = json!({"properties": {"path": {"type": "string"}}, "type": "object"});
     assert_eq!(look.offer.spec.parameters, parameters);
+}
+
+#[test]
+fn a_server_asks_people_where_the_team_lets_it() {
+    let cases = [
+        ("", None),
+        ("elicitation = false\n", None),
+        ("elicitation = true\n", Some(300_000)),
+        ("elicitation = true\nquestion_timeout_ms = 5\n", Some(5)),
+    ];
+    for (written, expected) in cases {
+        let text = format!("{FINE}tools = ['files_*']\n{FILES}tools = ['read']\n{written}");
+        let team = loaded(&text, &catalogs());
+        let tool = &team.tools["files_read"];
+        assert_eq!(tool.offer.question_timeout_ms, expected, "{written}");
+        let ToolKind::Mcp(spec) = &tool.kind else { panic!() };
+        let server = team.servers.values().next().unwrap();
+        assert_eq!(
+            (spec.elicitation, server.spec.elicitation),
+            (expected.is_some(), expected.is_some())
+        );
+    }
+    let text =
+        format!("{FINE}tools = ['files_*']\n{FILES}tools = ['read']\nquestion_timeout_ms = 5\n");
+    let report = parse(&text, &catalogs()).unwrap_err();
+    assert!(report.faults()[0].message.contains("question_timeout_ms"), "{:?}", report.faults());
 }
 
 #[test]

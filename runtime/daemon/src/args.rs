@@ -1,11 +1,15 @@
 //! The command line.
 
+mod looks;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use wire::{CallKey, Digest, Name, OpenKind, RunId, SessionId};
 
 use crate::screen::Color;
+
+pub(crate) use looks::{Top, Trace};
 
 /// Runs teams of LLM agents.
 #[derive(Debug, Parser)]
@@ -73,8 +77,11 @@ pub(crate) enum Verb {
     Sessions(Sessions),
     /// List runs
     Runs(Look),
-    /// List traces, or draw one
+    /// List traces, draw one, watch it grow, or write it as OTLP
+    #[command(visible_alias = "traces")]
     Trace(Trace),
+    /// Watch how daemons fare: what is in work, what waits, how fast, how much
+    Top(Top),
     /// Show what a team remembers
     Memory(Memory),
     /// Check the stored data, or make the look-up store anew from the journal
@@ -236,9 +243,22 @@ pub(crate) struct Target {
 pub(crate) struct Answer {
     /// The run that waits
     pub(crate) run: RunId,
-    /// The answer
-    #[arg(value_name = "TEXT", required = true)]
+    /// The answer; to a question with a form its only field, or the whole of it as JSON
+    #[arg(
+        value_name = "TEXT",
+        required_unless_present_any = ["content", "decline", "cancel"],
+        conflicts_with_all = ["content", "decline", "cancel"]
+    )]
     pub(crate) text: Vec<String>,
+    /// The form of the question as it is filled in
+    #[arg(long, value_name = "JSON", conflicts_with_all = ["decline", "cancel"])]
+    pub(crate) content: Option<String>,
+    /// Refuse to answer the question of a tool; its call goes on without
+    #[arg(long, conflicts_with = "cancel")]
+    pub(crate) decline: bool,
+    /// Turn away from the question of a tool
+    #[arg(long)]
+    pub(crate) cancel: bool,
     /// The call that asked [default: the one that asked first]
     #[arg(long, value_name = "KEY")]
     pub(crate) call: Option<CallKey>,
@@ -432,14 +452,6 @@ pub(crate) struct Look {
 pub(crate) struct Sessions {
     /// The session to show
     pub(crate) session: Option<SessionId>,
-    #[command(flatten)]
-    pub(crate) look: Look,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Trace {
-    /// The trace to draw: its id, the first digits of its id, or a run
-    pub(crate) id: Option<String>,
     #[command(flatten)]
     pub(crate) look: Look,
 }

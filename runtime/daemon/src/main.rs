@@ -2,6 +2,7 @@
 
 mod args;
 mod client;
+mod dialog;
 mod failure;
 mod live;
 mod paint;
@@ -9,6 +10,7 @@ mod place;
 mod progress;
 mod records;
 mod screen;
+mod stage;
 mod table;
 mod text;
 mod verb;
@@ -71,6 +73,7 @@ fn run(line: &Line, screen: &Screen) -> Result<Exit, Failure> {
         Verb::Runs(args) => wait(verb::look::runs(args, &place()?, screen)),
         Verb::Memory(args) => wait(verb::look::memory(args, &place()?, screen)),
         Verb::Trace(args) => wait(verb::trace::trace(args, &place()?, screen)),
+        Verb::Top(args) => wait(verb::top::top(args, &place()?, screen)),
     }
 }
 

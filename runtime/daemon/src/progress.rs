@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+use wire::question::QuestionEnd;
 use wire::{CallKey, Event, EventKind, ModelRole, Name, OpenKind, RunId, RunStatus, Timestamp};
 
 use crate::paint::Paint;
@@ -51,6 +53,10 @@ struct CallInWork {
     arguments: String,
     is_agent: bool,
     since: Timestamp,
+    /// How far it has come, as it was last told.
+    progress: String,
+    /// The tenth that was told in a log.
+    tenth: Option<u32>,
 }
 
 /// One line, before it is laid out.
@@ -91,13 +97,16 @@ pub(crate) struct Question {
     pub(crate) text: String,
     /// What has to be done about it.
     pub(crate) kind: OpenKind,
+    /// The schema of what is to be filled in, if the tool asks for that.
+    pub(crate) form: Option<Value>,
 }
 
 /// Returns what an event asks of a person.
 pub(crate) fn question(event: &Event) -> Option<Question> {
     match &event.kind {
-        EventKind::CallSuspended { call, question, kind } => Some(Question {
+        EventKind::CallSuspended { call, question, kind, form } => Some(Question {
             kind: *kind,
+            form: form.clone(),
             run: event.run.clone(),
             call: call.clone(),
             agent: event.agent.clone(),
@@ -182,6 +191,8 @@ impl Progress {
                     arguments,
                     is_agent: *is_agent,
                     since: event.at,
+                    progress: String::new(),
+                    tenth: None,
                 });
                 Vec::from_iter(lines)
             }
@@ -194,6 +205,17 @@ impl Progress {
                 run.activity = Some((activity.to_owned(), event.at));
                 // On a terminal the question itself is put below.
                 Vec::from_iter(every.then(|| line(Tone::Asks, lead.to_owned(), question, None)))
+            }
+            EventKind::QuestionEnded { end, .. } => {
+                run.activity = None;
+                let lead = format!("goes on, its question {}", how(*end));
+                vec![line(Tone::Quiet, lead, "", None)]
+            }
+            EventKind::CallProgress { call, tool, progress } => {
+                let known = run.calls.iter_mut().find(|known| known.call == *call);
+                let news = known.and_then(|known| known.come(progress)).filter(|_| every);
+                let told = |news: String| line(Tone::Quiet, format!("· {tool}"), &news, None);
+                Vec::from_iter(news.map(told))
             }
             EventKind::CallRepeated { call, attempt, reason } => {
                 run.activity = None;
@@ -264,12 +286,16 @@ impl Progress {
                 }
                 (None, []) => ("decides".to_owned(), now),
             };
+            let detail = match (&run.activity, run.calls.as_slice()) {
+                (None, [call]) => text::one_line(&call.progress),
+                (Some(_) | None, _) => String::new(),
+            };
             Line {
                 depth: run.depth,
                 agent: run.agent.to_string(),
                 tone: Tone::Plain,
                 lead,
-                detail: String::new(),
+                detail,
                 outcome: String::new(),
                 time: Some(now.since(since)),
             }
@@ -301,6 +327,39 @@ impl Progress {
         });
         #[expect(clippy::indexing_slicing, reason = "the position was found or made above")]
         &mut self.runs[at]
+    }
+}
+
+impl CallInWork {
+    /// Takes how far the call has come, and returns it if that is worth a line of a log: with a
+    /// further tenth done, or something else being done.
+    fn come(&mut self, progress: &wire::question::Progress) -> Option<String> {
+        let share = progress.total.filter(|total| *total > 0.0).map(|total| progress.done / total);
+        let far = match (share, progress.total) {
+            (Some(share), Some(total)) => {
+                format!("{} of {total} ({:.0} %)", progress.done, share * 100.0)
+            }
+            (None, _) | (_, None) => progress.done.to_string(),
+        };
+        let text = progress.text.as_deref().map(|text| format!(" {text}")).unwrap_or_default();
+        let tenths = share.map(|share| (share * 10.0).clamp(0.0, 10.0).floor());
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 10")]
+        let tenth = tenths.map(|tenths| tenths as u32);
+        let is_news = self.tenth != tenth || !self.progress.ends_with(&text);
+        self.tenth = tenth;
+        self.progress = far + &text;
+        is_news.then(|| self.progress.clone())
+    }
+}
+
+/// Says how a question ended.
+const fn how(end: QuestionEnd) -> &'static str {
+    match end {
+        QuestionEnd::Accepted => "is answered",
+        QuestionEnd::Declined => "is declined",
+        QuestionEnd::Cancelled => "is cancelled",
+        QuestionEnd::Expired => "was answered by nobody in time",
+        QuestionEnd::Lost => "is void: the call that asked is lost",
     }
 }
 
@@ -350,7 +409,7 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -485,6 +544,36 @@ lead failed E4001 out of steps  500 ms
                 lines.iter().map(|line| line.render(Paint::new(false), 60, "⠋ ")).collect();
             assert_eq!(shown, expected, "after {until} events");
         }
+    }
+
+    #[test]
+    fn a_call_tells_how_far_it_has_come() {
+        let who = ("r", "lead", 0);
+        let started = json!({"event": "call_started", "call": "k", "tool": "dig", "arguments": {},
+                             "is_agent": false});
+        let come = |done: f64, total: Option<f64>, text: &str| {
+            let mut told = json!({"event": "call_progress", "call": "k", "tool": "dig", "done": done,
+                                  "text": text});
+            told["total"] = json!(total);
+            event(0, who, told)
+        };
+        let mut progress = Progress::new(Detail::Every);
+        progress.on_event(&event(0, who, started));
+        let cases = [
+            (come(1.0, Some(40.0), "digs"), Some("lead · dig 1 of 40 (2 %) digs")),
+            (come(2.0, Some(40.0), "digs"), None),
+            (come(4.0, Some(40.0), "digs"), Some("lead · dig 4 of 40 (10 %) digs")),
+            (come(5.0, Some(40.0), "rests"), Some("lead · dig 5 of 40 (12 %) rests")),
+            (come(6.0, None, "rests"), Some("lead · dig 6 rests")),
+        ];
+        for (told, expected) in cases {
+            let lines = progress.on_event(&told);
+            let lines: Vec<String> =
+                lines.iter().map(|line| line.render(Paint::new(false), 80, "")).collect();
+            assert_eq!(lines, Vec::from_iter(expected), "{told:?}");
+        }
+        let shown = progress.under_way(Timestamp::from_micros(0));
+        assert_eq!(shown[0].render(Paint::new(false), 80, ""), "lead waits for dig 6 rests  0 µs");
     }
 
     #[test]

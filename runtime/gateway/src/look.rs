@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use node::TeamHandle;
 use serde::Deserialize;
 use store::Store;
@@ -12,13 +13,15 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use wire::{ErrorCode, SessionId, Timestamp};
 
+use crate::filter::TraceFilter;
+use crate::nodes::Format;
 use crate::refusal::Refusal;
 use crate::sign_in::Known;
 use crate::state::{Doors, Query, Segments, shown};
 use crate::view;
 use crate::view::{
     AgentView, FactList, Readiness, RunList, SessionList, SessionView, StoreCheck, TeamList,
-    TeamView, ToolView, TraceList, TraceView, UsageList,
+    TeamView, ToolView, TraceList, UsageList,
 };
 
 /// How many rows a list has unless the request says otherwise: what fits on a screen or two.
@@ -84,6 +87,15 @@ pub(crate) async fn ready(
     (status, Json(readiness))
 }
 
+pub(crate) async fn metrics(State(doors): State<Doors>) -> Result<impl IntoResponse, Refusal> {
+    let node = doors.node.clone();
+    let written = spawn_blocking(move || node.metrics()).await;
+    let failed = |error: String| Refusal::new(ErrorCode::Internal, error);
+    let text = written.map_err(|error| failed(error.to_string()))?;
+    let text = text.map_err(|error| failed(error.to_string()))?;
+    Ok(([(header::CONTENT_TYPE, node::METRICS_TYPE)], text))
+}
+
 pub(crate) async fn teams(State(doors): State<Doors>) -> Json<TeamList> {
     Json(TeamList { teams: doors.node.teams().map(team_view).collect() })
 }
@@ -124,21 +136,24 @@ pub(crate) async fn session(
 pub(crate) async fn traces(
     State(doors): State<Doors>,
     Segments(team): Segments<String>,
-    Query(limit): Query<Limit>,
+    Query(filter): Query<TraceFilter>,
 ) -> Result<Json<TraceList>, Refusal> {
-    look_up(doors.team(&team)?, move |store| view::traces(store, limit.rows())).await.map(Json)
+    let query = filter.query().map_err(|text| Refusal::new(ErrorCode::BadRequest, text))?;
+    let limit = filter.limit.unwrap_or(LIST_DEFAULT);
+    look_up(doors.team(&team)?, move |store| view::traces(store, &query, limit)).await.map(Json)
 }
 
 pub(crate) async fn trace(
     State(doors): State<Doors>,
     Segments((team, trace)): Segments<(String, String)>,
-) -> Result<Json<TraceView>, Refusal> {
+    Query(format): Query<Format>,
+) -> Result<Response, Refusal> {
     let asked = trace.clone();
     let found = look_up(doors.team(&team)?, move |store| view::trace(store, &asked)).await?;
-    found.map(Json).ok_or_else(|| {
+    format.write(found.ok_or_else(|| {
         let text = format!("no trace, and no run with a trace, is known as {}", shown(&trace));
         Refusal::new(ErrorCode::UnknownRun, text)
-    })
+    })?)
 }
 
 pub(crate) async fn memory(

@@ -8,7 +8,7 @@ use axum::routing::{MethodRouter, get, post};
 use crate::guard::{self, Guard};
 use crate::refusal::Refusal;
 use crate::state::Doors;
-use crate::{calls, console, events, look, protect, replies, runs, sign_in, watch};
+use crate::{calls, console, events, look, nodes, protect, replies, runs, sign_in, watch};
 
 /// One route: method, path and handler.
 type Route = (&'static str, &'static str, MethodRouter<Doors>);
@@ -22,6 +22,9 @@ fn table() -> Vec<Route> {
         ("POST", "/v1/sign-out", post(sign_in::sign_out)),
         ("GET", "/health", get(look::health)),
         ("GET", "/ready", get(look::ready)),
+        ("GET", "/metrics", get(look::metrics)),
+        ("GET", "/v1/stats", get(nodes::stats)),
+        ("GET", "/v1/traces/{trace}", get(nodes::trace)),
         ("GET", "/v1/teams", get(look::teams)),
         ("GET", "/v1/events", get(watch::stream)),
         ("POST", "/v1/teams/{team}/agents/{agent}/runs", post(runs::submit)),

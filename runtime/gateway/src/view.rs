@@ -3,10 +3,12 @@
 //! Whoever reads a store itself and whoever asks a daemon over HTTP has the same values in hand.
 //! The functions here block on the disk.
 
+use node::Gathered;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use store::{RunRow, SessionRow, Store, TraceRow, UsageRow};
+use store::{RunRow, SessionRow, Store, TraceQuery, TraceRow, TraceStatus, UsageRow};
 use wire::entry::Fact;
+use wire::look::NodeStats;
 use wire::open::OpenCallList;
 use wire::plan::{Dialect, Plan};
 use wire::{
@@ -205,10 +207,17 @@ pub struct Exchange {
 }
 
 /// Traces, the newest first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceList {
     /// The traces.
     pub traces: Vec<TraceSummary>,
+    /// Where to go on, as `after` of the next look-up; absent if there are no more. A list may be
+    /// shorter than its limit and yet have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    /// How many traces went so that all take no more than they may.
+    #[serde(default)]
+    pub dropped: u64,
 }
 
 /// One trace in a few words.
@@ -227,6 +236,8 @@ pub struct TraceSummary {
     /// How that run ended; absent while it is in work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<RunStatus>,
+    /// How the trace stands: whether a run of it is in work, and else whether a span failed.
+    pub trace_status: TraceStatus,
     /// The input of that run, cut to [`store::INPUT_PREVIEW_CHARS_MAX`] characters.
     pub input: String,
     /// When its first span began.
@@ -253,6 +264,27 @@ pub struct TraceView {
     pub trace_id: String,
     /// The spans by their begin.
     pub spans: Vec<SpanRecord>,
+    /// How many more there are that do not fit into what nodes send each other.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u64,
+    /// The nodes that are there and did not answer in time, each with its teams.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub silent: Vec<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+const fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+/// How nodes fare.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeList {
+    /// The nodes.
+    pub nodes: Vec<NodeStats>,
+    /// The nodes that are there and did not answer in time, each with its teams.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub silent: Vec<String>,
 }
 
 /// Facts, the best match first, or the newest if nothing was looked for.
@@ -333,6 +365,7 @@ impl TraceSummary {
             agent: row.agent,
             session: row.session,
             status: ended.map(|end| end.status),
+            trace_status: row.status,
             input: root.map(|root| root.begun.input).unwrap_or_default(),
             start: row.start,
             end: row.end,
@@ -342,6 +375,14 @@ impl TraceSummary {
             error: row.error,
             usage: row.usage,
         }
+    }
+}
+
+impl TraceView {
+    /// Takes what all nodes have of a trace; nothing if none of them knows it.
+    pub fn gathered(found: Gathered) -> Option<Self> {
+        let Gathered { trace_id, spans, left_out, silent, .. } = found;
+        Some(Self { trace_id: trace_id?, spans, left_out, silent })
     }
 }
 
@@ -418,21 +459,24 @@ pub fn calls(
     Ok(OpenCallList { calls: store.open_calls(kind, limit)? })
 }
 
-/// Lists the newest traces.
-pub fn traces(store: &Store, limit: usize) -> Result<TraceList, store::Error> {
-    let mut traces = Vec::new();
-    for row in store.traces(limit)? {
+/// Finds traces, the newest first.
+pub fn traces(store: &Store, query: &TraceQuery, limit: usize) -> Result<TraceList, store::Error> {
+    let page = store.traces(query, limit)?;
+    let mut traces = Vec::with_capacity(page.rows.len());
+    for row in page.rows {
         let root = store.run(&row.run)?;
         traces.push(TraceSummary::new(row, root));
     }
-    Ok(TraceList { traces })
+    let dropped = store.trace_usage().dropped.traces;
+    Ok(TraceList { traces, next: page.next.map(|next| next.to_string()), dropped })
 }
 
 /// Looks up a trace by its id, by four or more of the id's first digits, or by a run in it.
 pub fn trace(store: &Store, name: &str) -> Result<Option<TraceView>, store::Error> {
     let spans = store.trace(name)?;
     let trace_id = spans.first().map(|span| span.context.trace_id());
-    Ok(trace_id.map(|trace_id| TraceView { trace_id, spans }))
+    let whole = |trace_id| TraceView { trace_id, spans, left_out: 0, silent: Vec::new() };
+    Ok(trace_id.map(whole))
 }
 
 /// Finds facts by words; a query without words lists the newest.

@@ -13,7 +13,7 @@ use bus::Message;
 use ractor::ActorRef;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
-use tools::secret::clean;
+use tools::secret::{clean, clean_value};
 use wire::header::{self, REPLY_ACCEPTED};
 use wire::run::{Accepted, AnswerRequest, RunState, RunView};
 use wire::subject::{CallVerb, RunVerb};
@@ -114,7 +114,10 @@ impl Porter {
                 | Route::Tool { .. }
                 | Route::ModelStop { .. }
                 | Route::EventReply { .. }
-                | Route::ToolStop { .. },
+                | Route::Question { .. }
+                | Route::ToolStop { .. }
+                | Route::NodeTrace { .. }
+                | Route::NodeStats,
             )
             | None => {
                 let text = format!("{} is not served here", message.subject);
@@ -254,9 +257,10 @@ impl Porter {
                 self.answer_view(message, &view).await;
             }
             RunVerb::Answer => {
-                let AnswerRequest { call, text } = read(&message.payload)?;
-                let text = clean(text);
-                let door = |answer| Door::Reply { run, call, text, answer };
+                let said: AnswerRequest = read(&message.payload)?;
+                let (text, content) = (said.text.map(clean), said.content.map(clean_value));
+                let said = AnswerRequest { text, content, ..said };
+                let door = |answer| Door::Reply { run, said, answer };
                 let view = self.ask(&session, end, door).await?;
                 self.answer_view(message, &view).await;
             }

@@ -1,6 +1,7 @@
 //! Carries out what a session decided: asks models, tools and other agents on their subjects.
 
 mod asking;
+mod talk;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +25,8 @@ use wire::{
 };
 
 pub(crate) use asking::{Asking, Stop, request, stop};
-use asking::{PAUSE_MAX, PAUSE_MIN, decode};
+use asking::{PAUSE_MAX, PAUSE_MIN, Waiting, decode, request_held};
+pub(crate) use talk::{Say, converse};
 
 use crate::clock;
 use crate::context::TeamContext;
@@ -74,6 +76,7 @@ pub(crate) async fn ask_model(context: &Arc<TeamContext>, turn: Turn) -> ModelOu
                 model: reply.model,
                 attempts: reply.attempts,
                 served_by: reply.served_by,
+                detail: reply.detail,
             };
             ModelOutcome::Read { reading, unread, turn: Box::new(report) }
         }
@@ -109,12 +112,12 @@ async fn ask(context: &Arc<TeamContext>, turn: &Turn) -> Result<ModelReply, Wire
     request(context, &asking, &body).await.map_err(Missed::into_error)
 }
 
-/// Calls a tool.
-pub(crate) async fn call_tool(
+/// Calls a tool, and returns what it says first, which is the end of it unless it asks something.
+async fn begin_call(
     context: &Arc<TeamContext>,
     session: &SessionId,
     call: &CallEffect,
-) -> ToolReply {
+) -> (ToolReply, Option<Waiting>) {
     let headers = Headers::new()
         .with(header::TRACEPARENT, call.trace.to_string())
         .with(header::IDEMPOTENCY_KEY, call.call.as_str())
@@ -128,6 +131,7 @@ pub(crate) async fn call_tool(
         budget: (call.budget != Budget::default()).then_some(call.budget),
         rejoin: call.rejoin,
         tainted: call.tainted,
+        depth: call.depth.saturating_sub(1),
         reader: call.reader.clone(),
     };
     let asking = Asking {
@@ -143,17 +147,21 @@ pub(crate) async fn call_tool(
         // A tool that is gone does not come back within the time of a call.
         patient: context.present.serves(&call.name),
     };
-    match request(context, &asking, &body).await {
-        Ok(reply) => reply,
-        Err(Missed::Unanswered(error)) => ToolReply::Lost { error },
+    let missed = match request_held(context, &asking, &body).await {
+        Ok(answered) => return answered,
+        Err(missed) => missed,
+    };
+    let reply = match missed {
+        Missed::Unanswered(error) => ToolReply::Lost { error, hop: None },
         // The call was made before, so that nobody waits for its outcome does not undo it.
-        Err(Missed::NotDelivered(error)) if call.rejoin => ToolReply::Lost { error },
-        Err(Missed::NotDelivered(_)) if !asking.patient => {
+        Missed::NotDelivered(error) if call.rejoin => ToolReply::Lost { error, hop: None },
+        Missed::NotDelivered(_) if !asking.patient => {
             let text = format!("tool {} is gone from the team; the call was not made", call.name);
             ToolReply::settled(CallOutcome::error(ErrorCode::ToolUnavailable, text))
         }
-        Err(Missed::NotDelivered(error)) => ToolReply::settled(CallOutcome::Error { error }),
-    }
+        Missed::NotDelivered(error) => ToolReply::settled(CallOutcome::Error { error }),
+    };
+    (reply, None)
 }
 
 /// Asks a probe; one that does not say at once what it knows does not know it.
@@ -162,10 +170,16 @@ pub(crate) async fn probe(
     session: &SessionId,
     call: &CallEffect,
 ) -> CallOutcome {
-    match call_tool(context, session, call).await {
-        ToolReply::Settled { outcome, .. } => outcome,
-        ToolReply::Lost { error } => CallOutcome::Error { error },
-        ToolReply::Suspended { .. } => {
+    let (reply, held) = begin_call(context, session, call).await;
+    match reply {
+        ToolReply::Settled { outcome, .. } => {
+            if let Some(held) = held {
+                held.end();
+            }
+            outcome
+        }
+        ToolReply::Lost { error, .. } => CallOutcome::Error { error },
+        ToolReply::Suspended { .. } | ToolReply::Asks { .. } => {
             let note = format!("{} asks a person, which a probe must not", call.name);
             CallOutcome::Unknown { note }
         }
@@ -192,6 +206,7 @@ pub(crate) async fn call_agent(
         outcome,
         usage,
         tainted,
+        hop: None,
     };
     let remaining = clock::until(call.deadline);
     let body = RunRequest {

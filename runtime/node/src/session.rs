@@ -12,12 +12,13 @@ use agents_core::effect::Rejected;
 use agents_core::session::SessionMachine;
 use journal::Since;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::Duration;
 use tracing::{debug, warn};
 use wire::entry::{Body, Entry, Input};
 use wire::run::{Accepted, RunView};
-use wire::{CallKey, CallOutcome, ErrorCode, RunId, SessionId, Usage, WireError};
+use wire::{CallKey, ErrorCode, RunId, SessionId, WireError};
 
 pub(crate) use door::{Answer, Decision, Door, Submit};
 pub(crate) use tidy::Tidied;
@@ -26,6 +27,7 @@ use work::Work;
 use crate::clock;
 use crate::context::TeamContext;
 use crate::error::Error;
+use crate::perform::Say;
 use crate::prefix::SentPrefixes;
 use crate::projector::{changes_of, fold_session};
 use crate::reply::Final;
@@ -73,10 +75,14 @@ pub(crate) struct SessionState {
     /// Those who ended a run and are answered when its called agents know of it.
     cancels: Vec<(RunId, Answer<RunView>)>,
     tasks: HashMap<Work, AbortHandle>,
+    /// Where calls under way that asked something are told what was said.
+    saying: HashMap<CallKey, mpsc::Sender<Say>>,
     prefixes: SentPrefixes,
     /// The run in work is still to be taken up, for which there was no room on the disk.
     is_resume_due: bool,
     handled: u64,
+    /// The newest step that was counted.
+    step_counted: Option<(RunId, u32)>,
     /// The count of handled messages for which an idle check is under way.
     idle_check: Option<u64>,
 }
@@ -101,9 +107,11 @@ impl Actor for SessionActor {
             myself,
             busy,
             machine: Err(rebuilding),
+            step_counted: None,
             waiters: HashMap::new(),
             cancels: Vec::new(),
             tasks: HashMap::new(),
+            saying: HashMap::new(),
             prefixes: SentPrefixes::default(),
             is_resume_due: false,
             handled: 0,
@@ -199,18 +207,15 @@ impl SessionState {
                 let input = Input::CancelRequested { run: run.clone(), reason };
                 self.on_cancel(input, run, answer).await
             }
-            Door::Reply { run, call, text, answer } => {
-                let mut asks = self.machine.iter().flat_map(|machine| machine.asks(&run));
-                let meant = asks.find(|asks| call.as_ref().is_none_or(|call| call == asks));
-                let Some(call) = meant else {
-                    let text = format!("run {run} does not wait for this answer");
-                    drop(answer.send(Err(WireError::new(ErrorCode::NotWaiting, text))));
-                    return Ok(());
-                };
-                let outcome = CallOutcome::text(text);
-                let input =
-                    Input::CallSettled { call, outcome, usage: Usage::default(), tainted: false };
-                self.control(input, &run, answer).await
+            Door::Reply { run, said, answer } => {
+                let machine = self.machine.as_ref().map_err(Clone::clone);
+                match machine.and_then(|machine| machine.answer(&run, &said)) {
+                    Ok(input) => self.control(input, &run, answer).await,
+                    Err(error) => {
+                        drop(answer.send(Err(error)));
+                        Ok(())
+                    }
+                }
             }
             Door::Decide { run, call, decision, answer } => {
                 let decided = self.decide(&run, call, decision).await?;
@@ -422,7 +427,9 @@ impl SessionState {
         };
         self.is_resume_due &= !resumes;
         let changes = changes_of(&self.session, &entry, slot, &effects);
-        self.context.export(&changes);
+        self.context.export(&effects);
+        self.context.counters.note(&changes);
+        self.context.counters.note_steps(&effects, &mut self.step_counted);
         commit.project(changes).await;
         self.perform_all(effects);
         self.say_busy();

@@ -1,5 +1,7 @@
 //! Serves one tool: takes calls from its subject, checks the arguments, runs them within bounds.
 
+mod line;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,21 +9,25 @@ use agents_core::validate::{faults, validator};
 use bus::{Bus, Message};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
-use tools::{Tool, ToolContext};
-use tracing::error;
+use tools::interim::{Heard, Interim};
+use tools::{HopLog, Tool, ToolContext};
+use tracing::{Instrument as _, error};
+use wire::look::{Doing, DoingKind};
 use wire::{
-    CallOutcome, ErrorCode, Headers, Name, Scope, ToolReply, ToolRequest, TraceContext, WireError,
-    WorkId, header,
+    CallOutcome, ErrorCode, Name, Scope, ToolReply, ToolRequest, TraceContext, WireError, WorkId,
+    header,
 };
 
 use crate::context::TeamContext;
 use crate::feed;
+use crate::metrics::{Load, TOOL};
 use crate::results::Asked;
 use crate::team::tool_endpoint;
 use crate::worklist::{contained, work_of};
-use crate::{clean, clock, results};
+use crate::{clean, clock, log, results};
+use line::{Line, Teller};
 
 /// Calls that may wait for a place, for each that may be under way; further ones are refused.
 const WAITING_PER_PLACE: usize = 32;
@@ -39,7 +45,7 @@ pub(crate) enum ToolMsg {
     /// A call that has a ticket, which bounds how many wait, and when it came.
     Request(Message, OwnedSemaphorePermit, Instant),
     /// The tool is another one from here on; calls under way go on with what it was.
-    Change(Definition),
+    Change(Box<Definition>),
 }
 
 /// What a tool is at a time.
@@ -85,7 +91,13 @@ impl Actor for ToolActor {
         let bus = args.context.bus.clone();
         let validator = validator(&args.definition.offer.spec.parameters)?;
         let places = args.concurrency.max(1) as usize;
-        let tickets = Arc::new(Semaphore::new(places.saturating_mul(1 + WAITING_PER_PLACE)));
+        let limit = places.saturating_mul(1 + WAITING_PER_PLACE);
+        let tickets = Arc::new(Semaphore::new(limit));
+        let asked = tickets.clone();
+        args.context.loads.set(TOOL, &args.name, move || Load {
+            taken: limit.saturating_sub(asked.available_permits()),
+            limit,
+        });
         let name = args.name.clone();
         let refusing = bus.clone();
         let feed = feed::start(&bus, &subject, move |message| {
@@ -110,7 +122,7 @@ impl Actor for ToolActor {
     ) -> Result<(), ActorProcessingErr> {
         match msg {
             ToolMsg::Request(message, ticket, came) => state.on_request(message, ticket, came),
-            ToolMsg::Change(definition) => state.served = Arc::new(state.served.with(definition)?),
+            ToolMsg::Change(definition) => state.served = Arc::new(state.served.with(*definition)?),
         }
         Ok(())
     }
@@ -121,15 +133,12 @@ impl ToolState {
         let served = self.served.clone();
         let requests = served.context.requests.clone();
         requests.spawn(async move {
-            let bus = &served.context.bus;
             let began = Instant::now();
-            let done = served.call(&message, came).await;
+            let mut line = Line::new(served.clone(), message.clone());
+            let done = served.call(&message, came, &mut line).await;
             let endpoint = tool_endpoint(&served.name);
             served.context.record(&endpoint, began.elapsed(), done.as_ref().err());
-            match done {
-                Ok(reply) => feed::answer(bus, &message, Headers::new(), &reply).await,
-                Err(error) => feed::answer_error(bus, &message, &error).await,
-            }
+            line.end(done).await;
             drop(ticket);
         });
     }
@@ -162,6 +171,7 @@ impl Served {
         self: &Arc<Self>,
         message: &Message,
         came: Instant,
+        line: &mut Line,
     ) -> Result<ToolReply, WireError> {
         let request: ToolRequest = serde_json::from_slice(&message.payload).map_err(|error| {
             WireError::new(ErrorCode::BadRequest, format!("not a tool call: {error}"))
@@ -175,9 +185,10 @@ impl Served {
         let longest = Duration::from_millis(self.definition.offer.timeout_ms);
         let asked = message.headers.number(header::REMAINING_MS).map(Duration::from_millis);
         let remaining = asked.map_or(longest, |asked| asked.min(longest));
-        let end = came + remaining.saturating_sub(ANSWER_MARGIN.min(remaining / 10));
+        let end = came + shortened(remaining);
         let work = work_of(message).unwrap_or_else(|| WorkId::of_call(request.call.clone()));
-        let work = self.context.work.begin(work);
+        let doing = Doing { kind: DoingKind::Call, name: self.name.clone(), since: clock::now() };
+        let work = self.context.work.begin(work, Some(request.run.clone()), doing);
         let place = tokio::select! {
             biased;
             () = work.stop().cancelled() => None,
@@ -199,10 +210,14 @@ impl Served {
                 ToolReply::settled(CallOutcome::error(code, text))
             });
         };
-        let context = self.context(message, &request, end, work.stop().child_token());
+        let (interim, heard) = Interim::open(end);
+        let stop = work.stop().child_token();
+        let context = self.context(message, &request, end, interim, stop);
         let asked = Asked::of(&request);
-        let ended = self.clone().run(context, request, end, place).await;
-        let reply = clean::tool_reply(match ended {
+        let hop = context.hop.clone();
+        let logged = log::work(&request.run, &context.trace, Some(&request.call));
+        let ended = self.clone().run(context, request, heard, place, line).instrument(logged).await;
+        let reply = match ended {
             Ended::Replied(reply) => reply,
             Ended::Panicked(text) => {
                 error!(tool = %self.name, panic = text, "tool panicked");
@@ -218,7 +233,8 @@ impl Served {
                 let text = format!("{} did not answer within {seconds:.1} s", self.name);
                 ToolReply::lost(ErrorCode::ToolTimeout, text)
             }
-        });
+        };
+        let reply = clean::tool_reply(reply.met(hop.report()));
         let Some(bytes_max) = self.definition.shown_bytes_max else { return Ok(reply) };
         let is_untrusted = self.definition.offer.labels.untrusted;
         Ok(results::shown(reply, bytes_max, asked, is_untrusted, &self.context.results).await)
@@ -229,6 +245,7 @@ impl Served {
         message: &Message,
         request: &ToolRequest,
         end: Instant,
+        interim: Interim,
         stop: CancellationToken,
     ) -> ToolContext {
         let trace = message
@@ -244,10 +261,12 @@ impl Served {
             session: request.session.clone(),
             run: request.run.clone(),
             trace,
+            hop: HopLog::default(),
             now: clock::wall(),
             remaining: end.saturating_duration_since(Instant::now()),
             budget: request.budget.unwrap_or_default(),
             tainted: request.tainted,
+            interim,
             stop,
         }
     }
@@ -258,10 +277,13 @@ impl Served {
         self: Arc<Self>,
         context: ToolContext,
         request: ToolRequest,
-        end: Instant,
+        mut heard: Heard,
         place: OwnedSemaphorePermit,
+        line: &mut Line,
     ) -> Ended {
         let stop = context.stop.clone();
+        let mut teller = Teller::new(&self, &request, &context);
+        let over = heard.over();
         let grace = self.definition.tool.stop_grace();
         let call = async move {
             let (tool, arguments) = (&self.definition.tool, &request.arguments);
@@ -278,7 +300,9 @@ impl Served {
             replied = &mut call => {
                 return replied.map_or_else(Ended::Panicked, Ended::Replied);
             }
-            () = sleep_until(end) => Ended::TimedOut,
+            // Nobody is left who could answer it, or be answered.
+            () = line.attend(&mut heard, &mut teller) => Ended::Stopped,
+            () = over => Ended::TimedOut,
         };
         stop.cancel();
         if !grace.is_zero() {
@@ -289,6 +313,11 @@ impl Served {
         }
         ended
     }
+}
+
+/// Returns the part of a call's time in which it is to be over.
+fn shortened(remaining: Duration) -> Duration {
+    remaining.saturating_sub(ANSWER_MARGIN.min(remaining / 10))
 }
 
 #[cfg(test)]

@@ -43,18 +43,36 @@ pub(crate) enum Space {
     Span = b'P',
     /// Traces.
     Trace = b'T',
-    /// Traces by their begin.
+    /// Traces by their begin, with their end.
     TraceAt = b't',
+    /// Traces by a facet and their begin.
+    TraceBy = b'x',
     /// What models used, by day, agent and model.
     Usage = b'U',
     /// How many turns of a run are counted there.
     TurnsCounted = b'u',
 }
 
+/// By what traces are found besides their time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Facet {
+    /// An agent with a span in it.
+    Agent = b'a',
+    /// A tool that was called in it.
+    Tool = b't',
+    /// A session with a span in it.
+    Session = b's',
+    /// How it stands.
+    Status = b'o',
+}
+
 /// Holds the schema number, raw, so that any version of this code can read it.
 pub(crate) const SCHEMA: &[u8] = b"!schema";
 /// Holds the position and the counts.
 pub(crate) const STATE: &[u8] = b"!state";
+/// Holds which segments of traces there are.
+pub(crate) const SHELF: &[u8] = b"!shelf";
 
 impl Space {
     /// Returns the key of one record, or the prefix of several.
@@ -179,6 +197,22 @@ pub(crate) fn trace(trace: &[u8]) -> Vec<u8> {
 
 pub(crate) fn trace_at(start: Timestamp, trace: &[u8]) -> Vec<u8> {
     Space::TraceAt.at(start, trace)
+}
+
+/// The length of a begin and a trace's id together, by which traces are ordered.
+pub(crate) const PLACE_LEN: usize = 24;
+
+/// Returns the place of a trace in the order of time.
+pub(crate) fn place(start: Timestamp, trace: &[u8]) -> Vec<u8> {
+    let mut place = start.as_micros().to_be_bytes().to_vec();
+    place.extend_from_slice(trace);
+    place
+}
+
+/// Returns the prefix of all traces of a facet. A value holds no NUL, so no trace stands among
+/// those of another value.
+pub(crate) fn traces_by(facet: Facet, value: &str) -> Vec<u8> {
+    Space::TraceBy.key(&[&[facet as u8], value.as_bytes(), b"\0"])
 }
 
 /// Returns the keys of a space ordered by time up to a time, that included.

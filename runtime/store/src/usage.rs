@@ -1,14 +1,14 @@
 //! What models used, by day, agent and model.
 
 use serde::{Deserialize, Serialize};
-use wire::{Name, SpanRecord, Timestamp, Usage};
+use wire::{Name, SpanRecord, Timestamp, Usage, semconv};
 
 use crate::error::Error;
 use crate::key;
 use crate::page::LIST_MAX;
 use crate::pending::{Pending, get};
 use crate::record;
-use crate::trace;
+use crate::trace::row::{is_turn, tokens};
 
 /// Days for which usage is kept: a year and a month, so that a month can be held against the same
 /// one a year ago.
@@ -16,10 +16,6 @@ pub const USAGE_DAYS_MAX: u64 = 396;
 
 /// The length of a day, in microseconds.
 const DAY_US: u64 = 86_400_000_000;
-
-/// The attributes by which a turn says where it belongs.
-const REQUEST_MODEL: &str = "gen_ai.request.model";
-const TURN: &str = "callboard.turn";
 
 /// What one agent used of one model on one day.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +34,7 @@ pub struct UsageRow {
 
 /// Counts a model turn, once: the turns of a run come in order, so the number of those that were
 /// counted tells whether this one was.
-pub(crate) fn count(pending: &mut Pending<'_>, span: &SpanRecord) -> Result<(), Error> {
+pub(crate) fn count(pending: &mut Pending, span: &SpanRecord) -> Result<(), Error> {
     let Some((turn, model)) = turn_of(span) else { return Ok(()) };
     let counted_key = key::turns_counted(&span.run);
     let counted: u64 = pending.row(&counted_key)?.unwrap_or(0);
@@ -56,17 +52,17 @@ pub(crate) fn count(pending: &mut Pending<'_>, span: &SpanRecord) -> Result<(), 
         usage: Usage::default(),
     });
     row.turns = row.turns.saturating_add(1);
-    row.usage.add(trace::tokens(span));
+    row.usage.add(tokens(span));
     pending.put_row(usage_key, &row)
 }
 
 /// Forgets how far the turns of a run were counted; the run itself is dropped.
-pub(crate) fn forget(pending: &mut Pending<'_>, run: &[u8]) -> Result<(), Error> {
+pub(crate) fn forget(pending: &mut Pending, run: &[u8]) -> Result<(), Error> {
     pending.remove(&key::Space::TurnsCounted.key(&[run]))
 }
 
 /// Drops the rows of days that are too long ago, as seen from the newest; a few at once.
-pub(crate) fn drop_old(tree: &sled::Tree, pending: &mut Pending<'_>) -> Result<(), Error> {
+pub(crate) fn drop_old(tree: &sled::Tree, pending: &mut Pending) -> Result<(), Error> {
     let newest = tree.range(key::usage_since(0)).keys().next_back().transpose();
     let newest = newest.map_err(|error| Error::engine("drop old usage", error))?;
     let Some(newest) = newest.as_deref().and_then(key::time_of) else { return Ok(()) };
@@ -94,10 +90,10 @@ pub(crate) fn since(tree: &sled::Tree, since: Timestamp) -> Result<Vec<UsageRow>
 
 /// Returns the number and the model of a turn, if a span is one.
 fn turn_of(span: &SpanRecord) -> Option<(u64, Name)> {
-    if !trace::is_turn(span) {
+    if !is_turn(span) {
         return None;
     }
-    let turn = span.attributes.get(TURN)?.as_u64()?;
-    let model = span.attributes.get(REQUEST_MODEL)?.as_str()?;
+    let turn = span.attributes.get(semconv::TURN)?.as_u64()?;
+    let model = span.attributes.get(semconv::MODEL)?.as_str()?;
     Some((turn, Name::new(model).ok()?))
 }

@@ -15,7 +15,7 @@ fn turn(run: &str, number: u64, agent: &str, model: &str, at: u64) -> Change {
     let root = TraceContext::root(&Name::new("team").unwrap(), &run);
     let mut attributes = Map::new();
     attributes.insert("gen_ai.operation.name".into(), json!("chat"));
-    attributes.insert("gen_ai.request.model".into(), json!(model));
+    attributes.insert("callboard.model".into(), json!(model));
     attributes.insert("callboard.turn".into(), json!(number));
     attributes.insert("gen_ai.usage.input_tokens".into(), json!(10));
     attributes.insert("gen_ai.usage.output_tokens".into(), json!(2));
@@ -32,6 +32,8 @@ fn turn(run: &str, number: u64, agent: &str, model: &str, at: u64) -> Change {
         agent: Name::new(agent).unwrap(),
         attributes,
         error: None,
+        links: Vec::new(),
+        events: Vec::new(),
     })
 }
 
@@ -88,7 +90,7 @@ fn days_that_are_long_ago_are_dropped() {
         .map(|(number, day)| turn("r-1", number, "lead", "large", day * DAY_US))
         .collect();
     store.apply(&changes, Some(1)).unwrap();
-    store.drop_until(Timestamp::from_micros(0)).unwrap();
+    store.drop_runs_until(Timestamp::from_micros(0)).unwrap();
     let kept = [row(days[1], "lead", "large", 1), row(days[2], "lead", "large", 1)];
     assert_eq!(rows(&store, 0), kept);
     assert!(store.verify().is_ok());

@@ -22,8 +22,8 @@ impl Reading {
             CallToolResponse::Complete(result) => self.outcome(result),
             CallToolResponse::InputRequired(_) => CallOutcome::error(
                 ErrorCode::ToolFailed,
-                "the MCP server wants to ask a person before it goes on, which is not possible \
-                 here; give it all it needs in the arguments",
+                "the MCP server wants to ask a person before it goes on, which the team does not \
+                 let it; give it all it needs in the arguments",
             ),
             CallToolResponse::Task(_) => {
                 let text = "the MCP server made a task of the call, which was not asked for";

@@ -11,12 +11,13 @@ use process_wrap::tokio::{CommandWrap, ProcessGroup};
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::ClientHandler;
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, Implementation, ProgressNotificationParam, ProtocolVersion,
-    SubscriptionFilter,
+    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationCapability, ErrorData, FormElicitationCapability, Implementation,
+    ProgressNotificationParam, ProtocolVersion, SubscriptionFilter,
 };
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, NotificationContext, Peer,
-    RoleClient, RunningService, RunningServiceCancellationToken,
+    RequestContext, RoleClient, RunningService, RunningServiceCancellationToken,
 };
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::child_process::TokioChildProcess;
@@ -31,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 use wire::Name;
 
+use super::ask::{Calls, elicit};
 use super::{ServerSpec, Setting, Transport};
 use crate::secret::clean;
 
@@ -57,6 +59,8 @@ const LISTEN_PAUSE: Duration = Duration::from_secs(5);
 /// An open connection. Dropping it ends the server's process.
 pub(super) struct Connection {
     pub(super) peer: Peer<RoleClient>,
+    /// The calls that are under way on it.
+    pub(super) calls: Arc<Calls>,
     /// Told when the server says that its list of tools changed.
     pub(super) changed: Arc<Notify>,
     end: Option<RunningServiceCancellationToken>,
@@ -101,7 +105,13 @@ pub(super) async fn dial(
     http: &reqwest::Client,
 ) -> Result<Connection, String> {
     let changed = Arc::new(Notify::new());
-    let handler = Handler { server: name.clone(), changed: changed.clone() };
+    let calls = Arc::new(Calls::default());
+    let handler = Handler {
+        server: name.clone(),
+        changed: changed.clone(),
+        calls: calls.clone(),
+        elicitation: spec.elicitation,
+    };
     let running = match &spec.transport {
         Transport::Process { command, directory, env } => {
             let values = resolved(env)?;
@@ -138,7 +148,7 @@ pub(super) async fn dial(
         debug!(?reason, "the connection to an MCP server is over");
         drop(over);
     });
-    Ok(Connection { peer, changed, end: Some(end), ended, listener })
+    Ok(Connection { peer, calls, changed, end: Some(end), ended, listener })
 }
 
 /// The current protocol first, and the handshake of older ones if the server does not know it.
@@ -284,12 +294,14 @@ async fn listen(peer: Peer<RoleClient>, changed: Arc<Notify>) {
 
 /// What a server is told of us, and what it may tell us.
 ///
-/// It offers nothing: no sampling, no roots, no questions to a person. A question of an older
-/// server, which asks anyway, is declined.
+/// It offers to ask people where the team lets the server, and nothing else: no sampling, no roots.
+/// A question of an older server that asks without leave is declined.
 #[derive(Clone)]
 struct Handler {
     server: Name,
     changed: Arc<Notify>,
+    calls: Arc<Calls>,
+    elicitation: bool,
 }
 
 impl ClientHandler for Handler {
@@ -302,13 +314,31 @@ impl ClientHandler for Handler {
         progress: ProgressNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        let (server, text) = (&self.server, progress.message.as_deref().unwrap_or_default());
-        debug!(%server, progress = progress.progress, total = progress.total, text, "a call goes on");
+        self.calls.progress(progress);
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        if !self.elicitation {
+            return Ok(ElicitResult::new(ElicitationAction::Decline));
+        }
+        tokio::select! {
+            result = elicit(&self.server, &self.calls, request) => Ok(result),
+            () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
+        }
     }
 
     fn get_info(&self) -> ClientConfig {
         let own = Implementation::new("callboard", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(ClientCapabilities::default(), own)
+        let mut capabilities = ClientCapabilities::default();
+        if self.elicitation {
+            let form = FormElicitationCapability::default();
+            capabilities.elicitation = Some(ElicitationCapability::new().with_form(form));
+        }
+        ClientConfig::new(capabilities, own)
     }
 }
 

@@ -16,6 +16,7 @@ use tracing::{info, warn};
 use wire::{ErrorCode, Name, WireError};
 
 use super::ServerSpec;
+use super::ask::Calls;
 use super::catalog::{Catalog, Change, Hints, Listed};
 use super::dial::{Connection, causes, dial};
 use crate::secret::clean;
@@ -135,6 +136,8 @@ pub(super) struct Up {
     /// Grows with every connection and every look at the list.
     pub(super) serial: u64,
     pub(super) peer: Peer<RoleClient>,
+    /// The calls that are under way on it.
+    pub(super) calls: Arc<Calls>,
     /// What the server lists at present.
     pub(super) listed: Catalog,
 }
@@ -282,7 +285,8 @@ async fn attend(
         *serial += 1;
         tell(&server.name, &server.pinned(), &listed);
         let peer = connection.peer.clone();
-        let up = Up { serial: *serial, peer, listed: listed.clone() };
+        let calls = connection.calls.clone();
+        let up = Up { serial: *serial, peer, calls, listed: listed.clone() };
         server.link.send_replace(Link::Up(Arc::new(up)));
         // A server may say more often that its list changed than it does.
         loop {

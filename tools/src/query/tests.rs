@@ -71,7 +71,9 @@ async fn call(databases: &Databases, spec: QuerySpec, arguments: Value) -> CallO
     let context = context("k1", Duration::from_secs(20));
     match QueryTool::new(spec, databases).call(&context, &arguments).await {
         ToolReply::Settled { outcome, .. } => outcome,
-        other @ (ToolReply::Lost { .. } | ToolReply::Suspended { .. }) => panic!("{other:?}"),
+        other @ (ToolReply::Lost { .. } | ToolReply::Asks { .. } | ToolReply::Suspended { .. }) => {
+            panic!("{other:?}")
+        }
     }
 }
 

@@ -137,7 +137,9 @@ pub fn within_deadline(records: &[Record]) -> Result<(), Violation> {
         }
         for effect in &record.effects {
             let (run, until) = match effect {
-                Effect::AskModel { run, deadline, .. } => (run, *deadline),
+                Effect::AskModel { run, deadline, .. } | Effect::Say { run, deadline, .. } => {
+                    (run, *deadline)
+                }
                 Effect::Call(call) | Effect::Probe { call, .. } => (&call.run, call.deadline),
                 Effect::Expire { run, at, .. } => (run, *at),
                 _ => continue,

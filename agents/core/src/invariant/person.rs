@@ -94,7 +94,9 @@ pub fn open_calls_are_kept(records: &[Record]) -> Result<(), Violation> {
                     EventKind::CallEnded { call, status, .. } if status == "unknown" => {
                         open.insert(call);
                     }
-                    EventKind::CallEnded { call, .. } | EventKind::CallRepeated { call, .. } => {
+                    EventKind::CallEnded { call, .. }
+                    | EventKind::CallRepeated { call, .. }
+                    | EventKind::QuestionEnded { call, .. } => {
                         open.remove(call);
                     }
                     _ => {}

@@ -42,6 +42,7 @@ pub fn nothing_after_end(records: &[Record]) -> Result<(), Violation> {
             let (run, begins) = match effect {
                 Effect::AskModel { run, .. }
                 | Effect::SetTimer { run, .. }
+                | Effect::Say { run, .. }
                 | Effect::Expire { run, .. } => (run, true),
                 Effect::Call(call) | Effect::Probe { call, .. } => (&call.run, true),
                 // What nobody knows stays so when the run is over, until a person says it.
@@ -55,7 +56,7 @@ pub fn nothing_after_end(records: &[Record]) -> Result<(), Violation> {
                     }
                     (&event.run, !begins)
                 }
-                Effect::Span(span) => (&span.run, false),
+                Effect::Span(span) => (&span.record.run, false),
             };
             if !accepted.contains(run) {
                 return Err(Violation::NotAccepted { run: run.clone() });

@@ -80,6 +80,7 @@ pub fn joined_are_heard(records: &[Record]) -> Result<(), Violation> {
                 Effect::AskModel { .. }
                 | Effect::Call(_)
                 | Effect::Probe { .. }
+                | Effect::Say { .. }
                 | Effect::Expire { .. }
                 | Effect::Opened(_)
                 | Effect::Closed { .. }

@@ -1,14 +1,26 @@
 //! What people have to say about calls: their leave, their answer, and what came of a call.
 
+use serde_json::Value;
 use wire::event::EventKind;
 use wire::run::{OpenQuestion, RunState};
 use wire::{
     CallKey, CallOutcome, Digest, ErrorCode, OpenCall, OpenKind, Resolution, Timestamp, Usage,
+    semconv,
 };
 
 use super::call::{Pending, Stage};
 use super::{Run, late};
 use crate::effect::{Effect, Effects, Rejected};
+use crate::spans::{event, note};
+
+/// What a pending call waits for.
+struct Waits {
+    kind: OpenKind,
+    question: String,
+    since: Timestamp,
+    until: Option<Timestamp>,
+    form: Option<Value>,
+}
 
 /// What stands in the way of a call that asks for the same as an earlier one of the run.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +55,7 @@ impl Run {
             return Err(Rejected::Superseded { call: call.clone() });
         }
         self.resumes = 0;
+        self.end_attempt(position, None, None, effects);
         if let Some(pending) = self.pending.get_mut(position) {
             pending.stage = Stage::Question { question, since: effects.now() };
         }
@@ -69,6 +82,7 @@ impl Run {
         }
         self.resumes = 0;
         self.close(call, effects);
+        self.note_digest(position, semconv::event::APPROVED, effects.now());
         self.make(position, "a person allowed it", effects);
         Ok(())
     }
@@ -101,6 +115,7 @@ impl Run {
 
     fn deny(&mut self, position: usize, message: String, effects: &mut Effects) {
         self.resumes = 0;
+        self.note_digest(position, semconv::event::DENIED, effects.now());
         let outcome = CallOutcome::error(ErrorCode::CallDenied, message);
         if let Some(pending) = self.pending.get(position) {
             let kind = BarKind::Denied(outcome.to_text());
@@ -134,6 +149,10 @@ impl Run {
             return Err(Rejected::Superseded { call: call.clone() });
         }
         self.resumes = 0;
+        if let Some(pending) = self.pending.get_mut(position) {
+            let done = [(semconv::DONE, matches!(resolution, Resolution::Done { .. }))];
+            note(&mut pending.events, event(semconv::event::RESOLVED, effects.now(), done));
+        }
         match resolution {
             Resolution::Done { result } => {
                 let outcome = CallOutcome::Ok { output: result.clone() };
@@ -172,11 +191,12 @@ impl Run {
             return Err(Rejected::Superseded { call: call.clone() });
         }
         self.close(call, effects);
-        let kind = EventKind::CallResolved {
-            call: call.clone(),
-            done: matches!(resolution, Resolution::Done { .. }),
-        };
+        let done = matches!(resolution, Resolution::Done { .. });
+        let kind = EventKind::CallResolved { call: call.clone(), done };
         effects.tell(&self.submitted, kind);
+        // The span of the call is out already, so the run's own says it.
+        let said = [(semconv::CALL, Value::from(call.as_str())), (semconv::DONE, done.into())];
+        note(&mut self.events, event(semconv::event::RESOLVED, effects.now(), said));
         let outcome = match resolution {
             Resolution::Done { result } => CallOutcome::Ok { output: result.clone() },
             Resolution::NotDone => {
@@ -221,9 +241,35 @@ impl Run {
             call: open.call.clone(),
             question: open.question.clone(),
             kind,
+            form: open.form.clone(),
         };
         effects.tell(&self.submitted, told);
+        if let Some(pending) = self.pending.get_mut(position) {
+            let asked = [
+                (semconv::OPEN_KIND, Value::from(kind.as_str())),
+                (semconv::DIGEST, open.digest.to_string().into()),
+            ];
+            note(&mut pending.events, event(semconv::event::ASKED, effects.now(), asked));
+        }
         effects.push(Effect::Opened(Box::new(open)));
+    }
+
+    /// Notes what a person decided about a call, and what exactly that was.
+    fn note_digest(&mut self, position: usize, name: &str, at: Timestamp) {
+        if let Some(pending) = self.pending.get_mut(position) {
+            let digest = [(semconv::DIGEST, pending.digest.to_string())];
+            note(&mut pending.events, event(name, at, digest));
+        }
+    }
+
+    /// Notes that a person answered a call's question, if that is what it waits for.
+    pub(super) fn note_answer(&mut self, position: usize, at: Timestamp) {
+        if let Some(pending) = self.pending.get_mut(position)
+            && matches!(pending.stage, Stage::Question { .. })
+        {
+            let nothing: [(&'static str, Value); 0] = [];
+            note(&mut pending.events, event(semconv::event::ANSWERED, at, nothing));
+        }
     }
 
     pub(super) fn close(&self, call: &CallKey, effects: &mut Effects) {
@@ -247,7 +293,7 @@ impl Run {
     /// Returns the state of a run that waits for a person.
     pub(super) fn waiting(&self) -> Option<RunState> {
         let mut waiting = self.pending.iter().filter_map(|pending| {
-            let (kind, question, ..) = self.waits_for(pending)?;
+            let Waits { kind, question, .. } = self.waits_for(pending)?;
             Some(OpenQuestion { call: pending.key.clone(), question, kind })
         });
         let OpenQuestion { call, question, kind } = waiting.next()?;
@@ -256,7 +302,9 @@ impl Run {
 
     /// Iterates over the calls that wait for an answer.
     pub(crate) fn asks(&self) -> impl Iterator<Item = &CallKey> {
-        let asks = |pending: &&Pending| matches!(pending.stage, Stage::Question { .. });
+        let asks = |pending: &&Pending| {
+            matches!(pending.stage, Stage::Asking { .. } | Stage::Question { .. })
+        };
         self.pending.iter().filter(asks).map(|pending| &pending.key)
     }
 
@@ -281,21 +329,28 @@ impl Run {
     }
 
     fn open_call(&self, pending: &Pending, effects: &Effects) -> Option<OpenCall> {
-        let (kind, question, since, until) = self.waits_for(pending)?;
-        let waits = true;
-        Some(OpenCall { kind, question, since, until, waits, ..self.describe(pending, effects) })
+        let Waits { kind, question, since, until, form } = self.waits_for(pending)?;
+        let known = self.describe(pending, effects);
+        Some(OpenCall { kind, question, since, until, form, waits: true, ..known })
     }
 
-    fn waits_for(
-        &self,
-        pending: &Pending,
-    ) -> Option<(OpenKind, String, Timestamp, Option<Timestamp>)> {
+    fn waits_for(&self, pending: &Pending) -> Option<Waits> {
+        let waits = |kind, question: &str, since: &Timestamp| Waits {
+            kind,
+            question: question.to_owned(),
+            since: *since,
+            until: None,
+            form: None,
+        };
         match &pending.stage {
             Stage::Made | Stage::Probing { .. } => None,
-            Stage::Question { question, since } => {
-                Some((OpenKind::Question, question.clone(), *since, None))
-            }
-            Stage::Unknown { note, since } => Some((OpenKind::Unknown, note.clone(), *since, None)),
+            Stage::Asking { question, since, until, .. } => Some(Waits {
+                until: Some(*until),
+                form: Some(question.form.clone()),
+                ..waits(OpenKind::Question, &question.text, since)
+            }),
+            Stage::Question { question, since } => Some(waits(OpenKind::Question, question, since)),
+            Stage::Unknown { note, since } => Some(waits(OpenKind::Unknown, note, since)),
             Stage::Approval { until, since, for_taint } => {
                 let source = self.sources.get(pending.source)?;
                 let mut question = format!("allow {} {}?", source.tool, source.arguments);
@@ -305,7 +360,8 @@ impl Run {
                          may act on it.)",
                     );
                 }
-                Some((OpenKind::Approval, question, *since, Some(*until)))
+                let until = Some(*until);
+                Some(Waits { until, ..waits(OpenKind::Approval, &question, since) })
             }
         }
     }
@@ -323,6 +379,7 @@ impl Run {
             digest: pending.digest,
             attempt: pending.attempt,
             question: String::new(),
+            form: None,
             waits: false,
             since: effects.now(),
             until: None,

@@ -11,6 +11,7 @@ mod flow;
 mod limit;
 mod person;
 mod planning;
+mod question;
 mod queue;
 mod resume;
 mod show;

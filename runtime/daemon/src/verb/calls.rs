@@ -1,5 +1,6 @@
 //! `callboard calls`: what waits for a person, and what a person decides about it.
 
+use agents_core::form::fields;
 use bus::Bus;
 use bytes::Bytes;
 use node::Archive;
@@ -264,9 +265,19 @@ fn render_call(team: &Name, open: &OpenCall, paint: Paint) -> String {
         if open.kind == OpenKind::Unknown { "known" } else { "asks" },
         text::one_line(&open.question),
     );
-    let answer = format!("callboard answer {} TEXT", open.run);
-    if open.kind == OpenKind::Question {
-        line("next", answer);
+    let answer = format!("callboard answer {}", open.run);
+    match &open.form {
+        Some(form) => {
+            for field in fields(form) {
+                let needed = if field.required { ", needed" } else { "" };
+                let text = format!("{}: {}{needed}", field.name, field.hint());
+                line("field", text::one_line(&text));
+            }
+            line("next", format!("{answer} --call {} --content JSON", open.call));
+            line("next", format!("{answer} --call {} --decline", open.call));
+        }
+        None if open.kind == OpenKind::Question => line("next", format!("{answer} TEXT")),
+        None => {}
     }
     for way in ways.iter().filter(|way| !way.is_empty()) {
         line("next", format!("callboard calls {}", way.replace("KEY", open.call.as_str())));

@@ -1,7 +1,7 @@
 //! `callboard answer` and `cancel`: what is said to a run of a running daemon.
 
 use serde_json::{Value, json};
-use wire::run::{AnswerRequest, RunState, RunView};
+use wire::run::{AnswerAction, AnswerRequest, RunState, RunView};
 use wire::{ErrorCode, Name, OpenKind, RunId};
 
 use crate::args::{Answer, Cancel, Target};
@@ -12,7 +12,17 @@ use crate::screen;
 
 /// Answers a run that waits for a person.
 pub(crate) async fn answer(args: &Answer, place: &Place) -> Result<Exit, Failure> {
-    let body = AnswerRequest { call: args.call.clone(), text: args.text.join(" ") };
+    let action = match (args.decline, args.cancel) {
+        (true, _) => AnswerAction::Decline,
+        (false, true) => AnswerAction::Cancel,
+        (false, false) => AnswerAction::Accept,
+    };
+    let content = args.content.as_deref().map(serde_json::from_str).transpose();
+    let content = content.map_err(|error| {
+        Failure::new(ErrorCode::BadRequest, format!("--content is not JSON: {error}"))
+    })?;
+    let text = (!args.text.is_empty()).then(|| args.text.join(" "));
+    let body = AnswerRequest { call: args.call.clone(), action, text, content };
     let body = serde_json::to_value(body).unwrap_or_default();
     let view = tell(&args.target, &args.run, "answer", &body, place).await?;
     screen::note(&format!("run {} {}\n", view.run, state(&view.state)));

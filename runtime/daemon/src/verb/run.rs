@@ -9,7 +9,7 @@ use node::{Node, NodeOptions, RESERVE_BYTES_DEFAULT};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, timeout};
-use wire::run::INPUT_BYTES_MAX;
+use wire::run::{AnswerRequest, INPUT_BYTES_MAX};
 use wire::subject::{CallVerb, RunVerb};
 use wire::{
     ErrorCode, Event, EventKind, Headers, Name, OpenKind, Plan, RunId, RunReply, RunRequest,
@@ -18,6 +18,7 @@ use wire::{
 
 use crate::args::Run;
 use crate::client;
+use crate::dialog::Dialog;
 use crate::failure::{Exit, Failure};
 use crate::live::{Live, REDRAW_INTERVAL};
 use crate::place::{Place, holder};
@@ -148,6 +149,8 @@ struct Asking {
     screen: Screen,
     /// Questions that wait for a line from stdin, oldest first.
     questions: Vec<Question>,
+    /// The form of the first of them, as far as it is filled in.
+    dialog: Option<Dialog>,
     /// Whether the end of the run was shown.
     ended: bool,
 }
@@ -183,6 +186,7 @@ impl Asking {
             live,
             screen,
             questions: Vec::new(),
+            dialog: None,
             ended: false,
         })
     }
@@ -246,22 +250,30 @@ impl Asking {
         }
         self.live.on_event(event, node::now());
         self.ended |= event.run == self.run && matches!(event.kind, EventKind::RunEnded { .. });
-        if let EventKind::CallEnded { call, .. } | EventKind::CallRepeated { call, .. } =
-            &event.kind
+        if let EventKind::CallEnded { call, .. }
+        | EventKind::CallRepeated { call, .. }
+        | EventKind::QuestionEnded { call, .. } = &event.kind
         {
             // Somebody else decided, or its time is over.
             let first = self.questions.first().is_some_and(|asked| asked.call == *call);
             self.questions.retain(|asked| asked.call != *call);
             if first {
-                self.prompt();
+                self.next();
             }
         }
         if let Some(asked) = question(event) {
             self.questions.push(asked);
             if self.questions.len() == 1 {
-                self.prompt();
+                self.next();
             }
         }
+    }
+
+    /// Puts the first question, if there is one.
+    fn next(&mut self) {
+        let first = self.questions.first();
+        self.dialog = first.and_then(|asked| asked.form.as_ref()).map(Dialog::new);
+        self.prompt();
     }
 
     fn prompt(&mut self) {
@@ -273,6 +285,8 @@ impl Asking {
             OpenKind::Approval => (text::visible(&asked.text), " [y/N, or why not]"),
             OpenKind::Unknown => (text::visible(&asked.text), UNKNOWN_HOW),
         };
+        let fields = self.dialog.as_ref().map(|dialog| format!("\n{}", dialog.prompt()));
+        let how = fields.as_deref().unwrap_or(how);
         let mark = paint.yellow("?");
         screen::note(&format!("{mark} {question}{}\n{} ", paint.dim(how), paint.yellow(">")));
     }
@@ -292,7 +306,11 @@ impl Asking {
             return;
         };
         let Some(asked) = self.questions.first() else { return };
-        let Some((subject, body)) = reply_to(&self.team, asked, &text) else {
+        let said = match &mut self.dialog {
+            Some(dialog) => dialog.on_line(&text).map(|said| filled(&self.team, asked, said)),
+            None => reply_to(&self.team, asked, &text),
+        };
+        let Some((subject, body)) = said else {
             self.prompt();
             return;
         };
@@ -300,7 +318,7 @@ impl Asking {
         if let Err(failure) = self.control(&subject, &body).await {
             screen::note(&failure.render(self.screen.err.paint));
         }
-        self.prompt();
+        self.next();
     }
 
     async fn cancel(&mut self) {
@@ -322,6 +340,13 @@ impl Asking {
         let answer = self.bus.request(subject, Headers::new(), body, CONTROL_TIMEOUT).await?;
         client::decode(&answer.payload)
     }
+}
+
+/// Turns a form that is filled in into what is said about its question.
+fn filled(team: &Name, asked: &Question, said: AnswerRequest) -> (String, Value) {
+    let said = AnswerRequest { call: Some(asked.call.clone()), ..said };
+    let subject = Subjects::default().run(team, &asked.run, RunVerb::Answer);
+    (subject, json!(said))
 }
 
 /// Turns a line into what is said about a question; `None` if it says nothing.

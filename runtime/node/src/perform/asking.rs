@@ -62,7 +62,7 @@ impl Asking {
 }
 
 /// One attempt at a request. Unless it is said to have ended, its drop stops the work.
-struct Waiting {
+pub(crate) struct Waiting {
     context: Arc<TeamContext>,
     stop: Stop,
     ended: bool,
@@ -74,7 +74,7 @@ impl Waiting {
         Self { context: context.clone(), stop, ended: false }
     }
 
-    fn end(mut self) {
+    pub(super) fn end(mut self) {
         self.ended = true;
     }
 }
@@ -105,6 +105,20 @@ pub(crate) async fn request<T: DeserializeOwned>(
     asking: &Asking,
     body: &impl Serialize,
 ) -> Result<T, Missed> {
+    let (answer, waiting) = request_held(context, asking, body).await?;
+    if let Some(waiting) = waiting {
+        waiting.end();
+    }
+    Ok(answer)
+}
+
+/// Like [`request`], for work that may go on after an answer: it is stopped by the drop of what
+/// comes with the answer, unless that is ended.
+pub(super) async fn request_held<T: DeserializeOwned>(
+    context: &Arc<TeamContext>,
+    asking: &Asking,
+    body: &impl Serialize,
+) -> Result<(T, Option<Waiting>), Missed> {
     let end = Instant::now() + clock::until(asking.deadline);
     let body: Bytes = match serde_json::to_vec(body) {
         Ok(body) => body.into(),
@@ -131,23 +145,26 @@ pub(crate) async fn request<T: DeserializeOwned>(
         let unheard = |error: &bus::Error| {
             matches!(error, bus::Error::NoResponders { .. } | bus::Error::Overflow { .. })
         };
+        let ended = sent.as_ref().err().is_none_or(unheard);
+        let missed = match sent.map(|message| decode::<T>(&message)) {
+            Ok(Ok(answer)) => return Ok((answer, waiting)),
+            Ok(Err(error)) => Ok(error),
+            Err(error) => Err(error),
+        };
         if let Some(waiting) = waiting
-            && sent.as_ref().err().is_none_or(unheard)
+            && ended
         {
             waiting.end();
         }
-        let (error, wait) = match sent {
-            Ok(message) => match decode::<T>(&message) {
-                Ok(answer) => return Ok(answer),
-                Err(error) => match (error.code, error.retry_after_ms) {
-                    (
-                        ErrorCode::Overloaded | ErrorCode::Unavailable | ErrorCode::ModelResting,
-                        wait,
-                    ) => (error, wait.map(Duration::from_millis)),
-                    (code, _) if is_refusal(code) => return Err(Missed::NotDelivered(error)),
-                    // Whoever answers so, or so that it cannot be read, may have done the work.
-                    _ => return Err(Missed::Unanswered(error)),
-                },
+        let (error, wait) = match missed {
+            Ok(error) => match (error.code, error.retry_after_ms) {
+                (
+                    ErrorCode::Overloaded | ErrorCode::Unavailable | ErrorCode::ModelResting,
+                    wait,
+                ) => (error, wait.map(Duration::from_millis)),
+                (code, _) if is_refusal(code) => return Err(Missed::NotDelivered(error)),
+                // Whoever answers so, or so that it cannot be read, may have done the work.
+                _ => return Err(Missed::Unanswered(error)),
             },
             Err(error @ bus::Error::NoResponders { .. }) if !asking.patient => {
                 return Err(Missed::NotDelivered(error.to_wire()));

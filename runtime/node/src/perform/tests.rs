@@ -2,6 +2,7 @@
 
 use bus::Message;
 use serde_json::json;
+use tokio::sync::mpsc;
 use wire::error::ErrorBody;
 use wire::plan::Target;
 use wire::run::{Budget, RunState};
@@ -9,6 +10,16 @@ use wire::{CallKey, EffectClass, TraceContext};
 
 use super::*;
 use crate::testing;
+
+/// Makes a call of a tool that asks nothing.
+async fn call_tool(
+    context: &Arc<TeamContext>,
+    session: &SessionId,
+    call: &CallEffect,
+) -> ToolReply {
+    let (_saying, said) = mpsc::channel(1);
+    converse(context, session, call, said, |input| panic!("{input:?}")).await
+}
 
 fn call(context: &TeamContext, name: &str, target: Target, effect: EffectClass) -> CallEffect {
     let run = RunId::new("r").unwrap();
@@ -76,6 +87,7 @@ async fn a_call_that_may_have_taken_effect_is_lost_and_not_failed() {
                 ToolReply::Settled { outcome, .. } => outcome.as_str(),
                 ToolReply::Lost { .. } => "lost",
                 ToolReply::Suspended { .. } => "suspended",
+                ToolReply::Asks { .. } => "asks",
             };
             assert_eq!(found, expected, "{answer}, rejoined: {}", call.rejoin);
         }

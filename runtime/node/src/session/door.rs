@@ -2,7 +2,7 @@
 
 use tokio::sync::oneshot;
 use wire::entry::Submitted;
-use wire::run::{Accepted, RunView};
+use wire::run::{Accepted, AnswerRequest, RunView};
 use wire::{CallKey, Digest, Resolution, RunId, WireError};
 
 use super::tidy::Tidied;
@@ -22,8 +22,7 @@ pub(crate) enum Door {
     },
     Reply {
         run: RunId,
-        call: Option<CallKey>,
-        text: String,
+        said: AnswerRequest,
         answer: Answer<RunView>,
     },
     /// What a person decides about an open call.

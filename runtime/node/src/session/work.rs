@@ -3,19 +3,20 @@
 use agents_core::dialect;
 use agents_core::effect::{Aborted, CallEffect, Effect};
 use ractor::ActorRef;
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
-use tracing::warn;
+use tracing::{Instrument as _, debug, warn};
 use wire::chat::Observed;
 use wire::entry::{Input, ModelReplied};
 use wire::plan::Target;
-use wire::{CallKey, RunId, ToolReply, WorkId};
+use wire::{CallKey, Name, RunId, ToolReply, WorkId};
 
 use super::{SessionMsg, SessionState};
-use crate::clock;
 use crate::context::TeamContext;
 use crate::perform;
 use crate::reply::Final;
+use crate::{clock, log};
 
 /// Something under way that can be ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -76,7 +77,15 @@ impl SessionState {
                 }
                 Effect::SetTimer { run, at } => self.set_timer(run, at),
                 Effect::Probe { of, number, call } => self.probe(of, number, call),
-                Effect::Expire { call, at, .. } => self.set_expiry(call, at),
+                Effect::Say { call, question, said, deadline, .. } => {
+                    let say = perform::Say { question, said, deadline };
+                    if let Some(saying) = self.saying.get(&call)
+                        && let Err(unheard) = saying.try_send(say)
+                    {
+                        debug!(%call, error = %unheard, "a call that asked is gone");
+                    }
+                }
+                Effect::Expire { call, question, at, .. } => self.set_expiry(call, question, at),
                 Effect::Closed { call, .. } => self.end(&Work::Expiry(call)),
                 Effect::Tell(event) => self.context.tell(&event),
                 // The store is told of these with the commit.
@@ -88,11 +97,13 @@ impl SessionState {
     fn ask_model(&mut self, turn: perform::Turn) {
         let work = Work::Turn(turn.run.clone());
         let (context, myself) = (self.context.clone(), self.myself.clone());
-        let task = tokio::spawn(async move {
+        let logged = log::work(&turn.run, &turn.trace, None);
+        let asking = async move {
             let (run, number) = (turn.run.clone(), turn.number);
             let outcome = perform::ask_model(&context, turn).await;
             report(&myself, Input::ModelReplied(ModelReplied { run, turn: number, outcome }));
-        });
+        };
+        let task = tokio::spawn(asking.instrument(logged));
         self.track(work, task.abort_handle());
     }
 
@@ -103,25 +114,39 @@ impl SessionState {
         };
         let (context, myself) = (self.context.clone(), self.myself.clone());
         let session = self.session.clone();
-        let task = tokio::spawn(async move {
+        let (saying, said) = mpsc::channel(1);
+        self.saying.retain(|_, saying| !saying.is_closed());
+        self.saying.insert(call.call.clone(), saying);
+        let logged = log::work(&call.run, &call.trace, Some(&call.call));
+        let calling = async move {
             let key = call.call.clone();
             perform::pause_before(call.attempt).await;
             let input = match call.target {
                 Target::Agent => perform::call_agent(&context, &session, &call).await,
-                Target::Tool => match perform::call_tool(&context, &session, &call).await {
-                    ToolReply::Settled { outcome, usage, tainted } => {
-                        Input::CallSettled { call: key, outcome, usage, tainted }
+                Target::Tool => {
+                    let reporting = |input| report(&myself, input);
+                    match perform::converse(&context, &session, &call, said, reporting).await {
+                        ToolReply::Settled { outcome, usage, tainted, hop } => {
+                            Input::CallSettled { call: key, outcome, usage, tainted, hop }
+                        }
+                        ToolReply::Suspended { question } => Input::CallSuspended {
+                            call: key,
+                            attempt: Some(call.attempt),
+                            question,
+                        },
+                        ToolReply::Lost { error, hop } => {
+                            Input::CallLost { call: key, attempt: call.attempt, error, hop }
+                        }
+                        // Every question was answered before the call was over.
+                        ToolReply::Asks { question } => {
+                            Input::CallAsked { call: key, attempt: call.attempt, question }
+                        }
                     }
-                    ToolReply::Suspended { question } => {
-                        Input::CallSuspended { call: key, attempt: Some(call.attempt), question }
-                    }
-                    ToolReply::Lost { error } => {
-                        Input::CallLost { call: key, attempt: call.attempt, error }
-                    }
-                },
+                }
             };
             report(&myself, input);
-        });
+        };
+        let task = tokio::spawn(calling.instrument(logged));
         self.track(work, task.abort_handle());
     }
 
@@ -204,13 +229,19 @@ impl SessionState {
         self.track(work, task.abort_handle());
     }
 
-    fn set_expiry(&mut self, call: CallKey, at: wire::Timestamp) {
+    fn set_expiry(&mut self, call: CallKey, question: Option<Name>, at: wire::Timestamp) {
         let myself = self.myself.clone();
         let work = Work::Expiry(call.clone());
         let wait = clock::until(at);
         let task = tokio::spawn(async move {
             sleep(wait).await;
-            report(&myself, Input::ApprovalExpired { call });
+            report(
+                &myself,
+                match question {
+                    Some(question) => Input::QuestionExpired { call, question },
+                    None => Input::ApprovalExpired { call },
+                },
+            );
         });
         self.track(work, task.abort_handle());
     }

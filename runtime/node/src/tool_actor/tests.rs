@@ -1,5 +1,7 @@
 //! Tools that panic, hang and take their time to stop, called from another node.
 
+mod asking;
+
 use std::path::Path;
 
 use agents_core::effect::CallEffect;
@@ -9,6 +11,7 @@ use tokio::sync::Mutex;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinHandle;
 use wire::plan::{Offer, Target};
+use wire::question::Progress;
 use wire::run::Budget;
 use wire::{CallKey, EffectClass, RunId, SessionId, ToolSpec};
 
@@ -54,7 +57,7 @@ impl Tool for Probe {
                     tokio::task::yield_now().await;
                     drop(self.tell.send("tidied up".to_owned()));
                 }
-                _ => {}
+                _ => self.talk(context, task).await,
             }
             ToolReply::settled(CallOutcome::text(task))
         })
@@ -62,6 +65,38 @@ impl Tool for Probe {
 
     fn stop_grace(&self) -> Duration {
         self.grace
+    }
+}
+
+impl Probe {
+    /// Says something before the call is over.
+    async fn talk(&self, context: &ToolContext, task: &str) {
+        let interim = &context.interim;
+        let ask = || interim.ask("Which?".to_owned(), json!({}));
+        match task {
+            "ask" => {
+                let said = serde_json::to_string(&ask().await).unwrap();
+                drop(self.tell.send(said));
+            }
+            "ask twice" => drop(tokio::join!(ask(), ask())),
+            "ask and hang" => {
+                drop(ask().await);
+                std::future::pending::<()>().await;
+            }
+            "ask in passing" => {
+                assert!(timeout(Duration::from_secs(1), ask()).await.is_err());
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            "ask and end" => assert!(timeout(Duration::from_secs(1), ask()).await.is_err()),
+            "report" => {
+                for step in 1..=100_u8 {
+                    let total = Some(100.0);
+                    interim.progress(Progress { done: f64::from(step), total, text: None });
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+            }
+            _ => {}
+        }
     }
 }
 
@@ -88,7 +123,10 @@ impl House {
             name: name.clone(),
             definition: Definition {
                 tool: Arc::new(Probe { tell, grace }),
-                offer: Offer::new(spec, Target::Tool, EffectClass::Read, 3_600_000),
+                offer: Offer {
+                    question_timeout_ms: Some(60_000),
+                    ..Offer::new(spec, Target::Tool, EffectClass::Read, 3_600_000)
+                },
                 shown_bytes_max: None,
             },
             concurrency: 1,
@@ -100,8 +138,17 @@ impl House {
     }
 
     fn call(&self, task: &str, ms: u64) -> JoinHandle<ToolReply> {
+        let (caller, session) = (self.caller.clone(), SessionId::new("s").unwrap());
+        let call = self.effect(task, ms);
+        tokio::spawn(async move {
+            let (_saying, said) = mpsc::channel(1);
+            perform::converse(&caller, &session, &call, said, |input| panic!("{input:?}")).await
+        })
+    }
+
+    fn effect(&self, task: &str, ms: u64) -> CallEffect {
         let run = RunId::new("r").unwrap();
-        let call = CallEffect {
+        CallEffect {
             agent: self.caller.team.entry.clone(),
             call: CallKey::new("c").unwrap(),
             name: Name::new("probe").unwrap(),
@@ -118,9 +165,7 @@ impl House {
             run,
             tainted: false,
             reader: None,
-        };
-        let (caller, session) = (self.caller.clone(), SessionId::new("s").unwrap());
-        tokio::spawn(async move { perform::call_tool(&caller, &session, &call).await })
+        }
     }
 
     async fn hears(&self, expected: &str) {
@@ -145,7 +190,8 @@ fn told(reply: &ToolReply) -> String {
         ToolReply::Settled { outcome: CallOutcome::Error { error }, .. } => error.code.to_string(),
         ToolReply::Settled { outcome, .. } => outcome.as_str().to_owned(),
         ToolReply::Suspended { question } => format!("asks {question}"),
-        ToolReply::Lost { error } => format!("lost, {}", error.code),
+        ToolReply::Asks { question } => format!("asks {}", question.text),
+        ToolReply::Lost { error, .. } => format!("lost, {}", error.code),
     }
 }
 
@@ -237,7 +283,7 @@ async fn calls_that_find_no_room_are_told_whose_it_is() {
     let mut answers = bus.subscribe("_INBOX.test", None).await.unwrap();
     for n in 0..WAITING_PER_PLACE + 3 {
         let body = body(n).into();
-        bus.publish_with_reply(&subject, "_INBOX.test", Headers::new(), body).await.unwrap();
+        bus.publish_with_reply(&subject, "_INBOX.test", wire::Headers::new(), body).await.unwrap();
     }
     for _ in 0..2 {
         let answer = timeout(SOON, answers.next()).await.unwrap().unwrap();

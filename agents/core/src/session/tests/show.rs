@@ -33,6 +33,10 @@ pub(super) fn show(effect: &Effect, shown: Shown) -> Option<String> {
         Effect::Expire { call, at, .. } => {
             format!("expire {call} at {}", at.as_micros() / 1000)
         }
+        Effect::Say { call, question, said, deadline, .. } => {
+            let said = serde_json::to_string(said).unwrap();
+            format!("say {said} to {question} of {call}, by {}", deadline.as_micros() / 1000)
+        }
         Effect::Opened(_) | Effect::Closed { .. } if shown == Shown::Acts => return None,
         Effect::Opened(open) => {
             let waits = if open.waits { "waits" } else { "told" };
@@ -64,9 +68,9 @@ pub(super) fn show(effect: &Effect, shown: Shown) -> Option<String> {
         Effect::SetTimer { run, at } => format!("timer {run} at {}", at.as_micros() / 1000),
         Effect::Tell(_) | Effect::Span(_) if shown != Shown::Everything => return None,
         Effect::Tell(event) => show_event(event),
-        Effect::Span(span) => match &span.error {
-            Some(error) => format!("span {}: {error}", span.name),
-            None => format!("span {}", span.name),
+        Effect::Span(span) => match &span.record.error {
+            Some(error) => format!("span {}: {error}", span.record.name),
+            None => format!("span {}", span.record.name),
         },
     };
     Some(keys(&line))
@@ -108,9 +112,11 @@ fn show_event(event: &Event) -> String {
         EventKind::Planned { tool, task, .. } => format!("planned {tool}: {task}"),
         EventKind::FeedbackGiven { feedback, .. } => format!("feedback {}", feedback.code.as_str()),
         EventKind::CallStarted { call, tool, .. } => format!("call {tool} {call}"),
-        EventKind::CallSuspended { call, question, kind } => {
+        EventKind::CallSuspended { call, question, kind, .. } => {
             format!("suspended {call} {} {question:?}", kind.as_str())
         }
+        EventKind::QuestionEnded { call, end } => format!("{} {call}", end.as_str()),
+        EventKind::CallProgress { call, .. } => format!("progress {call}"),
         EventKind::CallRepeated { call, attempt, reason } => {
             format!("repeated {call} {attempt} {reason:?}")
         }

@@ -1,0 +1,103 @@
+//! Calls of tools that ask people while they are under way: made, answered, and heard to their end.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agents_core::effect::CallEffect;
+use tokio::sync::mpsc;
+use tools::Missed;
+use wire::question::{QuestionRequest, Void};
+use wire::{ErrorCode, Headers, Input, Name, Question, Said, SessionId, Timestamp, ToolReply};
+
+use super::asking::{Asking, request};
+use super::begin_call;
+use crate::clock;
+use crate::context::TeamContext;
+
+/// How long a question is watched for becoming void; longer than any is open.
+const VOID_WAIT: Duration = Duration::from_secs(8 * 24 * 3600);
+
+/// What a call under way is told.
+#[derive(Debug)]
+pub(crate) struct Say {
+    pub(crate) question: Name,
+    pub(crate) said: Said,
+    /// When the outcome must be there.
+    pub(crate) deadline: Timestamp,
+}
+
+/// Makes a call, reports what it asks and tells it what is said, until it is over. Dropped before,
+/// it stops the call.
+pub(crate) async fn converse(
+    context: &Arc<TeamContext>,
+    session: &SessionId,
+    call: &CallEffect,
+    mut saying: mpsc::Receiver<Say>,
+    report: impl Fn(Input),
+) -> ToolReply {
+    let (mut reply, held) = begin_call(context, session, call).await;
+    while let ToolReply::Asks { question } = reply {
+        let asked = question.clone();
+        report(Input::CallAsked { call: call.call.clone(), attempt: call.attempt, question });
+        reply = answered(context, call, &asked, &mut saying, &report).await;
+    }
+    if let Some(held) = held {
+        held.end();
+    }
+    reply
+}
+
+/// Waits until somebody has answered a question or it is void, and returns what the call says next.
+async fn answered(
+    context: &Arc<TeamContext>,
+    call: &CallEffect,
+    question: &Question,
+    saying: &mut mpsc::Receiver<Say>,
+    report: &impl Fn(Input),
+) -> ToolReply {
+    let asking = |deadline, repeatable| Asking {
+        subject: context.subjects.question(&context.team.name, &call.name, &question.id),
+        headers: Headers::new(),
+        deadline,
+        stop: None,
+        repeatable,
+        // Only the tool that asked listens, and it does not come back.
+        patient: false,
+    };
+    let watch = u64::try_from(VOID_WAIT.as_millis()).unwrap_or(u64::MAX);
+    let watching = asking(clock::now().plus_ms(watch), true);
+    let mut void = pin!(request::<Void>(context, &watching, &QuestionRequest::Wait));
+    let mut is_watched = true;
+    let say = loop {
+        tokio::select! {
+            say = saying.recv() => match say {
+                Some(say) if say.question == question.id => break say,
+                Some(_) => {}
+                None => return gone(call, "its session has ended"),
+            },
+            found = &mut void, if is_watched => match found {
+                Ok(Void::Over { reply }) => return reply,
+                Ok(Void::Withdrawn) => {
+                    is_watched = false;
+                    let (call, question) = (call.call.clone(), question.id.clone());
+                    report(Input::QuestionAnswered { call, question, said: Said::Cancel });
+                }
+                Err(Missed::NotDelivered(error)) => return gone(call, &error.message),
+                Err(Missed::Unanswered(_)) => is_watched = false,
+            },
+        }
+    };
+    let told = QuestionRequest::Say { said: say.said };
+    match request::<ToolReply>(context, &asking(say.deadline, false), &told).await {
+        Ok(reply) => reply,
+        // The call was made before, so that nobody heard the answer does not undo it.
+        Err(Missed::NotDelivered(error)) => gone(call, &error.message),
+        Err(Missed::Unanswered(error)) => ToolReply::Lost { error, hop: None },
+    }
+}
+
+fn gone(call: &CallEffect, why: &str) -> ToolReply {
+    let text = format!("{} asked a question and was gone before it was answered: {why}", call.name);
+    ToolReply::lost(ErrorCode::ToolUnavailable, text)
+}

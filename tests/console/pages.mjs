@@ -15,12 +15,10 @@ async function ask(tab, agent, message) {
   await page.waitForSelector(".item.input");
 }
 
-// A run is followed while it goes on, and its messages and bars lead to each other.
+// The messages and bars of a run, and of those below it, lead to each other.
 async function follow(tab) {
   const { page } = tab;
   await ask(tab, "quickstart/lead", QUESTION);
-  await page.waitForSelector(".item.call .badge.busy");
-  await page.waitForSelector(".bar-fill.busy");
   await page.waitForSelector(`.item.end:has-text("${ANSWER}") .badge.ok`);
   await page.waitForFunction(() => document.querySelectorAll(".bar-row").length === 21 && !document.querySelector(".bar-fill.busy"));
   holds(await page.locator(".below .item.end").count() === 2, "the runs of both called agents are inside");
@@ -28,7 +26,13 @@ async function follow(tab) {
   await page.click(".bar-row:has-text('calculate')");
   await page.waitForSelector(".item.call.selected:has-text('25^0.24')");
   holds(await page.locator(".inspector:has-text('execute_tool calculate')").count() === 1, "the span is shown");
-  holds(await page.locator(".inspector .not-captured, .inspector [data-content]").count() > 0, "the content is shown, or that it is not captured");
+  for (const [name, text] of [["arguments", "25^0.24"], ["result", "2.165237809112449"]]) {
+    holds(await page.locator(`.inspector [data-content="gen_ai.tool.call.${name}"]:has-text("${text}")`).count() === 1, `its ${name} are shown`);
+  }
+  await page.click(".bar-row:has-text('invoke_agent') >> nth=0");
+  holds(await page.locator(".inspector [data-content='gen_ai.system_instructions']:has-text('You lead a small team')").count() === 1, "instructions are shown");
+  await page.click(".bar-row:has-text('chat') >> nth=0");
+  holds(await page.locator(".inspector [data-content='gen_ai.input.messages']:has-text('DiCaprio')").count() === 1, "prompts are shown");
   await page.click(".item.end:last-child > .item-head >> nth=-1");
   await page.waitForSelector(".bar-row[aria-pressed=true], .item.selected");
   await page.click(".item.turn.thinker >> nth=0 >> .item-head");
@@ -67,6 +71,8 @@ async function settle(tab) {
   await page.waitForSelector(".empty:has-text('Nothing waits for you')");
 
   await ask(tab, "crew/clerk", "slow one");
+  await page.waitForSelector(".item.turn .spin");
+  await page.waitForSelector(".bar-fill.actor.busy");
   await page.click("text='Cancel the run'");
   await page.waitForSelector(".item.end .badge.off:has-text('cancelled')");
 

@@ -1,5 +1,7 @@
 //! The bounds of a team file: what a value is if absent, and how far it may go.
 
+use wire::Capture;
+
 /// A number's default and the range in which it must lie.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
@@ -90,6 +92,13 @@ pub const SUBJECT_BYTES_MAX: usize = tools::nats::SUBJECT_BYTES_MAX;
 /// Bytes of a description; all descriptions are sent in every model turn.
 pub const DESCRIPTION_BYTES_MAX: usize = 4096;
 
+/// How much of what is said traces hold that a node keeps, if the file says nothing: enough to see
+/// what went wrong, without credentials.
+pub const TRACE_STORE_DEFAULT: Capture = Capture::Redacted;
+/// How much of what is said traces hold that are sent elsewhere, if the file says nothing: whoever
+/// wants more of it to leave the machine says so.
+pub const TRACE_EXPORT_DEFAULT: Capture = Capture::Metadata;
+
 /// How long after its end a run is kept if the file says nothing: long enough to look into what
 /// went wrong last month.
 pub const RETENTION_RUNS_DEFAULT: &str = "30d";
@@ -97,6 +106,9 @@ pub const RETENTION_RUNS_DEFAULT: &str = "30d";
 pub const RETENTION_SESSIONS_DEFAULT: &str = "forever";
 /// Milliseconds of a retention: a second to a hundred years.
 pub const RETENTION_MS: Bound = bound(2_592_000_000, 1000, 3_155_760_000_000);
+/// Bytes that traces take on the disk: some hundred thousand traces of a few spans each; at least
+/// what a store of traces needs to have parts that can go, at most a tebibyte.
+pub const RETENTION_TRACE_BYTES: Bound = bound(512 << 20, 64 << 20, 1 << 40);
 /// Runs that are kept.
 pub const RETENTION_RUNS_MAX: Bound = bound(0, 1, 1_000_000_000);
 

@@ -7,15 +7,18 @@ use std::path::{Path, PathBuf};
 
 use ::tools::SecretRef;
 use ::tools::cloudevent::types::EventTypes;
-use wire::{ErrorCode, Name};
+use ::tools::hop::{Places, hop};
+use ::tools::mcp::Transport;
+use ::tools::query::DatabaseSpec;
+use wire::{Capture, ErrorCode, Levels, Name};
 
-use crate::bound::{RUNS_MAX, TEAM_WEIGHT};
+use crate::bound::{RUNS_MAX, TEAM_WEIGHT, TRACE_EXPORT_DEFAULT, TRACE_STORE_DEFAULT};
 use crate::document::Document;
 use crate::raw::RawFile;
 use crate::report::Report;
 use crate::sources::Sources;
 use crate::suggest::nearest;
-use crate::team::{Model, Team};
+use crate::team::{Model, Team, TeamTool};
 
 mod agents;
 mod called;
@@ -37,6 +40,7 @@ mod prices;
 mod prompts;
 mod query_tools;
 mod retention;
+mod served;
 mod servers;
 mod tools;
 mod values;
@@ -90,13 +94,25 @@ pub(crate) fn compile(
     let discoveries = compiler.discoveries(name.as_ref(), std::mem::take(&mut raw.discover));
     compiler.discovered_tools(&discoveries, &sources.services, &mut tools);
     labelling.apply(&compiler.of_interfaces, &mut tools);
-    let agents = compiler.agents(name.as_ref(), &raw, &models, &mut tools);
+    hops(&behind, &mut tools);
+    let mut agents = compiler.agents(name.as_ref(), &raw, &models, &mut tools);
+    served::serve(&mut agents, &models);
     compiler.aliases(&tools);
     let entry = compiler.entry(raw.team.entry.as_deref());
     if let Some(address) = &raw.team.otlp_endpoint {
         compiler.address(&["team", "otlp_endpoint"], address);
     }
     let retention = compiler.retention(&raw.retention);
+    let export = raw.trace.export.unwrap_or(TRACE_EXPORT_DEFAULT);
+    let traces = Levels {
+        store: raw.trace.store.unwrap_or(TRACE_STORE_DEFAULT),
+        // What is sent nowhere is not gathered.
+        export: raw.team.otlp_endpoint.as_ref().map_or(Capture::None, |_| export),
+        off: raw.trace.enabled == Some(false),
+    };
+    for plan in agents.values_mut() {
+        plan.traces = traces;
+    }
     let left_out = compiler.left_out;
     let discover = discoveries.into_iter().map(|(name, found)| (name, found.discovery));
     Some(Team {
@@ -118,6 +134,23 @@ pub(crate) fn compile(
         otlp_endpoint: raw.team.otlp_endpoint,
         retention,
     })
+}
+
+/// Says of all tools how their calls leave the process.
+fn hops(behind: &Behind<'_>, tools: &mut BTreeMap<Name, TeamTool>) {
+    for tool in tools.values_mut() {
+        tool.offer.hop = hop(&tool.kind, behind);
+    }
+}
+
+impl Places for Behind<'_> {
+    fn server(&self, name: &Name) -> Option<&Transport> {
+        self.servers.get(name).map(|server| &server.spec.transport)
+    }
+
+    fn database(&self, name: &Name) -> Option<&DatabaseSpec> {
+        self.databases.get(name).map(|(spec, _)| spec)
+    }
 }
 
 /// What stands behind the tools of a team.

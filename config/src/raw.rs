@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
+use wire::Capture;
 use wire::call::EffectClass;
 use wire::plan::{Dialect, OnUnknown, WhenBusy};
 
@@ -28,6 +29,7 @@ mod interfaces;
 mod labels;
 mod prompts;
 mod servers;
+mod trace;
 mod values;
 
 pub(crate) use databases::{RawDatabase, RawDatabaseKind};
@@ -37,6 +39,7 @@ pub(crate) use interfaces::RawInterface;
 pub(crate) use labels::RawLabels;
 pub(crate) use prompts::{RawForm, RawPrompts, RawText};
 pub(crate) use servers::RawServer;
+pub(crate) use trace::RawTrace;
 pub(crate) use values::{
     RawBody, RawBodyForm, RawBodyWord, RawOutput, RawRow, RawSandbox, RawSecret, RawStdin,
     RawStdinWord, RawValue,
@@ -81,6 +84,8 @@ pub(crate) struct RawFile {
     pub(crate) permissions: RawPermissions,
     /// How long what happened is kept.
     pub(crate) retention: RawRetention,
+    /// How much of what is said traces hold.
+    pub(crate) trace: RawTrace,
 }
 
 /// How long what happened is kept. Times are a number with `s`, `m`, `h` or `d`, or `forever`.
@@ -96,6 +101,14 @@ pub(crate) struct RawRetention {
     /// How long a session is kept with which nobody goes on.
     #[schemars(extend("default" = RETENTION_SESSIONS_DEFAULT))]
     pub(crate) sessions: Option<String>,
+    /// How long after its end a trace is kept; as long as `runs` if absent.
+    pub(crate) traces: Option<String>,
+    /// The most bytes that traces take on the disk; the oldest go first.
+    #[schemars(
+        range(min = b::RETENTION_TRACE_BYTES.min, max = b::RETENTION_TRACE_BYTES.max),
+        extend("default" = b::RETENTION_TRACE_BYTES.default)
+    )]
+    pub(crate) trace_bytes_max: Option<u64>,
 }
 
 /// The team as a whole.
@@ -423,6 +436,8 @@ pub(crate) struct RawTool {
     pub(crate) private_output: Option<bool>,
     /// Whether a call changes something outside the runtime, or tells somebody there something; true where the effect is `idempotent` or `once`, but for kinds `builtin` and `model`.
     pub(crate) external_effect: Option<bool>,
+    /// How much of its calls traces may hold at most, whatever `[trace]` says.
+    pub(crate) capture: Option<Capture>,
     /// Kind `builtin`: which tool of the runtime; the tool's own name if absent.
     pub(crate) builtin: Option<String>,
     /// Kind `builtin`, builtin `lookup`: the table, searched from the top.

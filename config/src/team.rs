@@ -72,6 +72,10 @@ pub struct Retention {
     pub runs_max: Option<u64>,
     /// Milliseconds for which a session is kept with which nobody goes on.
     pub sessions_ms: Option<u64>,
+    /// Milliseconds for which a trace is kept after its end.
+    pub traces_ms: Option<u64>,
+    /// The most bytes that traces take on the disk.
+    pub trace_bytes_max: Option<u64>,
 }
 
 /// One MCP server of a team.

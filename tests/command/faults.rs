@@ -47,7 +47,7 @@ fn text(reply: &ToolReply) -> String {
             output.as_str().map_or_else(|| output.to_string(), str::to_owned)
         }
         ToolReply::Settled { outcome: CallOutcome::Error { error }, .. }
-        | ToolReply::Lost { error } => error.message.clone(),
+        | ToolReply::Lost { error, .. } => error.message.clone(),
         other @ (ToolReply::Settled { .. }
         | ToolReply::Asks { .. }
         | ToolReply::Suspended { .. }) => format!("{other:?}"),
@@ -68,7 +68,7 @@ fn check(case: &Case, reply: &ToolReply) {
             assert_eq!(error.code, ErrorCode::ToolFailed, "{name}: {shown}");
             parts
         }
-        (Expect::Lost(code, parts), ToolReply::Lost { error }) => {
+        (Expect::Lost(code, parts), ToolReply::Lost { error, .. }) => {
             assert_eq!(error.code, *code, "{name}: {shown}");
             parts
         }

@@ -51,6 +51,7 @@ fn entries(session: &SessionId, plan: &Arc<Plan>, digest: Digest) -> Vec<Bytes> 
         model: "main".to_owned(),
         attempts: 1,
         served_by: None,
+        detail: wire::chat::TurnDetail::default(),
     };
     let reading = Reading::Final { text: "There are seven herons.".to_owned() };
     let outcome = ModelOutcome::Read { reading, unread: None, turn: Box::new(turn) };

@@ -77,7 +77,7 @@ impl House {
 
     /// Drops what need not be kept.
     fn tidy(&self, root: &Path) -> Result<Compacted, String> {
-        let kept = Retention { runs_ms: None, runs_max: Some(u64::from(KEPT)), sessions_ms: None };
+        let kept = Retention { runs_max: Some(u64::from(KEPT)), ..Retention::default() };
         let archive = loop {
             match Archive::open(root, &name(TEAM), &holder()).map_err(|error| error.to_string()) {
                 Err(error) if error.contains("in use") => std::thread::sleep(PAUSE),

@@ -228,7 +228,7 @@ async fn a_commit_without_an_answer_is_lost() {
         let house = at(Neo4jSpec { url: format!("http://127.0.0.1:{port}"), ..place.spec() });
         let put = writing(&["CREATE (:Film {title: 'lost', year: 1})"]);
         match (house.reply(&put, json!({}), LONG).await, is_lost) {
-            (ToolReply::Lost { error }, true) => {
+            (ToolReply::Lost { error, .. }, true) => {
                 assert!(error.message.contains("it may have taken effect"), "{error}");
             }
             (ToolReply::Settled { outcome: CallOutcome::Error { error }, .. }, false) => {

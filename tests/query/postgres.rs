@@ -164,7 +164,7 @@ async fn a_commit_without_an_answer_is_lost() {
         let cut_off = House::at(spec);
         let put = writing(&["insert into note values ('a', 'b')"]);
         let reply = cut_off.reply(&put, json!({}), LONG).await;
-        let ToolReply::Lost { error } = reply else { panic!("{fate:?}: {reply:?}") };
+        let ToolReply::Lost { error, .. } = reply else { panic!("{fate:?}: {reply:?}") };
         assert!(error.message.contains("it may have taken effect"), "{error}");
         // The server goes on with what it heard, and drops what it did not.
         let end = Instant::now() + LONG;

@@ -49,6 +49,7 @@ pub(crate) fn reply(
         model: "sim".to_owned(),
         attempts: 1,
         served_by: None,
+        detail: wire::chat::TurnDetail::default(),
     };
     ModelOutcome::Read { reading, unread: None, turn: Box::new(turn) }
 }

@@ -242,7 +242,9 @@ impl World {
                     self.input(
                         &session,
                         match call.target {
-                            Target::Tool => Input::CallLost { call: key, attempt, error },
+                            Target::Tool => {
+                                Input::CallLost { call: key, attempt, error, hop: None }
+                            }
                             Target::Agent => {
                                 let outcome = CallOutcome::Error { error };
                                 Input::CallSettled {
@@ -250,6 +252,7 @@ impl World {
                                     outcome,
                                     usage: Usage::default(),
                                     tainted: false,
+                                    hop: None,
                                 }
                             }
                         },
@@ -271,7 +274,7 @@ impl World {
                 if self.attempt(&session, &call) == Some(attempt) {
                     self.end_wait(&session, &call);
                     let error = WireError::new(ErrorCode::ToolTimeout, "no answer");
-                    self.input(&session, Input::CallLost { call, attempt, error });
+                    self.input(&session, Input::CallLost { call, attempt, error, hop: None });
                 }
             }
             Own::ProbeLate(session, call, probe) => {
@@ -492,7 +495,7 @@ impl World {
             },
         };
         let (usage, tainted) = (reply.usage, reply.tainted);
-        self.input(session, Input::CallSettled { call, outcome, usage, tainted });
+        self.input(session, Input::CallSettled { call, outcome, usage, tainted, hop: None });
     }
 
     pub(crate) fn session_machine(&self, session: &SessionId) -> Option<&SessionMachine> {

@@ -95,6 +95,8 @@ fn plan(agent: &str, thinker: Option<&str>, offers: &[&str]) -> Plan {
         permissions: Permissions::default(),
         prices: BTreeMap::new(),
         when_busy: WhenBusy::Queue,
+        served: BTreeMap::new(),
+        traces: wire::Levels::default(),
     }
 }
 

@@ -272,21 +272,24 @@ impl World {
                     self.end_wait(&session, &call);
                 }
                 let input = match reply {
-                    ToolReply::Settled { outcome, usage, tainted } => {
-                        Input::CallSettled { call, outcome, usage, tainted }
+                    ToolReply::Settled { outcome, usage, tainted, hop } => {
+                        Input::CallSettled { call, outcome, usage, tainted, hop }
                     }
                     ToolReply::Suspended { question } => {
                         Input::CallSuspended { call, attempt: Some(attempt), question }
                     }
                     ToolReply::Asks { question } => Input::CallAsked { call, attempt, question },
-                    ToolReply::Lost { error } => Input::CallLost { call, attempt, error },
+                    ToolReply::Lost { error, hop } => Input::CallLost { call, attempt, error, hop },
                 };
                 self.input(&session, input);
             }
             Message::Answered { session, call } => {
                 let outcome = CallOutcome::text("yes");
                 let usage = wire::Usage::default();
-                self.input(&session, Input::CallSettled { call, outcome, usage, tainted: false });
+                self.input(
+                    &session,
+                    Input::CallSettled { call, outcome, usage, tainted: false, hop: None },
+                );
             }
             Message::ProbeAsked { session, of, number } => {
                 self.on_probe_asked(session, of, number);

@@ -132,8 +132,8 @@ impl EventTool {
         };
         match (sent, waiting) {
             (Err(outcome), _) => ToolReply::settled(outcome),
-            (Ok(Sent::Perhaps(error)), None) => ToolReply::Lost { error },
-            (Ok(Sent::Published), None) => ToolReply::Lost { error: late(context) },
+            (Ok(Sent::Perhaps(error)), None) => ToolReply::Lost { error, hop: None },
+            (Ok(Sent::Published), None) => ToolReply::Lost { error: late(context), hop: None },
             (Ok(Sent::Answered(letter)), None) => self.answer(context, &event.id, &letter),
             (Ok(Sent::Published | Sent::Answered(_)), Some(waiting)) => {
                 self.await_reply(context, waiting, end, None).await
@@ -180,7 +180,9 @@ impl EventTool {
         match CloudEvent::read(letter.headers.iter(), &letter.payload) {
             Ok(Some(reply)) => self.own_reply(context, id, &reply, false),
             // An acknowledgement of a stream, or of whoever else only took the event.
-            Ok(None) if letter.payload.is_empty() => ToolReply::Lost { error: late(context) },
+            Ok(None) if letter.payload.is_empty() => {
+                ToolReply::Lost { error: late(context), hop: None }
+            }
             Ok(None) => {
                 let plain = CloudEvent { data: letter.payload.to_vec(), ..CloudEvent::default() };
                 ToolReply::settled(self.outcome(&plain, false))
@@ -209,7 +211,7 @@ impl EventTool {
 
     /// Says what the answer to the request means.
     fn response(&self, context: &ToolContext, id: &str, received: Received) -> ToolReply {
-        let lost = |error| ToolReply::Lost { error };
+        let lost = |error| ToolReply::Lost { error, hop: None };
         match received.status() {
             StatusCode::REQUEST_TIMEOUT => return lost(late(context)),
             status if !status.is_success() => {
@@ -235,7 +237,9 @@ impl EventTool {
     ) -> ToolReply {
         match timeout_at(end, waiting.reply()).await {
             Ok(Some(reply)) => ToolReply::settled(self.outcome(&reply, false)),
-            Ok(None) | Err(_) => ToolReply::Lost { error: missed.unwrap_or_else(|| late(context)) },
+            Ok(None) | Err(_) => {
+                ToolReply::Lost { error: missed.unwrap_or_else(|| late(context)), hop: None }
+            }
         }
     }
 

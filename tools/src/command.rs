@@ -228,7 +228,7 @@ impl CommandTool {
         let stop = CancellationToken::new();
         // The processes have a keeper of their own, which ends them also if this future is dropped.
         let _stops = stop.clone().drop_guard();
-        let mut kept = tokio::spawn(process::run(job, stop.clone()));
+        let mut kept = tokio::spawn(process::run(job, stop.clone(), context.hop.clone()));
         let time = context.answer_time();
         let ended = tokio::select! {
             ended = &mut kept => ended,
@@ -236,7 +236,11 @@ impl CommandTool {
             () = sleep(time) => { stop.cancel(); kept.await }
         };
         match ended {
-            Ok(Ok(ended)) => outcome::reply(&self.spec, &ended, time),
+            Ok(Ok(ended)) => {
+                let code = ended.status.and_then(|status| status.code());
+                context.hop.note(|report| report.exit_code = code);
+                outcome::reply(&self.spec, &ended, time)
+            }
             Ok(Err(error)) => unavailable(&format!("start {}: {error}", start.program())),
             Err(error) => {
                 let text = format!("the keeper of the processes ended: {error}");

@@ -173,6 +173,9 @@ impl McpTool {
         meta.insert(CALL_KEY_FIELD.to_owned(), Value::from(context.call.to_string()));
         meta.insert(header::TRACEPARENT.to_owned(), Value::from(context.trace.to_string()));
         params.set_meta(meta);
+        let info = up.peer.peer_info();
+        let version = info.map(|info| info.protocol_version.to_string());
+        context.hop.note(|report| report.version = version);
         for _ in 0..=ROUNDS_MAX {
             let asked = tokio::select! {
                 asked = send(up, context, params.clone()) => asked,

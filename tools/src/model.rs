@@ -120,11 +120,11 @@ impl ModelTool {
         match timeout(remaining, self.models.ask(context, question)).await {
             Ok(Ok(reply)) => {
                 let outcome = self.outcome(form, &reply, max_tokens);
-                ToolReply::Settled { outcome, usage: reply.usage, tainted: false }
+                ToolReply::Settled { outcome, usage: reply.usage, tainted: false, hop: None }
             }
             // The model may have been asked and paid.
             Ok(Err(error)) if error.code == ErrorCode::DeadlineExceeded => {
-                ToolReply::Lost { error }
+                ToolReply::Lost { error, hop: None }
             }
             Ok(Err(error)) => ToolReply::settled(CallOutcome::Error { error }),
             Err(_) => {

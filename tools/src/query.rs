@@ -269,6 +269,7 @@ impl QueryTool {
             Fault::Unsure(fault) => {
                 return ToolReply::Lost {
                     error: failed(format!("{fault}; it may have taken effect")),
+                    hop: None,
                 };
             }
         };

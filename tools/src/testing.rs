@@ -9,7 +9,7 @@ use wire::run::Budget;
 use wire::{CallKey, Name, RunId, SessionId, Timestamp, TraceContext};
 
 use crate::interim::Interim;
-use crate::tool::ToolContext;
+use crate::tool::{HopLog, ToolContext};
 
 /// Makes the context of a call that has some time left, at the beginning of time and of a run that
 /// is not tainted.
@@ -24,6 +24,7 @@ pub fn context(remaining: Duration) -> ToolContext {
         trace: TraceContext::root(&team, &run),
         team,
         run,
+        hop: HopLog::default(),
         now: Timestamp::default(),
         remaining,
         budget: Budget::default(),

@@ -1,11 +1,12 @@
 //! What a tool is to the runtime: it is called with valid arguments and answers once.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use wire::hop::HopReport;
 use wire::plan::Labels;
 use wire::run::Budget;
 use wire::{
@@ -80,8 +81,10 @@ pub struct ToolContext {
     pub session: SessionId,
     /// The run.
     pub run: RunId,
-    /// The span of the call.
+    /// The span of this attempt at the call, below which the other side reports.
     pub trace: TraceContext,
+    /// What the attempt meets outside.
+    pub hop: HopLog,
     /// The time at the start of the call.
     pub now: Timestamp,
     /// The time that is left.
@@ -94,6 +97,23 @@ pub struct ToolContext {
     pub interim: Interim,
     /// Cancelled when the call is to stop.
     pub stop: CancellationToken,
+}
+
+/// What a call meets outside, noted while it is under way, so that it is known of calls that are
+/// given up too.
+#[derive(Clone, Debug, Default)]
+pub struct HopLog(Arc<Mutex<HopReport>>);
+
+impl HopLog {
+    /// Notes something.
+    pub fn note(&self, change: impl FnOnce(&mut HopReport)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Returns what was noted so far.
+    pub fn report(&self) -> HopReport {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 impl ToolContext {

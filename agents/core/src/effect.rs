@@ -8,7 +8,7 @@ use wire::event::EventKind;
 use wire::plan::Target;
 use wire::run::{Budget, RunReply};
 use wire::{
-    CallKey, ErrorCode, Event, ModelRole, Name, OpenCall, RunId, Said, Scope, SessionId,
+    CallKey, ErrorCode, Event, Levels, ModelRole, Name, OpenCall, RunId, Said, Scope, SessionId,
     SpanRecord, Timestamp, WireError,
 };
 
@@ -104,8 +104,17 @@ pub enum Effect {
     },
     /// Tell observers; answered by nothing.
     Tell(Event),
-    /// Keep a span; answered by nothing.
-    Span(Box<SpanRecord>),
+    /// Keep and send a span; answered by nothing.
+    Span(Box<Traced>),
+}
+
+/// A span with all that was said of it, and how much of that traces hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Traced {
+    /// The span, to be passed through [`crate::capture::reduce`] before it goes anywhere.
+    pub record: SpanRecord,
+    /// How much traces hold.
+    pub levels: Levels,
 }
 
 /// A call that was under way when its run was ended.

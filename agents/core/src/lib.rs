@@ -2,6 +2,7 @@
 
 #![warn(missing_docs)]
 
+pub mod capture;
 pub mod dialect;
 pub mod effect;
 pub mod form;

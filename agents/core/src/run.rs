@@ -10,21 +10,24 @@ use std::sync::Arc;
 use wire::entry::Submitted;
 use wire::event::EventKind;
 use wire::run::{RunReply, RunState, RunStatus, Source};
+use wire::trace::SpanEvent;
 use wire::{
-    CallKey, Digest, ErrorCode, ModelRole, Name, Plan, RunId, SessionId, Timestamp, Usage,
-    WireError,
+    CallKey, Digest, ErrorCode, ModelRole, Name, Plan, RunId, SessionId, SpanRecord, Timestamp,
+    Usage, WireError, semconv,
 };
 
 use crate::dialect::{Act, Exchange, Step, Transcript};
-use crate::effect::{Aborted, Effect, Effects};
-use crate::spans;
+use crate::effect::{Aborted, Effect, Effects, Traced};
+use crate::spans::{self, event, note};
 
 mod attempt;
 mod budget;
 mod call;
+mod hop;
 mod person;
 mod question;
 mod steer;
+mod told;
 mod turn;
 
 use budget::Prompts;
@@ -32,6 +35,7 @@ use call::Pending;
 use person::Bar;
 pub(crate) use question::not_asked;
 use steer::Joined;
+use told::Extent;
 
 /// One run of an agent.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,8 +49,14 @@ pub(crate) struct Run {
     /// Model turns asked for so far; the one that is awaited has this number minus one.
     turns: u32,
     turn_asked: Timestamp,
+    /// The most tokens that the reply to the awaited turn may have.
+    turn_tokens: u64,
+    /// How far the steps went when the awaited turn was asked for, and when the one before was.
+    told: [Extent; 2],
     /// Unusable replies in this step.
     feedback: u32,
+    /// Unusable replies in all steps.
+    feedback_total: u32,
     /// Times that the run was taken up again since it last moved on.
     resumes: u32,
     resumes_total: u32,
@@ -67,6 +77,8 @@ pub(crate) struct Run {
     joined: Vec<Joined>,
     /// How many ever did.
     joins: u32,
+    /// What is noted on the run's span.
+    events: Vec<SpanEvent>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +107,10 @@ impl Run {
             steps: Vec::new(),
             turns: 0,
             turn_asked: now,
+            turn_tokens: 0,
+            told: [Extent::default(); 2],
             feedback: 0,
+            feedback_total: 0,
             resumes: 0,
             resumes_total: 0,
             pending: Vec::new(),
@@ -109,6 +124,7 @@ impl Run {
             bars: Vec::new(),
             joined: Vec::new(),
             joins: 0,
+            events: Vec::new(),
         }
     }
 
@@ -193,6 +209,8 @@ impl Run {
     pub(crate) fn on_resumed(&mut self, effects: &mut Effects) {
         self.resumes_total += 1;
         effects.tell(&self.submitted, EventKind::RunResumed);
+        let count = [(semconv::RESUMES, self.resumes_total)];
+        note(&mut self.events, event(semconv::event::RESUMED, effects.now(), count));
         if self.is_late(effects.now()) {
             self.end_early(RunStatus::Deadline, late(), effects);
             return;
@@ -330,15 +348,26 @@ impl Run {
         let facts = self.facts(effects.session());
         let span = spans::run_span(
             &facts,
-            self.submitted.caller_span.as_ref(),
-            self.accepted,
-            effects.now(),
-            &reply,
-            self.step(),
-            self.resumes_total,
+            &spans::EndFacts {
+                caller: self.submitted.caller_span.as_ref(),
+                start: self.accepted,
+                end: effects.now(),
+                input: &self.submitted.text,
+                reply: &reply,
+                steps: self.step(),
+                resumes: self.resumes_total,
+                feedback: self.feedback_total,
+                events: &self.events,
+                joined: None,
+            },
         );
-        effects.push(Effect::Span(Box::new(span)));
+        self.trace(span, effects);
         self.reply = Some(Arc::new(reply));
+    }
+
+    fn trace(&self, record: SpanRecord, effects: &mut Effects) {
+        let levels = self.plan.traces;
+        effects.push(Effect::Span(Box::new(Traced { record, levels })));
     }
 
     fn facts<'a>(&'a self, session: &'a SessionId) -> spans::RunFacts<'a> {
@@ -347,6 +376,7 @@ impl Run {
             session,
             run: &self.submitted.run,
             trace: &self.submitted.trace,
+            left: self.left(),
         }
     }
 }

@@ -188,12 +188,13 @@ impl SessionMachine {
             Input::QuestionExpired { call, question } => {
                 self.run_of_call(&call)?.on_question_expired(&call, &question, &mut effects)?;
             }
-            Input::CallSettled { call, outcome, usage, tainted } => {
-                let run = self.run_of_call(&call)?;
-                run.on_call_settled(&call, &outcome, usage, tainted, &mut effects)?;
+            Input::CallSettled { call, outcome, usage, tainted, hop } => {
+                let (run, hop) = (self.run_of_call(&call)?, hop.as_deref());
+                run.on_call_settled(&call, &outcome, usage, tainted, hop, &mut effects)?;
             }
-            Input::CallLost { call, attempt, error } => {
-                self.run_of_call(&call)?.on_call_lost(&call, attempt, &error, &mut effects)?;
+            Input::CallLost { call, attempt, error, hop } => {
+                let (run, hop) = (self.run_of_call(&call)?, hop.as_deref());
+                run.on_call_lost(&call, attempt, &error, hop, &mut effects)?;
             }
             Input::CallProbed { call, probe, outcome } => {
                 self.run_of_call(&call)?.on_call_probed(&call, probe, &outcome, &mut effects)?;

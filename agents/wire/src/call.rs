@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::chat::Usage;
 use crate::error::{ErrorCode, WireError};
+use crate::hop::HopReport;
 use crate::id::{CallKey, Name, RunId, SessionId};
 use crate::question::Question;
 use crate::run::{Budget, RunStatus};
@@ -85,12 +86,18 @@ pub enum ToolReply {
         /// Whether the outcome holds untrusted words though the tool is trusted.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         tainted: bool,
+        /// What the call met outside.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hop: Option<Box<HopReport>>,
     },
     /// No answer came from behind the tool, and the call may have taken effect or not. What
     /// follows depends on its effect class.
     Lost {
         /// What is known.
         error: WireError,
+        /// What the call met outside.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hop: Option<Box<HopReport>>,
     },
     /// A person has to answer first; the outcome is given to the run later.
     Suspended {
@@ -108,12 +115,22 @@ pub enum ToolReply {
 impl ToolReply {
     /// Makes the reply of a tool that does not know what came of the call.
     pub fn lost(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self::Lost { error: WireError::new(code, message) }
+        Self::Lost { error: WireError::new(code, message), hop: None }
     }
 
     /// Makes the reply of a tool that is done and used no model.
     pub fn settled(outcome: CallOutcome) -> Self {
-        Self::Settled { outcome, usage: Usage::default(), tainted: false }
+        Self::Settled { outcome, usage: Usage::default(), tainted: false, hop: None }
+    }
+
+    /// Adds what the call met outside.
+    #[must_use]
+    pub fn met(mut self, report: HopReport) -> Self {
+        match &mut self {
+            Self::Settled { hop, .. } | Self::Lost { hop, .. } => *hop = report.boxed(),
+            Self::Suspended { .. } | Self::Asks { .. } => {}
+        }
+        self
     }
 }
 

@@ -280,6 +280,37 @@ pub struct ModelReply {
     /// The model of the team that answered, if it stood in for the one that was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_by: Option<Name>,
+    /// What else the provider said of it.
+    #[serde(default, skip_serializing_if = "TurnDetail::is_none")]
+    pub detail: TurnDetail,
+}
+
+/// What is known of a model turn besides its reply, for traces.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TurnDetail {
+    /// The provider's id of the reply.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_id: Option<String>,
+    /// Tokens read from the provider's cache, among those read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_read_tokens: Option<u64>,
+    /// Tokens written to the provider's cache, among those read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_creation_tokens: Option<u64>,
+    /// Tokens of hidden reasoning, among those written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning_tokens: Option<u64>,
+    /// Microseconds from the request that was answered to the first piece of a streamed reply.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_chunk_us: Option<u64>,
+}
+
+impl TurnDetail {
+    /// Tells whether nothing is known.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 const fn one() -> u32 {

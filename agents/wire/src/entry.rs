@@ -6,8 +6,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::call::CallOutcome;
-use crate::chat::{FinishReason, ModelRole, Usage};
+use crate::chat::{FinishReason, ModelRole, TurnDetail, Usage};
 use crate::error::WireError;
+use crate::hop::HopReport;
 use crate::id::{CallKey, Digest, Name, RunId, SessionId};
 use crate::open::Resolution;
 use crate::question::{Question, Said};
@@ -125,6 +126,9 @@ pub enum Input {
         /// Whether the outcome holds untrusted words though the tool is trusted.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         tainted: bool,
+        /// What the last attempt met outside.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hop: Option<Box<HopReport>>,
     },
     /// No answer to a call came, and it may have been made.
     CallLost {
@@ -134,6 +138,9 @@ pub enum Input {
         attempt: u32,
         /// What is known.
         error: WireError,
+        /// What the attempt met outside.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hop: Option<Box<HopReport>>,
     },
     /// A probe was asked what came of a call.
     CallProbed {
@@ -278,6 +285,9 @@ pub struct TurnReport {
     /// The model of the team that answered, if it stood in for the one that was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_by: Option<Name>,
+    /// What else the provider said of it.
+    #[serde(default, skip_serializing_if = "TurnDetail::is_none")]
+    pub detail: TurnDetail,
 }
 
 /// A change of a team's memory.
@@ -345,6 +355,7 @@ mod tests {
                         model: "m".into(),
                         attempts: 1,
                         served_by: None,
+                        detail: TurnDetail::default(),
                     }),
                 },
             })),

@@ -60,6 +60,8 @@ codes! {
     UnknownCall = "E1012", "unknown call";
     /// A run of the session is in work, and the agent takes no message meanwhile.
     SessionBusy = "E1013", "session busy";
+    /// The HTTP door asks for a token, and the request brought none that fits.
+    NotSignedIn = "E1014", "not signed in";
 
     /// The provider refused for good.
     ModelRefused = "E2001", "model request refused";
@@ -128,6 +130,8 @@ codes! {
     StorageFull = "E5008", "storage full";
     /// The way to a NATS server on another machine is not protected.
     NatsUnprotected = "E5009", "NATS unprotected";
+    /// Others than the users of this machine would reach the HTTP door without a token.
+    HttpUnprotected = "E5010", "HTTP door unprotected";
 
     /// The team file is not valid.
     ConfigInvalid = "E6001", "invalid team file";

@@ -6,17 +6,21 @@
 #![warn(missing_docs)]
 
 pub mod call;
+pub mod capture;
 pub mod chat;
 pub mod entry;
 pub mod error;
 pub mod event;
 pub mod header;
+pub mod hop;
 pub mod id;
+pub mod look;
 pub mod money;
 pub mod open;
 pub mod plan;
 pub mod question;
 pub mod run;
+pub mod semconv;
 pub mod snapshot;
 pub mod subject;
 pub mod time;
@@ -24,6 +28,7 @@ pub mod trace;
 pub mod work;
 
 pub use call::{CallOutcome, EffectClass, ToolReply, ToolRequest};
+pub use capture::{Capture, Levels};
 pub use chat::{
     FinishReason, Message, ModelReply, ModelRequest, ModelRole, ToolCall, ToolSpec, Usage,
 };
@@ -39,5 +44,5 @@ pub use run::{RunReply, RunRequest, RunState, RunStatus};
 pub use snapshot::Snapshot;
 pub use subject::{Route, Subjects};
 pub use time::Timestamp;
-pub use trace::{SpanRecord, TraceContext};
+pub use trace::{SpanEvent, SpanLink, SpanRecord, TraceContext};
 pub use work::WorkId;

@@ -8,13 +8,17 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::call::EffectClass;
+use crate::capture::{Capture, Levels};
 use crate::chat::ToolSpec;
 use crate::entry::Planned;
+use crate::hop::Hop;
 use crate::id::{Digest, Name};
 use crate::money::ModelPrice;
 
+mod served;
 mod text;
 
+pub use served::Served;
 pub use text::{Audience, Prompts, Text};
 
 /// How a model is asked for calls and how its reply is read.
@@ -123,6 +127,12 @@ pub struct Plan {
     /// What becomes of a message that comes while a run of its session is in work.
     #[serde(default, skip_serializing_if = "WhenBusy::is_default")]
     pub when_busy: WhenBusy,
+    /// What is known beforehand of the models that may answer in a run.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub served: BTreeMap<Name, Served>,
+    /// How much of what is said its traces hold.
+    #[serde(default, skip_serializing_if = "Levels::is_none")]
+    pub traces: Levels,
 }
 
 /// The words of dialect `json`: the keys of a reply and the types of the messages that answer it.
@@ -300,6 +310,12 @@ pub struct Offer {
     /// What comes in by it, and what goes out.
     #[serde(default, skip_serializing_if = "Labels::is_none")]
     pub labels: Labels,
+    /// How its calls leave the process, if they do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hop: Option<Hop>,
+    /// How much of its calls traces may hold at most; as much as the plan says if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture: Option<Capture>,
 }
 
 /// What comes in by a tool, and what goes out. Words of strangers, private data and effects
@@ -367,6 +383,8 @@ impl Offer {
             reads_results: false,
             model: None,
             labels: Labels::NONE,
+            hop: None,
+            capture: None,
         }
     }
 

@@ -91,6 +91,18 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Completed,
+        Self::Partial,
+        Self::Refused,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Budget,
+        Self::Deadline,
+        Self::Unknown,
+    ];
+
     /// Returns the word used on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -162,6 +162,13 @@ pub enum Route {
         /// The tool.
         tool: Name,
     },
+    /// What every node has of a trace.
+    NodeTrace {
+        /// The trace's id, the first digits of its id, or a run in it.
+        trace: Name,
+    },
+    /// How every node fares.
+    NodeStats,
 }
 
 /// Why a text is not a prefix.
@@ -262,6 +269,27 @@ impl Subjects {
         format!("{}.{team}.call.*.{}", self.prefix, verb.as_str())
     }
 
+    /// Where every node is asked what it has of a trace. Teams have no subject of this form, so one
+    /// that is named `node` is in nobody's way.
+    pub fn node_trace(&self, trace: &Name) -> String {
+        format!("{}.node.trace.{trace}", self.prefix)
+    }
+
+    /// Matches the look-ups of all traces.
+    pub fn all_node_traces(&self) -> String {
+        format!("{}.node.trace.*", self.prefix)
+    }
+
+    /// Where every node is asked how it fares.
+    pub fn node_stats(&self) -> String {
+        format!("{}.node.stats", self.prefix)
+    }
+
+    /// Returns what all subjects begin with.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     /// Matches every subject of the installation.
     pub fn everything(&self) -> String {
         format!("{}.>", self.prefix)
@@ -279,6 +307,8 @@ impl Subjects {
         let tokens: Vec<&str> = rest.split('.').collect();
         let name = |token: &str| Name::new(token).ok();
         match *tokens.as_slice() {
+            ["node", "trace", trace] => Some(Route::NodeTrace { trace: name(trace)? }),
+            ["node", "stats"] => Some(Route::NodeStats),
             [team, "agent", agent, "run"] => {
                 Some(Route::AgentRun { team: name(team)?, agent: name(agent)? })
             }
@@ -381,6 +411,12 @@ mod tests {
                 subjects.run(&team, &run, RunVerb::Cancel),
                 Route::Run { team: team.clone(), run, verb: RunVerb::Cancel },
             ),
+            (subjects.node_trace(&x), Route::NodeTrace { trace: x.clone() }),
+            (subjects.node_stats(), Route::NodeStats),
+            (
+                subjects.calls(&Name::new("node").unwrap()),
+                Route::Calls { team: Name::new("node").unwrap() },
+            ),
             (subjects.calls(&team), Route::Calls { team: team.clone() }),
             (
                 subjects.call(&team, &call, CallVerb::Deny),
@@ -406,6 +442,9 @@ mod tests {
             "callboard.v1.t.call.c.explode",
             "callboard.v1.t.calls.c",
             "callboard.v1.t.tool.x.start",
+            "callboard.v1.t.trace.x",
+            "callboard.v1.t.stats",
+            "callboard.v1.node.trace.a b",
             "$SYS.x",
         ] {
             assert_eq!(subjects.parse(subject), None, "{subject}");

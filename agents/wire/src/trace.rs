@@ -56,6 +56,12 @@ impl TraceContext {
         self.child("call", call.as_str())
     }
 
+    /// Returns the span of one attempt at a call.
+    #[must_use]
+    pub fn of_attempt(&self, call: &CallKey, attempt: u32) -> Self {
+        self.child("attempt", &format!("{call}/{attempt}"))
+    }
+
     /// Returns the span of a model turn.
     #[must_use]
     pub fn of_turn(&self, run: &RunId, turn: u32) -> Self {
@@ -161,6 +167,32 @@ pub enum SpanKind {
     Client,
     /// A request from someone else.
     Server,
+    /// A message to someone else.
+    Producer,
+    /// A message from someone else.
+    Consumer,
+}
+
+/// Something that happened within a span.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SpanEvent {
+    /// What: one of [`crate::semconv::event`].
+    pub name: String,
+    /// When.
+    pub at: Timestamp,
+    /// Under the names of [`crate::semconv`].
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub attributes: Map<String, Value>,
+}
+
+/// Another span that has to do with one, and does not stand above it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SpanLink {
+    /// The other span, which may be in another trace.
+    pub context: TraceContext,
+    /// Under the names of [`crate::semconv`].
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub attributes: Map<String, Value>,
 }
 
 /// One finished span.
@@ -168,7 +200,7 @@ pub enum SpanKind {
 pub struct SpanRecord {
     /// Its trace and its own id.
     pub context: TraceContext,
-    /// The span above it, as 16 hex digits.
+    /// The span above it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<TraceContext>,
     /// Its name, such as `execute_tool calculate`.
@@ -185,8 +217,14 @@ pub struct SpanRecord {
     pub run: RunId,
     /// The agent.
     pub agent: Name,
-    /// Attributes under the names of the OpenTelemetry GenAI conventions.
+    /// Attributes under the names of [`crate::semconv`].
     pub attributes: Map<String, Value>,
+    /// What happened within it, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<SpanEvent>,
+    /// Other spans that have to do with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<SpanLink>,
     /// What went wrong; absent means that nothing did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

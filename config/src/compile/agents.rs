@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tools::builtin::Builtin;
 use wire::plan::{AskedModel, Dialect, Form, Limits, Offer, Prompts, WhenBusy};
-use wire::{Name, Plan};
+use wire::{Levels, Name, Plan};
 
 use super::Compiler;
 use super::circle::{Calls, circles};
@@ -67,6 +67,8 @@ impl Compiler<'_> {
                 form: Form::default(),
                 permissions,
                 prices: BTreeMap::new(),
+                served: BTreeMap::new(),
+                traces: Levels::default(),
                 when_busy: agent.when_busy.unwrap_or_default(),
             };
             let turns = plan.turn_models().filter_map(|model| chain_timeout_ms(model, models));

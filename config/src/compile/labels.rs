@@ -32,7 +32,8 @@ impl Labelling {
         Self(said)
     }
 
-    /// Labels all tools: by their own tables, by those of their sources, by their kinds.
+    /// Labels all tools: by their own tables, by those of their sources, by their kinds; and says
+    /// how much traces may hold of them.
     /// `of_interfaces` names the interfaces of those that have one.
     pub(super) fn apply(
         &self,
@@ -52,6 +53,7 @@ impl Labelling {
             };
             let tables = [Some(("tools", name)), source].into_iter().flatten();
             let said = tables.filter_map(|(table, name)| self.0.get(&(table, name.to_string())));
+            tool.offer.capture = said.clone().find_map(|raw| raw.capture);
             let said = |of: fn(&RawLabels) -> Option<bool>| said.clone().find_map(of);
             let of_kind = tool.kind.labels(tool.offer.effect);
             tool.offer.labels = Labels {

@@ -1,6 +1,8 @@
 //! How long what happened is kept.
 
-use crate::bound::{RETENTION_MS, RETENTION_RUNS_DEFAULT, RETENTION_SESSIONS_DEFAULT};
+use crate::bound::{
+    RETENTION_MS, RETENTION_RUNS_DEFAULT, RETENTION_SESSIONS_DEFAULT, RETENTION_TRACE_BYTES,
+};
 use crate::compile::Compiler;
 use crate::raw::RawRetention;
 use crate::team::Retention;
@@ -23,7 +25,24 @@ impl Compiler<'_> {
                 "keep them as long as `runs` or longer",
             );
         }
-        Retention { runs_ms, runs_max: raw.runs_max, sessions_ms }
+        let traces_ms = raw.traces.as_deref().map_or(runs_ms, |traces| self.time("traces", traces));
+        if let (Some(runs), traces) = (runs_ms, traces_ms)
+            && traces.is_none_or(|traces| traces > runs)
+        {
+            self.fault(
+                &["retention", "traces"],
+                "traces are kept for a longer time than their runs, of which they are made",
+                "keep them as long as `runs` or shorter",
+            );
+        }
+        let trace_bytes_max = raw.trace_bytes_max.unwrap_or(RETENTION_TRACE_BYTES.default);
+        Retention {
+            runs_ms,
+            runs_max: raw.runs_max,
+            sessions_ms,
+            traces_ms,
+            trace_bytes_max: Some(trace_bytes_max),
+        }
     }
 
     fn time(&mut self, field: &str, text: &str) -> Option<u64> {

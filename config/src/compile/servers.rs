@@ -31,7 +31,7 @@ pub(super) type Servers = BTreeMap<Name, Server>;
 
 /// One server, with what is said of its tools.
 pub(super) struct Server {
-    spec: ServerSpec,
+    pub(super) spec: ServerSpec,
     catalog: Option<Catalog>,
     tools: Vec<String>,
     prefix: String,

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use wire::Capture;
 use wire::call::EffectClass;
 
 use crate::bound::{self as b, PREFIX_BYTES_MAX, SERVICE_BYTES_MAX};
@@ -27,6 +28,8 @@ pub(crate) struct RawDiscover {
     pub(crate) private_output: Option<bool>,
     /// Whether calls change something outside the runtime, or tell somebody there something; if absent, those whose effect is not `read`.
     pub(crate) external_effect: Option<bool>,
+    /// How much of its calls traces may hold at most, whatever `[trace]` says.
+    pub(crate) capture: Option<Capture>,
     /// Milliseconds that one call of its tools may take.
     #[schemars(range(min = b::TOOL_TIMEOUT_MS.min, max = b::TOOL_TIMEOUT_MS.max), extend("default" = b::TOOL_TIMEOUT_MS.default))]
     pub(crate) timeout_ms: Option<u64>,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wire::Capture;
 use wire::call::EffectClass;
 
 use super::RawValue;
@@ -52,6 +53,8 @@ pub(crate) struct RawEventTypes {
     pub(crate) private_output: Option<bool>,
     /// Whether calls change something outside the runtime, or tell somebody there something; if absent, those whose effect is not `read`.
     pub(crate) external_effect: Option<bool>,
+    /// How much of its calls traces may hold at most, whatever `[trace]` says.
+    pub(crate) capture: Option<Capture>,
     /// Milliseconds that one call of its tools may take.
     #[schemars(range(min = b::TOOL_TIMEOUT_MS.min, max = b::TOOL_TIMEOUT_MS.max), extend("default" = b::TOOL_TIMEOUT_MS.default))]
     pub(crate) timeout_ms: Option<u64>,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use wire::Capture;
 use wire::call::EffectClass;
 
 use super::RawValue;
@@ -58,4 +59,6 @@ pub(crate) struct RawInterface {
     pub(crate) private_output: Option<bool>,
     /// Whether calls change something outside the runtime, or tell somebody there something; if absent, those whose effect is not `read`.
     pub(crate) external_effect: Option<bool>,
+    /// How much of its calls traces may hold at most, whatever `[trace]` says.
+    pub(crate) capture: Option<Capture>,
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use wire::Capture;
 use wire::call::EffectClass;
 
 use super::RawValue;
@@ -43,6 +44,8 @@ pub(crate) struct RawServer {
     pub(crate) private_output: Option<bool>,
     /// Whether calls change something outside the runtime, or tell somebody there something; if absent, those whose effect is not `read`.
     pub(crate) external_effect: Option<bool>,
+    /// How much of its calls traces may hold at most, whatever `[trace]` says.
+    pub(crate) capture: Option<Capture>,
     /// Whether it may ask people while it works on a call.
     #[schemars(extend("default" = false))]
     pub(crate) elicitation: Option<bool>,

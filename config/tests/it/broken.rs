@@ -188,6 +188,18 @@ fn one_fault_added_to_a_fine_file() {
             "as long as `runs`",
         ),
         (
+            "[retention]\ntraces = '31d'",
+            8,
+            "traces are kept for a longer time than their runs",
+            "as long as `runs`",
+        ),
+        (
+            "[retention]\ntrace_bytes_max = 1000",
+            8,
+            "`retention.trace_bytes_max` must be from 67108864 to 1099511627776, this is 1000",
+            "",
+        ),
+        (
             "[retention]\nruns_max = 0",
             8,
             "`retention.runs_max` must be from 1 to 1000000000, this is 0",

@@ -382,7 +382,12 @@ fn a_team_in_a_few_lines() {
     );
     assert_eq!((team.entry.as_str(), team.tools.len()), ("a", 0));
     assert_eq!((team.description.as_str(), team.otlp_endpoint), ("", None));
-    let month = Retention { runs_ms: Some(2_592_000_000), runs_max: None, sessions_ms: None };
+    let month = Retention {
+        runs_ms: Some(2_592_000_000),
+        traces_ms: Some(2_592_000_000),
+        trace_bytes_max: Some(512 << 20),
+        ..Retention::default()
+    };
     assert_eq!(team.retention, month);
     assert_eq!(team.file, Path::new("folder/crew.toml"));
 }

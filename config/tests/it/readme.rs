@@ -7,7 +7,7 @@ use wire::plan::Text;
 const README: &str = include_str!("../../README.md");
 
 /// Tables of the schema's definitions and the heading under which the README has their fields.
-const HEADINGS: [(&str, &str); 20] = [
+const HEADINGS: [(&str, &str); 21] = [
     ("RawTeam", "## `[team]`"),
     ("RawModel", "## `[models.NAME]`"),
     ("RawAgent", "## `[agents.NAME]`"),
@@ -24,6 +24,7 @@ const HEADINGS: [(&str, &str); 20] = [
     ("RawForm", "### The words of dialect `json`"),
     ("RawPermissions", "## `[permissions]`"),
     ("RawRetention", "## `[retention]`"),
+    ("RawTrace", "## `[trace]`"),
     ("RawTool", "## `[tools.NAME]`"),
     ("RawRow", "### Rows"),
     ("RawSecret", "### Headers"),

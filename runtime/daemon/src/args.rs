@@ -1,11 +1,15 @@
 //! The command line.
 
+mod looks;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use wire::{CallKey, Digest, Name, OpenKind, RunId, SessionId};
 
 use crate::screen::Color;
+
+pub(crate) use looks::{Top, Trace};
 
 /// Runs teams of LLM agents.
 #[derive(Debug, Parser)]
@@ -23,6 +27,10 @@ pub(crate) struct Global {
     /// Directory below which each team keeps its data [default: the platform's]
     #[arg(long, value_name = "DIR", env = "CALLBOARD_DATA", global = true)]
     pub(crate) data: Option<PathBuf>,
+    /// File with the token of the HTTP door: `serve` asks its clients for it, all others send it
+    /// [default: the one in `CALLBOARD_TOKEN`]
+    #[arg(long = "token-file", value_name = "FILE", env = "CALLBOARD_TOKEN_FILE", global = true)]
+    pub(crate) http_token_file: Option<PathBuf>,
     /// What is logged to stderr, such as `info,node=debug` [default: info for serve, else warn]
     #[arg(long, value_name = "FILTER", env = "CALLBOARD_LOG", global = true)]
     pub(crate) log: Option<String>,
@@ -69,8 +77,11 @@ pub(crate) enum Verb {
     Sessions(Sessions),
     /// List runs
     Runs(Look),
-    /// List traces, or draw one
+    /// List traces, draw one, watch it grow, or write it as OTLP
+    #[command(visible_alias = "traces")]
     Trace(Trace),
+    /// Watch how daemons fare: what is in work, what waits, how fast, how much
+    Top(Top),
     /// Show what a team remembers
     Memory(Memory),
     /// Check the stored data, or make the look-up store anew from the journal
@@ -114,6 +125,9 @@ pub(crate) struct Serve {
     /// Address of the HTTP door; `none` opens none, port 0 takes a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8787")]
     pub(crate) listen: String,
+    /// Name under which the HTTP door is reached as well, such as through a proxy; needs a token
+    #[arg(long = "host-name", value_name = "NAME")]
+    pub(crate) host_names: Vec<String>,
     /// Room that each team sets aside for ending runs when the disk is full; 0 sets none aside
     #[arg(
         long,
@@ -438,14 +452,6 @@ pub(crate) struct Look {
 pub(crate) struct Sessions {
     /// The session to show
     pub(crate) session: Option<SessionId>,
-    #[command(flatten)]
-    pub(crate) look: Look,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Trace {
-    /// The trace to draw: its id, the first digits of its id, or a run
-    pub(crate) id: Option<String>,
     #[command(flatten)]
     pub(crate) look: Look,
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::{Method, StatusCode};
+use secrecy::{ExposeSecret as _, SecretString};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -27,6 +28,7 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 pub(crate) struct Client {
     http: reqwest::Client,
     base: String,
+    token: Option<SecretString>,
 }
 
 /// Puts a body into its wire form.
@@ -51,20 +53,20 @@ pub(crate) fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
 }
 
 impl Client {
-    /// Takes the address of a daemon, with or without `http://`.
-    pub(crate) fn new(address: &str) -> Result<Self, Failure> {
+    /// Takes the address of a daemon, with or without `http://`, and the token that it asks for.
+    pub(crate) fn new(address: &str, token: Option<SecretString>) -> Result<Self, Failure> {
         let base = match address.split_once("://") {
             Some(_) => address.trim_end_matches('/').to_owned(),
             None => format!("http://{}", address.trim_end_matches('/')),
         };
-        Ok(Self { http: tools::client::http_client()?, base })
+        Ok(Self { http: tools::client::http_client()?, base, token })
     }
 
     /// Finds the daemon that holds the data of a team; `None` if nobody does.
     pub(crate) fn of_holder(place: &Place, team: &Name) -> Result<Option<Self>, Failure> {
         let Some(holder) = place.holder(team)? else { return Ok(None) };
         if let Some(listen) = &holder.listen {
-            return Self::new(listen).map(Some);
+            return Self::new(listen, place.token()?).map(Some);
         }
         let text = format!(
             "the data of team {team} is in use by {holder}, which has no HTTP door to ask at; wait \
@@ -121,6 +123,10 @@ impl Client {
             let text =
                 format!("ask the daemon at {}: {why}; is `callboard serve` running?", self.base);
             Failure::new(code, text)
+        };
+        let request = match &self.token {
+            Some(token) => request.bearer_auth(token.expose_secret()),
+            None => request,
         };
         let mut answer = request.send().await.map_err(|error| unreachable(&error))?;
         let status = answer.status();
@@ -181,7 +187,7 @@ mod tests {
             ("https://h", "https://h"),
         ];
         for (address, base) in cases {
-            assert_eq!(Client::new(address).unwrap().base, base);
+            assert_eq!(Client::new(address, None).unwrap().base, base);
         }
     }
 }

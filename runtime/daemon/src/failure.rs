@@ -120,7 +120,9 @@ fn exit_of(code: ErrorCode) -> Exit {
         | ErrorCode::FileUnreadable
         | ErrorCode::SecretMissing
         | ErrorCode::SandboxUnavailable
-        | ErrorCode::NatsUnprotected => Exit::Usage,
+        | ErrorCode::NotSignedIn
+        | ErrorCode::NatsUnprotected
+        | ErrorCode::HttpUnprotected => Exit::Usage,
         ErrorCode::Overloaded
         | ErrorCode::SessionBusy
         | ErrorCode::Unavailable

@@ -10,6 +10,7 @@ mod place;
 mod progress;
 mod records;
 mod screen;
+mod stage;
 mod table;
 mod text;
 mod verb;
@@ -17,7 +18,7 @@ mod waterfall;
 
 use std::process::ExitCode;
 
-use args::{Format, Line, Verb};
+use args::{Format, Global, Line, Verb};
 use clap::Parser as _;
 use failure::{Exit, Failure};
 use place::Place;
@@ -48,7 +49,10 @@ fn set_up_log(line: &Line, screen: &Screen) -> Result<(), Failure> {
 }
 
 fn run(line: &Line, screen: &Screen) -> Result<Exit, Failure> {
-    let place = || Place::new(line.global.data.as_deref());
+    let Global { data, http_token_file, .. } = &line.global;
+    let place = || {
+        Place::new(data.as_deref()).map(|place| place.with_token_file(http_token_file.as_deref()))
+    };
     match &line.verb {
         Verb::Check(args) => Ok(verb::check::check(args, screen)),
         Verb::Tools(args) => wait(verb::tools::tools(args, &place()?, screen)),
@@ -69,6 +73,7 @@ fn run(line: &Line, screen: &Screen) -> Result<Exit, Failure> {
         Verb::Runs(args) => wait(verb::look::runs(args, &place()?, screen)),
         Verb::Memory(args) => wait(verb::look::memory(args, &place()?, screen)),
         Verb::Trace(args) => wait(verb::trace::trace(args, &place()?, screen)),
+        Verb::Top(args) => wait(verb::top::top(args, &place()?, screen)),
     }
 }
 

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use journal::{DataLock, Holder};
 use node::team_dir;
+use secrecy::SecretString;
+use tools::SecretRef;
 use wire::{ErrorCode, Name};
 
 use crate::failure::Failure;
@@ -14,25 +16,43 @@ use crate::failure::Failure;
 /// The most team directories that are looked through.
 const TEAMS_MAX: usize = 1_000;
 
-/// The data directory.
+/// The data directory, and what opens the doors of the daemons that hold it.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     dir: PathBuf,
     named: bool,
+    token: TokenPlace,
 }
 
 impl Place {
     /// Takes the directory that was named, or the platform's.
     pub(crate) fn new(named: Option<&Path>) -> Result<Self, Failure> {
         if let Some(dir) = named {
-            return Ok(Self { dir: dir.to_owned(), named: true });
+            return Ok(Self { dir: dir.to_owned(), named: true, token: TokenPlace::default() });
         }
         let dir = platform_dir(env::consts::OS, |name| env::var_os(name)).ok_or_else(|| {
             let text = "find the data directory: neither XDG_DATA_HOME nor HOME is set; name one \
                         with --data";
             Failure::new(ErrorCode::BadRequest, text)
         })?;
-        Ok(Self { dir, named: false })
+        Ok(Self { dir, named: false, token: TokenPlace::default() })
+    }
+
+    /// Says where the token of the HTTP doors stands, if not where it does by default.
+    pub(crate) fn with_token_file(self, file: Option<&Path>) -> Self {
+        Self { token: TokenPlace(file.map(Path::to_owned)), ..self }
+    }
+
+    /// Reads the token of the HTTP doors; `None` if there is none.
+    pub(crate) fn token(&self) -> Result<Option<SecretString>, Failure> {
+        let secret = match &self.token.0 {
+            Some(file) => SecretRef::File(file.clone()),
+            None if env::var_os(TOKEN_VARIABLE).is_none_or(|token| token.is_empty()) => {
+                return Ok(None);
+            }
+            None => SecretRef::Env(TOKEN_VARIABLE.to_owned()),
+        };
+        Ok(Some(secret.resolve()?))
     }
 
     /// Returns the data directory.
@@ -74,6 +94,13 @@ impl Place {
         Ok(DataLock::holder(&team_dir(&self.dir, team))?)
     }
 }
+
+/// Where the token of the HTTP doors stands: in a file, or else in [`TOKEN_VARIABLE`].
+#[derive(Clone, Debug, Default)]
+struct TokenPlace(Option<PathBuf>);
+
+/// The environment variable with the token of the HTTP doors.
+const TOKEN_VARIABLE: &str = "CALLBOARD_TOKEN";
 
 /// Names this process to those who find a directory in use.
 pub(crate) fn holder(verb: &str) -> Holder {

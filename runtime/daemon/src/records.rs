@@ -9,6 +9,7 @@ use crate::client::Client;
 use crate::failure::Failure;
 use crate::place::{Place, holder};
 use crate::screen::{self, Screen};
+use gateway::TraceFilter;
 use gateway::view::{self, FactList, RunList, SessionList, SessionView, TraceList, TraceView};
 
 /// Where the records of a team are read.
@@ -41,6 +42,11 @@ impl Records {
             None => Source::Files(Box::new(Archive::open(place.dir(), team, &holder("look-up"))?)),
         };
         Ok(Self { team: team.clone(), source })
+    }
+
+    /// Reads the records of a team at a daemon.
+    pub(crate) fn at(client: Client, team: Name) -> Self {
+        Self { team, source: Source::Daemon(client) }
     }
 
     /// Opens the records of the team that was named, or of all that have data.
@@ -94,11 +100,38 @@ impl Records {
         }
     }
 
-    /// Lists the newest traces.
-    pub(crate) async fn traces(&self, limit: usize) -> Result<TraceList, Failure> {
+    /// Finds the newest traces that fit, up to the limit of the filter.
+    pub(crate) async fn traces(&self, filter: &TraceFilter) -> Result<TraceList, Failure> {
+        let mut filter = filter.clone();
+        let limit = filter.limit.unwrap_or(gateway::LIST_DEFAULT);
+        let mut found = TraceList::default();
+        // One look-up looks at so many traces and no more, and says where to go on.
+        loop {
+            filter.limit = Some(limit - found.traces.len());
+            let list = self.some_traces(&filter).await?;
+            found.traces.extend(list.traces);
+            (found.next, found.dropped) = (list.next, list.dropped);
+            if found.next.is_none() || found.traces.len() >= limit {
+                return Ok(found);
+            }
+            filter.after.clone_from(&found.next);
+        }
+    }
+
+    async fn some_traces(&self, filter: &TraceFilter) -> Result<TraceList, Failure> {
         match &self.source {
-            Source::Files(archive) => Ok(view::traces(archive.store(), limit)?),
-            Source::Daemon(client) => self.list(client, "traces", limit).await,
+            Source::Files(archive) => {
+                let query =
+                    filter.query().map_err(|text| Failure::new(ErrorCode::BadRequest, text))?;
+                let limit = filter.limit.unwrap_or(gateway::LIST_DEFAULT);
+                Ok(view::traces(archive.store(), &query, limit)?)
+            }
+            Source::Daemon(client) => {
+                let pairs = filter.pairs();
+                let pairs: Vec<(&str, String)> =
+                    pairs.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+                client.get(&self.path("traces"), &pairs).await
+            }
         }
     }
 
@@ -142,7 +175,7 @@ impl Records {
 }
 
 /// Turns what is not known into nothing, so that other teams can be asked.
-fn known<T>(found: Result<T, Failure>) -> Result<Option<T>, Failure> {
+pub(crate) fn known<T>(found: Result<T, Failure>) -> Result<Option<T>, Failure> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(Failure::Error(error))

@@ -99,6 +99,16 @@ pub(crate) fn note(text: &str) {
     write!(err, "{text}").and_then(|()| err.flush()).unwrap_or_default();
 }
 
+/// Returns the columns and lines of stdout as they are at present.
+pub(crate) fn size() -> (usize, usize) {
+    let size = terminal_size_of(io::stdout());
+    (columns(size), lines(size))
+}
+
+fn lines(size: Option<(Width, terminal_size::Height)>) -> usize {
+    size.map_or(usize::MAX, |(_, terminal_size::Height(lines))| usize::from(lines))
+}
+
 fn columns(size: Option<(Width, terminal_size::Height)>) -> usize {
     let named = || std::env::var_os("COLUMNS")?.to_str()?.parse().ok();
     let columns = size.map(|(Width(columns), _)| usize::from(columns)).filter(|&n| n > 0);

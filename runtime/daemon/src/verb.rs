@@ -13,6 +13,7 @@ pub(crate) mod serve;
 pub(crate) mod servers;
 pub(crate) mod store;
 pub(crate) mod tools;
+pub(crate) mod top;
 pub(crate) mod trace;
 
 use std::path::Path;

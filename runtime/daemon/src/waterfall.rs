@@ -1,20 +1,23 @@
 //! Draws a trace: a tree of spans, each with a bar where it lay in time.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::Value;
-use telemetry::names;
-use wire::{SpanRecord, Timestamp, TraceContext};
+use wire::{SpanRecord, Timestamp, TraceContext, Usage, money, semconv};
 
 use crate::paint::Paint;
 use crate::text;
 
-/// The attribute that tells the part of a model.
-const ROLE: &str = agents_core::spans::attribute::ROLE;
-
 /// The columns of a time span.
 const TIME_WIDTH: usize = 8;
+
+/// The columns from which on money and outcomes have a place.
+const WIDE_MIN: usize = 100;
+
+/// The most columns of an outcome.
+const OUTCOME_WIDTH_MAX: usize = 24;
 
 /// The fewest columns of a bar.
 const BAR_WIDTH_MIN: usize = 10;
@@ -47,18 +50,40 @@ pub(crate) fn render(spans: &[SpanRecord], paint: Paint, width: usize) -> String
         cells.max().unwrap_or(0).max(text::width(title))
     };
     let tokens_width = widest(&tokens, "tokens");
-    let fixed = TIME_WIDTH + tokens_width + 6;
+    let cost = |row: &Row<'_>| cost(row.span).map(money::usd).unwrap_or_default();
+    let outcome = |row: &Row<'_>| outcome(row.span).unwrap_or_default();
+    // A narrow screen has room for the bars or for these.
+    let is_wide = width >= WIDE_MIN;
+    let costs = is_wide && spans.iter().any(|span| self::cost(span).is_some());
+    let cost_width = if costs { widest(&cost, "cost") } else { 0 };
+    let outcome_width =
+        if is_wide { widest(&outcome, "outcome").min(OUTCOME_WIDTH_MAX) } else { 0 };
+    let more = [cost_width, outcome_width].map(|width| if width > 0 { width + 2 } else { 0 });
+    let fixed = TIME_WIDTH + tokens_width + 6 + more.iter().sum::<usize>();
     let names_max = width.saturating_sub(fixed + BAR_WIDTH_MIN).max(BAR_WIDTH_MIN);
     let names_width = widest(&label, "span").min(names_max.min(width / 2).max(BAR_WIDTH_MIN));
     let bar_width = width.saturating_sub(names_width + fixed).max(BAR_WIDTH_MIN);
 
     let total = end.since(begin);
+    let rest = |cost: &str, outcome: &str| {
+        let mut rest = String::new();
+        if cost_width > 0 {
+            // Writing to a string does not fail.
+            write!(rest, "  {cost:>cost_width$}").unwrap_or_default();
+        }
+        if outcome_width > 0 {
+            rest.push_str("  ");
+            rest.push_str(&text::shorten(outcome, outcome_width));
+        }
+        rest
+    };
     let head = format!(
-        "{}  {}  {:>TIME_WIDTH$}  {:>tokens_width$}",
+        "{}  {}  {:>TIME_WIDTH$}  {:>tokens_width$}{}",
         text::pad("span", names_width),
         scale(total, bar_width),
         "time",
-        "tokens"
+        "tokens",
+        rest("cost", "outcome"),
     );
     let mut lines = vec![paint.dim(head.trim_end())];
     for row in &rows {
@@ -69,14 +94,16 @@ pub(crate) fn render(spans: &[SpanRecord], paint: Paint, width: usize) -> String
         let time = text::duration(span.end.since(span.start));
         let (shown, bar) = match kind(span) {
             _ if span.error.is_some() => (paint.red(shown), paint.red(&bar)),
-            names::operation::INVOKE_AGENT => (paint.bold(shown), paint.cyan(&bar)),
-            names::operation::CHAT => (shown.to_owned(), paint.blue(&bar)),
+            semconv::operation::INVOKE_AGENT => (paint.bold(shown), paint.cyan(&bar)),
+            semconv::operation::CHAT => (shown.to_owned(), paint.blue(&bar)),
             _ => (shown.to_owned(), paint.green(&bar)),
         };
         let branches = paint.dim(branches);
         let tokens = tokens(row);
+        let rest = rest(&cost(row), &outcome(row));
+        let rest = if span.error.is_some() { paint.red(rest.trim_end()) } else { rest };
         let line =
-            format!("{branches}{shown}  {bar}  {time:>TIME_WIDTH$}  {tokens:>tokens_width$}");
+            format!("{branches}{shown}  {bar}  {time:>TIME_WIDTH$}  {tokens:>tokens_width$}{rest}");
         lines.push(line.trim_end().to_owned());
         for note in notes(span) {
             let room = width.saturating_sub(text::width(trunk) + 2);
@@ -94,34 +121,75 @@ fn split_at_char(text: &str, chars: usize) -> (&str, &str) {
 
 /// Returns the name by which a span is shown.
 fn name(span: &SpanRecord) -> String {
-    let role = span.attributes.get(ROLE).and_then(Value::as_str);
+    let role = span.attributes.get(semconv::ROLE).and_then(Value::as_str);
     let role = role.map_or_else(String::new, |role| format!(" ({role})"));
     text::one_line(&format!("{}{role}", span.name))
 }
 
 fn kind(span: &SpanRecord) -> &str {
-    let kind = span.attributes.get(names::OPERATION_NAME).and_then(Value::as_str);
+    let kind = span.attributes.get(semconv::OPERATION_NAME).and_then(Value::as_str);
     kind.unwrap_or_default()
 }
 
 fn tokens(span: &SpanRecord) -> Option<u64> {
     let count = |name: &str| span.attributes.get(name).and_then(Value::as_u64);
-    let sum = count(names::USAGE_INPUT_TOKENS)? + count(names::USAGE_OUTPUT_TOKENS).unwrap_or(0);
+    let sum = count(semconv::INPUT_TOKENS)? + count(semconv::OUTPUT_TOKENS).unwrap_or(0);
     (sum > 0).then_some(sum)
+}
+
+/// Returns what a span cost, in billionths of a dollar.
+fn cost(span: &SpanRecord) -> Option<u64> {
+    let cost = span.attributes.get(semconv::COST_NANO_USD).and_then(Value::as_u64);
+    cost.filter(|cost| *cost > 0)
+}
+
+/// Returns in a word or two how a span ended.
+fn outcome(span: &SpanRecord) -> Option<String> {
+    let text = |name: &str| span.attributes.get(name).and_then(Value::as_str);
+    let finish = || span.attributes.get(semconv::FINISH_REASONS)?.get(0)?.as_str();
+    let outcome = text(semconv::FEEDBACK).or_else(|| text(semconv::OUTCOME)).or_else(finish);
+    let failed = text(semconv::ERROR_TYPE).filter(|_| span.error.is_some());
+    match (outcome, failed) {
+        (Some(outcome), Some(failed)) => Some(format!("{outcome} {failed}")),
+        (one, other) => one.or(other).map(str::to_owned),
+    }
+}
+
+/// Adds up what the model turns of a trace used.
+pub(crate) fn used(spans: &[SpanRecord]) -> Usage {
+    let turns = spans.iter().filter(|span| kind(span) == semconv::operation::CHAT);
+    turns.fold(Usage::default(), |mut sum, span| {
+        let count = |name: &str| span.attributes.get(name).and_then(Value::as_u64).unwrap_or(0);
+        let tokens = Usage::of_tokens(count(semconv::INPUT_TOKENS), count(semconv::OUTPUT_TOKENS));
+        sum.add(Usage { cost_nano_usd: cost(span).unwrap_or(0), ..tokens });
+        sum
+    })
+}
+
+/// Writes one span as a line, where no trace can be drawn anew.
+pub(crate) fn line(span: &SpanRecord, paint: Paint, width: usize) -> String {
+    let mut parts = vec![text::duration(span.end.since(span.start))];
+    parts.extend(tokens(span).map(|tokens| format!("{} tokens", text::count(tokens))));
+    parts.extend(cost(span).map(money::usd));
+    parts.extend(outcome(span));
+    let head = format!("{} · {}", name(span), parts.join(" · "));
+    let notes: Vec<String> = notes(span).iter().map(|note| format!("✗ {note}")).collect();
+    let line = [vec![head], notes].concat().join("  ");
+    let line = text::shorten(&text::one_line(&line), width);
+    if span.error.is_some() { paint.red(&line) } else { line }
 }
 
 /// Says what went wrong with a span, and what was not as usual.
 fn notes(span: &SpanRecord) -> Vec<String> {
     let text = |name: &str| span.attributes.get(name).and_then(Value::as_str);
     let count = |name: &str| span.attributes.get(name).and_then(Value::as_u64);
-    let feedback = text(agents_core::spans::attribute::FEEDBACK)
-        .map(|code| format!("the reply could not be used: {code}"));
-    let attempts = count(names::ATTEMPTS)
+    let feedback =
+        text(semconv::FEEDBACK).map(|code| format!("the reply could not be used: {code}"));
+    let attempts = count(semconv::ATTEMPTS)
         .filter(|attempts| *attempts > 1)
         .map(|attempts| format!("the provider was asked {attempts} times"));
-    let served_by = text(agents_core::spans::attribute::SERVED_BY)
-        .map(|name| format!("model {name} stood in for it"));
-    let resumes = count(agents_core::spans::attribute::RESUMES)
+    let served_by = text(semconv::SERVED_BY).map(|name| format!("model {name} stood in for it"));
+    let resumes = count(semconv::RESUMES)
         .filter(|resumes| *resumes > 0)
         .map(|resumes| format!("taken up again {resumes} times"));
     let error = span.error.clone().into_iter();

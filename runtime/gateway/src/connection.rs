@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -19,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use crate::places::{BusyBody, Place};
+use crate::sign_in::Peer;
 
 /// The longest time for the head of a request to arrive, and the longest that a connection stays
 /// open between two requests.
@@ -41,6 +43,7 @@ const HEADERS_MAX: usize = 64;
 /// When they close the request in work is still answered.
 pub(crate) async fn serve(
     stream: TcpStream,
+    peer: Peer,
     router: Router,
     place: Place,
     closing: CancellationToken,
@@ -48,7 +51,8 @@ pub(crate) async fn serve(
     let seat = place.seat.clone();
     let place = Arc::new(place);
     let answers = TowerToHyperService::new(router);
-    let service = service_fn(move |request| {
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(peer);
         let busy = place.begin();
         let answer = answers.call(request);
         async move {

@@ -6,12 +6,13 @@ use std::net::SocketAddr;
 /// Why the doors could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address can be reached from other machines, and that was not allowed.
+    /// Others than the users of this machine would reach the address or come by the name, and
+    /// nobody would ask them for a token.
     #[error(
-        "listen on {0}: other machines reach this address, and whoever reaches it may run agents; \
-         use a loopback address, or allow it"
+        "be reached as {0}: whoever reaches the HTTP door may run agents, and there is no token to \
+         ask them for; use a loopback address and no further names, or set a token"
     )]
-    NotLoopback(SocketAddr),
+    Unprotected(String),
     /// The address cannot be taken.
     #[error("listen on {addr}: {source}")]
     Listen {

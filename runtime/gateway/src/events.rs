@@ -30,7 +30,7 @@ pub const EVENTS_QUEUED_MAX: usize = 256;
 pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// When a client whose stream was cut is to come again.
-const COME_AGAIN: Duration = Duration::from_secs(1);
+pub(crate) const COME_AGAIN: Duration = Duration::from_secs(1);
 
 /// The header by which a client says what it saw last.
 const LAST_EVENT_ID: &str = "last-event-id";
@@ -52,10 +52,7 @@ pub(crate) async fn stream(
     let team = doors.team(&team)?;
     let run = run_id(&run)?;
     let after = last_event_id(&headers)?;
-    let Ok(place) = doors.streams.clone().try_acquire_owned() else {
-        let text = format!("{STREAMS_MAX} event streams are open, which is all there may be");
-        return Err(Refusal::new(ErrorCode::Overloaded, text).retry_after(1000));
-    };
+    let place = doors.stream_place()?;
     let session = session_of(team, &run).await?;
     // Subscribed before the journal is read, so that nothing falls in between.
     let name = &team.team().name.clone();

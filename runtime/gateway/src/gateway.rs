@@ -17,7 +17,9 @@ use crate::error::Error;
 use crate::guard::Guard;
 use crate::places::{Place, Places};
 use crate::routes;
+use crate::sign_in::{Peer, Porter};
 use crate::state::Doors;
+use crate::token::Token;
 
 /// Connections that are open at once, unless the options say otherwise. Each waiting request is
 /// one, and each is an open file, of which a process may often have some thousand.
@@ -31,9 +33,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub struct Options {
     /// The address to listen on; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// Whether the address may be one that other machines reach. Nothing here asks who they are.
-    pub allow_remote: bool,
-    /// Names under which requests are served beside the loopback names and the address itself.
+    /// What clients have to show; absent lets in everybody who reaches the address, which then has
+    /// to be a loopback address without further names.
+    pub token: Option<Token>,
+    /// Names under which requests are served beside the loopback names and the address itself, as
+    /// through a proxy.
     pub host_names: Vec<String>,
     /// Connections that are open at once. For one more the oldest that asks for nothing is closed;
     /// if all wait for an answer, it waits to be accepted.
@@ -43,12 +47,7 @@ pub struct Options {
 impl Options {
     /// Listens on an address, under no other names, if it is a loopback address.
     pub const fn new(listen: SocketAddr) -> Self {
-        Self {
-            listen,
-            allow_remote: false,
-            host_names: Vec::new(),
-            connections_max: CONNECTIONS_MAX,
-        }
+        Self { listen, token: None, host_names: Vec::new(), connections_max: CONNECTIONS_MAX }
     }
 }
 
@@ -67,8 +66,13 @@ impl Gateway {
     /// Opens the doors of a node.
     pub async fn start(node: Arc<Node>, options: Options) -> Result<Self, Error> {
         let listen = options.listen;
-        if !listen.ip().is_loopback() && !options.allow_remote {
-            return Err(Error::NotLoopback(listen));
+        if options.token.is_none() {
+            if !listen.ip().is_loopback() {
+                return Err(Error::Unprotected(listen.to_string()));
+            }
+            if let Some(name) = options.host_names.first() {
+                return Err(Error::Unprotected(name.clone()));
+            }
         }
         let failed = |source| Error::Listen { addr: listen, source };
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
@@ -76,7 +80,8 @@ impl Gateway {
         let closing = CancellationToken::new();
         let ending = CancellationToken::new();
         let tasks = TaskTracker::new();
-        let doors = Doors::new(node, closing.clone());
+        let porter = Porter::new(options.token, addr.port());
+        let doors = Doors::new(node, closing.clone(), porter);
         let guard = Guard::new(addr, &options.host_names);
         let accepting = Accepting {
             listener,
@@ -125,22 +130,24 @@ struct Accepting {
 
 impl Accepting {
     async fn run(self) {
-        while let Some((stream, place)) = self.closing.run_until_cancelled(self.accept()).await {
-            let serving =
-                connection::serve(stream, self.router.clone(), place, self.closing.clone());
+        while let Some((stream, peer, place)) =
+            self.closing.run_until_cancelled(self.accept()).await
+        {
+            let router = self.router.clone();
+            let serving = connection::serve(stream, peer, router, place, self.closing.clone());
             let ending = self.ending.clone();
             self.tasks.spawn(async move { ending.run_until_cancelled(serving).await });
         }
     }
 
-    async fn accept(&self) -> (TcpStream, Place) {
+    async fn accept(&self) -> (TcpStream, Peer, Place) {
         loop {
             match self.listener.accept().await {
-                Ok((stream, _)) => {
+                Ok((stream, peer)) => {
                     if let Err(error) = stream.set_nodelay(true) {
                         debug!(%error, "connection stays with delayed writes");
                     }
-                    return (stream, self.places.take().await);
+                    return (stream, Peer(peer.ip()), self.places.take().await);
                 }
                 Err(error) => {
                     debug!(%error, "connection not accepted");

@@ -2,13 +2,15 @@
 //!
 //! A page in a browser can make its own name resolve to a loopback address and then talk to this
 //! server as if it were its own. Such a request carries that name as its host; one that goes to
-//! the address directly carries the page's origin. Neither is served.
+//! the address directly carries the page's origin. Neither is served. Nor can another site make a
+//! browser that is signed in here ask for something: its request says where it comes from, and it
+//! cannot send JSON without asking first.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 
@@ -53,15 +55,46 @@ impl Guard {
             let text = "the request has not exactly one host header";
             return Err(Refusal::with_status(StatusCode::BAD_REQUEST, text));
         };
-        match text(header::ORIGIN) {
-            None => Ok(()),
-            Some(origin) if is_same_origin(origin, host) => Ok(()),
-            Some(origin) => {
-                let text = format!("pages of {} may not ask here", shown(origin));
-                Err(Refusal::with_status(StatusCode::FORBIDDEN, text))
-            }
+        if let Some(origin) = text(header::ORIGIN)
+            && !is_same_origin(origin, host)
+        {
+            let text = format!("pages of {} may not ask here", shown(origin));
+            return Err(Refusal::with_status(StatusCode::FORBIDDEN, text));
         }
+        check_browser(request)
     }
+}
+
+/// The header by which a browser says where a request of a page comes from.
+const FETCH_SITE: &str = "sec-fetch-site";
+
+/// Refuses what a browser sends for a page that is not ours.
+fn check_browser(request: &Request) -> Result<(), Refusal> {
+    let headers = request.headers();
+    let text = |value: &HeaderValue| value.to_str().unwrap_or("").to_ascii_lowercase();
+    let site = headers.get(FETCH_SITE).map(text);
+    let path = request.uri().path();
+    // Other sites may lead people to the page, which tells nothing by itself.
+    let is_page = path == "/" && matches!(*request.method(), Method::GET | Method::HEAD);
+    if let Some(site) = &site
+        && !is_page
+        && !["same-origin", "none"].contains(&site.as_str())
+    {
+        let text = format!("a page of another site may not ask here ({FETCH_SITE}: {site})");
+        return Err(Refusal::with_status(StatusCode::FORBIDDEN, text));
+    }
+    let by_browser = site.is_some()
+        || headers.contains_key(header::ORIGIN)
+        || headers.contains_key(header::COOKIE);
+    if !by_browser || matches!(*request.method(), Method::GET | Method::HEAD) {
+        return Ok(());
+    }
+    let kind = headers.get(header::CONTENT_TYPE).map(text).unwrap_or_default();
+    if kind.split(';').next().is_some_and(|kind| kind.trim() == "application/json") {
+        return Ok(());
+    }
+    let text = "what a browser asks for has to be `content-type: application/json`";
+    Err(Refusal::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, text))
 }
 
 /// Serves a request if it was meant for this door.

@@ -3,21 +3,25 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::State;
-use axum::http::StatusCode;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use node::TeamHandle;
 use serde::Deserialize;
 use store::Store;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
-use wire::{ErrorCode, SessionId};
+use wire::{ErrorCode, SessionId, Timestamp};
 
+use crate::filter::TraceFilter;
+use crate::nodes::Format;
 use crate::refusal::Refusal;
+use crate::sign_in::Known;
 use crate::state::{Doors, Query, Segments, shown};
 use crate::view;
 use crate::view::{
     AgentView, FactList, Readiness, RunList, SessionList, SessionView, StoreCheck, TeamList,
-    TeamView, ToolView, TraceList, TraceView,
+    TeamView, ToolView, TraceList, UsageList,
 };
 
 /// How many rows a list has unless the request says otherwise: what fits on a screen or two.
@@ -25,6 +29,19 @@ pub const LIST_DEFAULT: usize = 50;
 
 /// The longest time for a look-up in the store.
 pub const LOOKUP_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How many days are told of unless the request says otherwise.
+pub const USAGE_DAYS_DEFAULT: u64 = 30;
+
+/// The length of a day, in milliseconds.
+const DAY_MS: u64 = 86_400_000;
+
+/// The query of a look at usage.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Days {
+    days: Option<u64>,
+}
 
 /// The query of a list.
 #[derive(Deserialize)]
@@ -52,16 +69,31 @@ pub(crate) async fn health() -> &'static str {
     "ok\n"
 }
 
-pub(crate) async fn ready(State(doors): State<Doors>) -> (StatusCode, Json<Readiness>) {
+pub(crate) async fn ready(
+    State(doors): State<Doors>,
+    request: Request,
+) -> (StatusCode, Json<Readiness>) {
     let node = &doors.node;
+    // Whoever may not come in is told whether runs are taken, and not of whom.
+    let is_known = request.extensions().get::<Known>().is_some();
+    let teams = node.teams().filter(|_| is_known);
     let readiness = Readiness {
         ready: node.is_ready() && !doors.closing.is_cancelled(),
         draining: node.is_draining() || doors.closing.is_cancelled(),
         bus_connected: node.bus().is_connected(),
-        teams: node.teams().map(|team| team.team().name.clone()).collect(),
+        teams: teams.map(|team| team.team().name.clone()).collect(),
     };
     let status = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(readiness))
+}
+
+pub(crate) async fn metrics(State(doors): State<Doors>) -> Result<impl IntoResponse, Refusal> {
+    let node = doors.node.clone();
+    let written = spawn_blocking(move || node.metrics()).await;
+    let failed = |error: String| Refusal::new(ErrorCode::Internal, error);
+    let text = written.map_err(|error| failed(error.to_string()))?;
+    let text = text.map_err(|error| failed(error.to_string()))?;
+    Ok(([(header::CONTENT_TYPE, node::METRICS_TYPE)], text))
 }
 
 pub(crate) async fn teams(State(doors): State<Doors>) -> Json<TeamList> {
@@ -104,21 +136,24 @@ pub(crate) async fn session(
 pub(crate) async fn traces(
     State(doors): State<Doors>,
     Segments(team): Segments<String>,
-    Query(limit): Query<Limit>,
+    Query(filter): Query<TraceFilter>,
 ) -> Result<Json<TraceList>, Refusal> {
-    look_up(doors.team(&team)?, move |store| view::traces(store, limit.rows())).await.map(Json)
+    let query = filter.query().map_err(|text| Refusal::new(ErrorCode::BadRequest, text))?;
+    let limit = filter.limit.unwrap_or(LIST_DEFAULT);
+    look_up(doors.team(&team)?, move |store| view::traces(store, &query, limit)).await.map(Json)
 }
 
 pub(crate) async fn trace(
     State(doors): State<Doors>,
     Segments((team, trace)): Segments<(String, String)>,
-) -> Result<Json<TraceView>, Refusal> {
+    Query(format): Query<Format>,
+) -> Result<Response, Refusal> {
     let asked = trace.clone();
     let found = look_up(doors.team(&team)?, move |store| view::trace(store, &asked)).await?;
-    found.map(Json).ok_or_else(|| {
+    format.write(found.ok_or_else(|| {
         let text = format!("no trace, and no run with a trace, is known as {}", shown(&trace));
         Refusal::new(ErrorCode::UnknownRun, text)
-    })
+    })?)
 }
 
 pub(crate) async fn memory(
@@ -129,6 +164,17 @@ pub(crate) async fn memory(
     let limit = search.limit.unwrap_or(LIST_DEFAULT);
     let found = move |store: &Store| view::memory(store, &search.query, limit);
     look_up(doors.team(&team)?, found).await.map(Json)
+}
+
+pub(crate) async fn usage(
+    State(doors): State<Doors>,
+    Segments(team): Segments<String>,
+    Query(days): Query<Days>,
+) -> Result<Json<UsageList>, Refusal> {
+    let before = days.days.unwrap_or(USAGE_DAYS_DEFAULT).saturating_sub(1);
+    let micros = before.saturating_mul(DAY_MS).saturating_mul(1000);
+    let since = Timestamp::from_micros(node::now().as_micros().saturating_sub(micros));
+    look_up(doors.team(&team)?, move |store| view::usage(store, since)).await.map(Json)
 }
 
 pub(crate) async fn verify(

@@ -24,6 +24,11 @@ impl Refusal {
         Self { status, error: WireError::new(ErrorCode::BadRequest, message) }
     }
 
+    /// Gives a refusal another status than follows from its code.
+    pub(crate) fn of_status(self, status: StatusCode) -> Self {
+        Self { status, ..self }
+    }
+
     /// Says when to come again.
     pub(crate) fn retry_after(mut self, ms: u64) -> Self {
         self.error.retry_after_ms = Some(ms);
@@ -62,11 +67,16 @@ impl From<store::Error> for Refusal {
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let retry_after = self.error.retry_after_ms;
+        let asks_for_token = self.status == StatusCode::UNAUTHORIZED;
         let body = Json(ErrorBody { error: self.error });
         let mut response = (self.status, body).into_response();
         if let Some(ms) = retry_after {
             let seconds = HeaderValue::from(ms.div_ceil(1000).max(1));
             response.headers_mut().insert(header::RETRY_AFTER, seconds);
+        }
+        if asks_for_token {
+            let scheme = HeaderValue::from_static("Bearer realm=\"callboard\"");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
         }
         response
     }
@@ -77,6 +87,7 @@ pub(crate) const fn status_of(code: ErrorCode) -> StatusCode {
     use ErrorCode as Code;
     match code {
         Code::BadRequest => StatusCode::BAD_REQUEST,
+        Code::NotSignedIn => StatusCode::UNAUTHORIZED,
         Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::UnknownAgent
         | Code::UnknownRun
@@ -111,7 +122,8 @@ pub(crate) const fn status_of(code: ErrorCode) -> StatusCode {
         | Code::StorageFull
         | Code::NatsUnavailable
         | Code::NatsTooOld
-        | Code::NatsUnprotected => StatusCode::SERVICE_UNAVAILABLE,
+        | Code::NatsUnprotected
+        | Code::HttpUnprotected => StatusCode::SERVICE_UNAVAILABLE,
         Code::PrefixUnknown
         | Code::ResumedTooOften
         | Code::JournalDamaged
@@ -133,6 +145,7 @@ mod tests {
     fn every_code_has_its_status() {
         let expected = [
             (400, "E1001"),
+            (401, "E1014"),
             (404, "E1003 E1004 E1009 E1012 E3001"),
             (409, "E1005 E1010 E1013 E4004"),
             (413, "E1002"),
@@ -140,7 +153,7 @@ mod tests {
             (429, "E1006"),
             (500, "E2003 E4005 E5002 E5003 E5006 E5007 E6001 E6002 E6003 E6004"),
             (502, "E2001 E2002 E2004 E2005 E3003 E3006 E3009 E3011"),
-            (503, "E1008 E2006 E3005 E5001 E5004 E5005 E5008 E5009"),
+            (503, "E1008 E2006 E3005 E5001 E5004 E5005 E5008 E5009 E5010"),
             (504, "E1007 E3004"),
         ];
         let mut listed = 0;

@@ -2,22 +2,31 @@
 
 use axum::Router;
 use axum::http::StatusCode;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn_with_state, map_response};
 use axum::routing::{MethodRouter, get, post};
 
 use crate::guard::{self, Guard};
 use crate::refusal::Refusal;
 use crate::state::Doors;
-use crate::{calls, events, look, replies, runs};
+use crate::{calls, console, events, look, nodes, protect, replies, runs, sign_in, watch};
 
 /// One route: method, path and handler.
 type Route = (&'static str, &'static str, MethodRouter<Doors>);
 
 fn table() -> Vec<Route> {
     vec![
+        ("GET", "/", get(console::page)),
+        ("GET", "/console/{version}/{file}", get(console::file)),
+        ("GET", "/v1/sign-in", get(sign_in::show)),
+        ("POST", "/v1/sign-in", post(sign_in::sign_in)),
+        ("POST", "/v1/sign-out", post(sign_in::sign_out)),
         ("GET", "/health", get(look::health)),
         ("GET", "/ready", get(look::ready)),
+        ("GET", "/metrics", get(look::metrics)),
+        ("GET", "/v1/stats", get(nodes::stats)),
+        ("GET", "/v1/traces/{trace}", get(nodes::trace)),
         ("GET", "/v1/teams", get(look::teams)),
+        ("GET", "/v1/events", get(watch::stream)),
         ("POST", "/v1/teams/{team}/agents/{agent}/runs", post(runs::submit)),
         ("GET", "/v1/teams/{team}/runs", get(look::runs)),
         ("GET", "/v1/teams/{team}/runs/{run}", get(runs::status)),
@@ -37,12 +46,14 @@ fn table() -> Vec<Route> {
         ("GET", "/v1/teams/{team}/traces", get(look::traces)),
         ("GET", "/v1/teams/{team}/traces/{trace}", get(look::trace)),
         ("GET", "/v1/teams/{team}/memory", get(look::memory)),
+        ("GET", "/v1/teams/{team}/usage", get(look::usage)),
         ("GET", "/v1/teams/{team}/store/verify", get(look::verify)),
     ]
 }
 
-/// Makes the router of all routes, behind the guard.
+/// Makes the router of all routes, behind the guard and the one who asks for the token.
 pub(crate) fn router(doors: Doors, guard: Guard) -> Router {
+    let porter = doors.porter.clone();
     table()
         .into_iter()
         .fold(Router::new(), |router, (_, path, handler)| router.route(path, handler))
@@ -54,7 +65,9 @@ pub(crate) fn router(doors: Doors, guard: Guard) -> Router {
             Refusal::with_status(StatusCode::METHOD_NOT_ALLOWED, text)
         })
         .with_state(doors)
+        .layer(from_fn_with_state(porter, sign_in::check))
         .layer(from_fn_with_state(guard, guard::check))
+        .layer(map_response(protect::add))
 }
 
 #[cfg(test)]

@@ -6,12 +6,13 @@ use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use node::{Node, TeamHandle};
 use serde::de::DeserializeOwned;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use wire::{ErrorCode, RunId};
 
 use crate::events::STREAMS_MAX;
 use crate::refusal::Refusal;
+use crate::sign_in::Porter;
 
 /// The node behind the doors, and what bounds the way to it.
 #[derive(Clone)]
@@ -21,11 +22,21 @@ pub(crate) struct Doors {
     pub(crate) streams: Arc<Semaphore>,
     /// Cancelled when the doors close.
     pub(crate) closing: CancellationToken,
+    pub(crate) porter: Arc<Porter>,
 }
 
 impl Doors {
-    pub(crate) fn new(node: Arc<Node>, closing: CancellationToken) -> Self {
-        Self { node, streams: Arc::new(Semaphore::new(STREAMS_MAX)), closing }
+    pub(crate) fn new(node: Arc<Node>, closing: CancellationToken, porter: Porter) -> Self {
+        let streams = Arc::new(Semaphore::new(STREAMS_MAX));
+        Self { node, streams, closing, porter: Arc::new(porter) }
+    }
+
+    /// Takes a place for an event stream.
+    pub(crate) fn stream_place(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        self.streams.clone().try_acquire_owned().map_err(|_| {
+            let text = format!("{STREAMS_MAX} event streams are open, which is all there may be");
+            Refusal::new(ErrorCode::Overloaded, text).retry_after(1000)
+        })
     }
 
     /// Returns a team by the name in a path.

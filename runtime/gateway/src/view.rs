@@ -3,10 +3,12 @@
 //! Whoever reads a store itself and whoever asks a daemon over HTTP has the same values in hand.
 //! The functions here block on the disk.
 
+use node::Gathered;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use store::{RunRow, SessionRow, Store, TraceRow};
+use store::{RunRow, SessionRow, Store, TraceQuery, TraceRow, TraceStatus, UsageRow};
 use wire::entry::Fact;
+use wire::look::NodeStats;
 use wire::open::OpenCallList;
 use wire::plan::{Dialect, Plan};
 use wire::{
@@ -25,6 +27,34 @@ pub struct Readiness {
     pub bus_connected: bool,
     /// The teams.
     pub teams: Vec<Name>,
+}
+
+/// Whether a client has to sign in, and has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignInView {
+    /// Whether the doors ask for a token.
+    pub required: bool,
+    /// Whether this client may come in.
+    pub signed_in: bool,
+}
+
+/// Says that something happened in a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notice {
+    /// The team.
+    pub team: Name,
+    /// What happened, by the word of the event.
+    pub event: String,
+    /// When.
+    pub at: Timestamp,
+    /// The session.
+    pub session: SessionId,
+    /// The run.
+    pub run: RunId,
+    /// The agent.
+    pub agent: Name,
+    /// How many runs stand above.
+    pub depth: u32,
 }
 
 /// The teams of a node.
@@ -119,6 +149,9 @@ pub struct RunSummary {
     pub input: String,
     /// Its trace.
     pub trace_id: String,
+    /// What it and the runs below it used; absent while it is in work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
     /// The run that asked for it, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<RunId>,
@@ -171,16 +204,20 @@ pub struct Exchange {
     /// Why it did not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<WireError>,
-    /// Tokens; absent while it is in work.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Usage>,
 }
 
 /// Traces, the newest first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceList {
     /// The traces.
     pub traces: Vec<TraceSummary>,
+    /// Where to go on, as `after` of the next look-up; absent if there are no more. A list may be
+    /// shorter than its limit and yet have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    /// How many traces went so that all take no more than they may.
+    #[serde(default)]
+    pub dropped: u64,
 }
 
 /// One trace in a few words.
@@ -199,6 +236,8 @@ pub struct TraceSummary {
     /// How that run ended; absent while it is in work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<RunStatus>,
+    /// How the trace stands: whether a run of it is in work, and else whether a span failed.
+    pub trace_status: TraceStatus,
     /// The input of that run, cut to [`store::INPUT_PREVIEW_CHARS_MAX`] characters.
     pub input: String,
     /// When its first span began.
@@ -225,6 +264,27 @@ pub struct TraceView {
     pub trace_id: String,
     /// The spans by their begin.
     pub spans: Vec<SpanRecord>,
+    /// How many more there are that do not fit into what nodes send each other.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u64,
+    /// The nodes that are there and did not answer in time, each with its teams.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub silent: Vec<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+const fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+/// How nodes fare.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeList {
+    /// The nodes.
+    pub nodes: Vec<NodeStats>,
+    /// The nodes that are there and did not answer in time, each with its teams.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub silent: Vec<String>,
 }
 
 /// Facts, the best match first, or the newest if nothing was looked for.
@@ -232,6 +292,13 @@ pub struct TraceView {
 pub struct FactList {
     /// The facts.
     pub facts: Vec<Fact>,
+}
+
+/// What models used, the oldest day first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsageList {
+    /// By day, agent and model.
+    pub usage: Vec<UsageRow>,
 }
 
 /// What a check of a store found.
@@ -273,6 +340,7 @@ impl From<RunRow> for RunSummary {
             status: ended.map(|end| end.status),
             input: begun.input,
             trace_id: begun.trace.trace_id(),
+            usage: None,
             parent: begun.parent.map(|parent| parent.run),
             joined: begun.joined,
         }
@@ -297,6 +365,7 @@ impl TraceSummary {
             agent: row.agent,
             session: row.session,
             status: ended.map(|end| end.status),
+            trace_status: row.status,
             input: root.map(|root| root.begun.input).unwrap_or_default(),
             start: row.start,
             end: row.end,
@@ -306,6 +375,14 @@ impl TraceSummary {
             error: row.error,
             usage: row.usage,
         }
+    }
+}
+
+impl TraceView {
+    /// Takes what all nodes have of a trace; nothing if none of them knows it.
+    pub fn gathered(found: Gathered) -> Option<Self> {
+        let Gathered { trace_id, spans, left_out, silent, .. } = found;
+        Some(Self { trace_id: trace_id?, spans, left_out, silent })
     }
 }
 
@@ -324,7 +401,27 @@ impl SessionView {
 
 /// Lists the newest runs.
 pub fn runs(store: &Store, limit: usize) -> Result<RunList, store::Error> {
-    Ok(RunList { runs: store.runs(limit)?.into_iter().map(RunSummary::from).collect() })
+    let mut runs = Vec::new();
+    for row in store.runs(limit)? {
+        let usage = match row.ended {
+            Some(_) => used(store, &row.begun.run)?,
+            None => None,
+        };
+        runs.push(RunSummary { usage, ..row.into() });
+    }
+    Ok(RunList { runs })
+}
+
+/// Returns what a run used, by its reply.
+fn used(store: &Store, run: &RunId) -> Result<Option<Usage>, store::Error> {
+    /// What is read of a reply; the rest may be large.
+    #[derive(Deserialize)]
+    struct Used {
+        usage: Usage,
+    }
+    let reply = store.reply(run)?;
+    let used = reply.and_then(|bytes| serde_json::from_slice::<Used>(&bytes).ok());
+    Ok(used.map(|used| used.usage))
 }
 
 /// Lists the sessions that were active last.
@@ -343,10 +440,10 @@ pub fn session(store: &Store, session: &SessionId) -> Result<Option<SessionView>
         }
         let reply = store.reply(&row.begun.run)?;
         let reply = reply.and_then(|bytes| serde_json::from_slice::<RunReply>(&bytes).ok());
+        let usage = reply.as_ref().map(|reply| reply.usage);
         exchanges.push(Exchange {
-            run: row.into(),
+            run: RunSummary { usage, ..row.into() },
             output: reply.as_ref().map(|reply| reply.output.clone()),
-            usage: reply.as_ref().map(|reply| reply.usage),
             error: reply.and_then(|reply| reply.error),
         });
     }
@@ -362,26 +459,34 @@ pub fn calls(
     Ok(OpenCallList { calls: store.open_calls(kind, limit)? })
 }
 
-/// Lists the newest traces.
-pub fn traces(store: &Store, limit: usize) -> Result<TraceList, store::Error> {
-    let mut traces = Vec::new();
-    for row in store.traces(limit)? {
+/// Finds traces, the newest first.
+pub fn traces(store: &Store, query: &TraceQuery, limit: usize) -> Result<TraceList, store::Error> {
+    let page = store.traces(query, limit)?;
+    let mut traces = Vec::with_capacity(page.rows.len());
+    for row in page.rows {
         let root = store.run(&row.run)?;
         traces.push(TraceSummary::new(row, root));
     }
-    Ok(TraceList { traces })
+    let dropped = store.trace_usage().dropped.traces;
+    Ok(TraceList { traces, next: page.next.map(|next| next.to_string()), dropped })
 }
 
 /// Looks up a trace by its id, by four or more of the id's first digits, or by a run in it.
 pub fn trace(store: &Store, name: &str) -> Result<Option<TraceView>, store::Error> {
     let spans = store.trace(name)?;
     let trace_id = spans.first().map(|span| span.context.trace_id());
-    Ok(trace_id.map(|trace_id| TraceView { trace_id, spans }))
+    let whole = |trace_id| TraceView { trace_id, spans, left_out: 0, silent: Vec::new() };
+    Ok(trace_id.map(whole))
 }
 
 /// Finds facts by words; a query without words lists the newest.
 pub fn memory(store: &Store, query: &str, limit: usize) -> Result<FactList, store::Error> {
     Ok(FactList { facts: store.recall(query, limit)? })
+}
+
+/// Lists what models used from the day of a time on.
+pub fn usage(store: &Store, since: Timestamp) -> Result<UsageList, store::Error> {
+    Ok(UsageList { usage: store.usage(since)? })
 }
 
 /// Reads and counts every record of a store.

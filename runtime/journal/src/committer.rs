@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
+use tokio::time::Instant;
 use wire::SessionId;
 
 use crate::error::Error;
@@ -11,6 +12,7 @@ use crate::frame::{self, Chain, Kind, Place};
 use crate::frontier;
 use crate::index::Spot;
 use crate::medium::Medium;
+use crate::options::Committed;
 use crate::queue::{FRAME_BYTES, Pending, Settling, Shared, Work};
 use crate::recovery::push_recent;
 use crate::room;
@@ -161,7 +163,13 @@ impl Committer {
             self.medium.cut(before.position - self.base)?;
             return Ok(Tried::Full);
         }
+        let begun = Instant::now();
         self.medium.sync()?;
+        self.shared.options.on_commit.call(Committed {
+            entries: batch.iter().map(|pending| pending.entries.len() as u64).sum(),
+            bytes: out.len() as u64,
+            sync: begun.elapsed(),
+        });
         Ok(Tried::Durable(written))
     }
 

@@ -273,6 +273,16 @@ impl Journal {
         self.shared.lock().index.sessions.get_mut(session).is_some_and(|found| found.retire(slot))
     }
 
+    /// Returns how many appends may wait for the next sync.
+    pub fn queue_max(&self) -> usize {
+        self.shared.options.queue_max
+    }
+
+    /// Returns how many appends wait for the next sync, and their bytes.
+    pub fn waiting(&self) -> (usize, u64) {
+        self.shared.lock().waiting()
+    }
+
     /// Returns what the journal takes on the disk, blobs left out.
     pub fn usage(&self) -> Usage {
         self.shared.lock().index.usage()

@@ -42,7 +42,7 @@ pub mod testing;
 pub use error::{Error, STORAGE_RETRY_AFTER_MS};
 pub use journal::{Journal, verify};
 pub use lock::{DataLock, Holder};
-pub use options::Options;
+pub use options::{Committed, OnCommit, Options};
 pub use read::{Entries, Since};
 pub use report::{Damage, Report};
 pub use rewrite::{Rewritten, Usage};

@@ -1,4 +1,8 @@
-//! What bounds a journal.
+//! What bounds a journal, and who hears of its commits.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// The largest commit that any options allow, in bytes, so that a length always fits its field.
 const COMMIT_BYTES_LIMIT: u64 = 64 << 20;
@@ -26,6 +30,42 @@ pub struct Options {
     /// The largest entry that stands in a segment, in bytes. Default 16 KiB; larger ones go to a
     /// file of their own.
     pub blob_bytes_min: u64,
+    /// Hears of each commit.
+    pub on_commit: OnCommit,
+}
+
+/// A commit that is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// Entries in it, of all sessions.
+    pub entries: u64,
+    /// Bytes that were written.
+    pub bytes: u64,
+    /// The time that the sync took.
+    pub sync: Duration,
+}
+
+/// Hears of each commit once it is durable, on the thread that writes; it must not wait.
+#[derive(Clone, Default)]
+pub struct OnCommit(Option<Arc<dyn Fn(Committed) + Send + Sync>>);
+
+impl OnCommit {
+    /// Has each commit told to somebody.
+    pub fn tell(hear: impl Fn(Committed) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(hear)))
+    }
+
+    pub(crate) fn call(&self, commit: Committed) {
+        if let Some(hear) = &self.0 {
+            hear(commit);
+        }
+    }
+}
+
+impl fmt::Debug for OnCommit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OnCommit").field(&self.0.is_some()).finish()
+    }
 }
 
 impl Default for Options {
@@ -38,6 +78,7 @@ impl Default for Options {
             queue_bytes_max: 64 << 20,
             reserve_bytes: 0,
             blob_bytes_min: 16 << 10,
+            on_commit: OnCommit::default(),
         }
     }
 }

@@ -215,6 +215,11 @@ impl Shared {
 }
 
 impl State {
+    /// Returns how many appends wait, and their bytes.
+    pub(crate) fn waiting(&self) -> (usize, u64) {
+        (self.queue.len(), self.queue_bytes)
+    }
+
     fn admit(
         &self,
         session: &SessionId,

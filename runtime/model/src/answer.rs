@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use wire::chat::TurnDetail;
 use wire::{FinishReason, Message, ModelReply, ToolCall, Usage};
 
 use crate::client::Conversation;
@@ -23,6 +24,8 @@ pub(crate) struct Answer {
     pub(crate) usage: Usage,
     /// The model that answered, if the provider says.
     pub(crate) model: Option<String>,
+    /// What else the provider says, for traces.
+    pub(crate) detail: TurnDetail,
 }
 
 /// A reply whose schema was wrapped; its property is [`WRAPPER`](crate::lower::WRAPPER).
@@ -79,6 +82,7 @@ impl Answer {
             model: self.model.unwrap_or_else(|| model.to_owned()),
             attempts,
             served_by: None,
+            detail: self.detail,
         }
     }
 }

@@ -89,6 +89,7 @@ impl Protocol for AnthropicProtocol {
             return Err(Error::form("the answer has no content", &answer.to_string()));
         }
         draft.model(answer.get("model"));
+        draft.response_id(answer.get("id"));
         read_usage(answer, draft);
         for block in fields::list(answer.get("content")) {
             read_block(block, None, draft)?;
@@ -103,6 +104,7 @@ impl Protocol for AnthropicProtocol {
                 draft.begun = true;
                 let message = event.get("message").unwrap_or(&Value::Null);
                 draft.model(message.get("model"));
+                draft.response_id(message.get("id"));
                 read_usage(message, draft);
             }
             "content_block_start" => {
@@ -219,9 +221,12 @@ fn read_delta(delta: &Value, index: Option<u64>, draft: &mut Draft) -> Result<()
 fn read_usage(message: &Value, draft: &mut Draft) {
     let Some(usage) = message.get("usage") else { return };
     if let Some(input) = fields::count(usage, "input_tokens") {
-        let cached = ["cache_creation_input_tokens", "cache_read_input_tokens"];
-        let cached = cached.iter().filter_map(|name| fields::count(usage, name));
+        let written = fields::count(usage, "cache_creation_input_tokens");
+        let read = fields::count(usage, "cache_read_input_tokens");
+        let cached = [written, read].into_iter().flatten();
         draft.usage().input_tokens = cached.fold(input, u64::saturating_add);
+        draft.detail().cache_creation_tokens = written;
+        draft.detail().cache_read_tokens = read;
     }
     if let Some(output) = fields::count(usage, "output_tokens") {
         draft.usage().output_tokens = output;

@@ -100,6 +100,12 @@ impl fmt::Debug for ModelClient {
 }
 
 impl ModelClient {
+    /// Returns how many turns are in work or wait for a place of the model, and how many may. Those
+    /// that went to another model in its place are not counted.
+    pub fn load(&self) -> (usize, usize) {
+        self.sources.first().map_or((0, 0), |source| source.load())
+    }
+
     /// Lets a turn in, to a place of the model or into the queue for them, or else to a model that
     /// stands in for it. It never waits.
     ///

@@ -1,10 +1,14 @@
 //! A reply that is being put together, from pieces or from one.
 
 use serde_json::Value;
+use wire::chat::TurnDetail;
 use wire::{FinishReason, ToolCall, Usage};
 
 use crate::answer::Answer;
 use crate::error::{CALLS_MAX, Error, REPLY_BYTES_MAX};
+
+/// The most bytes of a reply's id at its provider; they use some forty.
+const RESPONSE_ID_BYTES_MAX: usize = 200;
 
 /// A reply of [`REPLY_BYTES_MAX`] bytes and [`CALLS_MAX`] calls at most.
 #[derive(Debug, Default)]
@@ -116,6 +120,20 @@ impl Draft {
     /// Returns the tokens so far, to be added to or replaced.
     pub(crate) const fn usage(&mut self) -> &mut Usage {
         &mut self.answer.usage
+    }
+
+    /// Returns what else is known so far.
+    pub(crate) const fn detail(&mut self) -> &mut TurnDetail {
+        &mut self.answer.detail
+    }
+
+    /// Notes the provider's id of the reply; the first stands, and one that is no id is left out.
+    pub(crate) fn response_id(&mut self, id: Option<&Value>) {
+        if self.answer.detail.response_id.is_none() {
+            let id = id.and_then(Value::as_str).filter(|id| !id.is_empty());
+            let id = id.filter(|id| id.len() <= RESPONSE_ID_BYTES_MAX);
+            self.answer.detail.response_id = id.map(str::to_owned);
+        }
     }
 
     /// Notes the model that answers; the first to be named stands.

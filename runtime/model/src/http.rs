@@ -7,7 +7,7 @@ use config::team::Server;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Response, Url};
 use secrecy::{ExposeSecret, SecretString};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use wire::{ErrorCode, WireError};
 
 use crate::answer::Answer;
@@ -76,6 +76,7 @@ impl Endpoint {
         body: Bytes,
         on_delta: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Answer, Error> {
+        let began = Instant::now();
         let request = self.http.post(self.url.clone()).headers(self.headers.clone()).body(body);
         let response =
             self.in_time(self.idle, request.send()).await?.map_err(Error::unreachable)?;
@@ -83,7 +84,7 @@ impl Endpoint {
             return Err(self.refusal(response).await);
         }
         let mut answer = match framing(&response, protocol, self.stream) {
-            Some(framing) => self.read_stream(protocol, framing, response, on_delta).await,
+            Some(framing) => self.read_stream(protocol, (framing, began), response, on_delta).await,
             None => self.read_whole(protocol, response, on_delta).await,
         };
         if let (Err(Error::InBand(complaint)), Some(key)) = (&mut answer, &self.key) {
@@ -95,11 +96,12 @@ impl Endpoint {
     async fn read_stream(
         &self,
         protocol: &dyn Protocol,
-        framing: Framing,
+        (framing, began): (Framing, Instant),
         mut response: Response,
         on_delta: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Answer, Error> {
         let mut reader = StreamReader::new(protocol, framing);
+        let mut first = None;
         while !reader.is_done() {
             let finished = reader.is_finished();
             let limit = if finished { TAIL_WAIT.min(self.idle) } else { self.idle };
@@ -108,13 +110,19 @@ impl Endpoint {
                 Err(error) => Err(error),
             };
             match piece {
-                Ok(Some(bytes)) => reader.push(&bytes, on_delta)?,
+                Ok(Some(bytes)) => {
+                    first.get_or_insert_with(|| began.elapsed());
+                    reader.push(&bytes, on_delta)?;
+                }
                 Ok(None) => break,
                 Err(_) if finished => break,
                 Err(error) => return Err(error),
             }
         }
-        reader.end(on_delta)
+        let mut answer = reader.end(on_delta)?;
+        let micros = first.and_then(|time| u64::try_from(time.as_micros()).ok());
+        answer.detail.first_chunk_us = micros;
+        Ok(answer)
     }
 
     async fn read_whole(

@@ -157,14 +157,19 @@ pub(crate) fn read_event(chunk: &Value, draft: &mut Draft) -> Result<(), Error> 
     read_end(choice, draft)
 }
 
-/// Reads what stands around the choices: the token counts and the model that answered.
+/// Reads what stands around the choices: the token counts, the model that answered, and the id.
 fn read_frame(answer: &Value, draft: &mut Draft) {
     if let Some(usage) = answer.get("usage").filter(|usage| usage.is_object()) {
         *draft.usage() = Usage::of_tokens(
             fields::count(usage, "prompt_tokens").unwrap_or(0),
             fields::count(usage, "completion_tokens").unwrap_or(0),
         );
+        let of = |details: &str, name| fields::count(usage.get(details)?, name);
+        let detail = draft.detail();
+        detail.cache_read_tokens = of("prompt_tokens_details", "cached_tokens");
+        detail.reasoning_tokens = of("completion_tokens_details", "reasoning_tokens");
     }
+    draft.response_id(answer.get("id"));
     draft.model(answer.get("model"));
 }
 

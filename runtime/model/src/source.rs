@@ -45,6 +45,8 @@ pub(crate) struct Source {
     rate: Rate,
     /// The door: as many turns as have a place or may wait for one.
     admitted: Arc<Semaphore>,
+    /// How many that are.
+    door: usize,
     gate: Arc<Gate>,
     concurrency: u32,
     queue_max: u32,
@@ -128,6 +130,7 @@ impl Source {
             guard: guards.of(&model.provider),
             rate: Rate::new(model.requests_per_minute, model.tokens_per_minute),
             admitted: Arc::new(Semaphore::new(door)),
+            door,
             gate: Gate::new(places),
             concurrency: model.concurrency,
             queue_max: model.queue_max,
@@ -139,6 +142,11 @@ impl Source {
     /// Returns the model's name in the team.
     pub(crate) fn name(&self) -> &Name {
         &self.name
+    }
+
+    /// Returns how many turns are in work or wait for a place, and how many may.
+    pub(crate) fn load(&self) -> (usize, usize) {
+        (self.door.saturating_sub(self.admitted.available_permits()), self.door)
     }
 
     /// Lets a turn in, to a place or into the queue, unless that is full.

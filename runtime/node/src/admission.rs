@@ -6,6 +6,8 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wire::{Name, Scope, WireError};
 
+use crate::metrics::Load;
+
 /// Root runs that a node has in work or waiting at once, over all its teams; about 30 KiB of
 /// memory each.
 pub const RUNS_MAX: usize = 10_000;
@@ -61,6 +63,12 @@ impl Places {
     /// Makes the places of a team on a node.
     pub(crate) fn new(team: Name, runs_max: u32, node: Arc<NodePlaces>) -> Self {
         Self { team, runs_max, runs: Arc::new(Semaphore::new(runs_max as usize)), node }
+    }
+
+    /// Tells how many of the team's places are taken.
+    pub(crate) fn load(&self) -> Load {
+        let limit = self.runs_max as usize;
+        Load { taken: limit.saturating_sub(self.runs.available_permits()), limit }
     }
 
     /// Takes a place for a run whose request has so many bytes, or says whose places are taken.

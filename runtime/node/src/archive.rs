@@ -45,7 +45,7 @@ pub fn store_dir(data: &Path, team: &Name) -> PathBuf {
 impl Archive {
     /// Opens the data of a team that nobody else holds. Blocks on the disk.
     pub fn open(data: &Path, team: &Name, holder: &Holder) -> Result<Self, Error> {
-        Self::open_with(data, team, holder, Options::default(), [])
+        Self::open_with(data, team, holder, Options::default(), None, [])
     }
 
     /// Opens the data and makes the plans of its agents durable.
@@ -54,6 +54,7 @@ impl Archive {
         team: &Name,
         holder: &Holder,
         limits: Options,
+        trace_bytes_max: Option<u64>,
         plans: impl IntoIterator<Item = &'p Plan>,
     ) -> Result<Self, Error> {
         let dir = team_dir(data, team);
@@ -66,13 +67,13 @@ impl Archive {
             );
         }
         let plans = Arc::new(PlanShelf::open(journal.clone(), plans)?);
-        let store = open_store(data, team)?;
+        let store = open_store(data, team, trace_bytes_max)?;
         let (store, damaged) = match catch_up(team, &journal, &store, &*plans) {
             Ok(damaged) => (store, damaged),
             // In a large store damage shows only here; opened again, it is replaced.
             Err(Error::Store(store::Error::Damaged { .. })) => {
                 drop(store);
-                let store = open_store(data, team)?;
+                let store = open_store(data, team, trace_bytes_max)?;
                 let damaged = catch_up(team, &journal, &store, &*plans)?;
                 (store, damaged)
             }
@@ -111,13 +112,16 @@ impl Archive {
     }
 }
 
-fn open_store(data: &Path, team: &Name) -> Result<Store, Error> {
+fn open_store(data: &Path, team: &Name, trace_bytes_max: Option<u64>) -> Result<Store, Error> {
     let (store, opened) = Store::open(&store_dir(data, team))?;
     if let Opened::Replaced { moved_to, reason } = &opened {
         warn!(
             %reason, moved_to = %moved_to.display(),
             "the store was moved aside and is rebuilt from the journal"
         );
+    }
+    if let Some(bytes_max) = trace_bytes_max {
+        store.set_trace_bytes_max(bytes_max)?;
     }
     Ok(store)
 }

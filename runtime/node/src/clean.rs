@@ -1,16 +1,17 @@
 //! Takes secrets out of what comes from outside, before it is passed on, journaled or shown.
 
+use agents_core::capture;
 use tools::secret::{clean, clean_value};
-use wire::chat::ToolCall;
-use wire::{CallOutcome, ModelReply, Question, ToolReply, WireError};
+use wire::chat::{ToolCall, TurnDetail};
+use wire::{CallOutcome, Capture, ModelReply, Question, SpanRecord, ToolReply, WireError};
 
 /// Takes secrets out of what a tool replies.
 pub(crate) fn tool_reply(reply: ToolReply) -> ToolReply {
     match reply {
-        ToolReply::Settled { outcome: told, usage, tainted } => {
-            ToolReply::Settled { outcome: outcome(told), usage, tainted }
+        ToolReply::Settled { outcome: told, usage, tainted, hop } => {
+            ToolReply::Settled { outcome: outcome(told), usage, tainted, hop }
         }
-        ToolReply::Lost { error: lost } => ToolReply::Lost { error: error(lost) },
+        ToolReply::Lost { error: lost, hop } => ToolReply::Lost { error: error(lost), hop },
         ToolReply::Suspended { question } => ToolReply::Suspended { question: clean(question) },
         ToolReply::Asks { question: Question { id, text, form } } => {
             let (text, form) = (clean(text), clean_value(form));
@@ -41,6 +42,7 @@ pub(crate) fn model_reply(reply: ModelReply) -> ModelReply {
         content: clean(reply.content),
         calls: reply.calls.into_iter().map(call).collect(),
         model: clean(reply.model),
+        detail: TurnDetail { response_id: reply.detail.response_id.map(clean), ..reply.detail },
         ..reply
     }
 }
@@ -48,4 +50,10 @@ pub(crate) fn model_reply(reply: ModelReply) -> ModelReply {
 /// Takes secrets out of an error.
 pub(crate) fn error(error: WireError) -> WireError {
     WireError { message: clean(error.message), ..error }
+}
+
+/// Makes of a span what a trace of some level holds, without secrets that were not known yet when
+/// it was made.
+pub(crate) fn span(span: &SpanRecord, level: Capture) -> SpanRecord {
+    capture::reduce(span, level, &clean)
 }

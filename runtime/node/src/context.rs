@@ -4,11 +4,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use agents_core::effect::Effect;
 use bus::{Bus, Service};
 use bytes::Bytes;
 use journal::Journal;
-use store::{Change, Store};
-use telemetry::Exporter;
+use store::Store;
+use telemetry::{Exporter, Metrics};
 use tokio_util::task::TaskTracker;
 use tools::cloudevent::replies::Replies;
 use tools::command::Launcher;
@@ -16,14 +17,17 @@ use tools::mcp::Servers;
 use tools::query::Databases;
 use tools::results::Results;
 use wire::entry::{Body, Entry};
-use wire::{Event, SessionId, Subjects, WireError};
+use wire::{Event, SessionId, Subjects, Timestamp, WireError};
 
 use crate::admission::{NodePlaces, Places};
+use crate::clean;
 use crate::error::Error;
 use crate::herald::Herald;
+use crate::metrics::Loads;
 use crate::plans::PlanShelf;
 use crate::present::Present;
 use crate::projector::{Commit, Projector};
+use crate::stats::Counters;
 use crate::worklist::WorkList;
 
 /// How long a full journal is given before it is asked again; a commit takes about this long.
@@ -32,13 +36,22 @@ const FULL_PAUSE: Duration = Duration::from_millis(1);
 /// What the teams of a node have in common.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    /// Names the node to the others on the bus.
+    pub(crate) node: String,
+    /// When it started.
+    pub(crate) since: Timestamp,
     pub(crate) herald: Herald,
     pub(crate) places: Arc<NodePlaces>,
 }
 
 impl Shared {
     pub(crate) fn start(bus: Bus) -> Arc<Self> {
-        Arc::new(Self { herald: Herald::start(bus), places: Arc::default() })
+        Arc::new(Self {
+            node: wire::RunId::fresh().to_string(),
+            since: crate::clock::now(),
+            herald: Herald::start(bus),
+            places: Arc::default(),
+        })
     }
 }
 
@@ -67,9 +80,14 @@ pub(crate) struct TeamContext {
     pub(crate) projector: Projector,
     pub(crate) plans: Arc<PlanShelf>,
     pub(crate) exporter: Option<Arc<Exporter>>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// How busy the models and tools are.
+    pub(crate) loads: Loads,
     /// What this team shares with the others of the node.
     pub(crate) shared: Arc<Shared>,
     pub(crate) places: Places,
+    /// What happened since the start.
+    pub(crate) counters: Counters,
     /// What the team's models and tools do on this node.
     pub(crate) work: Arc<WorkList>,
     /// Replies on their way to those who asked.
@@ -130,12 +148,15 @@ impl TeamContext {
         }
     }
 
-    /// Sends finished spans to the receiver, if there is one.
-    pub(crate) fn export(&self, changes: &[Change]) {
-        let Some(exporter) = &self.exporter else { return };
-        for change in changes {
-            if let Change::Span(span) = change {
-                exporter.export(span);
+    /// Counts finished spans, and sends them to the receiver if there is one.
+    pub(crate) fn export(&self, effects: &[Effect]) {
+        for effect in effects {
+            let Effect::Span(span) = effect else { continue };
+            self.metrics.observe(&span.record);
+            if let Some(exporter) = &self.exporter
+                && !span.levels.off
+            {
+                exporter.export(&clean::span(&span.record, span.levels.export));
             }
         }
     }

@@ -13,6 +13,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{debug, warn};
 use wire::Headers;
 
+use crate::metrics::Load;
+
 /// Events that wait for the bus: what a busy node tells in a second or two. Observers that miss
 /// some find them in the journal.
 const EVENTS_MAX: usize = 8192;
@@ -79,6 +81,11 @@ impl Herald {
     pub(crate) fn tell(&self, subject: String, body: Bytes) {
         self.shared.lock().push(subject, body);
         self.shared.more.notify_one();
+    }
+
+    /// Tells how many events wait.
+    pub(crate) fn load(&self) -> Load {
+        Load { taken: self.shared.lock().events.len(), limit: EVENTS_MAX }
     }
 
     /// Counts the events that were dropped.

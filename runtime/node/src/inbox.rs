@@ -115,7 +115,9 @@ impl Porter {
                 | Route::ModelStop { .. }
                 | Route::EventReply { .. }
                 | Route::Question { .. }
-                | Route::ToolStop { .. },
+                | Route::ToolStop { .. }
+                | Route::NodeTrace { .. }
+                | Route::NodeStats,
             )
             | None => {
                 let text = format!("{} is not served here", message.subject);

@@ -12,19 +12,20 @@ use bus::Message;
 use model::{Admission, Conversation, ModelClient, Progress};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::time::Instant;
-use tracing::error;
+use tracing::{Instrument as _, Span, error};
 use wire::chat::Observed;
 use wire::event::EventKind;
+use wire::look::{Doing, DoingKind};
 use wire::{
-    ErrorCode, Event, Headers, ModelRequest, ModelRole, Name, SessionId, TraceContext, WireError,
-    header,
+    ErrorCode, Event, Headers, ModelRequest, ModelRole, Name, Route, SessionId, TraceContext,
+    WireError, header,
 };
 
 use crate::context::TeamContext;
 use crate::feed;
 use crate::prefix::{Held, HeldPrefixes};
 use crate::worklist::{contained, work_of};
-use crate::{clean, clock};
+use crate::{clean, clock, log};
 
 /// Time for a turn whose sender does not say how long it waits.
 const REMAINING_DEFAULT: Duration = Duration::from_secs(120);
@@ -139,9 +140,20 @@ async fn turn(
         session: message.headers.get(header::SESSION).and_then(|text| SessionId::new(text).ok()),
     };
     let trace = message.headers.get(header::TRACEPARENT).and_then(|text| text.parse().ok());
+    let logged = match (&request.observed, &trace) {
+        (Some(observed), Some(trace)) => log::work(&observed.run, trace, None),
+        (Some(_) | None, _) => Span::none(),
+    };
+    let run = request.observed.as_ref().map(|observed| observed.run.clone());
     let mut deltas = Deltas::start(&context, request.role, request.observed, trace);
     // Who asks without naming its work cannot stop it.
-    let work = work_of(&message).map(|work| context.work.begin(work));
+    let doing = |name| Doing { kind: DoingKind::Turn, name, since: clock::now() };
+    let work = match (work_of(&message), context.subjects.parse(&message.subject)) {
+        (Some(work), Some(Route::Model { model, .. })) => {
+            Some(context.work.begin(work, run, doing(model)))
+        }
+        _ => None,
+    };
     let stopped = async {
         match &work {
             Some(work) => work.stop().cancelled().await,
@@ -156,7 +168,7 @@ async fn turn(
     let answer = tokio::select! {
         biased;
         () = stopped => Err(WireError::new(ErrorCode::Cancelled, "nobody waits for the turn")),
-        answered = contained(turn) => answered.unwrap_or_else(|panic| {
+        answered = contained(turn).instrument(logged) => answered.unwrap_or_else(|panic| {
             error!(subject = %message.subject, panic, "model adapter panicked");
             let text = format!("the model's adapter met a fault of its own: {panic}");
             Err(WireError::new(ErrorCode::Internal, text))

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use bus::Bus;
 use futures_util::future::join_all;
-use journal::{DataLock, Holder, Journal, Options};
+use journal::{DataLock, Holder, Journal, OnCommit, Options};
 use model::Guards;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use store::Store;
-use telemetry::Exporter;
+use telemetry::{Exporter, Metrics};
 use tokio::sync::{oneshot, watch};
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::{Instant, sleep, timeout};
@@ -24,6 +24,7 @@ use tools::mcp::Servers;
 use tools::query::Databases;
 use tracing::{info, warn};
 use wire::entry::memory_session;
+use wire::look::NodeStats;
 use wire::{Event, Name, SessionId, Subjects, WireError};
 
 use crate::admission::Places;
@@ -32,11 +33,15 @@ use crate::clock;
 use crate::context::{Shared, TeamContext};
 use crate::error::Error;
 use crate::event_replies::{self, RepliesOf};
+use crate::feed::Feed;
 use crate::keeper;
+use crate::look::Look;
+use crate::metrics::{self, Loads};
 use crate::present::{Present, Refreshed};
 use crate::projector::Projector;
 use crate::room;
 use crate::sessions::SessionsMsg;
+use crate::stats::Counters;
 use crate::team::{TeamArgs, TeamMsg, TeamSupervisor};
 
 /// The folder of the databases below a team's directory. Unlike the store they cannot be rebuilt.
@@ -88,6 +93,9 @@ pub struct Node {
     /// What looks after the data.
     tasks: Vec<AbortHandle>,
     shared: Arc<Shared>,
+    subjects: Subjects,
+    /// Answers those who ask all nodes.
+    _looks: Vec<Feed>,
 }
 
 /// One team of a running node, for look-ups.
@@ -120,6 +128,8 @@ impl Node {
             draining: AtomicBool::new(false),
             tasks: Vec::new(),
             shared: shared.clone(),
+            subjects: options.subjects.clone(),
+            _looks: Vec::new(),
         };
         for team in teams {
             for note in model::unenforced(&team, team.agents.values()) {
@@ -131,7 +141,7 @@ impl Node {
                 spawn_blocking(move || open_team(team, bus, options, shared, http.written()))
             };
             let opened = opened.await.map_err(|_| Error::Ending)??;
-            let context = Arc::new(opened.context);
+            let context = opened.context;
             let (journal, store) = (context.journal.clone(), context.projector.stopped());
             let stopped = fault_tx.clone();
             tokio::spawn(async move {
@@ -161,8 +171,28 @@ impl Node {
             let name = context.team.name.clone();
             node.teams.insert(name, TeamHandle { context, actor, sessions, lock });
         }
+        let looks = node.look().serve().await?;
         bus.flush().await?;
-        Ok(node)
+        Ok(Self { _looks: looks, ..node })
+    }
+
+    fn look(&self) -> Look {
+        Look {
+            bus: self.bus.clone(),
+            subjects: self.subjects.clone(),
+            shared: self.shared.clone(),
+            teams: self.teams.values().cloned().collect(),
+        }
+    }
+
+    /// Returns how the node fares.
+    pub async fn stats(&self) -> Result<NodeStats, WireError> {
+        self.look().stats().await
+    }
+
+    /// Returns the subjects.
+    pub fn subjects(&self) -> &Subjects {
+        &self.subjects
     }
 
     /// Returns a team.
@@ -173,6 +203,12 @@ impl Node {
     /// Iterates over the teams.
     pub fn teams(&self) -> impl Iterator<Item = &TeamHandle> {
         self.teams.values()
+    }
+
+    /// Writes what all teams measure, in the text format of Prometheus. Blocks for a moment.
+    pub fn metrics(&self) -> Result<String, Error> {
+        let all = self.teams.values().map(|team| &*team.context.metrics);
+        Ok(telemetry::metrics::text(all)?)
     }
 
     /// Returns the bus.
@@ -272,7 +308,7 @@ impl Node {
         join_all(servers.map(Servers::close)).await;
         for TeamHandle { context, lock, .. } in self.teams.values() {
             context.projector.sync().await;
-            let exporter = context.exporter.clone();
+            let (exporter, metrics) = (context.exporter.clone(), context.metrics.clone());
             let (journal, store) = (context.journal.clone(), context.store.clone());
             let closed = spawn_blocking(move || {
                 journal.close();
@@ -284,6 +320,9 @@ impl Node {
                 {
                     warn!(%error, "the last spans were not exported");
                 }
+                if let Err(error) = metrics.shutdown(EXPORT_MAX) {
+                    warn!(%error, "what was measured last was not exported");
+                }
             });
             closed.await.unwrap_or_default();
             drop(lock.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -292,6 +331,14 @@ impl Node {
 }
 
 impl TeamHandle {
+    pub(crate) fn context(&self) -> &Arc<TeamContext> {
+        &self.context
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.context.is_draining()
+    }
+
     /// Returns the team as it is at present.
     pub fn team(&self) -> Arc<config::Team> {
         self.context.present.team()
@@ -387,7 +434,7 @@ impl TeamHandle {
 }
 
 pub(crate) struct OpenedTeam {
-    pub(crate) context: TeamContext,
+    pub(crate) context: Arc<TeamContext>,
     lock: DataLock,
     unfinished: Vec<SessionId>,
 }
@@ -400,21 +447,27 @@ pub(crate) fn open_team(
     shared: Arc<Shared>,
     http: &reqwest::Client,
 ) -> Result<OpenedTeam, Error> {
-    let limits = Options { reserve_bytes: options.reserve_bytes, ..Options::default() };
+    let service = telemetry::Service {
+        name: "callboard".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        instance: format!("{}-{}", team.name, options.holder.pid),
+    };
+    let metrics = Metrics::start(&team.name, &service, team.otlp_endpoint.as_deref())?;
+    let metrics = Arc::new(metrics);
+    let heard = metrics.clone();
+    let on_commit = OnCommit::tell(move |commit| {
+        heard.committed(commit.entries, commit.bytes, commit.sync);
+    });
+    let limits = Options { reserve_bytes: options.reserve_bytes, on_commit, ..Options::default() };
     let plans = team.agents.values();
-    let opened = Archive::open_with(&options.data, &team.name, &options.holder, limits, plans)?;
+    let trace_bytes_max = team.retention.trace_bytes_max;
+    let NodeOptions { data, holder, .. } = &options;
+    let opened = Archive::open_with(data, &team.name, holder, limits, trace_bytes_max, plans)?;
     let Archive { lock, journal, store, plans, damaged, results, .. } = opened;
     let unfinished =
         store.unfinished()?.into_iter().filter(|session| !damaged.contains(session)).collect();
     let exporter = match &team.otlp_endpoint {
-        Some(endpoint) => {
-            let service = telemetry::Service {
-                name: "callboard".to_owned(),
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                instance: format!("{}-{}", team.name, options.holder.pid),
-            };
-            Some(Arc::new(Exporter::start(endpoint, &service, &[])?))
-        }
+        Some(endpoint) => Some(Arc::new(Exporter::start(endpoint, &service, &[])?)),
         None => None,
     };
     let databases = open_databases(&team, &options.data, http)?;
@@ -423,7 +476,7 @@ pub(crate) fn open_team(
     let memory_slot = journal.next_slot(&memory_session());
     let places = Places::new(name.clone(), team.runs_max, shared.places.clone());
     let team = Arc::new(team);
-    let context = TeamContext {
+    let context = Arc::new(TeamContext {
         present: Present::new(team.clone()),
         changing: tokio::sync::Mutex::new(()),
         team,
@@ -439,15 +492,19 @@ pub(crate) fn open_team(
         store,
         plans,
         exporter,
+        metrics,
+        loads: Loads::default(),
         shared,
         places,
+        counters: Counters::default(),
         work: Arc::default(),
         replies: TaskTracker::new(),
         requests: TaskTracker::new(),
         draining: AtomicBool::new(false),
         service: OnceLock::new(),
         memory_slot: tokio::sync::Mutex::new(memory_slot),
-    };
+    });
+    metrics::watch(&context);
     Ok(OpenedTeam { context, lock, unfinished })
 }
 

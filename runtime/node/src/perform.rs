@@ -76,6 +76,7 @@ pub(crate) async fn ask_model(context: &Arc<TeamContext>, turn: Turn) -> ModelOu
                 model: reply.model,
                 attempts: reply.attempts,
                 served_by: reply.served_by,
+                detail: reply.detail,
             };
             ModelOutcome::Read { reading, unread, turn: Box::new(report) }
         }
@@ -151,9 +152,9 @@ async fn begin_call(
         Err(missed) => missed,
     };
     let reply = match missed {
-        Missed::Unanswered(error) => ToolReply::Lost { error },
+        Missed::Unanswered(error) => ToolReply::Lost { error, hop: None },
         // The call was made before, so that nobody waits for its outcome does not undo it.
-        Missed::NotDelivered(error) if call.rejoin => ToolReply::Lost { error },
+        Missed::NotDelivered(error) if call.rejoin => ToolReply::Lost { error, hop: None },
         Missed::NotDelivered(_) if !asking.patient => {
             let text = format!("tool {} is gone from the team; the call was not made", call.name);
             ToolReply::settled(CallOutcome::error(ErrorCode::ToolUnavailable, text))
@@ -177,7 +178,7 @@ pub(crate) async fn probe(
             }
             outcome
         }
-        ToolReply::Lost { error } => CallOutcome::Error { error },
+        ToolReply::Lost { error, .. } => CallOutcome::Error { error },
         ToolReply::Suspended { .. } | ToolReply::Asks { .. } => {
             let note = format!("{} asks a person, which a probe must not", call.name);
             CallOutcome::Unknown { note }
@@ -205,6 +206,7 @@ pub(crate) async fn call_agent(
         outcome,
         usage,
         tainted,
+        hop: None,
     };
     let remaining = clock::until(call.deadline);
     let body = RunRequest {

@@ -18,7 +18,9 @@ use wire::event::EventKind;
 use wire::plan::Target;
 use wire::{Event, Name, RunId, SessionId};
 
+use crate::clean;
 use crate::error::Error;
+use crate::metrics::Load;
 use crate::plans::PlanShelf;
 
 /// Commits that wait for the store; a sender waits when they are full, which slows the session.
@@ -160,6 +162,11 @@ impl Projector {
                 std::future::pending::<()>().await;
             }
         }
+    }
+
+    /// Tells how many commits wait for the store.
+    pub(crate) fn load(&self) -> Load {
+        Load { taken: JOBS_MAX.saturating_sub(self.jobs.capacity()), limit: JOBS_MAX }
     }
 
     /// Says that the store was found to be unusable by whoever looked into it.
@@ -352,7 +359,10 @@ pub(crate) fn changes_of(
                 status: reply.status,
                 reply: crate::reply::bytes(reply).to_vec(),
             }),
-            Effect::Span(span) => changes.push(Change::Span(span.as_ref().clone())),
+            Effect::Span(span) if span.levels.off => {}
+            Effect::Span(span) => {
+                changes.push(Change::Span(clean::span(&span.record, span.levels.store)));
+            }
             Effect::Tell(Event { agent, kind: EventKind::RunEnded { .. }, .. }) => {
                 changes.push(seen(agent));
             }

@@ -26,7 +26,7 @@ pub(crate) async fn shown(
     is_untrusted: bool,
     results: &Results,
 ) -> ToolReply {
-    let ToolReply::Settled { outcome, usage, tainted } = reply else { return reply };
+    let ToolReply::Settled { outcome, usage, tainted, hop } = reply else { return reply };
     let outcome = match outcome {
         CallOutcome::Ok { output } => match too_long(&output, bytes_max) {
             None => CallOutcome::Ok { output },
@@ -44,7 +44,7 @@ pub(crate) async fn shown(
         | CallOutcome::Unknown { .. }
         | CallOutcome::Ended { .. }) => whole,
     };
-    ToolReply::Settled { outcome, usage, tainted }
+    ToolReply::Settled { outcome, usage, tainted, hop }
 }
 
 /// Returns the text of a result if a model is not shown all of it.
@@ -137,7 +137,7 @@ mod tests {
             let reply = ToolReply::settled(outcome);
             let reply = shown(reply, 10, asked, true, &results).await;
             let (usage, tainted) = (Usage::default(), false);
-            assert_eq!(reply, ToolReply::Settled { outcome: expected, usage, tainted });
+            assert_eq!(reply, ToolReply::Settled { outcome: expected, usage, tainted, hop: None });
             let kept = results.read(session.clone(), call).await.unwrap();
             let expected =
                 expected_kept.map(|text| KeptResult { text: text.to_owned(), untrusted: true });

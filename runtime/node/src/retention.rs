@@ -65,6 +65,7 @@ impl Compacted {
 pub(crate) struct Cutoffs {
     pub(crate) runs: Option<Timestamp>,
     pub(crate) sessions: Option<Timestamp>,
+    pub(crate) traces: Option<Timestamp>,
 }
 
 /// What is to be done about a session.
@@ -89,7 +90,9 @@ impl Cutoffs {
             None => None,
         };
         let sessions = kept.sessions_ms.map(before);
-        Ok(Self { runs: by_age.max(by_count), sessions })
+        let runs = by_age.max(by_count);
+        // A trace is made of its runs, so it goes with them.
+        Ok(Self { runs, sessions, traces: runs.max(kept.traces_ms.map(before)) })
     }
 
     /// Decides about a session. `is_asked` says whether a run in work may still ask for it.
@@ -214,7 +217,9 @@ impl Keeper {
 
     /// Drops from the store what ended up to the cutoff, some of it at once; returns how much.
     pub(crate) fn drop_records(&self, cutoffs: &Cutoffs) -> Result<u64, Error> {
-        Ok(cutoffs.runs.map_or(Ok(0), |cutoff| self.store.drop_until(cutoff))?)
+        let runs = cutoffs.runs.map_or(Ok(0), |cutoff| self.store.drop_runs_until(cutoff))?;
+        let traces = cutoffs.traces.map_or(Ok(0), |cutoff| self.store.drop_traces_until(cutoff))?;
+        Ok(runs + traces)
     }
 
     /// Removes the blobs that no entry needs.

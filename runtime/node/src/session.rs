@@ -81,6 +81,8 @@ pub(crate) struct SessionState {
     /// The run in work is still to be taken up, for which there was no room on the disk.
     is_resume_due: bool,
     handled: u64,
+    /// The newest step that was counted.
+    step_counted: Option<(RunId, u32)>,
     /// The count of handled messages for which an idle check is under way.
     idle_check: Option<u64>,
 }
@@ -105,6 +107,7 @@ impl Actor for SessionActor {
             myself,
             busy,
             machine: Err(rebuilding),
+            step_counted: None,
             waiters: HashMap::new(),
             cancels: Vec::new(),
             tasks: HashMap::new(),
@@ -424,7 +427,9 @@ impl SessionState {
         };
         self.is_resume_due &= !resumes;
         let changes = changes_of(&self.session, &entry, slot, &effects);
-        self.context.export(&changes);
+        self.context.export(&effects);
+        self.context.counters.note(&changes);
+        self.context.counters.note_steps(&effects, &mut self.step_counted);
         commit.project(changes).await;
         self.perform_all(effects);
         self.say_busy();

@@ -193,7 +193,9 @@ impl SessionsState {
         let faults = self.faults.entry(session.clone()).or_default();
         match faults.on_fault(now, &RestartPolicy::SESSION) {
             Verdict::Restart(wait) => {
+                self.context.metrics.restarted("session");
                 warn!(%session, %fault, ?wait, "session failed, will be restarted");
+                self.context.counters.note_restart();
                 self.restarting.insert(session.clone());
                 myself.send_after(wait, move || SessionsMsg::Activate { session });
             }

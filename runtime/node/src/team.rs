@@ -23,8 +23,10 @@ use crate::error::Error;
 use crate::event_replies;
 use crate::feed::{Feed, QUEUE_GROUP};
 use crate::inbox::Inbox;
+use crate::look;
 use crate::memory::TeamMemory;
 use crate::messenger::BusMessenger;
+use crate::metrics::{Load, MODEL, TOOL};
 use crate::model_actor::{ModelActor, ModelArgs};
 use crate::models::TeamModels;
 use crate::present::Refreshed;
@@ -53,11 +55,20 @@ pub(crate) enum Part {
     Tool(Name),
 }
 
+impl Part {
+    /// Returns the word for its kind.
+    const fn word(&self) -> &'static str {
+        match self {
+            Self::Model(_) => MODEL,
+            Self::Tool(_) => TOOL,
+        }
+    }
+}
+
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Model(name) => write!(f, "model {name}"),
-            Self::Tool(name) => write!(f, "tool {name}"),
+            Self::Model(name) | Self::Tool(name) => write!(f, "{} {name}", self.word()),
         }
     }
 }
@@ -212,6 +223,11 @@ impl TeamState {
         let id = match &part {
             Part::Model(name) => {
                 let Some(client) = self.clients.client(name).cloned() else { return Ok(()) };
+                let asked = client.clone();
+                context.loads.set(MODEL, name, move || {
+                    let (taken, limit) = asked.load();
+                    Load { taken, limit }
+                });
                 let args = ModelArgs { context: context.clone(), model: name.clone(), client };
                 let cell = myself.get_cell();
                 ModelActor::spawn_linked(None, ModelActor, args, cell).await?.0.get_id()
@@ -267,7 +283,7 @@ impl TeamState {
         for name in refreshed.added.iter().chain(&refreshed.changed) {
             let Some(tool) = team.tools.get(name) else { continue };
             if let Some(actor) = self.tools.get(name) {
-                drop(actor.cast(ToolMsg::Change(self.definition(tool))));
+                drop(actor.cast(ToolMsg::Change(Box::new(self.definition(tool)))));
             } else {
                 self.faults.remove(&Part::Tool(name.clone()));
                 self.restart(myself, Part::Tool(name.clone())).await;
@@ -289,6 +305,7 @@ impl TeamState {
         for (name, actor) in &self.tools {
             if !self.context.present.serves(name) {
                 info!(tool = %name, "tool is gone");
+                self.context.loads.remove(TOOL, name);
                 actor.stop(None);
             }
         }
@@ -327,7 +344,9 @@ impl TeamState {
         let faults = self.faults.entry(part.clone()).or_default();
         match faults.on_fault(self.began.elapsed(), &RestartPolicy::SERVICE) {
             Verdict::Restart(wait) => {
+                self.context.metrics.restarted(part.word());
                 warn!(%part, fault, ?wait, "part failed, will be restarted");
+                self.context.counters.note_restart();
                 myself.send_after(wait, move || TeamMsg::Restart(part));
             }
             Verdict::GiveUp => {
@@ -352,13 +371,14 @@ fn service_info(context: &TeamContext, started: String) -> ServiceInfo {
     let team = &context.team;
     ServiceInfo {
         name: wire::subject::service_of(&team.name),
-        id: wire::RunId::fresh().to_string(),
+        id: context.shared.node.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         description: team.description.clone(),
         started,
         metadata: BTreeMap::from([
             ("team".to_owned(), team.name.to_string()),
             ("entry".to_owned(), team.entry.to_string()),
+            (look::SUBJECTS.to_owned(), context.subjects.prefix().to_owned()),
         ]),
         endpoints: endpoints(context, team),
     }

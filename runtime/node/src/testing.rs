@@ -35,5 +35,5 @@ pub(crate) fn open_on(data: &Path, bus: Bus) -> Arc<TeamContext> {
     };
     let shared = Shared::start(bus.clone());
     let http = tools::client::http_client().unwrap();
-    Arc::new(open_team(team, bus, options, shared, &http).unwrap().context)
+    open_team(team, bus, options, shared, &http).unwrap().context
 }

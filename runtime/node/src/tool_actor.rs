@@ -12,8 +12,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tools::interim::{Heard, Interim};
-use tools::{Tool, ToolContext};
-use tracing::error;
+use tools::{HopLog, Tool, ToolContext};
+use tracing::{Instrument as _, error};
+use wire::look::{Doing, DoingKind};
 use wire::{
     CallOutcome, ErrorCode, Name, Scope, ToolReply, ToolRequest, TraceContext, WireError, WorkId,
     header,
@@ -21,10 +22,11 @@ use wire::{
 
 use crate::context::TeamContext;
 use crate::feed;
+use crate::metrics::{Load, TOOL};
 use crate::results::Asked;
 use crate::team::tool_endpoint;
 use crate::worklist::{contained, work_of};
-use crate::{clean, clock, results};
+use crate::{clean, clock, log, results};
 use line::{Line, Teller};
 
 /// Calls that may wait for a place, for each that may be under way; further ones are refused.
@@ -43,7 +45,7 @@ pub(crate) enum ToolMsg {
     /// A call that has a ticket, which bounds how many wait, and when it came.
     Request(Message, OwnedSemaphorePermit, Instant),
     /// The tool is another one from here on; calls under way go on with what it was.
-    Change(Definition),
+    Change(Box<Definition>),
 }
 
 /// What a tool is at a time.
@@ -89,7 +91,13 @@ impl Actor for ToolActor {
         let bus = args.context.bus.clone();
         let validator = validator(&args.definition.offer.spec.parameters)?;
         let places = args.concurrency.max(1) as usize;
-        let tickets = Arc::new(Semaphore::new(places.saturating_mul(1 + WAITING_PER_PLACE)));
+        let limit = places.saturating_mul(1 + WAITING_PER_PLACE);
+        let tickets = Arc::new(Semaphore::new(limit));
+        let asked = tickets.clone();
+        args.context.loads.set(TOOL, &args.name, move || Load {
+            taken: limit.saturating_sub(asked.available_permits()),
+            limit,
+        });
         let name = args.name.clone();
         let refusing = bus.clone();
         let feed = feed::start(&bus, &subject, move |message| {
@@ -114,7 +122,7 @@ impl Actor for ToolActor {
     ) -> Result<(), ActorProcessingErr> {
         match msg {
             ToolMsg::Request(message, ticket, came) => state.on_request(message, ticket, came),
-            ToolMsg::Change(definition) => state.served = Arc::new(state.served.with(definition)?),
+            ToolMsg::Change(definition) => state.served = Arc::new(state.served.with(*definition)?),
         }
         Ok(())
     }
@@ -179,7 +187,8 @@ impl Served {
         let remaining = asked.map_or(longest, |asked| asked.min(longest));
         let end = came + shortened(remaining);
         let work = work_of(message).unwrap_or_else(|| WorkId::of_call(request.call.clone()));
-        let work = self.context.work.begin(work);
+        let doing = Doing { kind: DoingKind::Call, name: self.name.clone(), since: clock::now() };
+        let work = self.context.work.begin(work, Some(request.run.clone()), doing);
         let place = tokio::select! {
             biased;
             () = work.stop().cancelled() => None,
@@ -205,8 +214,10 @@ impl Served {
         let stop = work.stop().child_token();
         let context = self.context(message, &request, end, interim, stop);
         let asked = Asked::of(&request);
-        let ended = self.clone().run(context, request, heard, place, line).await;
-        let reply = clean::tool_reply(match ended {
+        let hop = context.hop.clone();
+        let logged = log::work(&request.run, &context.trace, Some(&request.call));
+        let ended = self.clone().run(context, request, heard, place, line).instrument(logged).await;
+        let reply = match ended {
             Ended::Replied(reply) => reply,
             Ended::Panicked(text) => {
                 error!(tool = %self.name, panic = text, "tool panicked");
@@ -222,7 +233,8 @@ impl Served {
                 let text = format!("{} did not answer within {seconds:.1} s", self.name);
                 ToolReply::lost(ErrorCode::ToolTimeout, text)
             }
-        });
+        };
+        let reply = clean::tool_reply(reply.met(hop.report()));
         let Some(bytes_max) = self.definition.shown_bytes_max else { return Ok(reply) };
         let is_untrusted = self.definition.offer.labels.untrusted;
         Ok(results::shown(reply, bytes_max, asked, is_untrusted, &self.context.results).await)
@@ -249,6 +261,7 @@ impl Served {
             session: request.session.clone(),
             run: request.run.clone(),
             trace,
+            hop: HopLog::default(),
             now: clock::wall(),
             remaining: end.saturating_duration_since(Instant::now()),
             budget: request.budget.unwrap_or_default(),

@@ -9,7 +9,8 @@ use bus::{Bus, Message};
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
-use wire::{Headers, Name, Subjects, WorkId, header};
+use wire::look::Doing;
+use wire::{Headers, Name, RunId, Subjects, WorkId, header};
 
 use crate::feed::{self, Feed};
 
@@ -36,6 +37,8 @@ struct Running {
     number: u64,
     work: WorkId,
     stop: CancellationToken,
+    run: Option<RunId>,
+    doing: Doing,
 }
 
 /// Work that was begun; it is no longer under way when this is dropped.
@@ -48,8 +51,8 @@ pub(crate) struct Begun {
 }
 
 impl WorkList {
-    /// Notes that work begins.
-    pub(crate) fn begin(self: &Arc<Self>, work: WorkId) -> Begun {
+    /// Notes that work begins, for a run if it is known for which.
+    pub(crate) fn begin(self: &Arc<Self>, work: WorkId, run: Option<RunId>, doing: Doing) -> Begun {
         let stop = CancellationToken::new();
         let mut inner = self.lock();
         if inner.stopped.contains(&work) || inner.stopped.contains(&work.all_attempts()) {
@@ -57,7 +60,7 @@ impl WorkList {
         }
         inner.next += 1;
         let number = inner.next;
-        let running = Running { number, work: work.clone(), stop: stop.clone() };
+        let running = Running { number, work: work.clone(), stop: stop.clone(), run, doing };
         inner.running.entry(work.all_attempts()).or_default().push(running);
         drop(inner);
         Begun { list: self.clone(), number, work, stop }
@@ -84,6 +87,13 @@ impl WorkList {
     /// Stops everything.
     pub(crate) fn stop_all(&self) {
         self.lock().running.values().flatten().for_each(|running| running.stop.cancel());
+    }
+
+    /// Returns what is under way, and for which runs.
+    pub(crate) fn under_way(&self) -> Vec<(Option<RunId>, Doing)> {
+        let inner = self.lock();
+        let running = inner.running.values().flatten();
+        running.map(|running| (running.run.clone(), running.doing.clone())).collect()
     }
 
     /// Counts what is under way.
@@ -164,9 +174,16 @@ pub(crate) async fn tell(bus: &Bus, subject: &str, work: &WorkId) {
 
 #[cfg(test)]
 mod tests {
-    use wire::CallKey;
+    use wire::look::DoingKind;
+    use wire::{CallKey, Timestamp};
 
     use super::*;
+
+    fn begin(list: &Arc<WorkList>, work: WorkId) -> Begun {
+        let name = Name::new("x").unwrap();
+        let doing = Doing { kind: DoingKind::Call, name, since: Timestamp::default() };
+        list.begin(work, None, doing)
+    }
 
     fn call(key: &str) -> WorkId {
         WorkId::of_call(CallKey::new(key).unwrap())
@@ -176,14 +193,14 @@ mod tests {
     fn a_stop_finds_its_work_before_and_after_it_begins() {
         let list = Arc::new(WorkList::default());
         let (all, first, second) = (call("c"), call("c").attempt(), call("c").attempt());
-        let begun = [list.begin(first.clone()), list.begin(second.clone()), list.begin(call("d"))];
+        let begun = [first.clone(), second.clone(), call("d")].map(|work| begin(&list, work));
         let stopped = || begun.each_ref().map(|begun| begun.stop().is_cancelled());
         list.stop(&first);
         assert_eq!(stopped(), [true, false, false]);
         list.stop(&all);
         assert_eq!(stopped(), [true, true, false]);
-        assert!(list.begin(call("c").attempt()).stop().is_cancelled(), "it came too late");
-        assert!(!list.begin(call("e")).stop().is_cancelled());
+        assert!(begin(&list, call("c").attempt()).stop().is_cancelled(), "it came too late");
+        assert!(!begin(&list, call("e")).stop().is_cancelled());
         assert_eq!(list.len(), 3);
         list.stop_all();
         assert_eq!(stopped(), [true, true, true]);
@@ -208,8 +225,8 @@ mod tests {
             list.stop(&call(&n.to_string()));
             list.stop(&call(&n.to_string()));
         }
-        assert!(!list.begin(call("0")).stop().is_cancelled());
-        assert!(list.begin(call("1")).stop().is_cancelled());
+        assert!(!begin(&list, call("0")).stop().is_cancelled());
+        assert!(begin(&list, call("1")).stop().is_cancelled());
         assert_eq!(list.lock().stopped.len(), STOPS_KEPT_MAX);
     }
 }

@@ -7,13 +7,13 @@ use crate::key::{self, Space};
 use crate::page::{oldest, row};
 use crate::pending::Pending;
 
-pub(crate) fn open(pending: &mut Pending<'_>, open: &OpenCall) -> Result<(), Error> {
+pub(crate) fn open(pending: &mut Pending, open: &OpenCall) -> Result<(), Error> {
     close(pending, &open.call)?;
     pending.put(key::call_at(open.since, &open.call), &[])?;
     pending.put_row(key::call(&open.call), open)
 }
 
-pub(crate) fn close(pending: &mut Pending<'_>, call: &CallKey) -> Result<(), Error> {
+pub(crate) fn close(pending: &mut Pending, call: &CallKey) -> Result<(), Error> {
     let Some(old) = pending.row::<OpenCall>(&key::call(call))? else { return Ok(()) };
     pending.remove(&key::call_at(old.since, call))?;
     pending.remove(&key::call(call))

@@ -6,7 +6,7 @@ use wire::{CallKey, Name, OpenCall, RunId, RunStatus, SessionId, SpanRecord, Tim
 use crate::error::Error;
 use crate::pending::Pending;
 use crate::run::{RunBegun, RunEnd};
-use crate::{call, fact, key, run, session, trace};
+use crate::{call, fact, key, run, session, usage};
 
 /// One change. Making it twice is the same as making it once.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,7 +62,12 @@ pub enum Change {
 }
 
 impl Change {
-    pub(crate) fn make(&self, pending: &mut Pending<'_>) -> Result<(), Error> {
+    /// Returns the span that ended, which goes to the traces and not to the database of the others.
+    pub(crate) fn span(&self) -> Option<&SpanRecord> {
+        if let Self::Span(span) = self { Some(span) } else { None }
+    }
+
+    pub(crate) fn make(&self, pending: &mut Pending) -> Result<(), Error> {
         match self {
             Self::SessionSeen { session, agent, at, slots } => {
                 session::see(pending, session, agent, *at, *slots)
@@ -78,7 +83,7 @@ impl Change {
             Self::Forgot(ids) => ids.iter().try_for_each(|id| fact::forget(pending, id)),
             Self::CallOpened(open) => call::open(pending, open),
             Self::CallClosed(key) => call::close(pending, key),
-            Self::Span(span) => trace::add(pending, span),
+            Self::Span(span) => usage::count(pending, span),
         }
     }
 }

@@ -48,7 +48,7 @@ fn length(counts: &BTreeMap<String, u32>) -> u32 {
     counts.values().fold(0, |sum, count| sum.saturating_add(*count))
 }
 
-pub(crate) fn remember(pending: &mut Pending<'_>, fact: &Fact) -> Result<(), Error> {
+pub(crate) fn remember(pending: &mut Pending, fact: &Fact) -> Result<(), Error> {
     forget(pending, &fact.id)?;
     let counts = words::count(&fact.text, FACT_WORDS_MAX);
     let words = length(&counts);
@@ -62,7 +62,7 @@ pub(crate) fn remember(pending: &mut Pending<'_>, fact: &Fact) -> Result<(), Err
     pending.put_row(key::fact(&fact.id), fact)
 }
 
-pub(crate) fn forget(pending: &mut Pending<'_>, id: &CallKey) -> Result<(), Error> {
+pub(crate) fn forget(pending: &mut Pending, id: &CallKey) -> Result<(), Error> {
     let Some(fact) = pending.row::<Fact>(&key::fact(id))? else { return Ok(()) };
     let counts = words::count(&fact.text, FACT_WORDS_MAX);
     pending.state.facts = pending.state.facts.saturating_sub(1);

@@ -16,6 +16,8 @@ pub const DAMAGED_KEPT_MAX: usize = 3;
 const MARKER: &str = "state";
 /// The directory of the database, inside the store's.
 const DATABASE: &str = "sled";
+/// The directory of the databases of traces, inside the store's.
+const TRACES: &str = "traces";
 /// The file of the database that sled holds while it is open.
 const DATABASE_FILE: &str = "db";
 /// How often to look whether sled has let go of its file: two seconds in all, a hundred times what
@@ -77,14 +79,19 @@ impl Home {
         self.dir.join(DATABASE)
     }
 
+    /// Returns where the databases of traces are.
+    pub(crate) fn traces(&self) -> PathBuf {
+        self.dir.join(TRACES)
+    }
+
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Waits until nothing holds the database. sled's threads may hold its file for a moment after
-    /// it was closed.
-    pub(crate) fn wait_until_free(&self) -> Result<(), Error> {
-        let path = self.database().join(DATABASE_FILE);
+    /// Waits until nothing holds a database. sled's threads may hold its file for a moment after it
+    /// was closed.
+    pub(crate) fn wait_until_free(&self, database: &Path) -> Result<(), Error> {
+        let path = database.join(DATABASE_FILE);
         let file = match File::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -103,13 +110,8 @@ impl Home {
     /// Removes what is left of a store that was never whole, and writes down that one is being made.
     pub(crate) fn mark_new(&mut self) -> Result<(), Error> {
         self.mark("new")?;
-        let database = self.database();
-        match fs::remove_dir_all(&database) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                Err(failed("delete", &database)(source))
-            }
-            _ => Ok(()),
-        }
+        remove(&self.database())?;
+        remove(&self.traces())
     }
 
     /// Writes down that the store is open, and since which start of the machine.
@@ -151,7 +153,28 @@ impl Home {
     }
 }
 
-fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+/// Removes a directory with all that is in it, if there is one.
+pub(crate) fn remove(dir: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(dir) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(failed("delete", dir)(source))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Adds up the bytes of the files below a directory. One that is removed meanwhile counts nothing.
+pub(crate) fn bytes_below(dir: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(dir) else { return 0 };
+    let size = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(found) if found.is_dir() => bytes_below(&entry.path()),
+        Ok(found) => found.len(),
+        Err(_) => 0,
+    };
+    entries.flatten().map(size).sum()
+}
+
+pub(crate) fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_owned();
     move |source| Error::Directory { doing, path, source }
 }

@@ -3,7 +3,9 @@
 //! One tree, because a batch is atomic only within a tree, and the journal position has to move
 //! with the records that it vouches for.
 
-use wire::{CallKey, RunId, SessionId, Timestamp, TraceContext};
+use std::ops::Range;
+
+use wire::{CallKey, Name, RunId, SessionId, Timestamp, TraceContext};
 
 /// The first byte of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,14 +43,36 @@ pub(crate) enum Space {
     Span = b'P',
     /// Traces.
     Trace = b'T',
-    /// Traces by their begin.
+    /// Traces by their begin, with their end.
     TraceAt = b't',
+    /// Traces by a facet and their begin.
+    TraceBy = b'x',
+    /// What models used, by day, agent and model.
+    Usage = b'U',
+    /// How many turns of a run are counted there.
+    TurnsCounted = b'u',
+}
+
+/// By what traces are found besides their time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Facet {
+    /// An agent with a span in it.
+    Agent = b'a',
+    /// A tool that was called in it.
+    Tool = b't',
+    /// A session with a span in it.
+    Session = b's',
+    /// How it stands.
+    Status = b'o',
 }
 
 /// Holds the schema number, raw, so that any version of this code can read it.
 pub(crate) const SCHEMA: &[u8] = b"!schema";
 /// Holds the position and the counts.
 pub(crate) const STATE: &[u8] = b"!state";
+/// Holds which segments of traces there are.
+pub(crate) const SHELF: &[u8] = b"!shelf";
 
 impl Space {
     /// Returns the key of one record, or the prefix of several.
@@ -139,6 +163,26 @@ pub(crate) fn posting(word: &str, id: &CallKey) -> Vec<u8> {
     Space::Word.key(&[word.as_bytes(), b"\0", id.as_str().as_bytes()])
 }
 
+pub(crate) fn turns_counted(run: &RunId) -> Vec<u8> {
+    Space::TurnsCounted.key(&[run.as_str().as_bytes()])
+}
+
+/// Returns the key of what was used on a day; it is ordered by it as others are by time.
+pub(crate) fn usage(day: u64, agent: &Name, model: &Name) -> Vec<u8> {
+    let (agent, model) = (agent.as_str().as_bytes(), model.as_str().as_bytes());
+    Space::Usage.key(&[&day.to_be_bytes(), agent, b"\0", model])
+}
+
+/// Returns the keys of usage from a day on.
+pub(crate) fn usage_since(day: u64) -> Range<Vec<u8>> {
+    Space::Usage.key(&[&day.to_be_bytes()])..vec![Space::Usage as u8 + 1]
+}
+
+/// Returns the keys of usage before a day.
+pub(crate) fn usage_until(day: u64) -> Range<Vec<u8>> {
+    Space::Usage.key(&[])..Space::Usage.key(&[&day.to_be_bytes()])
+}
+
 pub(crate) fn spans(trace: &[u8]) -> Vec<u8> {
     Space::Span.key(&[trace])
 }
@@ -155,8 +199,24 @@ pub(crate) fn trace_at(start: Timestamp, trace: &[u8]) -> Vec<u8> {
     Space::TraceAt.at(start, trace)
 }
 
+/// The length of a begin and a trace's id together, by which traces are ordered.
+pub(crate) const PLACE_LEN: usize = 24;
+
+/// Returns the place of a trace in the order of time.
+pub(crate) fn place(start: Timestamp, trace: &[u8]) -> Vec<u8> {
+    let mut place = start.as_micros().to_be_bytes().to_vec();
+    place.extend_from_slice(trace);
+    place
+}
+
+/// Returns the prefix of all traces of a facet. A value holds no NUL, so no trace stands among
+/// those of another value.
+pub(crate) fn traces_by(facet: Facet, value: &str) -> Vec<u8> {
+    Space::TraceBy.key(&[&[facet as u8], value.as_bytes(), b"\0"])
+}
+
 /// Returns the keys of a space ordered by time up to a time, that included.
-pub(crate) fn until(space: Space, at: Timestamp) -> std::ops::Range<Vec<u8>> {
+pub(crate) fn until(space: Space, at: Timestamp) -> Range<Vec<u8>> {
     let after = Timestamp::from_micros(at.as_micros().saturating_add(1));
     space.key(&[])..space.at(after, &[])
 }

@@ -7,6 +7,7 @@
 
 mod call;
 mod change;
+mod database;
 mod error;
 mod fact;
 mod home;
@@ -16,8 +17,10 @@ mod pending;
 mod record;
 mod run;
 mod session;
+mod shelf;
 mod store;
 mod trace;
+mod usage;
 mod words;
 
 pub use change::Change;
@@ -28,5 +31,9 @@ pub use page::LIST_MAX;
 pub use record::RECORD_BYTES_MAX;
 pub use run::{INPUT_PREVIEW_CHARS_MAX, RunBegun, RunEnd, RunRow};
 pub use session::SessionRow;
+pub use shelf::{TRACE_BYTES_DEFAULT, TRACE_BYTES_MIN, TraceUsage, TracesDropped};
 pub use store::{Opened, Store, VERIFIED_BYTES_MAX, VERIFIED_RECORDS_MAX};
-pub use trace::{SPANS_MAX, TRACES_MAX, TraceRow};
+pub use trace::query::{TRACES_SCANNED_MAX, TraceCursor, TraceCursorError, TracePage, TraceQuery};
+pub use trace::row::{NAMES_FOUND_MAX, SESSIONS_FOUND_MAX, TraceRow, TraceStatus};
+pub use trace::{RUN_SPANS_SPARE, SPANS_MAX};
+pub use usage::{USAGE_DAYS_MAX, UsageRow};

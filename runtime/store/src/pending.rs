@@ -12,7 +12,10 @@ use crate::record::{self, Head};
 /// What the store knows of itself; written in the same batch as the records that it counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
+    /// The journal position up to which all changes survive the end of the process.
+    pub(crate) durable: u64,
     /// The journal position up to which changes are applied.
+    #[serde(skip)]
     pub(crate) position: u64,
     /// The number of records, and the sum of their checksums. The database can lose its newest
     /// part without noticing; a walk that does not come to these numbers shows it.
@@ -43,7 +46,10 @@ impl State {
     /// Reads the state of a database, if it has one.
     pub(crate) fn load(tree: &sled::Tree) -> Result<Option<Self>, Error> {
         match get(tree, key::STATE)? {
-            Some(bytes) => record::from_json(&bytes).map(Some),
+            Some(bytes) => {
+                let state: Self = record::from_json(&bytes)?;
+                Ok(Some(Self { position: state.durable, ..state }))
+            }
             None => Ok(None),
         }
     }
@@ -65,15 +71,26 @@ pub(crate) fn check(tree: &sled::Tree, key: &[u8], value: &[u8]) -> Result<(u32,
 }
 
 /// A set of writes that becomes visible as a whole or not at all.
-pub(crate) struct Pending<'a> {
-    tree: &'a sled::Tree,
+pub(crate) struct Pending {
+    tree: sled::Tree,
     pub(crate) state: State,
     writes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    bytes: usize,
 }
 
-impl<'a> Pending<'a> {
-    pub(crate) fn new(tree: &'a sled::Tree, state: State) -> Self {
-        Self { tree, state, writes: BTreeMap::new() }
+impl Pending {
+    pub(crate) fn new(tree: &sled::Tree, state: State) -> Self {
+        Self { tree: tree.clone(), state, writes: BTreeMap::new(), bytes: 0 }
+    }
+
+    /// Returns how many bytes were put, also those that were put again or removed since.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Tells whether there will be a record when this is written.
+    pub(crate) fn has(&self, key: &[u8]) -> Result<bool, Error> {
+        Ok(self.value(key)?.is_some())
     }
 
     fn value(&self, key: &[u8]) -> Result<Option<sled::IVec>, Error> {
@@ -100,6 +117,7 @@ impl<'a> Pending<'a> {
         let encoded = record::encode(&key, bytes)?;
         self.remove(&key)?;
         self.state.count(encoded.checksum, bytes.len());
+        self.bytes = self.bytes.saturating_add(bytes.len());
         for (number, part) in (0..).zip(encoded.parts) {
             self.writes.insert(key::part(&key, number), Some(part.to_vec()));
         }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use wire::Timestamp;
 
 use crate::error::Error;
 use crate::key;
@@ -72,6 +73,14 @@ impl<'a> Head<'a> {
             })
         };
         whole().ok_or_else(|| Error::damaged("read a record", "its head is not whole"))
+    }
+
+    /// Reads the end of a trace out of its place in the order of time.
+    pub(crate) fn end(&self) -> Result<Timestamp, Error> {
+        let micros = self.first.try_into().map(u64::from_be_bytes);
+        micros
+            .map(Timestamp::from_micros)
+            .map_err(|_| Error::damaged("read a record", "it is no time"))
     }
 
     /// Puts the parts together and checks them against the checksum.

@@ -8,8 +8,9 @@ use wire::{Digest, Name, RunId, RunStatus, SessionId, Timestamp, TraceContext};
 
 use crate::error::Error;
 use crate::key::{self, Space};
-use crate::page::{newest, row};
+use crate::page::{LIST_MAX, newest, row};
 use crate::pending::{Pending, get};
+use crate::usage;
 
 /// The most characters of a run's input that its row shows; the journal has all of it.
 pub const INPUT_PREVIEW_CHARS_MAX: usize = 200;
@@ -57,7 +58,7 @@ pub struct RunRow {
     pub ended: Option<RunEnd>,
 }
 
-pub(crate) fn begin(pending: &mut Pending<'_>, begun: &RunBegun) -> Result<(), Error> {
+pub(crate) fn begin(pending: &mut Pending, begun: &RunBegun) -> Result<(), Error> {
     let key = key::run(&begun.run);
     if let Some(old) = pending.row::<RunBegun>(&key)?.filter(|old| old.at != begun.at) {
         pending.remove(&key::run_at(old.at, &old.run))?;
@@ -75,7 +76,7 @@ pub(crate) fn begin(pending: &mut Pending<'_>, begun: &RunBegun) -> Result<(), E
 }
 
 pub(crate) fn end(
-    pending: &mut Pending<'_>,
+    pending: &mut Pending,
     run: &RunId,
     end: RunEnd,
     reply: &[u8],
@@ -91,7 +92,7 @@ const DROPPED_AT_ONCE_MAX: usize = 200;
 /// Drops runs that ended at a time or before, up to a limit; returns how many.
 pub(crate) fn drop_until(
     tree: &sled::Tree,
-    pending: &mut Pending<'_>,
+    pending: &mut Pending,
     cutoff: Timestamp,
 ) -> Result<u64, Error> {
     let mut dropped = 0;
@@ -106,6 +107,7 @@ pub(crate) fn drop_until(
             for space in [Space::Run, Space::RunEnd, Space::Reply] {
                 pending.remove(&space.key(&[id]))?;
             }
+            usage::forget(pending, id)?;
             pending.remove(&by_time)?;
             dropped += 1;
         }
@@ -137,6 +139,19 @@ pub(crate) fn unfinished(tree: &sled::Tree) -> Result<Vec<SessionId>, Error> {
         }
     }
     Ok(sessions.into_iter().collect())
+}
+
+/// Returns the runs that have not ended, the oldest first.
+pub(crate) fn open(tree: &sled::Tree, limit: usize) -> Result<Vec<RunRow>, Error> {
+    let mut rows = Vec::new();
+    for key in tree.scan_prefix(Space::Open.key(&[])).keys() {
+        let key = key.map_err(|error| Error::engine("read a list", error))?;
+        let begun = row(tree, &Space::Run.key(&[key.get(1..).unwrap_or_default()]))?;
+        rows.extend(begun.map(|begun: RunBegun| RunRow { begun, ended: None }));
+    }
+    rows.sort_by_key(|row| row.begun.at);
+    rows.truncate(limit.min(LIST_MAX));
+    Ok(rows)
 }
 
 pub(crate) fn list(tree: &sled::Tree, limit: usize) -> Result<Vec<RunRow>, Error> {

@@ -24,7 +24,7 @@ pub struct SessionRow {
 }
 
 pub(crate) fn see(
-    pending: &mut Pending<'_>,
+    pending: &mut Pending,
     session: &SessionId,
     agent: &Name,
     at: Timestamp,
@@ -46,7 +46,7 @@ pub(crate) fn see(
     pending.put_row(key, &row)
 }
 
-pub(crate) fn forget(pending: &mut Pending<'_>, session: &SessionId) -> Result<(), Error> {
+pub(crate) fn forget(pending: &mut Pending, session: &SessionId) -> Result<(), Error> {
     let key = key::session(session);
     let Some(row) = pending.row::<SessionRow>(&key)? else { return Ok(()) };
     pending.remove(&key::session_at(row.at, session))?;

@@ -1,6 +1,5 @@
 //! The store: opened or replaced, changed in batches by one, read by many.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -8,20 +7,20 @@ use wire::entry::Fact;
 use wire::{CallKey, OpenCall, OpenKind, RunId, SessionId, SpanRecord, Timestamp};
 
 use crate::change::Change;
+use crate::database::{self, Holding, abandon, guard};
 use crate::error::Error;
 use crate::home::{Home, Left};
-use crate::pending::{self, Pending, State};
-use crate::run::{self, RunRow};
+use crate::pending::{Pending, State};
+use crate::run::{self, RunBegun, RunRow};
 use crate::session::{self, SessionRow};
-use crate::trace::{self, TRACES_MAX, TraceRow};
-use crate::{call, fact, key};
+use crate::shelf::{Shelf, TraceUsage};
+use crate::trace::query::{TracePage, TraceQuery};
+use crate::usage::{self, UsageRow};
+use crate::{call, fact, key, page};
 
-/// The number of the arrangement of keys and rows. Another number means that the store is replaced.
-const SCHEMA: u32 = 2;
-/// What sled may keep in memory, in bytes, instead of its default of 1 GiB.
-const CACHE_BYTES: u64 = 64 * 1024 * 1024;
-/// How often sled writes out what it holds, in milliseconds: the most that a crash takes from it.
-const FLUSH_EVERY_MS: u64 = 200;
+/// How the database of all but the traces is held. Every fifth of a second it is written out: the
+/// most that a crash takes from it.
+const HOLDING: Holding = Holding { cache_bytes: 64 << 20, flush_every_ms: Some(200) };
 /// The most changes that are written at once, so that a batch stays within memory.
 const BATCH_CHANGES_MAX: usize = 256;
 /// The most records that are read and counted when a store is opened, half a second's work; in a
@@ -59,11 +58,13 @@ struct Shared {
     database: RwLock<Option<sled::Db>>,
     home: Mutex<Home>,
     /// Held for as long as the database is used, so that it can be opened again.
+    ///
+    /// Held alone while flushing, since two flushes at once can block each other for good.
     state: RwLock<State>,
+    /// Taken after the state by those who take both.
+    shelf: RwLock<Shelf>,
     /// Set once, by what was found; from then on nothing is read or written.
     damage: Mutex<Option<String>>,
-    /// Held while flushing: two flushes at once can block each other for good.
-    flushing: Mutex<()>,
 }
 
 impl Store {
@@ -75,9 +76,7 @@ impl Store {
             Left::Absent => return Ok((Self::begin(home)?, Opened::Fresh)),
             Left::Unsound(reason) => reason,
             Left::Sound => match load(&home) {
-                Ok((database, state)) => {
-                    return Ok((Self::hold(home, database, state)?, Opened::Ready));
-                }
+                Ok(loaded) => return Ok((Self::hold(home, loaded)?, Opened::Ready)),
                 Err(Error::Damaged { doing, reason }) => format!("{doing}: {reason}"),
                 Err(error) => return Err(error),
             },
@@ -90,24 +89,21 @@ impl Store {
         home.mark_new()?;
         let doing = "create the store";
         let database = guard(doing, || start(&home))?;
-        guard(doing, || {
-            database
-                .insert(key::SCHEMA, &SCHEMA.to_be_bytes())
-                .map_err(|error| Error::engine(doing, error))?;
-            Pending::new(&database, State::default()).commit()
-        })?;
-        Self::hold(home, database, State::default())
+        guard(doing, || database::begin(&database, doing))?;
+        let segments = Shelf::begin(home.traces());
+        Self::hold(home, Loaded { database, state: State::default(), segments })
     }
 
-    fn hold(mut home: Home, database: sled::Db, state: State) -> Result<Self, Error> {
+    fn hold(mut home: Home, loaded: Loaded) -> Result<Self, Error> {
         home.mark_open()?;
+        let Loaded { database, state, segments } = loaded;
         Ok(Self {
             shared: Arc::new(Shared {
                 database: RwLock::new(Some(database)),
                 home: Mutex::new(home),
                 state: RwLock::new(state),
+                shelf: RwLock::new(segments),
                 damage: Mutex::new(None),
-                flushing: Mutex::new(()),
             }),
         })
     }
@@ -123,18 +119,19 @@ impl Store {
     /// position has not moved, so they may be applied again.
     pub fn apply(&self, changes: &[Change], position: Option<u64>) -> Result<(), Error> {
         let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut segments = self.shared.shelf.write().unwrap_or_else(PoisonError::into_inner);
         self.shared.guard("apply changes", |database| {
             let mut rest = changes;
             while let Some((batch, later)) = rest.split_at_checked(BATCH_CHANGES_MAX) {
-                *state = write(database, *state, batch, None)?;
+                segments.add(database, batch.iter().filter_map(Change::span))?;
+                *state = write(database, *state, batch)?;
                 rest = later;
             }
-            *state = write(database, *state, rest, position)?;
-            if state.traces > TRACES_MAX {
-                let mut pending = Pending::new(database, *state);
-                trace::evict(database, &mut pending)?;
-                *state = pending.commit()?;
-            }
+            segments.add(database, rest.iter().filter_map(Change::span))?;
+            let position = state.position.max(position.unwrap_or(0));
+            // Spans that a crash would take are folded again, so what is written waits for them.
+            let durable = if segments.is_flushed() { position } else { state.durable };
+            *state = write(database, State { durable, position, ..*state }, rest)?;
             Ok(())
         })
     }
@@ -143,21 +140,24 @@ impl Store {
     /// writes nothing more until then; what it had not written by then is lost, so the position may
     /// go back.
     pub fn reopen(&self) -> Result<(), Error> {
-        let _one = self.shared.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut segments = self.shared.shelf.write().unwrap_or_else(PoisonError::into_inner);
         let doing = "open the store again";
         if let Some(reason) = self.shared.damaged() {
             return Err(Error::damaged(doing, reason));
         }
         drop(self.shared.database.write().unwrap_or_else(PoisonError::into_inner).take());
+        let dirs = segments.dirs();
+        drop(std::mem::take(&mut *segments));
         let home = self.shared.home.lock().unwrap_or_else(PoisonError::into_inner);
-        let loaded = load(&home);
+        let free = dirs.iter().try_for_each(|dir| home.wait_until_free(dir));
+        let loaded = free.and_then(|()| load(&home));
         drop(home);
         match loaded {
-            Ok((database, found)) => {
-                *state = found;
+            Ok(loaded) => {
+                (*state, *segments) = (loaded.state, loaded.segments);
                 *self.shared.database.write().unwrap_or_else(PoisonError::into_inner) =
-                    Some(database);
+                    Some(loaded.database);
                 Ok(())
             }
             Err(error) => {
@@ -169,31 +169,58 @@ impl Store {
 
     /// Writes out what was applied, so that it survives the end of the process.
     pub fn flush(&self) -> Result<(), Error> {
-        let _one = self.shared.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut segments = self.shared.shelf.write().unwrap_or_else(PoisonError::into_inner);
         self.shared.guard("flush the store", |database| {
-            database.flush().map(|_| ()).map_err(|error| Error::engine("flush the store", error))
+            *state = flush(database, *state, &mut segments)?;
+            Ok(())
         })
+    }
+
+    /// Sets how many bytes traces may take on the disk, sled's growth included; it is remembered.
+    /// The oldest go until what is left takes no more. Less than
+    /// [`TRACE_BYTES_MIN`](crate::TRACE_BYTES_MIN) is taken for that.
+    pub fn set_trace_bytes_max(&self, bytes_max: u64) -> Result<(), Error> {
+        let _state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut segments = self.shared.shelf.write().unwrap_or_else(PoisonError::into_inner);
+        self.shared
+            .guard("make room for traces", |database| segments.set_bytes_max(database, bytes_max))
+    }
+
+    /// Returns what traces take on the disk, and what went so that they take no more.
+    pub fn trace_usage(&self) -> TraceUsage {
+        self.shared.shelf.read().unwrap_or_else(PoisonError::into_inner).usage()
     }
 
     /// Reads and counts every record; returns how many there are, or what is damaged.
     pub fn verify(&self) -> Result<u64, Error> {
         self.read("verify the store", |database, state| {
-            count(database, state)?;
-            Ok(state.records)
+            let segments = self.shared.shelf.read().unwrap_or_else(PoisonError::into_inner);
+            database::count(database, state)?;
+            segments.count()?;
+            Ok(state.records + segments.records().0)
         })
     }
 
-    /// Drops runs with their replies, and traces, that ended at a time or before; some at once.
-    /// Returns how many records went: as long as there are any, there may be more.
-    pub fn drop_until(&self, cutoff: Timestamp) -> Result<u64, Error> {
+    /// Drops runs with their replies that ended at a time or before; some at once. Returns how many
+    /// records went: as long as there are any, there may be more.
+    pub fn drop_runs_until(&self, cutoff: Timestamp) -> Result<u64, Error> {
         let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
-        self.shared.guard("drop what is old", |database| {
+        self.shared.guard("drop old runs", |database| {
             let mut pending = Pending::new(database, *state);
-            let dropped = run::drop_until(database, &mut pending, cutoff)?
-                + trace::drop_until(database, &mut pending, cutoff)?;
+            let dropped = run::drop_until(database, &mut pending, cutoff)?;
+            usage::drop_old(database, &mut pending)?;
             *state = pending.commit()?;
             Ok(dropped)
         })
+    }
+
+    /// Drops traces that ended at a time or before; some at once. Returns how many records went: as
+    /// long as there are any, there may be more.
+    pub fn drop_traces_until(&self, cutoff: Timestamp) -> Result<u64, Error> {
+        let _state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut segments = self.shared.shelf.write().unwrap_or_else(PoisonError::into_inner);
+        self.shared.guard("drop old traces", |database| segments.drop_until(database, cutoff))
     }
 
     /// Returns when the oldest of so many newest runs began, if there are as many.
@@ -263,17 +290,44 @@ impl Store {
         self.read("list facts", |database, _| fact::list(database, limit))
     }
 
+    /// Returns the runs that have not ended, the oldest first, at most
+    /// [`LIST_MAX`](crate::LIST_MAX).
+    pub fn open_runs(&self, limit: usize) -> Result<Vec<RunRow>, Error> {
+        self.read("list unfinished runs", |database, _| run::open(database, limit))
+    }
+
     /// Returns the spans of a trace by their begin; none if it is not known.
     ///
     /// The trace is named by its id, by a run in it, or by the first digits of its id, four or
     /// more, if no other begins so.
     pub fn trace(&self, name: &str) -> Result<Vec<SpanRecord>, Error> {
-        self.read("look up a trace", |database, _| trace::spans(database, name))
+        self.read("look up a trace", |database, _| {
+            let segments = self.shared.shelf.read().unwrap_or_else(PoisonError::into_inner);
+            match resolve(database, &segments, name)? {
+                Some(trace) => segments.spans(&trace),
+                None => Ok(Vec::new()),
+            }
+        })
     }
 
-    /// Returns the newest traces, at most [`LIST_MAX`](crate::LIST_MAX).
-    pub fn traces(&self, limit: usize) -> Result<Vec<TraceRow>, Error> {
-        self.read("list traces", |database, _| trace::list(database, limit))
+    /// Finds traces, the newest first, at most [`LIST_MAX`](crate::LIST_MAX).
+    ///
+    /// A page may have fewer rows than `limit` and yet be followed by more: see
+    /// [`TRACES_SCANNED_MAX`](crate::TRACES_SCANNED_MAX).
+    pub fn traces(&self, query: &TraceQuery, limit: usize) -> Result<TracePage, Error> {
+        self.read("list traces", |database, _| {
+            let segments = self.shared.shelf.read().unwrap_or_else(PoisonError::into_inner);
+            let Some(run) = &query.run else { return segments.find(query, limit) };
+            match page::row::<RunBegun>(database, &key::run(run))? {
+                Some(begun) => segments.find_one(query, &begun.trace.trace_bytes()),
+                None => Ok(TracePage::default()),
+            }
+        })
+    }
+
+    /// Returns what models used from the day of a time on, by day, agent and model.
+    pub fn usage(&self, since: Timestamp) -> Result<Vec<UsageRow>, Error> {
+        self.read("look up usage", |database, _| usage::since(database, since))
     }
 
     fn read<T>(
@@ -328,71 +382,69 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let held = self.database.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(database) = held.take() else { return };
+        let segments = self.shelf.get_mut().unwrap_or_else(PoisonError::into_inner);
         let damage = self.damage.get_mut().unwrap_or_else(PoisonError::into_inner);
         if damage.is_some() {
+            segments.abandon();
             abandon(database);
             return;
         }
         let home = self.home.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let state = *self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let doing = "close the store";
+        let mut dirs = segments.dirs();
+        dirs.push(home.database());
         let closed = guard(doing, || {
-            database.flush().map_err(|error| Error::engine(doing, error))?;
-            drop(database);
-            Ok(())
+            flush(&database, state, segments)?;
+            drop((database, std::mem::take(segments)));
+            dirs.iter().try_for_each(|dir| home.wait_until_free(dir))?;
+            home.mark_closed()
         });
-        if let Err(error) =
-            closed.and_then(|()| home.wait_until_free()).and_then(|()| home.mark_closed())
-        {
+        if let Err(error) = closed {
             tracing::warn!(%error, dir = %home.dir().display(), "store was not closed in order");
         }
     }
 }
 
-/// Leaves a damaged database as it is. Closing one waits for threads that may have died of the
-/// damage; what stays behind is its cache and an idle thread.
-fn abandon(database: sled::Db) {
-    std::mem::forget(database);
-}
-
-/// Runs something on sled, which panics where it meets damage.
-fn guard<T>(doing: &'static str, run: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(Error::damaged(doing, text.unwrap_or("sled panicked")))
-    })
+/// A store that was left sound, opened.
+struct Loaded {
+    database: sled::Db,
+    state: State,
+    segments: Shelf,
 }
 
 fn start(home: &Home) -> Result<sled::Db, Error> {
-    home.wait_until_free()?;
-    sled::Config::new()
-        .path(home.database())
-        .cache_capacity(CACHE_BYTES)
-        .flush_every_ms(Some(FLUSH_EVERY_MS))
-        .open()
-        .map_err(|error| Error::engine("open the store", error))
+    home.wait_until_free(&home.database())?;
+    database::start(&home.database(), HOLDING)
 }
 
-/// Opens a database that was left sound, and checks that it is.
-fn load(home: &Home) -> Result<(sled::Db, State), Error> {
+/// Opens databases that were left sound, and checks that they are.
+fn load(home: &Home) -> Result<Loaded, Error> {
     let doing = "open the store";
     let database = guard(doing, || start(home))?;
     let checked = guard(doing, || {
-        let schema = database.get(key::SCHEMA).map_err(|error| Error::engine(doing, error))?;
-        match schema.as_deref() {
-            Some(schema) if *schema == SCHEMA.to_be_bytes() => {}
-            Some(_) => return Err(Error::damaged(doing, "it is of another version")),
-            None => return Err(Error::damaged(doing, "its records are gone")),
-        }
-        let state =
-            State::load(&database)?.ok_or_else(|| Error::damaged(doing, "its state is gone"))?;
-        if state.records <= VERIFIED_RECORDS_MAX && state.bytes <= VERIFIED_BYTES_MAX {
-            count(&database, &state)?;
-        }
-        Ok(state)
+        let state = database::state(&database, doing)?;
+        let segments = Shelf::open(home.traces(), &database)?;
+        Ok((state, segments))
     });
-    match checked {
-        Ok(state) => Ok((database, state)),
+    let counted = checked.and_then(|(state, mut segments)| {
+        let (records, bytes) = segments.records();
+        let is_small = state.records + records <= VERIFIED_RECORDS_MAX
+            && state.bytes + bytes <= VERIFIED_BYTES_MAX;
+        let counted = guard(doing, || {
+            if is_small {
+                database::count(&database, &state)?;
+                segments.count()?;
+            }
+            Ok(())
+        });
+        if counted.is_err() {
+            segments.abandon();
+        }
+        counted.map(|()| (state, segments))
+    });
+    match counted {
+        Ok((state, segments)) => Ok(Loaded { database, state, segments }),
         Err(error) => {
             abandon(database);
             Err(error)
@@ -400,36 +452,39 @@ fn load(home: &Home) -> Result<(sled::Db, State), Error> {
     }
 }
 
-/// Reads every record and compares their number and checksums with what was counted.
-fn count(tree: &sled::Tree, state: &State) -> Result<(), Error> {
-    let doing = "verify the store";
-    let mut counted = State::default();
-    for entry in tree {
-        let (key, value) = entry.map_err(|error| Error::engine(doing, error))?;
-        if key::heads_record(&key) {
-            let (checksum, bytes) = pending::check(tree, &key, &value)?;
-            counted.count(checksum, bytes);
-        }
-    }
-    if (counted.records, counted.checksums) == (state.records, state.checksums) {
-        Ok(())
-    } else {
-        let reason = format!("{} records where {} were written", counted.records, state.records);
-        Err(Error::damaged(doing, reason))
-    }
-}
-
-fn write(
-    database: &sled::Db,
-    state: State,
-    changes: &[Change],
-    position: Option<u64>,
-) -> Result<State, Error> {
+/// Makes the changes of all but spans, and writes the state with them.
+fn write(database: &sled::Db, state: State, changes: &[Change]) -> Result<State, Error> {
     let mut pending = Pending::new(database, state);
     changes.iter().try_for_each(|change| change.make(&mut pending))?;
-    let position = position.unwrap_or(0).max(state.position);
-    pending.state.position = position;
     pending.commit()
+}
+
+fn flush(database: &sled::Db, state: State, segments: &mut Shelf) -> Result<State, Error> {
+    segments.flush()?;
+    let state = write(database, State { durable: state.position, ..state }, &[])?;
+    database::flush(database)?;
+    Ok(state)
+}
+
+/// Finds the trace that a name stands for.
+fn resolve(main: &sled::Tree, segments: &Shelf, name: &str) -> Result<Option<Vec<u8>>, Error> {
+    let matching = segments.beginning_with(name)?;
+    if let [only] = matching.as_slice()
+        && name.len() == only.len() * 2
+    {
+        return Ok(Some(only.clone()));
+    }
+    // The run of an agent called as a tool has 32 hex digits too, so ids of traces go first.
+    if let Ok(run) = RunId::new(name)
+        && let Some(begun) = page::row::<RunBegun>(main, &key::run(&run))?
+    {
+        return Ok(Some(begun.trace.trace_bytes().to_vec()));
+    }
+    match matching.as_slice() {
+        [] => Ok(None),
+        [only] => Ok(Some(only.clone())),
+        _ => Err(Error::AmbiguousTrace { prefix: name.to_owned() }),
+    }
 }
 
 #[cfg(test)]

@@ -1,192 +1,95 @@
-//! Traces: their spans, one row for each, and the end of the oldest.
+//! Traces: their spans, one row for each, and the places at which they are found.
+
+pub(crate) mod query;
+pub(crate) mod row;
 
 use std::cmp::Reverse;
 
-use serde::{Deserialize, Serialize};
-use wire::{Name, RunId, SessionId, SpanRecord, Timestamp, Usage};
+use wire::{SpanRecord, Timestamp};
 
 use crate::error::Error;
 use crate::key::{self, Space};
-use crate::page::{newest, row};
-use crate::pending::Pending;
+use crate::page::row;
+use crate::pending::{Pending, get};
 use crate::record::{self, Head};
-use crate::run::RunBegun;
+use row::{Summary, ends_run};
 
-/// The most traces that are kept: weeks of use by a person, and some 100 MB at 50 spans each.
-pub const TRACES_MAX: u64 = 2_000;
 /// The most spans that one trace keeps; later ones are counted and not kept, so that a run that
 /// loops cannot fill the disk.
 pub const SPANS_MAX: u32 = 5_000;
-/// The most spans that are dropped after one batch, so that no batch waits long for it.
-const EVICTED_SPANS_MAX: usize = 500;
-/// The most traces that are dropped after one batch. More than one, so that dropping keeps pace.
-const EVICTED_TRACES_MAX: usize = 8;
+/// Spans of whole runs that are kept beyond [`SPANS_MAX`]: they come last, and say what came of it.
+pub const RUN_SPANS_SPARE: u32 = 500;
+/// The most spans that are dropped at once, so that nothing waits long for it.
+const DROPPED_SPANS_MAX: usize = 500;
 /// The least hex digits by which a trace is found.
 const PREFIX_DIGITS_MIN: usize = 4;
 
-/// The names under which model turns report their tokens in the OpenTelemetry GenAI conventions.
-const OPERATION: &str = "gen_ai.operation.name";
-const CHAT: &str = "chat";
-const INPUT_TOKENS: &str = "gen_ai.usage.input_tokens";
-const OUTPUT_TOKENS: &str = "gen_ai.usage.output_tokens";
-const COST_NANO_USD: &str = "callboard.usage.cost_nano_usd";
-
-/// One trace in a few words.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TraceRow {
-    /// The trace id as 32 hex digits.
-    pub trace_id: String,
-    /// The name of its root span.
-    pub name: String,
-    /// The run that the root span stands for.
-    pub run: RunId,
-    /// The agent of that run.
-    pub agent: Name,
-    /// The session of that run.
-    pub session: SessionId,
-    /// When its first span began.
-    pub start: Timestamp,
-    /// When its last span ended.
-    pub end: Timestamp,
-    /// How many spans it has.
-    pub spans: u32,
-    /// How many of them failed.
-    pub errors: u32,
-    /// Why the root span failed; absent means that it did not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// Tokens of its model turns.
-    pub usage: Usage,
-    /// How many spans came after [`SPANS_MAX`] and are not kept.
-    #[serde(default)]
-    pub spans_dropped: u32,
-}
-
-/// A trace as stored: the row, and by what its root was chosen.
-#[derive(Serialize, Deserialize)]
-struct Summary {
-    row: TraceRow,
-    root: Rank,
-}
-
-/// Orders spans by how likely they are the root; the least is it. Children end, and so arrive,
-/// before their parents, and a parent outside leaves no span without a parent.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-struct Rank {
-    has_parent: bool,
-    start: Timestamp,
-    end: Reverse<Timestamp>,
-    span: String,
-}
-
-impl Rank {
-    fn of(span: &SpanRecord) -> Self {
-        Self {
-            has_parent: span.parent.is_some(),
-            start: span.start,
-            end: Reverse(span.end),
-            span: span.context.span_id(),
-        }
-    }
-}
-
-impl Summary {
-    fn of(span: &SpanRecord) -> Self {
-        let row = TraceRow {
-            trace_id: span.context.trace_id(),
-            name: span.name.clone(),
-            run: span.run.clone(),
-            agent: span.agent.clone(),
-            session: span.session.clone(),
-            start: span.start,
-            end: span.end,
-            spans: 0,
-            errors: 0,
-            error: span.error.clone(),
-            usage: Usage::default(),
-            spans_dropped: 0,
-        };
-        Self { row, root: Rank::of(span) }
-    }
-
-    fn add(&mut self, span: &SpanRecord) {
-        let rank = Rank::of(span);
-        if rank < self.root || rank.span == self.root.span {
-            self.row.name.clone_from(&span.name);
-            self.row.run.clone_from(&span.run);
-            self.row.agent.clone_from(&span.agent);
-            self.row.session.clone_from(&span.session);
-            self.row.error.clone_from(&span.error);
-            self.root = rank;
-        }
-        let row = &mut self.row;
-        row.start = row.start.min(span.start);
-        row.end = row.end.max(span.end);
-        row.spans = row.spans.saturating_add(1);
-        row.errors = row.errors.saturating_add(u32::from(span.error.is_some()));
-        row.usage.add(tokens(span));
-    }
-
-    /// Takes back what a span counted for, before another of the same id is added. The time that
-    /// it spanned stays.
-    fn take_back(&mut self, span: &SpanRecord) {
-        let (row, used) = (&mut self.row, tokens(span));
-        row.spans = row.spans.saturating_sub(1);
-        row.errors = row.errors.saturating_sub(u32::from(span.error.is_some()));
-        row.usage.input_tokens = row.usage.input_tokens.saturating_sub(used.input_tokens);
-        row.usage.output_tokens = row.usage.output_tokens.saturating_sub(used.output_tokens);
-        row.usage.cost_nano_usd = row.usage.cost_nano_usd.saturating_sub(used.cost_nano_usd);
-    }
-}
-
-/// Returns what a model turn used; other spans repeat what their turns used.
-fn tokens(span: &SpanRecord) -> Usage {
-    let is_turn = span.attributes.get(OPERATION).and_then(|name| name.as_str()) == Some(CHAT);
-    let count = |name| span.attributes.get(name).filter(|_| is_turn)?.as_u64();
-    let tokens =
-        Usage::of_tokens(count(INPUT_TOKENS).unwrap_or(0), count(OUTPUT_TOKENS).unwrap_or(0));
-    Usage { cost_nano_usd: count(COST_NANO_USD).unwrap_or(0), ..tokens }
-}
-
-pub(crate) fn add(pending: &mut Pending<'_>, span: &SpanRecord) -> Result<(), Error> {
+/// Adds a span to its trace, unless the trace has as many spans or bytes as it may.
+pub(crate) fn add(pending: &mut Pending, span: &SpanRecord, bytes_max: u64) -> Result<(), Error> {
     let trace = span.context.trace_bytes();
     let (span_key, trace_key) = (key::span(&span.context), key::trace(&trace));
     let stored = pending.row::<SpanRecord>(&span_key)?;
     if stored.as_ref() == Some(span) {
         return Ok(());
     }
-    let mut summary = if let Some(summary) = pending.row::<Summary>(&trace_key)? {
-        pending.remove(&key::trace_at(summary.row.start, &trace))?;
-        summary
-    } else {
-        pending.state.traces += 1;
-        Summary::of(span)
-    };
+    let known = pending.row::<Summary>(&trace_key)?;
+    let mut summary = known.clone().unwrap_or_else(|| Summary::of(span));
     if let Some(stored) = &stored {
         summary.take_back(stored);
     }
-    if summary.row.spans < SPANS_MAX {
-        summary.add(span);
-        pending.put_row(span_key, span)?;
+    let bytes = record::to_json(span)?;
+    let spare = if ends_run(span) { RUN_SPANS_SPARE } else { 0 };
+    let has_room = summary.bytes.saturating_add(bytes.len() as u64) <= bytes_max || spare > 0;
+    if summary.row.spans < SPANS_MAX + spare && has_room {
+        summary.add(span, bytes.len());
+        pending.put(span_key, &bytes)?;
     } else {
         summary.row.spans_dropped = summary.row.spans_dropped.saturating_add(1);
     }
-    pending.put(key::trace_at(summary.row.start, &trace), &[])?;
-    pending.put_row(trace_key, &summary)
+    let is_over = ends_run(span) || pending.has(&key::span(&span.context.of_run(&span.run)))?;
+    summary.note_run(&span.run, is_over);
+    put(pending, known.as_ref(), &summary, &trace)
 }
 
-pub(crate) fn list(tree: &sled::Tree, limit: usize) -> Result<Vec<TraceRow>, Error> {
-    newest(tree, Space::TraceAt, limit, |trace| {
-        Ok(row::<Summary>(tree, &key::trace(trace))?.map(|summary| summary.row))
-    })
+/// Writes the row of a trace, and moves it where it is found from where it was found before.
+fn put(
+    pending: &mut Pending,
+    known: Option<&Summary>,
+    summary: &Summary,
+    trace: &[u8],
+) -> Result<(), Error> {
+    let keys = summary.keys();
+    let before = known.map(Summary::keys).unwrap_or_default();
+    match known {
+        Some(known) if known.row.start != summary.row.start => {
+            pending.remove(&key::trace_at(known.row.start, trace))?;
+        }
+        Some(_) => {}
+        None => pending.state.traces += 1,
+    }
+    before.difference(&keys).try_for_each(|gone| pending.remove(gone))?;
+    keys.difference(&before).try_for_each(|key| pending.put(key.clone(), &[]))?;
+    let end = summary.row.end.as_micros().to_be_bytes();
+    pending.put(key::trace_at(summary.row.start, trace), &end)?;
+    pending.put_row(key::trace(trace), summary)
 }
 
-/// Returns the spans of a trace by their begin. It is named by its id, by a run, or by the
-/// beginning of its id; an unknown one has no spans.
-pub(crate) fn spans(tree: &sled::Tree, name: &str) -> Result<Vec<SpanRecord>, Error> {
-    let Some(trace) = resolve(tree, name)? else { return Ok(Vec::new()) };
+/// Copies a trace as it is into another database.
+pub(crate) fn copy(from: &sled::Tree, into: &mut Pending, trace: &[u8]) -> Result<(), Error> {
+    let Some(summary) = row::<Summary>(from, &key::trace(trace))? else { return Ok(()) };
+    for key in from.scan_prefix(key::spans(trace)).keys() {
+        let key = key.map_err(|error| Error::engine("copy a trace", error))?;
+        if let Some(span) = get(from, &key)? {
+            into.put(key.to_vec(), &span)?;
+        }
+    }
+    put(into, None, &summary, trace)
+}
+
+/// Returns the spans of a trace by their begin.
+pub(crate) fn spans(tree: &sled::Tree, trace: &[u8]) -> Result<Vec<SpanRecord>, Error> {
     let mut spans = Vec::new();
-    for entry in tree.scan_prefix(key::spans(&trace)) {
+    for entry in tree.scan_prefix(key::spans(trace)) {
         let (key, value) = entry.map_err(|error| Error::engine("read a trace", error))?;
         let part = |key: &[u8]| tree.get(key).map_err(|error| Error::engine("read a trace", error));
         spans.push(record::from_json(&Head::read(&value)?.join(&key, part)?)?);
@@ -195,69 +98,47 @@ pub(crate) fn spans(tree: &sled::Tree, name: &str) -> Result<Vec<SpanRecord>, Er
     Ok(spans)
 }
 
-fn resolve(tree: &sled::Tree, name: &str) -> Result<Option<Vec<u8>>, Error> {
-    let matching = beginning_with(tree, name)?;
-    if let [only] = matching.as_slice()
-        && name.len() == only.len() * 2
-    {
-        return Ok(Some(only.clone()));
-    }
-    // The run of an agent called as a tool has 32 hex digits too, so ids of traces go first.
-    if let Ok(run) = RunId::new(name)
-        && let Some(begun) = row::<RunBegun>(tree, &key::run(&run))?
-    {
-        return Ok(Some(begun.trace.trace_bytes().to_vec()));
-    }
-    match matching.as_slice() {
-        [] => Ok(None),
-        [only] => Ok(Some(only.clone())),
-        _ => Err(Error::AmbiguousTrace { prefix: name.to_owned() }),
-    }
-}
-
-/// Returns up to two traces whose id begins with some hex digits.
-fn beginning_with(tree: &sled::Tree, digits: &str) -> Result<Vec<Vec<u8>>, Error> {
+/// Adds up to two traces whose id begins with some hex digits.
+pub(crate) fn beginning_with(
+    tree: &sled::Tree,
+    digits: &str,
+    found: &mut Vec<Vec<u8>>,
+) -> Result<(), Error> {
     let mut nibbles = Vec::with_capacity(digits.len());
     for digit in digits.chars() {
         match digit.to_digit(16).and_then(|nibble| u8::try_from(nibble).ok()) {
             Some(nibble) => nibbles.push(nibble),
-            None => return Ok(Vec::new()),
+            None => return Ok(()),
         }
     }
     if nibbles.len() < PREFIX_DIGITS_MIN {
-        return Ok(Vec::new());
+        return Ok(());
     }
     let (pairs, half) = nibbles.as_chunks::<2>();
     let bytes: Vec<u8> = pairs.iter().map(|[high, low]| high << 4 | low).collect();
-    let mut found = Vec::new();
-    for entry in tree.scan_prefix(key::trace(&bytes)) {
-        let (key, _) = entry.map_err(|error| Error::engine("look up a trace", error))?;
+    for entry in tree.scan_prefix(key::trace(&bytes)).keys() {
+        if found.len() >= 2 {
+            break;
+        }
+        let key = entry.map_err(|error| Error::engine("look up a trace", error))?;
         let trace = key.get(1..).unwrap_or_default();
         let fits = half.iter().all(|half| trace.get(bytes.len()).is_some_and(|b| b >> 4 == *half));
         if fits {
             found.push(trace.to_vec());
         }
-        if found.len() == 2 {
-            break;
-        }
-    }
-    Ok(found)
-}
-
-/// Drops spans of the oldest traces while there are more than [`TRACES_MAX`], up to a limit.
-///
-/// `pending` must hold no writes, because what it holds is not seen here.
-pub(crate) fn evict(tree: &sled::Tree, pending: &mut Pending<'_>) -> Result<(), Error> {
-    let mut left = EVICTED_SPANS_MAX;
-    let oldest = tree.scan_prefix(Space::TraceAt.key(&[])).keys().take(EVICTED_TRACES_MAX);
-    for entry in oldest {
-        if pending.state.traces <= TRACES_MAX || left == 0 {
-            break;
-        }
-        let by_start = entry.map_err(|error| Error::engine("drop old traces", error))?;
-        remove(tree, pending, &by_start, &mut left)?;
     }
     Ok(())
+}
+
+/// Tells whether all traces of a database ended at a time or before.
+pub(crate) fn all_ended(tree: &sled::Tree, cutoff: Timestamp) -> Result<bool, Error> {
+    for entry in tree.scan_prefix(Space::TraceAt.key(&[])) {
+        let (_, value) = entry.map_err(|error| Error::engine("drop old traces", error))?;
+        if Head::read(&value)?.end()? > cutoff {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Drops traces that ended at a time or before, up to a limit; returns how many records went.
@@ -265,27 +146,26 @@ pub(crate) fn evict(tree: &sled::Tree, pending: &mut Pending<'_>) -> Result<(), 
 /// `pending` must hold no writes of traces, because they are not seen here.
 pub(crate) fn drop_until(
     tree: &sled::Tree,
-    pending: &mut Pending<'_>,
+    pending: &mut Pending,
     cutoff: Timestamp,
 ) -> Result<u64, Error> {
-    let mut left = EVICTED_SPANS_MAX;
-    for entry in tree.range(key::until(Space::TraceAt, cutoff)).keys() {
+    let mut left = DROPPED_SPANS_MAX;
+    for entry in tree.range(key::until(Space::TraceAt, cutoff)) {
         if left == 0 {
             break;
         }
-        let by_start = entry.map_err(|error| Error::engine("drop old traces", error))?;
-        let summary: Option<Summary> = row(tree, &key::trace(key::id_of(&by_start)))?;
-        if summary.is_some_and(|summary| summary.row.end <= cutoff) {
+        let (by_start, value) = entry.map_err(|error| Error::engine("drop old traces", error))?;
+        if Head::read(&value)?.end()? <= cutoff {
             remove(tree, pending, &by_start, &mut left)?;
         }
     }
-    Ok((EVICTED_SPANS_MAX - left) as u64)
+    Ok((DROPPED_SPANS_MAX - left) as u64)
 }
 
 /// Drops a trace, or as many of its spans as are left to be dropped at once.
 fn remove(
     tree: &sled::Tree,
-    pending: &mut Pending<'_>,
+    pending: &mut Pending,
     by_start: &[u8],
     left: &mut usize,
 ) -> Result<(), Error> {
@@ -296,6 +176,9 @@ fn remove(
     }
     // A trace keeps its row until its last span is gone; the next batch goes on with it.
     if *left > 0 {
+        if let Some(summary) = row::<Summary>(tree, &key::trace(trace))? {
+            summary.keys().iter().try_for_each(|key| pending.remove(key))?;
+        }
         pending.remove(&key::trace(trace))?;
         pending.remove(by_start)?;
         pending.state.traces = pending.state.traces.saturating_sub(1);

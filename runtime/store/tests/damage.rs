@@ -200,7 +200,7 @@ fn a_deleted_file() {
 
 #[test]
 fn another_version() {
-    for schema in [0_u32, 1, 99] {
+    for schema in [0_u32, 2, 99] {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("store");
         fill(&dir);

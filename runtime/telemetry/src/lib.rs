@@ -1,12 +1,17 @@
-//! Names what is traced, exports spans over OTLP, and sets up the log.
+//! Exports spans and measures, and sets up the log.
 
 #![warn(missing_docs)]
 
 mod attribute;
+mod endpoint;
+mod export;
 mod log;
-pub mod names;
+pub mod metrics;
 mod otlp;
 mod span;
 
+pub use endpoint::{EXPORT_TIMEOUT, Error, Service};
+pub use export::traces_data;
 pub use log::{LogError, LogFormat, LogOptions, init};
-pub use otlp::{EXPORT_TIMEOUT, Error, Exporter, QUEUE_SPANS_MAX, Service};
+pub use metrics::Metrics;
+pub use otlp::{Exporter, QUEUE_SPANS_MAX};

@@ -148,6 +148,30 @@ mod tests {
     }
 
     #[test]
+    fn lines_say_in_what_work_they_were_written() {
+        let written = |format, filter| {
+            let bytes = Arc::new(Mutex::new(Vec::new()));
+            let writer = {
+                let bytes = Arc::clone(&bytes);
+                move || Written(Arc::clone(&bytes))
+            };
+            let options = LogOptions { format, filter, color: false };
+            let registry = tracing_subscriber::registry().with(layer(options, writer).unwrap());
+            tracing::subscriber::with_default(registry, || {
+                let work = tracing::error_span!("work", run = "r1", trace_id = "t1");
+                work.in_scope(|| tracing::warn!("slow"));
+            });
+            String::from_utf8(bytes.lock().unwrap().clone()).unwrap()
+        };
+        let text = written(LogFormat::Text, "warn");
+        assert!(text.contains("work{run=\"r1\" trace_id=\"t1\"}"), "{text}");
+        let line: serde_json::Value =
+            serde_json::from_str(&written(LogFormat::Json, "warn")).unwrap();
+        let of = |name: &str| line["span"][name].as_str();
+        assert_eq!((of("run"), of("trace_id")), (Some("r1"), Some("t1")), "{line}");
+    }
+
+    #[test]
     fn a_filter_that_cannot_be_read_is_refused() {
         let options = LogOptions { format: LogFormat::Text, filter: "a=b=c", color: false };
         let error = layer(options, io::stderr).err().unwrap();

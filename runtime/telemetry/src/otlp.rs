@@ -3,20 +3,18 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::thread;
 use std::time::Duration;
 
-use opentelemetry::{InstrumentationScope, KeyValue};
-use opentelemetry_otlp::{
-    ExporterBuildError, Protocol, WithExportConfig as _, WithHttpConfig as _,
-};
+use opentelemetry::InstrumentationScope;
+use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
 use opentelemetry_sdk::trace::{
     BatchConfigBuilder, BatchSpanProcessor, SpanData, SpanExporter, SpanProcessor,
 };
-use wire::{SpanRecord, WireError};
+use wire::SpanRecord;
 
+use crate::endpoint::{EXPORT_TIMEOUT, Endpoint, Error, Service, apart, resource};
 use crate::span::{span_context, span_data};
 
 /// The most spans that wait to be exported or are on their way; further ones are dropped and
@@ -26,47 +24,6 @@ pub const QUEUE_SPANS_MAX: usize = 4_096;
 const BATCH_SPANS_MAX: usize = 512;
 /// How long spans wait for others to travel with.
 const BATCH_DELAY: Duration = Duration::from_secs(1);
-/// How long one request may take, its retries included.
-pub const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The path of traces below an OTLP endpoint.
-const TRACES_PATH: &str = "/v1/traces";
-
-/// Who exports.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Service {
-    /// What it is, as `service.name`.
-    pub name: String,
-    /// Its version, as `service.version`.
-    pub version: String,
-    /// Which one of several, as `service.instance.id`.
-    pub instance: String,
-}
-
-/// Why spans cannot be exported.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The endpoint is no URL of HTTP.
-    #[error("read OTLP endpoint {endpoint:?}: {reason}; write it like `http://localhost:4318`")]
-    Endpoint {
-        /// The endpoint as given.
-        endpoint: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The HTTP client could not be made.
-    #[error("make the client of the OTLP endpoint: {0}")]
-    Client(#[source] WireError),
-    /// The exporter could not be made.
-    #[error("make the OTLP exporter: {0}")]
-    Build(#[source] ExporterBuildError),
-    /// The thread that makes the exporter could not be started, or died.
-    #[error("start the thread of the OTLP exporter")]
-    Thread,
-    /// Not all spans were exported in the time given.
-    #[error("export the last spans: {0}")]
-    Shutdown(#[source] OTelSdkError),
-}
-
 /// Exports spans. Never blocks and never fails those who hand spans in.
 #[derive(Debug)]
 pub struct Exporter {
@@ -99,16 +56,11 @@ impl Exporter {
         service: &Service,
         headers: &[(String, String)],
     ) -> Result<Self, Error> {
-        let endpoint = traces_url(endpoint)?;
+        let endpoint = Endpoint::read(endpoint)?.traces();
         let headers: HashMap<String, String> = headers.iter().cloned().collect();
         let tally = Arc::new(Tally::default());
         let (resource, counted) = (resource(service), Arc::clone(&tally));
-        // A blocking client must not be made on a thread that runs async tasks.
-        let starter = thread::Builder::new()
-            .name("otlp-start".to_owned())
-            .spawn(move || processor(endpoint, headers, &resource, counted))
-            .map_err(|_| Error::Thread)?;
-        let processor = starter.join().map_err(|_| Error::Thread)??;
+        let processor = apart(move || processor(endpoint, headers, &resource, counted))?;
         let scope = InstrumentationScope::builder("callboard")
             .with_version(service.version.clone())
             .build();
@@ -133,6 +85,11 @@ impl Exporter {
         self.processor.on_end(span_data(span, own, self.scope.clone()));
     }
 
+    /// Returns how many spans wait or are on their way.
+    pub fn queued(&self) -> usize {
+        self.tally.queued.load(Ordering::Relaxed)
+    }
+
     /// Returns how many spans were dropped since the start: for want of room, because the endpoint
     /// did not take them, or because they came after the end.
     pub fn dropped(&self) -> u64 {
@@ -146,29 +103,6 @@ impl Exporter {
         }
         self.processor.shutdown_with_timeout(limit).map_err(Error::Shutdown)
     }
-}
-
-/// Reads an endpoint and adds the path of traces where it has none.
-fn traces_url(endpoint: &str) -> Result<String, Error> {
-    let failed = |reason: String| Error::Endpoint { endpoint: endpoint.to_owned(), reason };
-    let mut url = reqwest::Url::parse(endpoint).map_err(|error| failed(error.to_string()))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(failed(format!("its scheme is {:?}", url.scheme())));
-    }
-    if url.path() == "/" {
-        url.set_path(TRACES_PATH);
-    }
-    Ok(url.into())
-}
-
-fn resource(service: &Service) -> Resource {
-    Resource::builder_empty()
-        .with_attributes([
-            KeyValue::new("service.name", service.name.clone()),
-            KeyValue::new("service.version", service.version.clone()),
-            KeyValue::new("service.instance.id", service.instance.clone()),
-        ])
-        .build()
 }
 
 fn processor(
@@ -237,25 +171,5 @@ impl SpanExporter for Counted {
 
     fn set_resource(&mut self, resource: &Resource) {
         self.inner.set_resource(resource);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_endpoint_is_read_or_refused() {
-        let cases = [
-            ("http://localhost:4318", Some("http://localhost:4318/v1/traces")),
-            ("http://localhost:4318/", Some("http://localhost:4318/v1/traces")),
-            ("https://x/otlp/v1/traces?k=1", Some("https://x/otlp/v1/traces?k=1")),
-            ("localhost:4318", None),
-            ("grpc://localhost:4317", None),
-            ("", None),
-        ];
-        for (endpoint, expected) in cases {
-            assert_eq!(traces_url(endpoint).ok().as_deref(), expected, "{endpoint:?}");
-        }
     }
 }

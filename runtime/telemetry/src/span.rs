@@ -3,15 +3,14 @@
 use std::time::{Duration, SystemTime};
 
 use opentelemetry::trace::{
-    Link, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState,
+    Event, Link, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState,
 };
 use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use wire::trace::SpanKind as Side;
-use wire::{SpanRecord, Timestamp, TraceContext};
+use wire::{SpanEvent, SpanLink, SpanRecord, Timestamp, TraceContext, semconv};
 
 use crate::attribute::attributes;
-use crate::names;
 
 /// Turns a span, whose own context is given in OpenTelemetry's form already.
 pub(crate) fn span_data(
@@ -21,9 +20,9 @@ pub(crate) fn span_data(
 ) -> SpanData {
     let mut attributes = attributes(&span.attributes);
     for (key, value) in [
-        (names::RUN, span.run.as_str()),
-        (names::CONVERSATION_ID, span.session.as_str()),
-        (names::AGENT_NAME, span.agent.as_str()),
+        (semconv::RUN_ID, span.run.as_str()),
+        (semconv::CONVERSATION_ID, span.session.as_str()),
+        (semconv::AGENT_NAME, span.agent.as_str()),
     ] {
         if !span.attributes.contains_key(key) {
             attributes.push(KeyValue::new(key, value.to_owned()));
@@ -37,6 +36,9 @@ pub(crate) fn span_data(
     };
     let mut links = SpanLinks::default();
     links.links.extend(linked.map(Link::with_context));
+    links.links.extend(span.links.iter().map(link));
+    let mut events = SpanEvents::default();
+    events.events.extend(span.events.iter().map(event));
     SpanData {
         span_context: own,
         parent_span_id: parent,
@@ -45,13 +47,15 @@ pub(crate) fn span_data(
             Side::Internal => SpanKind::Internal,
             Side::Client => SpanKind::Client,
             Side::Server => SpanKind::Server,
+            Side::Producer => SpanKind::Producer,
+            Side::Consumer => SpanKind::Consumer,
         },
         name: span.name.clone().into(),
         start_time: system_time(span.start),
         end_time: system_time(span.end),
         attributes,
         dropped_attributes_count: 0,
-        events: SpanEvents::default(),
+        events,
         links,
         status: span.error.clone().map_or(Status::Unset, Status::error),
         instrumentation_scope: scope,
@@ -69,6 +73,15 @@ pub(crate) fn span_context(context: &TraceContext) -> SpanContext {
         false,
         TraceState::default(),
     )
+}
+
+fn event(event: &SpanEvent) -> Event {
+    let attributes = attributes(&event.attributes);
+    Event::new(event.name.clone(), system_time(event.at), attributes, 0)
+}
+
+fn link(link: &SpanLink) -> Link {
+    Link::new(span_context(&link.context), attributes(&link.attributes), 0)
 }
 
 fn system_time(at: Timestamp) -> SystemTime {

@@ -50,6 +50,8 @@ fn hand_in(exporter: &Exporter) {
             run: run.clone(),
             agent: Name::new("lead").unwrap(),
             attributes: Map::new(),
+            events: Vec::new(),
+            links: Vec::new(),
             error: None,
         });
     }

@@ -13,9 +13,11 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
 use serde_json::{Map, Value, json};
-use telemetry::{Exporter, Service, names};
+use telemetry::{Exporter, Service};
 use wire::trace::SpanKind;
-use wire::{Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext};
+use wire::{
+    Name, RunId, SessionId, SpanEvent, SpanLink, SpanRecord, Timestamp, TraceContext, semconv,
+};
 
 /// One request as the endpoint saw it.
 struct Seen {
@@ -63,12 +65,12 @@ fn service() -> Service {
 
 fn span(context: TraceContext, parent: Option<TraceContext>) -> SpanRecord {
     let attributes = json!({
-        names::OPERATION_NAME: names::operation::EXECUTE_TOOL,
-        names::USAGE_INPUT_TOKENS: 12,
-        names::RESPONSE_FINISH_REASONS: ["stop", "length"],
-        names::RESUMED: true,
-        names::RESPONSE_TIME_TO_FIRST_CHUNK: 0.5,
-        names::TOOL_CALL_ARGUMENTS: {"x": 1},
+        semconv::OPERATION_NAME: semconv::operation::EXECUTE_TOOL,
+        semconv::INPUT_TOKENS: 12,
+        semconv::FINISH_REASONS: ["stop", "length"],
+        semconv::TAINTED: true,
+        semconv::TIME_TO_FIRST_CHUNK: 0.5,
+        semconv::TOOL_CALL_ARGUMENTS: {"x": 1},
     });
     let Value::Object(attributes) = attributes else { panic!("an object") };
     SpanRecord {
@@ -82,6 +84,8 @@ fn span(context: TraceContext, parent: Option<TraceContext>) -> SpanRecord {
         run: RunId::new("r1").unwrap(),
         agent: Name::new("lead").unwrap(),
         attributes,
+        events: Vec::new(),
+        links: Vec::new(),
         error: None,
     }
 }
@@ -140,15 +144,15 @@ fn a_span_arrives_as_it_was_handed_in() {
     let status = first.status.clone().unwrap();
     assert_eq!((status.code, status.message.as_str()), (2, "boom"));
     let cases = [
-        (names::OPERATION_NAME, Some(json!("execute_tool"))),
-        (names::USAGE_INPUT_TOKENS, Some(json!(12))),
-        (names::RESPONSE_FINISH_REASONS, Some(json!(["stop", "length"]))),
-        (names::RESUMED, Some(json!(true))),
-        (names::RESPONSE_TIME_TO_FIRST_CHUNK, Some(json!(0.5))),
-        (names::TOOL_CALL_ARGUMENTS, Some(json!("{\"x\":1}"))),
-        (names::RUN, Some(json!("r1"))),
-        (names::CONVERSATION_ID, Some(json!("s1"))),
-        (names::AGENT_NAME, Some(json!("lead"))),
+        (semconv::OPERATION_NAME, Some(json!("execute_tool"))),
+        (semconv::INPUT_TOKENS, Some(json!(12))),
+        (semconv::FINISH_REASONS, Some(json!(["stop", "length"]))),
+        (semconv::TAINTED, Some(json!(true))),
+        (semconv::TIME_TO_FIRST_CHUNK, Some(json!(0.5))),
+        (semconv::TOOL_CALL_ARGUMENTS, Some(json!("{\"x\":1}"))),
+        (semconv::RUN_ID, Some(json!("r1"))),
+        (semconv::CONVERSATION_ID, Some(json!("s1"))),
+        (semconv::AGENT_NAME, Some(json!("lead"))),
         ("unset", None),
     ];
     for (key, expected) in cases {
@@ -184,6 +188,34 @@ fn a_parent_in_another_trace_becomes_a_link() {
 }
 
 #[test]
+fn events_and_links_arrive_with_their_span() {
+    let other: TraceContext =
+        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".parse().unwrap();
+    let Value::Object(attributes) = json!({semconv::RESUMES: 2}) else { panic!("an object") };
+    let event = SpanEvent {
+        name: semconv::event::RESUMED.to_owned(),
+        at: Timestamp::from_micros(1_700_000_000_100_000),
+        attributes: attributes.clone(),
+    };
+    let link = SpanLink { context: other, attributes };
+    let record = SpanRecord { events: vec![event], links: vec![link], ..span(root(), None) };
+    let spans = spans_of(&exported(&[record]));
+    let [span] = spans.as_slice() else { panic!("{spans:?}") };
+    let [event] = span.events.as_slice() else { panic!("{:?}", span.events) };
+    assert_eq!(
+        (event.name.as_str(), event.time_unix_nano),
+        ("callboard.resumed", 1_700_000_000_100_000_000)
+    );
+    assert_eq!(text(&event.attributes, semconv::RESUMES), Some(json!(2)));
+    let [link] = span.links.as_slice() else { panic!("{:?}", span.links) };
+    assert_eq!(
+        (link.trace_id.as_slice(), link.span_id.as_slice()),
+        (&other.trace_bytes()[..], &other.span_bytes()[..])
+    );
+    assert_eq!(text(&link.attributes, semconv::RESUMES), Some(json!(2)));
+}
+
+#[test]
 fn a_span_that_is_not_sampled_is_not_exported() {
     let unsampled = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00".parse().unwrap();
     assert!(spans_of(&exported(&[span(unsampled, None)])).is_empty());
@@ -211,4 +243,34 @@ async fn an_exporter_can_be_started_and_used_among_async_tasks() {
     let stopped = tokio::task::spawn_blocking(move || exporter.shutdown(Duration::from_secs(20)));
     stopped.await.unwrap().unwrap();
     assert_eq!(seen.try_iter().count(), 1);
+}
+
+#[test]
+fn a_trace_is_written_as_the_json_of_otlp() {
+    use opentelemetry_proto::tonic::trace::v1::TracesData;
+
+    let failed = SpanRecord { error: Some("boom".into()), ..span(root(), None) };
+    let below = span(root().child("call", "k"), Some(root()));
+    let written = telemetry::traces_data(&[failed, below.clone()], &service()).unwrap();
+    let spans = &written["resourceSpans"][0]["scopeSpans"][0]["spans"];
+    assert_eq!(spans[1]["traceId"], below.context.trace_id());
+    assert_eq!(spans[1]["spanId"], below.context.span_id());
+    assert_eq!(spans[1]["parentSpanId"], root().span_id());
+    assert_eq!(spans[1]["startTimeUnixNano"], "1700000000000001000");
+    assert_eq!((&spans[0]["status"]["code"], &spans[1]["kind"]), (&json!(2), &json!(3)));
+    let whole = spans[0]["attributes"].as_array().unwrap().iter();
+    let tokens = whole.clone().find(|one| one["key"] == semconv::INPUT_TOKENS).unwrap();
+    assert_eq!(tokens["value"], json!({"intValue": "12"}));
+
+    let read: TracesData = serde_json::from_value(written).unwrap();
+    let [resource] = read.resource_spans.as_slice() else { panic!("{read:?}") };
+    assert_eq!(
+        text(&resource.resource.as_ref().unwrap().attributes, "service.name"),
+        Some(json!("callboard"))
+    );
+    let [first, second] = resource.scope_spans[0].spans.as_slice() else { panic!("{read:?}") };
+    assert_eq!(first.trace_id, root().trace_bytes());
+    assert_eq!(second.parent_span_id, root().span_bytes());
+    assert_eq!(first.status.as_ref().unwrap().message, "boom");
+    assert_eq!(text(&second.attributes, semconv::TIME_TO_FIRST_CHUNK), Some(json!(0.5)));
 }

@@ -54,7 +54,7 @@ impl Tool for Recall {
                 Ok(facts) => {
                     let tainted = facts.iter().any(|fact| fact.tainted);
                     let outcome = CallOutcome::Ok { output: facts.iter().map(shown).collect() };
-                    ToolReply::Settled { outcome, usage: Usage::default(), tainted }
+                    ToolReply::Settled { outcome, usage: Usage::default(), tainted, hop: None }
                 }
                 Err(outcome) => ToolReply::settled(outcome),
             }

@@ -38,7 +38,7 @@ impl Tool for ReadResult {
         Box::pin(async {
             match self.read(context, arguments).await {
                 Ok((outcome, tainted)) => {
-                    ToolReply::Settled { outcome, usage: Usage::default(), tainted }
+                    ToolReply::Settled { outcome, usage: Usage::default(), tainted, hop: None }
                 }
                 Err(outcome) => ToolReply::settled(outcome),
             }

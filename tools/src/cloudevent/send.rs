@@ -54,6 +54,7 @@ impl EventTool {
         let request = self.client.post(url).headers(headers).body(written.body);
         let exchange = async {
             let response = request.send().await?;
+            context.hop.answered(&response);
             // Escapes and base64 make data longer, and attributes stand around it.
             let most = self.spec.response_bytes_max.saturating_mul(2);
             Received::read(response, most.saturating_add(ENVELOPE_BYTES_MAX)).await
@@ -63,7 +64,7 @@ impl EventTool {
         match timeout_at(end, exchange).await {
             Ok(Ok(received)) => Ok(Sent::Taken(Box::new(received))),
             Ok(Err(error)) => match unanswered(host, error) {
-                ToolReply::Lost { error } => Ok(Sent::Perhaps(error)),
+                ToolReply::Lost { error, .. } => Ok(Sent::Perhaps(error)),
                 ToolReply::Settled { outcome, .. } => Err(outcome),
                 ToolReply::Suspended { question } => Err(CallOutcome::Unknown { note: question }),
                 ToolReply::Asks { question } => Err(CallOutcome::Unknown { note: question.text }),

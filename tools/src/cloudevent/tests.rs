@@ -82,7 +82,7 @@ fn carrying(event: &CloudEvent, mode: Mode) -> Answer {
 
 fn told(reply: &ToolReply) -> (ErrorCode, &str, bool) {
     match reply {
-        ToolReply::Lost { error } => (error.code, &error.message, true),
+        ToolReply::Lost { error, .. } => (error.code, &error.message, true),
         ToolReply::Settled { outcome: CallOutcome::Error { error }, .. } => {
             (error.code, &error.message, false)
         }

@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::output::{ERROR_BYTES_MAX, text};
+use crate::tool::HopLog;
 
 /// How long a program that was asked to end has to put things in order before it is killed.
 const TERM_GRACE: Duration = Duration::from_secs(2);
@@ -106,7 +107,7 @@ impl Tail {
 
 /// Runs a program to its end, or until it is to stop. Afterwards none of its processes is left, and
 /// its folder is gone.
-pub(super) async fn run(job: Job, stop: CancellationToken) -> io::Result<Ended> {
+pub(super) async fn run(job: Job, stop: CancellationToken, hop: HopLog) -> io::Result<Ended> {
     let Job { program, arguments, env, user, folder, scratch, stdin, bytes_max, is_sandbox } = job;
     let mut command = Command::new(program);
     command.args(arguments).env_clear().envs(env).current_dir(folder).process_group(0);
@@ -115,6 +116,7 @@ pub(super) async fn run(job: Job, stop: CancellationToken) -> io::Result<Ended> 
         command.gid(user).uid(user);
     }
     let mut child = command.spawn()?;
+    hop.note(|report| report.process = child.id());
     let mut tree = Tree { root: child.id().and_then(pid), is_sandbox };
     let mut stdout = Kept { bytes: Vec::new(), bytes_max, cut: false };
     let mut stderr = Tail::default();

@@ -15,7 +15,7 @@ use super::{HttpTool, address};
 use crate::client::{SendError, retarget};
 use crate::output::excerpt;
 use crate::schema::faults;
-use crate::tool::ToolContext;
+use crate::tool::{HopLog, ToolContext};
 
 impl HttpTool {
     pub(super) async fn exchange(&self, context: &ToolContext, arguments: &Value) -> ToolReply {
@@ -35,7 +35,7 @@ impl HttpTool {
             Err(outcome) => return ToolReply::settled(outcome),
         };
         let host = address::host(request.url());
-        let exchange = self.answer(request, blueprint);
+        let exchange = self.answer(context, request, blueprint);
         let time = context.answer_time();
         match timeout(time, exchange).await {
             Ok(Ok(outcome)) => ToolReply::settled(outcome),
@@ -50,11 +50,12 @@ impl HttpTool {
     /// Sends a request, and those for further pages, and says what comes of it.
     async fn answer(
         &self,
+        context: &ToolContext,
         request: Request,
         blueprint: &Blueprint,
     ) -> Result<CallOutcome, SendError> {
         let again = self.pages.as_ref().zip(request.try_clone());
-        let received = self.ask(request, self.response_bytes_max).await?;
+        let received = self.ask(&context.hop, request, self.response_bytes_max).await?;
         let said = match received.said() {
             Ok(said) => said,
             Err(error) => return Ok(CallOutcome::Error { error }),
@@ -63,7 +64,7 @@ impl HttpTool {
             (Said::Text(text), _) => return Ok(self.text(text)),
             (Said::Json(value), None) => (value, None),
             (Said::Json(value), Some((pages, first))) => {
-                let ask = Asked { pages, first: &first, blueprint };
+                let ask = Asked { hop: &context.hop, pages, first: &first, blueprint };
                 match self.further(value, received, ask).await? {
                     Ok(gathered) => gathered.into_parts(),
                     Err(error) => return Ok(CallOutcome::Error { error }),
@@ -73,8 +74,15 @@ impl HttpTool {
         Ok(self.checked(value, cut))
     }
 
-    async fn ask(&self, request: Request, bytes_max: usize) -> Result<Received, SendError> {
+    async fn ask(
+        &self,
+        hop: &HopLog,
+        request: Request,
+        bytes_max: usize,
+    ) -> Result<Received, SendError> {
+        hop.goes_to(request.url());
         let response = self.client.send(&self.reach, request).await?;
+        hop.answered(&response);
         Received::read(response, bytes_max).await
     }
 
@@ -85,7 +93,7 @@ impl HttpTool {
         mut received: Received,
         ask: Asked<'_>,
     ) -> Result<Result<Gathered, WireError>, SendError> {
-        let Asked { pages, first, blueprint } = ask;
+        let Asked { hop, pages, first, blueprint } = ask;
         let mut room = self.response_bytes_max.saturating_sub(received.bytes());
         let mut gathered = Gathered::new(value.clone());
         let mut page = value;
@@ -103,7 +111,7 @@ impl HttpTool {
             let Some(mut request) = first.try_clone() else { break };
             request.headers_mut().remove(IDEMPOTENCY_KEY);
             retarget(&mut request, url);
-            received = self.ask(request, room).await?;
+            received = self.ask(hop, request, room).await?;
             page = match received.said() {
                 Ok(Said::Json(value)) => value,
                 // What does not fit, or is no page, is left out as a whole.
@@ -161,6 +169,7 @@ impl HttpTool {
 
 /// What is known of the pages that follow.
 struct Asked<'a> {
+    hop: &'a HopLog,
     pages: &'a Pages,
     /// The request for the first one.
     first: &'a Request,

@@ -283,7 +283,7 @@ async fn a_request_without_a_whole_answer_is_lost() {
         let answer = if hangs { Answer::Hang(bytes) } else { Answer::Bytes(bytes) };
         let (base, _server) = server(answer).await;
         let reply = reply_within(&tool(spec("POST", base)), json!({}), time).await;
-        let ToolReply::Lost { error } = &reply else { panic!("{reply:?}") };
+        let ToolReply::Lost { error, .. } = &reply else { panic!("{reply:?}") };
         assert_eq!(error.code, expected, "{sent:?} {hangs}: {reply:?}");
     }
 }

@@ -31,6 +31,7 @@ fn reply(content: &str, finish: FinishReason) -> ModelReply {
         model: "small".to_owned(),
         attempts: 1,
         served_by: None,
+        detail: wire::chat::TurnDetail::default(),
     }
 }
 
@@ -195,8 +196,8 @@ async fn a_question_without_an_answer_is_an_error_or_lost() {
         WireError::new(ErrorCode::ToolTimeout, "model small did not answer within 4900 ms");
     for (answer, expected) in [
         (Some(&refused), ToolReply::settled(CallOutcome::Error { error: refused.clone() })),
-        (Some(&late), ToolReply::Lost { error: late.clone() }),
-        (None, ToolReply::Lost { error: silent }),
+        (Some(&late), ToolReply::Lost { error: late.clone(), hop: None }),
+        (None, ToolReply::Lost { error: silent, hop: None }),
     ] {
         let models = Arc::new(PreparedModels::default());
         match answer {

@@ -51,7 +51,7 @@ async fn call(
 fn error(reply: ToolReply) -> (bool, WireError) {
     match reply {
         ToolReply::Settled { outcome: CallOutcome::Error { error }, .. } => (false, error),
-        ToolReply::Lost { error } => (true, error),
+        ToolReply::Lost { error, .. } => (true, error),
         other => panic!("no error: {other:?}"),
     }
 }

@@ -65,6 +65,8 @@ pub(crate) fn plan(dialect: Dialect, thinker: bool) -> Plan {
         permissions: Permissions::default(),
         prices: BTreeMap::new(),
         when_busy: WhenBusy::Queue,
+        served: BTreeMap::new(),
+        traces: wire::Levels::default(),
     }
 }
 
@@ -109,6 +111,7 @@ pub(crate) fn reply(finish: FinishReason, content: &str) -> ModelReply {
         model: "m".to_owned(),
         attempts: 1,
         served_by: None,
+        detail: wire::chat::TurnDetail::default(),
     }
 }
 

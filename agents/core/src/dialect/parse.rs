@@ -106,6 +106,7 @@ pub fn parse(dialect: Dialect, toolbox: &Toolbox, reply: &str) -> Parsed {
         model: String::new(),
         attempts: 1,
         served_by: None,
+        detail: wire::chat::TurnDetail::default(),
     };
     match wording::worded(dialect, by(dialect, toolbox, None, &reply)) {
         Reading::Final { text }

@@ -56,7 +56,7 @@ pub fn nothing_after_end(records: &[Record]) -> Result<(), Violation> {
                     }
                     (&event.run, !begins)
                 }
-                Effect::Span(span) => (&span.run, false),
+                Effect::Span(span) => (&span.record.run, false),
             };
             if !accepted.contains(run) {
                 return Err(Violation::NotAccepted { run: run.clone() });

@@ -3,16 +3,18 @@
 
 use serde_json::{Value, json};
 use wire::event::EventKind;
+use wire::hop::HopReport;
 use wire::plan::{OnUnknown, Target};
 use wire::run::Budget;
 use wire::{
     CallKey, CallOutcome, EffectClass, ErrorCode, Name, OpenKind, RunStatus, Timestamp, Usage,
-    WireError,
+    WireError, semconv,
 };
 
 use super::Run;
 use super::call::{Pending, Stage};
 use crate::effect::{CallEffect, Effect, Effects, Rejected};
+use crate::spans::{event, note};
 
 /// Probes in a row without a usable answer, after which the outcome counts as unknown: one that is
 /// down for a moment is asked again, one that is down for good holds up nobody.
@@ -45,6 +47,7 @@ impl Run {
         call: &CallKey,
         attempt: u32,
         error: &WireError,
+        hop: Option<&HopReport>,
         effects: &mut Effects,
     ) -> Result<(), Rejected> {
         let made = |pending: &Pending| {
@@ -52,6 +55,7 @@ impl Run {
         };
         let position = self.position(call, made)?;
         self.resumes = 0;
+        self.end_lost_attempt(position, hop, error, effects);
         self.void(position, effects);
         self.on_missed(position, error, effects);
         self.go_on(effects);
@@ -72,6 +76,7 @@ impl Run {
             // An outcome that ends the run has ended the others with it.
             let found = self.pending.iter().position(|pending| pending.key == key);
             let Some(position) = found else { continue };
+            self.end_lost_attempt(position, None, &error, effects);
             self.void(position, effects);
             if self.may_rejoin(position, effects.now()) {
                 self.rejoin(position, effects);
@@ -99,7 +104,9 @@ impl Run {
         };
         let position = self.position(call, asked)?;
         self.resumes = 0;
-        match finding(outcome) {
+        let found = finding(outcome);
+        self.note_probe(position, &found, effects.now());
+        match found {
             Finding::Done(result) => {
                 let outcome = CallOutcome::Ok { output: result };
                 self.settle(position, &outcome, Usage::default(), effects);
@@ -115,6 +122,18 @@ impl Run {
         }
         self.go_on(effects);
         Ok(())
+    }
+
+    fn note_probe(&mut self, position: usize, found: &Finding, at: Timestamp) {
+        let done = match found {
+            Finding::Done(_) => Some(true),
+            Finding::NotDone => Some(false),
+            Finding::Unclear(_) => None,
+        };
+        if let Some(pending) = self.pending.get_mut(position) {
+            let done = done.map(|done| (semconv::DONE, done));
+            note(&mut pending.events, event(semconv::event::PROBED, at, done));
+        }
     }
 
     fn on_unclear(&mut self, position: usize, why: &str, effects: &mut Effects) {
@@ -202,6 +221,7 @@ impl Run {
         pending.rejoin = true;
         // Its number tells its end from that of the attempt that was interrupted.
         pending.attempt += 1;
+        pending.attempted = Some(now);
         pending.deadline = deadline;
         let joined = self.pending.get(position).and_then(|pending| self.stage_effect(pending));
         effects.extend(joined.into_iter().collect());
@@ -221,6 +241,7 @@ impl Run {
         pending.questions = 0;
         pending.rejoin = false;
         pending.attempt += 1;
+        pending.attempted = Some(now);
         pending.deadline = deadline;
         let kind = EventKind::CallRepeated {
             call: pending.key.clone(),
@@ -321,6 +342,7 @@ impl Run {
                 attempt: 1,
                 rejoin: false,
                 budget: Budget::default(),
+                trace: self.submitted.trace.of_call(&pending.key),
                 ..made
             },
         })

@@ -13,6 +13,7 @@ use wire::{ErrorCode, ModelRole, Name, Plan, Usage, WireError};
 
 use super::Run;
 use crate::dialect::Exchange;
+use crate::spans::Left;
 
 /// What a dialect other than the provider's own adds to the texts of a plan, in bytes: the words
 /// that explain its form.
@@ -110,6 +111,16 @@ impl Prompts {
 }
 
 impl Run {
+    /// Returns what the run has left, for its traces.
+    pub(super) fn left(&self) -> Left {
+        Left {
+            tokens: Some(self.tokens_left()),
+            steps: Some(self.steps_max().saturating_sub(self.step())),
+            calls: (self.calls_max() < u64::MAX).then(|| self.calls_left()),
+            cost_nano_usd: self.cost_left(),
+        }
+    }
+
     /// Returns the tokens that the reply of a turn may have, or why there can be none.
     pub(super) fn reply_tokens(&self, role: ModelRole) -> Result<u64, WireError> {
         let prompt = self.prompts.tokens(role);

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
 use wire::entry::ReadCall;
 use wire::event::EventKind;
+use wire::hop::HopReport;
 use wire::plan::{Offer, Permission, Target};
 use wire::run::{Budget, Source};
+use wire::trace::SpanEvent;
 use wire::{
     CallKey, CallOutcome, Digest, EffectClass, ErrorCode, ModelRole, OpenKind, Question, RunStatus,
     Timestamp, Usage, WireError, call_digest,
@@ -47,6 +50,10 @@ pub(super) struct Pending {
     pub(super) made: Timestamp,
     /// How often its probe was asked; the number of the last one.
     pub(super) probes: u32,
+    /// When the attempt that is under way was made, until its trace tells of its end.
+    pub(super) attempted: Option<Timestamp>,
+    /// What is noted on the call's span.
+    pub(super) events: Vec<SpanEvent>,
     /// Questions of the last attempt.
     pub(super) questions: u32,
 }
@@ -298,6 +305,8 @@ impl Run {
             attempts_before: 0,
             made: now,
             probes: 0,
+            attempted: (!asks).then_some(now),
+            events: Vec::new(),
             questions: 0,
         });
         self.sources.push(Source {
@@ -360,7 +369,7 @@ impl Run {
             reader: self.plan.reader().cloned(),
             budget: if offer.spends() { pending.reserve.to_budget() } else { Budget::default() },
             depth: self.depth().saturating_add(1),
-            trace: self.submitted.trace.of_call(&pending.key),
+            trace: self.attempt_trace(pending),
         })
     }
 
@@ -370,6 +379,7 @@ impl Run {
         outcome: &CallOutcome,
         usage: Usage,
         tainted: bool,
+        hop: Option<&HopReport>,
         effects: &mut Effects,
     ) -> Result<(), Rejected> {
         // A late answer is taken whatever is done meanwhile to find out about it.
@@ -379,6 +389,8 @@ impl Run {
         let position = self.position(call, made)?;
         self.resumes = 0;
         self.tainted |= tainted;
+        self.note_answer(position, effects.now());
+        self.end_settled_attempt(position, hop, outcome, effects);
         match outcome {
             CallOutcome::Unknown { note } => {
                 self.spend_on_call(position, usage);
@@ -431,6 +443,7 @@ impl Run {
         usage: Usage,
         effects: &mut Effects,
     ) {
+        self.end_settled_attempt(position, None, outcome, effects);
         let waited = self.pending.get(position).is_some_and(Pending::is_open);
         let usage = self.spend_on_call(position, usage);
         let pending = self.pending.remove(position);
@@ -458,19 +471,23 @@ impl Run {
         };
         effects.tell(&self.submitted, kind);
         let facts = self.facts(effects.session());
+        let source = self.sources.get(pending.source);
         let span = spans::call_span(
             &facts,
             &spans::CallFacts {
                 call: &pending.key,
                 offer,
+                arguments: source.map_or(&Value::Null, |source| &source.arguments),
                 step: self.step(),
+                attempts: pending.attempt,
                 start: pending.started,
                 end: effects.now(),
                 outcome,
                 usage,
+                events: &pending.events,
             },
         );
-        effects.push(Effect::Span(Box::new(span)));
+        self.trace(span, effects);
         if let Some(source) = self.sources.get_mut(pending.source) {
             outcome.as_str().clone_into(&mut source.status);
             source.output = output;

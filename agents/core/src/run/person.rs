@@ -5,11 +5,13 @@ use wire::event::EventKind;
 use wire::run::{OpenQuestion, RunState};
 use wire::{
     CallKey, CallOutcome, Digest, ErrorCode, OpenCall, OpenKind, Resolution, Timestamp, Usage,
+    semconv,
 };
 
 use super::call::{Pending, Stage};
 use super::{Run, late};
 use crate::effect::{Effect, Effects, Rejected};
+use crate::spans::{event, note};
 
 /// What a pending call waits for.
 struct Waits {
@@ -53,6 +55,7 @@ impl Run {
             return Err(Rejected::Superseded { call: call.clone() });
         }
         self.resumes = 0;
+        self.end_attempt(position, None, None, effects);
         if let Some(pending) = self.pending.get_mut(position) {
             pending.stage = Stage::Question { question, since: effects.now() };
         }
@@ -79,6 +82,7 @@ impl Run {
         }
         self.resumes = 0;
         self.close(call, effects);
+        self.note_digest(position, semconv::event::APPROVED, effects.now());
         self.make(position, "a person allowed it", effects);
         Ok(())
     }
@@ -111,6 +115,7 @@ impl Run {
 
     fn deny(&mut self, position: usize, message: String, effects: &mut Effects) {
         self.resumes = 0;
+        self.note_digest(position, semconv::event::DENIED, effects.now());
         let outcome = CallOutcome::error(ErrorCode::CallDenied, message);
         if let Some(pending) = self.pending.get(position) {
             let kind = BarKind::Denied(outcome.to_text());
@@ -144,6 +149,10 @@ impl Run {
             return Err(Rejected::Superseded { call: call.clone() });
         }
         self.resumes = 0;
+        if let Some(pending) = self.pending.get_mut(position) {
+            let done = [(semconv::DONE, matches!(resolution, Resolution::Done { .. }))];
+            note(&mut pending.events, event(semconv::event::RESOLVED, effects.now(), done));
+        }
         match resolution {
             Resolution::Done { result } => {
                 let outcome = CallOutcome::Ok { output: result.clone() };
@@ -182,11 +191,12 @@ impl Run {
             return Err(Rejected::Superseded { call: call.clone() });
         }
         self.close(call, effects);
-        let kind = EventKind::CallResolved {
-            call: call.clone(),
-            done: matches!(resolution, Resolution::Done { .. }),
-        };
+        let done = matches!(resolution, Resolution::Done { .. });
+        let kind = EventKind::CallResolved { call: call.clone(), done };
         effects.tell(&self.submitted, kind);
+        // The span of the call is out already, so the run's own says it.
+        let said = [(semconv::CALL, Value::from(call.as_str())), (semconv::DONE, done.into())];
+        note(&mut self.events, event(semconv::event::RESOLVED, effects.now(), said));
         let outcome = match resolution {
             Resolution::Done { result } => CallOutcome::Ok { output: result.clone() },
             Resolution::NotDone => {
@@ -234,7 +244,32 @@ impl Run {
             form: open.form.clone(),
         };
         effects.tell(&self.submitted, told);
+        if let Some(pending) = self.pending.get_mut(position) {
+            let asked = [
+                (semconv::OPEN_KIND, Value::from(kind.as_str())),
+                (semconv::DIGEST, open.digest.to_string().into()),
+            ];
+            note(&mut pending.events, event(semconv::event::ASKED, effects.now(), asked));
+        }
         effects.push(Effect::Opened(Box::new(open)));
+    }
+
+    /// Notes what a person decided about a call, and what exactly that was.
+    fn note_digest(&mut self, position: usize, name: &str, at: Timestamp) {
+        if let Some(pending) = self.pending.get_mut(position) {
+            let digest = [(semconv::DIGEST, pending.digest.to_string())];
+            note(&mut pending.events, event(name, at, digest));
+        }
+    }
+
+    /// Notes that a person answered a call's question, if that is what it waits for.
+    pub(super) fn note_answer(&mut self, position: usize, at: Timestamp) {
+        if let Some(pending) = self.pending.get_mut(position)
+            && matches!(pending.stage, Stage::Question { .. })
+        {
+            let nothing: [(&'static str, Value); 0] = [];
+            note(&mut pending.events, event(semconv::event::ANSWERED, at, nothing));
+        }
     }
 
     pub(super) fn close(&self, call: &CallKey, effects: &mut Effects) {

@@ -162,6 +162,7 @@ impl Run {
                         outcome,
                         usage: Usage::default(),
                         tainted: false,
+                        hop: None,
                     })
                 }
                 _ => Err(bad("this question is answered in words, by `text` alone".to_owned())),

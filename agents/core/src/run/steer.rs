@@ -6,12 +6,12 @@ use std::sync::Arc;
 use wire::entry::Submitted;
 use wire::event::EventKind;
 use wire::run::{RunReply, RunStatus};
-use wire::{ErrorCode, RunId, Timestamp, Usage, WireError};
+use wire::{ErrorCode, RunId, Timestamp, Usage, WireError, semconv};
 
 use super::Run;
 use crate::dialect::{Act, Exchange};
 use crate::effect::{Effect, Effects};
-use crate::spans;
+use crate::spans::{self, event, note};
 
 /// The most characters of one result in the note that stands for the answer of an interrupted run:
 /// enough to know what was done.
@@ -112,16 +112,24 @@ impl Run {
             error: reply.error.clone(),
         };
         effects.tell(&joined.submitted, kind);
-        let facts = spans::RunFacts {
-            plan: &self.plan,
-            session: effects.session(),
-            run: &joined.submitted.run,
-            trace: &joined.submitted.trace,
-        };
-        let caller = joined.submitted.caller_span.as_ref();
-        let (start, end) = (joined.accepted, effects.now());
-        let span = spans::run_span(&facts, caller, start, end, &reply, 0, 0);
-        effects.push(Effect::Span(Box::new(span)));
+        let (run, trace) = (&joined.submitted.run, &joined.submitted.trace);
+        let facts = spans::RunFacts { run, trace, ..self.facts(effects.session()) };
+        let span = spans::run_span(
+            &facts,
+            &spans::EndFacts {
+                caller: joined.submitted.caller_span.as_ref(),
+                start: joined.accepted,
+                end: effects.now(),
+                input: &joined.submitted.text,
+                reply: &reply,
+                steps: 0,
+                resumes: 0,
+                feedback: 0,
+                events: &[],
+                joined: Some(&self.submitted.trace),
+            },
+        );
+        self.trace(span, effects);
         Arc::new(reply)
     }
 
@@ -148,6 +156,8 @@ impl Run {
             step.acts.push(Act::Steered { text: text.clone() });
             let kind = EventKind::Steered { step: number, by: run.clone(), input: text.clone() };
             effects.tell(&self.submitted, kind);
+            let by = [(semconv::JOINED, run.as_str())];
+            note(&mut self.events, event(semconv::event::STEERED, effects.now(), by));
         }
     }
 

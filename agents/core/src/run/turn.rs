@@ -134,6 +134,8 @@ impl Run {
         self.show_joined(effects);
         self.turns += 1;
         self.turn_asked = effects.now();
+        self.turn_tokens = self.reply_tokens(role).unwrap_or(1);
+        self.note_extent();
         self.prompts.on_asked();
         let model = self.model(role).clone();
         effects.tell(&self.submitted, EventKind::ModelAsked { step: self.step(), role, model });
@@ -148,6 +150,7 @@ impl Run {
         effects: &mut Effects,
     ) {
         self.feedback += 1;
+        self.feedback_total = self.feedback_total.saturating_add(1);
         if self.feedback <= self.plan.limits.feedback_max {
             let leads = role == ModelRole::Thinker || self.plan.thinking_model().is_none();
             if self.is_steered() && !leads {
@@ -183,8 +186,7 @@ impl Run {
             step: self.step(),
             role,
             model: self.model(role).clone(),
-            // A turn is asked for only where there is room for a reply.
-            max_tokens: self.reply_tokens(role).unwrap_or(1),
+            max_tokens: self.turn_tokens,
             deadline: self.submitted.deadline.min(self.turn_asked.plus_ms(limits.model_timeout_ms)),
         }
     }
@@ -244,19 +246,6 @@ impl Run {
         unread: Option<&Unread>,
         effects: &mut Effects,
     ) {
-        let feedback = match outcome {
-            Ok(Reading::Fault { feedback, .. }) => Some(feedback.code),
-            Ok(Reading::Calls { calls, .. }) => {
-                calls.iter().find_map(|call| call.fault.as_ref()).map(|fault| fault.code)
-            }
-            Ok(
-                Reading::Thought { .. }
-                | Reading::Planned(_)
-                | Reading::Continued { .. }
-                | Reading::Final { .. },
-            )
-            | Err(_) => None,
-        };
         let planned = match outcome {
             Ok(Reading::Planned(planned)) => Some(planned),
             Ok(_) | Err(_) => self.planned(),
@@ -269,15 +258,17 @@ impl Run {
                 step: self.step(),
                 role,
                 model: self.model(role),
+                max_tokens: self.turn_tokens,
                 planned,
+                rounds: self.feedback,
                 start: self.turn_asked,
                 end: effects.now(),
                 report,
-                feedback,
+                told: &self.told(),
+                outcome,
                 unread,
-                error: outcome.err(),
             },
         );
-        effects.push(Effect::Span(Box::new(span)));
+        self.trace(span, effects);
     }
 }

@@ -76,6 +76,8 @@ pub(crate) fn plan(dialect: Dialect, tools: Vec<(&str, Value)>) -> Plan {
         permissions: Permissions::default(),
         prices: BTreeMap::new(),
         when_busy: WhenBusy::Queue,
+        served: BTreeMap::new(),
+        traces: wire::Levels::default(),
     }
 }
 
@@ -120,5 +122,6 @@ pub(crate) fn reply(finish: FinishReason, content: &str, calls: Vec<ToolCall>) -
         model: "m".to_owned(),
         attempts: 1,
         served_by: None,
+        detail: wire::chat::TurnDetail::default(),
     }
 }

@@ -56,10 +56,10 @@ async fn over_http(
 ) -> Result<RunReply, Failure> {
     let team = &args.whom.team;
     let client = match &args.url_http {
-        Some(url) => Client::new(url)?,
+        Some(url) => Client::new(url, place.token()?)?,
         None => match Client::of_holder(place, team)? {
             Some(client) => client,
-            None => Client::new(URL_DEFAULT)?,
+            None => Client::new(URL_DEFAULT, place.token()?)?,
         },
     };
     let agent = match &args.whom.agent {

@@ -111,7 +111,7 @@ async fn boards(door: &Door, place: &Place, screen: &Screen) -> Result<Vec<Board
     }
     if let Some(url) = &door.url_http {
         let team = door.team.clone().ok_or_else(needs_team)?;
-        return Ok(vec![Board { team, source: Source::Http(Client::new(url)?) }]);
+        return Ok(vec![Board { team, source: Source::Http(Client::new(url, place.token()?)?) }]);
     }
     let teams = place.teams(door.team.as_ref())?;
     let several = teams.len() > 1;

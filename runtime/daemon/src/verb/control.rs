@@ -45,7 +45,7 @@ async fn tell(
     place: &Place,
 ) -> Result<RunView, Failure> {
     let clients: Vec<(Name, Client)> = match (&target.url, &target.team) {
-        (Some(url), Some(team)) => vec![(team.clone(), Client::new(url)?)],
+        (Some(url), Some(team)) => vec![(team.clone(), Client::new(url, place.token()?)?)],
         (_, named) => {
             let mut clients = Vec::new();
             for team in place.teams(named.as_ref())? {

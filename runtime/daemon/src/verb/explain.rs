@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn the_nearest_code_is_found() {
         let cases = [
-            ("E1033", Some(ErrorCode::SessionBusy)),
+            ("E1033", Some(ErrorCode::NotSignedIn)),
             ("1003", Some(ErrorCode::UnknownAgent)),
             ("E9999", Some(ErrorCode::SandboxUnavailable)),
             ("overloaded", Some(ErrorCode::Overloaded)),

@@ -233,7 +233,6 @@ mod tests {
                 run: run(Some("failed")),
                 output: Some("I do\u{1b}[2J not\nknow.".to_owned()),
                 error: Some(wire::WireError::new(ErrorCode::StepLimit, "out of steps")),
-                usage: None,
             }],
         };
         let shown = render_session(&session, Paint::new(false), 80);

@@ -32,7 +32,10 @@ const CLOSE_GRACE: Duration = Duration::from_secs(1);
 /// Runs teams until it is told to stop.
 pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Result<Exit, Failure> {
     let loaded = load(args, screen)?;
-    let listen = listen(&args.listen)?;
+    let token = place.token()?;
+    let listen = listen(&args.listen)?
+        .map(|listen| door::options(listen, &args.host_names, token.as_ref()))
+        .transpose()?;
     let subjects = nats::subjects(&args.nats)?;
     // Listened for before anything is opened, so that no signal is missed.
     let mut term = on_signal(SignalKind::terminate())?;
@@ -55,7 +58,7 @@ pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Resul
     };
     let node = Arc::new(Node::start(teams, bus.clone(), options).await?);
     let door = match listen {
-        Some(listen) => match door::open(node.clone(), listen).await {
+        Some(options) => match door::open(node.clone(), options).await {
             Ok(door) => Some(door),
             Err(failure) => {
                 node.drain(Duration::ZERO).await;

@@ -72,12 +72,14 @@ impl Callboard {
 
     /// Starts a daemon and waits until it is ready.
     pub(crate) fn serve(&self, team: &Path) -> Daemon {
+        self.serve_with(team, &[])
+    }
+
+    /// Starts a daemon with some more arguments and waits until it is ready.
+    pub(crate) fn serve_with(&self, team: &Path, more: &[&str]) -> Daemon {
         let team = team.to_str().unwrap();
-        let mut child = self
-            .command(&["serve", team, "--listen", "127.0.0.1:0"])
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let args = [&["serve", team, "--listen", "127.0.0.1:0"], more].concat();
+        let mut child = self.command(&args).stderr(Stdio::piped()).spawn().unwrap();
         let err = BufReader::new(child.stderr.take().unwrap());
         let mut daemon = Daemon { child, err, url: String::new() };
         let mut lines = String::new();

@@ -58,9 +58,53 @@ fn an_address_that_others_reach_is_refused() {
     let callboard = Callboard::new();
     let file = team("quickstart.toml");
     let file = file.to_str().unwrap();
-    for (listen, code) in [("0.0.0.0:0", 2), ("nonsense", 2)] {
-        let ended = callboard.run(&["serve", file, "--listen", listen]);
-        assert_eq!(ended.code, Some(code), "{listen}: {}", ended.err);
-        assert!(ended.err.contains("error[E1001]"), "{}", ended.err);
+    let short = callboard.file("short", "guess-me\n");
+    let short = short.to_str().unwrap();
+    let cases = [
+        (&["--listen", "nonsense"][..], "E1001"),
+        (&["--listen", "0.0.0.0:0"], "E5010"),
+        (&["--listen", "127.0.0.1:0", "--host-name", "agents.example"], "E5010"),
+        (&["--listen", "127.0.0.1:0", "--token-file", short], "E5010"),
+        (&["--listen", "127.0.0.1:0", "--token-file", "/nonexistent/token"], "E6003"),
+    ];
+    for (more, code) in cases {
+        let args: Vec<&str> = ["serve", file].iter().chain(more).copied().collect();
+        let ended = callboard.run(&args);
+        assert_eq!(ended.code, Some(2), "{more:?}: {}", ended.err);
+        assert!(ended.err.contains(&format!("error[{code}]")), "{more:?}: {}", ended.err);
+        assert!(!ended.err.contains("guess-me"), "{}", ended.err);
     }
+}
+
+#[test]
+fn a_daemon_with_a_token_is_asked_with_it() {
+    let callboard = Callboard::new();
+    let token = "a-token-that-is-long-enough-to-be-one";
+    let right = callboard.file("token", &format!("{token}\n"));
+    let wrong = callboard.file("wrong", "another-token-that-is-long-enough\n");
+    let (right, wrong) = (right.to_str().unwrap(), wrong.to_str().unwrap());
+    let daemon = callboard.serve_with(&team("quickstart.toml"), &["--token-file", right]);
+    let url = daemon.url.clone();
+    let cases = [
+        (&["ask", "quickstart", "--run", "r1", QUESTION, "--token-file", right][..], 0, "2.16524"),
+        (
+            &["ask", "--url", &url, "quickstart", "--run", "r1", QUESTION, "--token-file", right],
+            0,
+            "2.16524",
+        ),
+        (&["--token-file", right, "runs"], 0, "researcher"),
+        (&["calls", "list", "--token-file", right], 0, ""),
+        (&["--token-file", right, "cancel", "nothing"], 2, "error[E1004]"),
+        (&["ask", "quickstart", "hi"], 2, "error[E1014]"),
+        (&["runs", "--team", "quickstart"], 2, "error[E1014]"),
+        (&["--token-file", wrong, "cancel", "nothing"], 2, "error[E1014]"),
+        (&["--token-file", wrong, "ask", "--url", &url, "quickstart", "hi"], 2, "error[E1014]"),
+    ];
+    for (args, code, part) in cases {
+        let ended = callboard.run(args);
+        assert_eq!(ended.code, Some(code), "{args:?}: {}", ended.err);
+        let told = ended.out + &ended.err;
+        assert!(told.contains(part) && !told.contains(token), "{args:?}: {told}");
+    }
+    assert_eq!(daemon.stop().code, Some(0));
 }

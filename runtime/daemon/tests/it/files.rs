@@ -42,9 +42,9 @@ fn codes_are_explained() {
     assert!(page.out.starts_with("# E5001: "), "{}", page.out);
     let all = callboard.run(&["explain"]);
     assert!(all.out.contains("\nE5001  data directory in use\n"), "{}", all.out);
-    let unknown = callboard.run(&["explain", "E5010"]);
+    let unknown = callboard.run(&["explain", "E5000"]);
     assert_eq!(unknown.code, Some(2));
-    assert!(unknown.err.contains("did you mean E5009?"), "{}", unknown.err);
+    assert!(unknown.err.contains("did you mean E5001?"), "{}", unknown.err);
 }
 
 #[test]

@@ -9,6 +9,10 @@ mod daemon;
 #[cfg(test)]
 mod files;
 #[cfg(test)]
+mod nodes;
+#[cfg(test)]
 mod run;
 #[cfg(test)]
 mod servers;
+#[cfg(test)]
+mod traces;

@@ -119,8 +119,12 @@ async fn other_machines_are_let_in_only_when_told_so() {
     let house = House::open().await;
     let everywhere = SocketAddr::from(([0, 0, 0, 0], 0));
     let refused = Gateway::start(house.node.clone(), Options::new(everywhere)).await;
-    assert!(matches!(refused, Err(Error::NotLoopback(addr)) if addr == everywhere));
-    let options = Options { allow_remote: true, ..Options::new(everywhere) };
+    assert!(matches!(refused, Err(Error::Unprotected(_))));
+    let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
+    let named = Options { host_names: vec!["a.example".to_owned()], ..Options::new(loopback) };
+    let refused = Gateway::start(house.node.clone(), named).await;
+    assert!(matches!(refused, Err(Error::Unprotected(name)) if name == "a.example"));
+    let options = Options { token: Some(crate::sign_in::token()), ..Options::new(everywhere) };
     let gateway = Gateway::start(house.node.clone(), options).await.unwrap();
     let taken = Gateway::start(house.node.clone(), Options::new(house.gateway.addr())).await;
     assert!(matches!(taken, Err(Error::Listen { .. })));

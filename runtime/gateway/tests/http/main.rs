@@ -3,8 +3,10 @@
 #![cfg(test)]
 
 mod calls;
+mod console;
 mod events;
 mod hostile;
 mod house;
 mod look;
 mod runs;
+mod sign_in;

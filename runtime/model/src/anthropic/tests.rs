@@ -1,7 +1,7 @@
 //! Requests to the Messages interface, and its answers.
 
 use wire::Usage;
-use wire::chat::Head;
+use wire::chat::{Head, TurnDetail};
 
 use super::*;
 use crate::answer::Answer;
@@ -103,16 +103,23 @@ fn options_become_fields() {
 
 #[test]
 fn answers_in_one_piece_are_read() {
-    let body = r#"{"type":"message","model":"c-1","content":[
+    let body = r#"{"id":"msg_1","type":"message","model":"c-1","content":[
         {"type":"thinking","thinking":"hm"},{"type":"text","text":"Hä"},{"type":"text","text":"llo"},
         {"type":"tool_use","id":"a","name":"now","input":{"b":1,"a":1.0}},
         {"type":"tool_use","id":"b","name":"now","input":{}}],
         "stop_reason":"tool_use","usage":{"input_tokens":5,"output_tokens":2,
         "cache_creation_input_tokens":10,"cache_read_input_tokens":100}}"#;
     let calls = vec![call("a", "now", r#"{"b":1,"a":1.0}"#), call("b", "now", "{}")];
+    let detail = TurnDetail {
+        response_id: Some("msg_1".to_owned()),
+        cache_read_tokens: Some(100),
+        cache_creation_tokens: Some(10),
+        ..TurnDetail::default()
+    };
     let expected = Answer {
         usage: Usage::of_tokens(115, 2),
         model: Some("c-1".to_owned()),
+        detail,
         ..answer("Hällo", calls, FinishReason::ToolCalls)
     };
     assert_eq!(read(&protocol(), body.as_bytes()).unwrap(), expected);
@@ -169,6 +176,7 @@ fn end(reason: &str) -> String {
 #[test]
 fn streams_give_the_reply_wherever_they_are_split() {
     let usage = Usage::of_tokens(12, 9);
+    let detail = TurnDetail { cache_read_tokens: Some(7), ..TurnDetail::default() };
     let model = Some("c-1".to_owned());
     let thinking = r#"{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"hm"}}"#;
     let cases = [
@@ -187,6 +195,7 @@ fn streams_give_the_reply_wherever_they_are_split() {
             Answer {
                 usage,
                 model: model.clone(),
+                detail: detail.clone(),
                 ..answer("Hällo 😀", vec![], FinishReason::Stop)
             },
         ),
@@ -209,6 +218,7 @@ fn streams_give_the_reply_wherever_they_are_split() {
             Answer {
                 usage,
                 model,
+                detail,
                 ..answer(
                     "Hä",
                     vec![

@@ -24,6 +24,7 @@ fn reply(content: &str, calls: Vec<wire::ToolCall>) -> ModelReply {
         model: "m".to_owned(),
         attempts: 1,
         served_by: None,
+        detail: wire::chat::TurnDetail::default(),
     }
 }
 

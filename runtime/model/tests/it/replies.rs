@@ -27,6 +27,7 @@ fn hello() -> ModelReply {
         model: "gpt-1".to_owned(),
         attempts: 1,
         served_by: None,
+        detail: wire::chat::TurnDetail::default(),
     }
 }
 

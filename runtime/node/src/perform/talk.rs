@@ -8,9 +8,7 @@ use agents_core::effect::CallEffect;
 use tokio::sync::mpsc;
 use tools::Missed;
 use wire::question::{QuestionRequest, Void};
-use wire::{
-    ErrorCode, Headers, Input, Name, Question, Said, SessionId, Timestamp, ToolReply, WireError,
-};
+use wire::{ErrorCode, Headers, Input, Name, Question, Said, SessionId, Timestamp, ToolReply};
 
 use super::asking::{Asking, request};
 use super::begin_call;
@@ -95,11 +93,11 @@ async fn answered(
         Ok(reply) => reply,
         // The call was made before, so that nobody heard the answer does not undo it.
         Err(Missed::NotDelivered(error)) => gone(call, &error.message),
-        Err(Missed::Unanswered(error)) => ToolReply::Lost { error },
+        Err(Missed::Unanswered(error)) => ToolReply::Lost { error, hop: None },
     }
 }
 
 fn gone(call: &CallEffect, why: &str) -> ToolReply {
     let text = format!("{} asked a question and was gone before it was answered: {why}", call.name);
-    ToolReply::Lost { error: WireError::new(ErrorCode::ToolUnavailable, text) }
+    ToolReply::lost(ErrorCode::ToolUnavailable, text)
 }

@@ -6,17 +6,17 @@ use ractor::ActorRef;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
-use tracing::{debug, warn};
+use tracing::{Instrument as _, debug, warn};
 use wire::chat::Observed;
 use wire::entry::{Input, ModelReplied};
 use wire::plan::Target;
 use wire::{CallKey, Name, RunId, ToolReply, WorkId};
 
 use super::{SessionMsg, SessionState};
-use crate::clock;
 use crate::context::TeamContext;
 use crate::perform;
 use crate::reply::Final;
+use crate::{clock, log};
 
 /// Something under way that can be ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -97,11 +97,13 @@ impl SessionState {
     fn ask_model(&mut self, turn: perform::Turn) {
         let work = Work::Turn(turn.run.clone());
         let (context, myself) = (self.context.clone(), self.myself.clone());
-        let task = tokio::spawn(async move {
+        let logged = log::work(&turn.run, &turn.trace, None);
+        let asking = async move {
             let (run, number) = (turn.run.clone(), turn.number);
             let outcome = perform::ask_model(&context, turn).await;
             report(&myself, Input::ModelReplied(ModelReplied { run, turn: number, outcome }));
-        });
+        };
+        let task = tokio::spawn(asking.instrument(logged));
         self.track(work, task.abort_handle());
     }
 
@@ -115,7 +117,8 @@ impl SessionState {
         let (saying, said) = mpsc::channel(1);
         self.saying.retain(|_, saying| !saying.is_closed());
         self.saying.insert(call.call.clone(), saying);
-        let task = tokio::spawn(async move {
+        let logged = log::work(&call.run, &call.trace, Some(&call.call));
+        let calling = async move {
             let key = call.call.clone();
             perform::pause_before(call.attempt).await;
             let input = match call.target {
@@ -123,16 +126,16 @@ impl SessionState {
                 Target::Tool => {
                     let reporting = |input| report(&myself, input);
                     match perform::converse(&context, &session, &call, said, reporting).await {
-                        ToolReply::Settled { outcome, usage, tainted } => {
-                            Input::CallSettled { call: key, outcome, usage, tainted }
+                        ToolReply::Settled { outcome, usage, tainted, hop } => {
+                            Input::CallSettled { call: key, outcome, usage, tainted, hop }
                         }
                         ToolReply::Suspended { question } => Input::CallSuspended {
                             call: key,
                             attempt: Some(call.attempt),
                             question,
                         },
-                        ToolReply::Lost { error } => {
-                            Input::CallLost { call: key, attempt: call.attempt, error }
+                        ToolReply::Lost { error, hop } => {
+                            Input::CallLost { call: key, attempt: call.attempt, error, hop }
                         }
                         // Every question was answered before the call was over.
                         ToolReply::Asks { question } => {
@@ -142,7 +145,8 @@ impl SessionState {
                 }
             };
             report(&myself, input);
-        });
+        };
+        let task = tokio::spawn(calling.instrument(logged));
         self.track(work, task.abort_handle());
     }
 

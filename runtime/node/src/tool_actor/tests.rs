@@ -191,7 +191,7 @@ fn told(reply: &ToolReply) -> String {
         ToolReply::Settled { outcome, .. } => outcome.as_str().to_owned(),
         ToolReply::Suspended { question } => format!("asks {question}"),
         ToolReply::Asks { question } => format!("asks {}", question.text),
-        ToolReply::Lost { error } => format!("lost, {}", error.code),
+        ToolReply::Lost { error, .. } => format!("lost, {}", error.code),
     }
 }
 

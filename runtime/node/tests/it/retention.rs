@@ -15,8 +15,14 @@ use crate::house;
 const DAY_MS: u64 = 86_400_000;
 
 /// What is kept unless a team says otherwise.
-const MONTH: Retention =
-    Retention { runs_ms: Some(30 * DAY_MS), runs_max: None, sessions_ms: None };
+const NOTHING: Retention = Retention {
+    runs_ms: None,
+    runs_max: None,
+    sessions_ms: None,
+    traces_ms: None,
+    trace_bytes_max: None,
+};
+const MONTH: Retention = Retention { runs_ms: Some(30 * DAY_MS), ..NOTHING };
 
 /// Runs in one session, and sessions of one run each.
 const RUNS: usize = 40;
@@ -128,7 +134,7 @@ async fn the_newest_runs_stay_and_quiet_sessions_go() {
     let dir = tempfile::tempdir().unwrap();
     let (file, data) = (team(dir.path()), dir.path().join("data"));
     fill(&file, &data).await;
-    let newest = Retention { runs_max: Some(5), runs_ms: None, sessions_ms: None };
+    let newest = Retention { runs_max: Some(5), ..NOTHING };
     let done = compact(&data, &newest, 0).await;
     assert!(done.records_dropped > 0, "{done:?}");
     let left = open(&data).store().runs(1000).unwrap();
@@ -136,7 +142,7 @@ async fn the_newest_runs_stay_and_quiet_sessions_go() {
     let wanted: Vec<String> = (SINGLES - 5..SINGLES).rev().map(|n| format!("single-{n}")).collect();
     assert_eq!(left, wanted);
 
-    let week = Retention { runs_ms: Some(DAY_MS), runs_max: None, sessions_ms: Some(7 * DAY_MS) };
+    let week = Retention { runs_ms: Some(DAY_MS), sessions_ms: Some(7 * DAY_MS), ..NOTHING };
     let done = compact(&data, &week, 8).await;
     assert_eq!(done.sessions_forgotten, 1 + SINGLES as u64, "{done:?}");
     let archive = open(&data);

@@ -98,10 +98,16 @@ impl World {
                 if self.done.contains_key(&call) {
                     let outcome = CallOutcome::text("done");
                     let usage = Usage::default();
-                    return Some(Input::CallSettled { call, outcome, usage, tainted: false });
+                    return Some(Input::CallSettled {
+                        call,
+                        outcome,
+                        usage,
+                        tainted: false,
+                        hop: None,
+                    });
                 }
                 let error = WireError::new(ErrorCode::ToolTimeout, "no reply");
-                Some(Input::CallLost { call, attempt, error })
+                Some(Input::CallLost { call, attempt, error, hop: None })
             }
             Effect::Call(call) => {
                 self.sent += 1;
@@ -120,7 +126,12 @@ impl World {
                     Crash::Never => {}
                     Crash::AnswerLost => {
                         let error = WireError::new(ErrorCode::ToolTimeout, "no answer");
-                        return Some(Input::CallLost { call: call.call, attempt: 1, error });
+                        return Some(Input::CallLost {
+                            call: call.call,
+                            attempt: 1,
+                            error,
+                            hop: None,
+                        });
                     }
                     Crash::Sent | Crash::Done | Crash::Decided => {
                         self.restart();
@@ -133,6 +144,7 @@ impl World {
                     outcome,
                     usage: Usage::default(),
                     tainted: false,
+                    hop: None,
                 })
             }
             Effect::Probe { of, number, call } => {

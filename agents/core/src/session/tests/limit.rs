@@ -287,6 +287,7 @@ fn calls_of_the_tree_are_bounded() {
                     outcome: CallOutcome::text("a"),
                     usage: Usage { calls: 2, ..Usage::default() },
                     tainted: false,
+                    hop: None,
                 },
                 "ask small as actor for r, turn 1, step 2, 200 tokens, by 9003",
             ),

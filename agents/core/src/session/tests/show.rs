@@ -68,9 +68,9 @@ pub(super) fn show(effect: &Effect, shown: Shown) -> Option<String> {
         Effect::SetTimer { run, at } => format!("timer {run} at {}", at.as_micros() / 1000),
         Effect::Tell(_) | Effect::Span(_) if shown != Shown::Everything => return None,
         Effect::Tell(event) => show_event(event),
-        Effect::Span(span) => match &span.error {
-            Some(error) => format!("span {}: {error}", span.name),
-            None => format!("span {}", span.name),
+        Effect::Span(span) => match &span.record.error {
+            Some(error) => format!("span {}: {error}", span.record.name),
+            None => format!("span {}", span.record.name),
         },
     };
     Some(keys(&line))

@@ -83,6 +83,8 @@ pub(super) fn thinker() -> Plan {
         permissions: Permissions::default(),
         prices: BTreeMap::new(),
         when_busy: WhenBusy::Queue,
+        served: BTreeMap::new(),
+        traces: wire::Levels::default(),
     }
 }
 
@@ -167,6 +169,7 @@ fn replied(id: &str, turn: u32, role: ModelRole, tokens: u64, reading: Reading) 
         model: "m".to_owned(),
         attempts: 1,
         served_by: None,
+        detail: wire::chat::TurnDetail::default(),
     };
     Input::ModelReplied(ModelReplied {
         run: run(id),
@@ -260,13 +263,19 @@ pub(super) fn model_failed(id: &str, turn: u32) -> Input {
 
 pub(super) fn settle(slot: u64, index: u32, outcome: CallOutcome, tokens: u64) -> Input {
     let usage = Usage::of_tokens(tokens, 0);
-    Input::CallSettled { call: call(slot, index), outcome, usage, tainted: false }
+    Input::CallSettled { call: call(slot, index), outcome, usage, tainted: false, hop: None }
 }
 
 /// A result that holds untrusted words though its tool is trusted.
 pub(super) fn done_tainted(slot: u64, index: u32) -> Input {
     let outcome = CallOutcome::text("done");
-    Input::CallSettled { call: call(slot, index), outcome, usage: Usage::default(), tainted: true }
+    Input::CallSettled {
+        call: call(slot, index),
+        outcome,
+        usage: Usage::default(),
+        tainted: true,
+        hop: None,
+    }
 }
 
 pub(super) fn done(slot: u64, index: u32) -> Input {
@@ -287,7 +296,7 @@ pub(super) fn suspend(slot: u64, index: u32) -> Input {
 
 pub(super) fn lost(slot: u64, index: u32, attempt: u32) -> Input {
     let error = WireError::new(ErrorCode::ToolTimeout, "no answer");
-    Input::CallLost { call: call(slot, index), attempt, error }
+    Input::CallLost { call: call(slot, index), attempt, error, hop: None }
 }
 
 pub(super) fn found(slot: u64, index: u32, probe: u32, output: Value) -> Input {

@@ -1,0 +1,164 @@
+use proptest::prelude::*;
+use serde_json::json;
+use wire::semconv::{
+    ARGUMENTS_BYTES, OUTPUT_BYTES, TOOL_CALL_ARGUMENTS, TOOL_CALL_RESULT, TOOL_NAME,
+};
+use wire::trace::SpanKind;
+use wire::{Name, RunId, SessionId, Timestamp, TraceContext};
+
+use super::*;
+
+fn span(attributes: Value) -> SpanRecord {
+    let run = RunId::new("r").unwrap();
+    let Value::Object(attributes) = attributes else { panic!("an object") };
+    SpanRecord {
+        context: TraceContext::root(&Name::new("t").unwrap(), &run),
+        parent: None,
+        name: "execute_tool x".to_owned(),
+        kind: SpanKind::Internal,
+        start: Timestamp::default(),
+        end: Timestamp::default(),
+        session: SessionId::new("s").unwrap(),
+        run,
+        agent: Name::new("lead").unwrap(),
+        attributes,
+        events: Vec::new(),
+        links: Vec::new(),
+        error: Some("E3003 the tool said: Bearer abcdefghijklmnop".to_owned()),
+    }
+}
+
+fn reduced(span: &SpanRecord, level: Capture) -> SpanRecord {
+    reduce(span, level, &|text| text.replace("hunter2", "[secret]"))
+}
+
+fn said(text: &str) -> Value {
+    json!([{"role": "assistant", "parts": [{"type": "text", "content": text}]}])
+}
+
+const LEVELS: [Capture; 4] = [Capture::None, Capture::Metadata, Capture::Redacted, Capture::Full];
+
+#[test]
+fn each_level_holds_less_than_the_next() {
+    let long = "ä".repeat(40_000);
+    let whole = span(json!({
+        TOOL_NAME: "x",
+        ERROR_TYPE: "E3003",
+        TOOL_CALL_ARGUMENTS: {"to": "a", "password": "p", "note": "hunter2"},
+        ARGUMENTS_BYTES: 50,
+        OUTPUT_MESSAGES: said(&long),
+        OUTPUT_BYTES: 80_000,
+    }));
+    // Arguments, their size, the length of the text that a model wrote, and the error.
+    let told = "E3003 the tool said: Bearer abcdefghijklmnop";
+    let redacted_arguments = r#"{"note":"[secret]","password":"[redacted]","to":"a"}"#;
+    let full_arguments = r#"{"note":"[secret]","password":"p","to":"a"}"#;
+    let expected = [
+        (None, None, None, "E3003"),
+        (None, Some(50), None, "E3003"),
+        (Some(redacted_arguments), Some(50), Some(4096), "E3003 the tool said: Bearer [redacted]"),
+        (Some(full_arguments), Some(50), Some(65536), told),
+    ];
+    for (level, (arguments, size, length, error)) in LEVELS.into_iter().zip(expected) {
+        let span = reduced(&whole, level);
+        let text = |name: &str| span.attributes.get(name).and_then(Value::as_str);
+        let sorted = text(TOOL_CALL_ARGUMENTS).map(|text| {
+            serde_json::from_str::<std::collections::BTreeMap<String, Value>>(text).unwrap()
+        });
+        let sorted = sorted.map(|fields| serde_json::to_string(&fields).unwrap());
+        assert_eq!(sorted.as_deref(), arguments, "{level:?}");
+        assert_eq!(span.attributes.get(ARGUMENTS_BYTES).and_then(Value::as_u64), size, "{level:?}");
+        let output = text(OUTPUT_MESSAGES).map(|text| serde_json::from_str::<Value>(text).unwrap());
+        let content =
+            output.map(|output| output[0]["parts"][0]["content"].as_str().unwrap().to_owned());
+        assert_eq!(content.as_ref().map(|text| text.find('[').unwrap()), length, "{level:?}");
+        assert!(content.is_none_or(|text| text.ends_with("[cut, 80000 bytes in all]")));
+        assert_eq!(span.error.as_deref(), Some(error), "{level:?}");
+        assert_eq!(text(TOOL_NAME), Some("x"));
+    }
+}
+
+#[test]
+fn credentials_are_blotted_out_and_other_words_are_not() {
+    let jwt = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abc-def_123";
+    let pem = "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc\n-----END RSA PRIVATE KEY-----";
+    let cases = [
+        ("Authorization: Bearer abcdef0123456789", "Authorization: Bearer [redacted]"),
+        ("basic dXNlcjpwYXNzd29yZA==", "basic [redacted]"),
+        ("key sk-ant-0123456789abcdefghij end", "key [redacted] end"),
+        ("sk-proj_0123456789abcdefXYZ", "[redacted]"),
+        ("AKIAIOSFODNN7EXAMPLE", "[redacted]"),
+        (
+            "aws_secret_access_key = wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEYab",
+            "aws_secret_access_key = [redacted]",
+        ),
+        ("ghp_0123456789abcdefghijABCDEFGHIJ0123", "[redacted]"),
+        ("xoxb-0123456789-abc", "[redacted]"),
+        (jwt, "[redacted]"),
+        (pem, "[redacted]"),
+        ("a -----BEGIN PRIVATE KEY-----\nMIIE", "a [redacted]"),
+        ("https://user:pass@host/path?q=1", "https://[redacted]@host/path?q=1"),
+        ("postgres://u:p@h:5432/db and more", "postgres://[redacted]@h:5432/db and more"),
+        (
+            "mail me at anna@example.com, bearer of news",
+            "mail me at anna@example.com, bearer of news",
+        ),
+        ("https://example.com/@user", "https://example.com/@user"),
+        ("the task-force and a risk-averse bearer", "the task-force and a risk-averse bearer"),
+        ("-----BEGIN CERTIFICATE-----", "-----BEGIN CERTIFICATE-----"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(blotted(text), expected, "{text}");
+        let whole = span(json!({TOOL_CALL_RESULT: {"said": [text]}}));
+        for (level, kept) in [(Capture::Redacted, expected), (Capture::Full, text)] {
+            let span = reduced(&whole, level);
+            let result = span.attributes[TOOL_CALL_RESULT].as_str().unwrap();
+            assert_eq!(serde_json::from_str::<Value>(result).unwrap(), json!({"said": [kept]}));
+        }
+    }
+}
+
+#[test]
+fn a_credential_at_the_cut_is_not_left_half() {
+    let before = "x".repeat(REDACTED_TEXT_BYTES_MAX - 10);
+    let text = format!("{before} sk-0123456789abcdefghijkl {}", "y".repeat(9_000));
+    let span = reduced(&span(json!({OUTPUT_MESSAGES: said(&text)})), Capture::Redacted);
+    let held = span.attributes[OUTPUT_MESSAGES].as_str().unwrap();
+    assert!(!held.contains("sk-"), "{held}");
+}
+
+fn json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        ".{0,60}".prop_map(Value::from),
+        (0usize..9_000).prop_map(|length| "é".repeat(length).into()),
+    ];
+    leaf.prop_recursive(4, 64, 12, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..12).prop_map(Value::from),
+            prop::collection::vec(("[a-z]{1,6}", inner), 0..12)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn whatever_is_reduced_is_json_of_bounded_length_and_stays_as_it_is(value in json()) {
+        for name in [TOOL_CALL_ARGUMENTS, OUTPUT_MESSAGES, SYSTEM_INSTRUCTIONS] {
+            let whole = span(json!({name: value}));
+            let once = reduced(&whole, Capture::Redacted);
+            let text = once.attributes[name].as_str().unwrap();
+            prop_assert!(serde_json::from_str::<Value>(text).is_ok());
+            if name == TOOL_CALL_ARGUMENTS {
+                prop_assert!(text.len() < 4 * REDACTED_TEXT_BYTES_MAX, "{}", text.len());
+            }
+            let none = reduced(&whole, Capture::None);
+            prop_assert!(none.attributes.is_empty());
+        }
+    }
+}

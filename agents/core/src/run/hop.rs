@@ -1,0 +1,81 @@
+//! The attempts of a call as its trace tells them: each that left the process has a span.
+
+use wire::hop::HopReport;
+use wire::semconv::ERROR_OTHER;
+use wire::{CallOutcome, TraceContext, WireError};
+
+use super::Run;
+use super::call::Pending;
+use crate::effect::Effects;
+use crate::spans;
+
+impl Run {
+    /// Returns the span below which the other side of an attempt reports.
+    pub(super) fn attempt_trace(&self, pending: &Pending) -> TraceContext {
+        let trace = &self.submitted.trace;
+        let offer = self.plan.tools.get(pending.offer);
+        match offer.and_then(|offer| offer.hop.as_ref()) {
+            Some(_) => trace.of_attempt(&pending.key, pending.attempt),
+            None => trace.of_call(&pending.key),
+        }
+    }
+
+    /// Tells of an attempt that is over, unless that was told.
+    pub(super) fn end_attempt(
+        &mut self,
+        position: usize,
+        report: Option<&HopReport>,
+        error: Option<(&str, &str)>,
+        effects: &mut Effects,
+    ) {
+        let since = self.pending.get_mut(position).and_then(|pending| pending.attempted.take());
+        let Some(pending) = self.pending.get(position) else { return };
+        let offer = self.plan.tools.get(pending.offer);
+        let hop = offer.and_then(|offer| Some((offer, offer.hop.as_ref()?)));
+        let (Some(start), Some((offer, hop))) = (since, hop) else { return };
+        let span = spans::hop_span(
+            &self.facts(effects.session()),
+            &spans::AttemptFacts {
+                call: &pending.key,
+                tool: &offer.spec.name,
+                hop,
+                attempt: pending.attempt,
+                rejoined: pending.rejoin,
+                start,
+                end: effects.now(),
+                report,
+                error,
+            },
+        );
+        self.trace(span, effects);
+    }
+
+    /// Tells of an attempt of which no answer came.
+    pub(super) fn end_lost_attempt(
+        &mut self,
+        position: usize,
+        report: Option<&HopReport>,
+        error: &WireError,
+        effects: &mut Effects,
+    ) {
+        self.end_attempt(position, report, Some((error.code.as_str(), &error.message)), effects);
+    }
+
+    /// Tells of an attempt that came to an outcome.
+    pub(super) fn end_settled_attempt(
+        &mut self,
+        position: usize,
+        report: Option<&HopReport>,
+        outcome: &CallOutcome,
+        effects: &mut Effects,
+    ) {
+        let error = match outcome {
+            CallOutcome::Ok { .. } => None,
+            CallOutcome::Error { error } | CallOutcome::Ended { error, .. } => {
+                Some((error.code.as_str(), error.message.as_str()))
+            }
+            CallOutcome::Unknown { note } => Some((ERROR_OTHER, note.as_str())),
+        };
+        self.end_attempt(position, report, error, effects);
+    }
+}

@@ -1,0 +1,71 @@
+//! The span of a call that is over.
+
+use wire::plan::{Offer, Target};
+use wire::semconv::{self, operation};
+use wire::trace::SpanEvent;
+use wire::{CallKey, CallOutcome, SpanRecord, Timestamp, Usage};
+
+use serde_json::Value;
+
+use super::content::Contents;
+use super::{RunFacts, outcome_failure, set, set_usage};
+
+/// A call that is over.
+#[derive(Clone, Copy, Debug)]
+pub struct CallFacts<'a> {
+    /// Its key.
+    pub call: &'a CallKey,
+    /// What was called.
+    pub offer: &'a Offer,
+    /// The arguments.
+    pub arguments: &'a Value,
+    /// The step it belongs to, from 1.
+    pub step: u32,
+    /// How often it was made.
+    pub attempts: u32,
+    /// When it was decided.
+    pub start: Timestamp,
+    /// When its outcome was there.
+    pub end: Timestamp,
+    /// How it ended.
+    pub outcome: &'a CallOutcome,
+    /// Tokens that it used, if it was a run of another agent.
+    pub usage: Usage,
+    /// What happened meanwhile.
+    pub events: &'a [SpanEvent],
+}
+
+/// Makes the span of a call. The run of an agent that was called hangs below it.
+pub fn call_span(facts: &RunFacts<'_>, call: &CallFacts<'_>) -> SpanRecord {
+    let name = call.offer.spec.name.as_str();
+    let mut attributes = facts.attributes(operation::EXECUTE_TOOL);
+    let kind = match call.offer.target {
+        Target::Tool => "function",
+        Target::Agent => "extension",
+    };
+    set(&mut attributes, semconv::TOOL_NAME, name);
+    set(&mut attributes, semconv::TOOL_TYPE, kind);
+    set(&mut attributes, semconv::TOOL_CALL_ID, call.call.as_str());
+    set(&mut attributes, semconv::STEP, call.step);
+    set(&mut attributes, semconv::EFFECT, call.offer.effect.as_str());
+    set(&mut attributes, semconv::OUTCOME, call.outcome.as_str());
+    set(&mut attributes, semconv::ATTEMPTS, call.attempts);
+    facts.left.set(&mut attributes);
+    if call.usage != Usage::default() {
+        set_usage(&mut attributes, call.usage);
+    }
+    let contents = Contents::of(facts.plan);
+    contents.put_value(&mut attributes, semconv::TOOL_CALL_ARGUMENTS, name, call.arguments);
+    contents.put_outcome(&mut attributes, semconv::TOOL_CALL_RESULT, name, call.outcome);
+    SpanRecord {
+        context: facts.trace.of_call(call.call),
+        parent: Some(*facts.trace),
+        events: call.events.to_vec(),
+        ..facts.span(
+            format!("{} {name}", operation::EXECUTE_TOOL),
+            (call.start, call.end),
+            attributes,
+            outcome_failure(call.outcome),
+        )
+    }
+}

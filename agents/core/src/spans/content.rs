@@ -1,0 +1,211 @@
+//! What was said, as spans hold it: messages of roles and parts.
+//!
+//! It is borrowed until it is known that a span may hold it, so that nothing large is copied for
+//! traces that hold none.
+
+use std::io;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use wire::plan::Plan;
+use wire::semconv::CONTENT;
+use wire::{CallOutcome, Capture};
+
+use super::set;
+use crate::capture;
+
+/// One message.
+#[derive(Clone, Debug)]
+pub(crate) struct Said<'a> {
+    pub(crate) role: &'static str,
+    pub(crate) parts: Vec<Part<'a>>,
+    /// Why it ended, of what a model wrote.
+    pub(crate) finish: Option<&'a str>,
+}
+
+/// A part of a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Part<'a> {
+    Text(&'a str),
+    Call {
+        id: &'a str,
+        name: &'a str,
+        arguments: &'a Value,
+        /// How long the arguments are.
+        bytes: usize,
+    },
+    Result {
+        id: &'a str,
+        name: &'a str,
+        text: &'a str,
+    },
+}
+
+impl<'a> Said<'a> {
+    pub(crate) fn user(text: &'a str) -> Self {
+        Self { role: "user", parts: vec![Part::Text(text)], finish: None }
+    }
+
+    pub(crate) const fn model(parts: Vec<Part<'a>>) -> Self {
+        Self { role: "assistant", parts, finish: None }
+    }
+}
+
+/// Puts what was said into spans, as far as a plan permits it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Contents<'p> {
+    plan: &'p Plan,
+}
+
+impl<'p> Contents<'p> {
+    pub(crate) const fn of(plan: &'p Plan) -> Self {
+        Self { plan }
+    }
+
+    /// Tells whether anything is put at all.
+    pub(crate) fn are_put(self) -> bool {
+        self.plan.traces.most() > Capture::None
+    }
+
+    /// Returns how much may be held of the calls of a tool.
+    fn of_tool(self, name: &str) -> Capture {
+        let own = self.plan.offer(name).and_then(|offer| offer.capture);
+        own.unwrap_or(Capture::Full).min(self.plan.traces.most())
+    }
+
+    /// Puts messages; none are put that say nothing.
+    pub(crate) fn put(self, attributes: &mut Map<String, Value>, name: &str, said: &[Said<'_>]) {
+        let parts = said.iter().flat_map(|said| &said.parts);
+        self.size(attributes, name, parts.map(|part| self.bytes(part)).sum());
+        if self.plan.traces.most() >= Capture::Redacted && !said.is_empty() {
+            let messages = said.iter().map(|said| {
+                let parts: Vec<Value> = said.parts.iter().filter_map(|p| self.json(p)).collect();
+                let mut message = json!({"role": said.role, "parts": parts});
+                if let (Some(finish), Some(fields)) = (said.finish, message.as_object_mut()) {
+                    fields.insert("finish_reason".to_owned(), finish.into());
+                }
+                message
+            });
+            set(attributes, name, messages.collect::<Value>());
+        }
+    }
+
+    /// Puts parts that belong to no message.
+    pub(crate) fn put_parts(
+        self,
+        attributes: &mut Map<String, Value>,
+        name: &str,
+        parts: &[Part<'_>],
+    ) {
+        self.size(attributes, name, parts.iter().map(|part| self.bytes(part)).sum());
+        if self.plan.traces.most() >= Capture::Redacted {
+            set(attributes, name, parts.iter().filter_map(|p| self.json(p)).collect::<Value>());
+        }
+    }
+
+    /// Puts what a tool was told or told itself.
+    pub(crate) fn put_value(
+        self,
+        attributes: &mut Map<String, Value>,
+        name: &str,
+        tool: &str,
+        value: &Value,
+    ) {
+        let level = self.of_tool(tool);
+        if level >= Capture::Metadata {
+            self.size(attributes, name, length(value));
+        }
+        if level >= Capture::Redacted {
+            set(attributes, name, self.held(level, value));
+        }
+    }
+
+    /// Puts the outcome of a call.
+    pub(crate) fn put_outcome(
+        self,
+        attributes: &mut Map<String, Value>,
+        name: &str,
+        tool: &str,
+        outcome: &CallOutcome,
+    ) {
+        if self.of_tool(tool) == Capture::None {
+            return;
+        }
+        match outcome {
+            CallOutcome::Ok { output } => self.put_value(attributes, name, tool, output),
+            CallOutcome::Error { .. } | CallOutcome::Unknown { .. } | CallOutcome::Ended { .. } => {
+                let value = serde_json::from_str(&outcome.to_text()).unwrap_or_default();
+                self.put_value(attributes, name, tool, &value);
+            }
+        }
+    }
+
+    /// Puts a text by itself.
+    pub(crate) fn put_text(self, attributes: &mut Map<String, Value>, name: &str, text: &str) {
+        self.size(attributes, name, text.len());
+        if self.plan.traces.most() >= Capture::Redacted {
+            set(attributes, name, text);
+        }
+    }
+
+    fn size(self, attributes: &mut Map<String, Value>, name: &str, bytes: usize) {
+        let size = CONTENT.iter().find(|(content, _)| *content == name);
+        if let Some((_, size)) = size.filter(|_| self.plan.traces.most() >= Capture::Metadata) {
+            set(attributes, size, bytes);
+        }
+    }
+
+    fn bytes(self, part: &Part<'_>) -> usize {
+        match part {
+            Part::Text(text) => text.len(),
+            Part::Call { name, bytes, .. } if self.of_tool(name) > Capture::None => *bytes,
+            Part::Result { name, text, .. } if self.of_tool(name) > Capture::None => text.len(),
+            Part::Call { .. } | Part::Result { .. } => 0,
+        }
+    }
+
+    fn json(self, part: &Part<'_>) -> Option<Value> {
+        Some(match part {
+            Part::Text("") => return None,
+            Part::Text(text) => json!({"type": "text", "content": text}),
+            Part::Call { id, name, arguments, .. } => {
+                let level = self.of_tool(name);
+                let arguments = (level >= Capture::Redacted).then(|| self.held(level, arguments));
+                json!({"type": "tool_call", "id": id, "name": name, "arguments": arguments})
+            }
+            Part::Result { id, name, text } => {
+                let level = self.of_tool(name);
+                let result =
+                    (level >= Capture::Redacted).then(|| self.held(level, &Value::from(*text)));
+                json!({"type": "tool_call_response", "id": id, "result": result})
+            }
+        })
+    }
+
+    /// Reduces what a tool keeps further than the plan does.
+    fn held(self, level: Capture, value: &Value) -> Value {
+        if level < self.plan.traces.most() {
+            capture::reduce_value(value, level)
+        } else {
+            value.clone()
+        }
+    }
+}
+
+/// Returns how long a value is as JSON.
+pub(crate) fn length(value: &impl Serialize) -> usize {
+    struct Counter(usize);
+    impl io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    // Counting cannot fail.
+    drop(serde_json::to_writer(&mut counter, value));
+    counter.0
+}

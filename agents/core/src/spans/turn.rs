@@ -1,0 +1,185 @@
+//! The span of a model turn that is over.
+
+use serde_json::{Map, Value, json};
+use wire::chat::TurnDetail;
+use wire::entry::{TurnReport, Unread};
+use wire::plan::{Dialect, Served};
+use wire::semconv::{self, PROVIDER_UNKNOWN, operation};
+use wire::trace::SpanKind;
+use wire::{ModelRole, Name, Planned, Reading, SpanRecord, Timestamp, Usage, WireError};
+
+use super::content::{Contents, Part, Said};
+use super::{RunFacts, failure, set, set_name, set_server, set_usage};
+
+/// A model turn that is over.
+#[derive(Clone, Copy, Debug)]
+pub struct TurnFacts<'a> {
+    /// Its number in the run, from 0.
+    pub turn: u32,
+    /// The step it belongs to, from 1.
+    pub step: u32,
+    /// The part that the model played.
+    pub role: ModelRole,
+    /// The model's name in the team.
+    pub model: &'a Name,
+    /// The most tokens that the reply could have.
+    pub max_tokens: u64,
+    /// What the planner wants done in the step, if it has said so.
+    pub planned: Option<&'a Planned>,
+    /// How many replies of the step could not be used before.
+    pub rounds: u32,
+    /// When it was asked.
+    pub start: Timestamp,
+    /// When the answer was there.
+    pub end: Timestamp,
+    /// What the model reported, if it answered, and what it used with its price.
+    pub report: Option<(&'a TurnReport, Usage)>,
+    /// What is new to the models of the run since the turn before.
+    pub(crate) told: &'a [Said<'a>],
+    /// What the reply is read as, or why there is none.
+    pub outcome: Result<&'a Reading, &'a WireError>,
+    /// What follows in the reply and was not read, if anything does.
+    pub unread: Option<&'a Unread>,
+}
+
+/// Makes the span of a model turn.
+pub fn model_span(facts: &RunFacts<'_>, turn: &TurnFacts<'_>) -> SpanRecord {
+    let mut attributes = facts.attributes(operation::CHAT);
+    let asked = facts.plan.served.get(turn.model);
+    let served_by = turn.report.and_then(|(report, _)| report.served_by.as_ref());
+    let served = served_by.map_or(asked, |name| facts.plan.served.get(name));
+    let reported = turn.report.map(|(report, _)| report.provider.as_str());
+    let provider = reported.or(served.map(|served| served.provider.as_str()));
+    set(&mut attributes, semconv::PROVIDER_NAME, provider.unwrap_or(PROVIDER_UNKNOWN));
+    let model = served.map_or(turn.model.as_str(), |served| served.model.as_str());
+    set(&mut attributes, semconv::REQUEST_MODEL, model);
+    set(&mut attributes, semconv::REQUEST_MAX_TOKENS, turn.max_tokens);
+    if let Some(served) = served {
+        set_request(&mut attributes, served);
+    }
+    set(&mut attributes, semconv::MODEL, turn.model.as_str());
+    set_name(&mut attributes, semconv::SERVED_BY, served_by);
+    set(&mut attributes, semconv::ROLE, turn.role.as_str());
+    set(&mut attributes, semconv::STEP, turn.step);
+    set(&mut attributes, semconv::TURN, turn.turn);
+    facts.left.set(&mut attributes);
+    if turn.role == ModelRole::Actor {
+        let (_, dialect) = facts.plan.acting_model(turn.planned);
+        set(&mut attributes, semconv::DIALECT, dialect.as_str());
+        if dialect == Dialect::Schema {
+            set(&mut attributes, semconv::OUTPUT_TYPE, "json");
+        }
+    }
+    if let Some(planned) = turn.planned {
+        set(&mut attributes, semconv::SELECTED_TOOL, planned.tool.as_str());
+    }
+    if turn.rounds > 0 {
+        set(&mut attributes, semconv::FEEDBACK_ROUNDS, turn.rounds);
+    }
+    if let Some((report, usage)) = turn.report {
+        set(&mut attributes, semconv::RESPONSE_MODEL, report.model.as_str());
+        set(&mut attributes, semconv::FINISH_REASONS, json!([report.finish.as_str()]));
+        set(&mut attributes, semconv::ATTEMPTS, report.attempts);
+        set_usage(&mut attributes, usage);
+        set_detail(&mut attributes, &report.detail);
+    }
+    if let Some(unread) = turn.unread {
+        set(&mut attributes, semconv::UNREAD_BYTES, unread.bytes);
+    }
+    set_said(&mut attributes, Contents::of(facts.plan), turn);
+    SpanRecord {
+        context: facts.trace.of_turn(facts.run, turn.turn),
+        parent: Some(*facts.trace),
+        kind: SpanKind::Client,
+        ..facts.span(
+            format!("{} {model}", operation::CHAT),
+            (turn.start, turn.end),
+            attributes,
+            turn.outcome.err().map(failure),
+        )
+    }
+}
+
+fn set_request(attributes: &mut Map<String, Value>, served: &Served) {
+    set_server(attributes, served.server.as_ref());
+    if served.stream {
+        set(attributes, semconv::REQUEST_STREAM, true);
+    }
+    let top_k = served.top_k.and_then(|top_k| u32::try_from(top_k).ok()).map(f64::from);
+    for (name, value) in [
+        (semconv::REQUEST_TEMPERATURE, served.temperature),
+        (semconv::REQUEST_TOP_P, served.top_p),
+        (semconv::REQUEST_TOP_K, top_k),
+    ] {
+        if let Some(value) = value {
+            set(attributes, name, value);
+        }
+    }
+    if let Some(seed) = served.seed {
+        set(attributes, semconv::REQUEST_SEED, seed);
+    }
+    if !served.stop.is_empty() {
+        set(attributes, semconv::REQUEST_STOP_SEQUENCES, served.stop.clone());
+    }
+}
+
+fn set_detail(attributes: &mut Map<String, Value>, detail: &TurnDetail) {
+    if let Some(id) = &detail.response_id {
+        set(attributes, semconv::RESPONSE_ID, id.as_str());
+    }
+    for (name, tokens) in [
+        (semconv::CACHE_READ_TOKENS, detail.cache_read_tokens),
+        (semconv::CACHE_CREATION_TOKENS, detail.cache_creation_tokens),
+        (semconv::REASONING_TOKENS, detail.reasoning_tokens),
+    ] {
+        if let Some(tokens) = tokens {
+            set(attributes, name, tokens);
+        }
+    }
+    if let Some(micros) = detail.first_chunk_us {
+        let time = std::time::Duration::from_micros(micros);
+        set(attributes, semconv::TIME_TO_FIRST_CHUNK, time.as_secs_f64());
+    }
+}
+
+/// Tells what the model was told and wrote, and what it was told of that.
+fn set_said(attributes: &mut Map<String, Value>, contents: Contents<'_>, turn: &TurnFacts<'_>) {
+    contents.put(attributes, semconv::INPUT_MESSAGES, turn.told);
+    let Ok(reading) = turn.outcome else { return };
+    let planned;
+    let mut feedback = Vec::new();
+    let parts = match reading {
+        Reading::Thought { text } | Reading::Continued { text } | Reading::Final { text } => {
+            vec![Part::Text(text)]
+        }
+        Reading::Planned(Planned { tool, task, thoughts, .. }) => {
+            planned = json!({"task": task});
+            let call = Part::Call { id: "", name: tool, arguments: &planned, bytes: task.len() };
+            vec![Part::Text(thoughts), call]
+        }
+        Reading::Calls { text, calls } => {
+            feedback.extend(calls.iter().filter_map(|call| call.fault.as_ref()));
+            let calls = calls.iter().map(|call| Part::Call {
+                id: &call.id,
+                name: &call.name,
+                arguments: &call.arguments,
+                bytes: call.raw.len(),
+            });
+            [Part::Text(text)].into_iter().chain(calls).collect()
+        }
+        Reading::Fault { feedback: told, raw } => {
+            feedback.push(told);
+            vec![Part::Text(raw)]
+        }
+    };
+    let finish = turn.report.map(|(report, _)| report.finish.as_str());
+    let said = Said { finish, ..Said::model(parts) };
+    contents.put(attributes, semconv::OUTPUT_MESSAGES, &[said]);
+    if let Some(first) = feedback.first() {
+        set(attributes, semconv::FEEDBACK, first.code.as_str());
+        if contents.are_put() {
+            let told: Vec<String> = feedback.iter().map(|feedback| feedback.to_text()).collect();
+            contents.put_text(attributes, semconv::FEEDBACK_TEXT, &told.join("\n"));
+        }
+    }
+}

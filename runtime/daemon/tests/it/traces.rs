@@ -1,0 +1,139 @@
+//! `trace` and `top`, from the files of a team and at a daemon.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+
+use crate::callboard::{Callboard, QUESTION, team};
+
+#[test]
+fn traces_are_listed_by_what_is_asked_and_written_as_otlp() {
+    let callboard = Callboard::new();
+    let file = team("quickstart.toml");
+    let file = file.to_str().unwrap();
+    let reply = callboard.run(&["run", file, "--json", QUESTION]).json();
+    let (run, trace_id) = (reply["run"].as_str().unwrap(), reply["trace_id"].as_str().unwrap());
+    let ids = |args: &[&str]| {
+        let listed = callboard.run(&[&["traces", "--json"], args].concat()).json();
+        let rows = listed["traces"].as_array().unwrap().iter();
+        rows.map(|row| row["trace_id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let cases: [(&[&str], usize); 12] = [
+        (&[], 1),
+        (&["--tool", "calculate"], 1),
+        (&["--tool", "nothing"], 0),
+        (&["--agent", "mathematician", "--tool", "calculate", "--status", "ok"], 1),
+        (&["--status", "error"], 0),
+        (&["--status", "running"], 0),
+        (&["--run", run], 1),
+        (&["--session", "none"], 0),
+        (&["--min-duration", "1h"], 0),
+        (&["--max-duration", "1h", "--since", "1h"], 1),
+        (&["--until", "2020-01-01"], 0),
+        (&["--limit", "0"], 0),
+    ];
+    for (args, count) in cases {
+        let found = ids(args);
+        assert_eq!(found.len(), count, "{args:?}");
+        assert!(found.iter().all(|id| id == trace_id));
+    }
+    let wrong = [
+        (&["trace", "--since", "yesterday"][..], "is no time"),
+        (&["trace", "--min-duration", "5"], "is no time span"),
+        (&["trace", run, "--agent", "lead"], "cannot be used with"),
+        (&["trace", "--otlp"], "required"),
+        (&["trace", "--follow"], "required"),
+    ];
+    for (args, part) in wrong {
+        let ended = callboard.run(args);
+        assert_eq!(ended.code, Some(2), "{args:?}");
+        assert!(ended.err.contains(part), "{args:?}: {}", ended.err);
+    }
+
+    let otlp = callboard.run(&["trace", run, "--otlp"]);
+    assert_eq!(otlp.out.lines().count(), 1);
+    let spans = &otlp.json()["resourceSpans"][0]["scopeSpans"][0]["spans"];
+    assert!(spans.as_array().unwrap().iter().all(|span| span["traceId"] == trace_id));
+
+    // A trace whose runs are over is told once, also to whoever follows it.
+    let followed = callboard.run(&["trace", run, "--follow"]);
+    assert_eq!(followed.code, Some(0), "{}", followed.err);
+    assert_eq!(followed.out.lines().count(), spans.as_array().unwrap().len());
+    assert!(followed.out.lines().last().unwrap().starts_with("invoke_agent lead"));
+    let json = callboard.run(&["trace", run, "--follow", "--json"]);
+    for line in json.out.lines() {
+        assert!(serde_json::from_str::<serde_json::Value>(line).unwrap()["context"].is_string());
+    }
+}
+
+const SLOW: &str = r#"
+[team]
+name = "slow"
+entry = "lead"
+
+[models.main]
+provider = "scripted"
+script = "slow.jsonl"
+
+[agents.lead]
+instructions = "You lead."
+model = "main"
+tools = ["calculate"]
+
+[tools.calculate]
+kind = "builtin"
+builtin = "calculate"
+"#;
+
+#[test]
+fn a_run_is_followed_while_it_is_in_work() {
+    let callboard = Callboard::new();
+    let file = callboard.file("slow.toml", SLOW);
+    let call = serde_json::json!({
+        "calls": [{"name": "calculate", "arguments": {"expression": "2+2"}}], "delay_ms": 300,
+    });
+    let last = serde_json::json!({"content": "four", "delay_ms": 25_000});
+    callboard.file("slow.jsonl", &format!("{call}\n{last}\n"));
+    let daemon = callboard.serve(&file);
+    let mut asking = callboard.command(&["ask", "slow", "--run", "r1", "2+2"]).spawn().unwrap();
+    let follow = |args: &[&str]| {
+        let args = [&["trace", "r1", "--follow"], args].concat();
+        let mut child = callboard.command(&args).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let first = lines.next().unwrap().unwrap();
+        assert!(first.starts_with("chat main"), "{first}");
+        (child, lines)
+    };
+    let (mut broken_off, _) = follow(&[]);
+    let pid = broken_off.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert_eq!(broken_off.wait().unwrap().code(), Some(0));
+    let (mut follows, lines) = follow(&["--url", &daemon.url]);
+
+    // It is in work, and what it does is told.
+    let stats = callboard.run(&["top", "--json"]).json();
+    let told = &stats["nodes"][0]["teams"][0];
+    assert_eq!((&told["team"], &told["runs"]), (&"slow".into(), &1.into()), "{stats}");
+    assert_eq!(told["in_work"][0]["run"], "r1");
+    let running = callboard.run(&["traces", "--status", "running"]);
+    assert!(running.out.contains("in work"), "{running:?}");
+    for args in [&["top", "--once"][..], &["top", "--once", "--url", &daemon.url]] {
+        let once = callboard.run(args);
+        assert_eq!(once.code, Some(0), "{}", once.err);
+        for part in ["1 node, 1 team", "slow", "runs/s"] {
+            assert!(once.out.contains(part), "{part}: {}", once.out);
+        }
+        assert!(!once.out.contains('\u{1b}'), "{:?}", once.out);
+    }
+
+    assert_eq!(callboard.run(&["cancel", "r1"]).code, Some(0));
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    assert!(rest.iter().any(|line| line.starts_with("execute_tool calculate")), "{rest:?}");
+    assert!(rest.last().unwrap().starts_with("invoke_agent lead"), "{rest:?}");
+    assert!(follows.wait().unwrap().success());
+    assert_eq!(asking.wait().unwrap().code(), Some(1), "it was cancelled");
+    let url = daemon.url.clone();
+    daemon.stop();
+    for args in [&["top", "--once"][..], &["top", "--once", "--url", &url]] {
+        assert_eq!(callboard.run(args).code, Some(3), "{args:?}");
+    }
+}

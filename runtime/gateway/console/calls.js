@@ -1,0 +1,168 @@
+// Open calls: what a person is asked, exactly, and what the person can say.
+
+import { badge, code_block, foreign, h, prose, put, toast } from "./dom.js";
+import { age, tone, when } from "./format.js";
+import { indent, items, members } from "./json.js";
+import { get_text, path, post } from "./net.js";
+
+// Lists the open calls of a team, each with its arguments as they are written.
+export async function open_calls(team, signal) {
+  const text = await get_text(path`/v1/teams/${team}/calls?limit=1000`, signal);
+  return items(members(text).get("calls")).map((raw) => ({ ...JSON.parse(raw), team, written: members(raw).get("arguments") }));
+}
+
+const KINDS = {
+  approval: ["needs leave", "The call is not made unless you allow it."],
+  question: ["asks", "The run waits for your answer."],
+  unknown: ["outcome unknown", "Nobody knows whether the call took effect. Look at the other side, then say what came of it."],
+};
+
+function button(text, kind, act) {
+  const node = h("button", { type: "button", class: kind }, text);
+  node.addEventListener("click", act);
+  return node;
+}
+
+// Sends what the person said, and tells what became of it.
+async function say(card, where, body, done) {
+  const buttons = [...card.querySelectorAll("button")];
+  buttons.forEach((each) => { each.disabled = true; });
+  const fault = card.querySelector(".fault");
+  put(fault);
+  try {
+    await post(where, body);
+    done();
+  } catch (error) {
+    put(fault, foreign(error.text ?? error.message));
+  }
+  buttons.forEach((each) => { each.disabled = false; });
+}
+
+function field(id, label, rows, hint) {
+  const input = h("textarea", { id, rows: String(rows), placeholder: hint, spellcheck: "false", data: { focus: id } });
+  return [h("label", { for: id }, label), input, input];
+}
+
+function approval(card, call, done) {
+  const where = (verb) => path`/v1/teams/${call.team}/calls/${call.call}/${verb}`;
+  const [label, area, reason] = field(`reason-${call.call}`, "Reason, if you deny it (the model reads it)", 2, "not this month");
+  return [label, area, h("div", { class: "actions" },
+    button("Approve exactly this", "primary", () => say(card, where("approve"), { digest: call.digest }, () => {
+      toast(`${call.tool} is allowed`);
+      done();
+    })),
+    button("Deny", "danger", () => say(card, where("deny"), { reason: reason.value }, () => {
+      toast(`${call.tool} is denied`);
+      done();
+    })))];
+}
+
+// Makes the fields of a form out of its schema, which has texts, numbers and truths alone; returns
+// what reads them.
+function form_fields(call) {
+  const required = new Set(call.form.required ?? []);
+  const readers = [];
+  const rows = Object.entries(call.form.properties ?? {}).map(([name, schema], at) => {
+    const id = `field-${call.call}-${at}`;
+    const title = h("label", { for: id }, foreign(schema.title ?? name), required.has(name) ? " (required)" : "");
+    const note = schema.description ? h("p", { class: "muted" }, foreign(schema.description)) : null;
+    const read = (take) => readers.push((content) => {
+      const value = take();
+      if (value !== undefined) Object.defineProperty(content, name, { value, enumerable: true });
+    });
+    const choices = schema.enum ?? schema.oneOf?.map((choice) => choice.const);
+    if (schema.type === "boolean") {
+      const box = h("input", { id, type: "checkbox", checked: schema.default === true });
+      read(() => box.checked);
+      return h("div", { class: "field" }, title, note, box);
+    }
+    if (choices) {
+      const names = schema.enumNames ?? schema.oneOf?.map((choice) => choice.title) ?? choices;
+      const select = h("select", { id }, required.has(name) ? null : h("option", { value: "" }, "–"),
+        choices.map((choice, index) => h("option", { value: String(index), selected: choice === schema.default }, foreign(names[index] ?? choice))));
+      read(() => (select.value === "" ? undefined : choices[Number(select.value)]));
+      return h("div", { class: "field" }, title, note, select);
+    }
+    const input = h("input", { id, type: "text", value: schema.default === undefined ? "" : String(schema.default), autocomplete: "off" });
+    const is_number = schema.type === "number" || schema.type === "integer";
+    read(() => {
+      if (input.value === "" && !required.has(name)) return undefined;
+      // What is no number goes as it is, and the daemon says what does not fit.
+      return is_number && input.value.trim() !== "" && !Number.isNaN(Number(input.value)) ? Number(input.value) : input.value;
+    });
+    return h("div", { class: "field" }, title, note, input);
+  });
+  const content = () => readers.reduce((all, read) => {
+    read(all);
+    return all;
+  }, {});
+  return { rows, content };
+}
+
+// A question with a form: filled in, or declined.
+function form(card, call, done) {
+  const { rows, content } = form_fields(call);
+  const where = path`/v1/teams/${call.team}/runs/${call.run}/answer`;
+  const settled = (text) => () => {
+    toast(text);
+    done();
+  };
+  return [h("p", { class: "muted" }, "The tool ", h("span", { class: "name" }, foreign(call.tool)), " asks this. Give it no passwords."), rows,
+    h("div", { class: "actions" },
+      button("Answer", "primary", () => say(card, where, { call: call.call, content: content() }, settled("answered"))),
+      button("Decline", "danger", () => say(card, where, { call: call.call, action: "decline" }, settled("declined"))))];
+}
+
+function question(card, call, done) {
+  if (call.form) return form(card, call, done);
+  const [label, area, answer] = field(`answer-${call.call}`, "Your answer", 3, "");
+  const send = () => say(card, path`/v1/teams/${call.team}/runs/${call.run}/answer`, { call: call.call, text: answer.value }, () => {
+    toast("answered");
+    done();
+  });
+  answer.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) send();
+  });
+  return [label, area, h("div", { class: "actions" }, button("Answer", "primary", send), h("span", { class: "muted" }, "Ctrl Enter"))];
+}
+
+// Takes what was typed as JSON if it is that, and as a text if not.
+function result_of(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+function unknown(card, call, done) {
+  const where = path`/v1/teams/${call.team}/calls/${call.call}/resolve`;
+  const [label, area, result] = field(`result-${call.call}`, "Its result, if it took effect (JSON or text)", 2, "{\"id\":7}");
+  const settled = () => {
+    toast("settled");
+    done();
+  };
+  return [label, area, h("div", { class: "actions" },
+    button("It took effect", "primary", () => say(card, where, { done: true, result: result_of(result.value), attempt: call.attempt }, settled)),
+    button("It did not", "danger", () => say(card, where, { done: false, attempt: call.attempt }, settled)))];
+}
+
+// Draws an open call with what can be said of it. `brief` leaves out what stands around it already.
+export function call_card(call, done, brief = false) {
+  const [word, meaning] = KINDS[call.kind] ?? [call.kind, ""];
+  const card = h("article", { class: `call-card ${call.kind}`, "aria-label": `${call.tool} ${word}`, data: { call: call.call, row: "", digest: call.digest } });
+  const run_page = `#/runs/${encodeURIComponent(call.team)}/${encodeURIComponent(call.run)}`;
+  const title = h("header", {},
+    h("h3", {}, h("span", { class: "name" }, foreign(call.tool)), " ", badge(tone(call.kind === "unknown" ? "unknown" : "waiting"), word)),
+    brief ? null : h("p", { class: "muted" }, `${call.team} · `, foreign(call.agent), " in ", h("a", { to: run_page, data: { focus: `run-${call.call}` } }, "run ", foreign(call.run))),
+    h("p", { class: "muted" }, "open for ", h("time", { data: { since: String(call.since) }, title: when(call.since) }, age(call.since)),
+      call.until ? [", decided without you at ", when(call.until)] : null, call.kind === "unknown" ? `, made ${call.attempt === 1 ? "once" : `${call.attempt} times`}` : null));
+  const asked = call.kind === "approval" ? null : prose(call.question);
+  const shown = h("div", { class: "exact" }, h("p", { class: "label" }, call.kind === "approval" ? "Approving sends exactly this" : "Arguments"),
+    // Who approves has to see all of it.
+    code_block(indent(call.written ?? JSON.stringify(call.arguments)), call.kind === "approval" ? Infinity : undefined),
+    h("p", { class: "muted digest" }, "digest ", h("code", {}, call.digest)));
+  const say_what = { approval, question, unknown }[call.kind];
+  put(card, title, brief ? null : h("p", {}, meaning), asked, shown, h("p", { class: "fault", role: "alert" }), say_what ? say_what(card, call, done) : null);
+  return card;
+}

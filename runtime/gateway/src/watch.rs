@@ -1,0 +1,124 @@
+//! Notices of what happens in all teams, for those who show lists and want to know when to look.
+
+use std::convert::Infallible;
+
+use axum::extract::State;
+use axum::response::sse::{self, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::{StreamExt as _, stream};
+use serde::Deserialize;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio_util::sync::CancellationToken;
+use wire::{Name, RunId, SessionId, Timestamp};
+
+use crate::events::{COME_AGAIN, EVENTS_QUEUED_MAX, KEEP_ALIVE};
+use crate::refusal::Refusal;
+use crate::state::Doors;
+use crate::view::Notice;
+
+/// The events of which there is a notice: those that change what a list shows.
+const NOTICED: [&str; 9] = [
+    "run_accepted",
+    "run_joined",
+    "run_started",
+    "run_ended",
+    "call_suspended",
+    "question_ended",
+    "call_repeated",
+    "call_resolved",
+    "call_ended",
+];
+
+/// What is read of an event; the rest may be large.
+#[derive(Deserialize)]
+struct Head {
+    event: String,
+    at: Timestamp,
+    session: SessionId,
+    run: RunId,
+    agent: Name,
+    depth: u32,
+}
+
+/// The notices of one client.
+struct Watch {
+    out: mpsc::Sender<Notice>,
+    closing: CancellationToken,
+    /// Given back when the stream ends.
+    _place: OwnedSemaphorePermit,
+}
+
+pub(crate) async fn stream(State(doors): State<Doors>) -> Result<Response, Refusal> {
+    let place = doors.stream_place()?;
+    let bus = doors.node.bus();
+    let mut live = Vec::new();
+    for team in doors.node.teams() {
+        let name = team.team().name.clone();
+        let events = bus.subscribe(&team.subjects().all_session_events(&name), None).await?;
+        live.push(events.map(move |message| (name.clone(), message)));
+    }
+    bus.flush().await?;
+    let (out, queue) = mpsc::channel(EVENTS_QUEUED_MAX);
+    let watch = Watch { out, closing: doors.closing.clone(), _place: place };
+    tokio::spawn(watch.run(stream::select_all(live)));
+    let first = stream::once(async { sse::Event::default().retry(COME_AGAIN) });
+    let queued = stream::unfold(queue, async |mut queue: mpsc::Receiver<Notice>| {
+        queue.recv().await.map(|notice| (notice, queue))
+    });
+    let notices = queued.filter_map(async |notice| sse::Event::default().json_data(notice).ok());
+    let body = first.chain(notices).map(Ok::<_, Infallible>);
+    Ok(Sse::new(body).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response())
+}
+
+impl Watch {
+    /// Tells what happens until the client goes or falls behind, or the doors close.
+    async fn run(self, mut live: impl stream::Stream<Item = (Name, bus::Message)> + Unpin) {
+        loop {
+            let (team, message) = tokio::select! {
+                () = self.out.closed() => return,
+                () = self.closing.cancelled() => return,
+                next = live.next() => match next {
+                    Some(next) => next,
+                    None => return,
+                },
+            };
+            let Some(notice) = notice(team, &message.payload) else { continue };
+            // Whoever falls behind comes again and looks at the lists as they are then.
+            if self.out.try_send(notice).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn notice(team: Name, event: &[u8]) -> Option<Notice> {
+    let Head { event, at, session, run, agent, depth } = serde_json::from_slice(event).ok()?;
+    let is_noticed = NOTICED.contains(&event.as_str());
+    is_noticed.then_some(Notice { team, event, at, session, run, agent, depth })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_changes_a_list_is_noticed() {
+        let cases =
+            [("run_accepted", true), ("call_suspended", true), ("delta", false), ("x", false)];
+        for (event, expected) in cases {
+            let whole = json!({
+                "id": "0.0", "at": 7, "trace_id": "t", "session": "s", "run": "r", "agent": "a",
+                "depth": 0, "event": event, "input": "a long one",
+            });
+            let found = notice(Name::new("crew").unwrap(), whole.to_string().as_bytes());
+            let found = found.map(|notice| serde_json::to_value(notice).unwrap());
+            let notice = json!({
+                "team": "crew", "event": event, "at": 7, "session": "s", "run": "r", "agent": "a",
+                "depth": 0,
+            });
+            assert_eq!(found, expected.then_some(notice), "{event}");
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! The shelf: traces in segments by the time at which they began, the oldest of which go.
+//!
+//! sled gives nothing back of what a database took on the disk, so traces stand in several, and
+//! room is made by removing the oldest of them with all that is in it. Traces that come in another
+//! order than that of time, as when the store is filled anew, go where they belong, and a segment
+//! that grows by it is cut in two.
+
+mod segment;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use wire::{SpanRecord, Timestamp};
+
+use crate::error::Error;
+use crate::key;
+use crate::pending::{self, Pending};
+use crate::trace::query::{self, TracePage, TraceQuery};
+use crate::trace::row::Summary;
+use crate::{database, home, page, record, trace};
+use segment::{End, Segment};
+
+/// The most bytes that traces take on the disk unless it is said otherwise, sled's growth included.
+pub const TRACE_BYTES_DEFAULT: u64 = 512 << 20;
+/// The least that can be said: a segment of it is eight times what sled takes for nothing.
+pub const TRACE_BYTES_MIN: u64 = 64 << 20;
+
+/// The part of all bytes after which the next segment is begun. Three such parts stay free, for the
+/// segment that grows and for one that is cut in two.
+const SEGMENT_SHARE: u64 = 16;
+const SHARES_FREE: u64 = 3;
+/// Bytes of the spans that are written at once, so that a batch stays within memory.
+const GROUP_BYTES_MAX: usize = 4 << 20;
+/// Spans after which segments are written out: what is folded again after a crash.
+const UNFLUSHED_MAX: usize = 512;
+
+/// What is on the shelf.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Kept {
+    /// The segments by the time from which they are, with their numbers.
+    segments: BTreeMap<Timestamp, u64>,
+    /// The number of the next segment.
+    next: u64,
+    bytes_max: u64,
+    dropped: TracesDropped,
+}
+
+/// What went to make room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TracesDropped {
+    /// How many traces; one that is told again afterwards and refused counts once more.
+    pub traces: u64,
+    /// Traces that began before this are not kept; absent as long as none went.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Timestamp>,
+}
+
+/// What traces take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceUsage {
+    /// How many traces there are.
+    pub traces: u64,
+    /// Bytes of their files on the disk.
+    pub bytes: u64,
+    /// The most bytes that they may take.
+    pub bytes_max: u64,
+    /// What went to stay below it.
+    pub dropped: TracesDropped,
+}
+
+/// The segments of a store.
+#[derive(Default)]
+pub(crate) struct Shelf {
+    dir: PathBuf,
+    /// By the time from which they are; the first takes also what is older.
+    segments: Vec<Segment>,
+    kept: Kept,
+}
+
+impl Shelf {
+    /// Begins an empty shelf.
+    pub(crate) fn begin(dir: PathBuf) -> Self {
+        let kept = Kept { bytes_max: TRACE_BYTES_DEFAULT, ..Kept::default() };
+        Self { dir, segments: Vec::new(), kept }
+    }
+
+    /// Opens the segments that the store's own database names, and removes what else is there: a
+    /// segment that was about to be made or removed when the process died.
+    pub(crate) fn open(dir: PathBuf, main: &sled::Tree) -> Result<Self, Error> {
+        let Some(bytes) = pending::get(main, key::SHELF)? else { return Ok(Self::begin(dir)) };
+        let kept: Kept = record::from_json(&bytes)?;
+        if let Ok(entries) = std::fs::read_dir(&dir) {
+            for entry in entries.flatten() {
+                let number = entry.file_name().to_str().and_then(|name| name.parse::<u64>().ok());
+                if !number.is_some_and(|number| kept.segments.values().any(|n| *n == number)) {
+                    home::remove(&entry.path())?;
+                }
+            }
+        }
+        let mut shelf = Self { dir, segments: Vec::with_capacity(kept.segments.len()), kept };
+        for (from, number) in shelf.kept.segments.clone() {
+            match Segment::open(&shelf.dir, number, from) {
+                Ok(segment) => shelf.segments.push(segment),
+                Err(error) => {
+                    shelf.abandon();
+                    return Err(error);
+                }
+            }
+        }
+        Ok(shelf)
+    }
+
+    /// Leaves all segments as they are, because something is damaged.
+    pub(crate) fn abandon(&mut self) {
+        self.segments.drain(..).for_each(|segment| database::abandon(segment.database));
+    }
+
+    /// Returns the directories of the databases.
+    pub(crate) fn dirs(&self) -> Vec<PathBuf> {
+        self.segments.iter().map(|segment| segment::dir(&self.dir, segment.number)).collect()
+    }
+
+    /// Sets how many bytes all segments may take.
+    pub(crate) fn set_bytes_max(&mut self, main: &sled::Db, bytes_max: u64) -> Result<(), Error> {
+        let bytes_max = bytes_max.max(TRACE_BYTES_MIN);
+        if self.kept.bytes_max != bytes_max {
+            self.kept.bytes_max = bytes_max;
+            self.save(main)?;
+        }
+        self.shrink(main)
+    }
+
+    /// Returns what traces take.
+    pub(crate) fn usage(&self) -> TraceUsage {
+        TraceUsage {
+            traces: self.segments.iter().map(|segment| segment.state.traces).sum(),
+            bytes: self.segments.iter().map(|segment| segment.bytes).sum(),
+            bytes_max: self.kept.bytes_max,
+            dropped: self.kept.dropped,
+        }
+    }
+
+    /// Returns the records of all segments, and their bytes.
+    pub(crate) fn records(&self) -> (u64, u64) {
+        let states = self.segments.iter().map(|segment| segment.state);
+        states.fold((0, 0), |(n, bytes), state| (n + state.records, bytes + state.bytes))
+    }
+
+    /// Reads and counts every record.
+    pub(crate) fn count(&self) -> Result<(), Error> {
+        self.segments
+            .iter()
+            .try_for_each(|segment| database::count(&segment.database, &segment.state))
+    }
+
+    fn target(&self) -> u64 {
+        self.kept.bytes_max / SEGMENT_SHARE
+    }
+
+    /// Adds spans to their traces.
+    pub(crate) fn add<'s>(
+        &mut self,
+        main: &sled::Db,
+        spans: impl Iterator<Item = &'s SpanRecord>,
+    ) -> Result<(), Error> {
+        let mut rest = spans.peekable();
+        let trace_bytes_max = self.target() / 2;
+        while let Some(first) = rest.peek() {
+            if self.segments.is_empty() {
+                self.push(main, Timestamp::default())?;
+            }
+            let Some(at) = self.place(first)? else {
+                // A trace whose time is over comes again only with a journal that is told again.
+                self.kept.dropped.traces += u64::from(first.parent.is_none());
+                rest.next();
+                continue;
+            };
+            let Some(segment) = self.segments.get(at) else { return Ok(()) };
+            let mut pending = Pending::new(&segment.database, segment.state);
+            let mut added = 0;
+            while let Some(span) = rest.peek()
+                && pending.bytes() < GROUP_BYTES_MAX
+                && (pending.has(&key::trace(&span.context.trace_bytes()))?
+                    || self.place(span)? == Some(at))
+            {
+                trace::add(&mut pending, span, trace_bytes_max)?;
+                added += 1;
+                rest.next();
+            }
+            let state = pending.commit()?;
+            if let Some(segment) = self.segments.get_mut(at) {
+                segment.state = state;
+                segment.unflushed += added;
+            }
+            self.settle(main, at)?;
+        }
+        if self.segments.iter().map(|segment| segment.unflushed).sum::<usize>() >= UNFLUSHED_MAX {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Finds the segment that a span belongs to: the one with its trace, else the one of its time,
+    /// unless that is over.
+    fn place(&self, span: &SpanRecord) -> Result<Option<usize>, Error> {
+        let key = key::trace(&span.context.trace_bytes());
+        let by_time = self.segments.partition_point(|segment| segment.from <= span.start);
+        let by_time = by_time.saturating_sub(1);
+        let others = (0..self.segments.len()).rev().filter(|at| *at != by_time);
+        for at in [by_time].into_iter().chain(others) {
+            let Some(segment) = self.segments.get(at) else { continue };
+            let has = segment.database.contains_key(&key);
+            if has.map_err(|error| Error::engine("look for a trace", error))? {
+                return Ok(Some(at));
+            }
+        }
+        let is_over = self.kept.dropped.before.is_some_and(|before| span.start < before);
+        Ok((!is_over).then_some(by_time))
+    }
+
+    /// Begins the next segment, cuts one in two, or makes room, as the growth of one asks for.
+    fn settle(&mut self, main: &sled::Db, at: usize) -> Result<(), Error> {
+        let target = self.target();
+        let is_last = at + 1 == self.segments.len();
+        let Some(segment) = self.segments.get_mut(at) else { return Ok(()) };
+        segment.measure();
+        if is_last && segment.bytes >= target {
+            if let Some(last) = segment.begin_of(End::Last)? {
+                self.push(main, Timestamp::from_micros(last.as_micros().saturating_add(1)))?;
+            }
+        } else if segment.bytes >= target.saturating_mul(2) {
+            self.cut(main, at)?;
+        }
+        self.shrink(main)
+    }
+
+    /// Begins a segment behind all others.
+    fn push(&mut self, main: &sled::Db, from: Timestamp) -> Result<(), Error> {
+        let segment = Segment::create(&self.dir, self.kept.next, from)?;
+        self.kept.next += 1;
+        self.segments.push(segment);
+        self.save(main)
+    }
+
+    /// Puts the traces of a segment into two new ones, the older half and the younger.
+    fn cut(&mut self, main: &sled::Db, at: usize) -> Result<(), Error> {
+        let Some(old) = self.segments.get(at) else { return Ok(()) };
+        let (first, middle) = (old.begin_of(End::First)?, old.begin_of(End::Middle)?);
+        let Some(middle) = middle.filter(|middle| Some(*middle) > first) else { return Ok(()) };
+        let mut halves = Vec::with_capacity(2);
+        for (from, until) in [(old.from, Some(middle)), (middle, None)] {
+            let number = self.kept.next + halves.len() as u64;
+            let mut half = Segment::create(&self.dir, number, from)?;
+            copy(&old.database, &mut half, until.is_none().then_some(middle), until)?;
+            half.flush()?;
+            half.measure();
+            halves.push(half);
+        }
+        self.kept.next += 2;
+        let gone: Vec<Segment> = self.segments.splice(at..=at, halves).collect();
+        self.save(main)?;
+        gone.into_iter().try_for_each(Segment::remove)
+    }
+
+    /// Removes the oldest segments until what is left has room.
+    fn shrink(&mut self, main: &sled::Db) -> Result<(), Error> {
+        let most = self.kept.bytes_max - self.target() * SHARES_FREE;
+        while self.segments.len() > 1 && self.usage().bytes > most {
+            let gone = self.segments.remove(0);
+            self.kept.dropped.traces += gone.state.traces;
+            self.kept.dropped.before = self.segments.first().map(|segment| segment.from);
+            tracing::info!(
+                traces = gone.state.traces,
+                dropped = self.kept.dropped.traces,
+                "the oldest traces are dropped, so that all take no more than they may"
+            );
+            self.save(main)?;
+            gone.remove()?;
+        }
+        Ok(())
+    }
+
+    /// Writes out all segments.
+    pub(crate) fn flush(&mut self) -> Result<(), Error> {
+        self.segments.iter_mut().try_for_each(Segment::flush)
+    }
+
+    /// Tells whether all that was added survives the end of the process.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.segments.iter().all(|segment| segment.unflushed == 0)
+    }
+
+    /// Says in the store's own database what there is. It is on the disk before a segment goes.
+    fn save(&mut self, main: &sled::Db) -> Result<(), Error> {
+        self.kept.segments =
+            self.segments.iter().map(|segment| (segment.from, segment.number)).collect();
+        let bytes = record::to_json(&self.kept)?;
+        let encoded = record::encode(key::SHELF, &bytes)?;
+        main.insert(key::SHELF, encoded.head)
+            .map_err(|error| Error::engine("write the list of segments", error))?;
+        database::flush(main)
+    }
+
+    /// Drops traces that ended at a time or before, some at once; returns how many records went.
+    pub(crate) fn drop_until(&mut self, main: &sled::Db, cutoff: Timestamp) -> Result<u64, Error> {
+        for at in 0..self.segments.len() {
+            let Some(segment) = self.segments.get_mut(at) else { continue };
+            if trace::all_ended(&segment.database, cutoff)? {
+                if segment.state.traces == 0 && self.segments.len() == 1 {
+                    continue;
+                }
+                let gone = self.segments.remove(at);
+                self.save(main)?;
+                let records = gone.state.records;
+                gone.remove()?;
+                return Ok(records.max(1));
+            }
+            let mut pending = Pending::new(&segment.database, segment.state);
+            let dropped = trace::drop_until(&segment.database, &mut pending, cutoff)?;
+            if dropped > 0 {
+                segment.state = pending.commit()?;
+                segment.unflushed += 1;
+                return Ok(dropped);
+            }
+        }
+        Ok(0)
+    }
+
+    /// Finds traces, the newest first.
+    pub(crate) fn find(&self, query: &TraceQuery, limit: usize) -> Result<TracePage, Error> {
+        query::find(&self.trees(), query, limit)
+    }
+
+    /// Finds the one trace that a run is in, if it is one that is looked for.
+    pub(crate) fn find_one(&self, query: &TraceQuery, trace: &[u8]) -> Result<TracePage, Error> {
+        let mut page = TracePage::default();
+        for tree in self.trees() {
+            if let Some(summary) = page::row::<Summary>(tree, &key::trace(trace))? {
+                page.scanned += 1;
+                page.rows.extend(query.fits(&summary).then_some(summary.row));
+            }
+        }
+        Ok(page)
+    }
+
+    /// Returns the spans of a trace by their begin.
+    pub(crate) fn spans(&self, trace: &[u8]) -> Result<Vec<SpanRecord>, Error> {
+        for tree in self.trees() {
+            let spans = trace::spans(tree, trace)?;
+            if !spans.is_empty() {
+                return Ok(spans);
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// Returns up to two traces whose id begins with some hex digits.
+    pub(crate) fn beginning_with(&self, digits: &str) -> Result<Vec<Vec<u8>>, Error> {
+        let mut found = Vec::new();
+        for tree in self.trees() {
+            trace::beginning_with(tree, digits, &mut found)?;
+        }
+        Ok(found)
+    }
+
+    /// Returns the databases, the newest first.
+    fn trees(&self) -> Vec<&sled::Tree> {
+        self.segments.iter().rev().map(|segment| &*segment.database).collect()
+    }
+}
+
+/// Copies the traces that began from one time on, and before another.
+fn copy(
+    old: &sled::Tree,
+    half: &mut Segment,
+    from: Option<Timestamp>,
+    until: Option<Timestamp>,
+) -> Result<(), Error> {
+    let mut pending = Pending::new(&half.database, half.state);
+    for key in old.scan_prefix(key::Space::TraceAt.key(&[])).keys() {
+        let key = key.map_err(|error| Error::engine("copy a trace", error))?;
+        let Some(start) = key::time_of(&key) else { continue };
+        if from.is_some_and(|from| start < from) || until.is_some_and(|until| start >= until) {
+            continue;
+        }
+        trace::copy(old, &mut pending, key::id_of(&key))?;
+        if pending.bytes() >= GROUP_BYTES_MAX {
+            let state = pending.commit()?;
+            pending = Pending::new(&half.database, state);
+        }
+    }
+    half.state = pending.commit()?;
+    half.unflushed += 1;
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! What models used, by day, agent and model.
+
+use serde::{Deserialize, Serialize};
+use wire::{Name, SpanRecord, Timestamp, Usage, semconv};
+
+use crate::error::Error;
+use crate::key;
+use crate::page::LIST_MAX;
+use crate::pending::{Pending, get};
+use crate::record;
+use crate::trace::row::{is_turn, tokens};
+
+/// Days for which usage is kept: a year and a month, so that a month can be held against the same
+/// one a year ago.
+pub const USAGE_DAYS_MAX: u64 = 396;
+
+/// The length of a day, in microseconds.
+const DAY_US: u64 = 86_400_000_000;
+
+/// What one agent used of one model on one day.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsageRow {
+    /// When the day began, in UTC.
+    pub day: Timestamp,
+    /// The agent.
+    pub agent: Name,
+    /// The model, by its name in the team.
+    pub model: Name,
+    /// Model turns, failed ones included.
+    pub turns: u64,
+    /// Tokens and money.
+    pub usage: Usage,
+}
+
+/// Counts a model turn, once: the turns of a run come in order, so the number of those that were
+/// counted tells whether this one was.
+pub(crate) fn count(pending: &mut Pending, span: &SpanRecord) -> Result<(), Error> {
+    let Some((turn, model)) = turn_of(span) else { return Ok(()) };
+    let counted_key = key::turns_counted(&span.run);
+    let counted: u64 = pending.row(&counted_key)?.unwrap_or(0);
+    if turn < counted {
+        return Ok(());
+    }
+    pending.put_row(counted_key, &(turn + 1))?;
+    let day = span.start.as_micros() / DAY_US;
+    let usage_key = key::usage(day, &span.agent, &model);
+    let mut row = pending.row::<UsageRow>(&usage_key)?.unwrap_or_else(|| UsageRow {
+        day: Timestamp::from_micros(day * DAY_US),
+        agent: span.agent.clone(),
+        model,
+        turns: 0,
+        usage: Usage::default(),
+    });
+    row.turns = row.turns.saturating_add(1);
+    row.usage.add(tokens(span));
+    pending.put_row(usage_key, &row)
+}
+
+/// Forgets how far the turns of a run were counted; the run itself is dropped.
+pub(crate) fn forget(pending: &mut Pending, run: &[u8]) -> Result<(), Error> {
+    pending.remove(&key::Space::TurnsCounted.key(&[run]))
+}
+
+/// Drops the rows of days that are too long ago, as seen from the newest; a few at once.
+pub(crate) fn drop_old(tree: &sled::Tree, pending: &mut Pending) -> Result<(), Error> {
+    let newest = tree.range(key::usage_since(0)).keys().next_back().transpose();
+    let newest = newest.map_err(|error| Error::engine("drop old usage", error))?;
+    let Some(newest) = newest.as_deref().and_then(key::time_of) else { return Ok(()) };
+    let first = newest.as_micros().saturating_sub(USAGE_DAYS_MAX);
+    for entry in tree.range(key::usage_until(first)).keys().take(DROPPED_AT_ONCE_MAX) {
+        pending.remove(&entry.map_err(|error| Error::engine("drop old usage", error))?)?;
+    }
+    Ok(())
+}
+
+/// The most rows that are dropped at once, so that no batch waits long for it.
+const DROPPED_AT_ONCE_MAX: usize = 200;
+
+/// Lists the rows from a time on, the oldest day first, at most [`LIST_MAX`] of them.
+pub(crate) fn since(tree: &sled::Tree, since: Timestamp) -> Result<Vec<UsageRow>, Error> {
+    let mut rows = Vec::new();
+    for entry in tree.range(key::usage_since(since.as_micros() / DAY_US)).take(LIST_MAX) {
+        let (key, _) = entry.map_err(|error| Error::engine("read usage", error))?;
+        if let Some(bytes) = get(tree, &key)? {
+            rows.push(record::from_json(&bytes)?);
+        }
+    }
+    Ok(rows)
+}
+
+/// Returns the number and the model of a turn, if a span is one.
+fn turn_of(span: &SpanRecord) -> Option<(u64, Name)> {
+    if !is_turn(span) {
+        return None;
+    }
+    let turn = span.attributes.get(semconv::TURN)?.as_u64()?;
+    let model = span.attributes.get(semconv::MODEL)?.as_str()?;
+    Some((turn, Name::new(model).ok()?))
+}

@@ -1,0 +1,97 @@
+//! What models used is counted by day, agent and model, and no turn twice.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+use serde_json::{Map, json};
+use store::{Change, Store, USAGE_DAYS_MAX};
+use wire::trace::SpanKind;
+use wire::{Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext, Usage};
+
+const DAY_US: u64 = 86_400_000_000;
+
+/// Makes the span of a turn.
+fn turn(run: &str, number: u64, agent: &str, model: &str, at: u64) -> Change {
+    let run = RunId::new(run).unwrap();
+    let root = TraceContext::root(&Name::new("team").unwrap(), &run);
+    let mut attributes = Map::new();
+    attributes.insert("gen_ai.operation.name".into(), json!("chat"));
+    attributes.insert("callboard.model".into(), json!(model));
+    attributes.insert("callboard.turn".into(), json!(number));
+    attributes.insert("gen_ai.usage.input_tokens".into(), json!(10));
+    attributes.insert("gen_ai.usage.output_tokens".into(), json!(2));
+    attributes.insert("callboard.usage.cost_nano_usd".into(), json!(5));
+    Change::Span(SpanRecord {
+        context: root.of_turn(&run, u32::try_from(number).unwrap()),
+        parent: Some(root),
+        name: format!("chat {model}"),
+        kind: SpanKind::Client,
+        start: Timestamp::from_micros(at),
+        end: Timestamp::from_micros(at + 5),
+        session: SessionId::new("s").unwrap(),
+        run,
+        agent: Name::new(agent).unwrap(),
+        attributes,
+        error: None,
+        links: Vec::new(),
+        events: Vec::new(),
+    })
+}
+
+fn rows(store: &Store, since: u64) -> Vec<(u64, String, String, u64, Usage)> {
+    let rows = store.usage(Timestamp::from_micros(since)).unwrap().into_iter();
+    rows.map(|row| {
+        let day = row.day.as_micros() / DAY_US;
+        (day, row.agent.to_string(), row.model.to_string(), row.turns, row.usage)
+    })
+    .collect()
+}
+
+fn used(turns: u64) -> Usage {
+    let tokens = Usage::of_tokens(10 * turns, 2 * turns);
+    Usage { cost_nano_usd: 5 * turns, ..tokens }
+}
+
+fn row(day: u64, agent: &str, model: &str, turns: u64) -> (u64, String, String, u64, Usage) {
+    (day, agent.to_owned(), model.to_owned(), turns, used(turns))
+}
+
+#[test]
+fn turns_are_counted_once_by_day_agent_and_model() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, _) = Store::open(&dir.path().join("store")).unwrap();
+    let changes = [
+        turn("r-1", 0, "lead", "large", DAY_US * 3),
+        turn("r-1", 1, "lead", "small", DAY_US * 3 + 7),
+        turn("r-1", 2, "lead", "large", DAY_US * 3 + 9),
+        turn("r-2", 0, "writer", "large", DAY_US * 4 - 1),
+        turn("r-1", 3, "lead", "large", DAY_US * 4),
+    ];
+    store.apply(&changes, Some(1)).unwrap();
+    store.apply(&changes, Some(2)).unwrap();
+    let expected = [
+        row(3, "lead", "large", 2),
+        row(3, "lead", "small", 1),
+        row(3, "writer", "large", 1),
+        row(4, "lead", "large", 1),
+    ];
+    assert_eq!(rows(&store, 0), expected);
+    assert_eq!(rows(&store, DAY_US * 4 + 5), expected[3..], "from the day of a time on");
+    assert!(store.verify().is_ok());
+}
+
+#[test]
+fn days_that_are_long_ago_are_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, _) = Store::open(&dir.path().join("store")).unwrap();
+    let newest = 20_000;
+    let days = [newest - USAGE_DAYS_MAX - 1, newest - USAGE_DAYS_MAX, newest];
+    let changes: Vec<Change> = (0..)
+        .zip(days)
+        .map(|(number, day)| turn("r-1", number, "lead", "large", day * DAY_US))
+        .collect();
+    store.apply(&changes, Some(1)).unwrap();
+    store.drop_runs_until(Timestamp::from_micros(0)).unwrap();
+    let kept = [row(days[1], "lead", "large", 1), row(days[2], "lead", "large", 1)];
+    assert_eq!(rows(&store, 0), kept);
+    assert!(store.verify().is_ok());
+}

@@ -1,0 +1,275 @@
+//! Measures: what finished spans say about time, tokens and money, and what stands in queues.
+//!
+//! There is one set of instruments for each team, read by two: Prometheus, which comes for it, and
+//! an OTLP endpoint, to which it is sent. Durations are those of the spans, so the two agree.
+
+mod names;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{AsyncInstrument, Counter, Histogram, Meter, MeterProvider as _};
+use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
+use prometheus::proto::MetricFamily;
+use prometheus::{Encoder as _, Registry, TextEncoder};
+use wire::{Name, SpanRecord, Timestamp, semconv};
+
+use crate::endpoint::{EXPORT_TIMEOUT, Endpoint, Error, Service, apart, resource};
+
+/// The media type of [`text`].
+pub const TEXT_TYPE: &str = prometheus::TEXT_FORMAT;
+
+/// The time between two exports, the default of the conventions.
+const EXPORT_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Bounds of the times of models, in seconds, as the conventions advise.
+const MODEL_SECONDS: &[f64] =
+    &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
+
+/// Bounds of counts of tokens, as the conventions advise.
+const TOKENS: &[f64] = &[
+    1.0,
+    4.0,
+    16.0,
+    64.0,
+    256.0,
+    1_024.0,
+    4_096.0,
+    16_384.0,
+    65_536.0,
+    262_144.0,
+    1_048_576.0,
+    4_194_304.0,
+    16_777_216.0,
+    67_108_864.0,
+];
+
+/// Bounds of the times of calls and runs, in seconds: from a computation to a person's answer.
+const CALL_SECONDS: &[f64] = &[
+    0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0,
+];
+
+/// Bounds of the times of a sync, in seconds: from a fast disk to one in trouble.
+const SYNC_SECONDS: &[f64] =
+    &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0];
+
+/// What is measured of a team.
+pub struct Metrics {
+    provider: SdkMeterProvider,
+    registry: Registry,
+    meter: Meter,
+    team: KeyValue,
+    model_time: Histogram<f64>,
+    tokens: Histogram<u64>,
+    call_time: Histogram<f64>,
+    run_time: Histogram<f64>,
+    cost: Counter<f64>,
+    feedback: Counter<u64>,
+    sync_time: Histogram<f64>,
+    entries: Counter<u64>,
+    bytes: Counter<u64>,
+    restarts: Counter<u64>,
+}
+
+/// Tells how much there is of something, for each value of the labels.
+pub type Tell<'a> = &'a dyn Fn(u64, &[(&'static str, &str)]);
+
+/// What is asked whenever somebody reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watched {
+    /// The name, `callboard.` before it.
+    pub name: &'static str,
+    /// What it counts, such as `{run}`, or `By`.
+    pub unit: &'static str,
+    /// What it means.
+    pub description: &'static str,
+    /// Whether it only ever grows.
+    pub is_total: bool,
+}
+
+impl Metrics {
+    /// Begins to measure; what is measured is sent to the endpoint of OTLP as well, if there is
+    /// one that takes more than traces.
+    pub fn start(team: &Name, service: &Service, otlp: Option<&str>) -> Result<Self, Error> {
+        let registry = Registry::new();
+        let reader = opentelemetry_prometheus::exporter()
+            .with_registry(registry.clone())
+            .scope_info_enabled(false)
+            .without_target_info()
+            .build()
+            .map_err(Error::Metrics)?;
+        let mut provider =
+            SdkMeterProvider::builder().with_resource(resource(service)).with_reader(reader);
+        if let Some(url) = otlp.map(Endpoint::read).transpose()?.and_then(|to| to.metrics()) {
+            let exporter = apart(move || exporter(&url))?;
+            let reader = PeriodicReader::builder(exporter).with_interval(EXPORT_INTERVAL).build();
+            provider = provider.with_reader(reader);
+        }
+        let provider = provider.build();
+        let meter = provider.meter("callboard");
+        let time = |(name, description): (&'static str, &'static str), bounds: &[f64]| {
+            let histogram = meter.f64_histogram(name).with_unit("s").with_description(description);
+            histogram.with_boundaries(bounds.to_vec()).build()
+        };
+        let counter = |(name, description): (&'static str, &'static str), unit: &'static str| {
+            meter.u64_counter(name).with_unit(unit).with_description(description).build()
+        };
+        let (tokens, tokens_told) = names::TOKENS;
+        let (cost, cost_told) = names::COST;
+        Ok(Self {
+            model_time: time(names::MODEL_TIME, MODEL_SECONDS),
+            tokens: meter
+                .u64_histogram(tokens)
+                .with_unit("{token}")
+                .with_description(tokens_told)
+                .with_boundaries(TOKENS.to_vec())
+                .build(),
+            call_time: time(names::CALL_TIME, CALL_SECONDS),
+            run_time: time(names::RUN_TIME, CALL_SECONDS),
+            cost: meter.f64_counter(cost).with_unit("USD").with_description(cost_told).build(),
+            feedback: counter(names::FEEDBACK, "{reply}"),
+            sync_time: time(names::SYNC_TIME, SYNC_SECONDS),
+            entries: counter(names::ENTRIES, "{entry}"),
+            bytes: counter(names::BYTES, "By"),
+            restarts: counter(names::RESTARTS, "{restart}"),
+            team: KeyValue::new(semconv::TEAM, team.to_string()),
+            meter,
+            registry,
+            provider,
+        })
+    }
+
+    /// Counts a span that has finished.
+    pub fn observe(&self, span: &SpanRecord) {
+        let text = |name: &'static str| {
+            let value = span.attributes.get(name)?.as_str()?;
+            Some(KeyValue::new(name, value.to_owned()))
+        };
+        let labels = |names: &[&'static str]| -> Vec<KeyValue> {
+            let own = names.iter().filter_map(|name| text(name));
+            own.chain([self.team.clone()]).collect()
+        };
+        let took = seconds(span.start, span.end);
+        let operation = span.attributes.get(semconv::OPERATION_NAME).and_then(|name| name.as_str());
+        match operation {
+            Some(semconv::operation::CHAT) => {
+                let labels = labels(names::OF_MODELS);
+                self.model_time.record(took, &labels);
+                self.count_tokens(span, &labels);
+                if let Some(code) = text(semconv::FEEDBACK) {
+                    self.feedback.add(1, &[&labels[..], &[code]].concat());
+                }
+            }
+            Some(semconv::operation::EXECUTE_TOOL) => {
+                self.call_time.record(took, &labels(names::OF_CALLS));
+            }
+            Some(semconv::operation::INVOKE_AGENT) => {
+                self.run_time.record(took, &labels(names::OF_RUNS));
+            }
+            _ => {}
+        }
+    }
+
+    fn count_tokens(&self, span: &SpanRecord, labels: &[KeyValue]) {
+        let count = |name: &str| span.attributes.get(name)?.as_u64();
+        let labels: Vec<KeyValue> = labels
+            .iter()
+            .filter(|label| label.key.as_str() != semconv::ERROR_TYPE)
+            .cloned()
+            .collect();
+        let kinds = [(semconv::INPUT_TOKENS, "input"), (semconv::OUTPUT_TOKENS, "output")];
+        for (name, kind) in kinds {
+            if let Some(tokens) = count(name) {
+                let kind = KeyValue::new(names::TOKEN_TYPE, kind);
+                self.tokens.record(tokens, &[&labels[..], &[kind]].concat());
+            }
+        }
+        if let Some(nano_usd) = count(semconv::COST_NANO_USD) {
+            #[expect(clippy::cast_precision_loss, reason = "2^53 billionths are nine million USD")]
+            self.cost.add(nano_usd as f64 / 1e9, &labels);
+        }
+    }
+
+    /// Counts a commit of the journal.
+    pub fn committed(&self, entries: u64, bytes: u64, sync: Duration) {
+        let labels = [self.team.clone()];
+        self.sync_time.record(sync.as_secs_f64(), &labels);
+        self.entries.add(entries, &labels);
+        self.bytes.add(bytes, &labels);
+    }
+
+    /// Counts the restart of a part, such as `model` or `session`.
+    pub fn restarted(&self, part: &'static str) {
+        self.restarts.add(1, &[self.team.clone(), KeyValue::new(names::PART, part)]);
+    }
+
+    /// Has something asked whenever somebody reads.
+    pub fn watch(&self, what: Watched, ask: impl Fn(Tell<'_>) + Send + Sync + 'static) {
+        let team = self.team.clone();
+        let callback = move |observer: &dyn AsyncInstrument<u64>| {
+            ask(&|value, labels| {
+                let own =
+                    labels.iter().map(|(name, value)| KeyValue::new(*name, (*value).to_owned()));
+                let labels: Vec<KeyValue> = own.chain([team.clone()]).collect();
+                observer.observe(value, &labels);
+            });
+        };
+        let Watched { name, unit, description, is_total } = what;
+        // The instrument lives for as long as its provider.
+        if is_total {
+            let counter = self.meter.u64_observable_counter(name).with_unit(unit);
+            drop(counter.with_description(description).with_callback(callback).build());
+        } else {
+            let gauge = self.meter.u64_observable_gauge(name).with_unit(unit);
+            drop(gauge.with_description(description).with_callback(callback).build());
+        }
+    }
+
+    /// Sends what was measured since, and stops. Blocks; not for async threads.
+    pub fn shutdown(&self, limit: Duration) -> Result<(), Error> {
+        self.provider.shutdown_with_timeout(limit).map_err(Error::Shutdown)
+    }
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Metrics").field("team", &self.team).finish_non_exhaustive()
+    }
+}
+
+/// Writes what several teams measure in the text format of Prometheus.
+pub fn text<'m>(all: impl IntoIterator<Item = &'m Metrics>) -> Result<String, Error> {
+    let mut families: BTreeMap<String, MetricFamily> = BTreeMap::new();
+    for family in all.into_iter().flat_map(|metrics| metrics.registry.gather()) {
+        // Of each name there may be one family, whichever team it is from.
+        match families.get_mut(family.name()) {
+            Some(known) => known.mut_metric().extend(family.get_metric().iter().cloned()),
+            None => drop(families.insert(family.name().to_owned(), family)),
+        }
+    }
+    let families: Vec<MetricFamily> = families.into_values().collect();
+    let mut text = Vec::new();
+    TextEncoder::new().encode(&families, &mut text).map_err(Error::Text)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+fn exporter(url: &str) -> Result<opentelemetry_otlp::MetricExporter, Error> {
+    let client = tools::client::blocking_client(EXPORT_TIMEOUT).map_err(Error::Client)?;
+    opentelemetry_otlp::MetricExporter::builder()
+        .with_http()
+        .with_http_client(client)
+        .with_protocol(Protocol::HttpBinary)
+        .with_endpoint(url)
+        .with_timeout(EXPORT_TIMEOUT)
+        .build()
+        .map_err(Error::Build)
+}
+
+fn seconds(start: Timestamp, end: Timestamp) -> f64 {
+    Duration::from_micros(end.as_micros().saturating_sub(start.as_micros())).as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests;

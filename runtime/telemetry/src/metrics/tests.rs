@@ -1,0 +1,134 @@
+use serde_json::json;
+use wire::trace::SpanKind;
+use wire::{RunId, SessionId, TraceContext};
+
+use super::*;
+
+fn metrics(team: &str) -> Metrics {
+    let service = Service { name: "callboard".into(), version: "1".into(), instance: "i".into() };
+    Metrics::start(&Name::new(team).unwrap(), &service, None).unwrap()
+}
+
+fn span(millis: u64, attributes: serde_json::Value) -> SpanRecord {
+    let run = RunId::new("r").unwrap();
+    SpanRecord {
+        context: TraceContext::root(&Name::new("t").unwrap(), &run),
+        parent: None,
+        name: "a span".to_owned(),
+        kind: SpanKind::Internal,
+        start: Timestamp::from_micros(1_000_000),
+        end: Timestamp::from_micros(1_000_000 + millis * 1_000),
+        session: SessionId::new("s").unwrap(),
+        run,
+        agent: Name::new("a").unwrap(),
+        attributes: attributes.as_object().unwrap().clone(),
+        error: None,
+        links: Vec::new(),
+        events: Vec::new(),
+    }
+}
+
+/// Returns the lines that begin with a text, without their comments.
+fn lines<'t>(text: &'t str, begin: &str) -> Vec<&'t str> {
+    text.lines().filter(|line| line.starts_with(begin)).collect()
+}
+
+#[test]
+fn spans_become_times_tokens_and_money() {
+    let (first, second) = (metrics("one"), metrics("two"));
+    let chat = json!({
+        "gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "m", "gen_ai.response.model": "m-1", "callboard.role": "actor",
+        "gen_ai.usage.input_tokens": 20, "gen_ai.usage.output_tokens": 3,
+        "callboard.usage.cost_nano_usd": 1_500_000_000_u64, "callboard.feedback": "empty_reply",
+    });
+    first.observe(&span(50, chat.clone()));
+    first.observe(&span(500, chat));
+    let call = json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "pay",
+        "gen_ai.agent.name": "lead", "callboard.outcome": "unknown", "error.type": "_OTHER"});
+    first.observe(&span(2_000, call));
+    let run = |outcome: &str| {
+        json!({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "lead",
+            "callboard.outcome": outcome})
+    };
+    first.observe(&span(3_000, run("completed")));
+    second.observe(&span(4_000, run("failed")));
+    second.observe(&span(9, json!({"http.request.method": "GET"})));
+
+    let text = text([&first, &second]).unwrap();
+    let model = "callboard_role=\"actor\",callboard_team=\"one\",gen_ai_operation_name=\"chat\",\
+                 gen_ai_provider_name=\"openai\",gen_ai_request_model=\"m\",\
+                 gen_ai_response_model=\"m-1\"";
+    let expected = [
+        ("gen_ai_client_operation_duration_seconds_count", vec![format!("{{{model}}} 2")]),
+        ("gen_ai_client_operation_duration_seconds_sum", vec![format!("{{{model}}} 0.55")]),
+        (
+            "gen_ai_client_token_usage_sum",
+            ["input", "output"]
+                .map(|kind| {
+                    let tokens = if kind == "input" { 40 } else { 6 };
+                    format!("{{{model},gen_ai_token_type=\"{kind}\"}} {tokens}")
+                })
+                .to_vec(),
+        ),
+        ("callboard_cost_USD_total", vec![format!("{{{model}}} 3")]),
+        (
+            "callboard_feedback_total",
+            vec![format!("{{callboard_feedback=\"empty_reply\",{model}}} 2")],
+        ),
+        (
+            "callboard_call_duration_seconds_count",
+            vec![
+                "{callboard_outcome=\"unknown\",callboard_team=\"one\",error_type=\"_OTHER\",\
+                  gen_ai_agent_name=\"lead\",gen_ai_tool_name=\"pay\"} 1"
+                    .to_owned(),
+            ],
+        ),
+        (
+            "callboard_run_duration_seconds_sum",
+            [("completed", "one", 3), ("failed", "two", 4)]
+                .map(|(outcome, team, seconds)| {
+                    format!(
+                        "{{callboard_outcome=\"{outcome}\",callboard_team=\"{team}\",\
+                         gen_ai_agent_name=\"lead\"}} {seconds}"
+                    )
+                })
+                .to_vec(),
+        ),
+    ];
+    for (name, expected) in expected {
+        let mut found: Vec<String> =
+            lines(&text, name).iter().map(|line| line[name.len()..].to_owned()).collect();
+        found.sort();
+        assert_eq!(found, expected, "{name} in\n{text}");
+    }
+    assert_eq!(lines(&text, "# TYPE callboard_run_duration_seconds ").len(), 1, "one family");
+    let bounds = lines(&text, "gen_ai_client_operation_duration_seconds_bucket").len();
+    assert_eq!(bounds, MODEL_SECONDS.len() + 1, "the advised bounds, and one for all");
+}
+
+#[test]
+fn what_is_watched_is_asked_when_somebody_reads() {
+    let metrics = metrics("one");
+    let what =
+        |name, is_total| Watched { name, unit: "{job}", description: "Jobs that wait.", is_total };
+    metrics.watch(what("callboard.queue", false), |tell| {
+        tell(3, &[("callboard.queue.name", "store")]);
+        tell(4, &[("callboard.queue.name", "journal")]);
+    });
+    metrics.watch(what("callboard.lost", true), |tell| tell(7, &[]));
+    metrics.committed(2, 100, Duration::from_millis(3));
+    metrics.restarted("tool");
+    let text = text([&metrics]).unwrap();
+    for expected in [
+        "callboard_queue{callboard_queue_name=\"store\",callboard_team=\"one\"} 3",
+        "callboard_queue{callboard_queue_name=\"journal\",callboard_team=\"one\"} 4",
+        "callboard_lost_total{callboard_team=\"one\"} 7",
+        "callboard_journal_entries_total{callboard_team=\"one\"} 2",
+        "callboard_journal_written_bytes_total{callboard_team=\"one\"} 100",
+        "callboard_journal_sync_duration_seconds_sum{callboard_team=\"one\"} 0.003",
+        "callboard_restarts_total{callboard_part=\"tool\",callboard_team=\"one\"} 1",
+    ] {
+        assert!(text.lines().any(|line| line == expected), "{expected} in\n{text}");
+    }
+}

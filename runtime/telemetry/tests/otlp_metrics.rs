@@ -1,0 +1,49 @@
+//! Measures reach a real OTLP/HTTP endpoint.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::thread;
+use std::time::Duration;
+
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use prost::Message as _;
+use telemetry::{Metrics, Service};
+use wire::Name;
+
+#[test]
+fn what_is_measured_leaves_at_the_end() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let endpoint = thread::spawn(move || {
+        let mut stream = BufReader::new(listener.accept().unwrap().0);
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert!(stream.read_line(&mut head).unwrap() > 0);
+        }
+        let head = head.to_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+        let mut body = vec![0; length.parse().unwrap()];
+        stream.read_exact(&mut body).unwrap();
+        stream.get_mut().write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
+        (head, ExportMetricsServiceRequest::decode(body.as_slice()).unwrap())
+    });
+    let service = Service { name: "callboard".into(), version: "1".into(), instance: "i".into() };
+    let metrics = Metrics::start(&Name::new("t").unwrap(), &service, Some(&address)).unwrap();
+    metrics.restarted("tool");
+    metrics.committed(2, 100, Duration::from_millis(3));
+    metrics.shutdown(Duration::from_secs(20)).unwrap();
+
+    let (head, body) = endpoint.join().unwrap();
+    assert!(head.starts_with("post /v1/metrics "), "{head}");
+    let [resource] = body.resource_metrics.as_slice() else { panic!("{body:?}") };
+    let [scope] = resource.scope_metrics.as_slice() else { panic!("{resource:?}") };
+    let metric = |name: &str| scope.metrics.iter().find(|metric| metric.name == name).unwrap();
+    let Some(Data::Sum(restarts)) = &metric("callboard.restarts").data else { panic!("{scope:?}") };
+    assert!(restarts.is_monotonic);
+    let sync = metric("callboard.journal.sync.duration");
+    let Some(Data::Histogram(times)) = &sync.data else { panic!("{sync:?}") };
+    assert_eq!((sync.unit.as_str(), times.data_points[0].count), ("s", 1));
+}

@@ -89,6 +89,14 @@ fn begun(house: &House, index: usize, run: &str) -> JoinHandle<RunReply> {
     })
 }
 
+/// Waits until servers have started, by calls of tools that ask nothing.
+async fn ready(house: &House, calls: impl IntoIterator<Item = usize>) {
+    for index in calls {
+        let answers = async || house.call(index).await.status == "ok";
+        until("the server answers", answers).await;
+    }
+}
+
 async fn source(run: JoinHandle<RunReply>) -> Source {
     let reply = run.await.unwrap();
     let [source] = reply.sources.as_slice() else { panic!("{reply:?}") };
@@ -102,8 +110,12 @@ async fn a_published_server_asks_for_a_form_and_gets_what_a_person_says() {
         "[mcp.everything]\ncommand = {}\ntools = ['*']\nelicitation = true\n",
         installed.published("everything", &["stdio"])
     );
-    let calls = [("everything_trigger-elicitation-request", json!({}))];
+    let calls = [
+        ("everything_trigger-elicitation-request", json!({})),
+        ("everything_echo", json!({"message": "hello"})),
+    ];
     let mut house = House::started(&["everything_*"], &servers, &calls).await;
+    ready(&house, [1]).await;
     let mut person = Person::of(&house).await;
 
     let run = begun(&house, 0, "accepted");
@@ -172,8 +184,14 @@ async fn servers_of_http_ask_in_both_protocols() {
         "[mcp.old]\nurl = 'http://127.0.0.1:{old}/mcp'\ntools = ['*']\nelicitation = true\n\
          [mcp.new]\nurl = 'http://127.0.0.1:{new}/mcp'\ntools = ['*']\nelicitation = true\n"
     );
-    let calls = [("old_trigger-elicitation-request", json!({})), ("new_book", json!({}))];
+    let calls = [
+        ("old_trigger-elicitation-request", json!({})),
+        ("new_book", json!({})),
+        ("old_echo", json!({"message": "hello"})),
+        ("new_add", json!({"a": 1, "b": 2})),
+    ];
     let mut house = House::started(&["old_*", "new_*"], &servers, &calls).await;
+    ready(&house, [2, 3]).await;
     let mut person = Person::of(&house).await;
     for (index, text, expected) in [(0, "Ada", "- Name: Ada"), (1, "3", "booked 3")] {
         let run = begun(&house, index, &format!("r{index}"));
@@ -194,8 +212,15 @@ async fn servers_of_the_current_protocol_ask_and_are_called_again() {
         json!(installed.sdk("stdio")),
         json!(installed.sdk("stdio")),
     );
-    let calls = [("slow_book", json!({})), ("sdk_book", json!({}))];
+    let sum = json!({"a": 1, "b": 2});
+    let calls = [
+        ("slow_book", json!({})),
+        ("sdk_book", json!({})),
+        ("slow_add", sum.clone()),
+        ("sdk_add", sum),
+    ];
     let mut house = House::started(&["sdk_*", "slow_*"], &servers, &calls).await;
+    ready(&house, [2, 3]).await;
     let mut person = Person::of(&house).await;
 
     let run = begun(&house, 0, "accepted");
@@ -227,8 +252,14 @@ async fn calls_tell_how_far_they_have_come() {
         json!(installed.sdk("stdio")),
     );
     let operation = json!({"duration": 2, "steps": 4});
-    let calls = [("every_trigger-long-running-operation", operation), ("sdk_count", json!({}))];
+    let calls = [
+        ("every_trigger-long-running-operation", operation),
+        ("sdk_count", json!({})),
+        ("every_echo", json!({"message": "hello"})),
+        ("sdk_add", json!({"a": 1, "b": 2})),
+    ];
     let mut house = House::started(&["every_*", "sdk_*"], &servers, &calls).await;
+    ready(&house, [2, 3]).await;
     let mut person = Person::of(&house).await;
     for (index, total, text) in [(0, 4.0, None), (1, 3.0, Some("says 3"))] {
         let run = begun(&house, index, &format!("r{index}"));
@@ -260,8 +291,10 @@ async fn a_question_goes_to_the_run_that_it_must_belong_to() {
         "[mcp.own]\ncommand = {}\ntools = ['*']\nelicitation = true\n",
         installed().await.own()
     );
-    let calls = [("own_ask", json!({})), ("own_hurry", json!({})), ("own_hang", json!({}))];
+    let calls =
+        [("own_ask", json!({})), ("own_hurry", json!({})), ("own_say", json!({"text": "hi"}))];
     let mut house = House::started(&["own_*"], &servers, &calls).await;
+    ready(&house, [2]).await;
     let mut person = Person::of(&house).await;
 
     // The second waits until the first is over: the server does not say whose it is.
@@ -289,10 +322,13 @@ async fn a_question_goes_to_the_run_that_it_must_belong_to() {
 
     // A run that is ended has its question taken back, and the server is told.
     let run = begun(&house, 0, "cancelled");
-    person.asked().await;
+    // The one before may have been put to the person for a moment.
+    while person.asked().await.run.as_str() != "cancelled" {}
     let subject =
         Subjects::default().run(&crew(), &RunId::new("cancelled").unwrap(), RunVerb::Cancel);
-    house.bus.request(&subject, Headers::new(), "".into(), ANSWER_MAX).await.unwrap();
+    let view = house.bus.request(&subject, Headers::new(), "".into(), ANSWER_MAX).await.unwrap();
+    let view: RunView = serde_json::from_slice(&view.payload).unwrap();
+    assert_eq!(view.state, RunState::Ended { status: RunStatus::Cancelled });
     assert_eq!(run.await.unwrap().status, RunStatus::Cancelled);
     let heard = house.folder.path().join("heard");
     let told = || read(&heard).matches("notifications/cancelled").count();
@@ -306,7 +342,9 @@ async fn a_restart_loses_the_question_and_says_so() {
         "[mcp.own]\ncommand = {}\ntools = ['*']\nelicitation = true\n",
         installed().await.own()
     );
-    let mut house = House::started(&["own_*"], &servers, &[("own_ask", json!({}))]).await;
+    let calls = [("own_ask", json!({})), ("own_say", json!({"text": "hi"}))];
+    let mut house = House::started(&["own_*"], &servers, &calls).await;
+    ready(&house, [1]).await;
     let run = RunId::new("r").unwrap();
     let subject = Subjects::default().agent_run(&crew(), &Name::new("caller").unwrap());
     let body = json!({"input": "call 0", "run": run}).to_string();

@@ -148,8 +148,10 @@ async fn servers_of_the_current_protocol_are_understood() {
         ("web_grow", json!({})),
     ];
     let mut house = House::started(&["pipe_*", "web_*"], &servers, &calls).await;
-    assert_eq!(house.call(0).await.output, r#"{"result":3}"#);
-    assert_eq!(house.call(1).await.output, r#"{"result":7}"#);
+    // They take their time to start.
+    for (index, result) in [(0, r#"{"result":3}"#), (1, r#"{"result":7}"#)] {
+        until("the server adds", async || house.call(index).await.output == result).await;
+    }
     for index in [2, 3] {
         let spoken = house.call(index).await.output;
         assert!(spoken.contains("2026-07-28"), "{index}: {spoken}");

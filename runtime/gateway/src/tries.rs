@@ -105,7 +105,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn few_addresses_are_remembered() {
         let tries = Tries::default();
-        for number in 0..(ADDRESSES_MAX as u32 + 50) {
+        for number in 0..u32::try_from(ADDRESSES_MAX + 50).unwrap() {
             tries.fail(IpAddr::V4(number.into()));
             advance(Duration::from_millis(1)).await;
         }

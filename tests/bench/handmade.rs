@@ -53,7 +53,7 @@ pub(crate) fn work(work: &Work) {
         sessions(work, &client, 1).await;
         let (cpu, began) = (measure::own_cpu(), Instant::now());
         sessions(work, &client, work.runs).await;
-        let (cpu, took) = (measure::own_cpu() - cpu, began.elapsed());
+        let (cpu, took) = (measure::own_cpu().saturating_sub(cpu), began.elapsed());
         figures(work, cpu.as_secs_f64(), took.as_secs_f64(), 0)
     });
     println!("{told}");

@@ -31,7 +31,7 @@ pub(crate) fn work(work: &Work) {
         let took = began.elapsed();
         let told = figures(
             work,
-            (self::cpu() - cpu).as_secs_f64(),
+            self::cpu().saturating_sub(cpu).as_secs_f64(),
             took.as_secs_f64(),
             bytes(&data).saturating_sub(disk),
         );

@@ -6,6 +6,8 @@
 
 #![expect(
     clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
     clippy::print_stdout,
     clippy::disallowed_methods,
     reason = "a benchmark fails by panicking, prints its table and reads the clock"

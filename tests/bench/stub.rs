@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Collected, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -81,7 +82,7 @@ async fn answer(
         };
         return Ok(Response::new(Full::from(json!(gaps).to_string())));
     }
-    let Ok(body) = request.into_body().collect().await.map(|body| body.to_bytes()) else {
+    let Ok(body) = request.into_body().collect().await.map(Collected::to_bytes) else {
         return Ok(Response::new(Full::default()));
     };
     let (reply, conversation, delay, is_last) = reply(&body);
@@ -156,7 +157,7 @@ fn streamed(text: &str, calls: &[Value]) -> String {
     let mut push = |choice: Value, usage: Value| {
         let chunk = json!({"id": "c", "object": "chat.completion.chunk", "created": 1,
             "model": "stub", "choices": choice, "usage": usage});
-        events.push_str(&format!("data: {chunk}\n\n"));
+        write!(events, "data: {chunk}\n\n").expect("a string takes it");
     };
     for word in text.split_inclusive(' ') {
         push(json!([{"index": 0, "delta": {"content": word}}]), Value::Null);

@@ -71,17 +71,10 @@ impl Work {
 
     pub(crate) fn title(&self) -> String {
         let Self { shape, calls, sessions, delay_ms, pad, stream, .. } = self;
-        let mut title = format!("{} {calls}, {sessions} at once", shape.word());
-        if *delay_ms > 0 {
-            title.push_str(&format!(", model {delay_ms} ms"));
-        }
-        if *pad > 0 {
-            title.push_str(&format!(", {pad} B a turn"));
-        }
-        if *stream {
-            title.push_str(", streamed");
-        }
-        title
+        let delay = if *delay_ms > 0 { format!(", model {delay_ms} ms") } else { String::new() };
+        let pad = if *pad > 0 { format!(", {pad} B a turn") } else { String::new() };
+        let stream = if *stream { ", streamed" } else { "" };
+        format!("{} {calls}, {sessions} at once{delay}{pad}{stream}", shape.word())
     }
 
     pub(crate) fn to_args(&self) -> Vec<String> {

@@ -220,10 +220,10 @@ impl Metrics {
         // The instrument lives for as long as its provider.
         if is_total {
             let counter = self.meter.u64_observable_counter(name).with_unit(unit);
-            drop(counter.with_description(description).with_callback(callback).build());
+            let _counter = counter.with_description(description).with_callback(callback).build();
         } else {
             let gauge = self.meter.u64_observable_gauge(name).with_unit(unit);
-            drop(gauge.with_description(description).with_callback(callback).build());
+            let _gauge = gauge.with_description(description).with_callback(callback).build();
         }
     }
 

@@ -1,7 +1,5 @@
 //! Measures reach a real OTLP/HTTP endpoint.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
-
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::thread;

@@ -9,7 +9,7 @@ fn metrics(team: &str) -> Metrics {
     Metrics::start(&Name::new(team).unwrap(), &service, None).unwrap()
 }
 
-fn span(millis: u64, attributes: serde_json::Value) -> SpanRecord {
+fn span(millis: u64, attributes: &serde_json::Value) -> SpanRecord {
     let run = RunId::new("r").unwrap();
     SpanRecord {
         context: TraceContext::root(&Name::new("t").unwrap(), &run),
@@ -42,18 +42,18 @@ fn spans_become_times_tokens_and_money() {
         "gen_ai.usage.input_tokens": 20, "gen_ai.usage.output_tokens": 3,
         "callboard.usage.cost_nano_usd": 1_500_000_000_u64, "callboard.feedback": "empty_reply",
     });
-    first.observe(&span(50, chat.clone()));
-    first.observe(&span(500, chat));
+    first.observe(&span(50, &chat));
+    first.observe(&span(500, &chat));
     let call = json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "pay",
         "gen_ai.agent.name": "lead", "callboard.outcome": "unknown", "error.type": "_OTHER"});
-    first.observe(&span(2_000, call));
+    first.observe(&span(2_000, &call));
     let run = |outcome: &str| {
         json!({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "lead",
             "callboard.outcome": outcome})
     };
-    first.observe(&span(3_000, run("completed")));
-    second.observe(&span(4_000, run("failed")));
-    second.observe(&span(9, json!({"http.request.method": "GET"})));
+    first.observe(&span(3_000, &run("completed")));
+    second.observe(&span(4_000, &run("failed")));
+    second.observe(&span(9, &json!({"http.request.method": "GET"})));
 
     let text = text([&first, &second]).unwrap();
     let model = "callboard_role=\"actor\",callboard_team=\"one\",gen_ai_operation_name=\"chat\",\
@@ -97,8 +97,11 @@ fn spans_become_times_tokens_and_money() {
         ),
     ];
     for (name, expected) in expected {
-        let mut found: Vec<String> =
-            lines(&text, name).iter().map(|line| line[name.len()..].to_owned()).collect();
+        let mut found: Vec<String> = lines(&text, name)
+            .iter()
+            .filter_map(|line| line.strip_prefix(name))
+            .map(str::to_owned)
+            .collect();
         found.sort();
         assert_eq!(found, expected, "{name} in\n{text}");
     }

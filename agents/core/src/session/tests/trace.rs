@@ -50,12 +50,15 @@ fn line(span: &SpanRecord) -> String {
     format!("{} {}-{}{attempt}{error}{events}", span.name, ms(span.start), ms(span.end))
 }
 
+/// A tool, its plan, what is put in and when, and the lines of the trace.
+type Case = (&'static str, Plan, Vec<(u64, Input)>, &'static [&'static str], String);
+
 #[test]
 fn a_trace_tells_of_every_attempt_and_of_what_people_said() {
     let pays = leaving(actor(), "pay");
     let careful = offering(pays.clone(), "pay", |offer| offer.permission = Permission::Ask);
     let run = |events: &str| format!("invoke_agent lead 0-10{events}");
-    let cases: [(&str, Plan, Vec<(u64, Input)>, &[&str], String); 7] = [
+    let cases: [Case; 7] = [
         (
             "pay",
             careful.clone(),

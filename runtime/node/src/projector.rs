@@ -3,15 +3,16 @@
 //! The store is a projection: it may lag, and it may be deleted. Its position is never ahead of
 //! what it holds, so at start only the sessions touched since then are folded again.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use agents_core::effect::Effect;
 use agents_core::session::{FoldError, Plans, SessionMachine};
 use journal::{Journal, Since};
 use store::{Change, INPUT_PREVIEW_CHARS_MAX, RunBegun, Store};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tracing::{error, info, warn};
 use wire::entry::{Body, Entry, Input, MemoryChange, memory_session};
 use wire::event::EventKind;
@@ -65,31 +66,75 @@ struct Ticket {
 
 #[derive(Default)]
 struct Commits {
-    open: Mutex<(u64, BTreeMap<u64, u64>)>,
+    open: Mutex<Open>,
+    /// A commit was handed over, or given up.
+    handed: Notify,
+}
+
+#[derive(Default)]
+struct Open {
+    /// The number of the next commit.
+    next: u64,
+    /// Where the journal ended when a commit began that is not yet in the store.
+    positions: BTreeMap<u64, u64>,
+    /// Those whose changes are not handed over: they may be durable, and seen by who reads the
+    /// journal.
+    unhanded: BTreeSet<u64>,
 }
 
 impl Commits {
-    fn begin(self: &Arc<Self>, journal: &Journal) -> Ticket {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = open.0;
-        open.0 += 1;
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(self: &Arc<Self>, journal: &Journal) -> (Ticket, Handing) {
+        let mut open = self.lock();
+        let number = open.next;
+        open.next += 1;
         // Read under the lock, so that no later commit can be taken as applied before this one.
-        open.1.insert(number, journal.end());
-        Ticket { number, commits: self.clone() }
+        open.positions.insert(number, journal.end());
+        open.unhanded.insert(number);
+        let ticket = Ticket { number, commits: self.clone() };
+        (ticket, Handing { number, commits: self.clone() })
     }
 
     /// Returns the position below which every commit is in the store.
     fn settled(&self, journal: &Journal) -> u64 {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.1.values().min().copied().unwrap_or_else(|| journal.end())
+        let open = self.lock();
+        open.positions.values().min().copied().unwrap_or_else(|| journal.end())
+    }
+
+    /// Waits until all commits that have begun are handed over or given up.
+    async fn all_handed(&self) {
+        let next = self.lock().next;
+        loop {
+            let mut handed = pin!(self.handed.notified());
+            handed.as_mut().enable();
+            if self.lock().unhanded.first().is_none_or(|first| *first >= next) {
+                return;
+            }
+            handed.await;
+        }
+    }
+}
+
+/// A commit whose changes are not handed over until this is dropped.
+struct Handing {
+    number: u64,
+    commits: Arc<Commits>,
+}
+
+impl Drop for Handing {
+    fn drop(&mut self) {
+        self.commits.lock().unhanded.remove(&self.number);
+        self.commits.handed.notify_waiters();
     }
 }
 
 impl Ticket {
     /// Says that the commit is in the store, or that nothing of it was written.
     fn settle(self) {
-        let mut open = self.commits.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.1.remove(&self.number);
+        self.commits.lock().positions.remove(&self.number);
     }
 }
 
@@ -97,6 +142,7 @@ impl Ticket {
 pub(crate) struct Commit {
     ticket: Ticket,
     jobs: mpsc::Sender<Job>,
+    _handing: Handing,
 }
 
 impl Commit {
@@ -149,7 +195,8 @@ impl Projector {
 
     /// Announces a commit before it is appended.
     pub(crate) fn begin(&self) -> Commit {
-        Commit { ticket: self.commits.begin(&self.journal), jobs: self.jobs.clone() }
+        let (ticket, handing) = self.commits.begin(&self.journal);
+        Commit { ticket, jobs: self.jobs.clone(), _handing: handing }
     }
 
     /// Returns what resolves when the store cannot be used; the process should end then, since
@@ -174,8 +221,9 @@ impl Projector {
         self.failed.send_replace(true);
     }
 
-    /// Waits until everything handed over so far can be found in the store.
+    /// Waits until everything that is durable by now can be found in the store.
     pub(crate) async fn sync(&self) {
+        self.commits.all_handed().await;
         let (done, wait) = oneshot::channel();
         if self.jobs.send(Job::Sync(done)).await.is_ok() {
             wait.await.unwrap_or_default();

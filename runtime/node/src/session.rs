@@ -427,10 +427,10 @@ impl SessionState {
         };
         self.is_resume_due &= !resumes;
         let changes = changes_of(&self.session, &entry, slot, &effects);
-        self.context.export(&effects);
         self.context.counters.note(&changes);
-        self.context.counters.note_steps(&effects, &mut self.step_counted);
         commit.project(changes).await;
+        self.context.counters.note_steps(&effects, &mut self.step_counted);
+        self.context.export(&effects);
         self.perform_all(effects);
         self.say_busy();
         Ok(Ok(()))

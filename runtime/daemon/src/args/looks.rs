@@ -206,7 +206,8 @@ mod tests {
         let local = moment("2026-03-01 14:30").unwrap();
         assert_eq!(moment("2026-03-01T14:30:00").unwrap(), local);
         assert!(moment("2026-03-01").unwrap() < local);
-        let ago = node::now().since(moment("2h").unwrap());
+        let then = moment("2h").unwrap();
+        let ago = node::now().since(then);
         assert!(ago >= Duration::from_secs(7_200) && ago < Duration::from_secs(7_300));
         for bad in ["yesterday", "2026-13-01", "14:30", "", "1969-12-31T00:00:00Z"] {
             assert!(moment(bad).is_err(), "{bad}");

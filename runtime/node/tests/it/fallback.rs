@@ -75,9 +75,10 @@ async fn the_model_that_stands_in_is_named_to_all_who_look() {
 
     team.settle().await;
     let spans = team.store().trace(&reply.trace_id).unwrap();
-    let chat = spans.iter().find(|span| span.name == "chat first").unwrap();
+    let chat = spans.iter().find(|span| span.name == "chat second").unwrap();
     for (name, value) in [
-        ("gen_ai.request.model", json!("first")),
+        ("callboard.model", json!("first")),
+        ("gen_ai.request.model", json!("second")),
         ("gen_ai.response.model", json!("second")),
         ("callboard.served_by", json!("second")),
         ("callboard.attempts", json!(2)),

@@ -71,7 +71,7 @@ fn spans_become_times_tokens_and_money() {
                 })
                 .to_vec(),
         ),
-        ("callboard_cost_USD_total", vec![format!("{{{model}}} 3")]),
+        ("callboard_cost_total", vec![format!("{{{model}}} 3")]),
         (
             "callboard_feedback_total",
             vec![format!("{{callboard_feedback=\"empty_reply\",{model}}} 2")],

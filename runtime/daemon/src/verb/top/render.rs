@@ -88,7 +88,8 @@ impl Look<'_> {
 
     fn teams(&self, paint: Paint, width: usize) -> String {
         let several = self.now.nodes.len() > 1;
-        let is_wide = width >= WIDE_MIN;
+        // Beside the names of several nodes there is less room.
+        let is_wide = width >= WIDE_MIN + if several { NODE_CHARS * 2 } else { 0 };
         let mut columns = vec![Column::Left("team")];
         if several {
             columns.insert(0, Column::Left("node"));
@@ -310,7 +311,7 @@ mod tests {
         let two = list(vec![node(12, 30, 1_500), node(12, 3, 0)]);
         let silent = NodeList { silent: vec!["n-9 (crew)".to_owned()], ..two.clone() };
         for now in [&list(vec![node(12, 30, 1_500)]), &two, &silent] {
-            for width in [80, 100, 140] {
+            for width in [80, 100, 150] {
                 let drawn = Look { before: None, now }.render(Paint::new(false), width);
                 for line in drawn.lines() {
                     assert!(text::width(line) <= width, "{width}: {line}");
@@ -319,7 +320,7 @@ mod tests {
                     assert!(drawn.contains(part), "{width}: {part} in\n{drawn}");
                 }
                 assert_eq!(drawn.contains("n-9 (crew) did not answer"), !now.silent.is_empty());
-                assert_eq!(drawn.contains("1,234 in 5 MiB"), width == 140, "{drawn}");
+                assert_eq!(drawn.contains("1,234 in 5 MiB"), width == 150, "{drawn}");
             }
         }
     }

@@ -12,6 +12,15 @@ pub(crate) const QUEUE_GROUP: &str = "callboard";
 /// A subscription that is fed to an actor; ends when dropped.
 pub(crate) struct Feed(JoinHandle<()>);
 
+impl Feed {
+    /// Ends it, and waits until it holds nothing any more.
+    pub(crate) async fn end(mut self) {
+        self.0.abort();
+        // It was told to end, so how it did says nothing.
+        drop((&mut self.0).await);
+    }
+}
+
 impl Drop for Feed {
     fn drop(&mut self) {
         self.0.abort();

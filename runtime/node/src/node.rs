@@ -95,7 +95,7 @@ pub struct Node {
     shared: Arc<Shared>,
     subjects: Subjects,
     /// Answers those who ask all nodes.
-    _looks: Vec<Feed>,
+    looks: Mutex<Vec<Feed>>,
 }
 
 /// One team of a running node, for look-ups.
@@ -129,7 +129,7 @@ impl Node {
             tasks: Vec::new(),
             shared: shared.clone(),
             subjects: options.subjects.clone(),
-            _looks: Vec::new(),
+            looks: Mutex::default(),
         };
         for team in teams {
             for note in model::unenforced(&team, team.agents.values()) {
@@ -173,7 +173,7 @@ impl Node {
         }
         let looks = node.look().serve().await?;
         bus.flush().await?;
-        Ok(Self { _looks: looks, ..node })
+        Ok(Self { looks: Mutex::new(looks), ..node })
     }
 
     fn look(&self) -> Look {
@@ -306,6 +306,9 @@ impl Node {
         self.leave().await;
         let servers = self.teams.values().filter_map(|team| team.context.servers.get());
         join_all(servers.map(Servers::close)).await;
+        // They hold the data of all teams.
+        let looks = std::mem::take(&mut *self.looks.lock().unwrap_or_else(PoisonError::into_inner));
+        join_all(looks.into_iter().map(Feed::end)).await;
         for TeamHandle { context, lock, .. } in self.teams.values() {
             context.projector.sync().await;
             let (exporter, metrics) = (context.exporter.clone(), context.metrics.clone());

@@ -11,6 +11,7 @@ use journal::{Holder, Journal, Options};
 use node::{Node, NodeOptions};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
+use wire::entry::{Body, Entry, Input};
 use wire::open::OpenCallList;
 use wire::subject::{CallVerb, RunVerb};
 use wire::{Digest, Headers, Name, OpenKind, Plan, RunId, SessionId, Subjects, Timestamp};
@@ -79,6 +80,19 @@ pub(crate) fn entries_of(journal: &Journal) -> Entries {
     journal.sessions().into_iter().map(read).collect()
 }
 
+/// Adds the plans of runs of earlier lives, whose tools had other addresses.
+fn add_plans(journal: &Journal, entries: &Entries, plans: &mut Plans) {
+    for entry in entries.values().flatten() {
+        let entry: Entry = serde_json::from_slice(entry).unwrap();
+        if let Body::Session(Input::Submitted(submitted)) = entry.body {
+            plans.entry(submitted.plan).or_insert_with(|| {
+                let bytes = journal.blob(&submitted.plan).unwrap();
+                Arc::new(serde_json::from_slice(&bytes).unwrap())
+            });
+        }
+    }
+}
+
 /// Lives until the client has its reply and everything is at rest; then all of it is dropped, as
 /// the end of a process drops it.
 pub(crate) fn live(birth: &Birth<'_>) -> Result<Lived, String> {
@@ -92,7 +106,7 @@ async fn within(birth: &Birth<'_>) -> Result<Lived, String> {
     let files = shelf();
     let file = birth.scene.write(files.path(), &birth.server.url(&birth.world));
     let team = config::load(&file).unwrap_or_else(|report| panic!("{}", report.render(false)));
-    let plans: Plans = team
+    let mut plans: Plans = team
         .agents
         .values()
         .map(|plan| (plan.to_bytes().unwrap().0, Arc::new(plan.clone())))
@@ -109,6 +123,7 @@ async fn within(birth: &Birth<'_>) -> Result<Lived, String> {
     let end = Instant::now() + END_MAX;
     let entries = loop {
         let entries = entries_of(&journal);
+        add_plans(&journal, &entries, &mut plans);
         match is_at_rest(&entries, &plans) {
             Ok(()) => break entries,
             Err(error) if Instant::now() > end => return Err(format!("no rest: {error}")),

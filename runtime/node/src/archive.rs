@@ -12,7 +12,7 @@ use tracing::warn;
 use wire::{Event, Name, Plan, SessionId, Timestamp};
 
 use crate::error::Error;
-use crate::node::team_dir;
+use crate::opening::team_dir;
 use crate::plans::PlanShelf;
 use crate::projector::{catch_up, read_entries};
 use crate::retention::{self, Compacted, Keeper};

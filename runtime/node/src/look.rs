@@ -19,7 +19,7 @@ use wire::{ErrorCode, Headers, Name, Route, Scope, SpanRecord, Subjects, WireErr
 use crate::context::Shared;
 use crate::error::Error;
 use crate::feed::{self, Feed};
-use crate::node::TeamHandle;
+use crate::team_handle::TeamHandle;
 
 pub(crate) use gather::SUBJECTS;
 pub use gather::{Gathered, gather_stats, gather_trace};

@@ -1,63 +1,40 @@
 //! One daemon process: opens the data of its teams, starts their actors, drains them at the end.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bus::Bus;
 use futures_util::future::join_all;
-use journal::{DataLock, Holder, Journal, OnCommit, Options};
+use journal::Holder;
 use model::Guards;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
-use store::Store;
-use telemetry::{Exporter, Metrics};
 use tokio::sync::{oneshot, watch};
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::{Instant, sleep, timeout};
-use tokio_util::task::TaskTracker;
-use tools::ToolKind;
-use tools::cloudevent::replies::{HOLD, Replies};
-use tools::command::Launcher;
 use tools::mcp::Servers;
-use tools::query::Databases;
 use tracing::{info, warn};
-use wire::entry::memory_session;
 use wire::look::NodeStats;
-use wire::{Event, Name, SessionId, Subjects, WireError};
+use wire::{Name, Subjects, WireError};
 
-use crate::admission::Places;
-use crate::archive::{self, Archive};
 use crate::clock;
-use crate::context::{Shared, TeamContext};
+use crate::context::Shared;
 use crate::error::Error;
-use crate::event_replies::{self, RepliesOf};
 use crate::feed::Feed;
 use crate::keeper;
 use crate::look::Look;
-use crate::metrics::{self, Loads};
-use crate::present::{Present, Refreshed};
-use crate::projector::Projector;
+use crate::opening::open_team;
 use crate::room;
-use crate::sessions::SessionsMsg;
-use crate::stats::Counters;
 use crate::team::{TeamArgs, TeamMsg, TeamSupervisor};
-
-/// The folder of the databases below a team's directory. Unlike the store they cannot be rebuilt.
-const DATABASES_DIR: &str = "databases";
+use crate::team_handle::TeamHandle;
 
 /// What a team sets aside on its disk: the steps of some hundred runs in work.
 pub const RESERVE_BYTES_DEFAULT: u64 = 32 << 20;
 
 /// How often a drain looks whether the last run has ended.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
-
-/// How long a team has at the end of a drain to say how much it has in work.
-const BUSY_TIMEOUT_MS: u64 = 1000;
-
-/// How long a team has to take a change of its tools; it starts an actor for each that is new.
-const CHANGE_TIMEOUT_MS: u64 = 30_000;
 
 /// How long the last answers and events may take to leave at the end of a drain; a bus that takes
 /// longer is out of reach.
@@ -96,15 +73,6 @@ pub struct Node {
     subjects: Subjects,
     /// Answers those who ask all nodes.
     looks: Mutex<Vec<Feed>>,
-}
-
-/// One team of a running node, for look-ups.
-#[derive(Clone)]
-pub struct TeamHandle {
-    context: Arc<TeamContext>,
-    actor: ActorRef<TeamMsg>,
-    sessions: ActorRef<SessionsMsg>,
-    lock: Arc<Mutex<Option<DataLock>>>,
 }
 
 impl Node {
@@ -331,231 +299,6 @@ impl Node {
             drop(lock.lock().unwrap_or_else(PoisonError::into_inner).take());
         }
     }
-}
-
-impl TeamHandle {
-    pub(crate) fn context(&self) -> &Arc<TeamContext> {
-        &self.context
-    }
-
-    pub(crate) fn is_draining(&self) -> bool {
-        self.context.is_draining()
-    }
-
-    /// Returns the team as it is at present.
-    pub fn team(&self) -> Arc<config::Team> {
-        self.context.present.team()
-    }
-
-    /// Says why the team is not as its sources are, if it is not.
-    pub fn fault(&self) -> Option<String> {
-        self.context.present.fault()
-    }
-
-    /// Notes why the team cannot be as its sources are; the next change of the team clears it.
-    pub fn set_fault(&self, fault: String) {
-        self.context.present.set_fault(Some(fault));
-    }
-
-    /// Puts the same team, made of the same text and of other sources, in place of the present one.
-    ///
-    /// New runs begin with its plans, in sessions that are there as well; runs in work keep theirs,
-    /// and tools that are gone are served for as long as such a run can last. What does not come
-    /// from sources stays as it was at the start, whatever the team says of it.
-    pub async fn refresh(&self, team: config::Team) -> Result<Refreshed, Error> {
-        let _one = self.context.changing.lock().await;
-        let team = Arc::new(team);
-        let changing = |told| TeamMsg::Change(team.clone(), told);
-        let changed = ractor::call_t!(self.actor, changing, CHANGE_TIMEOUT_MS);
-        let refreshed = changed.map_err(|_| Error::Ending)?;
-        // New tools are there before anybody is offered them.
-        let plans = self.context.plans.clone();
-        let put = spawn_blocking(move || plans.replace(team.agents.values())).await;
-        put.map_err(|_| Error::Ending)??;
-        Ok(refreshed)
-    }
-
-    /// Returns the store, for look-ups off the async threads.
-    pub fn store(&self) -> &Store {
-        &self.context.store
-    }
-
-    /// Returns the journal, for look-ups off the async threads.
-    pub fn journal(&self) -> &Journal {
-        &self.context.journal
-    }
-
-    /// Returns the subjects.
-    pub fn subjects(&self) -> &Subjects {
-        &self.context.subjects
-    }
-
-    /// Returns the session in which a run began, if the run is known.
-    pub async fn session_of_run(&self, run: &wire::RunId) -> Result<Option<SessionId>, WireError> {
-        self.context.session_of_run(run).await
-    }
-
-    /// Returns what became of the replies to the events that the team's tools sent, by their source.
-    pub fn event_replies(&self) -> Vec<RepliesOf> {
-        event_replies::counts(&self.context)
-    }
-
-    /// Waits until the store shows everything that was committed so far.
-    pub async fn settle(&self) {
-        self.context.projector.sync().await;
-    }
-
-    /// Counts the sessions in memory.
-    pub async fn sessions_in_memory(&self) -> usize {
-        ractor::call_t!(self.sessions, SessionsMsg::Count, 1000).unwrap_or_default()
-    }
-
-    /// Counts the sessions that have work to do by themselves, such as a run that does not wait for
-    /// a person.
-    pub async fn sessions_busy(&self) -> usize {
-        ractor::call_t!(self.sessions, SessionsMsg::Busy, BUSY_TIMEOUT_MS).unwrap_or_default()
-    }
-
-    /// Counts the turns and calls that the team's models and tools have under way on this node.
-    pub fn work_under_way(&self) -> usize {
-        self.context.work.len()
-    }
-
-    /// Returns what observers of a session were told after a position, from the journal.
-    pub async fn events(
-        &self,
-        session: &SessionId,
-        after: Option<(u64, u32)>,
-    ) -> Result<Vec<Event>, WireError> {
-        let (context, session) = (self.context.clone(), session.clone());
-        let folded = spawn_blocking(move || {
-            let TeamContext { team, journal, plans, .. } = &*context;
-            archive::events(&team.name, &session, journal, plans, after)
-        });
-        folded.await.map_err(|_| Error::Ending.to_wire())?.map_err(|error| error.to_wire())
-    }
-}
-
-pub(crate) struct OpenedTeam {
-    pub(crate) context: Arc<TeamContext>,
-    lock: DataLock,
-    unfinished: Vec<SessionId>,
-}
-
-/// Opens journal and store of a team. Blocks on the disk.
-pub(crate) fn open_team(
-    team: config::Team,
-    bus: Bus,
-    options: NodeOptions,
-    shared: Arc<Shared>,
-    http: &reqwest::Client,
-) -> Result<OpenedTeam, Error> {
-    let service = telemetry::Service {
-        name: "callboard".to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        instance: format!("{}-{}", team.name, options.holder.pid),
-    };
-    let metrics = Metrics::start(&team.name, &service, team.otlp_endpoint.as_deref())?;
-    let metrics = Arc::new(metrics);
-    let heard = metrics.clone();
-    let on_commit = OnCommit::tell(move |commit| {
-        heard.committed(commit.entries, commit.bytes, commit.sync);
-    });
-    let limits = Options { reserve_bytes: options.reserve_bytes, on_commit, ..Options::default() };
-    let plans = team.agents.values();
-    let trace_bytes_max = team.retention.trace_bytes_max;
-    let NodeOptions { data, holder, .. } = &options;
-    let opened = Archive::open_with(data, &team.name, holder, limits, trace_bytes_max, plans)?;
-    let Archive { lock, journal, store, plans, damaged, results, .. } = opened;
-    let unfinished =
-        store.unfinished()?.into_iter().filter(|session| !damaged.contains(session)).collect();
-    let exporter = match &team.otlp_endpoint {
-        Some(endpoint) => Some(Arc::new(Exporter::start(endpoint, &service, &[])?)),
-        None => None,
-    };
-    let databases = open_databases(&team, &options.data, http)?;
-    let launcher = Arc::new(find_launcher(&team, &options.data)?);
-    let name = team.name.clone();
-    let memory_slot = journal.next_slot(&memory_session());
-    let places = Places::new(name.clone(), team.runs_max, shared.places.clone());
-    let team = Arc::new(team);
-    let context = Arc::new(TeamContext {
-        present: Present::new(team.clone()),
-        changing: tokio::sync::Mutex::new(()),
-        team,
-        databases,
-        launcher,
-        results,
-        servers: OnceLock::new(),
-        event_replies: Replies::start(HOLD),
-        subjects: options.subjects,
-        bus,
-        projector: Projector::start(name, store.clone(), journal.clone(), plans.clone())?,
-        journal,
-        store,
-        plans,
-        exporter,
-        metrics,
-        loads: Loads::default(),
-        shared,
-        places,
-        counters: Counters::default(),
-        work: Arc::default(),
-        replies: TaskTracker::new(),
-        requests: TaskTracker::new(),
-        draining: AtomicBool::new(false),
-        service: OnceLock::new(),
-        memory_slot: tokio::sync::Mutex::new(memory_slot),
-    });
-    metrics::watch(&context);
-    Ok(OpenedTeam { context, lock, unfinished })
-}
-
-/// Opens the databases of a team, and checks that its tools fit them. Blocks on the disk.
-fn open_databases(
-    team: &config::Team,
-    data: &Path,
-    http: &reqwest::Client,
-) -> Result<Databases, Error> {
-    let prepare = |error| Error::Prepare { what: "databases".to_owned(), error };
-    let dir = team_dir(data, &team.name).join(DATABASES_DIR);
-    let databases = Databases::open(&team.databases, &dir, http).map_err(prepare)?;
-    for (name, tool) in &team.tools {
-        if let ToolKind::Query(spec) = &tool.kind {
-            databases.check(name, spec).map_err(prepare)?;
-        }
-    }
-    Ok(databases)
-}
-
-/// Finds what starts the commands of a team, and checks that each of them can be started. Blocks.
-fn find_launcher(team: &config::Team, data: &Path) -> Result<Launcher, Error> {
-    let commands = team.tools.iter().filter_map(|(name, tool)| match &tool.kind {
-        ToolKind::Command(spec) => Some((name, spec)),
-        ToolKind::Builtin(_)
-        | ToolKind::CloudEvent(_)
-        | ToolKind::Mcp(_)
-        | ToolKind::Http(_)
-        | ToolKind::Model(_)
-        | ToolKind::Nats(_)
-        | ToolKind::Query(_) => None,
-    });
-    let mut commands = commands.peekable();
-    if commands.peek().is_none() {
-        return Ok(Launcher::default());
-    }
-    let launcher = Launcher::find(std::env::var_os("PATH").as_deref(), data);
-    for (name, spec) in commands {
-        launcher
-            .check(name, spec)
-            .map_err(|error| Error::Prepare { what: "commands".to_owned(), error })?;
-    }
-    Ok(launcher)
-}
-
-/// Returns the directory of a team below a data directory.
-pub fn team_dir(data: &Path, team: &Name) -> PathBuf {
-    data.join(team.as_str())
 }
 
 fn rfc3339(at: wire::Timestamp) -> String {

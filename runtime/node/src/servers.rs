@@ -14,7 +14,7 @@ use tracing::{info, warn};
 use wire::{ErrorCode, Name, WireError};
 
 use crate::error::Error;
-use crate::node::team_dir;
+use crate::opening::team_dir;
 use crate::sources::Source;
 
 /// The folder of the pinned lists below a team's directory.

@@ -14,9 +14,9 @@ use wire::Subjects;
 
 use crate::error::Error;
 use crate::event_files::EventFiles;
-use crate::node::TeamHandle;
 use crate::servers::{self, Pins};
 use crate::services::Services;
+use crate::team_handle::TeamHandle;
 
 /// How often sources are looked at. A look costs little, and who approves a tool or starts a
 /// service does not wait long for it; what changes within this time is one change.

@@ -9,7 +9,8 @@ use wire::Subjects;
 
 use crate::clock;
 use crate::context::{Shared, TeamContext};
-use crate::node::{NodeOptions, open_team};
+use crate::node::NodeOptions;
+use crate::opening::open_team;
 
 /// Opens the data of the quickstart team, on a bus of its own.
 pub(crate) fn open(data: &Path) -> Arc<TeamContext> {

@@ -9,7 +9,7 @@ use wire::{RunId, WireError};
 use super::Look;
 use crate::clock;
 use crate::error::Error;
-use crate::node::TeamHandle;
+use crate::team_handle::TeamHandle;
 
 /// The most runs that are told of by name; a list that long is looked at by nobody.
 const IN_WORK_MAX: usize = 100;

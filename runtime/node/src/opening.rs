@@ -1,0 +1,151 @@
+//! Opens what a team has on its disk and outside of the process, before its actors start.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
+
+use bus::Bus;
+use journal::{DataLock, OnCommit, Options};
+use telemetry::{Exporter, Metrics};
+use tokio_util::task::TaskTracker;
+use tools::ToolKind;
+use tools::cloudevent::replies::{HOLD, Replies};
+use tools::command::Launcher;
+use tools::query::Databases;
+use wire::entry::memory_session;
+use wire::{Name, SessionId};
+
+use crate::admission::Places;
+use crate::archive::Archive;
+use crate::context::{Shared, TeamContext};
+use crate::error::Error;
+use crate::metrics::{self, Loads};
+use crate::node::NodeOptions;
+use crate::present::Present;
+use crate::projector::Projector;
+use crate::stats::Counters;
+
+/// The folder of the databases below a team's directory. Unlike the store they cannot be rebuilt.
+const DATABASES_DIR: &str = "databases";
+
+pub(crate) struct OpenedTeam {
+    pub(crate) context: Arc<TeamContext>,
+    pub(crate) lock: DataLock,
+    pub(crate) unfinished: Vec<SessionId>,
+}
+
+/// Opens journal and store of a team. Blocks on the disk.
+pub(crate) fn open_team(
+    team: config::Team,
+    bus: Bus,
+    options: NodeOptions,
+    shared: Arc<Shared>,
+    http: &reqwest::Client,
+) -> Result<OpenedTeam, Error> {
+    let service = telemetry::Service {
+        name: "callboard".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        instance: format!("{}-{}", team.name, options.holder.pid),
+    };
+    let metrics = Metrics::start(&team.name, &service, team.otlp_endpoint.as_deref())?;
+    let metrics = Arc::new(metrics);
+    let heard = metrics.clone();
+    let on_commit = OnCommit::tell(move |commit| {
+        heard.committed(commit.entries, commit.bytes, commit.sync);
+    });
+    let limits = Options { reserve_bytes: options.reserve_bytes, on_commit, ..Options::default() };
+    let plans = team.agents.values();
+    let trace_bytes_max = team.retention.trace_bytes_max;
+    let NodeOptions { data, holder, .. } = &options;
+    let opened = Archive::open_with(data, &team.name, holder, limits, trace_bytes_max, plans)?;
+    let Archive { lock, journal, store, plans, damaged, results, .. } = opened;
+    let unfinished =
+        store.unfinished()?.into_iter().filter(|session| !damaged.contains(session)).collect();
+    let exporter = match &team.otlp_endpoint {
+        Some(endpoint) => Some(Arc::new(Exporter::start(endpoint, &service, &[])?)),
+        None => None,
+    };
+    let databases = open_databases(&team, &options.data, http)?;
+    let launcher = Arc::new(find_launcher(&team, &options.data)?);
+    let name = team.name.clone();
+    let memory_slot = journal.next_slot(&memory_session());
+    let places = Places::new(name.clone(), team.runs_max, shared.places.clone());
+    let team = Arc::new(team);
+    let context = Arc::new(TeamContext {
+        present: Present::new(team.clone()),
+        changing: tokio::sync::Mutex::new(()),
+        team,
+        databases,
+        launcher,
+        results,
+        servers: OnceLock::new(),
+        event_replies: Replies::start(HOLD),
+        subjects: options.subjects,
+        bus,
+        projector: Projector::start(name, store.clone(), journal.clone(), plans.clone())?,
+        journal,
+        store,
+        plans,
+        exporter,
+        metrics,
+        loads: Loads::default(),
+        shared,
+        places,
+        counters: Counters::default(),
+        work: Arc::default(),
+        replies: TaskTracker::new(),
+        requests: TaskTracker::new(),
+        draining: AtomicBool::new(false),
+        service: OnceLock::new(),
+        memory_slot: tokio::sync::Mutex::new(memory_slot),
+    });
+    metrics::watch(&context);
+    Ok(OpenedTeam { context, lock, unfinished })
+}
+
+/// Opens the databases of a team, and checks that its tools fit them. Blocks on the disk.
+fn open_databases(
+    team: &config::Team,
+    data: &Path,
+    http: &reqwest::Client,
+) -> Result<Databases, Error> {
+    let prepare = |error| Error::Prepare { what: "databases".to_owned(), error };
+    let dir = team_dir(data, &team.name).join(DATABASES_DIR);
+    let databases = Databases::open(&team.databases, &dir, http).map_err(prepare)?;
+    for (name, tool) in &team.tools {
+        if let ToolKind::Query(spec) = &tool.kind {
+            databases.check(name, spec).map_err(prepare)?;
+        }
+    }
+    Ok(databases)
+}
+
+/// Finds what starts the commands of a team, and checks that each of them can be started. Blocks.
+fn find_launcher(team: &config::Team, data: &Path) -> Result<Launcher, Error> {
+    let commands = team.tools.iter().filter_map(|(name, tool)| match &tool.kind {
+        ToolKind::Command(spec) => Some((name, spec)),
+        ToolKind::Builtin(_)
+        | ToolKind::CloudEvent(_)
+        | ToolKind::Mcp(_)
+        | ToolKind::Http(_)
+        | ToolKind::Model(_)
+        | ToolKind::Nats(_)
+        | ToolKind::Query(_) => None,
+    });
+    let mut commands = commands.peekable();
+    if commands.peek().is_none() {
+        return Ok(Launcher::default());
+    }
+    let launcher = Launcher::find(std::env::var_os("PATH").as_deref(), data);
+    for (name, spec) in commands {
+        launcher
+            .check(name, spec)
+            .map_err(|error| Error::Prepare { what: "commands".to_owned(), error })?;
+    }
+    Ok(launcher)
+}
+
+/// Returns the directory of a team below a data directory.
+pub fn team_dir(data: &Path, team: &Name) -> PathBuf {
+    data.join(team.as_str())
+}

@@ -1,0 +1,135 @@
+//! One team of a running node, for those who look things up.
+
+use std::sync::{Arc, Mutex};
+
+use journal::{DataLock, Journal};
+use ractor::ActorRef;
+use store::Store;
+use tokio::task::spawn_blocking;
+use wire::{Event, SessionId, Subjects, WireError};
+
+use crate::archive;
+use crate::context::TeamContext;
+use crate::error::Error;
+use crate::event_replies::{self, RepliesOf};
+use crate::present::Refreshed;
+use crate::sessions::SessionsMsg;
+use crate::team::TeamMsg;
+
+/// How long a team has at the end of a drain to say how much it has in work.
+const BUSY_TIMEOUT_MS: u64 = 1000;
+
+/// How long a team has to take a change of its tools; it starts an actor for each that is new.
+const CHANGE_TIMEOUT_MS: u64 = 30_000;
+
+/// One team of a running node, for look-ups.
+#[derive(Clone)]
+pub struct TeamHandle {
+    pub(crate) context: Arc<TeamContext>,
+    pub(crate) actor: ActorRef<TeamMsg>,
+    pub(crate) sessions: ActorRef<SessionsMsg>,
+    pub(crate) lock: Arc<Mutex<Option<DataLock>>>,
+}
+
+impl TeamHandle {
+    pub(crate) fn context(&self) -> &Arc<TeamContext> {
+        &self.context
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.context.is_draining()
+    }
+
+    /// Returns the team as it is at present.
+    pub fn team(&self) -> Arc<config::Team> {
+        self.context.present.team()
+    }
+
+    /// Says why the team is not as its sources are, if it is not.
+    pub fn fault(&self) -> Option<String> {
+        self.context.present.fault()
+    }
+
+    /// Notes why the team cannot be as its sources are; the next change of the team clears it.
+    pub fn set_fault(&self, fault: String) {
+        self.context.present.set_fault(Some(fault));
+    }
+
+    /// Puts the same team, made of the same text and of other sources, in place of the present one.
+    ///
+    /// New runs begin with its plans, in sessions that are there as well; runs in work keep theirs,
+    /// and tools that are gone are served for as long as such a run can last. What does not come
+    /// from sources stays as it was at the start, whatever the team says of it.
+    pub async fn refresh(&self, team: config::Team) -> Result<Refreshed, Error> {
+        let _one = self.context.changing.lock().await;
+        let team = Arc::new(team);
+        let changing = |told| TeamMsg::Change(team.clone(), told);
+        let changed = ractor::call_t!(self.actor, changing, CHANGE_TIMEOUT_MS);
+        let refreshed = changed.map_err(|_| Error::Ending)?;
+        // New tools are there before anybody is offered them.
+        let plans = self.context.plans.clone();
+        let put = spawn_blocking(move || plans.replace(team.agents.values())).await;
+        put.map_err(|_| Error::Ending)??;
+        Ok(refreshed)
+    }
+
+    /// Returns the store, for look-ups off the async threads.
+    pub fn store(&self) -> &Store {
+        &self.context.store
+    }
+
+    /// Returns the journal, for look-ups off the async threads.
+    pub fn journal(&self) -> &Journal {
+        &self.context.journal
+    }
+
+    /// Returns the subjects.
+    pub fn subjects(&self) -> &Subjects {
+        &self.context.subjects
+    }
+
+    /// Returns the session in which a run began, if the run is known.
+    pub async fn session_of_run(&self, run: &wire::RunId) -> Result<Option<SessionId>, WireError> {
+        self.context.session_of_run(run).await
+    }
+
+    /// Returns what became of the replies to the events that the team's tools sent, by their source.
+    pub fn event_replies(&self) -> Vec<RepliesOf> {
+        event_replies::counts(&self.context)
+    }
+
+    /// Waits until the store shows everything that was committed so far.
+    pub async fn settle(&self) {
+        self.context.projector.sync().await;
+    }
+
+    /// Counts the sessions in memory.
+    pub async fn sessions_in_memory(&self) -> usize {
+        ractor::call_t!(self.sessions, SessionsMsg::Count, 1000).unwrap_or_default()
+    }
+
+    /// Counts the sessions that have work to do by themselves, such as a run that does not wait for
+    /// a person.
+    pub async fn sessions_busy(&self) -> usize {
+        ractor::call_t!(self.sessions, SessionsMsg::Busy, BUSY_TIMEOUT_MS).unwrap_or_default()
+    }
+
+    /// Counts the turns and calls that the team's models and tools have under way on this node.
+    pub fn work_under_way(&self) -> usize {
+        self.context.work.len()
+    }
+
+    /// Returns what observers of a session were told after a position, from the journal.
+    pub async fn events(
+        &self,
+        session: &SessionId,
+        after: Option<(u64, u32)>,
+    ) -> Result<Vec<Event>, WireError> {
+        let (context, session) = (self.context.clone(), session.clone());
+        let folded = spawn_blocking(move || {
+            let TeamContext { team, journal, plans, .. } = &*context;
+            archive::events(&team.name, &session, journal, plans, after)
+        });
+        folded.await.map_err(|_| Error::Ending.to_wire())?.map_err(|error| error.to_wire())
+    }
+}

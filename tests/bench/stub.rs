@@ -86,8 +86,11 @@ async fn answer(
         return Ok(Response::new(Full::default()));
     };
     let (reply, conversation, delay, is_last) = reply(&body);
-    if let Some(before) = lock().answered.remove(&conversation) {
-        lock().gaps.push(arrived.duration_since(before).as_secs_f64() * 1e6);
+    {
+        let mut seen = lock();
+        if let Some(before) = seen.answered.remove(&conversation) {
+            seen.gaps.push(arrived.duration_since(before).as_secs_f64() * 1e6);
+        }
     }
     if delay > 0 {
         tokio::time::sleep(Duration::from_millis(delay)).await;

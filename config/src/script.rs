@@ -1,7 +1,6 @@
 //! The replies of a scripted model.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use regex::RegexBuilder;
 use serde::{Deserialize, Serialize};
@@ -86,9 +85,10 @@ pub struct ScriptedFault {
 /// Returns the text that `when` is matched against: the last two messages, an empty line between.
 ///
 /// Prompts end in a question that is always the same; what differs stands in the message before.
-pub fn matched_text(messages: &[Arc<Message>]) -> String {
-    let last_two = messages.get(messages.len().saturating_sub(2)..).unwrap_or_default();
-    last_two.iter().map(|message| message.content()).collect::<Vec<_>>().join("\n\n")
+pub fn matched_text<'m>(messages: impl DoubleEndedIterator<Item = &'m Message>) -> String {
+    let mut last_two: Vec<&str> = messages.rev().take(2).map(Message::content).collect();
+    last_two.reverse();
+    last_two.join("\n\n")
 }
 
 /// A line of a script that cannot be used.

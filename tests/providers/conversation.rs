@@ -130,8 +130,8 @@ fn head() -> Head {
 
 async fn turn(client: &ModelClient, messages: &[Message]) -> (ModelReply, String) {
     let conversation = Conversation {
-        head: Arc::new(head()),
-        messages: messages.iter().cloned().map(Arc::new).collect(),
+        head: Arc::new(head().into()),
+        messages: messages.iter().cloned().map(|message| Arc::new(message.into())).collect(),
         max_tokens: Some(100),
         role: ModelRole::Actor,
         session: None,

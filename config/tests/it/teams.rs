@@ -1,7 +1,6 @@
 //! The shipped teams: they load, they obey the schema, and the quickstart answers its question.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use config::Team;
 use config::script::{Script, matched_text};
@@ -98,8 +97,8 @@ fn the_schema_refuses_what_the_reader_refuses() {
 
 /// Takes the reply that a script gives to the end of a conversation.
 fn play(script: &Script, before: &str, last: &str) -> String {
-    let message = |content: &str| Arc::new(Message::User { content: content.to_owned() });
-    let text = matched_text(&[message("The beginning."), message(before), message(last)]);
+    let message = |content: &str| Message::User { content: content.to_owned() };
+    let text = matched_text([message("The beginning."), message(before), message(last)].iter());
     let matches =
         |when: &Option<String>| Regex::new(when.as_ref().unwrap()).unwrap().is_match(&text);
     script.replies.iter().find(|reply| matches(&reply.when)).unwrap().content.clone()

@@ -94,6 +94,7 @@ impl Stream {
     /// Tells the end of the run if it came to pass and the bus did not bring it, as happens to an
     /// event that is too large for a message.
     async fn tell_missed_end(&self, seen: &mut Seen) -> Flow {
+        self.team.settle().await;
         let (store, run) = (self.team.store().clone(), self.run.clone());
         let found = tokio::task::spawn_blocking(move || store.run(&run)).await;
         let has_ended = matches!(found, Ok(Ok(Some(row))) if row.ended.is_some());

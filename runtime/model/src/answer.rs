@@ -88,7 +88,7 @@ impl Answer {
 }
 
 fn ids_before(conversation: &Conversation) -> Vec<&str> {
-    let calls = conversation.messages.iter().flat_map(|message| match &**message {
+    let calls = conversation.said().flat_map(|message| match message {
         Message::Assistant { calls, .. } => calls.as_slice(),
         Message::System { .. } | Message::User { .. } | Message::Tool { .. } => &[],
     });

@@ -142,8 +142,8 @@ fn tool(tool: &wire::ToolSpec) -> Value {
 fn messages(conversation: &Conversation) -> (String, Vec<Value>) {
     let mut system = String::new();
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
-    for message in &conversation.messages {
-        let (role, blocks) = match &**message {
+    for message in conversation.said() {
+        let (role, blocks) = match message {
             Message::System { content } if turns.is_empty() => {
                 append(&mut system, content);
                 continue;

@@ -3,23 +3,81 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use wire::chat::Head;
 use wire::{Message, ToolCall, ToolSpec};
+
+use crate::client::Conversation;
+use crate::part::Part;
 
 /// The body of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Body {
     /// The fields, in the order in which they are sent.
-    pub(crate) fields: Map<String, Value>,
+    fields: Vec<(String, Field)>,
     /// Whether the schema of the reply was wrapped into an object, out of which the reply is taken.
     pub(crate) wrapped: bool,
 }
 
+/// What stands in a field.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+enum Field {
+    Value(Value),
+    /// A list of which every part is written.
+    Written(Vec<Arc<RawValue>>),
+    /// An object.
+    Object(Body),
+    /// Something that is written as a whole.
+    Whole(Arc<RawValue>),
+}
+
+impl Serialize for Body {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.fields.iter().map(|(name, field)| (name, field)))
+    }
+}
+
 impl Body {
+    fn put(&mut self, name: &str, field: Field) {
+        match self.fields.iter_mut().find(|(other, _)| other == name) {
+            Some((_, before)) => *before = field,
+            None => self.fields.push((name.to_owned(), field)),
+        }
+    }
+
     /// Sets a field.
     pub(crate) fn set(&mut self, name: &str, value: impl Into<Value>) {
-        self.fields.insert(name.to_owned(), value.into());
+        self.put(name, Field::Value(value.into()));
+    }
+
+    /// Sets a field to an object unless it is empty.
+    pub(crate) fn set_body(&mut self, name: &str, body: Self) {
+        if !body.fields.is_empty() {
+            self.put(name, Field::Object(body));
+        }
+    }
+
+    /// Sets a field to a list that is written.
+    pub(crate) fn set_written(&mut self, name: &str, list: Vec<Arc<RawValue>>) {
+        self.put(name, Field::Written(list));
+    }
+
+    /// Sets the field of tools in the form that most protocols share, unless there are none.
+    pub(crate) fn set_tools(
+        &mut self,
+        head: &Part<Head>,
+        protocol: &'static str,
+    ) -> Result<(), String> {
+        if head.tools.is_empty() {
+            return Ok(());
+        }
+        let tools = head.written(protocol, |head| head.tools.iter().map(function_tool).collect());
+        let tools = tools.map_err(|error| error.to_string())?;
+        self.put("tools", Field::Whole(tools));
+        Ok(())
     }
 
     /// Sets a field, or leaves it to the server.
@@ -38,7 +96,9 @@ impl Body {
 
     /// Adds the fields that the team file asks for; they replace those of the same name.
     pub(crate) fn extend(&mut self, extra: &Map<String, Value>) {
-        self.fields.extend(extra.clone());
+        for (name, value) in extra {
+            self.set(name, value.clone());
+        }
     }
 }
 
@@ -77,9 +137,19 @@ pub(crate) fn arguments_object(call: &ToolCall) -> Value {
     }
 }
 
+/// Writes every message of a conversation in a protocol's form.
+pub(crate) fn written(
+    conversation: &Conversation,
+    protocol: &'static str,
+    write: impl Fn(&Message) -> Value,
+) -> Result<Vec<Arc<RawValue>>, String> {
+    let parts = conversation.messages.iter().map(|message| message.written(protocol, &write));
+    parts.collect::<Result<_, _>>().map_err(|error: serde_json::Error| error.to_string())
+}
+
 /// Makes one message of neighbours of one role, an empty line between their texts. Results of
 /// tools stay apart, since each answers its own call.
-pub(crate) fn merge_adjacent(messages: &[Arc<Message>]) -> Vec<Cow<'_, Message>> {
+pub(crate) fn merge_adjacent(messages: &[Arc<Part<Message>>]) -> Vec<Cow<'_, Message>> {
     let mut merged: Vec<Cow<Message>> = Vec::with_capacity(messages.len());
     for message in messages {
         let joined = merged.last_mut().is_some_and(|last| join(last, message));
@@ -159,7 +229,8 @@ mod tests {
             (vec![tool("a"), tool("b")], vec![tool("a"), tool("b")]),
         ];
         for (messages, expected) in cases {
-            let messages: Vec<_> = messages.into_iter().map(Arc::new).collect();
+            let messages: Vec<_> =
+                messages.into_iter().map(|message| Arc::new(Part::from(message))).collect();
             let merged: Vec<_> =
                 merge_adjacent(&messages).into_iter().map(Cow::into_owned).collect();
             assert_eq!(merged, expected);

@@ -12,21 +12,29 @@ use wire::chat::Head;
 use wire::{ErrorCode, Message, ModelReply, ModelRole, Name, SessionId, WireError};
 
 use crate::guard::Guards;
+use crate::part::Part;
 use crate::source::{Failed, Owner, Source};
 
 /// What a model is asked in one turn.
 #[derive(Clone, Debug)]
 pub struct Conversation {
     /// The tools and the form of the reply.
-    pub head: Arc<Head>,
+    pub head: Arc<Part<Head>>,
     /// The messages, oldest first.
-    pub messages: Vec<Arc<Message>>,
+    pub messages: Vec<Arc<Part<Message>>>,
     /// The most tokens that the reply may have.
     pub max_tokens: Option<u64>,
     /// The part that the model plays; it is not sent.
     pub role: ModelRole,
     /// The session for which it is asked, so that those of a team take turns; it is not sent.
     pub session: Option<SessionId>,
+}
+
+impl Conversation {
+    /// Iterates over the messages, oldest first.
+    pub(crate) fn said(&self) -> impl DoubleEndedIterator<Item = &Message> {
+        self.messages.iter().map(|message| &***message)
+    }
 }
 
 /// What happens on the way to a reply.

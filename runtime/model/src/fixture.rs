@@ -32,8 +32,8 @@ pub(crate) fn conversation(
     max_tokens: Option<u64>,
 ) -> Conversation {
     Conversation {
-        head: Arc::new(head),
-        messages: messages.into_iter().map(Arc::new).collect(),
+        head: Arc::new(head.into()),
+        messages: messages.into_iter().map(|message| Arc::new(message.into())).collect(),
         max_tokens,
         role: ModelRole::Actor,
         session: None,
@@ -84,7 +84,7 @@ pub(crate) fn sent(
     protocol: &dyn Protocol,
     conversation: &Conversation,
 ) -> Result<(Value, bool), String> {
-    protocol.body(conversation).map(|body| (body.fields.into(), body.wrapped))
+    protocol.body(conversation).map(|body| (serde_json::to_value(&body).unwrap(), body.wrapped))
 }
 
 /// Feeds a stream in two pieces; returns the answer and the pieces of text joined.

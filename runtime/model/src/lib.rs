@@ -36,6 +36,7 @@ mod llamacpp;
 mod lower;
 mod ollama;
 mod openai;
+mod part;
 mod provider;
 mod rate;
 mod recorder;
@@ -51,4 +52,5 @@ mod window;
 
 pub use client::{Admission, Conversation, ModelClient, ModelClients, Progress};
 pub use guard::Guards;
+pub use part::Part;
 pub use unenforced::{NOTES_MAX, PLACES_MAX, Unenforced, unenforced};

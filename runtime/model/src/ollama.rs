@@ -1,10 +1,10 @@
 //! The chat interface of Ollama.
 
 use config::team::Ollama;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use wire::{FinishReason, Message, ToolCall, Usage};
 
-use crate::body::{Body, arguments_object, function_tool, stops, tokens_max};
+use crate::body::{Body, arguments_object, stops, tokens_max, written};
 use crate::client::Conversation;
 use crate::draft::{CallPiece, Draft};
 use crate::error::Error;
@@ -54,9 +54,8 @@ impl Protocol for OllamaProtocol {
         let head = &conversation.head;
         let mut body = Body::default();
         body.set("model", server.model.as_str());
-        let messages = conversation.messages.iter().map(|message| chat_message(message));
-        body.set("messages", messages.collect::<Vec<Value>>());
-        body.set_list("tools", head.tools.iter().map(function_tool).collect());
+        body.set_written("messages", written(conversation, self.word(), chat_message)?);
+        body.set_tools(head, self.word())?;
         if let Some(schema) = &head.response_schema {
             body.set("format", lower(&schema.schema, FORM).schema);
         }
@@ -67,10 +66,7 @@ impl Protocol for OllamaProtocol {
         options.set_some("temperature", server.temperature);
         sampling::set(&mut options, sampling);
         options.set_list("stop", stops(head, &server.stop));
-        let options: Map<String, Value> = options.fields;
-        if !options.is_empty() {
-            body.set("options", options);
-        }
+        body.set_body("options", options);
         body.set_some("keep_alive", keep_alive.as_deref());
         body.set_some("think", think.clone());
         body.extend(&server.extra_body);

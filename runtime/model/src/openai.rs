@@ -1,12 +1,10 @@
 //! The OpenAI chat completions protocol, as many servers speak it.
 
-use std::borrow::Cow;
-
 use config::team::OpenAi;
 use serde_json::{Value, json};
 use wire::{FinishReason, Message, ToolCall, Usage};
 
-use crate::body::{Body, function_tool, merge_adjacent, stops};
+use crate::body::{Body, merge_adjacent, stops, written};
 use crate::client::Conversation;
 use crate::complaint::Complaint;
 use crate::draft::{CallPiece, Draft};
@@ -21,6 +19,9 @@ mod streamed;
 mod whole;
 #[cfg(test)]
 mod writing;
+
+/// The form of messages and tools, which other servers share.
+pub(crate) const CHAT: &str = "chat completions";
 
 /// What such a server is sent, and how it is read.
 pub(crate) struct OpenAiProtocol {
@@ -52,8 +53,8 @@ impl Protocol for OpenAiProtocol {
         let head = &conversation.head;
         let mut body = Body::default();
         body.set("model", server.model.as_str());
-        body.set("messages", messages(conversation, *merge_adjacent));
-        body.set_list("tools", head.tools.iter().map(function_tool).collect());
+        set_messages(&mut body, conversation, *merge_adjacent)?;
+        body.set_tools(head, CHAT)?;
         if let Some(schema) = &head.response_schema {
             let form = match self.schema_form() {
                 Some(target) => {
@@ -86,13 +87,18 @@ impl Protocol for OpenAiProtocol {
 }
 
 /// Writes the messages of a conversation.
-pub(crate) fn messages(conversation: &Conversation, merge: bool) -> Vec<Value> {
-    let messages: Vec<Cow<Message>> = if merge {
-        merge_adjacent(&conversation.messages)
+pub(crate) fn set_messages(
+    body: &mut Body,
+    conversation: &Conversation,
+    merge: bool,
+) -> Result<(), String> {
+    if merge {
+        let messages = merge_adjacent(&conversation.messages);
+        body.set_list("messages", messages.iter().map(|message| chat_message(message)).collect());
     } else {
-        conversation.messages.iter().map(|message| Cow::Borrowed(&**message)).collect()
-    };
-    messages.iter().map(|message| chat_message(message)).collect()
+        body.set_written("messages", written(conversation, CHAT, chat_message)?);
+    }
+    Ok(())
 }
 
 fn chat_message(message: &Message) -> Value {

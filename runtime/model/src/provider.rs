@@ -171,14 +171,14 @@ impl Backend {
     pub(crate) fn write(&self, conversation: &Conversation) -> Result<Written, WireError> {
         let length = |bytes: usize| u64::try_from(bytes).unwrap_or(u64::MAX);
         let Self::Served(served) = self else {
-            let bytes = conversation.messages.iter().map(|message| message.content().len());
+            let bytes = conversation.said().map(|message| message.content().len());
             return Ok(Written { len: length(bytes.sum()), ..Written::default() });
         };
         let refused = |why: String| {
             WireError::new(ErrorCode::ModelRefused, format!("write a model request: {why}"))
         };
         let body = served.protocol.body(conversation).map_err(refused)?;
-        let bytes = serde_json::to_vec(&body.fields).map_err(|error| refused(error.to_string()))?;
+        let bytes = serde_json::to_vec(&body).map_err(|error| refused(error.to_string()))?;
         Ok(Written { len: length(bytes.len()), bytes: bytes.into(), wrapped: body.wrapped })
     }
 

@@ -93,7 +93,7 @@ impl Recorder {
             id: Some(self.blotted(&call.id, BLOTTED)).filter(|id| !id.is_empty()),
         });
         let reply = ScriptedReply {
-            when: Some(self.pattern(&matched_text(&conversation.messages))),
+            when: Some(self.pattern(&matched_text(conversation.said()))),
             content: self.blotted(&reply.content, BLOTTED),
             calls: calls.collect(),
             usage: Some(reply.usage),

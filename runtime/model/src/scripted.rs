@@ -104,15 +104,12 @@ impl ScriptedModel {
     }
 
     fn choose(&self, conversation: &Conversation) -> Result<&Line, Error> {
-        let text = matched_text(&conversation.messages);
+        let text = matched_text(conversation.said());
         if let Some((_, line)) = self.conditional.iter().find(|(when, _)| when.is_match(&text)) {
             return Ok(line);
         }
-        let index = conversation
-            .messages
-            .iter()
-            .filter(|message| matches!(***message, Message::Assistant { .. }))
-            .count();
+        let is_reply = |message: &&Message| matches!(message, Message::Assistant { .. });
+        let index = conversation.said().filter(is_reply).count();
         self.plain.get(index).ok_or_else(|| Error::ScriptOver {
             plain: self.plain.len(),
             number: index + 1,
@@ -139,7 +136,7 @@ impl ScriptedModel {
 }
 
 fn digest(conversation: &Conversation) -> Digest {
-    conversation.messages.iter().fold(Digest::of(b""), |digest, message| {
+    conversation.said().fold(Digest::of(b""), |digest, message| {
         let message = serde_json::to_vec(message).unwrap_or_default();
         digest.then(&message)
     })
@@ -175,7 +172,7 @@ fn to_call(call: &ScriptedCall) -> ToolCall {
 /// Estimates tokens as a quarter of the characters, as is usual for English.
 fn estimate(conversation: &Conversation, reply: &ScriptedReply) -> Usage {
     let tokens = |chars: usize| u64::try_from(chars.div_ceil(4)).unwrap_or(u64::MAX);
-    let read = conversation.messages.iter().map(|message| message.content().chars().count()).sum();
+    let read = conversation.said().map(|message| message.content().chars().count()).sum();
     let calls = reply.calls.iter().map(|call| {
         let call = to_call(call);
         call.name.chars().count() + call.arguments.chars().count()

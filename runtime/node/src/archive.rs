@@ -12,9 +12,9 @@ use tracing::warn;
 use wire::{Event, Name, Plan, SessionId, Timestamp};
 
 use crate::error::Error;
+use crate::fold::{catch_up, read_entries};
 use crate::opening::team_dir;
 use crate::plans::PlanShelf;
-use crate::projector::{catch_up, read_entries};
 use crate::retention::{self, Compacted, Keeper};
 
 /// The folder of the store below a team's directory; a damaged store is moved aside as a whole,

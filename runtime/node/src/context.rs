@@ -176,7 +176,7 @@ impl TeamContext {
         let session = wire::entry::memory_session();
         debug_assert!(matches!(entry.body, Body::Memory(_)));
         let commit = self.append(&session, slot, std::slice::from_ref(&entry)).await?;
-        commit.project(crate::projector::changes_of(&session, &entry, slot, &[])).await;
+        commit.project(crate::changes::changes_of(&session, &entry, slot, &[])).await;
         self.projector.sync().await;
         Ok(())
     }

@@ -170,8 +170,8 @@ mod tests {
     use wire::{CallKey, Digest, RunId, Timestamp, TraceContext};
 
     use super::*;
+    use crate::fold::fold_session;
     use crate::memory::TeamMemory;
-    use crate::projector::fold_session;
     use crate::sessions::SessionSupervisor;
     use crate::testing;
 

@@ -2,6 +2,7 @@
 
 mod admission;
 mod archive;
+mod changes;
 mod clean;
 mod clock;
 mod context;
@@ -9,6 +10,7 @@ mod error;
 mod event_files;
 mod event_replies;
 mod feed;
+mod fold;
 mod herald;
 mod inbox;
 mod keeper;

@@ -7,6 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use agents_core::dialect::Prompt;
+use model::Part;
 use wire::chat::Head;
 use wire::{Digest, Message, ModelRequest, ModelRole, Name, RunId};
 
@@ -15,6 +16,9 @@ const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// What a head or a message takes beside its text, in bytes, about.
 const HELD_BYTES_EACH: usize = 128;
+
+/// How often a head or a message is held: as it is, and as it was sent.
+const HELD_TIMES: usize = 2;
 
 /// The digest of a conversation, and about how many bytes it takes to hold it.
 #[derive(Clone, Copy, Debug)]
@@ -26,13 +30,14 @@ struct Mark {
 impl Mark {
     fn of_head(head: &Head) -> Self {
         let json = serde_json::to_vec(head).unwrap_or_default();
-        Self { digest: Digest::of(&json), bytes: json.len() + HELD_BYTES_EACH }
+        Self { digest: Digest::of(&json), bytes: HELD_TIMES * json.len() + HELD_BYTES_EACH }
     }
 
     fn extend(self, messages: &[Arc<Message>]) -> Self {
         messages.iter().fold(self, |Self { digest, bytes }, message| {
             let json = serde_json::to_vec(message).unwrap_or_default();
-            Self { digest: digest.then(&json), bytes: bytes + json.len() + HELD_BYTES_EACH }
+            let more = HELD_TIMES * json.len() + HELD_BYTES_EACH;
+            Self { digest: digest.then(&json), bytes: bytes + more }
         })
     }
 }
@@ -41,9 +46,9 @@ impl Mark {
 #[derive(Clone, Debug)]
 struct Sent {
     run: RunId,
-    /// The digest of the head with which it began. What began with another one is another
+    /// The head with which it began, and its mark. What began with another one is another
     /// conversation, however alike its messages are.
-    head: Digest,
+    head: (Arc<Head>, Mark),
     mark: Mark,
     count: usize,
 }
@@ -71,12 +76,17 @@ impl SentPrefixes {
         (role, model): (ModelRole, &Name),
         prompt: Prompt,
     ) -> Outgoing {
-        let head = Arc::new(prompt.head);
-        let head_mark = Mark::of_head(&head);
         let keep = prompt.keep.min(prompt.messages.len());
         self.sent.retain(|_, sent| sent.run == *run);
         let place = (role, model.clone());
-        let begins = |sent: &&Sent| sent.head == head_mark.digest && sent.count <= keep;
+        let (head, head_mark) = match self.sent.get(&place) {
+            Some(sent) if *sent.head.0 == prompt.head => sent.head.clone(),
+            Some(_) | None => {
+                let mark = Mark::of_head(&prompt.head);
+                (Arc::new(prompt.head), mark)
+            }
+        };
+        let begins = |sent: &&Sent| Arc::ptr_eq(&sent.head.0, &head) && sent.count <= keep;
         let before = self.sent.get(&place).filter(begins);
         let (base, from) = match before {
             Some(sent) => (Some(sent.mark), sent.count),
@@ -85,7 +95,7 @@ impl SentPrefixes {
         let new = prompt.messages.get(from..).unwrap_or_default();
         let kept = new.get(..keep - from).unwrap_or_default();
         let mark = base.unwrap_or(head_mark).extend(kept);
-        let sent = Sent { run: run.clone(), head: head_mark.digest, mark, count: keep };
+        let sent = Sent { run: run.clone(), head: (head.clone(), head_mark), mark, count: keep };
         self.sent.insert(place, sent);
         let short = base.map(|base| ModelRequest {
             role,
@@ -112,8 +122,8 @@ impl SentPrefixes {
 /// A conversation as the model's side holds it.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
-    pub(crate) head: Arc<Head>,
-    pub(crate) messages: Vec<Arc<Message>>,
+    pub(crate) head: Arc<Part<Head>>,
+    pub(crate) messages: Vec<Arc<Part<Message>>>,
 }
 
 /// The model's side: conversations by digest, the oldest forgotten first.
@@ -137,14 +147,17 @@ impl HeldPrefixes {
             (None, head) => {
                 let head = head.clone().unwrap_or_default();
                 let mark = Mark::of_head(&head);
-                (Held { head, messages: Vec::new() }, mark)
+                (Held { head: Arc::new(head.into()), messages: Vec::new() }, mark)
             }
         };
         let kept = request.messages.get(..request.keep.min(request.messages.len()))?;
-        conversation.messages.extend_from_slice(kept);
+        let parts = |messages: &[Arc<Message>]| -> Vec<Arc<Part<Message>>> {
+            messages.iter().map(|message| Arc::new(message.clone().into())).collect()
+        };
+        conversation.messages.extend(parts(kept));
         self.insert(mark.extend(kept), conversation.clone());
         let rest = request.messages.get(kept.len()..).unwrap_or_default();
-        conversation.messages.extend_from_slice(rest);
+        conversation.messages.extend(parts(rest));
         Some(conversation)
     }
 
@@ -235,7 +248,7 @@ mod tests {
             assert_eq!(outgoing.short.is_some(), is_short, "turn {index}");
             let request = outgoing.short.unwrap_or(outgoing.full);
             let whole = models.entry(model).or_default().complete(&request).unwrap();
-            assert_eq!((&*whole.head, texts(&whole)), (&head, messages.to_vec()), "turn {index}");
+            assert_eq!((&**whole.head, texts(&whole)), (&head, messages.to_vec()), "turn {index}");
         }
     }
 
@@ -255,7 +268,7 @@ mod tests {
             };
             held.complete(&request).unwrap();
         }
-        assert_eq!(held.held.len(), 7, "heads of a little more than 8 MiB");
+        assert_eq!(held.held.len(), 3, "heads of a little more than 8 MiB, held twice");
         assert_eq!(held.held.len(), held.order.len());
     }
 

@@ -1,38 +1,34 @@
-//! Feeds the store with what was committed, and brings it up to the journal at start.
+//! Feeds the store with what was committed.
 //!
 //! The store is a projection: it may lag, and it may be deleted. Its position is never ahead of
 //! what it holds, so at start only the sessions touched since then are folded again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
-use agents_core::effect::Effect;
-use agents_core::session::{FoldError, Plans, SessionMachine};
-use journal::{Journal, Since};
-use store::{Change, INPUT_PREVIEW_CHARS_MAX, RunBegun, Store};
+use journal::Journal;
+use store::{Change, RunBegun, Store};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tracing::{error, info, warn};
-use wire::entry::{Body, Entry, Input, MemoryChange, memory_session};
-use wire::event::EventKind;
-use wire::plan::Target;
-use wire::{Event, Name, RunId, SessionId};
+use wire::{Name, RunId, SessionId};
 
-use crate::clean;
 use crate::error::Error;
+use crate::fold::catch_up;
 use crate::metrics::Load;
 use crate::plans::PlanShelf;
 
 /// Commits that wait for the store; a sender waits when they are full, which slows the session.
 const JOBS_MAX: usize = 8192;
 
-/// Changes that are gathered over sessions before the store takes them at once, which costs as much
-/// for one as for hundreds; about 1 MiB of memory.
-const CATCH_UP_CHANGES: usize = 1024;
+/// Jobs that are applied to the store at once: those that a busy node gathers in [`GATHER`].
+const JOBS_AT_ONCE_MAX: usize = 1024;
 
-/// Jobs that are applied to the store at once.
-const JOBS_AT_ONCE_MAX: usize = 256;
+/// How long changes are gathered for unless somebody wants to look something up. Writing to sled
+/// costs about as much for one commit as for a hundred, and many changes touch the same rows.
+const GATHER: Duration = Duration::from_millis(100);
 
 /// Hands committed changes to the store's thread.
 #[derive(Clone)]
@@ -40,8 +36,30 @@ pub(crate) struct Projector {
     jobs: mpsc::Sender<Job>,
     commits: Arc<Commits>,
     journal: Journal,
+    hurry: Arc<Hurry>,
     failed: Arc<watch::Sender<bool>>,
     unapplied: Arc<Unapplied>,
+}
+
+/// Ends the gathering of changes early.
+#[derive(Default)]
+struct Hurry {
+    wanted: Mutex<bool>,
+    told: Condvar,
+}
+
+impl Hurry {
+    fn up(&self) {
+        *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.told.notify_one();
+    }
+
+    /// Blocks until somebody is in a hurry, for [`GATHER`] at most.
+    fn wait(&self) {
+        let flag = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.told.wait_timeout_while(flag, GATHER, |wanted| !*wanted);
+        *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
+    }
 }
 
 enum Job {
@@ -51,8 +69,8 @@ enum Job {
     CatchUp,
 }
 
-/// The sessions of the runs that began while the store could not be written. Few: no client's run
-/// is taken then.
+/// The sessions of the runs that the store does not know yet: those of the last [`GATHER`], and
+/// those that began while it could not be written, when no client's run is taken.
 type Unapplied = Mutex<HashMap<RunId, SessionId>>;
 
 /// A commit that is not yet in the store: nothing at or above its position may be taken as applied.
@@ -142,6 +160,7 @@ impl Ticket {
 pub(crate) struct Commit {
     ticket: Ticket,
     jobs: mpsc::Sender<Job>,
+    unapplied: Arc<Unapplied>,
     _handing: Handing,
 }
 
@@ -152,6 +171,9 @@ impl Commit {
     }
 
     pub(crate) async fn project(self, changes: Vec<Change>) {
+        for begun in changes.iter().filter_map(begun) {
+            lock(&self.unapplied).insert(begun.run.clone(), begun.session.clone());
+        }
         // The thread ends only with the node; what it did not apply is folded again at start.
         let sent = self.jobs.send(Job::Apply(changes, self.ticket)).await;
         if sent.is_err() {
@@ -173,6 +195,7 @@ impl Projector {
             jobs,
             commits: Arc::default(),
             journal: journal.clone(),
+            hurry: Arc::default(),
             failed: Arc::new(watch::Sender::new(false)),
             unapplied: Arc::default(),
         };
@@ -182,6 +205,7 @@ impl Projector {
             journal,
             plans,
             commits: projector.commits.clone(),
+            hurry: projector.hurry.clone(),
             fault: projector.failed.clone(),
             behind: None,
             unapplied: projector.unapplied.clone(),
@@ -196,7 +220,8 @@ impl Projector {
     /// Announces a commit before it is appended.
     pub(crate) fn begin(&self) -> Commit {
         let (ticket, handing) = self.commits.begin(&self.journal);
-        Commit { ticket, jobs: self.jobs.clone(), _handing: handing }
+        let (jobs, unapplied) = (self.jobs.clone(), self.unapplied.clone());
+        Commit { ticket, jobs, unapplied, _handing: handing }
     }
 
     /// Returns what resolves when the store cannot be used; the process should end then, since
@@ -226,6 +251,7 @@ impl Projector {
         self.commits.all_handed().await;
         let (done, wait) = oneshot::channel();
         if self.jobs.send(Job::Sync(done)).await.is_ok() {
+            self.hurry.up();
             wait.await.unwrap_or_default();
         }
     }
@@ -234,12 +260,28 @@ impl Projector {
     pub(crate) async fn catch_up(&self) {
         // The thread ends only with the node, and at the next start the store is brought up anyway.
         drop(self.jobs.send(Job::CatchUp).await);
+        self.hurry.up();
     }
 
-    /// Returns the session of a run that the store does not know because it cannot be written.
+    /// Returns the session of a run that the store does not know yet.
     pub(crate) fn session_of_unapplied(&self, run: &RunId) -> Option<SessionId> {
-        self.unapplied.lock().unwrap_or_else(PoisonError::into_inner).get(run).cloned()
+        lock(&self.unapplied).get(run).cloned()
     }
+}
+
+fn lock(unapplied: &Unapplied) -> MutexGuard<'_, HashMap<RunId, SessionId>> {
+    unapplied.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn begun(change: &Change) -> Option<&RunBegun> {
+    if let Change::RunBegun(begun) = change { Some(begun) } else { None }
+}
+
+/// Commits that the store lacks, and the runs that began with them.
+#[derive(Default)]
+struct Behind {
+    tickets: Vec<Ticket>,
+    runs: Vec<RunId>,
 }
 
 /// Writes to the store, from a thread of its own.
@@ -249,15 +291,19 @@ struct Feeder {
     journal: Journal,
     plans: Arc<PlanShelf>,
     commits: Arc<Commits>,
+    hurry: Arc<Hurry>,
     fault: Arc<watch::Sender<bool>>,
-    /// The commits that are not in the store because the disk was full, if it was.
-    behind: Option<Vec<Ticket>>,
+    /// What is not in the store because the disk was full, if it was.
+    behind: Option<Behind>,
     unapplied: Arc<Unapplied>,
 }
 
 impl Feeder {
     fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
         while let Some(first) = jobs.blocking_recv() {
+            if jobs.len() < JOBS_AT_ONCE_MAX && matches!(first, Job::Apply(..)) {
+                self.hurry.wait();
+            }
             let (mut changes, mut tickets) = (Vec::new(), Vec::new());
             let (mut syncs, mut room) = (Vec::new(), false);
             let mut next = Some(first);
@@ -292,6 +338,7 @@ impl Feeder {
         match self.store.apply(changes, None) {
             Ok(()) => {
                 tickets.into_iter().for_each(Ticket::settle);
+                self.forget(changes.iter().filter_map(begun).map(|begun| &begun.run));
                 let settled = self.commits.settled(&self.journal);
                 if let Err(failed) = self.store.apply(&[], Some(settled)) {
                     error!(error = %failed, "the store's position cannot be written");
@@ -309,14 +356,17 @@ impl Feeder {
         if tickets.is_empty() {
             return;
         }
-        let mut unapplied = self.unapplied.lock().unwrap_or_else(PoisonError::into_inner);
-        for change in changes {
-            if let Change::RunBegun(begun) = change {
-                unapplied.insert(begun.run.clone(), begun.session.clone());
-            }
+        let behind = self.behind.get_or_insert_default();
+        behind.tickets.extend(tickets);
+        behind.runs.extend(changes.iter().filter_map(begun).map(|begun| begun.run.clone()));
+    }
+
+    /// Lets go of the runs that the store knows from now on.
+    fn forget<'a>(&self, runs: impl Iterator<Item = &'a RunId>) {
+        let mut unapplied = lock(&self.unapplied);
+        for run in runs {
+            unapplied.remove(run);
         }
-        drop(unapplied);
-        self.behind.get_or_insert_default().extend(tickets);
     }
 
     /// Opens the store again, and folds what it lacks.
@@ -327,8 +377,8 @@ impl Feeder {
         });
         match done {
             Ok(()) => {
-                held.into_iter().for_each(Ticket::settle);
-                self.unapplied.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                self.forget(held.runs.iter());
+                held.tickets.into_iter().for_each(Ticket::settle);
                 info!("the store is brought up to the journal");
             }
             Err(Error::Store(failed)) if failed.is_full() => {
@@ -347,214 +397,14 @@ impl Feeder {
     }
 }
 
-/// Returns what an entry and its effects mean to the store.
-pub(crate) fn changes_of(
-    session: &SessionId,
-    entry: &Entry,
-    slot: u64,
-    effects: &[Effect],
-) -> Vec<Change> {
-    let seen = |agent: &Name| Change::SessionSeen {
-        session: session.clone(),
-        agent: agent.clone(),
-        at: entry.at,
-        slots: slot + 1,
-    };
-    let mut changes = Vec::new();
-    match &entry.body {
-        Body::Session(Input::Submitted(submitted)) => {
-            changes.push(seen(&submitted.agent));
-            changes.push(Change::RunBegun(RunBegun {
-                run: submitted.run.clone(),
-                session: session.clone(),
-                agent: submitted.agent.clone(),
-                body: submitted.body,
-                at: entry.at,
-                input: submitted.text.chars().take(INPUT_PREVIEW_CHARS_MAX).collect(),
-                trace: submitted.trace,
-                parent: submitted.parent.clone(),
-                joined: effects.iter().find_map(joined).cloned(),
-            }));
-        }
-        // What stood before it may be gone, and then this is all that tells of the session.
-        Body::Session(Input::Snapshot(snapshot)) => {
-            for at in [snapshot.begun, snapshot.seen] {
-                changes.push(Change::SessionSeen {
-                    session: session.clone(),
-                    agent: snapshot.agent.clone(),
-                    at,
-                    slots: slot + 1,
-                });
-            }
-        }
-        Body::Session(Input::CancelDelivered { call }) => {
-            changes.push(Change::CancelDelivered { call: call.clone() });
-        }
-        Body::Session(_) => {}
-        Body::Memory(MemoryChange::Restated { facts }) => {
-            changes.extend(facts.iter().cloned().map(Change::Fact));
-        }
-        Body::Memory(MemoryChange::Remembered(fact)) => changes.push(Change::Fact(fact.clone())),
-        Body::Memory(MemoryChange::Forgotten { facts, .. }) => {
-            changes.push(Change::Forgot(facts.clone()));
-        }
-    }
-    for effect in effects {
-        match effect {
-            Effect::Publish { reply } => changes.push(Change::RunEnded {
-                run: reply.run.clone(),
-                at: entry.at,
-                status: reply.status,
-                reply: crate::reply::bytes(reply).to_vec(),
-            }),
-            Effect::Span(span) if span.levels.off => {}
-            Effect::Span(span) => {
-                changes.push(Change::Span(clean::span(&span.record, span.levels.store)));
-            }
-            Effect::Tell(Event { agent, kind: EventKind::RunEnded { .. }, .. }) => {
-                changes.push(seen(agent));
-            }
-            Effect::Opened(open) => changes.push(Change::CallOpened(open.clone())),
-            Effect::Closed { call, .. } => changes.push(Change::CallClosed(call.clone())),
-            Effect::Abort { calls, .. } => {
-                let agents = calls.iter().filter(|aborted| aborted.target == Target::Agent);
-                changes.extend(agents.map(|aborted| Change::CancelOwed {
-                    call: aborted.call.clone(),
-                    session: session.clone(),
-                }));
-            }
-            Effect::AskModel { .. }
-            | Effect::Call(_)
-            | Effect::Probe { .. }
-            | Effect::Say { .. }
-            | Effect::Expire { .. }
-            | Effect::SetTimer { .. }
-            | Effect::Tell(_) => {}
-        }
-    }
-    changes
-}
-
-/// Returns the run that a message joins.
-fn joined(effect: &Effect) -> Option<&RunId> {
-    let Effect::Tell(Event { kind: EventKind::RunJoined { joined }, .. }) = effect else {
-        return None;
-    };
-    Some(joined)
-}
-
-/// What a session's journal holds.
-pub(crate) struct Folded {
-    pub(crate) machine: SessionMachine,
-    pub(crate) changes: Vec<Change>,
-}
-
-/// Reads and folds what is held of one session. Blocks on the disk.
-pub(crate) fn fold_session(
-    team: &Name,
-    session: &SessionId,
-    journal: &Journal,
-    plans: &dyn Plans,
-    since: Since,
-) -> Result<Folded, Error> {
-    let held = read_entries(journal, session, since)?;
-    let mut changes = Vec::new();
-    let machine = SessionMachine::beginning_at(team.clone(), session.clone(), held.first_slot)
-        .fold_on(&held.entries, plans, |entry, slot, effects| {
-            changes.extend(changes_of(session, entry, slot, &effects));
-        })
-        .map_err(|source| Error::Fold { session: session.clone(), source })?;
-    Ok(Folded { machine, changes })
-}
-
-/// Entries of a session, with the slot of the first.
-pub(crate) struct Held {
-    pub(crate) first_slot: u64,
-    pub(crate) entries: Vec<Entry>,
-}
-
-/// Reads the entries of a session. Blocks on the disk.
-pub(crate) fn read_entries(
-    journal: &Journal,
-    session: &SessionId,
-    since: Since,
-) -> Result<Held, Error> {
-    let held = journal.read_since(session, since)?;
-    let first_slot = held.first_slot;
-    let entries: Result<Vec<Entry>, Error> = (first_slot..)
-        .zip(held.bodies)
-        .map(|(slot, bytes)| {
-            serde_json::from_slice::<Entry>(&bytes).map_err(|source| {
-                // An entry that cannot be read at all may be of a newer format.
-                match serde_json::from_slice::<serde_json::Value>(&bytes)
-                    .ok()
-                    .and_then(|value| value.get("v")?.as_u64())
-                    .and_then(|version| u8::try_from(version).ok())
-                {
-                    Some(version) if version > wire::entry::ENTRY_VERSION => Error::Fold {
-                        session: session.clone(),
-                        source: FoldError::Newer { slot, version },
-                    },
-                    _ => Error::Entry { session: session.clone(), slot, source },
-                }
-            })
-        })
-        .collect();
-    Ok(Held { first_slot, entries: entries? })
-}
-
-/// Brings the store up to the journal and returns the sessions that could not be folded.
-///
-/// Blocks on the disk.
-pub(crate) fn catch_up(
-    team: &Name,
-    journal: &Journal,
-    store: &Store,
-    plans: &dyn Plans,
-) -> Result<Vec<(SessionId, Error)>, Error> {
-    let end = journal.end();
-    let mut damaged = Vec::new();
-    let mut pending = Vec::new();
-    let touched = journal.touched_since(store.position());
-    let is_behind = !touched.is_empty();
-    for session in touched {
-        let changes = if session == memory_session() {
-            read_entries(journal, &session, Since::Oldest).map(|held| {
-                (held.first_slot..)
-                    .zip(&held.entries)
-                    .flat_map(|(slot, entry)| changes_of(&session, entry, slot, &[]))
-                    .collect()
-            })
-        } else {
-            fold_session(team, &session, journal, plans, Since::Oldest).map(|folded| folded.changes)
-        };
-        match changes {
-            Ok(changes) => pending.extend(changes),
-            Err(failed) => {
-                warn!(%session, error = %failed, "session set aside: its journal cannot be read");
-                damaged.push((session, failed));
-            }
-        }
-        if pending.len() >= CATCH_UP_CHANGES {
-            store.apply(&pending, None)?;
-            pending.clear();
-        }
-    }
-    store.apply(&pending, Some(end))?;
-    if is_behind {
-        // Else a stop soon after the start would have it all done again at the next one.
-        store.flush()?;
-    }
-    Ok(damaged)
-}
-
 #[cfg(test)]
 mod tests {
     use journal::Options;
     use wire::Timestamp;
-    use wire::entry::Fact;
+    use wire::entry::{Body, Entry, Fact, MemoryChange, memory_session};
 
     use super::*;
+    use crate::changes::changes_of;
 
     #[tokio::test]
     async fn a_commit_that_nobody_followed_up_is_folded_at_the_next_start() {

@@ -18,8 +18,8 @@ use wire::entry::{Body, Entry, Fact, Input, MemoryChange, memory_session};
 use wire::{Digest, Name, RunId, SessionId, Snapshot, Timestamp};
 
 use crate::error::Error;
+use crate::fold::{fold_session, read_entries};
 use crate::plans::PlanShelf;
-use crate::projector::{fold_session, read_entries};
 
 /// Commits after which a session that is in use gets a snapshot, so that it is quickly rebuilt and
 /// its older runs can be dropped one day.

@@ -24,12 +24,13 @@ pub(crate) use door::{Answer, Decision, Door, Submit};
 pub(crate) use tidy::Tidied;
 use work::Work;
 
+use crate::changes::changes_of;
 use crate::clock;
 use crate::context::TeamContext;
 use crate::error::Error;
+use crate::fold::fold_session;
 use crate::perform::Say;
 use crate::prefix::SentPrefixes;
-use crate::projector::{changes_of, fold_session};
 use crate::reply::Final;
 use crate::sessions::SessionsMsg;
 

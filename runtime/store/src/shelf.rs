@@ -16,6 +16,7 @@ use wire::{SpanRecord, Timestamp};
 use crate::error::Error;
 use crate::key;
 use crate::pending::{self, Pending};
+use crate::trace::Adding;
 use crate::trace::query::{self, TracePage, TraceQuery};
 use crate::trace::row::Summary;
 use crate::{database, home, page, record, trace};
@@ -177,18 +178,18 @@ impl Shelf {
                 continue;
             };
             let Some(segment) = self.segments.get(at) else { return Ok(()) };
-            let mut pending = Pending::new(&segment.database, segment.state);
+            let pending = Pending::new(&segment.database, segment.state);
+            let mut adding = Adding::new(pending, trace_bytes_max);
             let mut added = 0;
             while let Some(span) = rest.peek()
-                && pending.bytes() < GROUP_BYTES_MAX
-                && (pending.has(&key::trace(&span.context.trace_bytes()))?
-                    || self.place(span)? == Some(at))
+                && adding.bytes() < GROUP_BYTES_MAX
+                && (adding.has(&span.context.trace_bytes())? || self.place(span)? == Some(at))
             {
-                trace::add(&mut pending, span, trace_bytes_max)?;
+                adding.add(span)?;
                 added += 1;
                 rest.next();
             }
-            let state = pending.commit()?;
+            let state = adding.finish()?.commit()?;
             if let Some(segment) = self.segments.get_mut(at) {
                 segment.state = state;
                 segment.unflushed += added;

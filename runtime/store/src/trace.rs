@@ -4,6 +4,8 @@ pub(crate) mod query;
 pub(crate) mod row;
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use wire::{SpanRecord, Timestamp};
 
@@ -24,31 +26,72 @@ const DROPPED_SPANS_MAX: usize = 500;
 /// The least hex digits by which a trace is found.
 const PREFIX_DIGITS_MIN: usize = 4;
 
-/// Adds a span to its trace, unless the trace has as many spans or bytes as it may.
-pub(crate) fn add(pending: &mut Pending, span: &SpanRecord, bytes_max: u64) -> Result<(), Error> {
-    let trace = span.context.trace_bytes();
-    let (span_key, trace_key) = (key::span(&span.context), key::trace(&trace));
-    let stored = pending.row::<SpanRecord>(&span_key)?;
-    if stored.as_ref() == Some(span) {
-        return Ok(());
+/// Spans on their way into their traces, whose rows are written once for all of them.
+pub(crate) struct Adding {
+    pending: Pending,
+    /// The traces by their ids: as they were, if they were, and as they are.
+    traces: BTreeMap<Vec<u8>, (Option<Summary>, Summary)>,
+    bytes_max: u64,
+}
+
+impl Adding {
+    /// Begins to add spans to traces that have so many bytes at most.
+    pub(crate) const fn new(pending: Pending, bytes_max: u64) -> Self {
+        Self { pending, traces: BTreeMap::new(), bytes_max }
     }
-    let known = pending.row::<Summary>(&trace_key)?;
-    let mut summary = known.clone().unwrap_or_else(|| Summary::of(span));
-    if let Some(stored) = &stored {
-        summary.take_back(stored);
+
+    /// Tells whether there is anything of a trace.
+    pub(crate) fn has(&self, trace: &[u8]) -> Result<bool, Error> {
+        Ok(self.traces.contains_key(trace) || self.pending.has(&key::trace(trace))?)
     }
-    let bytes = record::to_json(span)?;
-    let spare = if ends_run(span) { RUN_SPANS_SPARE } else { 0 };
-    let has_room = summary.bytes.saturating_add(bytes.len() as u64) <= bytes_max || spare > 0;
-    if summary.row.spans < SPANS_MAX + spare && has_room {
-        summary.add(span, bytes.len());
-        pending.put(span_key, &bytes)?;
-    } else {
-        summary.row.spans_dropped = summary.row.spans_dropped.saturating_add(1);
+
+    /// Returns how many bytes were put.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.pending.bytes()
     }
-    let is_over = ends_run(span) || pending.has(&key::span(&span.context.of_run(&span.run)))?;
-    summary.note_run(&span.run, is_over);
-    put(pending, known.as_ref(), &summary, &trace)
+
+    /// Adds a span to its trace, unless the trace has as many spans or bytes as it may.
+    pub(crate) fn add(&mut self, span: &SpanRecord) -> Result<(), Error> {
+        let pending = &mut self.pending;
+        let trace = span.context.trace_bytes().to_vec();
+        let span_key = key::span(&span.context);
+        let stored = pending.row::<SpanRecord>(&span_key)?;
+        if stored.as_ref() == Some(span) {
+            return Ok(());
+        }
+        let (_, summary) = match self.traces.entry(trace) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let known = pending.row::<Summary>(&key::trace(new.key()))?;
+                let summary = known.clone().unwrap_or_else(|| Summary::of(span));
+                new.insert((known, summary))
+            }
+        };
+        if let Some(stored) = &stored {
+            summary.take_back(stored);
+        }
+        let bytes = record::to_json(span)?;
+        let spare = if ends_run(span) { RUN_SPANS_SPARE } else { 0 };
+        let has_room =
+            summary.bytes.saturating_add(bytes.len() as u64) <= self.bytes_max || spare > 0;
+        if summary.row.spans < SPANS_MAX + spare && has_room {
+            summary.add(span, bytes.len());
+            pending.put(span_key, &bytes)?;
+        } else {
+            summary.row.spans_dropped = summary.row.spans_dropped.saturating_add(1);
+        }
+        let is_over = ends_run(span) || pending.has(&key::span(&span.context.of_run(&span.run)))?;
+        summary.note_run(&span.run, is_over);
+        Ok(())
+    }
+
+    /// Writes the rows of the traces.
+    pub(crate) fn finish(mut self) -> Result<Pending, Error> {
+        for (trace, (known, summary)) in &self.traces {
+            put(&mut self.pending, known.as_ref(), summary, trace)?;
+        }
+        Ok(self.pending)
+    }
 }
 
 /// Writes the row of a trace, and moves it where it is found from where it was found before.

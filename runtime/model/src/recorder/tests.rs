@@ -34,7 +34,7 @@ fn asked(messages: Vec<Message>) -> Conversation {
 
 /// Returns the only reply of the file that matches a conversation.
 fn found<'a>(script: &'a Script, conversation: &Conversation) -> &'a ScriptedReply {
-    let text = matched_text(&conversation.messages);
+    let text = matched_text(conversation.said());
     let matches =
         |reply: &&ScriptedReply| Regex::new(reply.when.as_ref().unwrap()).unwrap().is_match(&text);
     let mut matching = script.replies.iter().filter(matches);

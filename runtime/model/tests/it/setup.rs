@@ -110,8 +110,8 @@ pub(crate) fn client(model: &Model) -> ModelClient {
 
 pub(crate) fn conversation(messages: Vec<Message>) -> Conversation {
     Conversation {
-        head: Arc::new(Head::default()),
-        messages: messages.into_iter().map(Arc::new).collect(),
+        head: Arc::new(Head::default().into()),
+        messages: messages.into_iter().map(|message| Arc::new(message.into())).collect(),
         max_tokens: None,
         role: ModelRole::Actor,
         session: None,

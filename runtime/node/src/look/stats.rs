@@ -44,6 +44,7 @@ impl Look {
 async fn of_team(team: &TeamHandle) -> Result<TeamStats, WireError> {
     let context = team.context().clone();
     let (sessions, busy) = (team.sessions_in_memory().await, team.sessions_busy().await);
+    team.settle().await;
     let read = spawn_blocking(move || {
         let under_way = context.work.under_way();
         let of_kind = |kind| under_way.iter().filter(|(_, doing)| doing.kind == kind).count();

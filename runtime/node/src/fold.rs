@@ -1,0 +1,120 @@
+//! Folds what the journal holds: one session into its machine, or all that the store lacks.
+
+use agents_core::session::{FoldError, Plans, SessionMachine};
+use journal::{Journal, Since};
+use store::{Change, Store};
+use tracing::warn;
+use wire::entry::{Entry, memory_session};
+use wire::{Name, SessionId};
+
+use crate::changes::changes_of;
+use crate::error::Error;
+
+/// Changes that are gathered over sessions before the store takes them at once, which costs as much
+/// for one as for hundreds; about 1 MiB of memory.
+const CATCH_UP_CHANGES: usize = 1024;
+
+/// What a session's journal holds.
+pub(crate) struct Folded {
+    pub(crate) machine: SessionMachine,
+    pub(crate) changes: Vec<Change>,
+}
+
+/// Reads and folds what is held of one session. Blocks on the disk.
+pub(crate) fn fold_session(
+    team: &Name,
+    session: &SessionId,
+    journal: &Journal,
+    plans: &dyn Plans,
+    since: Since,
+) -> Result<Folded, Error> {
+    let held = read_entries(journal, session, since)?;
+    let mut changes = Vec::new();
+    let machine = SessionMachine::beginning_at(team.clone(), session.clone(), held.first_slot)
+        .fold_on(&held.entries, plans, |entry, slot, effects| {
+            changes.extend(changes_of(session, entry, slot, &effects));
+        })
+        .map_err(|source| Error::Fold { session: session.clone(), source })?;
+    Ok(Folded { machine, changes })
+}
+
+/// Entries of a session, with the slot of the first.
+pub(crate) struct Held {
+    pub(crate) first_slot: u64,
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// Reads the entries of a session. Blocks on the disk.
+pub(crate) fn read_entries(
+    journal: &Journal,
+    session: &SessionId,
+    since: Since,
+) -> Result<Held, Error> {
+    let held = journal.read_since(session, since)?;
+    let first_slot = held.first_slot;
+    let entries: Result<Vec<Entry>, Error> = (first_slot..)
+        .zip(held.bodies)
+        .map(|(slot, bytes)| {
+            serde_json::from_slice::<Entry>(&bytes).map_err(|source| {
+                // An entry that cannot be read at all may be of a newer format.
+                match serde_json::from_slice::<serde_json::Value>(&bytes)
+                    .ok()
+                    .and_then(|value| value.get("v")?.as_u64())
+                    .and_then(|version| u8::try_from(version).ok())
+                {
+                    Some(version) if version > wire::entry::ENTRY_VERSION => Error::Fold {
+                        session: session.clone(),
+                        source: FoldError::Newer { slot, version },
+                    },
+                    _ => Error::Entry { session: session.clone(), slot, source },
+                }
+            })
+        })
+        .collect();
+    Ok(Held { first_slot, entries: entries? })
+}
+
+/// Brings the store up to the journal and returns the sessions that could not be folded.
+///
+/// Blocks on the disk.
+pub(crate) fn catch_up(
+    team: &Name,
+    journal: &Journal,
+    store: &Store,
+    plans: &dyn Plans,
+) -> Result<Vec<(SessionId, Error)>, Error> {
+    let end = journal.end();
+    let mut damaged = Vec::new();
+    let mut pending = Vec::new();
+    let touched = journal.touched_since(store.position());
+    let is_behind = !touched.is_empty();
+    for session in touched {
+        let changes = if session == memory_session() {
+            read_entries(journal, &session, Since::Oldest).map(|held| {
+                (held.first_slot..)
+                    .zip(&held.entries)
+                    .flat_map(|(slot, entry)| changes_of(&session, entry, slot, &[]))
+                    .collect()
+            })
+        } else {
+            fold_session(team, &session, journal, plans, Since::Oldest).map(|folded| folded.changes)
+        };
+        match changes {
+            Ok(changes) => pending.extend(changes),
+            Err(failed) => {
+                warn!(%session, error = %failed, "session set aside: its journal cannot be read");
+                damaged.push((session, failed));
+            }
+        }
+        if pending.len() >= CATCH_UP_CHANGES {
+            store.apply(&pending, None)?;
+            pending.clear();
+        }
+    }
+    store.apply(&pending, Some(end))?;
+    if is_behind {
+        // Else a stop soon after the start would have it all done again at the next one.
+        store.flush()?;
+    }
+    Ok(damaged)
+}

@@ -90,12 +90,18 @@ impl TraceContext {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    use fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let written = write!(text, "{byte:02x}");
-        debug_assert!(written.is_ok());
-        text
-    })
+    let mut text = String::with_capacity(bytes.len() * 2);
+    push_hex(&mut text, bytes);
+    text
+}
+
+/// Adds bytes as hex digits. Ids are written several times a step, so not by way of a formatter.
+fn push_hex(text: &mut String, bytes: &[u8]) {
+    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');
+    for byte in bytes {
+        text.push(digit(byte >> 4));
+        text.push(digit(byte & 0xf));
+    }
 }
 
 fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
@@ -112,7 +118,7 @@ fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
 
 impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "00-{}-{}-{:02x}", hex(&self.trace), hex(&self.span), u8::from(self.sampled))
+        f.write_str(&String::from(*self))
     }
 }
 
@@ -153,7 +159,13 @@ impl TryFrom<String> for TraceContext {
 
 impl From<TraceContext> for String {
     fn from(context: TraceContext) -> Self {
-        context.to_string()
+        let mut text = Self::with_capacity("00-".len() + 32 + "-".len() + 16 + "-01".len());
+        text.push_str("00-");
+        push_hex(&mut text, &context.trace);
+        text.push('-');
+        push_hex(&mut text, &context.span);
+        text.push_str(if context.sampled { "-01" } else { "-00" });
+        text
     }
 }
 

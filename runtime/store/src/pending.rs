@@ -114,8 +114,13 @@ impl Pending {
 
     /// Writes bytes.
     pub(crate) fn put(&mut self, key: Vec<u8>, bytes: &[u8]) -> Result<(), Error> {
-        let encoded = record::encode(&key, bytes)?;
         self.remove(&key)?;
+        self.put_new(key, bytes)
+    }
+
+    /// Writes bytes where there is no record.
+    pub(crate) fn put_new(&mut self, key: Vec<u8>, bytes: &[u8]) -> Result<(), Error> {
+        let encoded = record::encode(&key, bytes)?;
         self.state.count(encoded.checksum, bytes.len());
         self.bytes = self.bytes.saturating_add(bytes.len());
         for (number, part) in (0..).zip(encoded.parts) {

@@ -76,11 +76,16 @@ impl Adding {
             summary.bytes.saturating_add(bytes.len() as u64) <= self.bytes_max || spare > 0;
         if summary.row.spans < SPANS_MAX + spare && has_room {
             summary.add(span, bytes.len());
-            pending.put(span_key, &bytes)?;
+            match stored {
+                Some(_) => pending.put(span_key, &bytes)?,
+                None => pending.put_new(span_key, &bytes)?,
+            }
         } else {
             summary.row.spans_dropped = summary.row.spans_dropped.saturating_add(1);
         }
-        let is_over = ends_run(span) || pending.has(&key::span(&span.context.of_run(&span.run)))?;
+        let is_over = ends_run(span)
+            || (!summary.is_open(&span.run)
+                && pending.has(&key::span(&span.context.of_run(&span.run)))?);
         summary.note_run(&span.run, is_over);
         Ok(())
     }

@@ -178,6 +178,11 @@ impl Summary {
         row.usage.cost_nano_usd = row.usage.cost_nano_usd.saturating_sub(used.cost_nano_usd);
     }
 
+    /// Tells whether a run has spans and is not over.
+    pub(crate) fn is_open(&self, run: &RunId) -> bool {
+        self.open.contains(run)
+    }
+
     /// Notes where the run of a span stands; `is_over` tells whether the span of the run is there.
     pub(crate) fn note_run(&mut self, run: &RunId, is_over: bool) {
         if is_over {

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use wire::{CallKey, Name, RunId, SessionId, Timestamp, TraceContext};
+use wire::{CallKey, Name, RunId, SessionId, Timestamp};
 
 /// The first byte of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,8 +187,9 @@ pub(crate) fn spans(trace: &[u8]) -> Vec<u8> {
     Space::Span.key(&[trace])
 }
 
-pub(crate) fn span(context: &TraceContext) -> Vec<u8> {
-    Space::Span.key(&[&context.trace_bytes(), &context.span_bytes()])
+/// Returns the key of a record of spans; those of a trace are in the order of their numbers.
+pub(crate) fn spans_at(trace: &[u8], number: u32) -> Vec<u8> {
+    Space::Span.key(&[trace, &number.to_be_bytes()])
 }
 
 pub(crate) fn trace(trace: &[u8]) -> Vec<u8> {

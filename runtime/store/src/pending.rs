@@ -83,6 +83,11 @@ impl Pending {
         Self { tree: tree.clone(), state, writes: BTreeMap::new(), bytes: 0 }
     }
 
+    /// Returns the database as it is before this is written.
+    pub(crate) const fn tree(&self) -> &sled::Tree {
+        &self.tree
+    }
+
     /// Returns how many bytes were put, also those that were put again or removed since.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes

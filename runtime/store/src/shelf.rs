@@ -16,9 +16,9 @@ use wire::{SpanRecord, Timestamp};
 use crate::error::Error;
 use crate::key;
 use crate::pending::{self, Pending};
-use crate::trace::Adding;
 use crate::trace::query::{self, TracePage, TraceQuery};
 use crate::trace::row::Summary;
+use crate::trace::{Adding, Recent};
 use crate::{database, home, page, record, trace};
 use segment::{End, Segment};
 
@@ -177,9 +177,11 @@ impl Shelf {
                 rest.next();
                 continue;
             };
-            let Some(segment) = self.segments.get(at) else { return Ok(()) };
+            let Some(segment) = self.segments.get_mut(at) else { return Ok(()) };
             let pending = Pending::new(&segment.database, segment.state);
-            let mut adding = Adding::new(pending, trace_bytes_max);
+            // Not put back on an error, after which it may not be what is stored.
+            let recent = std::mem::take(&mut segment.recent);
+            let mut adding = Adding::new(pending, recent, trace_bytes_max);
             let mut added = 0;
             while let Some(span) = rest.peek()
                 && adding.bytes() < GROUP_BYTES_MAX
@@ -189,9 +191,10 @@ impl Shelf {
                 added += 1;
                 rest.next();
             }
-            let state = adding.finish()?.commit()?;
+            let (pending, recent) = adding.finish()?;
+            let state = pending.commit()?;
             if let Some(segment) = self.segments.get_mut(at) {
-                segment.state = state;
+                (segment.state, segment.recent) = (state, recent);
                 segment.unflushed += added;
             }
             self.settle(main, at)?;
@@ -324,6 +327,7 @@ impl Shelf {
             let mut pending = Pending::new(&segment.database, segment.state);
             let dropped = trace::drop_until(&segment.database, &mut pending, cutoff)?;
             if dropped > 0 {
+                segment.recent = Recent::default();
                 segment.state = pending.commit()?;
                 segment.unflushed += 1;
                 return Ok(dropped);

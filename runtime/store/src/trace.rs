@@ -4,8 +4,7 @@ pub(crate) mod query;
 pub(crate) mod row;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet, hash_map};
 
 use wire::{SpanRecord, Timestamp};
 
@@ -21,54 +20,111 @@ use row::{Summary, ends_run};
 pub const SPANS_MAX: u32 = 5_000;
 /// Spans of whole runs that are kept beyond [`SPANS_MAX`]: they come last, and say what came of it.
 pub const RUN_SPANS_SPARE: u32 = 500;
-/// The most spans that are dropped at once, so that nothing waits long for it.
+/// The most traces of a segment that are held in memory while spans are added to them: those of as
+/// many runs as are in work at once, with called agents.
+const RECENT_TRACES_MAX: usize = 2048;
+/// The most ids of spans that are held with them, some 2 MiB.
+const RECENT_SPANS_MAX: usize = 65_536;
+/// The most records of spans that are dropped at once, so that nothing waits long for it.
 const DROPPED_SPANS_MAX: usize = 500;
 /// The least hex digits by which a trace is found.
 const PREFIX_DIGITS_MIN: usize = 4;
 
-/// Spans on their way into their traces, whose rows are written once for all of them.
+/// Traces to which spans were added lately, so that adding more reads nothing.
+#[derive(Default)]
+pub(crate) struct Recent {
+    traces: HashMap<TraceId, Known>,
+    spans: usize,
+}
+
+/// What is known of a trace: its row, and the ids of its spans.
+struct Known {
+    summary: Summary,
+    spans: HashSet<[u8; 8]>,
+}
+
+type TraceId = [u8; 16];
+
+impl Recent {
+    /// Forgets everything before it grows too large; what is needed is read again.
+    fn trim(&mut self) {
+        if self.traces.len() > RECENT_TRACES_MAX || self.spans > RECENT_SPANS_MAX {
+            *self = Self::default();
+        }
+    }
+}
+
+/// Spans on their way into their traces. All of a trace that come together make one record: what a
+/// database does for a record costs more than a span.
 pub(crate) struct Adding {
     pending: Pending,
-    /// The traces by their ids: as they were, if they were, and as they are.
-    traces: BTreeMap<Vec<u8>, (Option<Summary>, Summary)>,
+    recent: Recent,
+    added: BTreeMap<TraceId, Added>,
+    bytes: usize,
     bytes_max: u64,
+}
+
+/// What is added to a trace.
+struct Added {
+    /// The row of the trace before, if it was known.
+    before: Option<Summary>,
+    /// The spans, each after a comma.
+    spans: Vec<u8>,
 }
 
 impl Adding {
     /// Begins to add spans to traces that have so many bytes at most.
-    pub(crate) const fn new(pending: Pending, bytes_max: u64) -> Self {
-        Self { pending, traces: BTreeMap::new(), bytes_max }
+    pub(crate) const fn new(pending: Pending, recent: Recent, bytes_max: u64) -> Self {
+        Self { pending, recent, added: BTreeMap::new(), bytes: 0, bytes_max }
     }
 
     /// Tells whether there is anything of a trace.
-    pub(crate) fn has(&self, trace: &[u8]) -> Result<bool, Error> {
-        Ok(self.traces.contains_key(trace) || self.pending.has(&key::trace(trace))?)
+    pub(crate) fn has(&self, trace: &TraceId) -> Result<bool, Error> {
+        Ok(self.recent.traces.contains_key(trace) || self.pending.has(&key::trace(trace))?)
     }
 
-    /// Returns how many bytes were put.
+    /// Returns how many bytes of spans were added.
     pub(crate) const fn bytes(&self) -> usize {
-        self.pending.bytes()
+        self.bytes
     }
 
-    /// Adds a span to its trace, unless the trace has as many spans or bytes as it may.
+    /// Adds a span to its trace, unless the trace has as many spans or bytes as it may. A span that
+    /// was added before is replaced.
     pub(crate) fn add(&mut self, span: &SpanRecord) -> Result<(), Error> {
-        let pending = &mut self.pending;
-        let trace = span.context.trace_bytes().to_vec();
-        let span_key = key::span(&span.context);
-        let stored = pending.row::<SpanRecord>(&span_key)?;
-        if stored.as_ref() == Some(span) {
-            return Ok(());
-        }
-        let (_, summary) = match self.traces.entry(trace) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => {
-                let known = pending.row::<Summary>(&key::trace(new.key()))?;
-                let summary = known.clone().unwrap_or_else(|| Summary::of(span));
-                new.insert((known, summary))
+        let (trace, id) = (span.context.trace_bytes(), span.context.span_bytes());
+        let known = match self.recent.traces.entry(trace) {
+            hash_map::Entry::Occupied(known) => known.into_mut(),
+            hash_map::Entry::Vacant(new) => {
+                let summary = self.pending.row::<Summary>(&key::trace(&trace))?;
+                let spans: HashSet<_> = match &summary {
+                    Some(_) => {
+                        let stored = spans(self.pending.tree(), &trace)?;
+                        stored.iter().map(|stored| stored.context.span_bytes()).collect()
+                    }
+                    None => HashSet::new(),
+                };
+                self.recent.spans += spans.len();
+                let before = summary.clone();
+                self.added.insert(trace, Added { before, spans: Vec::new() });
+                let summary = summary.unwrap_or_else(|| Summary::of(span));
+                new.insert(Known { summary, spans })
             }
         };
-        if let Some(stored) = &stored {
-            summary.take_back(stored);
+        let added = self
+            .added
+            .entry(trace)
+            .or_insert_with(|| Added { before: Some(known.summary.clone()), spans: Vec::new() });
+        let summary = &mut known.summary;
+        if known.spans.contains(&id) {
+            // Rare: the journal is told again, or a run was taken up in the middle of the span.
+            let told = added.read()?.into_iter().rev();
+            let mut stored = told.chain(spans(self.pending.tree(), &trace)?);
+            if let Some(stored) = stored.find(|stored| stored.context == span.context) {
+                if stored == *span {
+                    return Ok(());
+                }
+                summary.take_back(&stored);
+            }
         }
         let bytes = record::to_json(span)?;
         let spare = if ends_run(span) { RUN_SPANS_SPARE } else { 0 };
@@ -76,26 +132,48 @@ impl Adding {
             summary.bytes.saturating_add(bytes.len() as u64) <= self.bytes_max || spare > 0;
         if summary.row.spans < SPANS_MAX + spare && has_room {
             summary.add(span, bytes.len());
-            match stored {
-                Some(_) => pending.put(span_key, &bytes)?,
-                None => pending.put_new(span_key, &bytes)?,
-            }
+            added.spans.push(b',');
+            added.spans.extend_from_slice(&bytes);
+            self.bytes = self.bytes.saturating_add(bytes.len());
+            self.recent.spans += usize::from(known.spans.insert(id));
         } else {
             summary.row.spans_dropped = summary.row.spans_dropped.saturating_add(1);
         }
-        let is_over = ends_run(span)
-            || (!summary.is_open(&span.run)
-                && pending.has(&key::span(&span.context.of_run(&span.run)))?);
+        let of_run = span.context.of_run(&span.run).span_bytes();
+        let is_over = ends_run(span) || known.spans.contains(&of_run);
         summary.note_run(&span.run, is_over);
         Ok(())
     }
 
-    /// Writes the rows of the traces.
-    pub(crate) fn finish(mut self) -> Result<Pending, Error> {
-        for (trace, (known, summary)) in &self.traces {
-            put(&mut self.pending, known.as_ref(), summary, trace)?;
+    /// Writes the spans and the rows of their traces.
+    pub(crate) fn finish(mut self) -> Result<(Pending, Recent), Error> {
+        for (trace, added) in &self.added {
+            let Some(Known { summary, .. }) = self.recent.traces.get_mut(trace) else { continue };
+            if !added.spans.is_empty() {
+                self.pending.put_new(key::spans_at(trace, summary.records), &added.list())?;
+                summary.records = summary.records.saturating_add(1);
+            }
+            put(&mut self.pending, added.before.as_ref(), summary, trace)?;
         }
-        Ok(self.pending)
+        self.recent.trim();
+        Ok((self.pending, self.recent))
+    }
+}
+
+impl Added {
+    /// Returns the spans as a list in JSON.
+    fn list(&self) -> Vec<u8> {
+        let mut list = self.spans.clone();
+        match list.first_mut() {
+            Some(comma) => *comma = b'[',
+            None => list.push(b'['),
+        }
+        list.push(b']');
+        list
+    }
+
+    fn read(&self) -> Result<Vec<SpanRecord>, Error> {
+        record::from_json(&self.list())
     }
 }
 
@@ -136,13 +214,18 @@ pub(crate) fn copy(from: &sled::Tree, into: &mut Pending, trace: &[u8]) -> Resul
 
 /// Returns the spans of a trace by their begin.
 pub(crate) fn spans(tree: &sled::Tree, trace: &[u8]) -> Result<Vec<SpanRecord>, Error> {
-    let mut spans = Vec::new();
+    // Of those with one id, the one that was added last stands for all.
+    let mut spans = HashMap::new();
     for entry in tree.scan_prefix(key::spans(trace)) {
         let (key, value) = entry.map_err(|error| Error::engine("read a trace", error))?;
         let part = |key: &[u8]| tree.get(key).map_err(|error| Error::engine("read a trace", error));
-        spans.push(record::from_json(&Head::read(&value)?.join(&key, part)?)?);
+        let list: Vec<SpanRecord> = record::from_json(&Head::read(&value)?.join(&key, part)?)?;
+        spans.extend(list.into_iter().map(|span| (span.context.span_bytes(), span)));
     }
-    spans.sort_by_key(|span: &SpanRecord| (span.start, Reverse(span.end)));
+    let mut spans: Vec<SpanRecord> = spans.into_values().collect();
+    spans.sort_by_key(|span: &SpanRecord| {
+        (span.start, Reverse(span.end), span.context.span_bytes())
+    });
     Ok(spans)
 }
 

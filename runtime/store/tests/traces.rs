@@ -386,3 +386,34 @@ fn a_segment_that_is_gone_or_damaged_is_noticed() {
         assert_eq!(found(&store, &TraceQuery::default()).len(), 4);
     }
 }
+
+#[test]
+fn a_span_that_is_told_again_takes_the_place_of_the_first() {
+    let whole = run("r", "lead", 10, 90);
+    let (first, later) = (call(&whole, "search", 20, 30), call(&whole, "search", 20, 40));
+    let other = call(&whole, "fetch", 50, 60);
+    let cases: [(&str, &[&[&SpanRecord]]); 4] = [
+        ("in one batch", &[&[&first, &later, &other, &whole]]),
+        ("in the next batch", &[&[&first, &other], &[&later, &whole]]),
+        ("and both again", &[&[&first, &whole], &[&other], &[&first, &later], &[&later, &other]]),
+        ("one after another", &[&[&first], &[&later], &[&other], &[&whole]]),
+    ];
+    for is_opened_again in [false, true] {
+        for (what, batches) in cases {
+            let (dir, mut store) = open();
+            for batch in batches {
+                apply(&store, &batch.iter().map(|span| (*span).clone()).collect::<Vec<_>>());
+                if is_opened_again {
+                    drop(store);
+                    (store, _) = Store::open(&dir.path().join("store")).unwrap();
+                }
+            }
+            let spans = store.trace(&whole.context.trace_id()).unwrap();
+            assert_eq!(spans, [whole.clone(), later.clone(), other.clone()], "{what}");
+            let rows = store.traces(&TraceQuery::default(), 10).unwrap().rows;
+            let [row] = rows.as_slice() else { panic!("{what}: {rows:?}") };
+            assert_eq!((row.spans, row.status), (3, TraceStatus::Ok), "{what}");
+            store.verify().unwrap();
+        }
+    }
+}

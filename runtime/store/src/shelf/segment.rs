@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::home;
 use crate::key::{self, Space};
 use crate::pending::State;
+use crate::trace::Recent;
 
 /// How segments are held. There are some twenty of them, and only the newest ones are much used.
 /// They are written out only when the shelf says so: what they hold has to be on the disk before
@@ -23,6 +24,8 @@ pub(crate) struct Segment {
     pub(crate) from: Timestamp,
     pub(crate) database: sled::Db,
     pub(crate) state: State,
+    /// The traces to which spans were added lately; to be forgotten with whatever else changes.
+    pub(crate) recent: Recent,
     /// What its files take on the disk.
     pub(crate) bytes: u64,
     /// Spans that were added since it was written out.
@@ -46,7 +49,16 @@ impl Segment {
         database::flush(&database)?;
         let state = database::state(&database, doing)?;
         let bytes = home::bytes_below(&dir);
-        Ok(Self { number, from, database, state, bytes, unflushed: 0, dir })
+        Ok(Self {
+            number,
+            from,
+            database,
+            state,
+            recent: Recent::default(),
+            bytes,
+            unflushed: 0,
+            dir,
+        })
     }
 
     /// Opens a segment that was left sound.
@@ -61,7 +73,16 @@ impl Segment {
         match found {
             Ok(state) => {
                 let bytes = home::bytes_below(&dir);
-                Ok(Self { number, from, database, state, bytes, unflushed: 0, dir })
+                Ok(Self {
+                    number,
+                    from,
+                    database,
+                    state,
+                    recent: Recent::default(),
+                    bytes,
+                    unflushed: 0,
+                    dir,
+                })
             }
             Err(error) => {
                 database::abandon(database);

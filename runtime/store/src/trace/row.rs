@@ -82,6 +82,8 @@ pub(crate) struct Summary {
     root: Rank,
     /// The bytes of its spans.
     pub(crate) bytes: u64,
+    /// How many records its spans have made so far.
+    pub(crate) records: u32,
     agents: BTreeSet<String>,
     tools: BTreeSet<String>,
     sessions: BTreeSet<String>,
@@ -136,6 +138,7 @@ impl Summary {
             row,
             root: Rank::of(span),
             bytes: 0,
+            records: 0,
             agents: BTreeSet::new(),
             tools: BTreeSet::new(),
             sessions: BTreeSet::new(),
@@ -176,11 +179,6 @@ impl Summary {
         row.usage.input_tokens = row.usage.input_tokens.saturating_sub(used.input_tokens);
         row.usage.output_tokens = row.usage.output_tokens.saturating_sub(used.output_tokens);
         row.usage.cost_nano_usd = row.usage.cost_nano_usd.saturating_sub(used.cost_nano_usd);
-    }
-
-    /// Tells whether a run has spans and is not over.
-    pub(crate) fn is_open(&self, run: &RunId) -> bool {
-        self.open.contains(run)
     }
 
     /// Notes where the run of a span stands; `is_over` tells whether the span of the run is there.

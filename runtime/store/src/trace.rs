@@ -150,7 +150,8 @@ impl Adding {
         for (trace, added) in &self.added {
             let Some(Known { summary, .. }) = self.recent.traces.get_mut(trace) else { continue };
             if !added.spans.is_empty() {
-                self.pending.put_new(key::spans_at(trace, summary.records), &added.list())?;
+                let packed = record::pack(&added.list());
+                self.pending.put_new(key::spans_at(trace, summary.records), &packed)?;
                 summary.records = summary.records.saturating_add(1);
             }
             put(&mut self.pending, added.before.as_ref(), summary, trace)?;
@@ -219,7 +220,8 @@ pub(crate) fn spans(tree: &sled::Tree, trace: &[u8]) -> Result<Vec<SpanRecord>, 
     for entry in tree.scan_prefix(key::spans(trace)) {
         let (key, value) = entry.map_err(|error| Error::engine("read a trace", error))?;
         let part = |key: &[u8]| tree.get(key).map_err(|error| Error::engine("read a trace", error));
-        let list: Vec<SpanRecord> = record::from_json(&Head::read(&value)?.join(&key, part)?)?;
+        let packed = Head::read(&value)?.join(&key, part)?;
+        let list: Vec<SpanRecord> = record::from_json(&record::unpack(&packed)?)?;
         spans.extend(list.into_iter().map(|span| (span.context.span_bytes(), span)));
     }
     let mut spans: Vec<SpanRecord> = spans.into_values().collect();

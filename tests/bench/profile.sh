@@ -1,6 +1,6 @@
 #!/bin/sh
-# Records one party of `cargo relay` with perf and prints where its time goes: the 40 functions
-# that take the largest part of it by themselves.
+# Records one party of `cargo relay` with perf and prints where its time goes: by thread, and by
+# function, of which it shows the 40 that take the largest part by themselves.
 #
 # Usage: sh tests/bench/profile.sh [ROLE] [CALLS] [SESSIONS] [RUNS]
 # ROLE is host for a node on the bus inside its process, and handmade for the loop.
@@ -40,7 +40,15 @@ perf record --quiet --event cpu-clock --freq 1999 --output "$home/perf.data" -- 
     "$program" "$role" chain "$calls" "$sessions" "$runs" 0 0 false true \
     "http://$(cat "$home/port")" "" >"$home/figures"
 
-echo "$role, chain $calls, $sessions at once, $runs runs: part of the time, where, function"
-perf report --stdio --no-children --sort dso,symbol --input "$home/perf.data" 2>/dev/null |
-    grep -v '^#' | grep -v '^ *$' | head -40
+# Prints a table of the recording without its comments, its empty lines and its padding.
+table() {
+    perf report --stdio --no-children --sort "$1" --input "$home/perf.data" 2>/dev/null |
+        grep -v '^#' | grep -v '^ *$' | sed 's/  *-  *-  *$//; s/  *$//' | head -"$2"
+}
+
+echo "$role, chain $calls, $sessions at once, $runs runs"
+echo "by thread and library:"
+table comm,dso 20
+echo "by function:"
+table dso,symbol 40
 cat "$home/figures"

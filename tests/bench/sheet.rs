@@ -28,15 +28,20 @@ impl Sheet {
         self.values.get(&key).map(|values| quantile(&mut values.clone(), 0.5))
     }
 
-    /// Returns how many times a figure is of another one, by their medians.
+    /// Returns how many times a figure of one row is that of another: the median over the rounds,
+    /// since what disturbs the machine for a while disturbs both.
     pub(crate) fn ratio(
         &self,
-        (row, party): (&str, &str),
-        (other_row, other_party): (&str, &str),
+        one: (&str, &str),
+        other: (&str, &str),
         figure: &str,
     ) -> Option<f64> {
-        let other = self.median(other_row, other_party, figure)?;
-        Some(self.median(row, party, figure)? / other)
+        let values = |(row, party): (&str, &str)| {
+            self.values.get(&(row.to_owned(), party.to_owned(), figure.to_owned()))
+        };
+        let rounds = values(one)?.iter().zip(values(other)?);
+        let mut ratios: Vec<f64> = rounds.map(|(one, other)| one / other).collect();
+        Some(quantile(&mut ratios, 0.5))
     }
 
     /// Tells whether a row was measured.

@@ -51,11 +51,6 @@ pub(crate) fn floors(sheet: &Sheet) -> Option<String> {
     table(&["row", "floor", "CPU µs", "p50 µs", "p99 µs"], &lines)
 }
 
-/// Returns what a request to a model costs at least, with so many at once.
-fn http_floor(sheet: &Sheet, sessions: usize) -> Option<f64> {
-    sheet.median(&format!("floor-http-{sessions}"), FLOOR, "cpu_us")
-}
-
 /// Writes what the parties used for each step, also as ratios to the loop and to the round trip
 /// that every step has to make.
 pub(crate) fn relay(sheet: &Sheet) -> Option<String> {
@@ -99,6 +94,7 @@ fn parties(
     for (id, work) in rows {
         for party in Party::ALL.map(Party::word) {
             let Some(cpu) = sheet.median(id, party, "cpu_us") else { continue };
+            let http = format!("floor-http-{}", work.sessions);
             let other = to.map_or((id, Party::Handmade.word()), |row| (row, party));
             let mut line = vec![
                 format!("`{id}`"),
@@ -106,7 +102,7 @@ fn parties(
                 party.to_owned(),
                 number(Some(cpu), 0),
                 number(sheet.ratio((id, party), other, "cpu_us"), 2),
-                number(http_floor(sheet, work.sessions).map(|floor| cpu / floor), 2),
+                number(sheet.ratio((id, party), (&http, FLOOR), "cpu_us"), 2),
             ];
             line.extend(columns.iter().map(|Column(_, figure, unit, digits)| {
                 number(sheet.median(id, party, figure).map(|value| value / unit), *digits)

@@ -93,6 +93,13 @@ fn growth(sheet: &Sheet) -> Vec<Target> {
             most(&what("CPU of a step, 200 turns of 1 KiB"), 1.5, "× 10 turns", {
                 cpu("growth-200", "growth-10")
             }),
+            // Four times would be the square.
+            most(&what("all CPU of 400 turns"), 2.5, "× 200 turns", {
+                cpu("growth-400", "growth-200").map(|step| step * 401.0 / 201.0)
+            }),
+            most(&what("all that is written for 400 turns"), 2.5, "× 200 turns", {
+                sheet.ratio(("growth-400", party), ("growth-200", party), "written_bytes")
+            }),
             most(&what("journal of 200 turns of 1 KiB"), 1.0, "MiB", mib("journal_bytes")),
             most(&what("all that is written for them"), 1.0, "MiB", mib("written_bytes")),
         ]);

@@ -132,7 +132,7 @@ pub(crate) fn chain() -> Work {
         shape: Shape::Chain,
         calls: 10,
         sessions: 1,
-        runs: 400,
+        runs: 200,
         delay_ms: 0,
         pad: 0,
         stream: false,
@@ -146,8 +146,8 @@ pub(crate) fn chain() -> Work {
 pub(crate) fn rows() -> Vec<(&'static str, Work)> {
     let (one, few, many) = (
         chain(),
-        Work { sessions: 32, runs: 20, ..chain() },
-        Work { sessions: 256, runs: 4, ..chain() },
+        Work { sessions: 32, runs: 12, ..chain() },
+        Work { sessions: 256, runs: 3, ..chain() },
     );
     let streamed = |work: &Work| Work { stream: true, ..work.clone() };
     let slow = |work: &Work| Work { delay_ms: 200, runs: 2, ..work.clone() };

@@ -4,6 +4,7 @@ use std::process::{Command, Stdio};
 
 use tests::daemon::root;
 
+use crate::SHEET;
 use crate::idle;
 use crate::party::Party;
 use crate::servers::Stub;
@@ -17,9 +18,6 @@ pub(crate) const HEAP: &str = "idle-heap";
 
 /// The parties whose allocations are counted; those of a NATS server are not seen.
 pub(crate) const PARTIES: [Party; 3] = [Party::Handmade, Party::Embedded, Party::Untraced];
-
-/// How this program is asked for a sheet by another build of itself.
-pub(crate) const SHEET: &str = "sheet";
 
 #[cfg(feature = "allocations")]
 mod counted {
@@ -76,7 +74,7 @@ pub(crate) fn measure(id: &str, stub: &Stub, sheet: &mut Sheet) {
 pub(crate) fn elsewhere(ids: &[&str], sheet: &mut Sheet) {
     let output = Command::new(env!("CARGO"))
         .args(["bench", "--quiet", "-p", "tests", "--bench", "relay", "--locked"])
-        .args(["--features", "allocations", "--", SHEET, &ids.join(",")])
+        .args(["--features", "allocations", "--", SHEET, "1", &ids.join(",")])
         .current_dir(root())
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())

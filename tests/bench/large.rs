@@ -20,7 +20,7 @@ pub(crate) const ROLE: &str = "large";
 /// Bytes of a reply and of a result: just below the 4 MiB that the runtime takes of either.
 pub(crate) const BYTES: usize = 4_000_000;
 
-/// Runs after the first one, which is what is told; the further ones show what stays.
+/// Further runs after the first one, each in a session of its own, which show what stays.
 const AGAIN: usize = 4;
 
 /// Measures a row once.
@@ -59,7 +59,7 @@ pub(crate) fn large(id: &str, url: &str) {
         told["times"] = times(peak.saturating_sub(before)).into();
         told["before_kib"] = json!(before);
         told["peak_kib"] = json!(peak);
-        told["times_after_five"] = times(measure::peak_kib().saturating_sub(before)).into();
+        told["times_of_five"] = times(measure::peak_kib().saturating_sub(before)).into();
         node.drain(Duration::ZERO).await;
         told
     });

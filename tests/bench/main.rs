@@ -3,8 +3,9 @@
 //! compared with.
 //!
 //! `cargo relay [RUNS] [ROWS]` prints tables of medians; ROWS is a list such as `chain-1,growth`
-//! of ids or of how they begin. `cargo relay page [RUNS]` measures everything and writes
-//! `runtime/PERFORMANCE.md`. Each party is a process of its own, so that CPU time is counted
+//! of ids or of how they begin. `cargo relay page` measures everything and writes
+//! `runtime/PERFORMANCE.md`; `cargo relay page FILE` writes it from what
+//! `cargo relay sheet RUNS ROWS` printed. Each party is a process of its own, so that CPU time is counted
 //! apart: the model server, a hand-written loop without any of what the runtime does, and a node.
 
 #![expect(
@@ -41,6 +42,7 @@ mod tokens;
 mod work;
 
 use pick::Pick;
+use sheet::Sheet;
 use work::Work;
 
 /// Times that each row is measured unless told otherwise; the tables show medians.
@@ -48,6 +50,9 @@ const RUNS: usize = 3;
 
 /// The same for the page.
 const PAGE_RUNS: usize = 5;
+
+/// Has what was measured printed as JSON.
+const SHEET: &str = "sheet";
 
 fn main() {
     rustls::crypto::ring::default_provider().install_default().expect("the first one");
@@ -61,24 +66,32 @@ fn main() {
         [idle::IDLE, url] if url.starts_with("http") => idle::idle(url),
         [start::ROLE, file, data, act] => start::start(file.as_ref(), data.as_ref(), act),
         [large::ROLE, id, url] => large::large(id, url),
-        [allocations::SHEET, rows] => {
-            println!("{}", rows::measured(1, &Pick::new(rows)).to_json());
+        [SHEET, runs, rows] => {
+            let runs = runs.parse().expect("a number of runs");
+            println!("{}", rows::measured(runs, &Pick::new(rows)).to_json());
         }
-        ["page"] => page(PAGE_RUNS),
-        ["page", runs] => page(runs.parse().expect("a number of runs")),
+        ["page"] => page(&rows::measured(PAGE_RUNS, &Pick::new(""))),
+        ["page", file] => page(&read(file)),
         [] => compare(RUNS, ""),
         [runs] if runs.parse::<usize>().is_err() => compare(RUNS, runs),
         [runs] => compare(runs.parse().expect("a number"), ""),
         [runs, rows] => compare(runs.parse().expect("a number of runs"), rows),
-        _ => panic!("cargo relay [RUNS] [ROWS], or cargo relay page [RUNS]"),
+        _ => panic!("cargo relay [RUNS] [ROWS], or cargo relay page"),
     }
 }
 
-/// Measures everything and writes the page.
-fn page(runs: usize) {
-    let sheet = rows::measured(runs, &Pick::new(""));
-    page::write(&sheet, runs);
-    println!("{}", table::all(&sheet));
+/// Writes the page and prints its tables.
+fn page(sheet: &Sheet) {
+    println!("{}", table::all(sheet));
+    page::write(sheet);
+}
+
+/// Reads what was measured before.
+fn read(file: &str) -> Sheet {
+    let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{file}: {error}"));
+    let mut sheet = Sheet::default();
+    sheet.merge(&serde_json::from_str(&text).expect("a sheet as JSON"));
+    sheet
 }
 
 /// Measures what is chosen and prints it.

@@ -9,7 +9,7 @@ use crate::floors::FLOOR;
 use crate::idle::NODE;
 use crate::party::Party;
 use crate::sheet::Sheet;
-use crate::table::{self, number};
+use crate::table::{self, short};
 use crate::{start, targets};
 
 /// The page, with `{{..}}` where what was measured stands.
@@ -19,9 +19,9 @@ const PAGE: &str = include_str!("page.md");
 const FILE: &str = "runtime/PERFORMANCE.md";
 
 /// Writes the page.
-pub(crate) fn write(sheet: &Sheet, runs: usize) {
+pub(crate) fn write(sheet: &Sheet) {
     let parts = [
-        ("machine", Some(about(runs))),
+        ("machine", Some(about(sheet.rounds()))),
         ("targets", targets::targets(sheet)),
         ("floors", table::floors(sheet)),
         ("relay", table::relay(sheet)),
@@ -45,7 +45,7 @@ pub(crate) fn write(sheet: &Sheet, runs: usize) {
 }
 
 /// Describes the machine, and how the program was built.
-fn about(runs: usize) -> String {
+fn about(rounds: usize) -> String {
     let mut text = String::new();
     for (what, found) in machine() {
         writeln!(text, "- {what}: {found}").expect("a string takes it");
@@ -62,7 +62,7 @@ fn about(runs: usize) -> String {
         format!("as released, but for {}", changed.join(", "))
     };
     writeln!(text, "- build: {profile}").expect("a string takes it");
-    writeln!(text, "- rounds: {runs}").expect("a string takes it");
+    writeln!(text, "- rounds: {rounds}").expect("a string takes it");
     text
 }
 
@@ -89,8 +89,14 @@ fn parts(sheet: &Sheet) -> Option<String> {
     };
     let party =
         |party: Party| at.map(|at| sheet.median(&format!("chain-{at}"), party.word(), "cpu_us"));
+    let (embedded, untraced) = (party(Party::Embedded), party(Party::Untraced));
+    let over_nats = party(Party::Nats);
+    let less = |more: &[Option<f64>; 3], by: &[Option<f64>; 3]| {
+        let of = |index: usize| Some((*more.get(index)?)? - (*by.get(index)?)?);
+        [of(0), of(1), of(2)]
+    };
     let line = |what: &str, figures: &[Option<f64>; 3]| {
-        let figures = figures.iter().map(|figure| number(*figure, 0));
+        let figures = figures.iter().map(|figure| short(*figure));
         std::iter::once(what.to_owned()).chain(figures).collect::<Vec<String>>()
     };
     sheet.has("floor-http-1").then_some(())?;
@@ -100,10 +106,11 @@ fn parts(sheet: &Sheet) -> Option<String> {
         line("two hops in the process, to the model's actor and to the tool's", &calls),
         line("the same two hops over NATS, with the server", &hops),
         line("**sum, hops in the process**", &sum([&http, &sync, &calls])),
-        line("measured, embedded", &party(Party::Embedded)),
-        line("measured, embedded, no traces", &party(Party::Untraced)),
+        line("measured, embedded", &embedded),
+        line("of which traces", &less(&embedded, &untraced)),
         line("**sum, hops over NATS**", &sum([&http, &sync, &hops])),
-        line("measured, over NATS", &party(Party::Nats)),
+        line("measured, over NATS", &over_nats),
+        line("of which NATS", &less(&over_nats, &embedded)),
         line("measured, the loop", &party(Party::Handmade)),
     ];
     table::table(&["CPU µs of a step of `chain`", "1", "32", "256"], &lines)

@@ -44,6 +44,14 @@ impl Sheet {
         Some(quantile(&mut ratios, 0.5))
     }
 
+    /// Returns how often what was measured most rarely was.
+    pub(crate) fn rounds(&self) -> usize {
+        // What is counted is measured once, however many rounds there are.
+        let timed = self.values.iter().filter(|((.., figure), _)| figure == "cpu_us");
+        let timed = timed.filter(|((row, ..), _)| !row.starts_with("allocations"));
+        timed.map(|(_, values)| values.len()).min().unwrap_or_default()
+    }
+
     /// Tells whether a row was measured.
     pub(crate) fn has(&self, row: &str) -> bool {
         self.values.keys().any(|(known, ..)| known == row)

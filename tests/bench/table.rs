@@ -39,6 +39,12 @@ pub(crate) fn number(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
 }
 
+/// Writes a number with as many digits as tell something.
+pub(crate) fn short(value: Option<f64>) -> String {
+    let size = value.unwrap_or_default().abs();
+    number(value, if size < 10.0 { 2 } else { usize::from(size < 100.0) })
+}
+
 /// Writes what the parts of a step cost.
 pub(crate) fn floors(sheet: &Sheet) -> Option<String> {
     let measured = floors::ids().filter(|id| sheet.has(id));
@@ -176,13 +182,14 @@ pub(crate) fn large(sheet: &Sheet) -> Option<String> {
             mib("before_kib"),
             mib("peak_kib"),
             number(Some(figure("times")?), 2),
-            number(figure("times_after_five"), 2),
+            number(figure("times_of_five"), 2),
             number(figure("cpu_us").map(|cpu| cpu / 1e3), 0),
         ])
     };
     let lines: Vec<Vec<String>> =
         [large::REPLY, large::RESULT].into_iter().filter_map(line).collect();
-    let head = ["row", "before, MiB", "peak, MiB", "× its size", "× its size, fifth run", "CPU ms"];
+    let head =
+        ["row", "before, MiB", "peak, MiB", "× its size", "× its size, five in a row", "CPU ms"];
     table(&head, &lines)
 }
 

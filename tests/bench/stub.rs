@@ -1,21 +1,25 @@
-//! The model server: its reply is a function of the messages alone.
+//! The model server: its reply is a function of the messages alone. It serves the page of the
+//! tools as well.
+
+mod reply;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Collected, Full};
-use hyper::body::Incoming;
+use futures_util::stream;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Collected, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::json;
+
+pub(crate) use reply::WORD;
 
 /// Threads that serve; the rest of the machine is for those who are measured.
 const THREADS: usize = 2;
@@ -25,21 +29,6 @@ const THREADS: usize = 2;
 struct Seen {
     answered: HashMap<String, Instant>,
     gaps: Vec<f64>,
-}
-
-#[derive(Deserialize)]
-struct Asked<'a> {
-    #[serde(borrow)]
-    messages: Vec<Said<'a>>,
-    #[serde(default)]
-    stream: bool,
-}
-
-#[derive(Deserialize)]
-struct Said<'a> {
-    role: &'a str,
-    #[serde(borrow, default)]
-    content: Option<&'a RawValue>,
 }
 
 /// Serves until it is killed. Its address goes to a file.
@@ -68,111 +57,62 @@ pub(crate) fn serve(port_file: &Path) {
     });
 }
 
+type Body = UnsyncBoxBody<Bytes, Infallible>;
+
 async fn answer(
     request: Request<Incoming>,
     seen: Arc<Mutex<Seen>>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
+) -> Result<Response<Body>, Infallible> {
     let arrived = Instant::now();
     let lock = || seen.lock().unwrap_or_else(PoisonError::into_inner);
-    if request.uri().path() == "/gaps" {
+    let path = request.uri().path();
+    if path == "/gaps" {
         let gaps = {
             let mut seen = lock();
             seen.answered.clear();
             std::mem::take(&mut seen.gaps)
         };
-        return Ok(Response::new(Full::from(json!(gaps).to_string())));
+        return Ok(whole("application/json", json!(gaps).to_string()));
+    }
+    if let Some(bytes) = path.strip_prefix("/page/") {
+        return Ok(whole("text/plain", "x".repeat(bytes.parse().expect("a length"))));
     }
     let Ok(body) = request.into_body().collect().await.map(Collected::to_bytes) else {
-        return Ok(Response::new(Full::default()));
+        return Ok(Response::new(Body::default()));
     };
-    let (reply, conversation, delay, is_last) = reply(&body);
+    let reply = reply::to(&body);
     {
         let mut seen = lock();
-        if let Some(before) = seen.answered.remove(&conversation) {
+        if let Some(before) = seen.answered.remove(&reply.conversation) {
             seen.gaps.push(arrived.duration_since(before).as_secs_f64() * 1e6);
         }
     }
-    if delay > 0 {
-        tokio::time::sleep(Duration::from_millis(delay)).await;
+    if !reply.wait.is_zero() {
+        tokio::time::sleep(reply.wait).await;
     }
-    if !is_last {
-        lock().answered.insert(conversation, Instant::now());
+    if !reply.is_last {
+        lock().answered.insert(reply.conversation, Instant::now());
     }
-    Ok(Response::builder()
-        .header("content-type", if reply.1 { "text/event-stream" } else { "application/json" })
-        .body(Full::from(reply.0))
-        .expect("a response"))
-}
-
-/// Returns the reply and whether it is streamed, the conversation, the delay, and whether the
-/// conversation ends with it.
-fn reply(body: &[u8]) -> ((String, bool), String, u64, bool) {
-    let asked: Asked<'_> = serde_json::from_slice(body).expect("a request");
-    let at = asked.messages.iter().rposition(|said| said.role == "user").expect("a user");
-    let said = asked.messages.get(at).and_then(|said| said.content).map(RawValue::get);
-    let said = said.unwrap_or_default().trim_matches('"');
-    let words: Vec<&str> = said.split(' ').collect();
-    let [shape, calls, _, pad, _, delay, _, conversation, ..] = words.as_slice() else {
-        panic!("a request of the benchmark, not {said}");
-    };
-    let number = |text: &str| text.parse::<usize>().expect("a number");
-    let (calls, pad) = (number(calls), number(pad));
-    let done = asked.messages.iter().skip(at).filter(|said| said.role == "tool").count();
-    let call = |index: usize, name: &str, arguments: &Value| {
-        json!({"id": format!("call_{index}"), "type": "function",
-            "function": {"name": name, "arguments": arguments.to_string()}})
-    };
-    let add =
-        |index: usize| call(index, "calculate", &json!({"expression": format!("{index} + 1")}));
-    let asked_for: Vec<Value> = match *shape {
-        "chain" if done < calls => vec![add(done)],
-        "parallel" if done == 0 => (0..calls).map(add).collect(),
-        "delegate" if done == 0 => {
-            let task = said.replacen("delegate", "chain", 1);
-            let task = task.replacen("conversation ", "conversation sub-", 1);
-            vec![call(0, "specialist", &json!({"task": task}))]
-        }
-        _ => Vec::new(),
-    };
-    let is_last = asked_for.is_empty();
-    let text = if is_last { "the sum is 55".to_owned() } else { "x".repeat(pad) };
-    let reply = if asked.stream { streamed(&text, &asked_for) } else { whole(&text, asked_for) };
-    ((reply, asked.stream), (*conversation).to_owned(), number(delay) as u64, is_last)
-}
-
-fn whole(text: &str, calls: Vec<Value>) -> String {
-    let finish = if calls.is_empty() { "stop" } else { "tool_calls" };
-    let mut message = json!({"role": "assistant", "content": text});
-    if !calls.is_empty() {
-        message["tool_calls"] = calls.into();
-    }
-    json!({
-        "id": "c", "object": "chat.completion", "created": 1, "model": "stub",
-        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
-        "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+    let kind = if reply.is_streamed { "text/event-stream" } else { "application/json" };
+    Ok(if reply.apart.is_zero() {
+        whole(kind, reply.pieces.concat())
+    } else {
+        paced(kind, reply.pieces, reply.apart)
     })
-    .to_string()
 }
 
-/// Writes a reply in pieces of one word.
-fn streamed(text: &str, calls: &[Value]) -> String {
-    let mut events = String::new();
-    let mut push = |choice: Value, usage: Value| {
-        let chunk = json!({"id": "c", "object": "chat.completion.chunk", "created": 1,
-            "model": "stub", "choices": choice, "usage": usage});
-        write!(events, "data: {chunk}\n\n").expect("a string takes it");
-    };
-    for word in text.split_inclusive(' ') {
-        push(json!([{"index": 0, "delta": {"content": word}}]), Value::Null);
-    }
-    for (index, call) in calls.iter().enumerate() {
-        let mut call = call.clone();
-        call["index"] = index.into();
-        push(json!([{"index": 0, "delta": {"tool_calls": [call]}}]), Value::Null);
-    }
-    let finish = if calls.is_empty() { "stop" } else { "tool_calls" };
-    push(json!([{"index": 0, "delta": {}, "finish_reason": finish}]), Value::Null);
-    push(json!([]), json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}));
-    events.push_str("data: [DONE]\n\n");
-    events
+fn whole(kind: &str, text: String) -> Response<Body> {
+    let body = Full::from(text).boxed_unsync();
+    Response::builder().header("content-type", kind).body(body).expect("a response")
+}
+
+/// Sends pieces one after another, each in a write of its own.
+fn paced(kind: &str, pieces: Vec<String>, apart: Duration) -> Response<Body> {
+    let frames = stream::unfold(pieces.into_iter(), move |mut pieces| async move {
+        let piece = pieces.next()?;
+        tokio::time::sleep(apart).await;
+        Some((Ok(Frame::data(Bytes::from(piece))), pieces))
+    });
+    let body = StreamBody::new(frames).boxed_unsync();
+    Response::builder().header("content-type", kind).body(body).expect("a response")
 }

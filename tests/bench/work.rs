@@ -1,6 +1,9 @@
 //! What is measured: the shape of the runs, how many at once, and how slow the model is.
 
-/// One row of the table.
+/// Words of the text that is streamed, however many pieces it comes in.
+pub(crate) const WORDS: usize = 2000;
+
+/// What the parties do for one row of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Work {
     /// What each run does.
@@ -34,6 +37,13 @@ pub(crate) enum Shape {
     Delegate,
     /// All calls in one turn.
     Parallel,
+    /// No call, and an answer of [`WORDS`] words that is streamed in so many pieces as there are
+    /// calls elsewhere, with the delay between them.
+    Tokens,
+    /// No call, and an answer of so many bytes as there are calls elsewhere.
+    Large,
+    /// One call, whose result has so many bytes as there are calls elsewhere.
+    Result,
 }
 
 impl Shape {
@@ -42,11 +52,15 @@ impl Shape {
             Self::Chain => "chain",
             Self::Delegate => "delegate",
             Self::Parallel => "parallel",
+            Self::Tokens => "tokens",
+            Self::Large => "large",
+            Self::Result => "result",
         }
     }
 
     fn from_word(word: &str) -> Self {
-        [Self::Chain, Self::Delegate, Self::Parallel]
+        use Shape::{Chain, Delegate, Large, Parallel, Result, Tokens};
+        [Chain, Delegate, Parallel, Tokens, Large, Result]
             .into_iter()
             .find(|shape| shape.word() == word)
             .expect("a shape")
@@ -59,7 +73,8 @@ impl Work {
         match self.shape {
             Shape::Chain => self.calls + 1,
             Shape::Delegate => self.calls + 3,
-            Shape::Parallel => 2,
+            Shape::Parallel | Shape::Result => 2,
+            Shape::Tokens | Shape::Large => 1,
         }
     }
 
@@ -111,30 +126,48 @@ impl Work {
     }
 }
 
-/// Returns the rows of the table.
-pub(crate) fn rows() -> Vec<Work> {
-    let chain = Work {
+/// Returns work of the plainest kind: ten calls one after another, in one session.
+pub(crate) fn chain() -> Work {
+    Work {
         shape: Shape::Chain,
         calls: 10,
         sessions: 1,
-        runs: 400,
+        runs: 200,
         delay_ms: 0,
         pad: 0,
         stream: false,
         traces: true,
         url: String::new(),
         nats: String::new(),
-    };
+    }
+}
+
+/// Returns the rows of the relay and of growth, by their ids.
+pub(crate) fn rows() -> Vec<(&'static str, Work)> {
+    let (one, few, many) = (
+        chain(),
+        Work { sessions: 32, runs: 12, ..chain() },
+        Work { sessions: 256, runs: 3, ..chain() },
+    );
+    let streamed = |work: &Work| Work { stream: true, ..work.clone() };
+    let slow = |work: &Work| Work { delay_ms: 200, runs: 2, ..work.clone() };
+    let growth = |calls: usize, runs: usize| Work { pad: 1024, calls, runs, ..chain() };
     vec![
-        chain.clone(),
-        Work { sessions: 32, runs: 20, ..chain.clone() },
-        Work { sessions: 256, runs: 4, ..chain.clone() },
-        Work { stream: true, ..chain.clone() },
-        Work { shape: Shape::Delegate, calls: 3, ..chain.clone() },
-        Work { shape: Shape::Parallel, calls: 8, runs: 400, ..chain.clone() },
-        Work { pad: 1024, runs: 100, ..chain.clone() },
-        Work { pad: 1024, calls: 200, runs: 5, ..chain.clone() },
-        Work { delay_ms: 200, runs: 2, ..chain.clone() },
-        Work { delay_ms: 200, sessions: 256, runs: 2, ..chain },
+        ("chain-1", one.clone()),
+        ("chain-32", few.clone()),
+        ("chain-256", many.clone()),
+        ("streamed-1", streamed(&one)),
+        ("streamed-32", streamed(&few)),
+        ("streamed-256", streamed(&many)),
+        ("delegate-1", Work { shape: Shape::Delegate, calls: 3, ..chain() }),
+        ("parallel-1", Work { shape: Shape::Parallel, calls: 8, ..chain() }),
+        ("slow-1", slow(&one)),
+        ("slow-32", slow(&few)),
+        ("slow-256", slow(&many)),
+        ("growth-10", growth(10, 100)),
+        ("growth-50", growth(50, 20)),
+        ("growth-100", growth(100, 10)),
+        ("growth-200", growth(200, 5)),
+        ("growth-400", growth(400, 3)),
     ]
 }

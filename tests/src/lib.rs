@@ -11,6 +11,7 @@ pub mod http;
 pub mod install;
 pub mod job;
 pub mod ledger;
+pub mod machine;
 pub mod postgres;
 pub mod results;
 pub mod trade;

@@ -1,0 +1,104 @@
+//! What ten thousand sessions take of the memory that nobody talks to.
+
+use std::time::Duration;
+
+use bus::Bus;
+use node::Node;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::servers::{Stub, figures, role};
+use crate::sheet::Sheet;
+use crate::work::{self, Work};
+use crate::{allocations, measure, team};
+
+/// The id of the row, and the party that is measured.
+pub(crate) const IDLE: &str = "idle";
+pub(crate) const NODE: &str = "embedded";
+
+/// Sessions, each with one run of one answer.
+pub(crate) const SESSIONS: usize = 10_000;
+
+/// Sessions before anything is measured, after which the process has all that sessions share. They
+/// stay, and leave with the others.
+const WARM: usize = 500;
+
+/// Runs at once.
+const AT_ONCE: usize = 64;
+
+/// The longest wait for the last session to leave memory: idle ones stay a minute.
+const LEAVE_MAX: Duration = Duration::from_secs(180);
+
+/// Measures it once and notes it in a row.
+pub(crate) fn measure(row: &str, stub: &Stub, sheet: &mut Sheet) {
+    sheet.add(row, NODE, &figures(role(IDLE, [stub.url.as_str()])));
+}
+
+/// Does it in a process of its own and prints its figures.
+pub(crate) fn idle(url: &str) {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let told = runtime.block_on(async {
+        let work = Work { url: url.to_owned(), ..work::chain() };
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let file = team::write(&work, home.path());
+        let node = team::start(&file, &home.path().join("data"), team::bus(&work).await).await;
+        fill(node.bus(), "warm", WARM).await;
+        let before = memory(&node).await;
+        fill(node.bus(), "idle", SESSIONS).await;
+        let live = team::of(&node).sessions_in_memory().await;
+        assert_eq!(live, WARM + SESSIONS, "sessions left before they were measured");
+        let full = memory(&node).await;
+        left(&node).await;
+        let after = memory(&node).await;
+        node.drain(Duration::ZERO).await;
+        json!({
+            "before_kib": before.resident_kib, "live_kib": full.resident_kib,
+            "left_kib": after.resident_kib, "before_heap": before.heap,
+            "live_heap": full.heap, "left_heap": after.heap,
+        })
+    });
+    // Heaps are known where allocations are counted.
+    let told: serde_json::Map<String, Value> = match told {
+        Value::Object(told) => told.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+        _ => panic!("an object"),
+    };
+    println!("{}", Value::from(told));
+}
+
+struct Memory {
+    resident_kib: u64,
+    /// Bytes that are allocated.
+    heap: Option<u64>,
+}
+
+async fn memory(node: &Node) -> Memory {
+    team::of(node).settle().await;
+    Memory {
+        resident_kib: measure::resident_kib(),
+        heap: allocations::now().map(|allocated| allocated.live),
+    }
+}
+
+/// Waits until no session is in memory.
+async fn left(node: &Node) {
+    let began = Instant::now();
+    while team::of(node).sessions_in_memory().await > 0 {
+        assert!(began.elapsed() < LEAVE_MAX, "sessions without work stay in memory");
+        sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// Has so many sessions do a run of one answer each.
+pub(crate) async fn fill(bus: &Bus, name: &str, sessions: usize) {
+    let one = Work { calls: 0, ..work::chain() };
+    let mut tasks = tokio::task::JoinSet::new();
+    for at in 0..AT_ONCE {
+        let (bus, one, name) = (bus.clone(), one.clone(), name.to_owned());
+        tasks.spawn(async move {
+            for session in (at..sessions).step_by(AT_ONCE) {
+                team::ask(&bus, "lead", &one.request(&format!("{name}{session}"))).await;
+            }
+        });
+    }
+    tasks.join_all().await;
+}

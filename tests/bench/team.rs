@@ -1,0 +1,157 @@
+//! The team that all nodes of the benchmark run, and how it is asked.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bus::{Bus, LocalLimits, NatsOptions};
+use journal::Holder;
+use node::{Node, NodeOptions, TeamHandle};
+use serde_json::Value;
+use wire::{Headers, Name, Subjects, Timestamp};
+
+use crate::work::Work;
+
+/// The name of the team.
+const TEAM: &str = "relay";
+
+/// The longest wait for a run.
+const RUN_MAX: Duration = Duration::from_secs(120);
+
+/// The largest message of the bus inside the process: a reply as large as one may be goes over it,
+/// which the limit of an ordinary NATS server would refuse.
+const PAYLOAD_BYTES_MAX: usize = 16 << 20;
+
+/// Returns the name of the team.
+pub(crate) fn name() -> Name {
+    Name::new(TEAM).expect("a name")
+}
+
+/// Writes the team's file into a folder.
+pub(crate) fn write(work: &Work, folder: &Path) -> PathBuf {
+    let file = folder.join("relay.toml");
+    std::fs::write(&file, text(work)).expect("the team can be written");
+    file
+}
+
+fn text(work: &Work) -> String {
+    format!(
+        r#"
+[team]
+name = "{TEAM}"
+entry = "lead"
+
+[models.stub]
+provider = "openai"
+base_url = "{url}/v1"
+model = "stub"
+stream = {stream}
+concurrency = 512
+queue_max = 1000
+
+[agents.lead]
+instructions = "You compute."
+model = "stub"
+tools = ["calculate"]
+agents = ["specialist"]
+
+[agents.specialist]
+description = "Adds up."
+instructions = "You compute."
+model = "stub"
+tools = ["calculate"]
+
+[agents.reader]
+description = "Reads a page."
+instructions = "You read."
+model = "stub"
+tools = ["page", "read_result"]
+
+[tools.calculate]
+kind = "builtin"
+concurrency = 512
+
+[tools.page]
+kind = "http"
+description = "Returns a page."
+url = "{url}/page/{{bytes}}"
+parameters = {{ bytes = "string: its length" }}
+
+[limits]
+steps_max = 500
+calls_max = 1000
+tokens_max = 100000000
+reply_tokens_max = 1000000
+
+[trace]
+enabled = {traces}
+"#,
+        url = work.url,
+        stream = work.stream,
+        traces = work.traces
+    )
+}
+
+/// Returns a bus to the NATS server of the work, or one inside the process.
+pub(crate) async fn bus(work: &Work) -> Bus {
+    if work.nats.is_empty() {
+        let limits = LocalLimits { payload_bytes_max: PAYLOAD_BYTES_MAX, ..LocalLimits::default() };
+        return Bus::local_with(limits);
+    }
+    Bus::connect(NatsOptions::new([work.nats.clone()])).await.expect("the NATS server")
+}
+
+/// Starts a node.
+pub(crate) async fn start(file: &Path, data: &Path, bus: Bus) -> Node {
+    let team = config::load(file).unwrap_or_else(|report| panic!("{}", report.render(false)));
+    let holder = Holder {
+        pid: std::process::id(),
+        program: "bench".to_owned(),
+        listen: None,
+        nats: None,
+        since: Timestamp::from_micros(0),
+    };
+    let options = NodeOptions {
+        data: data.to_owned(),
+        holder,
+        subjects: Subjects::default(),
+        reserve_bytes: 0,
+    };
+    Node::start(vec![team], bus, options).await.expect("the node starts")
+}
+
+/// Returns the team of a node.
+pub(crate) fn of(node: &Node) -> &TeamHandle {
+    node.team(TEAM).expect("the team runs")
+}
+
+/// Asks an agent and waits for its reply, which has to be an answer.
+pub(crate) async fn ask(bus: &Bus, agent: &str, input: &str) -> Value {
+    let agent = Name::new(agent).expect("a name");
+    let subject = Subjects::default().agent_run(&name(), &agent);
+    let body = serde_json::json!({"input": input, "timeout_ms": 100_000}).to_string();
+    let answer = bus.request(&subject, Headers::new(), body.into(), RUN_MAX).await;
+    let answer = answer.expect("an answer");
+    let told: Value = serde_json::from_slice(&answer.payload).expect("a reply");
+    let status = told.get("status").and_then(Value::as_str);
+    assert_eq!(status, Some("completed"), "{}", cut(&told.to_string()));
+    told
+}
+
+/// Returns the beginning of a text, since a reply may have megabytes.
+fn cut(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(1000)).unwrap_or(text)
+}
+
+/// Has as many sessions as the work says at once do some runs each, one after another.
+pub(crate) async fn sessions(work: &Work, bus: &Bus, name: &str, runs: usize) {
+    let mut tasks = tokio::task::JoinSet::new();
+    for session in 0..work.sessions {
+        let (work, bus, name) = (work.clone(), bus.clone(), name.to_owned());
+        tasks.spawn(async move {
+            for run in 0..runs {
+                ask(&bus, "lead", &work.request(&format!("{name}{session}-{run}"))).await;
+            }
+        });
+    }
+    tasks.join_all().await;
+}

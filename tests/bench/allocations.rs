@@ -41,6 +41,10 @@ mod counted {
 
 #[cfg(not(feature = "allocations"))]
 mod counted {
+    /// That of the daemon.
+    #[global_allocator]
+    static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
     /// Nothing is known.
     pub(super) fn now() -> super::Allocated {
         super::Allocated::default()

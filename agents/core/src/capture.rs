@@ -81,47 +81,36 @@ const SECRET_MEMBERS: &[&str] = &[
 /// what is reduced already can be reduced further.
 ///
 /// `clean` takes out of a text what is known to be secret.
-pub fn reduce(span: &SpanRecord, level: Capture, clean: &dyn Fn(String) -> String) -> SpanRecord {
+pub fn reduce(
+    mut span: SpanRecord,
+    level: Capture,
+    clean: &dyn Fn(String) -> String,
+) -> SpanRecord {
     let reducer = Reducer { level, clean };
-    let mut attributes = Map::new();
-    for (name, value) in &span.attributes {
-        let is_content = CONTENT.iter().any(|(content, _)| content == name);
-        let is_size = CONTENT.iter().any(|(_, size)| size == name);
-        let kept = match level {
-            Capture::None if is_content || is_size => None,
-            Capture::Metadata if is_content => None,
-            Capture::Redacted | Capture::Full if is_content => {
-                Some(Value::String(reducer.content(name, value)))
+    if let Some(text) = &span.error {
+        span.error = Some(match level {
+            // A sentence may repeat what a tool or a model said.
+            Capture::None | Capture::Metadata => {
+                let code = span.attributes.get(ERROR_TYPE).and_then(Value::as_str);
+                code.unwrap_or(ERROR_OTHER).to_owned()
             }
-            Capture::None | Capture::Metadata | Capture::Redacted | Capture::Full => {
-                Some(value.clone())
-            }
-        };
-        attributes.extend(kept.map(|value| (name.clone(), value)));
+            Capture::Redacted | Capture::Full => reducer.text(text, &mut reducer.most()),
+        });
     }
-    let error = span.error.as_ref().map(|text| match level {
-        // A sentence may repeat what a tool or a model said.
-        Capture::None | Capture::Metadata => {
-            let code = span.attributes.get(ERROR_TYPE).and_then(Value::as_str);
-            code.unwrap_or(ERROR_OTHER).to_owned()
+    let is_content = |name: &String| CONTENT.iter().any(|(content, _)| content == name);
+    let is_size = |name: &String| CONTENT.iter().any(|(_, size)| size == name);
+    match level {
+        Capture::None => span.attributes.retain(|name, _| !is_content(name) && !is_size(name)),
+        Capture::Metadata => span.attributes.retain(|name, _| !is_content(name)),
+        Capture::Redacted | Capture::Full => {
+            for (name, _) in CONTENT {
+                if let Some(value) = span.attributes.get_mut(*name) {
+                    *value = Value::String(reducer.content(name, value));
+                }
+            }
         }
-        Capture::Redacted | Capture::Full => reducer.text(text, &mut reducer.most()),
-    });
-    SpanRecord {
-        context: span.context,
-        parent: span.parent,
-        name: span.name.clone(),
-        kind: span.kind,
-        start: span.start,
-        end: span.end,
-        session: span.session.clone(),
-        run: span.run.clone(),
-        agent: span.agent.clone(),
-        attributes,
-        events: span.events.clone(),
-        links: span.links.clone(),
-        error,
     }
+    span
 }
 
 /// Returns a value as a level holds it: `null` where it holds none.

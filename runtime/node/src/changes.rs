@@ -9,12 +9,12 @@ use wire::{Event, Name, RunId, SessionId};
 
 use crate::clean;
 
-/// Returns what an entry and its effects mean to the store.
+/// Returns what an entry and its effects mean to the store, and takes the spans out of these.
 pub(crate) fn changes_of(
     session: &SessionId,
     entry: &Entry,
     slot: u64,
-    effects: &[Effect],
+    effects: &mut Vec<Effect>,
 ) -> Vec<Change> {
     let seen = |agent: &Name| Change::SessionSeen {
         session: session.clone(),
@@ -61,7 +61,7 @@ pub(crate) fn changes_of(
             changes.push(Change::Forgot(facts.clone()));
         }
     }
-    for effect in effects {
+    for effect in &*effects {
         match effect {
             Effect::Publish { reply } => changes.push(Change::RunEnded {
                 run: reply.run.clone(),
@@ -69,10 +69,6 @@ pub(crate) fn changes_of(
                 status: reply.status,
                 reply: crate::reply::bytes(reply).to_vec(),
             }),
-            Effect::Span(span) if span.levels.off => {}
-            Effect::Span(span) => {
-                changes.push(Change::Span(clean::span(&span.record, span.levels.store)));
-            }
             Effect::Tell(Event { agent, kind: EventKind::RunEnded { .. }, .. }) => {
                 changes.push(seen(agent));
             }
@@ -91,7 +87,15 @@ pub(crate) fn changes_of(
             | Effect::Say { .. }
             | Effect::Expire { .. }
             | Effect::SetTimer { .. }
+            | Effect::Span(_)
             | Effect::Tell(_) => {}
+        }
+    }
+    for effect in effects.extract_if(.., |effect| matches!(effect, Effect::Span(_))) {
+        if let Effect::Span(span) = effect
+            && !span.levels.off
+        {
+            changes.push(Change::Span(clean::span(span.record, span.levels.store)));
         }
     }
     changes

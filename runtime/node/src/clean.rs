@@ -54,6 +54,6 @@ pub(crate) fn error(error: WireError) -> WireError {
 
 /// Makes of a span what a trace of some level holds, without secrets that were not known yet when
 /// it was made.
-pub(crate) fn span(span: &SpanRecord, level: Capture) -> SpanRecord {
+pub(crate) fn span(span: SpanRecord, level: Capture) -> SpanRecord {
     capture::reduce(span, level, &clean)
 }

@@ -156,7 +156,7 @@ impl TeamContext {
             if let Some(exporter) = &self.exporter
                 && !span.levels.off
             {
-                exporter.export(&clean::span(&span.record, span.levels.export));
+                exporter.export(&clean::span(span.record.clone(), span.levels.export));
             }
         }
     }
@@ -176,7 +176,7 @@ impl TeamContext {
         let session = wire::entry::memory_session();
         debug_assert!(matches!(entry.body, Body::Memory(_)));
         let commit = self.append(&session, slot, std::slice::from_ref(&entry)).await?;
-        commit.project(crate::changes::changes_of(&session, &entry, slot, &[])).await;
+        commit.project(crate::changes::changes_of(&session, &entry, slot, &mut Vec::new())).await;
         self.projector.sync().await;
         Ok(())
     }

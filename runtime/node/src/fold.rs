@@ -31,8 +31,8 @@ pub(crate) fn fold_session(
     let held = read_entries(journal, session, since)?;
     let mut changes = Vec::new();
     let machine = SessionMachine::beginning_at(team.clone(), session.clone(), held.first_slot)
-        .fold_on(&held.entries, plans, |entry, slot, effects| {
-            changes.extend(changes_of(session, entry, slot, &effects));
+        .fold_on(&held.entries, plans, |entry, slot, mut effects| {
+            changes.extend(changes_of(session, entry, slot, &mut effects));
         })
         .map_err(|source| Error::Fold { session: session.clone(), source })?;
     Ok(Folded { machine, changes })
@@ -93,7 +93,7 @@ pub(crate) fn catch_up(
             read_entries(journal, &session, Since::Oldest).map(|held| {
                 (held.first_slot..)
                     .zip(&held.entries)
-                    .flat_map(|(slot, entry)| changes_of(&session, entry, slot, &[]))
+                    .flat_map(|(slot, entry)| changes_of(&session, entry, slot, &mut Vec::new()))
                     .collect()
             })
         } else {

@@ -436,7 +436,7 @@ mod tests {
         let commit = projector.begin();
         let entry = change("c1");
         journal.append(&session, 1, body(&entry)).await.unwrap();
-        commit.project(changes_of(&session, &entry, 1, &[])).await;
+        commit.project(changes_of(&session, &entry, 1, &mut Vec::new())).await;
         projector.sync().await;
         assert_eq!(store.facts(10).unwrap().len(), 1);
 

@@ -410,7 +410,7 @@ impl SessionState {
         }
         let now = clock::now();
         let slot = machine.slot();
-        let effects = match machine.apply(now, input.clone(), &*self.context.plans) {
+        let mut effects = match machine.apply(now, input.clone(), &*self.context.plans) {
             Ok(effects) => effects,
             Err(rejected) => return Ok(Err(Refusal::Machine(rejected))),
         };
@@ -427,11 +427,11 @@ impl SessionState {
             appended => appended?,
         };
         self.is_resume_due &= !resumes;
-        let changes = changes_of(&self.session, &entry, slot, &effects);
+        self.context.export(&effects);
+        let changes = changes_of(&self.session, &entry, slot, &mut effects);
         self.context.counters.note(&changes);
         commit.project(changes).await;
         self.context.counters.note_steps(&effects, &mut self.step_counted);
-        self.context.export(&effects);
         self.perform_all(effects);
         self.say_busy();
         Ok(Ok(()))

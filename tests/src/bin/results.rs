@@ -14,7 +14,7 @@ use tests::machine::machine;
 use tests::results::MARK;
 
 /// The tests, as arguments of `cargo test --workspace --locked`.
-const TESTS: [&[&str]; 9] = [
+const TESTS: [&[&str]; 10] = [
     &["--test", "matrix", "--", "--nocapture"],
     &["--test", "sim", "--", "--nocapture"],
     &["--test", "recovery", "--", "--nocapture"],
@@ -23,6 +23,7 @@ const TESTS: [&[&str]; 9] = [
     &["--test", "command", "--", "--nocapture"],
     &["--test", "security", "--test", "deploy", "--", "--nocapture"],
     &["--test", "http", "--", "--nocapture", "t26_"],
+    &["--test", "trace", "--test", "console", "--test", "soak", "--", "--nocapture"],
     // One after the other, since they measure times.
     &["--test", "e2e", "--", "--nocapture", "--test-threads=1"],
 ];

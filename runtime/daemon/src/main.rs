@@ -26,8 +26,8 @@ use screen::Screen;
 use telemetry::{LogFormat, LogOptions};
 use wire::ErrorCode;
 
-/// A step makes a thousand small allocations; this saves a sixth of its CPU time against that of
-/// the system, as `cargo relay` measures it.
+/// A step makes over a thousand small allocations, as `cargo relay 1 allocations` counts them. This
+/// allocator takes less time for them than the system's, and keeps more memory.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

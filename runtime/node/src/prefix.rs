@@ -151,13 +151,11 @@ impl HeldPrefixes {
             }
         };
         let kept = request.messages.get(..request.keep.min(request.messages.len()))?;
-        let parts = |messages: &[Arc<Message>]| -> Vec<Arc<Part<Message>>> {
-            messages.iter().map(|message| Arc::new(message.clone().into())).collect()
-        };
-        conversation.messages.extend(parts(kept));
+        let part = |message: &Arc<Message>| Arc::new(message.clone().into());
+        conversation.messages.extend(kept.iter().map(part));
         self.insert(mark.extend(kept), conversation.clone());
         let rest = request.messages.get(kept.len()..).unwrap_or_default();
-        conversation.messages.extend(parts(rest));
+        conversation.messages.extend(rest.iter().map(part));
         Some(conversation)
     }
 

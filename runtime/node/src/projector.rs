@@ -444,4 +444,35 @@ mod tests {
         catch_up(&Name::new("t").unwrap(), &journal, &store, &plans).unwrap();
         assert_eq!(store.facts(10).unwrap().len(), 2);
     }
+
+    #[tokio::test]
+    async fn a_run_is_known_before_the_store_knows_it() {
+        let data = tempfile::tempdir().unwrap();
+        let (journal, _) = Journal::open(data.path(), Options::default()).unwrap();
+        let (store, _) = Store::open(&data.path().join("store")).unwrap();
+        let (team, plans) =
+            (Name::new("t").unwrap(), PlanShelf::open(journal.clone(), []).unwrap());
+        let projector = Projector::start(team.clone(), store.clone(), journal, Arc::new(plans));
+        let projector = projector.unwrap();
+        let (run, session) = (RunId::new("r").unwrap(), SessionId::new("s").unwrap());
+        let begun = RunBegun {
+            run: run.clone(),
+            session: session.clone(),
+            agent: Name::new("a").unwrap(),
+            body: wire::Digest::of(b""),
+            at: Timestamp::from_micros(1),
+            input: String::new(),
+            trace: wire::TraceContext::root(&team, &run),
+            parent: None,
+            joined: None,
+        };
+        // Whichever of the two is asked first, one of them knows.
+        projector.begin().project(vec![Change::RunBegun(begun)]).await;
+        let unapplied = projector.session_of_unapplied(&run);
+        let stored = store.run(&run).unwrap().map(|row| row.begun.session);
+        assert_eq!(unapplied.or(stored), Some(session.clone()));
+        projector.sync().await;
+        assert_eq!(projector.session_of_unapplied(&run), None);
+        assert_eq!(store.run(&run).unwrap().unwrap().begun.session, session);
+    }
 }

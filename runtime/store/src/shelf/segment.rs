@@ -48,17 +48,7 @@ impl Segment {
         database::begin(&database, doing)?;
         database::flush(&database)?;
         let state = database::state(&database, doing)?;
-        let bytes = home::bytes_below(&dir);
-        Ok(Self {
-            number,
-            from,
-            database,
-            state,
-            recent: Recent::default(),
-            bytes,
-            unflushed: 0,
-            dir,
-        })
+        Ok(Self::hold(dir, number, from, database, state))
     }
 
     /// Opens a segment that was left sound.
@@ -71,24 +61,17 @@ impl Segment {
         let database = database::start(&dir, HOLDING)?;
         let found = database::state(&database, doing);
         match found {
-            Ok(state) => {
-                let bytes = home::bytes_below(&dir);
-                Ok(Self {
-                    number,
-                    from,
-                    database,
-                    state,
-                    recent: Recent::default(),
-                    bytes,
-                    unflushed: 0,
-                    dir,
-                })
-            }
+            Ok(state) => Ok(Self::hold(dir, number, from, database, state)),
             Err(error) => {
                 database::abandon(database);
                 Err(error)
             }
         }
+    }
+
+    fn hold(dir: PathBuf, number: u64, from: Timestamp, database: sled::Db, state: State) -> Self {
+        let (bytes, recent) = (home::bytes_below(&dir), Recent::default());
+        Self { number, from, database, state, recent, bytes, unflushed: 0, dir }
     }
 
     /// Looks again what it takes on the disk.

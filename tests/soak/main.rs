@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Map, json};
 use store::{
-    Change, Store, TRACE_BYTES_MIN, TRACES_SCANNED_MAX, TracePage, TraceQuery, TraceStatus,
+    Change, EndedSpan, Store, TRACE_BYTES_MIN, TRACES_SCANNED_MAX, TracePage, TraceQuery,
+    TraceStatus,
 };
 use tests::results::{self, Row};
 use tokio::time::Instant;
@@ -80,11 +81,15 @@ fn trace(number: u64) -> [SpanRecord; 2] {
     [call, whole]
 }
 
+fn spanned(span: SpanRecord) -> Change {
+    Change::Span(EndedSpan::of(&span).unwrap())
+}
+
 fn fill(store: &Store, numbers: std::ops::Range<u64>, mut after_each: impl FnMut()) {
     let mut next = numbers.start;
     while next < numbers.end {
         let until = (next + BATCH).min(numbers.end);
-        let changes: Vec<Change> = (next..until).flat_map(trace).map(Change::Span).collect();
+        let changes: Vec<Change> = (next..until).flat_map(trace).map(spanned).collect();
         store.apply(&changes, Some(until)).unwrap();
         after_each();
         next = until;

@@ -4,9 +4,11 @@
 //! [`reduce`] makes texts of JSON of them, as far as the trace wants it that the span goes to.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
+use serde::ser::{Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
 use serde_json::{Map, Value};
 use wire::semconv::{
     CONTENT, ERROR_OTHER, ERROR_TYPE, FEEDBACK_TEXT, INPUT_MESSAGES, OUTPUT_MESSAGES,
@@ -77,15 +79,12 @@ const SECRET_MEMBERS: &[&str] = &[
     "xapikey",
 ];
 
+/// Takes out of a text what is known to be secret.
+pub type Clean<'c> = &'c dyn for<'t> Fn(&'t str) -> Cow<'t, str>;
+
 /// Returns a span as a trace of some level holds it. What was said becomes text that is JSON;
 /// what is reduced already can be reduced further.
-///
-/// `clean` takes out of a text what is known to be secret.
-pub fn reduce(
-    mut span: SpanRecord,
-    level: Capture,
-    clean: &dyn Fn(String) -> String,
-) -> SpanRecord {
+pub fn reduce(mut span: SpanRecord, level: Capture, clean: Clean<'_>) -> SpanRecord {
     let reducer = Reducer { level, clean };
     if let Some(text) = &span.error {
         span.error = Some(match level {
@@ -94,7 +93,7 @@ pub fn reduce(
                 let code = span.attributes.get(ERROR_TYPE).and_then(Value::as_str);
                 code.unwrap_or(ERROR_OTHER).to_owned()
             }
-            Capture::Redacted | Capture::Full => reducer.text(text, &mut reducer.most()),
+            Capture::Redacted | Capture::Full => reducer.text(text, &reducer.budget()).into_owned(),
         });
     }
     let is_content = |name: &String| CONTENT.iter().any(|(content, _)| content == name);
@@ -118,132 +117,202 @@ pub(crate) fn reduce_value(value: &Value, level: Capture) -> Value {
     match level {
         Capture::None | Capture::Metadata => Value::Null,
         Capture::Redacted | Capture::Full => {
-            let reducer = Reducer { level, clean: &|text| text };
-            reducer.value(value, &mut reducer.most())
+            let reducer = Reducer { level, clean: &|text| Cow::Borrowed(text) };
+            let left = reducer.budget();
+            let reduced = Reduced { reducer: &reducer, value, form: Form::Value, left: &left };
+            // A value that can be written can be read; if ever not, nothing of it is held.
+            serde_json::to_value(reduced).unwrap_or_default()
         }
     }
 }
 
 struct Reducer<'c> {
     level: Capture,
-    clean: &'c dyn Fn(String) -> String,
+    clean: Clean<'c>,
 }
 
 impl Reducer<'_> {
-    /// Returns the most bytes of one text.
-    const fn most(&self) -> usize {
-        match self.level {
+    /// Returns how many bytes a value may have by itself.
+    const fn budget(&self) -> Cell<usize> {
+        Cell::new(match self.level {
             Capture::None | Capture::Metadata | Capture::Redacted => REDACTED_TEXT_BYTES_MAX,
             Capture::Full => TEXT_BYTES_MAX,
-        }
+        })
     }
 
     /// Makes the text of a content attribute.
     fn content(&self, name: &str, value: &Value) -> String {
         if name == FEEDBACK_TEXT {
-            return self.text(value.as_str().unwrap_or_default(), &mut self.most());
+            let text = value.as_str().unwrap_or_default();
+            return self.text(text, &self.budget()).into_owned();
         }
         // What is a text was reduced before, or is a plain result; one that is JSON is shown as such.
         let read: Option<Value> = value.as_str().and_then(|text| serde_json::from_str(text).ok());
         let value = read.as_ref().unwrap_or(value);
-        let reduced = match name {
-            INPUT_MESSAGES | OUTPUT_MESSAGES => self.each(value, |message| self.message(message)),
-            SYSTEM_INSTRUCTIONS => self.parts(value),
-            _ => self.value(value, &mut self.most()),
+        let form = match name {
+            INPUT_MESSAGES | OUTPUT_MESSAGES => Form::Messages,
+            SYSTEM_INSTRUCTIONS => Form::Parts,
+            _ => Form::Value,
         };
-        reduced.to_string()
-    }
-
-    fn message(&self, message: &Value) -> Value {
-        let Some(fields) = message.as_object() else {
-            return self.value(message, &mut self.most());
-        };
-        let reduced = fields.iter().map(|(name, value)| {
-            let value = match name.as_str() {
-                "parts" => self.parts(value),
-                _ => self.value(value, &mut self.most()),
-            };
-            (name.clone(), value)
-        });
-        Value::Object(reduced.collect())
-    }
-
-    fn parts(&self, parts: &Value) -> Value {
-        self.each(parts, |part| {
-            let Some(fields) = part.as_object() else { return self.value(part, &mut self.most()) };
-            let reduced = fields.iter().map(|(name, value)| {
-                let value = match name.as_str() {
-                    "type" => value.clone(),
-                    _ => self.value(value, &mut self.most()),
-                };
-                (name.clone(), value)
-            });
-            Value::Object(reduced.collect())
-        })
-    }
-
-    fn each(&self, list: &Value, reduce: impl Fn(&Value) -> Value) -> Value {
-        let Some(items) = list.as_array() else { return self.value(list, &mut self.most()) };
-        items.iter().take(PARTS_MAX).map(reduce).collect()
-    }
-
-    /// Reduces a value to a length, and takes what is left of it. What comes after is counted.
-    fn value(&self, value: &Value, left: &mut usize) -> Value {
-        match value {
-            Value::Null | Value::Bool(_) | Value::Number(_) => {
-                *left = left.saturating_sub(ATOM_BYTES);
-                value.clone()
-            }
-            Value::String(text) => Value::String(self.text(text, left)),
-            Value::Array(items) => {
-                let mut kept = Vec::new();
-                for item in items {
-                    if *left == 0 {
-                        kept.push(Value::String(more(items.len() - kept.len())));
-                        break;
-                    }
-                    kept.push(self.value(item, left));
-                }
-                Value::Array(kept)
-            }
-            Value::Object(fields) => {
-                let mut kept = Map::new();
-                for (name, value) in fields {
-                    if *left == 0 {
-                        let rest = more(fields.len() - kept.len());
-                        kept.insert("[cut]".to_owned(), Value::String(rest));
-                        break;
-                    }
-                    let told = self.text(name, left);
-                    let is_secret = self.level == Capture::Redacted && is_secret(name);
-                    let value = match value {
-                        Value::String(_) | Value::Number(_) if is_secret => MARK.into(),
-                        value => self.value(value, left),
-                    };
-                    kept.insert(told, value);
-                }
-                Value::Object(kept)
-            }
-        }
+        let left = self.budget();
+        let reduced = Reduced { reducer: self, value, form, left: &left };
+        serde_json::to_string(&reduced).unwrap_or_default()
     }
 
     /// Reduces a text to a length, and takes what is left of it.
-    fn text(&self, text: &str, left: &mut usize) -> String {
-        let most = left.saturating_add(if text.ends_with(CUT_END) { CUT_BYTES } else { 0 });
+    fn text<'t>(&self, text: &'t str, left: &Cell<usize>) -> Cow<'t, str> {
+        let most = left.get().saturating_add(if text.ends_with(CUT_END) { CUT_BYTES } else { 0 });
         let window = text.floor_char_boundary(most.saturating_add(MARGIN_BYTES));
         let window = text.get(..window).unwrap_or_default();
-        let clean = (self.clean)(window.to_owned());
+        let clean = (self.clean)(window);
         let clean = match self.level {
-            Capture::None | Capture::Metadata | Capture::Redacted => blotted(&clean).into_owned(),
+            Capture::None | Capture::Metadata | Capture::Redacted => match clean {
+                Cow::Borrowed(text) => blotted(text),
+                Cow::Owned(text) => Cow::Owned(blotted(&text).into_owned()),
+            },
             Capture::Full => clean,
         };
         if window.len() == text.len() && clean.len() <= most {
-            *left = left.saturating_sub(clean.len().max(1));
+            left.set(left.get().saturating_sub(clean.len().max(1)));
             return clean;
         }
-        let shown = clean.get(..clean.floor_char_boundary(*left)).unwrap_or_default();
-        *left = 0;
-        format!("{shown}[cut, {} bytes in all]", text.len())
+        let shown = clean.get(..clean.floor_char_boundary(left.get())).unwrap_or_default();
+        left.set(0);
+        Cow::Owned(format!("{shown}[cut, {} bytes in all]", text.len()))
+    }
+}
+
+/// What a value is that is reduced, as far as it has that form.
+#[derive(Clone, Copy)]
+enum Form {
+    Value,
+    Messages,
+    Message,
+    Parts,
+    Part,
+}
+
+/// A value that is reduced to a length while it is written; what is written is taken of what is
+/// left, and what comes after is counted.
+struct Reduced<'a> {
+    reducer: &'a Reducer<'a>,
+    value: &'a Value,
+    form: Form,
+    left: &'a Cell<usize>,
+}
+
+impl Serialize for Reduced<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match (self.form, self.value) {
+            (Form::Messages, Value::Array(items)) => self.each(items, Form::Message, serializer),
+            (Form::Parts, Value::Array(items)) => self.each(items, Form::Part, serializer),
+            (Form::Message | Form::Part, Value::Object(fields)) => self.named(fields, serializer),
+            (_, Value::Null | Value::Bool(_) | Value::Number(_)) => {
+                self.left.set(self.left.get().saturating_sub(ATOM_BYTES));
+                self.value.serialize(serializer)
+            }
+            (_, Value::String(text)) => {
+                serializer.serialize_str(&self.reducer.text(text, self.left))
+            }
+            (_, Value::Array(items)) => self.items(items, serializer),
+            (_, Value::Object(fields)) => self.fields(fields, serializer),
+        }
+    }
+}
+
+impl Reduced<'_> {
+    /// Writes messages or parts, each of which may have as much as one.
+    fn each<S: Serializer>(
+        &self,
+        items: &[Value],
+        form: Form,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(items.iter().take(PARTS_MAX).map(|value| Whole {
+            reducer: self.reducer,
+            value,
+            form,
+        }))
+    }
+
+    /// Writes the fields of a message or a part, each of which may have as much as one.
+    fn named<S: Serializer>(
+        &self,
+        fields: &Map<String, Value>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(fields.len()))?;
+        for (name, value) in fields {
+            let form = match (self.form, name.as_str()) {
+                (Form::Part, "type") => {
+                    map.serialize_entry(name, value)?;
+                    continue;
+                }
+                (Form::Message, "parts") => Form::Parts,
+                _ => Form::Value,
+            };
+            map.serialize_entry(name, &Whole { reducer: self.reducer, value, form })?;
+        }
+        map.end()
+    }
+
+    fn items<S: Serializer>(&self, items: &[Value], serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        for (at, value) in items.iter().enumerate() {
+            if self.left.get() == 0 {
+                list.serialize_element(&more(items.len() - at))?;
+                break;
+            }
+            list.serialize_element(&Reduced { value, form: Form::Value, ..*self })?;
+        }
+        list.end()
+    }
+
+    fn fields<S: Serializer>(
+        &self,
+        fields: &Map<String, Value>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        // Names that were reduced may be equal; only the first of these is told.
+        let mut changed: Vec<String> = Vec::new();
+        for (at, (name, value)) in fields.iter().enumerate() {
+            if self.left.get() == 0 {
+                map.serialize_entry("[cut]", &more(fields.len() - at))?;
+                break;
+            }
+            let told = self.reducer.text(name, self.left);
+            if told != name.as_str() {
+                if fields.contains_key(&*told) || changed.iter().any(|name| *name == told) {
+                    continue;
+                }
+                changed.push(told.to_string());
+            }
+            let is_secret = self.reducer.level == Capture::Redacted && is_secret(name);
+            match value {
+                Value::String(_) | Value::Number(_) if is_secret => {
+                    map.serialize_entry(&*told, MARK)?;
+                }
+                value => {
+                    map.serialize_entry(&*told, &Reduced { value, form: Form::Value, ..*self })?;
+                }
+            }
+        }
+        map.end()
+    }
+}
+
+/// A value that is reduced to as much as one may have.
+struct Whole<'a> {
+    reducer: &'a Reducer<'a>,
+    value: &'a Value,
+    form: Form,
+}
+
+impl Serialize for Whole<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { reducer, value, form } = *self;
+        Reduced { reducer, value, form, left: &reducer.budget() }.serialize(serializer)
     }
 }
 

@@ -8,8 +8,8 @@ use wire::event::EventKind;
 use wire::plan::Target;
 use wire::run::{Budget, RunReply};
 use wire::{
-    CallKey, ErrorCode, Event, Levels, ModelRole, Name, OpenCall, RunId, Said, Scope, SessionId,
-    SpanRecord, Timestamp, WireError,
+    CallKey, EffectClass, ErrorCode, Event, Levels, ModelRole, Name, OpenCall, RunId, Said, Scope,
+    SessionId, SpanRecord, Timestamp, WireError,
 };
 
 /// When a run that found its session busy, or its queue full, may come again, in milliseconds: runs
@@ -154,7 +154,7 @@ pub struct CallEffect {
     /// When the outcome must be there.
     pub deadline: Timestamp,
     /// What may be repeated.
-    pub effect: wire::EffectClass,
+    pub effect: EffectClass,
     /// How often the call is made or waited for with this time, from 1.
     pub attempt: u32,
     /// Whether the call was made before, and only its outcome is still waited for.
@@ -165,6 +165,33 @@ pub struct CallEffect {
     pub depth: u32,
     /// The span of the call.
     pub trace: wire::TraceContext,
+}
+
+impl Effect {
+    /// Tells whether nothing comes of it that a crash could leave behind: a call of a tool that
+    /// changes nothing, or a word to those who watch, who can wait for it.
+    pub fn is_harmless(&self) -> bool {
+        match self {
+            Self::Call(call) => call.is_harmless(),
+            Self::Tell(_) | Self::Span(_) => true,
+            Self::AskModel { .. }
+            | Self::Probe { .. }
+            | Self::Say { .. }
+            | Self::Expire { .. }
+            | Self::Opened(_)
+            | Self::Closed { .. }
+            | Self::Abort { .. }
+            | Self::Publish { .. }
+            | Self::SetTimer { .. } => false,
+        }
+    }
+}
+
+impl CallEffect {
+    /// Tells whether it is a tool that changes nothing.
+    pub fn is_harmless(&self) -> bool {
+        self.target == Target::Tool && self.effect == EffectClass::Read
+    }
 }
 
 /// Why an input was not accepted. Nothing was changed by it.

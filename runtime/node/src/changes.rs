@@ -1,7 +1,8 @@
 //! What an entry of the journal means to the store.
 
 use agents_core::effect::Effect;
-use store::{Change, INPUT_PREVIEW_CHARS_MAX, RunBegun};
+use store::{Change, EndedSpan, INPUT_PREVIEW_CHARS_MAX, RunBegun};
+use tracing::warn;
 use wire::entry::{Body, Entry, Input, MemoryChange};
 use wire::event::EventKind;
 use wire::plan::Target;
@@ -95,7 +96,10 @@ pub(crate) fn changes_of(
         if let Effect::Span(span) = effect
             && !span.levels.off
         {
-            changes.push(Change::Span(clean::span(span.record, span.levels.store)));
+            match EndedSpan::of(&clean::span(span.record, span.levels.store)) {
+                Ok(span) => changes.push(Change::Span(span)),
+                Err(error) => warn!(%error, "a span cannot be kept"),
+            }
         }
     }
     changes

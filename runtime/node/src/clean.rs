@@ -1,7 +1,7 @@
 //! Takes secrets out of what comes from outside, before it is passed on, journaled or shown.
 
 use agents_core::capture;
-use tools::secret::{clean, clean_value};
+use tools::secret::{clean, clean_str, clean_value};
 use wire::chat::{ToolCall, TurnDetail};
 use wire::{CallOutcome, Capture, ModelReply, Question, SpanRecord, ToolReply, WireError};
 
@@ -55,5 +55,5 @@ pub(crate) fn error(error: WireError) -> WireError {
 /// Makes of a span what a trace of some level holds, without secrets that were not known yet when
 /// it was made.
 pub(crate) fn span(span: SpanRecord, level: Capture) -> SpanRecord {
-    capture::reduce(span, level, &clean)
+    capture::reduce(span, level, &clean_str)
 }

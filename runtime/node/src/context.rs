@@ -153,6 +153,7 @@ impl TeamContext {
         for effect in effects {
             let Effect::Span(span) = effect else { continue };
             self.metrics.observe(&span.record);
+            self.counters.note_span(&span.record);
             if let Some(exporter) = &self.exporter
                 && !span.levels.off
             {

@@ -283,8 +283,8 @@ impl Node {
             let (journal, store) = (context.journal.clone(), context.store.clone());
             let closed = spawn_blocking(move || {
                 journal.close();
-                if let Err(error) = store.flush() {
-                    warn!(%error, "the store cannot be flushed; it is brought up at the next start");
+                if let Err(error) = store.close() {
+                    warn!(%error, "the store was not closed in order; it is mended at the next start");
                 }
                 if let Some(exporter) = exporter
                     && let Err(error) = exporter.shutdown(EXPORT_MAX)

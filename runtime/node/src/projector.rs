@@ -23,12 +23,14 @@ use crate::plans::PlanShelf;
 /// Commits that wait for the store; a sender waits when they are full, which slows the session.
 const JOBS_MAX: usize = 8192;
 
-/// Jobs that are applied to the store at once: those that a busy node gathers in [`GATHER`].
-const JOBS_AT_ONCE_MAX: usize = 1024;
+/// Jobs that are applied to the store at once: those that a busy node gathers in [`GATHER`]. When
+/// so many wait, the store waits no longer.
+const JOBS_AT_ONCE_MAX: usize = 4096;
 
 /// How long changes are gathered for unless somebody wants to look something up. Writing to sled
-/// costs about as much for one commit as for a hundred, and many changes touch the same rows.
-const GATHER: Duration = Duration::from_millis(100);
+/// costs about as much for one commit as for a hundred, many changes touch the same rows, and the
+/// spans of a trace that come together are one record.
+const GATHER: Duration = Duration::from_millis(500);
 
 /// Hands committed changes to the store's thread.
 #[derive(Clone)]
@@ -160,6 +162,7 @@ impl Ticket {
 pub(crate) struct Commit {
     ticket: Ticket,
     jobs: mpsc::Sender<Job>,
+    hurry: Arc<Hurry>,
     unapplied: Arc<Unapplied>,
     _handing: Handing,
 }
@@ -178,6 +181,9 @@ impl Commit {
         let sent = self.jobs.send(Job::Apply(changes, self.ticket)).await;
         if sent.is_err() {
             warn!("the store's thread has ended; its view is rebuilt at the next start");
+        }
+        if waiting(&self.jobs) >= JOBS_AT_ONCE_MAX {
+            self.hurry.up();
         }
     }
 }
@@ -220,8 +226,8 @@ impl Projector {
     /// Announces a commit before it is appended.
     pub(crate) fn begin(&self) -> Commit {
         let (ticket, handing) = self.commits.begin(&self.journal);
-        let (jobs, unapplied) = (self.jobs.clone(), self.unapplied.clone());
-        Commit { ticket, jobs, unapplied, _handing: handing }
+        let (jobs, hurry) = (self.jobs.clone(), self.hurry.clone());
+        Commit { ticket, jobs, hurry, unapplied: self.unapplied.clone(), _handing: handing }
     }
 
     /// Returns what resolves when the store cannot be used; the process should end then, since
@@ -238,7 +244,7 @@ impl Projector {
 
     /// Tells how many commits wait for the store.
     pub(crate) fn load(&self) -> Load {
-        Load { taken: JOBS_MAX.saturating_sub(self.jobs.capacity()), limit: JOBS_MAX }
+        Load { taken: waiting(&self.jobs), limit: JOBS_MAX }
     }
 
     /// Says that the store was found to be unusable by whoever looked into it.
@@ -267,6 +273,10 @@ impl Projector {
     pub(crate) fn session_of_unapplied(&self, run: &RunId) -> Option<SessionId> {
         lock(&self.unapplied).get(run).cloned()
     }
+}
+
+fn waiting(jobs: &mpsc::Sender<Job>) -> usize {
+    JOBS_MAX.saturating_sub(jobs.capacity())
 }
 
 fn lock(unapplied: &Unapplied) -> MutexGuard<'_, HashMap<RunId, SessionId>> {

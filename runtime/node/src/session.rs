@@ -1,6 +1,7 @@
 //! Runs one session: makes each input durable, then performs the effects it asked for.
 
 mod door;
+mod held;
 mod tidy;
 mod work;
 
@@ -21,6 +22,7 @@ use wire::run::{Accepted, RunView};
 use wire::{CallKey, ErrorCode, RunId, SessionId, WireError};
 
 pub(crate) use door::{Answer, Decision, Door, Submit};
+use held::{HELD_TIME_MAX, Held, Taken};
 pub(crate) use tidy::Tidied;
 use work::Work;
 
@@ -50,6 +52,8 @@ pub(crate) enum SessionMsg {
     Door(Door),
     /// The outcome of an effect.
     Input(Box<Input>),
+    /// What is held has waited long enough.
+    CommitHeld,
     /// Whoever ended a run has waited long enough for the agents that it had called.
     CancelLate { run: RunId },
     /// The idle time is over, if nothing was handled since.
@@ -79,6 +83,7 @@ pub(crate) struct SessionState {
     /// Where calls under way that asked something are told what was said.
     saying: HashMap<CallKey, mpsc::Sender<Say>>,
     prefixes: SentPrefixes,
+    held: Held,
     /// The run in work is still to be taken up, for which there was no room on the disk.
     is_resume_due: bool,
     handled: u64,
@@ -114,6 +119,7 @@ impl Actor for SessionActor {
             tasks: HashMap::new(),
             saying: HashMap::new(),
             prefixes: SentPrefixes::default(),
+            held: Held::default(),
             is_resume_due: false,
             handled: 0,
             idle_check: None,
@@ -139,8 +145,13 @@ impl Actor for SessionActor {
         state: &mut SessionState,
     ) -> Result<(), ActorProcessingErr> {
         match msg {
-            SessionMsg::Door(door) => state.on_door(door).await?,
+            SessionMsg::Door(door) => {
+                // Nobody is told what is not durable.
+                state.commit_held().await?;
+                state.on_door(door).await?;
+            }
             SessionMsg::Input(input) => state.on_outcome(*input).await?,
+            SessionMsg::CommitHeld => state.commit_held().await?,
             SessionMsg::CancelLate { run } => {
                 state.answer_cancels(|machine, id| *id == run || !machine.is_telling(id));
             }
@@ -399,7 +410,8 @@ impl SessionState {
         }
     }
 
-    /// Decides about an input, makes it durable and performs what follows from it.
+    /// Decides about an input, makes it durable and performs what follows from it. One that may be
+    /// held becomes durable with the next.
     ///
     /// On a full disk nothing has happened, and the input may be given again.
     async fn accept(&mut self, input: Input) -> Result<Result<(), Refusal>, Error> {
@@ -410,31 +422,82 @@ impl SessionState {
         }
         let now = clock::now();
         let slot = machine.slot();
-        let mut effects = match machine.apply(now, input.clone(), &*self.context.plans) {
+        let effects = match machine.apply(now, input.clone(), &*self.context.plans) {
             Ok(effects) => effects,
             Err(rejected) => return Ok(Err(Refusal::Machine(rejected))),
         };
-        let entry = Entry::new(now, Body::Session(input));
+        let is_held = self.held.may_take(&input, &effects) && !self.context.journal.is_full();
+        let taken = Taken { slot, entry: Entry::new(now, Body::Session(input)), effects };
+        if is_held {
+            for call in self.held.take(taken) {
+                self.call(call, Some(HELD_TIME_MAX));
+            }
+            return Ok(Ok(()));
+        }
+        let mut inputs = self.held.give();
+        inputs.push(taken);
+        if let Err(mut entries) = self.commit(inputs).await? {
+            self.is_resume_due |= resumes;
+            // Whoever gave the last does with it what is right.
+            entries.pop();
+            self.give_again(entries);
+            return Ok(Err(Refusal::NoRoom(journal::Error::StorageFull.to_wire())));
+        }
+        self.is_resume_due &= !resumes;
+        Ok(Ok(()))
+    }
+
+    /// Makes durable what is held.
+    async fn commit_held(&mut self) -> Result<(), Error> {
+        let held = self.held.give();
+        if !held.is_empty()
+            && let Err(entries) = self.commit(held).await?
+        {
+            self.give_again(entries);
+        }
+        Ok(())
+    }
+
+    /// Makes inputs that the machine has taken durable, all of them or none, and performs what
+    /// follows from them. Without room for them the machine is as it was, and their entries are
+    /// returned.
+    async fn commit(&mut self, inputs: Vec<Taken>) -> Result<Result<(), Vec<Entry>>, Error> {
+        let Some(slot) = inputs.first().map(|first| first.slot) else { return Ok(Ok(())) };
+        let (entries, mut effects): (Vec<_>, Vec<_>) =
+            inputs.into_iter().map(|taken| (taken.entry, taken.effects)).unzip();
         // Durable before anyone can see what follows. A fault here ends this actor, whose machine
         // is ahead of the journal by then and must not be used again.
-        let appended = self.context.append(&self.session, slot, std::slice::from_ref(&entry)).await;
-        let commit = match appended {
-            Err(Error::Journal(full @ journal::Error::StorageFull)) => {
-                self.is_resume_due |= resumes;
+        let commit = match self.context.append(&self.session, slot, &entries).await {
+            Err(Error::Journal(journal::Error::StorageFull)) => {
                 self.rebuild().await?;
-                return Ok(Err(Refusal::NoRoom(full.to_wire())));
+                return Ok(Err(entries));
             }
             appended => appended?,
         };
-        self.is_resume_due &= !resumes;
-        self.context.export(&effects);
-        let changes = changes_of(&self.session, &entry, slot, &mut effects);
+        let mut changes = Vec::new();
+        for ((slot, entry), effects) in (slot..).zip(&entries).zip(&mut effects) {
+            self.context.export(effects);
+            changes.extend(changes_of(&self.session, entry, slot, effects));
+        }
         self.context.counters.note(&changes);
         commit.project(changes).await;
-        self.context.counters.note_steps(&effects, &mut self.step_counted);
-        self.perform_all(effects);
+        for effects in effects {
+            self.context.counters.note_steps(&effects, &mut self.step_counted);
+            self.perform_all(effects);
+        }
         self.say_busy();
         Ok(Ok(()))
+    }
+
+    /// Gives inputs again when there may be room for them. One whose turn comes too early is not
+    /// awaited, and comes again with what it is the outcome of.
+    fn give_again(&self, entries: Vec<Entry>) {
+        for entry in entries {
+            if let Body::Session(input) = entry.body {
+                let input = Box::new(input);
+                self.myself.send_after(ROOM_PAUSE, move || SessionMsg::Input(input));
+            }
+        }
     }
 
     fn say_busy(&self) {

@@ -43,7 +43,6 @@ impl Counters {
                     let at = RunStatus::ALL.iter().position(|known| known == status);
                     at.and_then(|at| self.runs_ended.get(at)).iter().for_each(|n| add(n, 1));
                 }
-                Change::Span(span) => self.note_span(span),
                 Change::SessionSeen { .. }
                 | Change::SessionForgotten(_)
                 | Change::CancelOwed { .. }
@@ -51,12 +50,14 @@ impl Counters {
                 | Change::Fact(_)
                 | Change::Forgot(_)
                 | Change::CallOpened(_)
-                | Change::CallClosed(_) => {}
+                | Change::CallClosed(_)
+                | Change::Span(_) => {}
             }
         }
     }
 
-    fn note_span(&self, span: &SpanRecord) {
+    /// Counts a span that ended.
+    pub(crate) fn note_span(&self, span: &SpanRecord) {
         let is_failed = u64::from(span.error.is_some());
         let count = |name: &str| span.attributes.get(name).and_then(Value::as_u64).unwrap_or(0);
         match span.attributes.get(semconv::OPERATION_NAME).and_then(Value::as_str) {

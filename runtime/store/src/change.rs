@@ -1,11 +1,12 @@
 //! Changes: what the journal has decided, as far as it can be looked up.
 
 use wire::entry::Fact;
-use wire::{CallKey, Name, OpenCall, RunId, RunStatus, SessionId, SpanRecord, Timestamp};
+use wire::{CallKey, Name, OpenCall, RunId, RunStatus, SessionId, Timestamp};
 
 use crate::error::Error;
 use crate::pending::Pending;
 use crate::run::{RunBegun, RunEnd};
+use crate::trace::ended::EndedSpan;
 use crate::{call, fact, key, run, session, usage};
 
 /// One change. Making it twice is the same as making it once.
@@ -58,12 +59,12 @@ pub enum Change {
     /// Nobody has anything to say about it any more.
     CallClosed(CallKey),
     /// A span ended.
-    Span(SpanRecord),
+    Span(EndedSpan),
 }
 
 impl Change {
     /// Returns the span that ended, which goes to the traces and not to the database of the others.
-    pub(crate) fn span(&self) -> Option<&SpanRecord> {
+    pub(crate) fn span(&self) -> Option<&EndedSpan> {
         if let Self::Span(span) = self { Some(span) } else { None }
     }
 

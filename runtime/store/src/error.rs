@@ -30,8 +30,8 @@ pub enum Error {
         /// Why it failed.
         source: sled::Error,
     },
-    /// The database met a full disk and could not be opened again since.
-    #[error("{doing}: the store is closed until there is room on the disk")]
+    /// The store was closed, or it met a full disk and could not be opened again since.
+    #[error("{doing}: the store is closed; after a full disk it opens when there is room")]
     Closed {
         /// What was being done.
         doing: &'static str,

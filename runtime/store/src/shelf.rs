@@ -16,6 +16,7 @@ use wire::{SpanRecord, Timestamp};
 use crate::error::Error;
 use crate::key;
 use crate::pending::{self, Pending};
+use crate::trace::ended::EndedSpan;
 use crate::trace::query::{self, TracePage, TraceQuery};
 use crate::trace::row::Summary;
 use crate::trace::{Adding, Recent};
@@ -34,7 +35,7 @@ const SHARES_FREE: u64 = 3;
 /// Bytes of the spans that are written at once, so that a batch stays within memory.
 const GROUP_BYTES_MAX: usize = 4 << 20;
 /// Spans after which segments are written out: what is folded again after a crash.
-const UNFLUSHED_MAX: usize = 512;
+const UNFLUSHED_MAX: usize = 8192;
 
 /// What is on the shelf.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -163,7 +164,7 @@ impl Shelf {
     pub(crate) fn add<'s>(
         &mut self,
         main: &sled::Db,
-        spans: impl Iterator<Item = &'s SpanRecord>,
+        spans: impl Iterator<Item = &'s EndedSpan>,
     ) -> Result<(), Error> {
         let mut rest = spans.peekable();
         let trace_bytes_max = self.target() / 2;
@@ -173,7 +174,7 @@ impl Shelf {
             }
             let Some(at) = self.place(first)? else {
                 // A trace whose time is over comes again only with a journal that is told again.
-                self.kept.dropped.traces += u64::from(first.parent.is_none());
+                self.kept.dropped.traces += u64::from(!first.has_parent);
                 rest.next();
                 continue;
             };
@@ -207,7 +208,7 @@ impl Shelf {
 
     /// Finds the segment that a span belongs to: the one with its trace, else the one of its time,
     /// unless that is over.
-    fn place(&self, span: &SpanRecord) -> Result<Option<usize>, Error> {
+    fn place(&self, span: &EndedSpan) -> Result<Option<usize>, Error> {
         let key = key::trace(&span.context.trace_bytes());
         let by_time = self.segments.partition_point(|segment| segment.from <= span.start);
         let by_time = by_time.saturating_sub(1);

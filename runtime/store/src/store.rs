@@ -29,7 +29,8 @@ pub const VERIFIED_RECORDS_MAX: u64 = 200_000;
 /// The most bytes that are read and counted when a store is opened.
 pub const VERIFIED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// The store of one team. Clones share it; the last one to go closes it, which blocks.
+/// The store of one team. Clones share it; the last one to go closes it, unless
+/// [`Store::close`] did.
 ///
 /// Every call blocks. Look-ups see whole batches.
 #[derive(Clone)]
@@ -121,13 +122,12 @@ impl Store {
         let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
         let mut segments = self.shared.shelf.write().unwrap_or_else(PoisonError::into_inner);
         self.shared.guard("apply changes", |database| {
+            segments.add(database, changes.iter().filter_map(Change::span))?;
             let mut rest = changes;
             while let Some((batch, later)) = rest.split_at_checked(BATCH_CHANGES_MAX) {
-                segments.add(database, batch.iter().filter_map(Change::span))?;
                 *state = write(database, *state, batch)?;
                 rest = later;
             }
-            segments.add(database, rest.iter().filter_map(Change::span))?;
             let position = state.position.max(position.unwrap_or(0));
             // Spans that a crash would take are folded again, so what is written waits for them.
             let durable = if segments.is_flushed() { position } else { state.durable };
@@ -175,6 +175,12 @@ impl Store {
             *state = flush(database, *state, &mut segments)?;
             Ok(())
         })
+    }
+
+    /// Writes out what was applied and lets go of the directory, whoever else shares the store:
+    /// they are told from then on that it is closed.
+    pub fn close(&self) -> Result<(), Error> {
+        self.shared.close()
     }
 
     /// Sets how many bytes traces may take on the disk, sled's growth included; it is remembered.
@@ -351,7 +357,7 @@ impl Shared {
             return Err(Error::damaged(doing, reason));
         }
         let database = self.database.read().unwrap_or_else(PoisonError::into_inner).clone();
-        // It is away only after it could not be opened again on a disk that is still full.
+        // It is away when it was closed, or could not be opened again on a disk that is still full.
         let Some(database) = database else { return Err(Error::Closed { doing }) };
         let result = guard(doing, || run(&database));
         if let Err(error) = &result {
@@ -362,6 +368,34 @@ impl Shared {
 
     fn damaged(&self) -> Option<String> {
         self.damage.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Closes what is open; the directory is free from then on.
+    fn close(&self) -> Result<(), Error> {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut segments = self.shelf.write().unwrap_or_else(PoisonError::into_inner);
+        let taken = self.database.write().unwrap_or_else(PoisonError::into_inner).take();
+        let mut home = self.home.lock().unwrap_or_else(PoisonError::into_inner);
+        let closed = match taken {
+            Some(database) if self.damaged().is_some() => {
+                segments.abandon();
+                abandon(database);
+                Ok(())
+            }
+            Some(database) => {
+                let mut dirs = segments.dirs();
+                dirs.push(home.database());
+                guard("close the store", || {
+                    *state = flush(&database, *state, &mut segments)?;
+                    drop((database, std::mem::take(&mut *segments)));
+                    dirs.iter().try_for_each(|dir| home.wait_until_free(dir))?;
+                    home.mark_closed()
+                })
+            }
+            None => Ok(()),
+        };
+        home.release();
+        closed
     }
 
     /// Notes damage, if an error is that.
@@ -380,28 +414,8 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        let held = self.database.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let Some(database) = held.take() else { return };
-        let segments = self.shelf.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let damage = self.damage.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if damage.is_some() {
-            segments.abandon();
-            abandon(database);
-            return;
-        }
-        let home = self.home.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let state = *self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let doing = "close the store";
-        let mut dirs = segments.dirs();
-        dirs.push(home.database());
-        let closed = guard(doing, || {
-            flush(&database, state, segments)?;
-            drop((database, std::mem::take(segments)));
-            dirs.iter().try_for_each(|dir| home.wait_until_free(dir))?;
-            home.mark_closed()
-        });
-        if let Err(error) = closed {
-            tracing::warn!(%error, dir = %home.dir().display(), "store was not closed in order");
+        if let Err(error) = self.close() {
+            tracing::warn!(%error, "store was not closed in order");
         }
     }
 }
@@ -515,6 +529,25 @@ mod tests {
     fn a_panic_of_the_database_is_damage() {
         let panics = |_: &sled::Tree, _: &State| -> Result<(), Error> { panic!("a page is gone") };
         check(|store| store.read("look up a run", panics), "a page is gone");
+    }
+
+    #[test]
+    fn a_store_that_is_closed_is_free_for_others_although_somebody_shares_it() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("store");
+        let (store, _) = Store::open(&dir).unwrap();
+        let reader = store.clone();
+        store.apply(&[], Some(3)).unwrap();
+        store.close().unwrap();
+        let (again, opened) = Store::open(&dir).unwrap();
+        assert_eq!((opened, again.position()), (Opened::Ready, 3));
+        for result in [reader.verify().map(drop), reader.apply(&[], None), reader.flush()] {
+            assert!(matches!(result, Err(Error::Closed { .. })), "{result:?}");
+        }
+        // The one that was closed has nothing left to close.
+        drop((store, reader));
+        again.apply(&[], Some(4)).unwrap();
+        assert!(matches!(Store::open(&dir), Err(Error::InUse { .. })));
     }
 
     #[test]

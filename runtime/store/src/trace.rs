@@ -1,5 +1,6 @@
 //! Traces: their spans, one row for each, and the places at which they are found.
 
+pub(crate) mod ended;
 pub(crate) mod query;
 pub(crate) mod row;
 
@@ -13,7 +14,8 @@ use crate::key::{self, Space};
 use crate::page::row;
 use crate::pending::{Pending, get};
 use crate::record::{self, Head};
-use row::{Summary, ends_run};
+use ended::EndedSpan;
+use row::Summary;
 
 /// The most spans that one trace keeps; later ones are counted and not kept, so that a run that
 /// loops cannot fill the disk.
@@ -90,7 +92,7 @@ impl Adding {
 
     /// Adds a span to its trace, unless the trace has as many spans or bytes as it may. A span that
     /// was added before is replaced.
-    pub(crate) fn add(&mut self, span: &SpanRecord) -> Result<(), Error> {
+    pub(crate) fn add(&mut self, span: &EndedSpan) -> Result<(), Error> {
         let (trace, id) = (span.context.trace_bytes(), span.context.span_bytes());
         let known = match self.recent.traces.entry(trace) {
             hash_map::Entry::Occupied(known) => known.into_mut(),
@@ -120,27 +122,28 @@ impl Adding {
             let told = added.read()?.into_iter().rev();
             let mut stored = told.chain(spans(self.pending.tree(), &trace)?);
             if let Some(stored) = stored.find(|stored| stored.context == span.context) {
+                let stored = EndedSpan::of(&stored)?;
                 if stored == *span {
                     return Ok(());
                 }
                 summary.take_back(&stored);
             }
         }
-        let bytes = record::to_json(span)?;
-        let spare = if ends_run(span) { RUN_SPANS_SPARE } else { 0 };
+        let bytes = span.json();
+        let spare = if span.ends_run() { RUN_SPANS_SPARE } else { 0 };
         let has_room =
             summary.bytes.saturating_add(bytes.len() as u64) <= self.bytes_max || spare > 0;
         if summary.row.spans < SPANS_MAX + spare && has_room {
             summary.add(span, bytes.len());
             added.spans.push(b',');
-            added.spans.extend_from_slice(&bytes);
+            added.spans.extend_from_slice(bytes);
             self.bytes = self.bytes.saturating_add(bytes.len());
             self.recent.spans += usize::from(known.spans.insert(id));
         } else {
             summary.row.spans_dropped = summary.row.spans_dropped.saturating_add(1);
         }
         let of_run = span.context.of_run(&span.run).span_bytes();
-        let is_over = ends_run(span) || known.spans.contains(&of_run);
+        let is_over = span.ends_run() || known.spans.contains(&of_run);
         summary.note_run(&span.run, is_over);
         Ok(())
     }

@@ -1,14 +1,14 @@
 //! What models used, by day, agent and model.
 
 use serde::{Deserialize, Serialize};
-use wire::{Name, SpanRecord, Timestamp, Usage, semconv};
+use wire::{Name, Timestamp, Usage};
 
 use crate::error::Error;
 use crate::key;
 use crate::page::LIST_MAX;
 use crate::pending::{Pending, get};
 use crate::record;
-use crate::trace::row::{is_turn, tokens};
+use crate::trace::ended::{EndedSpan, Turn};
 
 /// Days for which usage is kept: a year and a month, so that a month can be held against the same
 /// one a year ago.
@@ -34,25 +34,25 @@ pub struct UsageRow {
 
 /// Counts a model turn, once: the turns of a run come in order, so the number of those that were
 /// counted tells whether this one was.
-pub(crate) fn count(pending: &mut Pending, span: &SpanRecord) -> Result<(), Error> {
-    let Some((turn, model)) = turn_of(span) else { return Ok(()) };
+pub(crate) fn count(pending: &mut Pending, span: &EndedSpan) -> Result<(), Error> {
+    let Some(Turn { number, model }) = &span.turn else { return Ok(()) };
     let counted_key = key::turns_counted(&span.run);
     let counted: u64 = pending.row(&counted_key)?.unwrap_or(0);
-    if turn < counted {
+    if *number < counted {
         return Ok(());
     }
-    pending.put_row(counted_key, &(turn + 1))?;
+    pending.put_row(counted_key, &(number + 1))?;
     let day = span.start.as_micros() / DAY_US;
-    let usage_key = key::usage(day, &span.agent, &model);
+    let usage_key = key::usage(day, &span.agent, model);
     let mut row = pending.row::<UsageRow>(&usage_key)?.unwrap_or_else(|| UsageRow {
         day: Timestamp::from_micros(day * DAY_US),
         agent: span.agent.clone(),
-        model,
+        model: model.clone(),
         turns: 0,
         usage: Usage::default(),
     });
     row.turns = row.turns.saturating_add(1);
-    row.usage.add(tokens(span));
+    row.usage.add(span.used);
     pending.put_row(usage_key, &row)
 }
 
@@ -86,14 +86,4 @@ pub(crate) fn since(tree: &sled::Tree, since: Timestamp) -> Result<Vec<UsageRow>
         }
     }
     Ok(rows)
-}
-
-/// Returns the number and the model of a turn, if a span is one.
-fn turn_of(span: &SpanRecord) -> Option<(u64, Name)> {
-    if !is_turn(span) {
-        return None;
-    }
-    let turn = span.attributes.get(semconv::TURN)?.as_u64()?;
-    let model = span.attributes.get(semconv::MODEL)?.as_str()?;
-    Some((turn, Name::new(model).ok()?))
 }

@@ -4,6 +4,7 @@
 //! forgotten where texts from outside come in. What is looked for is the secret itself, its common
 //! encodings, and either half of each, since texts are cut.
 
+use std::borrow::Cow;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use aho_corasick::{AhoCorasick, MatchKind};
@@ -63,9 +64,17 @@ fn finder() -> Option<Arc<AhoCorasick>> {
 
 /// Takes all known secrets out of a text.
 pub fn clean(text: String) -> String {
+    match clean_str(&text) {
+        Cow::Owned(clean) => clean,
+        Cow::Borrowed(_) => text,
+    }
+}
+
+/// Takes all known secrets out of a text; one that has none is returned as it is.
+pub fn clean_str(text: &str) -> Cow<'_, str> {
     match finder() {
-        Some(finder) if finder.is_match(&text) => without(&finder, &text),
-        Some(_) | None => text,
+        Some(finder) if finder.is_match(text) => Cow::Owned(without(&finder, text)),
+        Some(_) | None => Cow::Borrowed(text),
     }
 }
 

@@ -29,7 +29,7 @@ fn span(attributes: Value) -> SpanRecord {
 }
 
 fn reduced(span: &SpanRecord, level: Capture) -> SpanRecord {
-    reduce(span.clone(), level, &|text| text.replace("hunter2", "[secret]"))
+    reduce(span.clone(), level, &|text| text.replace("hunter2", "[secret]").into())
 }
 
 fn said(text: &str) -> Value {

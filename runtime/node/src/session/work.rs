@@ -1,11 +1,14 @@
 //! Performs the effects of a session's inputs, and keeps hold of what is under way.
 
+use std::pin::pin;
+use std::time::Duration;
+
 use agents_core::dialect;
 use agents_core::effect::{Aborted, CallEffect, Effect};
 use ractor::ActorRef;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tracing::{Instrument as _, debug, warn};
 use wire::chat::Observed;
 use wire::entry::{Input, ModelReplied};
@@ -69,7 +72,7 @@ impl SessionState {
                         planned,
                     });
                 }
-                Effect::Call(call) => self.call(call),
+                Effect::Call(call) => self.call(call, None),
                 Effect::Abort { run, calls } => self.abort(&run, calls),
                 Effect::Publish { reply } => {
                     let sending = self.context.replies.token();
@@ -107,7 +110,9 @@ impl SessionState {
         self.track(work, task.abort_handle());
     }
 
-    fn call(&mut self, call: CallEffect) {
+    /// Makes a call. The input that asked for it is made durable after some time, if it is held and
+    /// the call is not over by then.
+    pub(super) fn call(&mut self, call: CallEffect, held: Option<Duration>) {
         let work = match call.target {
             Target::Tool => Work::Call(call.call.clone()),
             Target::Agent => Work::Agent(call.call.clone()),
@@ -145,6 +150,19 @@ impl SessionState {
                 }
             };
             report(&myself, input);
+        };
+        let session = self.myself.clone();
+        let calling = async move {
+            let mut calling = pin!(calling);
+            if let Some(most) = held
+                && timeout(most, &mut calling).await.is_ok()
+            {
+                return;
+            }
+            if held.is_some() {
+                drop(session.cast(SessionMsg::CommitHeld));
+            }
+            calling.await;
         };
         let task = tokio::spawn(calling.instrument(logged));
         self.track(work, task.abort_handle());

@@ -4,12 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use wire::semconv::{
-    COST_NANO_USD, INPUT_TOKENS, OPERATION_NAME, OUTPUT_TOKENS, TOOL_NAME, operation::CHAT,
-};
-use wire::{Name, RunId, SessionId, SpanRecord, Timestamp, Usage};
+use wire::{Name, RunId, SessionId, Timestamp, Usage};
 
 use crate::key::{self, Facet};
+use crate::trace::ended::EndedSpan;
 
 /// The most agents, and the most tools, by which one trace is found; a team has rarely more.
 pub const NAMES_FOUND_MAX: usize = 64;
@@ -102,9 +100,9 @@ struct Rank {
 }
 
 impl Rank {
-    fn of(span: &SpanRecord) -> Self {
+    fn of(span: &EndedSpan) -> Self {
         Self {
-            has_parent: span.parent.is_some(),
+            has_parent: span.has_parent,
             start: span.start,
             end: Reverse(span.end),
             span: span.context.span_id(),
@@ -112,13 +110,8 @@ impl Rank {
     }
 }
 
-/// Tells whether a span stands for its whole run, which is then over.
-pub(crate) fn ends_run(span: &SpanRecord) -> bool {
-    span.context == span.context.of_run(&span.run)
-}
-
 impl Summary {
-    pub(crate) fn of(span: &SpanRecord) -> Self {
+    pub(crate) fn of(span: &EndedSpan) -> Self {
         let row = TraceRow {
             trace_id: span.context.trace_id(),
             name: span.name.clone(),
@@ -146,7 +139,7 @@ impl Summary {
         }
     }
 
-    pub(crate) fn add(&mut self, span: &SpanRecord, bytes: usize) {
+    pub(crate) fn add(&mut self, span: &EndedSpan, bytes: usize) {
         let rank = Rank::of(span);
         if rank < self.root || rank.span == self.root.span {
             self.row.name.clone_from(&span.name);
@@ -158,7 +151,7 @@ impl Summary {
         }
         note(&mut self.agents, span.agent.as_str(), NAMES_FOUND_MAX);
         note(&mut self.sessions, span.session.as_str(), SESSIONS_FOUND_MAX);
-        if let Some(tool) = span.attributes.get(TOOL_NAME).and_then(|tool| tool.as_str()) {
+        if let Some(tool) = &span.tool {
             note(&mut self.tools, tool, NAMES_FOUND_MAX);
         }
         self.bytes = self.bytes.saturating_add(bytes as u64);
@@ -167,13 +160,13 @@ impl Summary {
         row.end = row.end.max(span.end);
         row.spans = row.spans.saturating_add(1);
         row.errors = row.errors.saturating_add(u32::from(span.error.is_some()));
-        row.usage.add(tokens(span));
+        row.usage.add(span.used);
     }
 
     /// Takes back what a span counted for, before another of the same id is added. The time that
     /// it spanned stays.
-    pub(crate) fn take_back(&mut self, span: &SpanRecord) {
-        let (row, used) = (&mut self.row, tokens(span));
+    pub(crate) fn take_back(&mut self, span: &EndedSpan) {
+        let (row, used) = (&mut self.row, span.used);
         row.spans = row.spans.saturating_sub(1);
         row.errors = row.errors.saturating_sub(u32::from(span.error.is_some()));
         row.usage.input_tokens = row.usage.input_tokens.saturating_sub(used.input_tokens);
@@ -229,18 +222,4 @@ fn note(names: &mut BTreeSet<String>, name: &str, max: usize) {
     if names.len() < max && !name.contains('\0') && !names.contains(name) {
         names.insert(name.to_owned());
     }
-}
-
-/// Returns what a model turn used; other spans repeat what their turns used.
-pub(crate) fn tokens(span: &SpanRecord) -> Usage {
-    let is_turn = is_turn(span);
-    let count = |name| span.attributes.get(name).filter(|_| is_turn)?.as_u64();
-    let tokens =
-        Usage::of_tokens(count(INPUT_TOKENS).unwrap_or(0), count(OUTPUT_TOKENS).unwrap_or(0));
-    Usage { cost_nano_usd: count(COST_NANO_USD).unwrap_or(0), ..tokens }
-}
-
-/// Tells whether a span is a model turn.
-pub(crate) fn is_turn(span: &SpanRecord) -> bool {
-    span.attributes.get(OPERATION_NAME).and_then(|name| name.as_str()) == Some(CHAT)
 }

@@ -1,0 +1,79 @@
+//! A span on its way into its trace.
+
+use wire::semconv::{
+    COST_NANO_USD, INPUT_TOKENS, MODEL, OPERATION_NAME, OUTPUT_TOKENS, TOOL_NAME, TURN,
+    operation::CHAT,
+};
+use wire::{Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext, Usage};
+
+use crate::error::Error;
+use crate::record;
+
+/// A span that ended, in its stored form, and what the store has to know of it. It takes a tenth of
+/// the memory of a record with its attributes, and many wait at once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndedSpan {
+    pub(crate) context: TraceContext,
+    pub(crate) has_parent: bool,
+    pub(crate) name: String,
+    pub(crate) start: Timestamp,
+    pub(crate) end: Timestamp,
+    pub(crate) session: SessionId,
+    pub(crate) run: RunId,
+    pub(crate) agent: Name,
+    pub(crate) error: Option<String>,
+    /// The tool that was called.
+    pub(crate) tool: Option<String>,
+    /// The turn of a model that it stands for.
+    pub(crate) turn: Option<Turn>,
+    /// What the turn used; other spans repeat what their turns used.
+    pub(crate) used: Usage,
+    json: Box<[u8]>,
+}
+
+/// A turn of a model.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Turn {
+    pub(crate) number: u64,
+    pub(crate) model: Name,
+}
+
+impl EndedSpan {
+    /// Puts a span into its stored form.
+    pub fn of(span: &SpanRecord) -> Result<Self, Error> {
+        let text = |name| span.attributes.get(name).and_then(|value| value.as_str());
+        let count = |name| span.attributes.get(name).and_then(|value| value.as_u64());
+        let is_turn = text(OPERATION_NAME) == Some(CHAT);
+        let turn = || Some(Turn { number: count(TURN)?, model: Name::new(text(MODEL)?).ok()? });
+        let used = || {
+            let tokens = |name| count(name).unwrap_or(0);
+            let usage = Usage::of_tokens(tokens(INPUT_TOKENS), tokens(OUTPUT_TOKENS));
+            Usage { cost_nano_usd: tokens(COST_NANO_USD), ..usage }
+        };
+        Ok(Self {
+            context: span.context,
+            has_parent: span.parent.is_some(),
+            name: span.name.clone(),
+            start: span.start,
+            end: span.end,
+            session: span.session.clone(),
+            run: span.run.clone(),
+            agent: span.agent.clone(),
+            error: span.error.clone(),
+            tool: text(TOOL_NAME).map(str::to_owned),
+            turn: is_turn.then(turn).flatten(),
+            used: if is_turn { used() } else { Usage::default() },
+            json: record::to_json(span)?.into(),
+        })
+    }
+
+    /// Returns the whole span as JSON.
+    pub(crate) fn json(&self) -> &[u8] {
+        &self.json
+    }
+
+    /// Tells whether it stands for its whole run, which is then over.
+    pub(crate) fn ends_run(&self) -> bool {
+        self.context == self.context.of_run(&self.run)
+    }
+}

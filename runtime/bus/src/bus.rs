@@ -10,6 +10,7 @@ use wire::{Headers, WireError, header, subject};
 
 use crate::check;
 use crate::error::Error;
+use crate::listening::Listening;
 use crate::local::{Local, LocalLimits};
 use crate::message::Message;
 use crate::nats::Nats;
@@ -155,6 +156,28 @@ impl Bus {
         match &self.kind {
             Kind::Local(local) => local.subscribe(pattern, queue),
             Kind::Nats(nats) => nats.subscribe(pattern, queue).await,
+        }
+    }
+
+    /// Gives what is sent from here on to subjects that match a pattern to a handler, until it says
+    /// `false` or what is returned is dropped. The handler must not wait, and bounds by itself what
+    /// it keeps.
+    ///
+    /// Of those of one queue group only one is given each message, subscriptions among them.
+    pub async fn listen(
+        &self,
+        pattern: &str,
+        queue: Option<&str>,
+        handler: impl Fn(Message) -> bool + Send + Sync + 'static,
+    ) -> Result<Listening, Error> {
+        check::pattern(pattern)?;
+        queue.map_or(Ok(()), check::queue)?;
+        match &self.kind {
+            Kind::Local(local) => local.listen(pattern, queue, Arc::new(handler)),
+            Kind::Nats(nats) => {
+                let subscription = nats.subscribe(pattern, queue).await?;
+                Ok(Listening::pour(subscription, Arc::new(handler)))
+            }
         }
     }
 

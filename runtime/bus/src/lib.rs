@@ -9,6 +9,7 @@
 mod bus;
 mod check;
 mod error;
+mod listening;
 mod local;
 mod message;
 mod nats;
@@ -26,6 +27,7 @@ mod conformance;
 
 pub use bus::Bus;
 pub use error::Error;
+pub use listening::Listening;
 pub use local::LocalLimits;
 pub use message::Message;
 pub use nats::options::{Auth, NatsOptions, TlsIdentity};

@@ -7,9 +7,10 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
+use crate::listening::{Handler, Listening};
 use crate::message::Message;
 use crate::pending::Pending;
-use crate::router::{Pick, Router, Target};
+use crate::router::{Pick, Router, Sink, Target};
 use crate::subscription::Subscription;
 #[cfg(any(test, feature = "testing"))]
 use crate::tap::{Moment, Tap};
@@ -129,14 +130,32 @@ impl Local {
         queue: Option<&str>,
     ) -> Result<Subscription, Error> {
         let (sender, receiver) = mpsc::channel(self.limits.subscription_messages_max.max(1));
+        let registration = self.register(pattern, queue, Sink::Queue(sender))?;
+        Ok(Subscription::new(receiver, Some(registration)))
+    }
+
+    pub(crate) fn listen(
+        self: &Arc<Self>,
+        pattern: &str,
+        queue: Option<&str>,
+        handler: Handler,
+    ) -> Result<Listening, Error> {
+        self.register(pattern, queue, Sink::Handler(handler)).map(Listening::local)
+    }
+
+    fn register(
+        self: &Arc<Self>,
+        pattern: &str,
+        queue: Option<&str>,
+        sink: Sink,
+    ) -> Result<Registration, Error> {
         let id = self.requests.token();
         let mut routing = self.router.write().unwrap_or_else(PoisonError::into_inner);
         if routing.drained {
             return Err(Error::Closed);
         }
-        routing.router.insert(pattern, queue, Target { id, sender });
-        let registration = Registration { local: self.clone(), pattern: pattern.to_owned(), id };
-        Ok(Subscription::new(receiver, Some(registration)))
+        routing.router.insert(pattern, queue, Target { id, sink });
+        Ok(Registration { local: self.clone(), pattern: pattern.to_owned(), id })
     }
 
     pub(crate) fn drain(&self) {
@@ -160,8 +179,11 @@ impl Local {
     }
 
     fn hand_over(&self, message: Message) -> Delivery {
-        let routing = self.router.read().unwrap_or_else(PoisonError::into_inner);
-        let picks = routing.router.pick(&message.subject, self.draw());
+        // Handlers are called without the lock: they may subscribe.
+        let picks: Vec<Pick> = {
+            let routing = self.router.read().unwrap_or_else(PoisonError::into_inner);
+            routing.router.pick(&message.subject, self.draw())
+        };
         let mut delivery = Delivery::default();
         if let Some(request) = self.request_of(&message.subject) {
             if picks.is_empty() {
@@ -172,9 +194,9 @@ impl Local {
         }
         if let Some((last, others)) = picks.split_last() {
             for pick in others {
-                self.offer(*pick, message.clone(), &mut delivery);
+                self.offer(pick, message.clone(), &mut delivery);
             }
-            self.offer(*last, message, &mut delivery);
+            self.offer(last, message, &mut delivery);
         }
         delivery
     }
@@ -183,8 +205,15 @@ impl Local {
         self.requests.take(subject.strip_prefix(INBOX)?.parse().ok()?)
     }
 
-    fn offer(&self, pick: Pick<'_>, message: Message, delivery: &mut Delivery) {
-        match pick.target.sender.try_send(message) {
+    fn offer(&self, pick: &Pick, message: Message, delivery: &mut Delivery) {
+        let sender = match &pick.target.sink {
+            Sink::Queue(sender) => sender,
+            Sink::Handler(handler) => {
+                delivery.taken += usize::from(handler(message));
+                return;
+            }
+        };
+        match sender.try_send(message) {
             Ok(()) => delivery.taken += 1,
             Err(TrySendError::Full(message)) => {
                 delivery.lost += 1;

@@ -1,10 +1,12 @@
 //! Who receives what in the twin: subjects without wildcards in one map, patterns in a tree of tokens.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use tokio::sync::mpsc;
 
 use crate::check;
+use crate::listening::Handler;
 use crate::message::Message;
 
 /// Finds the subscriptions that a subject reaches.
@@ -15,16 +17,29 @@ pub(crate) struct Router {
 }
 
 /// One subscription.
-#[derive(Debug)]
+#[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) id: u64,
-    pub(crate) sender: mpsc::Sender<Message>,
+    pub(crate) sink: Sink,
 }
 
-/// A subscription that receives a message, and whether for its queue group.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pick<'a> {
-    pub(crate) target: &'a Target,
+/// Where the messages of a subscription go.
+#[derive(Clone)]
+pub(crate) enum Sink {
+    Queue(mpsc::Sender<Message>),
+    Handler(Handler),
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// Where a message goes, and whether for a queue group.
+#[derive(Clone)]
+pub(crate) struct Pick {
+    pub(crate) target: Target,
     pub(crate) queued: bool,
 }
 
@@ -82,7 +97,7 @@ impl Router {
 
     /// Returns all plain subscriptions that a subject reaches, and of each queue group the member
     /// that `draw`, any number, falls on. A group is one group over all patterns, as in NATS.
-    pub(crate) fn pick(&self, subject: &str, draw: u64) -> Vec<Pick<'_>> {
+    pub(crate) fn pick(&self, subject: &str, draw: u64) -> Vec<Pick> {
         let mut reached = Vec::new();
         if let Some(listeners) = self.exact.get(subject) {
             reached.push(listeners);
@@ -92,14 +107,16 @@ impl Router {
         }
         let mut picks = Vec::new();
         for listeners in &reached {
-            picks.extend(listeners.plain.iter().map(|target| Pick { target, queued: false }));
+            let plain = listeners.plain.iter().cloned();
+            picks.extend(plain.map(|target| Pick { target, queued: false }));
         }
         for (n, listeners) in reached.iter().enumerate() {
             for group in &listeners.groups {
                 let is_first = |earlier: &&Listeners| earlier.group(&group.name).is_none();
                 if reached.iter().take(n).all(is_first) {
                     let target = draw_member(&reached, &group.name, draw);
-                    picks.extend(target.map(|target| Pick { target, queued: true }));
+                    picks
+                        .extend(target.map(|target| Pick { target: target.clone(), queued: true }));
                 }
             }
         }
@@ -212,7 +229,7 @@ mod tests {
     use super::*;
 
     fn target(id: u64) -> Target {
-        Target { id, sender: mpsc::channel(1).0 }
+        Target { id, sink: Sink::Queue(mpsc::channel(1).0) }
     }
 
     fn router(subscriptions: &[(u64, &str, Option<&str>)]) -> Router {

@@ -17,6 +17,7 @@ use tools::mcp::Servers;
 use tools::query::Databases;
 use tools::results::Results;
 use wire::entry::{Body, Entry};
+use wire::event::EventKind;
 use wire::{Event, SessionId, Subjects, Timestamp, WireError};
 
 use crate::admission::{NodePlaces, Places};
@@ -170,6 +171,9 @@ impl TeamContext {
         }
         let subject = self.subjects.session_events(&self.team.name, &event.session);
         self.shared.herald.tell(subject, body.into());
+        if matches!(event.kind, EventKind::RunEnded { .. }) {
+            self.shared.herald.hurry();
+        }
     }
 
     /// Makes a change of the memory durable and visible. The caller holds the memory's turn.

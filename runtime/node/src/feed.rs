@@ -1,31 +1,15 @@
 //! Brings messages of a subject to an actor, and answers back.
 
-use bus::{Bus, Message, Subscription};
+use bus::{Bus, Listening, Message};
 use serde::Serialize;
-use tokio::task::JoinHandle;
 use tracing::debug;
 use wire::{ErrorCode, Headers, WireError};
 
 /// The queue group in which all nodes take requests.
 pub(crate) const QUEUE_GROUP: &str = "callboard";
 
-/// A subscription that is fed to an actor; ends when dropped.
-pub(crate) struct Feed(JoinHandle<()>);
-
-impl Feed {
-    /// Ends it, and waits until it holds nothing any more.
-    pub(crate) async fn end(mut self) {
-        self.0.abort();
-        // It was told to end, so how it did says nothing.
-        drop((&mut self.0).await);
-    }
-}
-
-impl Drop for Feed {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
+/// Messages that are brought to an actor; ends when dropped.
+pub(crate) type Feed = Listening;
 
 /// Subscribes and hands each message over until `hand_over` declines.
 ///
@@ -34,38 +18,25 @@ impl Drop for Feed {
 pub(crate) async fn start(
     bus: &Bus,
     subject: &str,
-    mut hand_over: impl FnMut(Message) -> bool + Send + 'static,
+    hand_over: impl Fn(Message) -> bool + Send + Sync + 'static,
 ) -> Result<Feed, bus::Error> {
-    let subscription = bus.subscribe(subject, Some(QUEUE_GROUP)).await?;
-    Ok(pour(subscription, move |message| {
+    let answerable = move |message: Message| {
         if message.reply.as_deref().is_some_and(|reply| !wire::subject::is_inbox(reply)) {
             debug!(subject = %message.subject, "request dropped: its reply subject is no inbox");
             return true;
         }
         hand_over(message)
-    }))
+    };
+    bus.listen(subject, Some(QUEUE_GROUP), answerable).await
 }
 
 /// Subscribes beside all other nodes, to hear what each of them has to know.
 pub(crate) async fn listen(
     bus: &Bus,
     pattern: &str,
-    on_message: impl FnMut(Message) -> bool + Send + 'static,
+    on_message: impl Fn(Message) -> bool + Send + Sync + 'static,
 ) -> Result<Feed, bus::Error> {
-    Ok(pour(bus.subscribe(pattern, None).await?, on_message))
-}
-
-fn pour(
-    mut subscription: Subscription,
-    mut hand_over: impl FnMut(Message) -> bool + Send + 'static,
-) -> Feed {
-    Feed(tokio::spawn(async move {
-        while let Some(message) = subscription.next().await {
-            if !hand_over(message) {
-                return;
-            }
-        }
-    }))
+    bus.listen(pattern, None, on_message).await
 }
 
 /// Answers a request with a body.

@@ -274,9 +274,7 @@ impl Node {
         self.leave().await;
         let servers = self.teams.values().filter_map(|team| team.context.servers.get());
         join_all(servers.map(Servers::close)).await;
-        // They hold the data of all teams.
-        let looks = std::mem::take(&mut *self.looks.lock().unwrap_or_else(PoisonError::into_inner));
-        join_all(looks.into_iter().map(Feed::end)).await;
+        self.looks.lock().unwrap_or_else(PoisonError::into_inner).clear();
         for TeamHandle { context, lock, .. } in self.teams.values() {
             context.projector.sync().await;
             let (exporter, metrics) = (context.exporter.clone(), context.metrics.clone());

@@ -1,0 +1,56 @@
+//! A handler that is given the messages of one pattern.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+
+use crate::local::Registration;
+use crate::message::Message;
+use crate::subscription::Subscription;
+
+/// What is done about a message; `false` means that no more are wanted. It must not wait.
+pub(crate) type Handler = Arc<dyn Fn(Message) -> bool + Send + Sync>;
+
+/// Gives the messages of one pattern to a handler for as long as it is held.
+///
+/// In the twin whoever publishes calls the handler, so that nobody has to be woken in between; on
+/// NATS a task does.
+pub struct Listening(Kind);
+
+enum Kind {
+    Local { _registration: Registration },
+    Task(JoinHandle<()>),
+}
+
+impl Listening {
+    pub(crate) const fn local(registration: Registration) -> Self {
+        Self(Kind::Local { _registration: registration })
+    }
+
+    /// Gives on what a subscription receives.
+    pub(crate) fn pour(mut subscription: Subscription, handler: Handler) -> Self {
+        Self(Kind::Task(tokio::spawn(async move {
+            while let Some(message) = subscription.next().await {
+                if !handler(message) {
+                    return;
+                }
+            }
+        })))
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        match &self.0 {
+            Kind::Local { .. } => {}
+            Kind::Task(task) => task.abort(),
+        }
+    }
+}
+
+impl fmt::Debug for Listening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listening").finish_non_exhaustive()
+    }
+}

@@ -151,7 +151,7 @@ pub struct Called {
 pub struct Prompt {
     /// Tools and reply form; the same in every prompt of a role in a run, unless a planner selects
     /// what is called.
-    pub head: Head,
+    pub head: Arc<Head>,
     /// The conversation.
     pub messages: Vec<Arc<Message>>,
     /// How many of `messages` begin every later prompt of this role in this run, byte for byte.

@@ -453,6 +453,10 @@ impl SessionMachine {
                 self.hand_over(&mut run, effects);
             }
             let Some(queued) = self.queue.pop_front() else { return };
+            if self.queue.is_empty() {
+                // Most sessions never have two runs at once, and are many.
+                self.queue = VecDeque::new();
+            }
             let mut run = Run::new(
                 self.team.clone(),
                 queued.submitted,

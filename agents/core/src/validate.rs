@@ -1,12 +1,13 @@
 //! Checks arguments against the schemas of a plan's tools, and mends what is safe to mend.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::types::JsonType;
 use jsonschema::{Draft, ValidationError, Validator};
 use serde_json::{Number, Value};
-use wire::Plan;
+use wire::chat::Head;
+use wire::{ModelRole, Plan};
 
 use crate::dialect::Wording;
 
@@ -25,6 +26,8 @@ pub struct Catalogue {
     plan: Arc<Plan>,
     toolbox: Toolbox,
     wording: Wording,
+    /// What the prompts of the thinker and of the actor model begin with, once one was made.
+    heads: [OnceLock<Arc<Head>>; 2],
 }
 
 impl Catalogue {
@@ -36,7 +39,7 @@ impl Catalogue {
             toolbox.add(offer.spec.name.as_str(), Some(offer.spec.parameters.clone()));
         }
         let wording = Wording::new(&plan);
-        Self { plan, toolbox, wording }
+        Self { plan, toolbox, wording, heads: Default::default() }
     }
 
     /// Returns the plan.
@@ -47,6 +50,16 @@ impl Catalogue {
     /// Returns the texts that models are told.
     pub(crate) fn wording(&self) -> &Wording {
         &self.wording
+    }
+
+    /// Returns what all prompts of a role have in common, which is made once.
+    pub(crate) fn head(&self, role: ModelRole, make: impl FnOnce(&Plan) -> Head) -> Arc<Head> {
+        let [thinker, actor] = &self.heads;
+        let head = match role {
+            ModelRole::Thinker => thinker,
+            ModelRole::Actor => actor,
+        };
+        head.get_or_init(|| Arc::new(make(&self.plan))).clone()
     }
 
     /// Returns what may be called.

@@ -4,7 +4,7 @@
 //! digest of what it sent; the model's side keeps the messages. Either may forget at any time.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use agents_core::dialect::Prompt;
 use model::Part;
@@ -19,6 +19,9 @@ const HELD_BYTES_EACH: usize = 128;
 
 /// How often a head or a message is held: as it is, and as it was sent.
 const HELD_TIMES: usize = 2;
+
+/// Heads that are noted before those that are gone are looked for: more than a model's agents have.
+const HEADS_MIN: usize = 64;
 
 /// The digest of a conversation, and about how many bytes it takes to hold it.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +72,11 @@ pub(crate) struct Outgoing {
 }
 
 impl SentPrefixes {
+    /// Forgets what was sent: no run is in work that could go on with it.
+    pub(crate) fn clear(&mut self) {
+        self.sent = HashMap::new();
+    }
+
     /// Turns a prompt into requests and remembers what the model will hold afterwards.
     pub(crate) fn outgoing(
         &mut self,
@@ -80,10 +88,10 @@ impl SentPrefixes {
         self.sent.retain(|_, sent| sent.run == *run);
         let place = (role, model.clone());
         let (head, head_mark) = match self.sent.get(&place) {
-            Some(sent) if *sent.head.0 == prompt.head => sent.head.clone(),
+            Some(sent) if is_same(&sent.head.0, &prompt.head) => sent.head.clone(),
             Some(_) | None => {
                 let mark = Mark::of_head(&prompt.head);
-                (Arc::new(prompt.head), mark)
+                (prompt.head, mark)
             }
         };
         let begins = |sent: &&Sent| Arc::ptr_eq(&sent.head.0, &head) && sent.count <= keep;
@@ -119,6 +127,10 @@ impl SentPrefixes {
     }
 }
 
+fn is_same(one: &Arc<Head>, other: &Arc<Head>) -> bool {
+    Arc::ptr_eq(one, other) || one == other
+}
+
 /// A conversation as the model's side holds it.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
@@ -132,6 +144,10 @@ pub(crate) struct HeldPrefixes {
     held: HashMap<Digest, (Held, usize)>,
     order: VecDeque<Digest>,
     bytes: usize,
+    /// The heads of these and of the turns under way: all sessions of an agent have the same.
+    heads: HashMap<Digest, Weak<Part<Head>>>,
+    /// When so many are noted, those that are gone are forgotten.
+    heads_max: usize,
 }
 
 impl HeldPrefixes {
@@ -147,7 +163,7 @@ impl HeldPrefixes {
             (None, head) => {
                 let head = head.clone().unwrap_or_default();
                 let mark = Mark::of_head(&head);
-                (Held { head: Arc::new(head.into()), messages: Vec::new() }, mark)
+                (Held { head: self.shared(mark.digest, head), messages: Vec::new() }, mark)
             }
         };
         let kept = request.messages.get(..request.keep.min(request.messages.len()))?;
@@ -157,6 +173,20 @@ impl HeldPrefixes {
         let rest = request.messages.get(kept.len()..).unwrap_or_default();
         conversation.messages.extend(rest.iter().map(part));
         Some(conversation)
+    }
+
+    /// Returns a head that is held already in place of one that is the same.
+    fn shared(&mut self, digest: Digest, head: Arc<Head>) -> Arc<Part<Head>> {
+        if let Some(known) = self.heads.get(&digest).and_then(Weak::upgrade) {
+            return known;
+        }
+        if self.heads.len() >= self.heads_max {
+            self.heads.retain(|_, head| head.strong_count() > 0);
+            self.heads_max = HEADS_MIN.max(2 * self.heads.len());
+        }
+        let head: Arc<Part<Head>> = Arc::new(head.into());
+        self.heads.insert(digest, Arc::downgrade(&head));
+        head
     }
 
     fn insert(&mut self, Mark { digest, bytes }: Mark, held: Held) {
@@ -185,7 +215,7 @@ mod tests {
 
     fn prompt(texts: &[&str], keep: usize) -> Prompt {
         Prompt {
-            head: Head::default(),
+            head: Arc::default(),
             messages: texts.iter().map(|text| message(text)).collect(),
             keep,
             faults: Vec::new(),
@@ -241,7 +271,7 @@ mod tests {
         ];
         for (index, (model, tool, messages, keep, is_short)) in turns.into_iter().enumerate() {
             let head = Head { stop: vec![tool.to_owned()], ..Head::default() };
-            let prompt = Prompt { head: head.clone(), ..prompt(messages, keep) };
+            let prompt = Prompt { head: Arc::new(head.clone()), ..prompt(messages, keep) };
             let outgoing = sent.outgoing(&run, (ModelRole::Actor, &name(model)), prompt);
             assert_eq!(outgoing.short.is_some(), is_short, "turn {index}");
             let request = outgoing.short.unwrap_or(outgoing.full);

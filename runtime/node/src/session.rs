@@ -133,8 +133,8 @@ impl Actor for SessionActor {
         _: ActorRef<SessionMsg>,
         state: &mut SessionState,
     ) -> Result<(), ActorProcessingErr> {
-        state.rebuild().await?;
-        state.take_up().await?;
+        Box::pin(state.rebuild()).await?;
+        Box::pin(state.take_up()).await?;
         Ok(())
     }
 
@@ -145,13 +145,14 @@ impl Actor for SessionActor {
         state: &mut SessionState,
     ) -> Result<(), ActorProcessingErr> {
         match msg {
+            // In boxes, since a session spends most of its life without work.
             SessionMsg::Door(door) => {
                 // Nobody is told what is not durable.
-                state.commit_held().await?;
-                state.on_door(door).await?;
+                Box::pin(state.commit_held()).await?;
+                Box::pin(state.on_door(door)).await?;
             }
-            SessionMsg::Input(input) => state.on_outcome(*input).await?,
-            SessionMsg::CommitHeld => state.commit_held().await?,
+            SessionMsg::Input(input) => Box::pin(state.on_outcome(*input)).await?,
+            SessionMsg::CommitHeld => Box::pin(state.commit_held()).await?,
             SessionMsg::CancelLate { run } => {
                 state.answer_cancels(|machine, id| *id == run || !machine.is_telling(id));
             }
@@ -500,8 +501,11 @@ impl SessionState {
         }
     }
 
-    fn say_busy(&self) {
+    fn say_busy(&mut self) {
         let busy = self.machine.as_ref().is_ok_and(SessionMachine::is_busy);
+        if !busy {
+            self.prefixes.clear();
+        }
         self.busy.store(busy, Ordering::Relaxed);
     }
 
@@ -512,6 +516,8 @@ impl SessionState {
 
     fn arm_idle_check(&mut self) {
         if self.idle_check != Some(self.handled) && self.is_idle() {
+            // What has ended holds its memory for as long as it is tracked.
+            self.tasks.retain(|_, task| !task.is_finished());
             let handled = self.handled;
             self.idle_check = Some(handled);
             self.myself.send_after(IDLE, move || SessionMsg::IdleCheck { handled });
@@ -519,10 +525,12 @@ impl SessionState {
     }
 
     fn on_idle_check(&mut self, handled: u64) {
-        self.idle_check = None;
+        // If the supervisor declines, something is on its way here that arms the next check.
         if handled == self.handled && self.is_idle() {
             let session = self.session.clone();
             drop(self.supervisor.cast(SessionsMsg::Passivate { session, handled }));
+        } else {
+            self.idle_check = None;
         }
     }
 }

@@ -141,7 +141,7 @@ fn the_thinker_sees_the_run_as_text() {
     let (history, request) = (history(), REQUEST);
     let transcript = Transcript { plan: &plan, history: &history, request, steps: &steps };
     let prompt = prompt_of(ModelRole::Thinker, &transcript);
-    assert_eq!(prompt.head, wire::chat::Head::default());
+    assert_eq!(*prompt.head, wire::chat::Head::default());
     assert_eq!(rendered(&prompt), include_str!("golden/thinker.txt"));
 }
 
@@ -174,7 +174,7 @@ fn a_json_actor_sees_its_own_form_and_feedback() {
     steps[1].acts.insert(1, calls("Look.", vec![faulty()]));
     let transcript = Transcript { plan: &plan, history: &history, request, steps: &steps };
     let prompt = prompt_of(ModelRole::Actor, &transcript);
-    assert_eq!(prompt.head, wire::chat::Head::default());
+    assert_eq!(*prompt.head, wire::chat::Head::default());
     assert_eq!(rendered(&prompt), include_str!("golden/json.txt"));
 }
 

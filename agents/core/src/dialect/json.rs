@@ -4,7 +4,7 @@ use serde_json::Value;
 use wire::chat::Head;
 use wire::entry::Reason;
 use wire::plan::Form;
-use wire::{ModelReply, Reading};
+use wire::{ModelReply, ModelRole, Reading};
 
 use super::calls::{self, Arguments, Written};
 use super::extract::{self, Found};
@@ -18,7 +18,8 @@ const SPARE: usize = 2;
 
 /// Renders the conversation: each reply in its form, each result as one JSON object.
 pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prompt {
-    told::prompt(catalogue, transcript, Head::default())
+    let head = catalogue.head(ModelRole::Actor, |_| Head::default());
+    told::prompt(catalogue, transcript, head)
 }
 
 /// Reads the first object of a reply. What follows it is not looked at.

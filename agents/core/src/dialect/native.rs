@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use wire::chat::Head;
 use wire::entry::Reason;
 use wire::plan::{Audience, Offer};
-use wire::{Message, ModelReply, Reading, ToolCall};
+use wire::{Message, ModelReply, ModelRole, Reading, ToolCall};
 
 use super::calls::{self, Arguments, RESPOND, Written};
 use super::told::{Place, Told, places};
@@ -46,8 +46,10 @@ pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prom
             }
         }
     }
-    let tools = transcript.plan.tools.iter().map(|offer| offer.spec.clone()).collect();
-    told.ask(Head { tools, ..Head::default() })
+    told.ask(catalogue.head(ModelRole::Actor, |plan| {
+        let tools = plan.tools.iter().map(|offer| offer.spec.clone()).collect();
+        Head { tools, ..Head::default() }
+    }))
 }
 
 /// Shows a reply with its calls and their answers, as the provider has it.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use wire::chat::{Head, ResponseSchema};
 use wire::entry::{Feedback, Reason};
 use wire::plan::{Audience, Dialect};
-use wire::{ModelReply, Name, Plan, Planned, Reading};
+use wire::{ModelReply, ModelRole, Name, Plan, Planned, Reading};
 
 use super::extract::{self, Found};
 use super::lenient::Fault;
@@ -35,7 +35,10 @@ const SPARE: usize = 1;
 pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prompt {
     let mut told = Told::begin(Audience::Planner, catalogue, transcript);
     told.request(true);
-    let head = Head { response_schema: response_schema(transcript.plan), ..Head::default() };
+    let head = catalogue.head(ModelRole::Thinker, |plan| Head {
+        response_schema: response_schema(plan),
+        ..Head::default()
+    });
     let (_, current) = transcript.split();
     told.ask_and(head, |told| text::in_work(current, told))
 }

@@ -2,7 +2,7 @@
 
 use wire::chat::Head;
 use wire::entry::{Feedback, Reason};
-use wire::{ModelReply, Reading};
+use wire::{ModelReply, ModelRole, Reading};
 
 use super::calls::{self, Arguments, Written};
 use super::form::{FINAL_ANSWER, REACT_ENDINGS, STOP};
@@ -17,7 +17,9 @@ use label::Answer;
 
 /// Renders the conversation: each call as thought and action, each result as an observation.
 pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prompt {
-    told::prompt(catalogue, transcript, Head { stop: vec![STOP.to_owned()], ..Head::default() })
+    let head = catalogue
+        .head(ModelRole::Actor, |_| Head { stop: vec![STOP.to_owned()], ..Head::default() });
+    told::prompt(catalogue, transcript, head)
 }
 
 /// Reads the first action of a reply, or else its final answer.

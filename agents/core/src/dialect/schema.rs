@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use wire::chat::{Head, ResponseSchema};
 use wire::entry::Reason;
 use wire::plan::Audience;
-use wire::{ModelReply, Name, Plan, Reading};
+use wire::{ModelReply, ModelRole, Name, Plan, Reading};
 
 use super::calls::{self, Arguments, RESPOND, Written};
 use super::{Prompt, RESPOND_TO_USER, Transcript, text, thinking, union};
@@ -12,8 +12,10 @@ use crate::validate::{Catalogue, FAULTS_MAX, Toolbox};
 
 /// Renders the run as text, then the thought, then the demand for one call.
 pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prompt {
-    let response_schema = response_schema(transcript.plan);
-    let head = Head { response_schema, ..Head::default() };
+    let head = catalogue.head(ModelRole::Actor, |plan| Head {
+        response_schema: response_schema(plan),
+        ..Head::default()
+    });
     text::prompt(Audience::Actor, catalogue, transcript, head)
 }
 

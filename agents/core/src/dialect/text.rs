@@ -3,6 +3,8 @@
 //! Replies that were mended within their step are left out once the step is over: what counts is
 //! what was called.
 
+use std::sync::Arc;
+
 use wire::chat::Head;
 use wire::plan::{Audience, Text};
 
@@ -16,7 +18,7 @@ pub(super) fn prompt(
     audience: Audience,
     catalogue: &Catalogue,
     transcript: &Transcript<'_>,
-    head: Head,
+    head: Arc<Head>,
 ) -> Prompt {
     let mut told = Told::begin(audience, catalogue, transcript);
     let (finished, current) = transcript.split();

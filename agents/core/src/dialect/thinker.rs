@@ -3,14 +3,15 @@
 use wire::chat::Head;
 use wire::entry::Reason;
 use wire::plan::Audience;
-use wire::{FinishReason, ModelReply, Reading};
+use wire::{FinishReason, ModelReply, ModelRole, Reading};
 
 use super::{Prompt, Transcript, calls, text, thinking};
 use crate::validate::Catalogue;
 
 /// Renders the run as text, then the question.
 pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prompt {
-    text::prompt(Audience::Thinker, catalogue, transcript, Head::default())
+    let head = catalogue.head(ModelRole::Thinker, |_| Head::default());
+    text::prompt(Audience::Thinker, catalogue, transcript, head)
 }
 
 /// Reads a thought.

@@ -35,7 +35,11 @@ pub(super) struct Place {
 }
 
 /// Tells a run to an actor model as it was led: each reply in its form, each with its answer.
-pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>, head: Head) -> Prompt {
+pub(super) fn prompt(
+    catalogue: &Catalogue,
+    transcript: &Transcript<'_>,
+    head: Arc<Head>,
+) -> Prompt {
     let mut told = Told::begin(Audience::Actor, catalogue, transcript);
     let acts: Vec<(&str, &Act)> = transcript.acts().collect();
     told.request(acts.is_empty());
@@ -216,12 +220,12 @@ impl<'a> Told<'a> {
     }
 
     /// Ends the prompt with the question, which later prompts do not show.
-    pub(super) fn ask(self, head: Head) -> Prompt {
+    pub(super) fn ask(self, head: Arc<Head>) -> Prompt {
         self.ask_and(head, |_| {})
     }
 
     /// Ends the prompt with the question and what was said after it.
-    pub(super) fn ask_and(mut self, head: Head, after: impl FnOnce(&mut Self)) -> Prompt {
+    pub(super) fn ask_and(mut self, head: Arc<Head>, after: impl FnOnce(&mut Self)) -> Prompt {
         let keep = self.unsteady.unwrap_or(self.messages.len());
         let (finished, current) = self.transcript.split();
         let thought = current.and_then(|step| step.thought.as_deref()).unwrap_or_default();

@@ -3,6 +3,8 @@
 //! What it says beside that is not acted on. Where the planner selects the answer, the model
 //! writes it as plain text.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use wire::chat::{Head, ResponseSchema};
 use wire::entry::{Feedback, FeedbackCode, Reason};
@@ -40,9 +42,9 @@ pub(in super::super) fn prompt(
     let mut told = Told::begin(audience(plan, planned), catalogue, transcript);
     told.request(true);
     let Some(offer) = plan.offer(&planned.tool) else {
-        return told.ask_and(Head::default(), |told| text::in_work(current, told));
+        return told.ask_and(Arc::default(), |told| text::in_work(current, told));
     };
-    told.ask_and(head(dialect, offer), |told| {
+    told.ask_and(Arc::new(head(dialect, offer)), |told| {
         let acts = current.map(|step| step.acts.as_slice()).unwrap_or_default();
         let mut ids = Ids::default();
         for (index, act) in acts.iter().enumerate() {

@@ -168,7 +168,7 @@ fn the_schema_limits_the_tool_to_what_is_offered_and_keeps_its_order() {
         let transcript = Transcript { plan: &plan, history: &[], request: "Q", steps: &[] };
         let catalogue = Catalogue::new(plan.clone().into());
         let head = prompt_of(ModelRole::Thinker, &catalogue, &transcript).head;
-        let sent = head.response_schema.map(|response| response.schema);
+        let sent = head.response_schema.clone().map(|response| response.schema);
         assert_eq!(sent, is_sent.then(|| schema.clone()), "{dialect:?}");
         assert!(head.tools.is_empty() && head.stop.is_empty());
     }

@@ -158,7 +158,7 @@ fn a_model_is_shown_one_tool_and_one_task() {
             assert_eq!(described, dialect != Dialect::Native, "{system}");
             let tools: Vec<&str> = prompt.head.tools.iter().map(|it| it.name.as_str()).collect();
             assert_eq!(tools == ["calculate"], dialect == Dialect::Native);
-            let schema = prompt.head.response_schema.map(|response| response.schema);
+            let schema = prompt.head.response_schema.clone().map(|response| response.schema);
             let only = union::only(&planning(dialect).tools[1]);
             assert_eq!(schema, (dialect == Dialect::Schema).then_some(only));
             assert_eq!(prompt.head.stop.is_empty(), dialect != Dialect::React);
@@ -189,7 +189,7 @@ fn the_answer_is_asked_for_as_text_with_all_that_is_known() {
         [step("search", "find her", &["Vittoria, 25"]), in_work(RESPOND_TO_USER, "name her")];
     for dialect in DIALECTS {
         let prompt = sent(dialect, &steps);
-        assert_eq!(prompt.head, Head::default());
+        assert_eq!(*prompt.head, Head::default());
         let texts: Vec<&str> = prompt.messages.iter().map(|it| it.content()).collect();
         assert_eq!(texts[1..3], ["Hello", "Hi"]);
         assert_eq!(

@@ -81,15 +81,16 @@ fn trace(number: u64) -> [SpanRecord; 2] {
     [call, whole]
 }
 
-fn spanned(span: SpanRecord) -> Change {
-    Change::Span(EndedSpan::of(&span).unwrap())
+fn spanned(span: &SpanRecord) -> Change {
+    Change::Span(EndedSpan::of(span).unwrap())
 }
 
 fn fill(store: &Store, numbers: std::ops::Range<u64>, mut after_each: impl FnMut()) {
     let mut next = numbers.start;
     while next < numbers.end {
         let until = (next + BATCH).min(numbers.end);
-        let changes: Vec<Change> = (next..until).flat_map(trace).map(spanned).collect();
+        let changes: Vec<Change> =
+            (next..until).flat_map(trace).map(|span| spanned(&span)).collect();
         store.apply(&changes, Some(until)).unwrap();
         after_each();
         next = until;

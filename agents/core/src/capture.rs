@@ -119,9 +119,9 @@ pub(crate) fn reduce_value(value: &Value, level: Capture) -> Value {
         Capture::Redacted | Capture::Full => {
             let reducer = Reducer { level, clean: &|text| Cow::Borrowed(text) };
             let left = reducer.budget();
-            let reduced = Reduced { reducer: &reducer, value, form: Form::Value, left: &left };
+            let held = Reduced { reducer: &reducer, value, form: Form::Value, left: &left };
             // A value that can be written can be read; if ever not, nothing of it is held.
-            serde_json::to_value(reduced).unwrap_or_default()
+            serde_json::to_value(held).unwrap_or_default()
         }
     }
 }

@@ -21,8 +21,8 @@ fn open() -> (TempDir, Store) {
     (dir, store)
 }
 
-fn spanned(span: SpanRecord) -> Change {
-    Change::Span(EndedSpan::of(&span).unwrap())
+fn spanned(span: &SpanRecord) -> Change {
+    Change::Span(EndedSpan::of(span).unwrap())
 }
 
 fn name(text: &str) -> Name {
@@ -130,9 +130,9 @@ fn one_of_each() -> Vec<Change> {
         Change::Fact(fact("f2", 12, "a dog barks at the cat")),
         Change::Fact(fact("f3", 12, "nothing of note")),
         Change::Forgot(vec![CallKey::new("f3").unwrap(), CallKey::new("none").unwrap()]),
-        spanned(span("a", Some("0"), 11, 15)),
-        spanned(span("a", Some("1"), 15, 18)),
-        spanned(span("a", None, 10, 20)),
+        spanned(&span("a", Some("0"), 11, 15)),
+        spanned(&span("a", Some("1"), 15, 18)),
+        spanned(&span("a", None, 10, 20)),
         ended("a", 20, &vec![b'x'; 100_000]),
         seen("s", 20, 9),
         Change::RunBegun(begun("b", 30)),
@@ -324,10 +324,10 @@ fn traces_are_summed_up_and_found_by_every_name() {
     let failed = SpanRecord { error: Some("boom".into()), ..span("a", Some("1"), 14, 30) };
     let changes = [
         Change::RunBegun(begun("a", 10)),
-        spanned(span("a", Some("0"), 11, 14)),
-        spanned(failed.clone()),
-        spanned(span("a", None, 10, 40)),
-        spanned(span("b", None, 50, 60)),
+        spanned(&span("a", Some("0"), 11, 14)),
+        spanned(&failed),
+        spanned(&span("a", None, 10, 40)),
+        spanned(&span("b", None, 50, 60)),
     ];
     store.apply(&changes, None).unwrap();
     let rows = traces(&store, 10);
@@ -359,7 +359,7 @@ fn a_beginning_that_fits_two_traces_is_refused() {
     let (_dir, store) = open();
     let traced = |trace: &str| {
         let context = format!("00-{trace}-00000000000000aa-01").parse().unwrap();
-        spanned(SpanRecord { context, ..span("a", None, 1, 2) })
+        spanned(&SpanRecord { context, ..span("a", None, 1, 2) })
     };
     let ids = ["abcd1000000000000000000000000000", "abcd2000000000000000000000000000"];
     store.apply(&ids.map(traced), None).unwrap();
@@ -372,9 +372,9 @@ fn a_beginning_that_fits_two_traces_is_refused() {
 fn a_span_that_is_written_again_replaces_the_first() {
     let (_dir, store) = open();
     let failed = SpanRecord { error: Some("boom".into()), ..span("a", None, 10, 20) };
-    store.apply(&[spanned(failed)], None).unwrap();
+    store.apply(&[spanned(&failed)], None).unwrap();
     assert_eq!(traces(&store, 1)[0].errors, 1);
-    store.apply(&[spanned(span("a", None, 10, 30))], None).unwrap();
+    store.apply(&[spanned(&span("a", None, 10, 30))], None).unwrap();
     let row = traces(&store, 1).remove(0);
     assert_eq!((row.spans, row.errors, row.error, row.end), (1, 0, None, at(30)));
 }
@@ -383,8 +383,9 @@ fn a_span_that_is_written_again_replaces_the_first() {
 fn a_trace_keeps_a_limited_number_of_spans() {
     let (_dir, store) = open();
     let total = store::SPANS_MAX + 3;
-    let spans: Vec<Change> =
-        (0..total).map(|n| spanned(span("a", Some(&n.to_string()), u64::from(n), 9_000))).collect();
+    let spans: Vec<Change> = (0..total)
+        .map(|n| spanned(&span("a", Some(&n.to_string()), u64::from(n), 9_000)))
+        .collect();
     store.apply(&spans, None).unwrap();
     let row = traces(&store, 1).remove(0);
     assert_eq!((row.spans, row.spans_dropped), (store::SPANS_MAX, 3));
@@ -416,8 +417,8 @@ fn what_ended_long_ago_is_dropped_whole() {
         let run = format!("r{number:03}");
         let start = number * 10;
         changes.push(Change::RunBegun(begun(&run, start)));
-        changes.push(spanned(span(&run, Some("0"), start, start + 4)));
-        changes.push(spanned(span(&run, None, start, start + 5)));
+        changes.push(spanned(&span(&run, Some("0"), start, start + 4)));
+        changes.push(spanned(&span(&run, None, start, start + 5)));
         if number != 7 {
             changes.push(ended(&run, start + 5, b"reply"));
         }

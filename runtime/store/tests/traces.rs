@@ -15,8 +15,8 @@ use tempfile::TempDir;
 use wire::trace::SpanKind;
 use wire::{Digest, Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext};
 
-fn spanned(span: SpanRecord) -> Change {
-    Change::Span(EndedSpan::of(&span).unwrap())
+fn spanned(span: &SpanRecord) -> Change {
+    Change::Span(EndedSpan::of(span).unwrap())
 }
 
 fn open() -> (TempDir, Store) {
@@ -74,7 +74,7 @@ fn call(of: &SpanRecord, tool: &str, start: u64, end: u64) -> SpanRecord {
 }
 
 fn apply(store: &Store, spans: &[SpanRecord]) {
-    let changes: Vec<Change> = spans.iter().cloned().map(spanned).collect();
+    let changes: Vec<Change> = spans.iter().map(spanned).collect();
     store.apply(&changes, None).unwrap();
 }
 
@@ -335,7 +335,7 @@ fn the_position_of_a_process_that_died_is_not_ahead_of_its_spans() {
     let mut moved = false;
     for batch in 1..=200_u64 {
         let numbers = (batch - 1) * 100..batch * 100;
-        let spans = numbers.map(|n| spanned(run(&format!("r{n}"), "lead", n, n + 1)));
+        let spans = numbers.map(|n| spanned(&run(&format!("r{n}"), "lead", n, n + 1)));
         store.apply(&spans.collect::<Vec<_>>(), Some(batch * 100)).unwrap();
         assert_eq!(store.position(), batch * 100);
         if batch % 40 != 0 {

@@ -9,8 +9,8 @@ use wire::{Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext, Usage};
 
 const DAY_US: u64 = 86_400_000_000;
 
-fn spanned(span: SpanRecord) -> Change {
-    Change::Span(EndedSpan::of(&span).unwrap())
+fn spanned(span: &SpanRecord) -> Change {
+    Change::Span(EndedSpan::of(span).unwrap())
 }
 
 /// Makes the span of a turn.
@@ -24,7 +24,7 @@ fn turn(run: &str, number: u64, agent: &str, model: &str, at: u64) -> Change {
     attributes.insert("gen_ai.usage.input_tokens".into(), json!(10));
     attributes.insert("gen_ai.usage.output_tokens".into(), json!(2));
     attributes.insert("callboard.usage.cost_nano_usd".into(), json!(5));
-    spanned(SpanRecord {
+    spanned(&SpanRecord {
         context: root.of_turn(&run, u32::try_from(number).unwrap()),
         parent: Some(root),
         name: format!("chat {model}"),

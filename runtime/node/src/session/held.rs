@@ -2,8 +2,8 @@
 //!
 //! A sync of the disk is most of what a step costs beside its model. The reply of a model that asks
 //! for nothing but calls that change nothing is therefore held while they are made, and becomes
-//! durable in one commit with what comes of them. A crash takes it with all that followed from it,
-//! none of which anybody has seen.
+//! durable in one commit with what comes of them. A crash takes it with these calls; all else that
+//! follows from it waits.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -63,5 +63,139 @@ impl Held {
     pub(super) fn give(&mut self) -> Vec<Taken> {
         self.calls.clear();
         std::mem::take(&mut self.inputs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use wire::entry::{Body, ModelOutcome, ModelReplied};
+    use wire::event::EventKind;
+    use wire::plan::Target;
+    use wire::run::Budget;
+    use wire::{
+        CallOutcome, EffectClass, ErrorCode, Event, Name, RunId, SessionId, Timestamp,
+        TraceContext, Usage, WireError,
+    };
+
+    use super::*;
+
+    fn run() -> RunId {
+        RunId::new("r").unwrap()
+    }
+
+    fn key(text: &str) -> CallKey {
+        CallKey::new(text).unwrap()
+    }
+
+    fn call(id: &str, target: Target, effect: EffectClass) -> Effect {
+        let name = Name::new("t").unwrap();
+        Effect::Call(CallEffect {
+            run: run(),
+            agent: name.clone(),
+            call: key(id),
+            target,
+            tainted: false,
+            reader: None,
+            arguments: json!({}),
+            task: None,
+            deadline: Timestamp::default(),
+            effect,
+            attempt: 1,
+            rejoin: false,
+            budget: Budget::default(),
+            depth: 0,
+            trace: TraceContext::root(&name, &run()),
+            name,
+        })
+    }
+
+    fn read(id: &str) -> Effect {
+        call(id, Target::Tool, EffectClass::Read)
+    }
+
+    fn tell() -> Effect {
+        Effect::Tell(Event {
+            id: None,
+            at: Timestamp::default(),
+            trace_id: String::new(),
+            session: SessionId::new("s").unwrap(),
+            run: run(),
+            agent: Name::new("a").unwrap(),
+            depth: 0,
+            kind: EventKind::RunJoined { joined: run() },
+        })
+    }
+
+    fn replied() -> Input {
+        let error = WireError::new(ErrorCode::Internal, "any");
+        Input::ModelReplied(ModelReplied {
+            run: run(),
+            turn: 0,
+            outcome: ModelOutcome::Failed { error },
+        })
+    }
+
+    fn settled(id: &str) -> Input {
+        Input::CallSettled {
+            call: key(id),
+            outcome: CallOutcome::text("x"),
+            usage: Usage::default(),
+            tainted: false,
+            hop: None,
+        }
+    }
+
+    fn taken(input: Input, effects: Vec<Effect>) -> Taken {
+        let entry = Entry::new(Timestamp::default(), Body::Session(input));
+        Taken { slot: 0, entry, effects }
+    }
+
+    #[test]
+    fn only_what_nobody_has_seen_anything_of_is_held() {
+        let timer = || Effect::SetTimer { run: run(), at: Timestamp::default() };
+        let abort = || Effect::Abort { run: run(), calls: Vec::new() };
+        let idempotent = || call("c", Target::Tool, EffectClass::Idempotent);
+        let cases = [
+            (replied(), vec![read("c"), tell()], true),
+            (replied(), vec![read("c"), read("d")], true),
+            (replied(), vec![tell()], false),
+            (replied(), vec![], false),
+            (replied(), vec![read("c"), idempotent()], false),
+            (replied(), vec![call("c", Target::Tool, EffectClass::Once)], false),
+            (replied(), vec![call("c", Target::Agent, EffectClass::Read)], false),
+            (replied(), vec![read("c"), timer()], false),
+            (replied(), vec![read("c"), abort()], false),
+            (settled("before"), vec![tell()], true),
+            (settled("before"), vec![], true),
+            (settled("before"), vec![timer()], false),
+            (settled("another"), vec![tell()], false),
+            (Input::Resumed, vec![read("c")], false),
+            (Input::ReplyPublished { run: run() }, vec![], false),
+        ];
+        let mut held = Held::default();
+        assert_eq!(held.take(taken(replied(), vec![read("before"), tell()])).len(), 1);
+        for (input, effects, expected) in cases {
+            assert_eq!(held.may_take(&input, &effects), expected, "{input:?} {effects:?}");
+        }
+        // What is still to be done is done once it is durable; the call is under way.
+        let given = held.give();
+        assert_eq!(given.len(), 1);
+        assert_eq!(given[0].effects, [tell()]);
+        // An outcome has to become durable for itself once the call that it is of is.
+        assert!(!held.may_take(&settled("before"), &[]));
+    }
+
+    #[test]
+    fn no_more_is_held_than_there_is_room_for() {
+        let mut held = Held::default();
+        for n in 0..HELD_MAX {
+            let effects = vec![read(&format!("c{n}"))];
+            assert!(held.may_take(&replied(), &effects), "{n}");
+            held.take(taken(replied(), effects));
+        }
+        assert!(!held.may_take(&replied(), &[read("c")]));
+        assert_eq!(held.give().len(), HELD_MAX);
+        assert!(held.may_take(&replied(), &[read("c")]));
     }
 }

@@ -1,5 +1,6 @@
 //! A span on its way into its trace.
 
+use serde_json::Value;
 use wire::semconv::{
     COST_NANO_USD, INPUT_TOKENS, MODEL, OPERATION_NAME, OUTPUT_TOKENS, TOOL_NAME, TURN,
     operation::CHAT,
@@ -41,8 +42,8 @@ pub(crate) struct Turn {
 impl EndedSpan {
     /// Puts a span into its stored form.
     pub fn of(span: &SpanRecord) -> Result<Self, Error> {
-        let text = |name| span.attributes.get(name).and_then(|value| value.as_str());
-        let count = |name| span.attributes.get(name).and_then(|value| value.as_u64());
+        let text = |name| span.attributes.get(name).and_then(Value::as_str);
+        let count = |name| span.attributes.get(name).and_then(Value::as_u64);
         let is_turn = text(OPERATION_NAME) == Some(CHAT);
         let turn = || Some(Turn { number: count(TURN)?, model: Name::new(text(MODEL)?).ok()? });
         let used = || {

@@ -30,11 +30,42 @@ pub(super) struct Template {
     pub(super) environment: Arc<Environment<'static>>,
     pub(super) name: String,
     pub(super) uses: Vec<Fact>,
+    pub(super) plain: Option<Plain>,
+}
+
+/// A template that writes one fact and nothing but plain text around it, as most do: it needs no
+/// engine.
+#[derive(Clone, Debug)]
+pub(super) struct Plain {
+    before: String,
+    fact: Fact,
+    after: String,
+}
+
+impl Plain {
+    fn of(source: &str, uses: &[Fact]) -> Option<Self> {
+        let [fact] = uses else { return None };
+        let (before, rest) = source.split_once("{{")?;
+        let (name, after) = rest.split_once("}}")?;
+        let is_text = |text: &str| !text.contains(['{', '}', '\r']);
+        let is_plain = is_text(before) && is_text(after) && name.trim() == fact.as_str();
+        is_plain.then(|| Self { before: before.to_owned(), fact: *fact, after: after.to_owned() })
+    }
+
+    fn render(&self, value: &Value) -> Option<String> {
+        let text = value.as_str()?;
+        let bytes = self.before.len() + text.len() + self.after.len();
+        (bytes <= TEXT_BYTES_MAX).then(|| [self.before.as_str(), text, &self.after].concat())
+    }
 }
 
 impl Template {
     /// Renders the template with the facts that it uses.
     pub(super) fn render(&self, value: impl Fn(Fact) -> Value) -> Result<String, Fault> {
+        let plain = self.plain.as_ref().and_then(|plain| plain.render(&value(plain.fact)));
+        if let Some(rendered) = plain {
+            return Ok(rendered);
+        }
         let template = self.environment.get_template(&self.name).map_err(|error| fault(&error))?;
         let context: BTreeMap<&str, Value> =
             self.uses.iter().map(|fact| (fact.as_str(), value(*fact))).collect();
@@ -81,13 +112,13 @@ pub(super) fn environment() -> Environment<'static> {
     environment
 }
 
-/// Compiles a template and returns the facts that it uses.
+/// Compiles a template and returns the facts that it uses, and its plain form if it has one.
 pub(super) fn add(
     environment: &mut Environment<'static>,
     name: &str,
     text: Text,
     source: &str,
-) -> Result<Vec<Fact>, Fault> {
+) -> Result<(Vec<Fact>, Option<Plain>), Fault> {
     environment
         .add_template_owned(name.to_owned(), source.to_owned())
         .map_err(|error| fault(&error))?;
@@ -103,7 +134,10 @@ pub(super) fn add(
         }
     }
     unknown.sort();
-    let Some(first) = unknown.first() else { return Ok(uses) };
+    let Some(first) = unknown.first() else {
+        let plain = Plain::of(source, &uses);
+        return Ok((uses, plain));
+    };
     let known: Vec<&str> = fact::facts(text).map(Fact::as_str).collect();
     let message = format!("the name `{first}` is not known here; known are {}", known.join(", "));
     Err((message, place(source, first)))
@@ -162,5 +196,37 @@ impl Write for Bounded {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plain_template_writes_what_the_engine_writes() {
+        let cases = [
+            ("{{ request }}", true),
+            ("{{request}}\n", true),
+            ("Task:\n\n {{ request }} \nend\n", true),
+            ("", false),
+            ("{{- request }}", false),
+            ("{{ request | tojson }}", false),
+            ("{{ request }}{{ request }}", false),
+            ("{% if first %}{{ request }}{% endif %}", false),
+            ("a {# b #} {{ request }}", false),
+        ];
+        for (source, is_plain) in cases {
+            let mut environment = environment();
+            let (uses, plain) = add(&mut environment, "t", Text::Request, source).unwrap();
+            assert_eq!(plain.is_some(), is_plain, "{source}");
+            let template =
+                Template { environment: Arc::new(environment), name: "t".into(), uses, plain };
+            let by_engine = Template { plain: None, ..template.clone() };
+            for value in [Value::from(" a {{ b }} \n"), Value::from(7)] {
+                let text = |_| value.clone();
+                assert_eq!(template.render(text), by_engine.render(text), "{source}");
+            }
+        }
     }
 }

@@ -1,0 +1,121 @@
+//! Decides about inputs, makes them durable, and only then has done what follows from them.
+
+use wire::WireError;
+use wire::entry::{Body, Entry, Input};
+
+use agents_core::effect::Rejected;
+
+use super::held::{HELD_TIME_MAX, Taken};
+use super::{ROOM_PAUSE, SessionMsg, SessionState};
+use crate::changes::changes_of;
+use crate::clock;
+use crate::error::Error;
+
+/// Why an input was not accepted.
+pub(super) enum Refusal {
+    /// The machine does not take it.
+    Machine(Rejected),
+    /// There is no room for it on the disk.
+    NoRoom(WireError),
+}
+
+impl Refusal {
+    pub(super) fn to_wire(&self) -> WireError {
+        match self {
+            Self::Machine(rejected) => rejected.to_wire(),
+            Self::NoRoom(error) => error.clone(),
+        }
+    }
+}
+
+impl SessionState {
+    /// Decides about an input, makes it durable and performs what follows from it. One that may be
+    /// held becomes durable with the next.
+    ///
+    /// On a full disk nothing has happened, and the input may be given again.
+    pub(super) async fn accept(&mut self, input: Input) -> Result<Result<(), Refusal>, Error> {
+        let Ok(machine) = &mut self.machine else { return Ok(Ok(())) };
+        let resumes = matches!(input, Input::Resumed);
+        if self.is_resume_due && !resumes {
+            return Ok(Err(Refusal::NoRoom(journal::Error::StorageFull.to_wire())));
+        }
+        let now = clock::now();
+        let slot = machine.slot();
+        let effects = match machine.apply(now, input.clone(), &*self.context.plans) {
+            Ok(effects) => effects,
+            Err(rejected) => return Ok(Err(Refusal::Machine(rejected))),
+        };
+        let is_held = self.held.may_take(&input, &effects) && !self.context.journal.is_full();
+        let taken = Taken { slot, entry: Entry::new(now, Body::Session(input)), effects };
+        if is_held {
+            for call in self.held.take(taken) {
+                self.call(call, Some(HELD_TIME_MAX));
+            }
+            return Ok(Ok(()));
+        }
+        let mut inputs = self.held.give();
+        inputs.push(taken);
+        if let Err(mut entries) = self.commit(inputs).await? {
+            self.is_resume_due |= resumes;
+            // Whoever gave the last does with it what is right.
+            entries.pop();
+            self.give_again(entries);
+            return Ok(Err(Refusal::NoRoom(journal::Error::StorageFull.to_wire())));
+        }
+        self.is_resume_due &= !resumes;
+        Ok(Ok(()))
+    }
+
+    /// Makes durable what is held.
+    pub(super) async fn commit_held(&mut self) -> Result<(), Error> {
+        let held = self.held.give();
+        if !held.is_empty()
+            && let Err(entries) = self.commit(held).await?
+        {
+            self.give_again(entries);
+        }
+        Ok(())
+    }
+
+    /// Makes inputs that the machine has taken durable, all of them or none, and performs what
+    /// follows from them. Without room for them the machine is as it was, and their entries are
+    /// returned.
+    async fn commit(&mut self, inputs: Vec<Taken>) -> Result<Result<(), Vec<Entry>>, Error> {
+        let Some(slot) = inputs.first().map(|first| first.slot) else { return Ok(Ok(())) };
+        let (entries, mut effects): (Vec<_>, Vec<_>) =
+            inputs.into_iter().map(|taken| (taken.entry, taken.effects)).unzip();
+        // Durable before anyone can see what follows. A fault here ends this actor, whose machine
+        // is ahead of the journal by then and must not be used again.
+        let commit = match self.context.append(&self.session, slot, &entries).await {
+            Err(Error::Journal(journal::Error::StorageFull)) => {
+                self.rebuild().await?;
+                return Ok(Err(entries));
+            }
+            appended => appended?,
+        };
+        let mut changes = Vec::new();
+        for ((slot, entry), effects) in (slot..).zip(&entries).zip(&mut effects) {
+            self.context.export(effects);
+            changes.extend(changes_of(&self.session, entry, slot, effects));
+        }
+        self.context.counters.note(&changes);
+        commit.project(changes).await;
+        for effects in effects {
+            self.context.counters.note_steps(&effects, &mut self.step_counted);
+            self.perform_all(effects);
+        }
+        self.say_busy();
+        Ok(Ok(()))
+    }
+
+    /// Gives inputs again when there may be room for them. One whose turn comes too early is not
+    /// awaited, and comes again with what it is the outcome of.
+    fn give_again(&self, entries: Vec<Entry>) {
+        for entry in entries {
+            if let Body::Session(input) = entry.body {
+                let input = Box::new(input);
+                self.myself.send_after(ROOM_PAUSE, move || SessionMsg::Input(input));
+            }
+        }
+    }
+}

@@ -1,10 +1,11 @@
 //! Serves one model: takes turns from its subject, asks the provider, publishes what is written.
 //!
 //! Both roles are served by this actor; which part the model plays is said by each request. Turns
-//! are let in before they reach its mailbox, which has no bound of its own.
+//! are let in where they arrive and do not pass its mailbox, which has no bound of its own and costs
+//! a wake-up.
 
 use std::future::pending;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use agents_core::dialect::continued::Veil;
@@ -38,10 +39,8 @@ const DELTA_BYTES: usize = 2048;
 
 pub(crate) struct ModelActor;
 
-pub(crate) enum ModelMsg {
-    /// A request that was let in; the place in the queue goes with it.
-    Request(Message, Admission),
-}
+/// It is told nothing: it holds what serves the model, and ends with it.
+pub(crate) enum ModelMsg {}
 
 pub(crate) struct ModelArgs {
     pub(crate) context: Arc<TeamContext>,
@@ -49,81 +48,65 @@ pub(crate) struct ModelArgs {
     pub(crate) client: ModelClient,
 }
 
-pub(crate) struct ModelState {
-    args: ModelArgs,
-    held: HeldPrefixes,
-    _feed: feed::Feed,
+struct Served {
+    context: Arc<TeamContext>,
+    client: ModelClient,
+    held: Mutex<HeldPrefixes>,
 }
 
 impl Actor for ModelActor {
     type Msg = ModelMsg;
-    type State = ModelState;
+    type State = feed::Feed;
     type Arguments = ModelArgs;
 
     async fn pre_start(
         &self,
-        myself: ActorRef<ModelMsg>,
-        args: ModelArgs,
-    ) -> Result<ModelState, ActorProcessingErr> {
-        let subject = args.context.subjects.model(&args.context.team.name, &args.model);
-        let (context, client) = (args.context.clone(), args.client.clone());
-        // Mailboxes have no bound, so that turns are let in before they are put into one.
-        let feed = feed::start(&args.context.bus, &subject, move |message| match client.admit() {
-            Ok(admission) => myself.cast(ModelMsg::Request(message, admission)).is_ok(),
-            Err(error) => {
-                refuse(context.clone(), message, error);
-                true
-            }
-        })
-        .await?;
-        Ok(ModelState { args, held: HeldPrefixes::default(), _feed: feed })
-    }
-
-    async fn handle(
-        &self,
         _: ActorRef<ModelMsg>,
-        msg: ModelMsg,
-        state: &mut ModelState,
-    ) -> Result<(), ActorProcessingErr> {
-        match msg {
-            ModelMsg::Request(message, admission) => state.on_request(message, admission),
-        }
+        args: ModelArgs,
+    ) -> Result<feed::Feed, ActorProcessingErr> {
+        let ModelArgs { context, model, client } = args;
+        let (bus, subject) =
+            (context.bus.clone(), context.subjects.model(&context.team.name, &model));
+        let served = Arc::new(Served { context, client, held: Mutex::default() });
+        let take = move |message| {
+            let (served, admission) = (served.clone(), served.client.admit());
+            let requests = served.context.requests.clone();
+            requests.spawn(async move {
+                let refused = match admission {
+                    Ok(admission) => served.on_request(&message, admission).await,
+                    Err(error) => Err(error),
+                };
+                if let Err(error) = refused {
+                    feed::answer_error(&served.context.bus, &message, &error).await;
+                }
+            });
+            true
+        };
+        Ok(feed::start(&bus, &subject, take).await?)
+    }
+}
+
+impl Served {
+    /// Answers a turn that was let in, or says why it is not begun.
+    async fn on_request(&self, message: &Message, admission: Admission) -> Result<(), WireError> {
+        let request: ModelRequest = serde_json::from_slice(&message.payload).map_err(|error| {
+            WireError::new(ErrorCode::BadRequest, format!("not a model request: {error}"))
+        })?;
+        let conversation =
+            self.held.lock().unwrap_or_else(PoisonError::into_inner).complete(&request);
+        let conversation = conversation.ok_or_else(|| {
+            let text = "the conversation is not held here; send head and all messages";
+            WireError::new(ErrorCode::PrefixUnknown, text)
+        })?;
+        turn(&self.context, &self.client, message, admission, request, conversation).await;
         Ok(())
     }
 }
 
-impl ModelState {
-    fn on_request(&mut self, message: Message, admission: Admission) {
-        let context = self.args.context.clone();
-        let request = match serde_json::from_slice::<ModelRequest>(&message.payload) {
-            Ok(request) => request,
-            Err(error) => {
-                let text = format!("not a model request: {error}");
-                refuse(context, message, WireError::new(ErrorCode::BadRequest, text));
-                return;
-            }
-        };
-        let Some(conversation) = self.held.complete(&request) else {
-            let text = "the conversation is not held here; send head and all messages";
-            refuse(context, message, WireError::new(ErrorCode::PrefixUnknown, text));
-            return;
-        };
-        let client = self.args.client.clone();
-        let requests = context.requests.clone();
-        requests.spawn(async move {
-            turn(context, client, message, admission, request, conversation).await;
-        });
-    }
-}
-
-fn refuse(context: Arc<TeamContext>, message: Message, error: WireError) {
-    tokio::spawn(async move { feed::answer_error(&context.bus, &message, &error).await });
-}
-
 async fn turn(
-    context: Arc<TeamContext>,
-    client: ModelClient,
-    message: Message,
+    context: &Arc<TeamContext>,
+    client: &ModelClient,
+    message: &Message,
     admission: Admission,
     request: ModelRequest,
     held: Held,
@@ -145,10 +128,10 @@ async fn turn(
         (Some(_) | None, _) => Span::none(),
     };
     let run = request.observed.as_ref().map(|observed| observed.run.clone());
-    let mut deltas = Deltas::start(&context, request.role, request.observed, trace);
+    let mut deltas = Deltas::start(context, request.role, request.observed, trace);
     // Who asks without naming its work cannot stop it.
     let doing = |name| Doing { kind: DoingKind::Turn, name, since: clock::now() };
-    let work = match (work_of(&message), context.subjects.parse(&message.subject)) {
+    let work = match (work_of(message), context.subjects.parse(&message.subject)) {
         (Some(work), Some(Route::Model { model, .. })) => {
             Some(context.work.begin(work, run, doing(model)))
         }
@@ -179,10 +162,10 @@ async fn turn(
     match answer {
         Ok(reply) => {
             let reply = clean::model_reply(reply);
-            feed::answer(&context.bus, &message, Headers::new(), &reply).await;
+            feed::answer(&context.bus, message, Headers::new(), &reply).await;
         }
         Err(error) => {
-            feed::answer_error(&context.bus, &message, &clean::error(error)).await;
+            feed::answer_error(&context.bus, message, &clean::error(error)).await;
         }
     }
 }

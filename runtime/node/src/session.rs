@@ -328,7 +328,7 @@ impl SessionState {
             Ok(()) => self.view(run),
             // A run that has ended is beyond control, and its state says so.
             Err(Refusal::Machine(rejected)) => self.view(run).map_err(|_| rejected.to_wire()),
-            Err(Refusal::NoRoom(error)) => Err(error),
+            Err(Refusal::NoRoom(error, _)) => Err(error),
         };
         drop(answer.send(view));
         Ok(())
@@ -365,15 +365,12 @@ impl SessionState {
         if self.machine.is_err() {
             return Ok(());
         }
-        match self.accept(input.clone()).await? {
+        match self.accept(input).await? {
             Ok(()) => {}
             Err(Refusal::Machine(rejected)) => {
                 debug!(session = %self.session, %rejected, "outcome not awaited");
             }
-            Err(Refusal::NoRoom(_)) => {
-                let input = Box::new(input);
-                self.myself.send_after(ROOM_PAUSE, move || SessionMsg::Input(input));
-            }
+            Err(Refusal::NoRoom(_, input)) => self.give_again(input),
         }
         self.answer_cancels(|machine, run| !machine.is_telling(run));
         Ok(())

@@ -11,6 +11,7 @@ use model::{Guards, ModelClients};
 use ractor::{
     Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent,
 };
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tools::client::HttpClient;
 use tools::results::RESULT_BYTES_MAX;
@@ -81,7 +82,7 @@ pub(crate) struct TeamArgs {
     /// Sessions that were in work when the node last ended.
     pub(crate) unfinished: Vec<SessionId>,
     /// Where the supervisor of the sessions is told.
-    pub(crate) sessions: tokio::sync::oneshot::Sender<ActorRef<SessionsMsg>>,
+    pub(crate) sessions: oneshot::Sender<ActorRef<SessionsMsg>>,
     /// When the node started, in RFC 3339.
     pub(crate) started: String,
 }
@@ -283,7 +284,10 @@ impl TeamState {
         for name in refreshed.added.iter().chain(&refreshed.changed) {
             let Some(tool) = team.tools.get(name) else { continue };
             if let Some(actor) = self.tools.get(name) {
-                drop(actor.cast(ToolMsg::Change(Box::new(self.definition(tool)))));
+                let (done, changed) = oneshot::channel();
+                drop(actor.cast(ToolMsg::Change(Box::new(self.definition(tool)), done)));
+                // One that is gone is started anew, in its new form.
+                changed.await.unwrap_or_default();
             } else {
                 self.faults.remove(&Part::Tool(name.clone()));
                 self.restart(myself, Part::Tool(name.clone())).await;

@@ -2,13 +2,13 @@
 
 mod line;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use agents_core::validate::{faults, validator};
 use bus::{Bus, Message};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tools::interim::{Heard, Interim};
@@ -41,11 +41,11 @@ const RETRY_MS: u64 = 200;
 
 pub(crate) struct ToolActor;
 
+/// What the actor is told. Calls do not pass its mailbox, which has no bound of its own and costs a
+/// wake-up.
 pub(crate) enum ToolMsg {
-    /// A call that has a ticket, which bounds how many wait, and when it came.
-    Request(Message, OwnedSemaphorePermit, Instant),
-    /// The tool is another one from here on; calls under way go on with what it was.
-    Change(Box<Definition>),
+    /// The tool is another one once this is answered; calls under way go on with what it was.
+    Change(Box<Definition>, oneshot::Sender<()>),
 }
 
 /// What a tool is at a time.
@@ -65,7 +65,7 @@ pub(crate) struct ToolArgs {
 }
 
 pub(crate) struct ToolState {
-    served: Arc<Served>,
+    present: Arc<RwLock<Arc<Served>>>,
     _feed: feed::Feed,
 }
 
@@ -84,7 +84,7 @@ impl Actor for ToolActor {
 
     async fn pre_start(
         &self,
-        myself: ActorRef<ToolMsg>,
+        _: ActorRef<ToolMsg>,
         args: ToolArgs,
     ) -> Result<ToolState, ActorProcessingErr> {
         let subject = args.context.subjects.tool(&args.context.team.name, &args.name);
@@ -98,20 +98,20 @@ impl Actor for ToolActor {
             taken: limit.saturating_sub(asked.available_permits()),
             limit,
         });
-        let name = args.name.clone();
-        let refusing = bus.clone();
-        let feed = feed::start(&bus, &subject, move |message| {
-            // Taken before the mailbox, which has no bound of its own.
-            let Ok(ticket) = tickets.clone().try_acquire_owned() else {
-                refuse(refusing.clone(), message, &name);
-                return true;
-            };
-            myself.cast(ToolMsg::Request(message, ticket, Instant::now())).is_ok()
-        });
         let places = Arc::new(Semaphore::new(places));
         let ToolArgs { context, name, definition, .. } = args;
-        let served = Served { context, name, definition, validator, places };
-        Ok(ToolState { served: Arc::new(served), _feed: feed.await? })
+        let served = Arc::new(Served { context, name, definition, validator, places });
+        let present = Arc::new(RwLock::new(served));
+        let serving = present.clone();
+        let feed = feed::start(&bus, &subject, move |message| {
+            let served = serving.read().unwrap_or_else(PoisonError::into_inner).clone();
+            match tickets.clone().try_acquire_owned() {
+                Ok(ticket) => served.on_request(message, ticket),
+                Err(_) => refuse(served.context.bus.clone(), message, &served.name),
+            }
+            true
+        });
+        Ok(ToolState { present, _feed: feed.await? })
     }
 
     async fn handle(
@@ -121,26 +121,14 @@ impl Actor for ToolActor {
         state: &mut ToolState,
     ) -> Result<(), ActorProcessingErr> {
         match msg {
-            ToolMsg::Request(message, ticket, came) => state.on_request(message, ticket, came),
-            ToolMsg::Change(definition) => state.served = Arc::new(state.served.with(*definition)?),
+            ToolMsg::Change(definition, done) => {
+                let mut present = state.present.write().unwrap_or_else(PoisonError::into_inner);
+                *present = Arc::new(present.with(*definition)?);
+                // Whoever asked may have gone.
+                done.send(()).unwrap_or_default();
+            }
         }
         Ok(())
-    }
-}
-
-impl ToolState {
-    fn on_request(&self, message: Message, ticket: OwnedSemaphorePermit, came: Instant) {
-        let served = self.served.clone();
-        let requests = served.context.requests.clone();
-        requests.spawn(async move {
-            let began = Instant::now();
-            let mut line = Line::new(served.clone(), message.clone());
-            let done = served.call(&message, came, &mut line).await;
-            let endpoint = tool_endpoint(&served.name);
-            served.context.record(&endpoint, began.elapsed(), done.as_ref().err());
-            line.end(done).await;
-            drop(ticket);
-        });
     }
 }
 
@@ -160,6 +148,21 @@ enum Ended {
 }
 
 impl Served {
+    /// Answers a call that has a ticket, which bounds how many wait.
+    fn on_request(self: Arc<Self>, message: Message, ticket: OwnedSemaphorePermit) {
+        let came = Instant::now();
+        let requests = self.context.requests.clone();
+        requests.spawn(async move {
+            let began = Instant::now();
+            let mut line = Line::new(self.clone(), message.clone());
+            let done = self.call(&message, came, &mut line).await;
+            let endpoint = tool_endpoint(&self.name);
+            self.context.record(&endpoint, began.elapsed(), done.as_ref().err());
+            line.end(done).await;
+            drop(ticket);
+        });
+    }
+
     /// Returns what another form of the tool is served with: the same places.
     fn with(&self, definition: Definition) -> Result<Self, ActorProcessingErr> {
         let validator = validator(&definition.offer.spec.parameters)?;

@@ -15,15 +15,15 @@ use crate::error::Error;
 pub(super) enum Refusal {
     /// The machine does not take it.
     Machine(Rejected),
-    /// There is no room for it on the disk.
-    NoRoom(WireError),
+    /// There is no room for it on the disk; here it is again.
+    NoRoom(WireError, Box<Input>),
 }
 
 impl Refusal {
     pub(super) fn to_wire(&self) -> WireError {
         match self {
             Self::Machine(rejected) => rejected.to_wire(),
-            Self::NoRoom(error) => error.clone(),
+            Self::NoRoom(error, _) => error.clone(),
         }
     }
 }
@@ -37,7 +37,7 @@ impl SessionState {
         let Ok(machine) = &mut self.machine else { return Ok(Ok(())) };
         let resumes = matches!(input, Input::Resumed);
         if self.is_resume_due && !resumes {
-            return Ok(Err(Refusal::NoRoom(journal::Error::StorageFull.to_wire())));
+            return Ok(Err(Refusal::NoRoom(journal::Error::StorageFull.to_wire(), input.into())));
         }
         let now = clock::now();
         let slot = machine.slot();
@@ -55,12 +55,15 @@ impl SessionState {
         }
         let mut inputs = self.held.give();
         inputs.push(taken);
-        if let Err(mut entries) = self.commit(inputs).await? {
+        if let Err(mut refused) = self.commit(inputs).await? {
             self.is_resume_due |= resumes;
             // Whoever gave the last does with it what is right.
-            entries.pop();
-            self.give_again(entries);
-            return Ok(Err(Refusal::NoRoom(journal::Error::StorageFull.to_wire())));
+            let last = refused.pop();
+            for input in refused {
+                self.give_again(input);
+            }
+            let full = journal::Error::StorageFull.to_wire();
+            return Ok(last.map_or(Ok(()), |input| Err(Refusal::NoRoom(full, input))));
         }
         self.is_resume_due &= !resumes;
         Ok(Ok(()))
@@ -70,17 +73,18 @@ impl SessionState {
     pub(super) async fn commit_held(&mut self) -> Result<(), Error> {
         let held = self.held.give();
         if !held.is_empty()
-            && let Err(entries) = self.commit(held).await?
+            && let Err(refused) = self.commit(held).await?
         {
-            self.give_again(entries);
+            for input in refused {
+                self.give_again(input);
+            }
         }
         Ok(())
     }
 
     /// Makes inputs that the machine has taken durable, all of them or none, and performs what
-    /// follows from them. Without room for them the machine is as it was, and their entries are
-    /// returned.
-    async fn commit(&mut self, inputs: Vec<Taken>) -> Result<Result<(), Vec<Entry>>, Error> {
+    /// follows from them. Without room for them the machine is as it was, and they are returned.
+    async fn commit(&mut self, inputs: Vec<Taken>) -> Result<Result<(), Vec<Box<Input>>>, Error> {
         let Some(slot) = inputs.first().map(|first| first.slot) else { return Ok(Ok(())) };
         let (entries, mut effects): (Vec<_>, Vec<_>) =
             inputs.into_iter().map(|taken| (taken.entry, taken.effects)).unzip();
@@ -89,7 +93,11 @@ impl SessionState {
         let commit = match self.context.append(&self.session, slot, &entries).await {
             Err(Error::Journal(journal::Error::StorageFull)) => {
                 self.rebuild().await?;
-                return Ok(Err(entries));
+                let input = |entry: Entry| match entry.body {
+                    Body::Session(input) => Some(Box::new(input)),
+                    Body::Memory(_) => None,
+                };
+                return Ok(Err(entries.into_iter().filter_map(input).collect()));
             }
             appended => appended?,
         };
@@ -108,14 +116,9 @@ impl SessionState {
         Ok(Ok(()))
     }
 
-    /// Gives inputs again when there may be room for them. One whose turn comes too early is not
+    /// Gives an input again when there may be room for it. One whose turn comes too early is not
     /// awaited, and comes again with what it is the outcome of.
-    fn give_again(&self, entries: Vec<Entry>) {
-        for entry in entries {
-            if let Body::Session(input) = entry.body {
-                let input = Box::new(input);
-                self.myself.send_after(ROOM_PAUSE, move || SessionMsg::Input(input));
-            }
-        }
+    pub(super) fn give_again(&self, input: Box<Input>) {
+        self.myself.send_after(ROOM_PAUSE, move || SessionMsg::Input(input));
     }
 }

@@ -69,6 +69,7 @@ function open(make, where) {
   leave();
   const control = new AbortController();
   let refresh = async () => {};
+  let redraw;
   const context = {
     ...where, signal: control.signal,
     look: () => refresh(),
@@ -77,18 +78,23 @@ function open(make, where) {
     set(change, quietly = false) {
       Object.assign(context.query, change);
       history.replaceState(null, "", hash_of({ ...where, query: context.query }));
-      if (!quietly) (page.redraw ?? refresh)();
+      if (!quietly) (redraw ?? refresh)();
     },
   };
   const page = make(context);
-  refresh = async () => {
+  // What a page asks for is given up when it is left, which is no fault.
+  const attempt = async (work) => {
     try {
-      await page.refresh?.();
-      main.setAttribute("aria-busy", "false");
+      await work?.();
     } catch (error) {
       if (error.name !== "AbortError" && error.status !== 401) page.fault?.(error);
     }
   };
+  refresh = () => attempt(async () => {
+    await page.refresh?.();
+    main.setAttribute("aria-busy", "false");
+  });
+  redraw = page.redraw && (() => attempt(page.redraw));
   put(main, page.node);
   main.setAttribute("aria-busy", "true");
   document.title = `${page.title} · Callboard`;
@@ -97,7 +103,7 @@ function open(make, where) {
     await Promise.all([refresh(), count_calls()]);
   });
   current = {
-    key: hash_of({ ...where, query: {} }), page, context,
+    key: hash_of({ ...where, query: {} }), page, context, redraw,
     stop() {
       control.abort();
       ends();
@@ -122,10 +128,10 @@ function route() {
     return;
   }
   // On the same page only what it shows changes.
-  if (current?.page.redraw && current.key === hash_of({ ...where, query: {} })) {
+  if (current?.redraw && current.key === hash_of({ ...where, query: {} })) {
     for (const key of Object.keys(current.context.query)) delete current.context.query[key];
     Object.assign(current.context.query, where.query);
-    current.page.redraw();
+    current.redraw();
     return;
   }
   open(where.params.length ? page.one : page.list, where);

@@ -455,6 +455,7 @@ impl World {
     /// Makes a call that waits for leave, as a broken shell might.
     pub(crate) fn make_without_leave(&mut self, open: &OpenCall) {
         let call = CallEffect {
+            internal: false,
             run: open.run.clone(),
             agent: open.agent.clone(),
             call: open.call.clone(),

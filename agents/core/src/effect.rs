@@ -143,6 +143,8 @@ pub struct CallEffect {
     pub name: Name,
     /// What stands behind the name.
     pub target: Target,
+    /// Whether nobody outside of the runtime hears of it.
+    pub internal: bool,
     /// Whether the run that asks is tainted.
     pub tainted: bool,
     /// The tool by which the agent reads on in a result that is cut, if it has one.
@@ -168,8 +170,8 @@ pub struct CallEffect {
 }
 
 impl Effect {
-    /// Tells whether nothing comes of it that a crash could leave behind: a call of a tool that
-    /// changes nothing, or a word to those who watch, who can wait for it.
+    /// Tells whether nothing comes of it that a crash could leave behind: a call that changes nothing
+    /// and is not heard of outside, or a word to those who watch, who can wait for it.
     pub fn is_harmless(&self) -> bool {
         match self {
             Self::Call(call) => call.is_harmless(),
@@ -188,9 +190,9 @@ impl Effect {
 }
 
 impl CallEffect {
-    /// Tells whether it is a tool that changes nothing.
+    /// Tells whether it changes nothing, and nobody outside hears of it.
     pub fn is_harmless(&self) -> bool {
-        self.target == Target::Tool && self.effect == EffectClass::Read
+        self.internal && self.effect == EffectClass::Read
     }
 }
 

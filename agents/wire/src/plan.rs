@@ -388,6 +388,15 @@ impl Offer {
         }
     }
 
+    /// Tells whether its calls stay within the runtime, and neither a server, a model nor an agent
+    /// hears of them.
+    pub const fn is_internal(&self) -> bool {
+        match self.target {
+            Target::Agent => false,
+            Target::Tool => self.hop.is_none() && self.model.is_none(),
+        }
+    }
+
     /// Tells whether a call draws on the run's tokens and money.
     pub const fn spends(&self) -> bool {
         match self.target {

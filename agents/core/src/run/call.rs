@@ -359,6 +359,7 @@ impl Run {
             call: pending.key.clone(),
             name: offer.spec.name.clone(),
             target: offer.target,
+            internal: offer.is_internal(),
             arguments: source.arguments.clone(),
             task: offer.task.clone(),
             deadline: pending.deadline,

@@ -24,6 +24,7 @@ async fn call_tool(
 fn call(context: &TeamContext, name: &str, target: Target, effect: EffectClass) -> CallEffect {
     let run = RunId::new("r").unwrap();
     CallEffect {
+        internal: false,
         agent: context.team.entry.clone(),
         call: CallKey::new("c").unwrap(),
         name: Name::new(name).unwrap(),

@@ -1,9 +1,9 @@
 //! Inputs that wait to be made durable together with the next.
 //!
 //! A sync of the disk is most of what a step costs beside its model. The reply of a model that asks
-//! for nothing but calls that change nothing is therefore held while they are made, and becomes
-//! durable in one commit with what comes of them. A crash takes it with these calls; all else that
-//! follows from it waits.
+//! for nothing but calls that change nothing and stay in the runtime is held while they are made, and
+//! becomes durable in one commit with what comes of them. A crash takes it with these calls, of
+//! which nobody outside has heard; all else that follows from it waits.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -88,13 +88,14 @@ mod tests {
         CallKey::new(text).unwrap()
     }
 
-    fn call(id: &str, target: Target, effect: EffectClass) -> Effect {
+    fn call(id: &str, internal: bool, effect: EffectClass) -> Effect {
         let name = Name::new("t").unwrap();
         Effect::Call(CallEffect {
+            internal,
             run: run(),
             agent: name.clone(),
             call: key(id),
-            target,
+            target: Target::Tool,
             tainted: false,
             reader: None,
             arguments: json!({}),
@@ -111,7 +112,7 @@ mod tests {
     }
 
     fn read(id: &str) -> Effect {
-        call(id, Target::Tool, EffectClass::Read)
+        call(id, true, EffectClass::Read)
     }
 
     fn tell() -> Effect {
@@ -155,15 +156,15 @@ mod tests {
     fn only_what_nobody_has_seen_anything_of_is_held() {
         let timer = || Effect::SetTimer { run: run(), at: Timestamp::default() };
         let abort = || Effect::Abort { run: run(), calls: Vec::new() };
-        let idempotent = || call("c", Target::Tool, EffectClass::Idempotent);
+        let idempotent = || call("c", true, EffectClass::Idempotent);
         let cases = [
             (replied(), vec![read("c"), tell()], true),
             (replied(), vec![read("c"), read("d")], true),
             (replied(), vec![tell()], false),
             (replied(), vec![], false),
             (replied(), vec![read("c"), idempotent()], false),
-            (replied(), vec![call("c", Target::Tool, EffectClass::Once)], false),
-            (replied(), vec![call("c", Target::Agent, EffectClass::Read)], false),
+            (replied(), vec![call("c", true, EffectClass::Once)], false),
+            (replied(), vec![call("c", false, EffectClass::Read)], false),
             (replied(), vec![read("c"), timer()], false),
             (replied(), vec![read("c"), abort()], false),
             (settled("before"), vec![tell()], true),

@@ -149,6 +149,7 @@ impl House {
     fn effect(&self, task: &str, ms: u64) -> CallEffect {
         let run = RunId::new("r").unwrap();
         CallEffect {
+            internal: false,
             agent: self.caller.team.entry.clone(),
             call: CallKey::new("c").unwrap(),
             name: Name::new("probe").unwrap(),

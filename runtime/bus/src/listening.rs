@@ -9,7 +9,8 @@ use crate::local::Registration;
 use crate::message::Message;
 use crate::subscription::Subscription;
 
-/// What is done about a message; `false` means that no more are wanted. It must not wait.
+/// What is done about a message; `false` means that it was not taken and no more are wanted. It must
+/// not wait.
 pub(crate) type Handler = Arc<dyn Fn(Message) -> bool + Send + Sync>;
 
 /// Gives the messages of one pattern to a handler for as long as it is held.

@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use wire::Headers;
 
-use super::{Kind, next, on_both, texts};
-use crate::Error;
+use super::{Kind, LONG, Pair, next, on_both, texts};
+use crate::{Error, Listening, Message};
 
 on_both! {
     wildcards_match_as_nats_says,
@@ -16,6 +17,9 @@ on_both! {
     order_is_kept,
     nothing_arrives_from_before,
     dropping_a_subscription_ends_it,
+    a_handler_is_given_messages_in_their_order,
+    a_handler_shares_its_queue_group,
+    a_handler_that_is_dropped_gets_none,
     draining_ends_subscriptions_after_what_they_hold,
     faulty_subjects_are_refused,
     faulty_headers_are_refused,
@@ -172,6 +176,63 @@ async fn dropping_a_subscription_ends_it(kind: Kind) {
         let got = tokio::time::timeout(waited, stream.next()).await.is_ok();
         in_a_row = if got { in_a_row + 1 } else { 0 };
     }
+}
+
+/// Listens at the second end, with a handler that passes each text on.
+async fn handled(pair: &Pair, queue: Option<&str>) -> (Listening, UnboundedReceiver<String>) {
+    let (tell, told) = unbounded_channel();
+    let handler = move |message: Message| tell.send(super::text(&message.payload)).is_ok();
+    let listening = pair.b.listen("a", queue, handler).await.unwrap();
+    pair.b.flush().await.unwrap();
+    (listening, told)
+}
+
+async fn heard(told: &mut UnboundedReceiver<String>) -> String {
+    tokio::time::timeout(LONG, told.recv()).await.expect("a message in time").unwrap()
+}
+
+async fn a_handler_is_given_messages_in_their_order(kind: Kind) {
+    let pair = kind.pair().await;
+    let (_listening, mut told) = handled(&pair, None).await;
+    let mut beside = pair.listen("a", None).await;
+    for n in 0..100 {
+        pair.tell("a", &n.to_string()).await;
+    }
+    for n in 0..100 {
+        assert_eq!(heard(&mut told).await, n.to_string());
+    }
+    assert_eq!(texts(&mut beside, 100).await.len(), 100);
+}
+
+async fn a_handler_shares_its_queue_group(kind: Kind) {
+    let pair = kind.pair().await;
+    let (_listening, mut told) = handled(&pair, Some("q")).await;
+    let mut other = pair.listen("a", Some("q")).await;
+    let (mut by_handler, mut by_other) = (0, 0);
+    // Who is drawn is left to chance, and a hundred draws leave nobody out.
+    for n in 0..100 {
+        pair.tell("a", &n.to_string()).await;
+        let got = tokio::select! {
+            got = heard(&mut told) => { by_handler += 1; got }
+            message = next(&mut other) => { by_other += 1; super::text(&message.payload) }
+        };
+        assert_eq!(got, n.to_string());
+    }
+    assert!(by_handler > 0 && by_other > 0, "{by_handler} {by_other}");
+}
+
+async fn a_handler_that_is_dropped_gets_none(kind: Kind) {
+    let pair = kind.pair().await;
+    let (listening, mut told) = handled(&pair, None).await;
+    let mut beside = pair.listen("a", None).await;
+    pair.tell("a", "1").await;
+    assert_eq!(heard(&mut told).await, "1");
+    drop(listening);
+    // The handler goes with it, and what it tells with.
+    let ended = tokio::time::timeout(LONG, told.recv()).await.expect("it ends");
+    assert_eq!(ended, None);
+    pair.tell("a", "2").await;
+    assert_eq!(texts(&mut beside, 2).await, ["1", "2"]);
 }
 
 async fn draining_ends_subscriptions_after_what_they_hold(kind: Kind) {

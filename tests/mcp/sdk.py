@@ -48,7 +48,8 @@ async def count(ctx: Context) -> str:
     """Counts to three."""
     for step in range(1, 4):
         await ctx.report_progress(step, 3, f"says {step}")
-        await anyio.sleep(0.4)
+        # Far longer than a caller waits between two of them, however busy the machine is.
+        await anyio.sleep(1)
     return "three"
 
 

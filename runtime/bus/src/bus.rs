@@ -160,16 +160,14 @@ impl Bus {
     }
 
     /// Gives what is sent from here on to subjects that match a pattern to a handler, until what is
-    /// returned is dropped. The handler must not wait, and bounds by itself what it keeps. By
-    /// `false` it says that it did not take a message and takes no more, which a request in the
-    /// process is told at once; there may be more nevertheless.
+    /// returned is dropped. The handler must not wait, and bounds by itself what it keeps.
     ///
     /// Of those of one queue group only one is given each message, subscriptions among them.
     pub async fn listen(
         &self,
         pattern: &str,
         queue: Option<&str>,
-        handler: impl Fn(Message) -> bool + Send + Sync + 'static,
+        handler: impl Fn(Message) + Send + Sync + 'static,
     ) -> Result<Listening, Error> {
         check::pattern(pattern)?;
         queue.map_or(Ok(()), check::queue)?;

@@ -9,9 +9,8 @@ use crate::local::Registration;
 use crate::message::Message;
 use crate::subscription::Subscription;
 
-/// What is done about a message; `false` means that it was not taken and no more are wanted. It must
-/// not wait.
-pub(crate) type Handler = Arc<dyn Fn(Message) -> bool + Send + Sync>;
+/// What is done about a message. It must not wait.
+pub(crate) type Handler = Arc<dyn Fn(Message) + Send + Sync>;
 
 /// Gives the messages of one pattern to a handler for as long as it is held.
 ///
@@ -33,9 +32,7 @@ impl Listening {
     pub(crate) fn pour(mut subscription: Subscription, handler: Handler) -> Self {
         Self(Kind::Task(tokio::spawn(async move {
             while let Some(message) = subscription.next().await {
-                if !handler(message) {
-                    return;
-                }
+                handler(message);
             }
         })))
     }

@@ -209,7 +209,8 @@ impl Local {
         let sender = match &pick.target.sink {
             Sink::Queue(sender) => sender,
             Sink::Handler(handler) => {
-                delivery.taken += usize::from(handler(message));
+                handler(message);
+                delivery.taken += 1;
                 return;
             }
         };

@@ -45,10 +45,9 @@ pub(crate) async fn listen(context: &Arc<TeamContext>) -> Result<Vec<Feed>, bus:
             let (context, source) = (context.clone(), events.source.clone());
             // The call may wait on any node, so each of them hears every reply.
             let bus = context.bus.clone();
-            let feed = feed::listen(&bus, subject, move |message| {
+            let feed = bus.listen(subject, None, move |message| {
                 let (context, source) = (context.clone(), source.clone());
                 tokio::spawn(async move { on_message(&context, &source, &message).await });
-                true
             });
             feeds.push(feed.await?);
         }

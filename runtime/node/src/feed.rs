@@ -11,32 +11,23 @@ pub(crate) const QUEUE_GROUP: &str = "callboard";
 /// Messages that are brought to an actor; ends when dropped.
 pub(crate) type Feed = Listening;
 
-/// Subscribes and hands each message over until `hand_over` declines.
+/// Takes requests in the queue group of all nodes.
 ///
 /// A request that wants its answer elsewhere than in an inbox would get none, so it is dropped
 /// before anything is done about it.
 pub(crate) async fn start(
     bus: &Bus,
     subject: &str,
-    hand_over: impl Fn(Message) -> bool + Send + Sync + 'static,
+    take: impl Fn(Message) + Send + Sync + 'static,
 ) -> Result<Feed, bus::Error> {
     let answerable = move |message: Message| {
         if message.reply.as_deref().is_some_and(|reply| !wire::subject::is_inbox(reply)) {
             debug!(subject = %message.subject, "request dropped: its reply subject is no inbox");
-            return true;
+            return;
         }
-        hand_over(message)
+        take(message);
     };
     bus.listen(subject, Some(QUEUE_GROUP), answerable).await
-}
-
-/// Subscribes beside all other nodes, to hear what each of them has to know.
-pub(crate) async fn listen(
-    bus: &Bus,
-    pattern: &str,
-    on_message: impl Fn(Message) -> bool + Send + Sync + 'static,
-) -> Result<Feed, bus::Error> {
-    bus.listen(pattern, None, on_message).await
 }
 
 /// Answers a request with a body.

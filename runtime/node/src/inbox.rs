@@ -87,7 +87,6 @@ impl Inbox {
                 let porter = porter.clone();
                 let requests = porter.context.requests.clone();
                 requests.spawn(async move { porter.take(message).await });
-                true
             });
             feeds.push(feed.await?);
         }

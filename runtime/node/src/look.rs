@@ -52,10 +52,10 @@ impl Look {
         let mut feeds = Vec::new();
         for subject in [self.subjects.all_node_traces(), self.subjects.node_stats()] {
             let (look, places) = (self.clone(), places.clone());
-            let feed = feed::listen(&self.bus, &subject, move |message| {
+            let feed = self.bus.listen(&subject, None, move |message| {
                 // Nobody could be told, so nothing is looked up.
                 if !message.reply.as_deref().is_some_and(wire::subject::is_inbox) {
-                    return true;
+                    return;
                 }
                 let (look, place) = (look.clone(), places.clone().try_acquire_owned());
                 tokio::spawn(async move {
@@ -69,7 +69,6 @@ impl Look {
                         feed::answer_error(&look.bus, &message, &error).await;
                     }
                 });
-                true
             });
             feeds.push(feed.await?);
         }

@@ -80,7 +80,6 @@ impl Actor for ModelActor {
                     feed::answer_error(&served.context.bus, &message, &error).await;
                 }
             });
-            true
         };
         Ok(feed::start(&bus, &subject, take).await?)
     }

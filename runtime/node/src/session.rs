@@ -408,11 +408,8 @@ impl SessionState {
         }
     }
 
-    fn say_busy(&mut self) {
+    fn say_busy(&self) {
         let busy = self.machine.as_ref().is_ok_and(SessionMachine::is_busy);
-        if !busy {
-            self.prefixes.clear();
-        }
         self.busy.store(busy, Ordering::Relaxed);
     }
 
@@ -423,7 +420,9 @@ impl SessionState {
 
     fn arm_idle_check(&mut self) {
         if self.idle_check != Some(self.handled) && self.is_idle() {
-            // What has ended holds its memory for as long as it is tracked.
+            // Sessions are many, and most of them are idle: what has ended holds its memory for as
+            // long as it is tracked, and no run is there that could go on with what was sent.
+            self.prefixes.clear();
             self.tasks.retain(|_, task| !task.is_finished());
             let handled = self.handled;
             self.idle_check = Some(handled);

@@ -109,7 +109,6 @@ impl Actor for ToolActor {
                 Ok(ticket) => served.on_request(message, ticket),
                 Err(_) => refuse(served.context.bus.clone(), message, &served.name),
             }
-            true
         });
         Ok(ToolState { present, _feed: feed.await? })
     }

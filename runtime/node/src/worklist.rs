@@ -12,7 +12,7 @@ use tracing::debug;
 use wire::look::Doing;
 use wire::{Headers, Name, RunId, Subjects, WorkId, header};
 
-use crate::feed::{self, Feed};
+use crate::feed::Feed;
 
 /// Stops that are remembered, for requests that they overtake on the way here. A request is taken
 /// within moments, and a thousand later stops take longer than that.
@@ -142,9 +142,8 @@ pub(crate) async fn listen(
             } else {
                 debug!(subject = %message.subject, "a stop that names no work");
             }
-            true
         };
-        feeds.push(feed::listen(bus, &pattern, on_stop).await?);
+        feeds.push(bus.listen(&pattern, None, on_stop).await?);
     }
     Ok(feeds)
 }

@@ -40,7 +40,7 @@ pub(crate) enum Left {
     Unsound(String),
 }
 
-/// The directory of an open store. Held until it is released, or for as long as this lives.
+/// The directory of an open store. Held for as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Home {
     dir: PathBuf,
@@ -119,12 +119,6 @@ impl Home {
     pub(crate) fn mark_closed(&mut self) -> Result<(), Error> {
         sync_below(&self.dir)?;
         self.mark("closed")
-    }
-
-    /// Lets others take hold of the directory.
-    pub(crate) fn release(&self) {
-        // A lock that cannot be given up goes with the file.
-        drop(self.marker.unlock());
     }
 
     /// Writes down that the store must not be opened again.

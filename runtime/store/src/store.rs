@@ -57,7 +57,8 @@ pub enum Opened {
 struct Shared {
     /// Taken out while it is opened again or when it is closed, or left behind when it is damaged.
     database: RwLock<Option<sled::Db>>,
-    home: Mutex<Home>,
+    /// Gone once it is closed.
+    home: Mutex<Option<Home>>,
     /// Held for as long as the database is used, so that it can be opened again.
     ///
     /// Held alone while flushing, since two flushes at once can block each other for good.
@@ -101,7 +102,7 @@ impl Store {
         Ok(Self {
             shared: Arc::new(Shared {
                 database: RwLock::new(Some(database)),
-                home: Mutex::new(home),
+                home: Mutex::new(Some(home)),
                 state: RwLock::new(state),
                 shelf: RwLock::new(segments),
                 damage: Mutex::new(None),
@@ -146,13 +147,14 @@ impl Store {
         if let Some(reason) = self.shared.damaged() {
             return Err(Error::damaged(doing, reason));
         }
+        let held = self.shared.home.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(home) = &*held else { return Err(Error::Closed { doing }) };
         drop(self.shared.database.write().unwrap_or_else(PoisonError::into_inner).take());
         let dirs = segments.dirs();
         drop(std::mem::take(&mut *segments));
-        let home = self.shared.home.lock().unwrap_or_else(PoisonError::into_inner);
         let free = dirs.iter().try_for_each(|dir| home.wait_until_free(dir));
-        let loaded = free.and_then(|()| load(&home));
-        drop(home);
+        let loaded = free.and_then(|()| load(home));
+        drop(held);
         match loaded {
             Ok(loaded) => {
                 (*state, *segments) = (loaded.state, loaded.segments);
@@ -375,14 +377,14 @@ impl Shared {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let mut segments = self.shelf.write().unwrap_or_else(PoisonError::into_inner);
         let taken = self.database.write().unwrap_or_else(PoisonError::into_inner).take();
-        let mut home = self.home.lock().unwrap_or_else(PoisonError::into_inner);
-        let closed = match taken {
-            Some(database) if self.damaged().is_some() => {
+        let home = self.home.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match (taken, home) {
+            (Some(database), _) if self.damaged().is_some() => {
                 segments.abandon();
                 abandon(database);
                 Ok(())
             }
-            Some(database) => {
+            (Some(database), Some(mut home)) => {
                 let mut dirs = segments.dirs();
                 dirs.push(home.database());
                 guard("close the store", || {
@@ -392,10 +394,8 @@ impl Shared {
                     home.mark_closed()
                 })
             }
-            None => Ok(()),
-        };
-        home.release();
-        closed
+            (_, _) => Ok(()),
+        }
     }
 
     /// Notes damage, if an error is that.
@@ -406,7 +406,9 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner)
             .get_or_insert_with(|| reason.clone());
         let mut home = self.home.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = home.mark_damaged(reason) {
+        if let Some(home) = &mut *home
+            && let Err(error) = home.mark_damaged(reason)
+        {
             tracing::warn!(%error, "cannot mark the store as damaged");
         }
     }
@@ -541,7 +543,9 @@ mod tests {
         store.close().unwrap();
         let (again, opened) = Store::open(&dir).unwrap();
         assert_eq!((opened, again.position()), (Opened::Ready, 3));
-        for result in [reader.verify().map(drop), reader.apply(&[], None), reader.flush()] {
+        let results =
+            [reader.verify().map(drop), reader.apply(&[], None), reader.flush(), reader.reopen()];
+        for result in results {
             assert!(matches!(result, Err(Error::Closed { .. })), "{result:?}");
         }
         // The one that was closed has nothing left to close.

@@ -181,7 +181,7 @@ async fn dropping_a_subscription_ends_it(kind: Kind) {
 /// Listens at the second end, with a handler that passes each text on.
 async fn handled(pair: &Pair, queue: Option<&str>) -> (Listening, UnboundedReceiver<String>) {
     let (tell, told) = unbounded_channel();
-    let handler = move |message: Message| tell.send(super::text(&message.payload)).is_ok();
+    let handler = move |message: Message| drop(tell.send(super::text(&message.payload)));
     let listening = pair.b.listen("a", queue, handler).await.unwrap();
     pair.b.flush().await.unwrap();
     (listening, told)

@@ -52,7 +52,6 @@ async fn answer_on(context: &TeamContext, subject: &str, answer: String) -> crat
         tokio::spawn(async move {
             bus.reply(&message, Headers::new(), answer.into()).await.unwrap();
         });
-        true
     };
     crate::feed::start(&context.bus, subject, answers).await.unwrap()
 }

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::{Map, json};
+use serde_json::json;
 use store::{
     Change, EndedSpan, Store, TRACE_BYTES_MIN, TRACES_SCANNED_MAX, TracePage, TraceQuery,
     TraceStatus,
@@ -40,8 +40,7 @@ fn trace(number: u64) -> [SpanRecord; 2] {
     let run = RunId::new(&format!("r-{number:08}")).unwrap();
     let context = TraceContext::root(&Name::new("soak").unwrap(), &run);
     let start = number * APART;
-    let mut attributes = Map::new();
-    for (key, value) in [
+    let attributes = [
         ("gen_ai.operation.name", json!("invoke_agent")),
         ("gen_ai.agent.name", json!(agent(number))),
         ("gen_ai.conversation.id", json!(format!("s-{}", number / 20))),
@@ -49,9 +48,7 @@ fn trace(number: u64) -> [SpanRecord; 2] {
         ("callboard.run.id", json!(run)),
         ("gen_ai.provider.name", json!("callboard")),
         ("callboard.outcome", json!("completed")),
-    ] {
-        attributes.insert(key.to_owned(), value);
-    }
+    ];
     let whole = SpanRecord {
         context,
         parent: None,
@@ -63,7 +60,7 @@ fn trace(number: u64) -> [SpanRecord; 2] {
         session: SessionId::new(&format!("s-{}", number / 20)).unwrap(),
         run,
         agent: agent(number),
-        attributes,
+        attributes: attributes.into_iter().collect(),
         error: None,
         links: Vec::new(),
         events: Vec::new(),
@@ -76,13 +73,13 @@ fn trace(number: u64) -> [SpanRecord; 2] {
         error: number.is_multiple_of(100).then(|| "E3003 tool failed".to_owned()),
         ..whole.clone()
     };
-    call.attributes.insert("gen_ai.operation.name".to_owned(), json!("execute_tool"));
-    call.attributes.insert("gen_ai.tool.name".to_owned(), json!(tool(number)));
+    call.attributes.set("gen_ai.operation.name", "execute_tool");
+    call.attributes.set("gen_ai.tool.name", json!(tool(number)));
     [call, whole]
 }
 
 fn spanned(span: &SpanRecord) -> Change {
-    Change::Span(EndedSpan::of(span).unwrap())
+    Change::Span(EndedSpan::of(span).unwrap().into())
 }
 
 fn fill(store: &Store, numbers: std::ops::Range<u64>, mut after_each: impl FnMut()) {

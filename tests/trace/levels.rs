@@ -61,7 +61,7 @@ fn held(spans: &[SpanRecord], operation: &str, sizes: bool) -> BTreeSet<&'static
     let of_kind: Vec<&SpanRecord> =
         spans.iter().filter(|span| span.name.starts_with(operation)).collect();
     assert!(!of_kind.is_empty());
-    names.filter(|name| of_kind.iter().any(|span| span.attributes.contains_key(*name))).collect()
+    names.filter(|name| of_kind.iter().any(|span| span.attributes.contains(name))).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -65,6 +65,9 @@ static CREDENTIALS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&forms.join("|")).ok()
 });
 
+/// The fewest bytes of what is known by its form, if it has no `@`: a key of a chat.
+const CREDENTIAL_BYTES_MIN: usize = "xoxb-0123456789".len();
+
 /// Members of JSON objects whose values are credentials, in lower case without `-` and `_`.
 const SECRET_MEMBERS: &[&str] = &[
     "accesstoken",
@@ -96,11 +99,11 @@ pub fn reduce(mut span: SpanRecord, level: Capture, clean: Clean<'_>) -> SpanRec
             Capture::Redacted | Capture::Full => reducer.text(text, &reducer.budget()).into_owned(),
         });
     }
-    let is_content = |name: &String| CONTENT.iter().any(|(content, _)| content == name);
-    let is_size = |name: &String| CONTENT.iter().any(|(_, size)| size == name);
+    let is_content = |name: &str| CONTENT.iter().any(|(content, _)| *content == name);
+    let is_size = |name: &str| CONTENT.iter().any(|(_, size)| *size == name);
     match level {
-        Capture::None => span.attributes.retain(|name, _| !is_content(name) && !is_size(name)),
-        Capture::Metadata => span.attributes.retain(|name, _| !is_content(name)),
+        Capture::None => span.attributes.retain(|name| !is_content(name) && !is_size(name)),
+        Capture::Metadata => span.attributes.retain(|name| !is_content(name)),
         Capture::Redacted | Capture::Full => {
             for (name, _) in CONTENT {
                 if let Some(value) = span.attributes.get_mut(*name) {
@@ -331,6 +334,10 @@ fn is_secret(member: &str) -> bool {
 
 /// Blots out what looks like a credential.
 fn blotted(text: &str) -> Cow<'_, str> {
+    // Most texts in calls are shorter; only an address with a password can be.
+    if text.len() < CREDENTIAL_BYTES_MIN && !text.contains('@') {
+        return Cow::Borrowed(text);
+    }
     let Some(credentials) = &*CREDENTIALS else { return Cow::Borrowed(MARK) };
     credentials.replace_all(text, |found: &Captures<'_>| {
         let whole = found.get(0);

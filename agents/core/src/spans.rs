@@ -4,12 +4,14 @@
 //! [`Levels`](wire::Levels) go, as values; [`crate::capture::reduce`] makes them what a trace
 //! holds of it.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use wire::plan::Plan;
 use wire::run::RunReply;
 use wire::semconv::{self, ERROR_OTHER, PROVIDER_SELF, operation};
 use wire::trace::{SpanEvent, SpanKind, SpanLink};
-use wire::{Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext, Usage, WireError};
+use wire::{
+    Attributes, Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext, Usage, WireError,
+};
 
 mod call;
 pub(crate) mod content;
@@ -111,7 +113,7 @@ pub fn run_span(facts: &RunFacts<'_>, end: &EndFacts<'_>) -> SpanRecord {
     let finish = if reply.error.is_none() { "stop" } else { "error" };
     let said = Said { finish: Some(finish), ..Said::model(vec![Part::Text(&reply.output)]) };
     contents.put(&mut attributes, semconv::OUTPUT_MESSAGES, &[said]);
-    let joined = end.joined.map(|run| SpanLink { context: *run, attributes: Map::new() });
+    let joined = end.joined.map(|run| SpanLink { context: *run, attributes: Attributes::new() });
     SpanRecord {
         parent: end.caller.copied(),
         events: end.events.to_vec(),
@@ -126,15 +128,15 @@ pub fn run_span(facts: &RunFacts<'_>, end: &EndFacts<'_>) -> SpanRecord {
 }
 
 impl RunFacts<'_> {
-    fn attributes(&self, operation: &str) -> Map<String, Value> {
+    fn attributes(&self, operation: &str) -> Attributes {
         let mut attributes = self.whose();
         set(&mut attributes, semconv::OPERATION_NAME, operation);
         attributes
     }
 
     /// Says to what a span belongs.
-    fn whose(&self) -> Map<String, Value> {
-        let mut attributes = Map::new();
+    fn whose(&self) -> Attributes {
+        let mut attributes = Attributes::new();
         set(&mut attributes, semconv::AGENT_NAME, self.plan.agent.as_str());
         set(&mut attributes, semconv::CONVERSATION_ID, self.session.as_str());
         set(&mut attributes, semconv::TEAM, self.plan.team.as_str());
@@ -147,7 +149,7 @@ impl RunFacts<'_> {
         &self,
         name: String,
         (start, end): (Timestamp, Timestamp),
-        mut attributes: Map<String, Value>,
+        mut attributes: Attributes,
         error: Option<(&str, String)>,
     ) -> SpanRecord {
         if let Some((kind, _)) = error {
@@ -172,7 +174,7 @@ impl RunFacts<'_> {
 }
 
 impl Left {
-    fn set(self, attributes: &mut Map<String, Value>) {
+    fn set(self, attributes: &mut Attributes) {
         let steps = self.steps.map(u64::from);
         for (name, left) in [
             (semconv::TOKENS_LEFT, self.tokens),
@@ -193,9 +195,7 @@ pub(crate) fn event<V: Into<Value>>(
     at: Timestamp,
     attributes: impl IntoIterator<Item = (&'static str, V)>,
 ) -> SpanEvent {
-    let attributes =
-        attributes.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
-    SpanEvent { name: name.to_owned(), at, attributes }
+    SpanEvent { name: name.to_owned(), at, attributes: attributes.into_iter().collect() }
 }
 
 /// Notes an event, unless there are too many.
@@ -209,24 +209,24 @@ fn failure(error: &WireError) -> (&'static str, String) {
     (error.code.as_str(), error.to_string())
 }
 
-fn set(attributes: &mut Map<String, Value>, name: &str, value: impl Into<Value>) {
-    attributes.insert(name.to_owned(), value.into());
+fn set(attributes: &mut Attributes, name: &'static str, value: impl Into<Value>) {
+    attributes.set(name, value);
 }
 
-fn set_name(attributes: &mut Map<String, Value>, name: &str, value: Option<&Name>) {
+fn set_name(attributes: &mut Attributes, name: &'static str, value: Option<&Name>) {
     if let Some(value) = value {
         set(attributes, name, value.as_str());
     }
 }
 
-fn set_server(attributes: &mut Map<String, Value>, server: Option<&wire::hop::Endpoint>) {
+fn set_server(attributes: &mut Attributes, server: Option<&wire::hop::Endpoint>) {
     if let Some(server) = server {
         set(attributes, semconv::SERVER_ADDRESS, server.address.as_str());
         set(attributes, semconv::SERVER_PORT, server.port);
     }
 }
 
-fn set_usage(attributes: &mut Map<String, Value>, usage: Usage) {
+fn set_usage(attributes: &mut Attributes, usage: Usage) {
     set(attributes, semconv::INPUT_TOKENS, usage.input_tokens);
     set(attributes, semconv::OUTPUT_TOKENS, usage.output_tokens);
     if usage.cost_nano_usd > 0 {

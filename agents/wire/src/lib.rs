@@ -44,5 +44,5 @@ pub use run::{RunReply, RunRequest, RunState, RunStatus};
 pub use snapshot::Snapshot;
 pub use subject::{Route, Subjects};
 pub use time::Timestamp;
-pub use trace::{SpanEvent, SpanLink, SpanRecord, TraceContext};
+pub use trace::{Attributes, SpanEvent, SpanLink, SpanRecord, TraceContext};
 pub use work::WorkId;

@@ -7,10 +7,13 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use crate::id::{CallKey, Digest, Name, RunId, SessionId};
 use crate::time::Timestamp;
+
+mod attributes;
+
+pub use attributes::Attributes;
 
 /// A position in a trace: W3C trace id, span id and the sampled flag.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -193,8 +196,8 @@ pub struct SpanEvent {
     /// When.
     pub at: Timestamp,
     /// Under the names of [`crate::semconv`].
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub attributes: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "Attributes::is_empty")]
+    pub attributes: Attributes,
 }
 
 /// Another span that has to do with one, and does not stand above it.
@@ -203,8 +206,8 @@ pub struct SpanLink {
     /// The other span, which may be in another trace.
     pub context: TraceContext,
     /// Under the names of [`crate::semconv`].
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub attributes: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "Attributes::is_empty")]
+    pub attributes: Attributes,
 }
 
 /// One finished span.
@@ -230,7 +233,7 @@ pub struct SpanRecord {
     /// The agent.
     pub agent: Name,
     /// Attributes under the names of [`crate::semconv`].
-    pub attributes: Map<String, Value>,
+    pub attributes: Attributes,
     /// What happened within it, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<SpanEvent>,

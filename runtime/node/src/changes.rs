@@ -97,7 +97,7 @@ pub(crate) fn changes_of(
             && !span.levels.off
         {
             match EndedSpan::of(&clean::span(span.record, span.levels.store)) {
-                Ok(span) => changes.push(Change::Span(span)),
+                Ok(span) => changes.push(Change::Span(span.into())),
                 Err(error) => warn!(%error, "a span cannot be kept"),
             }
         }

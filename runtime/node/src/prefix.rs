@@ -3,7 +3,7 @@
 //! A conversation is named by the digest of its head and messages. The asking side keeps the
 //! digest of what it sent; the model's side keeps the messages. Either may forget at any time.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 
 use agents_core::dialect::Prompt;
@@ -138,11 +138,21 @@ pub(crate) struct Held {
     pub(crate) messages: Vec<Arc<Part<Message>>>,
 }
 
+/// A conversation that is held, about how many bytes it takes, and its place in the order.
+#[derive(Debug)]
+struct Kept {
+    held: Held,
+    bytes: usize,
+    at: u64,
+}
+
 /// The model's side: conversations by digest, the oldest forgotten first.
 #[derive(Debug, Default)]
 pub(crate) struct HeldPrefixes {
-    held: HashMap<Digest, (Held, usize)>,
-    order: VecDeque<Digest>,
+    held: HashMap<Digest, Kept>,
+    /// Their digests by the order in which they came.
+    order: BTreeMap<u64, Digest>,
+    next: u64,
     bytes: usize,
     /// The heads of these and of the turns under way: all sessions of an agent have the same.
     heads: HashMap<Digest, Weak<Part<Head>>>,
@@ -155,9 +165,9 @@ impl HeldPrefixes {
     pub(crate) fn complete(&mut self, request: &ModelRequest) -> Option<Held> {
         let (mut conversation, mark) = match (&request.base, &request.head) {
             (Some(base), _) => {
-                let (held, bytes) = self.held.remove(base)?;
+                let Kept { held, bytes, at } = self.held.remove(base)?;
                 self.bytes -= bytes;
-                self.order.retain(|digest| digest != base);
+                self.order.remove(&at);
                 (held, Mark { digest: *base, bytes })
             }
             (None, head) => {
@@ -190,15 +200,17 @@ impl HeldPrefixes {
     }
 
     fn insert(&mut self, Mark { digest, bytes }: Mark, held: Held) {
-        if let Some((_, before)) = self.held.insert(digest, (held, bytes)) {
-            self.bytes -= before;
-            self.order.retain(|other| *other != digest);
+        let at = self.next;
+        self.next += 1;
+        if let Some(before) = self.held.insert(digest, Kept { held, bytes, at }) {
+            self.bytes -= before.bytes;
+            self.order.remove(&before.at);
         }
         self.bytes += bytes;
-        self.order.push_back(digest);
+        self.order.insert(at, digest);
         while self.bytes > HELD_BYTES_MAX {
-            let Some(oldest) = self.order.pop_front() else { return };
-            if let Some((_, bytes)) = self.held.remove(&oldest) {
+            let Some((_, oldest)) = self.order.pop_first() else { return };
+            if let Some(Kept { bytes, .. }) = self.held.remove(&oldest) {
                 self.bytes -= bytes;
             }
         }

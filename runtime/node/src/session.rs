@@ -42,9 +42,6 @@ const ROOM_PAUSE: Duration = Duration::from_millis(500);
 /// speaks for all of them; agents that are out of reach are told later.
 const CANCEL_WAIT: Duration = Duration::from_secs(1);
 
-/// How long a session without work stays in memory.
-const IDLE: Duration = Duration::from_secs(60);
-
 pub(crate) struct SessionActor;
 
 pub(crate) enum SessionMsg {
@@ -56,7 +53,7 @@ pub(crate) enum SessionMsg {
     CommitHeld,
     /// Whoever ended a run has waited long enough for the agents that it had called.
     CancelLate { run: RunId },
-    /// The idle time is over, if nothing was handled since.
+    /// The session is to leave memory, if it has no work and nothing was handled since.
     IdleCheck { handled: u64 },
 }
 
@@ -89,8 +86,8 @@ pub(crate) struct SessionState {
     handled: u64,
     /// The newest step that was counted.
     step_counted: Option<(RunId, u32)>,
-    /// The count of handled messages for which an idle check is under way.
-    idle_check: Option<u64>,
+    /// The count of handled messages at which the supervisor was last told that it has no work.
+    idle_said: Option<u64>,
 }
 
 impl Actor for SessionActor {
@@ -122,7 +119,7 @@ impl Actor for SessionActor {
             held: Held::default(),
             is_resume_due: false,
             handled: 0,
-            idle_check: None,
+            idle_said: None,
         })
     }
 
@@ -158,7 +155,7 @@ impl Actor for SessionActor {
             }
             SessionMsg::IdleCheck { handled } => state.on_idle_check(handled),
         }
-        state.arm_idle_check();
+        state.say_idle();
         Ok(())
     }
 }
@@ -204,7 +201,7 @@ impl SessionState {
             self.perform_all(effects);
         }
         self.say_busy();
-        self.arm_idle_check();
+        self.say_idle();
         Ok(())
     }
 
@@ -418,25 +415,25 @@ impl SessionState {
         !waiting && self.machine.as_ref().map_or(true, SessionMachine::is_idle)
     }
 
-    fn arm_idle_check(&mut self) {
-        if self.idle_check != Some(self.handled) && self.is_idle() {
+    fn say_idle(&mut self) {
+        if self.idle_said != Some(self.handled) && self.is_idle() {
             // Sessions are many, and most of them are idle: what has ended holds its memory for as
             // long as it is tracked, and no run is there that could go on with what was sent.
             self.prefixes.clear();
             self.tasks.retain(|_, task| !task.is_finished());
-            let handled = self.handled;
-            self.idle_check = Some(handled);
-            self.myself.send_after(IDLE, move || SessionMsg::IdleCheck { handled });
+            let (session, handled) = (self.session.clone(), self.handled);
+            self.idle_said = Some(handled);
+            drop(self.supervisor.cast(SessionsMsg::Idle { session, handled }));
         }
     }
 
     fn on_idle_check(&mut self, handled: u64) {
-        // If the supervisor declines, something is on its way here that arms the next check.
+        // If the supervisor declines, something is on its way here after which it is told again.
         if handled == self.handled && self.is_idle() {
             let session = self.session.clone();
             drop(self.supervisor.cast(SessionsMsg::Passivate { session, handled }));
         } else {
-            self.idle_check = None;
+            self.idle_said = None;
         }
     }
 }

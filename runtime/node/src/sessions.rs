@@ -1,20 +1,28 @@
 //! Keeps the sessions of a team: activates them by their first message, restarts them after a
 //! fault, sets poisoned ones aside, and lets idle ones go.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use agents_core::restart::{Faults, RestartPolicy, Verdict};
 use ractor::{
-    Actor, ActorCell, ActorProcessingErr, ActorRef, ActorRuntime, RpcReplyPort, SupervisionEvent,
+    Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, ActorRuntime, RpcReplyPort,
+    SupervisionEvent,
 };
-use tokio::time::Instant;
+use tokio::time::{Duration, Instant};
 use tracing::{error, warn};
 use wire::{ErrorCode, SessionId, WireError};
 
 use crate::context::TeamContext;
 use crate::session::{Door, SessionActor, SessionArgs, SessionMsg};
+
+/// How long a session without work stays in memory.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// How many sessions without work stay in memory, so that it does not grow with the users of an
+/// hour: some 20 MiB of them. To take one up again costs less than a step.
+const IDLE_SESSIONS_MAX: usize = 1024;
 
 pub(crate) struct SessionSupervisor;
 
@@ -23,6 +31,10 @@ pub(crate) enum SessionsMsg {
     Route { session: SessionId, door: Door },
     /// Activates a session that has work to do.
     Activate { session: SessionId },
+    /// A session has no work, having handled so many messages.
+    Idle { session: SessionId, handled: u64 },
+    /// Sessions have been without work for long enough.
+    LetGo,
     /// A session wants to leave memory, having handled so many messages.
     Passivate { session: SessionId, handled: u64 },
     /// How many sessions are in memory.
@@ -35,6 +47,13 @@ pub(crate) struct SessionsState {
     context: Arc<TeamContext>,
     started: Instant,
     live: HashMap<SessionId, Live>,
+    /// The sessions of all actors that have not ended, also of those that were told to.
+    actors: HashMap<ActorId, SessionId>,
+    /// The sessions in memory that have no work, by the order in which they said so.
+    idle: BTreeMap<u64, Idle>,
+    idle_next: u64,
+    /// Whether it is awaited that the first of these has been idle for long enough.
+    is_letting_go: bool,
     faults: HashMap<SessionId, Faults>,
     aside: HashMap<SessionId, WireError>,
     /// Sessions that failed and wait to be started again.
@@ -47,6 +66,15 @@ struct Live {
     routed: u64,
     /// Whether it has work to do by itself; it is taken to have until it is rebuilt.
     busy: Arc<AtomicBool>,
+    /// Its place among those without work, if it is there.
+    idle: Option<u64>,
+}
+
+/// A session without work.
+struct Idle {
+    session: SessionId,
+    handled: u64,
+    since: Instant,
 }
 
 impl Actor for SessionSupervisor {
@@ -63,6 +91,10 @@ impl Actor for SessionSupervisor {
             context,
             started: Instant::now(),
             live: HashMap::new(),
+            actors: HashMap::new(),
+            idle: BTreeMap::new(),
+            idle_next: 0,
+            is_letting_go: false,
             faults: HashMap::new(),
             aside: HashMap::new(),
             restarting: HashSet::new(),
@@ -81,6 +113,8 @@ impl Actor for SessionSupervisor {
                 state.restarting.remove(&session);
                 state.activate(&myself, &session);
             }
+            SessionsMsg::Idle { session, handled } => state.on_idle(&myself, session, handled),
+            SessionsMsg::LetGo => state.let_go(&myself),
             SessionsMsg::Passivate { session, handled } => state.passivate(&session, handled),
             SessionsMsg::Count(reply) => drop(reply.send(state.live.len())),
             SessionsMsg::Busy(reply) => drop(reply.send(state.busy())),
@@ -117,6 +151,7 @@ impl SessionsState {
             return;
         };
         live.routed += 1;
+        let idle = live.idle.take();
         if let Err(failed) = live.actor.cast(SessionMsg::Door(door)) {
             // It ended a moment ago and its supervision event is still to come.
             self.live.remove(session);
@@ -126,6 +161,7 @@ impl SessionsState {
                 door.refuse(error);
             }
         }
+        idle.map(|at| self.idle.remove(&at));
     }
 
     fn activate(
@@ -148,7 +184,8 @@ impl SessionsState {
                 ActorRuntime::spawn_linked_instant(None, SessionActor, args, myself.get_cell());
             match spawned {
                 Ok((actor, _)) => {
-                    self.live.insert(session.clone(), Live { actor, routed: 0, busy });
+                    self.actors.insert(actor.get_id(), session.clone());
+                    self.live.insert(session.clone(), Live { actor, routed: 0, busy, idle: None });
                 }
                 Err(failed) => {
                     error!(%session, error = %failed, "session actor not started");
@@ -164,21 +201,68 @@ impl SessionsState {
         busy + self.restarting.len()
     }
 
+    /// Notes that a session has no work, and lets the first of these go if they are too many.
+    fn on_idle(&mut self, myself: &ActorRef<SessionsMsg>, session: SessionId, handled: u64) {
+        // If a message is on its way to it, it says so again.
+        let live = self.live.get_mut(&session).filter(|live| live.routed == handled);
+        let Some(live) = live else { return };
+        let at = self.idle_next;
+        self.idle_next += 1;
+        if let Some(before) = live.idle.replace(at) {
+            self.idle.remove(&before);
+        }
+        self.idle.insert(at, Idle { session, handled, since: Instant::now() });
+        if self.idle.len() > IDLE_SESSIONS_MAX
+            && let Some((_, first)) = self.idle.pop_first()
+        {
+            self.ask_to_leave(&first);
+        }
+        if !self.is_letting_go {
+            self.is_letting_go = true;
+            myself.send_after(IDLE, || SessionsMsg::LetGo);
+        }
+    }
+
+    /// Lets those go that have been without work for long enough, and awaits the next.
+    fn let_go(&mut self, myself: &ActorRef<SessionsMsg>) {
+        while let Some(first) = self.idle.first_entry() {
+            let left = IDLE.saturating_sub(first.get().since.elapsed());
+            if !left.is_zero() {
+                myself.send_after(left, || SessionsMsg::LetGo);
+                return;
+            }
+            let first = first.remove();
+            self.ask_to_leave(&first);
+        }
+        self.is_letting_go = false;
+    }
+
+    fn ask_to_leave(&mut self, idle: &Idle) {
+        let Some(live) = self.live.get_mut(&idle.session) else { return };
+        live.idle = None;
+        // One that has ended is forgotten when its supervision event comes.
+        drop(live.actor.cast(SessionMsg::IdleCheck { handled: idle.handled }));
+    }
+
     fn passivate(&mut self, session: &SessionId, handled: u64) {
         let idle = self.live.get(session).is_some_and(|live| live.routed == handled);
-        if idle && let Some(live) = self.live.remove(session) {
+        if idle && let Some(live) = self.remove(session) {
             live.actor.stop(Some("idle".to_owned()));
         }
     }
 
+    fn remove(&mut self, session: &SessionId) -> Option<Live> {
+        let live = self.live.remove(session)?;
+        live.idle.map(|at| self.idle.remove(&at));
+        Some(live)
+    }
+
     fn forget(&mut self, actor: &ActorCell) -> Option<SessionId> {
         let id = actor.get_id();
-        let session = self
-            .live
-            .iter()
-            .find(|(_, live)| live.actor.get_id() == id)
-            .map(|(session, _)| session.clone())?;
-        self.live.remove(&session);
+        let session = self.actors.remove(&id)?;
+        // Another may stand for the session by now.
+        self.live.get(&session).filter(|live| live.actor.get_id() == id)?;
+        self.remove(&session);
         Some(session)
     }
 
@@ -267,7 +351,8 @@ mod tests {
             let mut state = SessionSupervisor.pre_start(myself.clone(), context).await?;
             let (actor, _) = Grenade::spawn_linked(None, Grenade, (), myself.get_cell()).await?;
             let busy = Arc::new(AtomicBool::new(false));
-            state.live.insert(session(), Live { actor, routed: 0, busy });
+            state.actors.insert(actor.get_id(), session());
+            state.live.insert(session(), Live { actor, routed: 0, busy, idle: None });
             Ok(state)
         }
 
@@ -311,6 +396,40 @@ mod tests {
             sleep(Duration::from_millis(10)).await;
         }
         assert_eq!(view().await, Some(ErrorCode::UnknownRun));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_sessions_without_work_stay_than_may_and_none_for_long() {
+        let data = tempfile::tempdir().unwrap();
+        let context = testing::open(data.path());
+        let (sessions, _) = Actor::spawn(None, SessionSupervisor, context).await.unwrap();
+        let named = |n: usize| SessionId::new(&format!("s{n}")).unwrap();
+        let count = async || ractor::call_t!(sessions, SessionsMsg::Count, 1000).unwrap();
+        let is_there = async |n| {
+            let (answer, on_answer) = oneshot::channel();
+            let door = Door::View { run: RunId::new("r").unwrap(), answer };
+            sessions.cast(SessionsMsg::Route { session: named(n), door }).unwrap();
+            let error = on_answer.await.unwrap().unwrap_err();
+            assert_eq!(error.code, ErrorCode::UnknownRun);
+        };
+        for n in 0..IDLE_SESSIONS_MAX {
+            is_there(n).await;
+        }
+        assert_eq!(count().await, IDLE_SESSIONS_MAX);
+        // Whoever was heard of last stays longest, and a message to one that left brings it back.
+        is_there(0).await;
+        for n in [IDLE_SESSIONS_MAX, IDLE_SESSIONS_MAX + 1, 1, 2] {
+            is_there(n).await;
+        }
+        while count().await > IDLE_SESSIONS_MAX {
+            tokio::task::yield_now().await;
+        }
+        sleep(IDLE / 2).await;
+        is_there(0).await;
+        sleep(IDLE * 3 / 4).await;
+        assert_eq!(count().await, 1);
+        sleep(IDLE).await;
+        assert_eq!(count().await, 0);
     }
 
     #[tokio::test(start_paused = true)]

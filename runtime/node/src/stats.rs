@@ -64,7 +64,7 @@ impl Counters {
             Some(semconv::operation::CHAT) => {
                 add(&self.turns, 1);
                 add(&self.turns_failed, is_failed);
-                add(&self.feedback, u64::from(span.attributes.contains_key(semconv::FEEDBACK)));
+                add(&self.feedback, u64::from(span.attributes.contains(semconv::FEEDBACK)));
                 add(&self.input_tokens, count(semconv::INPUT_TOKENS));
                 add(&self.output_tokens, count(semconv::OUTPUT_TOKENS));
                 add(&self.cost_nano_usd, count(semconv::COST_NANO_USD));

@@ -7,7 +7,8 @@ use crate::error::Error;
 use crate::pending::Pending;
 use crate::run::{RunBegun, RunEnd};
 use crate::trace::ended::EndedSpan;
-use crate::{call, fact, key, run, session, usage};
+use crate::usage::Tally;
+use crate::{call, fact, key, run, session};
 
 /// One change. Making it twice is the same as making it once.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,7 +60,7 @@ pub enum Change {
     /// Nobody has anything to say about it any more.
     CallClosed(CallKey),
     /// A span ended.
-    Span(EndedSpan),
+    Span(Box<EndedSpan>),
 }
 
 impl Change {
@@ -68,7 +69,11 @@ impl Change {
         if let Self::Span(span) = self { Some(span) } else { None }
     }
 
-    pub(crate) fn make(&self, pending: &mut Pending) -> Result<(), Error> {
+    pub(crate) fn make<'s>(
+        &'s self,
+        pending: &mut Pending,
+        tally: &mut Tally<'s>,
+    ) -> Result<(), Error> {
         match self {
             Self::SessionSeen { session, agent, at, slots } => {
                 session::see(pending, session, agent, *at, *slots)
@@ -84,7 +89,7 @@ impl Change {
             Self::Forgot(ids) => ids.iter().try_for_each(|id| fact::forget(pending, id)),
             Self::CallOpened(open) => call::open(pending, open),
             Self::CallClosed(key) => call::close(pending, key),
-            Self::Span(span) => usage::count(pending, span),
+            Self::Span(span) => tally.count(pending, span),
         }
     }
 }

@@ -93,11 +93,6 @@ impl Pending {
         self.bytes
     }
 
-    /// Tells whether there will be a record when this is written.
-    pub(crate) fn has(&self, key: &[u8]) -> Result<bool, Error> {
-        Ok(self.value(key)?.is_some())
-    }
-
     fn value(&self, key: &[u8]) -> Result<Option<sled::IVec>, Error> {
         match self.writes.get(key) {
             Some(value) => Ok(value.as_deref().map(sled::IVec::from)),
@@ -115,6 +110,11 @@ impl Pending {
     /// Writes a row.
     pub(crate) fn put_row<T: Serialize>(&mut self, key: Vec<u8>, row: &T) -> Result<(), Error> {
         self.put(key, &record::to_json(row)?)
+    }
+
+    /// Writes a row where there is no record.
+    pub(crate) fn put_new_row<T: Serialize>(&mut self, key: Vec<u8>, row: &T) -> Result<(), Error> {
+        self.put_new(key, &record::to_json(row)?)
     }
 
     /// Writes bytes.

@@ -7,7 +7,7 @@
 
 mod segment;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, hash_map};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use crate::pending::{self, Pending};
 use crate::trace::ended::EndedSpan;
 use crate::trace::query::{self, TracePage, TraceQuery};
 use crate::trace::row::Summary;
-use crate::trace::{Adding, Recent};
+use crate::trace::{Adding, Recent, TraceId};
 use crate::{database, home, page, record, trace};
 use segment::{End, Segment};
 
@@ -69,6 +69,15 @@ pub struct TraceUsage {
     pub bytes_max: u64,
     /// What went to stay below it.
     pub dropped: TracesDropped,
+}
+
+/// Where a trace stands, or is to stand.
+#[derive(Clone, Copy)]
+struct Placed {
+    /// The number of the segment among those that there are.
+    at: usize,
+    /// Whether there is anything of it already.
+    is_stored: bool,
 }
 
 /// The segments of a store.
@@ -172,7 +181,9 @@ impl Shelf {
             if self.segments.is_empty() {
                 self.push(main, Timestamp::default())?;
             }
-            let Some(at) = self.place(first)? else {
+            // Where the traces stand until the segments change.
+            let mut placed = HashMap::new();
+            let Some(Placed { at, .. }) = self.place_once(first, &mut placed)? else {
                 // A trace whose time is over comes again only with a journal that is told again.
                 self.kept.dropped.traces += u64::from(!first.has_parent);
                 rest.next();
@@ -186,9 +197,10 @@ impl Shelf {
             let mut added = 0;
             while let Some(span) = rest.peek()
                 && adding.bytes() < GROUP_BYTES_MAX
-                && (adding.has(&span.context.trace_bytes())? || self.place(span)? == Some(at))
+                && let Some(place) = self.place_once(span, &mut placed)?
+                && place.at == at
             {
-                adding.add(span)?;
+                adding.add(span, place.is_stored)?;
                 added += 1;
                 rest.next();
             }
@@ -206,10 +218,26 @@ impl Shelf {
         Ok(())
     }
 
+    /// Finds where a span belongs, once for all spans of its trace.
+    fn place_once(
+        &self,
+        span: &EndedSpan,
+        placed: &mut HashMap<TraceId, Option<Placed>>,
+    ) -> Result<Option<Placed>, Error> {
+        match placed.entry(span.context.trace_bytes()) {
+            hash_map::Entry::Occupied(known) => Ok(*known.get()),
+            hash_map::Entry::Vacant(new) => Ok(*new.insert(self.place(span)?)),
+        }
+    }
+
     /// Finds the segment that a span belongs to: the one with its trace, else the one of its time,
     /// unless that is over.
-    fn place(&self, span: &EndedSpan) -> Result<Option<usize>, Error> {
-        let key = key::trace(&span.context.trace_bytes());
+    fn place(&self, span: &EndedSpan) -> Result<Option<Placed>, Error> {
+        let trace = span.context.trace_bytes();
+        if let Some(at) = self.segments.iter().position(|segment| segment.recent.has(&trace)) {
+            return Ok(Some(Placed { at, is_stored: true }));
+        }
+        let key = key::trace(&trace);
         let by_time = self.segments.partition_point(|segment| segment.from <= span.start);
         let by_time = by_time.saturating_sub(1);
         let others = (0..self.segments.len()).rev().filter(|at| *at != by_time);
@@ -217,11 +245,11 @@ impl Shelf {
             let Some(segment) = self.segments.get(at) else { continue };
             let has = segment.database.contains_key(&key);
             if has.map_err(|error| Error::engine("look for a trace", error))? {
-                return Ok(Some(at));
+                return Ok(Some(Placed { at, is_stored: true }));
             }
         }
         let is_over = self.kept.dropped.before.is_some_and(|before| span.start < before);
-        Ok((!is_over).then_some(by_time))
+        Ok((!is_over).then_some(Placed { at: by_time, is_stored: false }))
     }
 
     /// Begins the next segment, cuts one in two, or makes room, as the growth of one asks for.

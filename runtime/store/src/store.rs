@@ -15,7 +15,7 @@ use crate::run::{self, RunBegun, RunRow};
 use crate::session::{self, SessionRow};
 use crate::shelf::{Shelf, TraceUsage};
 use crate::trace::query::{TracePage, TraceQuery};
-use crate::usage::{self, UsageRow};
+use crate::usage::{self, Tally, UsageRow};
 use crate::{call, fact, key, page};
 
 /// How the database of all but the traces is held. Every fifth of a second it is written out: the
@@ -471,7 +471,9 @@ fn load(home: &Home) -> Result<Loaded, Error> {
 /// Makes the changes of all but spans, and writes the state with them.
 fn write(database: &sled::Db, state: State, changes: &[Change]) -> Result<State, Error> {
     let mut pending = Pending::new(database, state);
-    changes.iter().try_for_each(|change| change.make(&mut pending))?;
+    let mut tally = Tally::default();
+    changes.iter().try_for_each(|change| change.make(&mut pending, &mut tally))?;
+    tally.put(&mut pending)?;
     pending.commit()
 }
 

@@ -5,7 +5,7 @@ pub(crate) mod query;
 pub(crate) mod row;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet, hash_map};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, hash_map};
 
 use wire::{SpanRecord, Timestamp};
 
@@ -45,9 +45,15 @@ struct Known {
     spans: HashSet<[u8; 8]>,
 }
 
-type TraceId = [u8; 16];
+/// The id of a trace.
+pub(crate) type TraceId = [u8; 16];
 
 impl Recent {
+    /// Tells whether a trace is among them.
+    pub(crate) fn has(&self, trace: &TraceId) -> bool {
+        self.traces.contains_key(trace)
+    }
+
     /// Forgets everything before it grows too large; what is needed is read again.
     fn trim(&mut self) {
         if self.traces.len() > RECENT_TRACES_MAX || self.spans > RECENT_SPANS_MAX {
@@ -58,31 +64,39 @@ impl Recent {
 
 /// Spans on their way into their traces. All of a trace that come together make one record: what a
 /// database does for a record costs more than a span.
-pub(crate) struct Adding {
+pub(crate) struct Adding<'s> {
     pending: Pending,
     recent: Recent,
-    added: BTreeMap<TraceId, Added>,
+    added: BTreeMap<TraceId, Added<'s>>,
     bytes: usize,
     bytes_max: u64,
 }
 
 /// What is added to a trace.
-struct Added {
-    /// The row of the trace before, if it was known.
-    before: Option<Summary>,
-    /// The spans, each after a comma.
-    spans: Vec<u8>,
+#[derive(Default)]
+struct Added<'s> {
+    /// What was stored of the trace before, if it was known.
+    before: Option<Place>,
+    /// The spans as JSON.
+    spans: Vec<&'s [u8]>,
 }
 
-impl Adding {
+/// Where a trace is found.
+struct Place {
+    start: Timestamp,
+    keys: BTreeSet<Vec<u8>>,
+}
+
+impl Place {
+    fn of(summary: &Summary) -> Self {
+        Self { start: summary.row.start, keys: summary.keys() }
+    }
+}
+
+impl<'s> Adding<'s> {
     /// Begins to add spans to traces that have so many bytes at most.
     pub(crate) const fn new(pending: Pending, recent: Recent, bytes_max: u64) -> Self {
         Self { pending, recent, added: BTreeMap::new(), bytes: 0, bytes_max }
-    }
-
-    /// Tells whether there is anything of a trace.
-    pub(crate) fn has(&self, trace: &TraceId) -> Result<bool, Error> {
-        Ok(self.recent.traces.contains_key(trace) || self.pending.has(&key::trace(trace))?)
     }
 
     /// Returns how many bytes of spans were added.
@@ -91,36 +105,40 @@ impl Adding {
     }
 
     /// Adds a span to its trace, unless the trace has as many spans or bytes as it may. A span that
-    /// was added before is replaced.
-    pub(crate) fn add(&mut self, span: &EndedSpan) -> Result<(), Error> {
+    /// was added before is replaced. `is_stored` tells whether there is anything of the trace.
+    pub(crate) fn add(&mut self, span: &'s EndedSpan, is_stored: bool) -> Result<(), Error> {
         let (trace, id) = (span.context.trace_bytes(), span.context.span_bytes());
-        let known = match self.recent.traces.entry(trace) {
-            hash_map::Entry::Occupied(known) => known.into_mut(),
+        let tree = self.pending.tree();
+        let (known, added) = match self.recent.traces.entry(trace) {
+            hash_map::Entry::Occupied(known) => {
+                let known = known.into_mut();
+                let before = || Some(Place::of(&known.summary));
+                let added = self.added.entry(trace);
+                let added = added.or_insert_with(|| Added { before: before(), spans: Vec::new() });
+                (known, added)
+            }
             hash_map::Entry::Vacant(new) => {
-                let summary = self.pending.row::<Summary>(&key::trace(&trace))?;
-                let spans: HashSet<_> = match &summary {
+                let stored =
+                    if is_stored { row::<Summary>(tree, &key::trace(&trace))? } else { None };
+                let spans: HashSet<_> = match &stored {
                     Some(_) => {
-                        let stored = spans(self.pending.tree(), &trace)?;
+                        let stored = spans(tree, &trace)?;
                         stored.iter().map(|stored| stored.context.span_bytes()).collect()
                     }
                     None => HashSet::new(),
                 };
                 self.recent.spans += spans.len();
-                let before = summary.clone();
-                self.added.insert(trace, Added { before, spans: Vec::new() });
-                let summary = summary.unwrap_or_else(|| Summary::of(span));
-                new.insert(Known { summary, spans })
+                let added = self.added.entry(trace).or_default();
+                added.before = stored.as_ref().map(Place::of);
+                let summary = stored.unwrap_or_else(|| Summary::of(span));
+                (new.insert(Known { summary, spans }), added)
             }
         };
-        let added = self
-            .added
-            .entry(trace)
-            .or_insert_with(|| Added { before: Some(known.summary.clone()), spans: Vec::new() });
         let summary = &mut known.summary;
         if known.spans.contains(&id) {
             // Rare: the journal is told again, or a run was taken up in the middle of the span.
-            let told = added.read()?.into_iter().rev();
-            let mut stored = told.chain(spans(self.pending.tree(), &trace)?);
+            let told: Vec<SpanRecord> = record::from_json(&list(&added.spans, Vec::new()))?;
+            let mut stored = told.into_iter().rev().chain(spans(tree, &trace)?);
             if let Some(stored) = stored.find(|stored| stored.context == span.context) {
                 let stored = EndedSpan::of(&stored)?;
                 if stored == *span {
@@ -135,8 +153,7 @@ impl Adding {
             summary.bytes.saturating_add(bytes.len() as u64) <= self.bytes_max || spare > 0;
         if summary.row.spans < SPANS_MAX + spare && has_room {
             summary.add(span, bytes.len());
-            added.spans.push(b',');
-            added.spans.extend_from_slice(bytes);
+            added.spans.push(bytes);
             self.bytes = self.bytes.saturating_add(bytes.len());
             self.recent.spans += usize::from(known.spans.insert(id));
         } else {
@@ -150,57 +167,58 @@ impl Adding {
 
     /// Writes the spans and the rows of their traces.
     pub(crate) fn finish(mut self) -> Result<(Pending, Recent), Error> {
-        for (trace, added) in &self.added {
-            let Some(Known { summary, .. }) = self.recent.traces.get_mut(trace) else { continue };
+        let mut json = Vec::new();
+        for (trace, added) in self.added {
+            let Some(Known { summary, .. }) = self.recent.traces.get_mut(&trace) else { continue };
             if !added.spans.is_empty() {
-                let packed = record::pack(&added.list());
-                self.pending.put_new(key::spans_at(trace, summary.records), &packed)?;
+                json = list(&added.spans, json);
+                let at = key::spans_at(&trace, summary.records);
+                self.pending.put_new(at, &record::pack(&json))?;
                 summary.records = summary.records.saturating_add(1);
             }
-            put(&mut self.pending, added.before.as_ref(), summary, trace)?;
+            put(&mut self.pending, added.before.as_ref(), summary, &trace)?;
         }
         self.recent.trim();
         Ok((self.pending, self.recent))
     }
 }
 
-impl Added {
-    /// Returns the spans as a list in JSON.
-    fn list(&self) -> Vec<u8> {
-        let mut list = self.spans.clone();
-        match list.first_mut() {
-            Some(comma) => *comma = b'[',
-            None => list.push(b'['),
+/// Writes values in JSON as a list, to where another stood.
+fn list(values: &[&[u8]], mut list: Vec<u8>) -> Vec<u8> {
+    list.clear();
+    list.push(b'[');
+    for (at, value) in values.iter().enumerate() {
+        if at > 0 {
+            list.push(b',');
         }
-        list.push(b']');
-        list
+        list.extend_from_slice(value);
     }
-
-    fn read(&self) -> Result<Vec<SpanRecord>, Error> {
-        record::from_json(&self.list())
-    }
+    list.push(b']');
+    list
 }
 
-/// Writes the row of a trace, and moves it where it is found from where it was found before.
+/// Writes the row of a trace, and moves it from where it was found before to where it is found.
 fn put(
     pending: &mut Pending,
-    known: Option<&Summary>,
+    before: Option<&Place>,
     summary: &Summary,
     trace: &[u8],
 ) -> Result<(), Error> {
-    let keys = summary.keys();
-    let before = known.map(Summary::keys).unwrap_or_default();
-    match known {
-        Some(known) if known.row.start != summary.row.start => {
-            pending.remove(&key::trace_at(known.row.start, trace))?;
-        }
-        Some(_) => {}
-        None => pending.state.traces += 1,
-    }
-    before.difference(&keys).try_for_each(|gone| pending.remove(gone))?;
-    keys.difference(&before).try_for_each(|key| pending.put(key.clone(), &[]))?;
+    let Place { start, keys } = Place::of(summary);
     let end = summary.row.end.as_micros().to_be_bytes();
-    pending.put(key::trace_at(summary.row.start, trace), &end)?;
+    let Some(before) = before else {
+        // All keys hold the id of the trace, of which there is nothing yet.
+        pending.state.traces += 1;
+        keys.into_iter().try_for_each(|key| pending.put_new(key, &[]))?;
+        pending.put_new(key::trace_at(start, trace), &end)?;
+        return pending.put_new_row(key::trace(trace), summary);
+    };
+    if before.start != start {
+        pending.remove(&key::trace_at(before.start, trace))?;
+    }
+    before.keys.difference(&keys).try_for_each(|gone| pending.remove(gone))?;
+    keys.difference(&before.keys).try_for_each(|key| pending.put_new(key.clone(), &[]))?;
+    pending.put(key::trace_at(start, trace), &end)?;
     pending.put_row(key::trace(trace), summary)
 }
 

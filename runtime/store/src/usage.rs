@@ -1,7 +1,9 @@
 //! What models used, by day, agent and model.
 
+use std::collections::{HashMap, hash_map};
+
 use serde::{Deserialize, Serialize};
-use wire::{Name, Timestamp, Usage};
+use wire::{Name, RunId, Timestamp, Usage};
 
 use crate::error::Error;
 use crate::key;
@@ -32,28 +34,60 @@ pub struct UsageRow {
     pub usage: Usage,
 }
 
-/// Counts a model turn, once: the turns of a run come in order, so the number of those that were
-/// counted tells whether this one was.
-pub(crate) fn count(pending: &mut Pending, span: &EndedSpan) -> Result<(), Error> {
-    let Some(Turn { number, model }) = &span.turn else { return Ok(()) };
-    let counted_key = key::turns_counted(&span.run);
-    let counted: u64 = pending.row(&counted_key)?.unwrap_or(0);
-    if *number < counted {
-        return Ok(());
+/// Model turns on their way into their rows. Those of many runs count for the same row, so rows are
+/// read and written once for all of them.
+#[derive(Default)]
+pub(crate) struct Tally<'s> {
+    /// How many turns of a run were counted before, and are now.
+    runs: HashMap<&'s RunId, (u64, u64)>,
+    rows: HashMap<(u64, &'s Name, &'s Name), (u64, Usage)>,
+}
+
+impl<'s> Tally<'s> {
+    /// Counts a model turn, once: the turns of a run come in order, so the number of those that
+    /// were counted tells whether this one was.
+    pub(crate) fn count(&mut self, pending: &Pending, span: &'s EndedSpan) -> Result<(), Error> {
+        let Some(Turn { number, model }) = &span.turn else { return Ok(()) };
+        let (_, counted) = match self.runs.entry(&span.run) {
+            hash_map::Entry::Occupied(known) => known.into_mut(),
+            hash_map::Entry::Vacant(new) => {
+                let counted = pending.row(&key::turns_counted(&span.run))?.unwrap_or(0);
+                new.insert((counted, counted))
+            }
+        };
+        if number < counted {
+            return Ok(());
+        }
+        *counted = number + 1;
+        let day = span.start.as_micros() / DAY_US;
+        let (turns, used) = self.rows.entry((day, &span.agent, model)).or_default();
+        *turns += 1;
+        used.add(span.used);
+        Ok(())
     }
-    pending.put_row(counted_key, &(number + 1))?;
-    let day = span.start.as_micros() / DAY_US;
-    let usage_key = key::usage(day, &span.agent, model);
-    let mut row = pending.row::<UsageRow>(&usage_key)?.unwrap_or_else(|| UsageRow {
-        day: Timestamp::from_micros(day * DAY_US),
-        agent: span.agent.clone(),
-        model: model.clone(),
-        turns: 0,
-        usage: Usage::default(),
-    });
-    row.turns = row.turns.saturating_add(1);
-    row.usage.add(span.used);
-    pending.put_row(usage_key, &row)
+
+    /// Writes what was counted.
+    pub(crate) fn put(self, pending: &mut Pending) -> Result<(), Error> {
+        for (run, (before, counted)) in self.runs {
+            if before != counted {
+                pending.put_row(key::turns_counted(run), &counted)?;
+            }
+        }
+        for ((day, agent, model), (turns, used)) in self.rows {
+            let key = key::usage(day, agent, model);
+            let mut row = pending.row::<UsageRow>(&key)?.unwrap_or_else(|| UsageRow {
+                day: Timestamp::from_micros(day * DAY_US),
+                agent: agent.clone(),
+                model: model.clone(),
+                turns: 0,
+                usage: Usage::default(),
+            });
+            row.turns = row.turns.saturating_add(turns);
+            row.usage.add(used);
+            pending.put_row(key, &row)?;
+        }
+        Ok(())
+    }
 }
 
 /// Forgets how far the turns of a run were counted; the run itself is dropped.

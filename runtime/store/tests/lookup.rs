@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::string_slice, reason = "a test may fail")]
 
-use serde_json::{Map, json};
+use serde_json::json;
 use store::{
     Change, EndedSpan, Error, Opened, RunBegun, RunEnd, RunRow, SessionRow, Store, TraceQuery,
     TraceRow,
@@ -11,7 +11,8 @@ use tempfile::TempDir;
 use wire::entry::Fact;
 use wire::trace::SpanKind;
 use wire::{
-    CallKey, Digest, Name, RunId, RunStatus, SessionId, SpanRecord, Timestamp, TraceContext, Usage,
+    Attributes, CallKey, Digest, Name, RunId, RunStatus, SessionId, SpanRecord, Timestamp,
+    TraceContext, Usage,
 };
 
 fn open() -> (TempDir, Store) {
@@ -22,7 +23,7 @@ fn open() -> (TempDir, Store) {
 }
 
 fn spanned(span: &SpanRecord) -> Change {
-    Change::Span(EndedSpan::of(span).unwrap())
+    Change::Span(EndedSpan::of(span).unwrap().into())
 }
 
 fn name(text: &str) -> Name {
@@ -83,10 +84,10 @@ fn fact(id: &str, time: u64, text: &str) -> Fact {
 fn span(run: &str, child: Option<&str>, start: u64, end: u64) -> SpanRecord {
     let root = TraceContext::root(&name("team"), &run_id(run));
     let operation = if child.is_some() { "chat" } else { "invoke_agent" };
-    let mut attributes = Map::new();
-    attributes.insert("gen_ai.operation.name".into(), json!(operation));
-    attributes.insert("gen_ai.usage.input_tokens".into(), json!(10));
-    attributes.insert("gen_ai.usage.output_tokens".into(), json!(3));
+    let mut attributes = Attributes::new();
+    attributes.set("gen_ai.operation.name", json!(operation));
+    attributes.set("gen_ai.usage.input_tokens", json!(10));
+    attributes.set("gen_ai.usage.output_tokens", json!(3));
     SpanRecord {
         context: child.map_or(root, |key| root.child("turn", key)),
         parent: child.map(|_| root),

@@ -6,17 +6,17 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::{Map, json};
+use serde_json::json;
 use store::{
     Change, EndedSpan, Opened, RunBegun, SPANS_MAX, Store, TRACE_BYTES_MIN, TraceQuery, TraceRow,
     TraceStatus,
 };
 use tempfile::TempDir;
 use wire::trace::SpanKind;
-use wire::{Digest, Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext};
+use wire::{Attributes, Digest, Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext};
 
 fn spanned(span: &SpanRecord) -> Change {
-    Change::Span(EndedSpan::of(span).unwrap())
+    Change::Span(EndedSpan::of(span).unwrap().into())
 }
 
 fn open() -> (TempDir, Store) {
@@ -39,8 +39,8 @@ fn root(run: &str) -> TraceContext {
 
 /// The span of a whole run.
 fn run(run: &str, agent: &str, start: u64, end: u64) -> SpanRecord {
-    let mut attributes = Map::new();
-    attributes.insert("gen_ai.operation.name".into(), json!("invoke_agent"));
+    let mut attributes = Attributes::new();
+    attributes.set("gen_ai.operation.name", json!("invoke_agent"));
     SpanRecord {
         context: root(run),
         parent: None,
@@ -68,8 +68,8 @@ fn call(of: &SpanRecord, tool: &str, start: u64, end: u64) -> SpanRecord {
         end: at(end),
         ..of.clone()
     };
-    span.attributes.insert("gen_ai.operation.name".into(), json!("execute_tool"));
-    span.attributes.insert("gen_ai.tool.name".into(), json!(tool));
+    span.attributes.set("gen_ai.operation.name", json!("execute_tool"));
+    span.attributes.set("gen_ai.tool.name", json!(tool));
     span
 }
 
@@ -251,7 +251,7 @@ fn large(number: u64) -> SpanRecord {
     let mut span = run(&format!("r{number}"), "lead", number * 10, number * 10 + 5);
     let text: String =
         (0..300).map(|n| Digest::of(format!("{number}/{n}").as_bytes()).to_string()).collect();
-    span.attributes.insert("callboard.text".into(), json!(text));
+    span.attributes.set("callboard.text", json!(text));
     span
 }
 

@@ -2,28 +2,28 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
-use serde_json::{Map, json};
+use serde_json::json;
 use store::{Change, EndedSpan, Store, USAGE_DAYS_MAX};
 use wire::trace::SpanKind;
-use wire::{Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext, Usage};
+use wire::{Attributes, Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext, Usage};
 
 const DAY_US: u64 = 86_400_000_000;
 
 fn spanned(span: &SpanRecord) -> Change {
-    Change::Span(EndedSpan::of(span).unwrap())
+    Change::Span(EndedSpan::of(span).unwrap().into())
 }
 
 /// Makes the span of a turn.
 fn turn(run: &str, number: u64, agent: &str, model: &str, at: u64) -> Change {
     let run = RunId::new(run).unwrap();
     let root = TraceContext::root(&Name::new("team").unwrap(), &run);
-    let mut attributes = Map::new();
-    attributes.insert("gen_ai.operation.name".into(), json!("chat"));
-    attributes.insert("callboard.model".into(), json!(model));
-    attributes.insert("callboard.turn".into(), json!(number));
-    attributes.insert("gen_ai.usage.input_tokens".into(), json!(10));
-    attributes.insert("gen_ai.usage.output_tokens".into(), json!(2));
-    attributes.insert("callboard.usage.cost_nano_usd".into(), json!(5));
+    let mut attributes = Attributes::new();
+    attributes.set("gen_ai.operation.name", json!("chat"));
+    attributes.set("callboard.model", json!(model));
+    attributes.set("callboard.turn", json!(number));
+    attributes.set("gen_ai.usage.input_tokens", json!(10));
+    attributes.set("gen_ai.usage.output_tokens", json!(2));
+    attributes.set("callboard.usage.cost_nano_usd", json!(5));
     spanned(&SpanRecord {
         context: root.of_turn(&run, u32::try_from(number).unwrap()),
         parent: Some(root),

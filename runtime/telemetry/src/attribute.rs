@@ -1,11 +1,12 @@
 //! Turns attributes from JSON into those of OpenTelemetry.
 
 use opentelemetry::{Array, KeyValue, StringValue, Value};
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
+use wire::Attributes;
 
 /// Turns the attributes of a span; those that are null are left out.
-pub(crate) fn attributes(from: &Map<String, Json>) -> Vec<KeyValue> {
-    let turn = |(key, json): (&String, &Json)| Some(KeyValue::new(key.clone(), value(json)?));
+pub(crate) fn attributes(from: &Attributes) -> Vec<KeyValue> {
+    let turn = |(key, json): (&str, &Json)| Some(KeyValue::new(key.to_owned(), value(json)?));
     from.iter().filter_map(turn).collect()
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn span_data(
         (semconv::CONVERSATION_ID, span.session.as_str()),
         (semconv::AGENT_NAME, span.agent.as_str()),
     ] {
-        if !span.attributes.contains_key(key) {
+        if !span.attributes.contains(key) {
             attributes.push(KeyValue::new(key, value.to_owned()));
         }
     }

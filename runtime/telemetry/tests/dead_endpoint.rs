@@ -7,7 +7,6 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::Map;
 use telemetry::{Exporter, QUEUE_SPANS_MAX, Service};
 use wire::trace::SpanKind;
 use wire::{Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext};
@@ -49,7 +48,7 @@ fn hand_in(exporter: &Exporter) {
             session: SessionId::new("s1").unwrap(),
             run: run.clone(),
             agent: Name::new("lead").unwrap(),
-            attributes: Map::new(),
+            attributes: wire::Attributes::new(),
             events: Vec::new(),
             links: Vec::new(),
             error: None,

@@ -12,11 +12,12 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use telemetry::{Exporter, Service};
 use wire::trace::SpanKind;
 use wire::{
-    Name, RunId, SessionId, SpanEvent, SpanLink, SpanRecord, Timestamp, TraceContext, semconv,
+    Attributes, Name, RunId, SessionId, SpanEvent, SpanLink, SpanRecord, Timestamp, TraceContext,
+    semconv,
 };
 
 /// One request as the endpoint saw it.
@@ -64,15 +65,14 @@ fn service() -> Service {
 }
 
 fn span(context: TraceContext, parent: Option<TraceContext>) -> SpanRecord {
-    let attributes = json!({
-        semconv::OPERATION_NAME: semconv::operation::EXECUTE_TOOL,
-        semconv::INPUT_TOKENS: 12,
-        semconv::FINISH_REASONS: ["stop", "length"],
-        semconv::TAINTED: true,
-        semconv::TIME_TO_FIRST_CHUNK: 0.5,
-        semconv::TOOL_CALL_ARGUMENTS: {"x": 1},
-    });
-    let Value::Object(attributes) = attributes else { panic!("an object") };
+    let attributes = [
+        (semconv::OPERATION_NAME, json!(semconv::operation::EXECUTE_TOOL)),
+        (semconv::INPUT_TOKENS, json!(12)),
+        (semconv::FINISH_REASONS, json!(["stop", "length"])),
+        (semconv::TAINTED, json!(true)),
+        (semconv::TIME_TO_FIRST_CHUNK, json!(0.5)),
+        (semconv::TOOL_CALL_ARGUMENTS, json!({"x": 1})),
+    ];
     SpanRecord {
         context,
         parent,
@@ -83,7 +83,7 @@ fn span(context: TraceContext, parent: Option<TraceContext>) -> SpanRecord {
         session: SessionId::new("s1").unwrap(),
         run: RunId::new("r1").unwrap(),
         agent: Name::new("lead").unwrap(),
-        attributes,
+        attributes: attributes.into_iter().collect(),
         events: Vec::new(),
         links: Vec::new(),
         error: None,
@@ -191,7 +191,7 @@ fn a_parent_in_another_trace_becomes_a_link() {
 fn events_and_links_arrive_with_their_span() {
     let other: TraceContext =
         "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".parse().unwrap();
-    let Value::Object(attributes) = json!({semconv::RESUMES: 2}) else { panic!("an object") };
+    let attributes = Attributes::from_iter([(semconv::RESUMES, 2)]);
     let event = SpanEvent {
         name: semconv::event::RESUMED.to_owned(),
         at: Timestamp::from_micros(1_700_000_000_100_000),
@@ -224,7 +224,7 @@ fn a_span_that_is_not_sampled_is_not_exported() {
 #[test]
 fn every_span_of_a_burst_arrives_once() {
     let contexts = (0..2_000).map(|n| root().child("call", &n.to_string()));
-    let bare = |context| SpanRecord { attributes: Map::new(), ..span(context, None) };
+    let bare = |context| SpanRecord { attributes: Attributes::new(), ..span(context, None) };
     let burst: Vec<SpanRecord> = contexts.map(bare).collect();
     let mut ids: Vec<Vec<u8>> =
         spans_of(&exported(&burst)).into_iter().map(|span| span.span_id).collect();

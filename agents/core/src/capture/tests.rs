@@ -21,7 +21,7 @@ fn span(attributes: Value) -> SpanRecord {
         session: SessionId::new("s").unwrap(),
         run,
         agent: Name::new("lead").unwrap(),
-        attributes,
+        attributes: attributes.into_iter().collect(),
         events: Vec::new(),
         links: Vec::new(),
         error: Some("E3003 the tool said: Bearer abcdefghijklmnop".to_owned()),

@@ -6,10 +6,10 @@
 use std::io;
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use wire::plan::Plan;
 use wire::semconv::CONTENT;
-use wire::{CallOutcome, Capture};
+use wire::{Attributes, CallOutcome, Capture};
 
 use super::set;
 use crate::capture;
@@ -74,7 +74,7 @@ impl<'p> Contents<'p> {
     }
 
     /// Puts messages; none are put that say nothing.
-    pub(crate) fn put(self, attributes: &mut Map<String, Value>, name: &str, said: &[Said<'_>]) {
+    pub(crate) fn put(self, attributes: &mut Attributes, name: &'static str, said: &[Said<'_>]) {
         let parts = said.iter().flat_map(|said| &said.parts);
         self.size(attributes, name, parts.map(|part| self.bytes(part)).sum());
         if self.plan.traces.most() >= Capture::Redacted && !said.is_empty() {
@@ -93,8 +93,8 @@ impl<'p> Contents<'p> {
     /// Puts parts that belong to no message.
     pub(crate) fn put_parts(
         self,
-        attributes: &mut Map<String, Value>,
-        name: &str,
+        attributes: &mut Attributes,
+        name: &'static str,
         parts: &[Part<'_>],
     ) {
         self.size(attributes, name, parts.iter().map(|part| self.bytes(part)).sum());
@@ -106,8 +106,8 @@ impl<'p> Contents<'p> {
     /// Puts what a tool was told or told itself.
     pub(crate) fn put_value(
         self,
-        attributes: &mut Map<String, Value>,
-        name: &str,
+        attributes: &mut Attributes,
+        name: &'static str,
         tool: &str,
         value: &Value,
     ) {
@@ -123,8 +123,8 @@ impl<'p> Contents<'p> {
     /// Puts the outcome of a call.
     pub(crate) fn put_outcome(
         self,
-        attributes: &mut Map<String, Value>,
-        name: &str,
+        attributes: &mut Attributes,
+        name: &'static str,
         tool: &str,
         outcome: &CallOutcome,
     ) {
@@ -141,14 +141,14 @@ impl<'p> Contents<'p> {
     }
 
     /// Puts a text by itself.
-    pub(crate) fn put_text(self, attributes: &mut Map<String, Value>, name: &str, text: &str) {
+    pub(crate) fn put_text(self, attributes: &mut Attributes, name: &'static str, text: &str) {
         self.size(attributes, name, text.len());
         if self.plan.traces.most() >= Capture::Redacted {
             set(attributes, name, text);
         }
     }
 
-    fn size(self, attributes: &mut Map<String, Value>, name: &str, bytes: usize) {
+    fn size(self, attributes: &mut Attributes, name: &'static str, bytes: usize) {
         let size = CONTENT.iter().find(|(content, _)| *content == name);
         if let Some((_, size)) = size.filter(|_| self.plan.traces.most() >= Capture::Metadata) {
             set(attributes, size, bytes);

@@ -1,10 +1,9 @@
 //! The span of one attempt at a call that left the process.
 
-use serde_json::{Map, Value};
 use wire::hop::{Endpoint, Hop, HopEvent, HopReport};
 use wire::semconv;
 use wire::trace::SpanKind;
-use wire::{CallKey, Name, SpanRecord, Timestamp};
+use wire::{Attributes, CallKey, Name, SpanRecord, Timestamp};
 
 use super::{RunFacts, set, set_server};
 
@@ -65,7 +64,7 @@ pub fn hop_span(facts: &RunFacts<'_>, attempt: &AttemptFacts<'_>) -> SpanRecord 
 
 /// Describes a hop by its kind; returns the span's name and side.
 fn described(
-    attributes: &mut Map<String, Value>,
+    attributes: &mut Attributes,
     facts: &RunFacts<'_>,
     attempt: &AttemptFacts<'_>,
     report: &HopReport,
@@ -148,7 +147,7 @@ fn described(
     }
 }
 
-fn set_event(attributes: &mut Map<String, Value>, event: Option<&HopEvent>, call: &CallKey) {
+fn set_event(attributes: &mut Attributes, event: Option<&HopEvent>, call: &CallKey) {
     let Some(event) = event else { return };
     set(attributes, semconv::EVENT_ID, call.as_str());
     set(attributes, semconv::EVENT_SOURCE, event.source.as_str());

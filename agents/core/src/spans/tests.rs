@@ -44,10 +44,9 @@ fn fault() -> Reading {
 
 /// The part of `attributes` that `expected` names; the rest has no content.
 #[track_caller]
-fn assert_has(attributes: &Map<String, Value>, expected: &Value) {
+fn assert_has(attributes: &Attributes, expected: &Value) {
     for (name, value) in expected.as_object().unwrap() {
-        let found = attributes.get(name).unwrap_or(&Value::Null);
-        assert_eq!(found, value, "{name}");
+        assert_eq!(&attributes[name.as_str()], value, "{name}");
     }
 }
 
@@ -103,7 +102,7 @@ fn a_model_turn_is_a_chat_below_its_run() {
         "callboard.unread_bytes": 8,
     });
     assert_eq!(FeedbackCode::TruncatedReply.as_str(), "truncated_reply");
-    assert_eq!(Value::Object(span.attributes), expected);
+    assert_eq!(serde_json::to_value(span.attributes).unwrap(), expected);
 
     let error = WireError::new(ErrorCode::ModelUnavailable, "ask the model: refused");
     let role = ModelRole::Thinker;
@@ -395,7 +394,7 @@ fn a_run_is_an_agent_invocation_below_its_caller() {
     let other = trace.child("run", "other");
     let span = run_span(&facts, &EndFacts { joined: Some(&other), ..ended(&reply) });
     assert_has(&span.attributes, &json!({"callboard.joined": "other"}));
-    assert_eq!(span.links, [SpanLink { context: other, attributes: Map::new() }]);
+    assert_eq!(span.links, [SpanLink { context: other, attributes: Attributes::new() }]);
 
     reply.status = RunStatus::Failed;
     reply.error = Some(WireError::new(ErrorCode::StepLimit, "10 steps are used"));

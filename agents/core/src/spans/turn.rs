@@ -1,12 +1,14 @@
 //! The span of a model turn that is over.
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use wire::chat::TurnDetail;
 use wire::entry::{TurnReport, Unread};
 use wire::plan::{Dialect, Served};
 use wire::semconv::{self, PROVIDER_UNKNOWN, operation};
 use wire::trace::SpanKind;
-use wire::{ModelRole, Name, Planned, Reading, SpanRecord, Timestamp, Usage, WireError};
+use wire::{
+    Attributes, ModelRole, Name, Planned, Reading, SpanRecord, Timestamp, Usage, WireError,
+};
 
 use super::content::{Contents, Part, Said};
 use super::{RunFacts, failure, set, set_name, set_server, set_usage};
@@ -100,7 +102,7 @@ pub fn model_span(facts: &RunFacts<'_>, turn: &TurnFacts<'_>) -> SpanRecord {
     }
 }
 
-fn set_request(attributes: &mut Map<String, Value>, served: &Served) {
+fn set_request(attributes: &mut Attributes, served: &Served) {
     set_server(attributes, served.server.as_ref());
     if served.stream {
         set(attributes, semconv::REQUEST_STREAM, true);
@@ -123,7 +125,7 @@ fn set_request(attributes: &mut Map<String, Value>, served: &Served) {
     }
 }
 
-fn set_detail(attributes: &mut Map<String, Value>, detail: &TurnDetail) {
+fn set_detail(attributes: &mut Attributes, detail: &TurnDetail) {
     if let Some(id) = &detail.response_id {
         set(attributes, semconv::RESPONSE_ID, id.as_str());
     }
@@ -143,7 +145,7 @@ fn set_detail(attributes: &mut Map<String, Value>, detail: &TurnDetail) {
 }
 
 /// Tells what the model was told and wrote, and what it was told of that.
-fn set_said(attributes: &mut Map<String, Value>, contents: Contents<'_>, turn: &TurnFacts<'_>) {
+fn set_said(attributes: &mut Attributes, contents: Contents<'_>, turn: &TurnFacts<'_>) {
     contents.put(attributes, semconv::INPUT_MESSAGES, turn.told);
     let Ok(reading) = turn.outcome else { return };
     let planned;

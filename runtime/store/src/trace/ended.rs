@@ -8,7 +8,9 @@ use wire::semconv::{
 use wire::{Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext, Usage};
 
 use crate::error::Error;
-use crate::record;
+
+/// What an ordinary span takes as JSON, so that room for it is found once.
+const ORDINARY_BYTES: usize = 2048;
 
 /// A span that ended, in its stored form, and what the store has to know of it. It takes a tenth of
 /// the memory of a record with its attributes, and many wait at once.
@@ -51,6 +53,8 @@ impl EndedSpan {
             let usage = Usage::of_tokens(tokens(INPUT_TOKENS), tokens(OUTPUT_TOKENS));
             Usage { cost_nano_usd: tokens(COST_NANO_USD), ..usage }
         };
+        let mut json = Vec::with_capacity(ORDINARY_BYTES);
+        serde_json::to_writer(&mut json, span).map_err(Error::Encode)?;
         Ok(Self {
             context: span.context,
             has_parent: span.parent.is_some(),
@@ -64,7 +68,7 @@ impl EndedSpan {
             tool: text(TOOL_NAME).map(str::to_owned),
             turn: is_turn.then(turn).flatten(),
             used: if is_turn { used() } else { Usage::default() },
-            json: record::to_json(span)?.into(),
+            json: json.as_slice().into(),
         })
     }
 

@@ -21,7 +21,7 @@ fn span(millis: u64, attributes: &serde_json::Value) -> SpanRecord {
         session: SessionId::new("s").unwrap(),
         run,
         agent: Name::new("a").unwrap(),
-        attributes: attributes.as_object().unwrap().clone(),
+        attributes: attributes.as_object().unwrap().clone().into_iter().collect(),
         error: None,
         links: Vec::new(),
         events: Vec::new(),

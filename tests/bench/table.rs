@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::floors::{self, FLOOR};
-use crate::idle::{IDLE, NODE, SESSIONS};
+use crate::idle::{IDLE, LIVE, NODE, SESSIONS};
 use crate::party::Party;
 use crate::sheet::Sheet;
 use crate::work::{self, Work};
@@ -136,25 +136,24 @@ pub(crate) fn tokens(sheet: &Sheet) -> Option<String> {
 
 /// Writes what idle sessions take, resident and, where it is counted, allocated.
 pub(crate) fn memory(sheet: &Sheet) -> Option<String> {
-    let line = |row: &str, what: &str, [before, live, left]: [&str; 3], kib: f64| {
+    let line = |row: &str, what: &str, [before, live, full, left]: [&str; 4], kib: f64| {
         let figure = |name| sheet.median(row, NODE, name).map(|value| value / kib);
-        let (before, live, left) = (figure(before)?, figure(live)?, figure(left)?);
-        let sessions = measure::float(SESSIONS as u64);
+        let (before, live) = (figure(before)?, figure(live)?);
+        let (full, left) = (figure(full)?, figure(left)?);
         let mib = |value: f64| number(Some(value / KIB), 1);
-        let each = |more: f64| number(Some(more / sessions), 2);
+        let each = |more: f64, of: usize| number(Some(more / measure::float(of as u64)), 2);
         Some(vec![
             format!("`{row}`"),
             what.to_owned(),
             mib(before),
-            mib(live),
+            mib(full),
             mib(left),
-            each(live - before),
-            each(live - left),
-            each(left - before),
+            each(live - before, LIVE),
+            each(left - before, SESSIONS),
         ])
     };
-    let resident = ["before_kib", "live_kib", "left_kib"];
-    let allocated = ["before_heap", "live_heap", "left_heap"];
+    let resident = ["before_kib", "live_kib", "full_kib", "left_kib"];
+    let allocated = ["before_heap", "live_heap", "full_heap", "left_heap"];
     let lines = [
         line(IDLE, "resident", resident, 1.0),
         line(allocations::HEAP, "allocated", allocated, KIB),
@@ -165,9 +164,8 @@ pub(crate) fn memory(sheet: &Sheet) -> Option<String> {
         "before, MiB",
         "10,000 sessions, MiB",
         "after they left, MiB",
-        "KiB a session",
-        "of these given back",
-        "of these kept",
+        "KiB a session in memory",
+        "KiB kept of one that left",
     ];
     table(&head, &lines.into_iter().flatten().collect::<Vec<_>>())
 }

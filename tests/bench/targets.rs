@@ -1,6 +1,6 @@
 //! What the runtime is to reach, and whether it did in this run.
 
-use crate::idle::{IDLE, NODE, SESSIONS};
+use crate::idle::{IDLE, LIVE, NODE, SESSIONS};
 use crate::party::Party;
 use crate::sheet::Sheet;
 use crate::table::{number, short, table};
@@ -108,20 +108,21 @@ fn growth(sheet: &Sheet) -> Vec<Target> {
 }
 
 fn memory(sheet: &Sheet) -> Vec<Target> {
-    let sessions = measure::float(SESSIONS as u64);
-    let more = |row: &str, figure: &str, before: &str, unit: f64| {
+    let more = |row: &str, figure: &str, before: &str, sessions: usize| {
         let before = sheet.median(row, NODE, before)?;
-        Some((sheet.median(row, NODE, figure)? - before) / unit)
+        Some((sheet.median(row, NODE, figure)? - before) / measure::float(sessions as u64))
     };
-    let heap = |figure: &str| more(allocations::HEAP, figure, "before_heap", KIB * sessions);
-    let live = sheet.median(IDLE, NODE, "live_kib").map(|kib| kib / KIB);
+    let heap = |figure: &str, sessions| {
+        more(allocations::HEAP, figure, "before_heap", sessions).map(|bytes| bytes / KIB)
+    };
+    let full = sheet.median(IDLE, NODE, "full_kib").map(|kib| kib / KIB);
     vec![
         most("an idle live session, resident, its history included", 4.0, "KiB", {
-            more(IDLE, "live_kib", "before_kib", sessions)
+            more(IDLE, "live_kib", "before_kib", LIVE)
         }),
-        most("the same, allocated", 4.0, "KiB", heap("live_heap")),
-        most("a session that left memory, allocated", 0.0, "KiB", heap("left_heap")),
-        most("a process with 10,000 idle sessions, resident", 150.0, "MiB", live),
+        most("the same, allocated", 4.0, "KiB", heap("live_heap", LIVE)),
+        most("a session that left memory, allocated", 0.0, "KiB", heap("left_heap", SESSIONS)),
+        most("a process with 10,000 idle sessions, resident", 150.0, "MiB", full),
         most("peak of a streamed reply of 4 MB", 3.0, "× its size", {
             sheet.median(large::REPLY, NODE, "times")
         }),

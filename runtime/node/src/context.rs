@@ -10,6 +10,7 @@ use bytes::Bytes;
 use journal::Journal;
 use store::Store;
 use telemetry::{Exporter, Metrics};
+use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tools::cloudevent::replies::Replies;
 use tools::command::Launcher;
@@ -56,6 +57,10 @@ impl Shared {
     }
 }
 
+/// How many runs are looked up at once. A look-up takes some microseconds, and threads for more of
+/// them would take memory and not be faster.
+pub(crate) const LOOKUPS_AT_ONCE_MAX: usize = 4;
+
 /// The surroundings of a team's actors.
 pub(crate) struct TeamContext {
     /// The team as it was at the start: all of it but its tools and plans stays so.
@@ -96,6 +101,8 @@ pub(crate) struct TeamContext {
     /// Requests that are being answered: by the door, by models and by tools.
     pub(crate) requests: TaskTracker,
     pub(crate) draining: AtomicBool,
+    /// Look-ups of runs that are named by requests, each of which needs a thread of its own.
+    pub(crate) lookups: Semaphore,
     /// The slot of the next change of the memory; one change at a time.
     pub(crate) memory_slot: tokio::sync::Mutex<u64>,
     /// Answers those who list services; there once the team's actors are.

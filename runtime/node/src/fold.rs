@@ -1,5 +1,6 @@
 //! Folds what the journal holds: one session into its machine, or all that the store lacks.
 
+use agents_core::effect::Effect;
 use agents_core::session::{FoldError, Plans, SessionMachine};
 use journal::{Journal, Since};
 use store::{Change, Store};
@@ -14,28 +15,44 @@ use crate::error::Error;
 /// for one as for hundreds; about 1 MiB of memory.
 const CATCH_UP_CHANGES: usize = 1024;
 
-/// What a session's journal holds.
-pub(crate) struct Folded {
-    pub(crate) machine: SessionMachine,
-    pub(crate) changes: Vec<Change>,
-}
-
-/// Reads and folds what is held of one session. Blocks on the disk.
-pub(crate) fn fold_session(
+/// Reads and folds what is held of one session into its machine. Blocks on the disk, unless the
+/// journal does not know the session.
+pub(crate) fn fold_machine(
     team: &Name,
     session: &SessionId,
     journal: &Journal,
     plans: &dyn Plans,
     since: Since,
-) -> Result<Folded, Error> {
-    let held = read_entries(journal, session, since)?;
+) -> Result<SessionMachine, Error> {
+    fold(team, session, journal, plans, since, |_, _, _| ())
+}
+
+/// Reads and folds what is held of one session into what it means to the store. Blocks on the disk.
+pub(crate) fn fold_changes(
+    team: &Name,
+    session: &SessionId,
+    journal: &Journal,
+    plans: &dyn Plans,
+) -> Result<Vec<Change>, Error> {
     let mut changes = Vec::new();
-    let machine = SessionMachine::beginning_at(team.clone(), session.clone(), held.first_slot)
-        .fold_on(&held.entries, plans, |entry, slot, mut effects| {
-            changes.extend(changes_of(session, entry, slot, &mut effects));
-        })
-        .map_err(|source| Error::Fold { session: session.clone(), source })?;
-    Ok(Folded { machine, changes })
+    fold(team, session, journal, plans, Since::Oldest, |entry, slot, mut effects| {
+        changes.extend(changes_of(session, entry, slot, &mut effects));
+    })?;
+    Ok(changes)
+}
+
+fn fold(
+    team: &Name,
+    session: &SessionId,
+    journal: &Journal,
+    plans: &dyn Plans,
+    since: Since,
+    on_entry: impl FnMut(&Entry, u64, Vec<Effect>),
+) -> Result<SessionMachine, Error> {
+    let held = read_entries(journal, session, since)?;
+    SessionMachine::beginning_at(team.clone(), session.clone(), held.first_slot)
+        .fold_on(&held.entries, plans, on_entry)
+        .map_err(|source| Error::Fold { session: session.clone(), source })
 }
 
 /// Entries of a session, with the slot of the first.
@@ -97,7 +114,7 @@ pub(crate) fn catch_up(
                     .collect()
             })
         } else {
-            fold_session(team, &session, journal, plans, Since::Oldest).map(|folded| folded.changes)
+            fold_changes(team, &session, journal, plans)
         };
         match changes {
             Ok(changes) => pending.extend(changes),

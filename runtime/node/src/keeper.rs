@@ -162,7 +162,6 @@ async fn restate_memory(context: &Arc<TeamContext>, keeper: &Keeper) -> Result<(
 
 #[cfg(test)]
 mod tests {
-    use journal::Since;
     use ractor::Actor;
     use tools::Memory as _;
     use wire::entry::{Body, Entry, Fact, Input, MemoryChange, Submitted};
@@ -170,7 +169,7 @@ mod tests {
     use wire::{CallKey, Digest, RunId, Timestamp, TraceContext};
 
     use super::*;
-    use crate::fold::fold_session;
+    use crate::fold::fold_changes;
     use crate::memory::TeamMemory;
     use crate::sessions::SessionSupervisor;
     use crate::testing;
@@ -209,9 +208,9 @@ mod tests {
         let (look, id) = (context.clone(), session.clone());
         let folded = spawn_blocking(move || {
             let TeamContext { team, journal, plans, .. } = &*look;
-            fold_session(&team.name, &id, journal, &**plans, Since::Oldest).unwrap()
+            fold_changes(&team.name, &id, journal, &**plans).unwrap()
         });
-        commit.project(folded.await.unwrap().changes).await;
+        commit.project(folded.await.unwrap()).await;
         session
     }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use bus::Bus;
 use journal::{DataLock, OnCommit, Options};
 use telemetry::{Exporter, Metrics};
+use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tools::ToolKind;
 use tools::cloudevent::replies::{HOLD, Replies};
@@ -17,7 +18,7 @@ use wire::{Name, SessionId};
 
 use crate::admission::Places;
 use crate::archive::Archive;
-use crate::context::{Shared, TeamContext};
+use crate::context::{LOOKUPS_AT_ONCE_MAX, Shared, TeamContext};
 use crate::error::Error;
 use crate::metrics::{self, Loads};
 use crate::node::NodeOptions;
@@ -96,6 +97,7 @@ pub(crate) fn open_team(
         replies: TaskTracker::new(),
         requests: TaskTracker::new(),
         draining: AtomicBool::new(false),
+        lookups: Semaphore::new(LOOKUPS_AT_ONCE_MAX),
         service: OnceLock::new(),
         memory_slot: tokio::sync::Mutex::new(memory_slot),
     });

@@ -18,7 +18,7 @@ use wire::entry::{Body, Entry, Fact, Input, MemoryChange, memory_session};
 use wire::{Digest, Name, RunId, SessionId, Snapshot, Timestamp};
 
 use crate::error::Error;
-use crate::fold::{fold_session, read_entries};
+use crate::fold::{fold_machine, read_entries};
 use crate::plans::PlanShelf;
 
 /// Commits after which a session that is in use gets a snapshot, so that it is quickly rebuilt and
@@ -360,13 +360,13 @@ async fn tidy(
 ) -> Result<bool, Error> {
     let (look, id) = (keeper.clone(), session.clone());
     let folded = spawn_blocking(move || {
-        let folded = fold_session(&look.team, &id, &look.journal, &*look.plans, Since::Newest);
-        Ok::<_, Error>((folded, look.is_asked(&id)?))
+        let machine = fold_machine(&look.team, &id, &look.journal, &*look.plans, Since::Newest);
+        Ok::<_, Error>((machine, look.is_asked(&id)?))
     });
-    let (folded, is_asked) = folded.await.map_err(|_| Error::Ending)??;
+    let (machine, is_asked) = folded.await.map_err(|_| Error::Ending)??;
     // A session that cannot be read stays as it is.
-    let Ok(folded) = folded else { return Ok(false) };
-    match cutoffs.decide(&folded.machine, is_asked) {
+    let Ok(machine) = machine else { return Ok(false) };
+    match cutoffs.decide(&machine, is_asked) {
         Due::Nothing => Ok(false),
         Due::Shorten(snapshot) => {
             let entry = Entry::new(now, Body::Session(Input::Snapshot(snapshot)));

@@ -30,7 +30,7 @@ use work::Work;
 
 use crate::context::TeamContext;
 use crate::error::Error;
-use crate::fold::fold_session;
+use crate::fold::fold_machine;
 use crate::perform::Say;
 use crate::prefix::SentPrefixes;
 use crate::reply::Final;
@@ -171,15 +171,18 @@ impl Drop for SessionState {
 impl SessionState {
     /// Folds the machine from the journal.
     async fn rebuild(&mut self) -> Result<(), Error> {
-        let fold = {
-            let (context, session) = (self.context.clone(), self.session.clone());
-            spawn_blocking(move || {
-                let plans = &*context.plans;
-                fold_session(&context.team.name, &session, &context.journal, plans, Since::Newest)
-            })
+        let (context, session) = (self.context.clone(), self.session.clone());
+        let fold = move || {
+            let plans = &*context.plans;
+            fold_machine(&context.team.name, &session, &context.journal, plans, Since::Newest)
         };
-        self.machine = match fold.await.map_err(|_| Error::Ending)? {
-            Ok(folded) => Ok(folded.machine),
+        let folded = if self.context.journal.knows(&self.session) {
+            spawn_blocking(fold).await.map_err(|_| Error::Ending)?
+        } else {
+            fold()
+        };
+        self.machine = match folded {
+            Ok(machine) => Ok(machine),
             Err(error) => {
                 warn!(session = %self.session, %error, "session set aside: it cannot be rebuilt");
                 Err(error.to_wire())

@@ -39,7 +39,7 @@ pub(crate) enum Space {
     FactAt = b'f',
     /// Facts by word.
     Word = b'W',
-    /// Spans by trace.
+    /// Spans by the time under which their trace is filed, and by trace.
     Span = b'P',
     /// Traces.
     Trace = b'T',
@@ -183,13 +183,14 @@ pub(crate) fn usage_until(day: u64) -> Range<Vec<u8>> {
     Space::Usage.key(&[])..Space::Usage.key(&[&day.to_be_bytes()])
 }
 
-pub(crate) fn spans(trace: &[u8]) -> Vec<u8> {
-    Space::Span.key(&[trace])
+/// Returns the prefix of all records of spans of a trace that was filed under a time.
+pub(crate) fn spans(filed: Timestamp, trace: &[u8]) -> Vec<u8> {
+    Space::Span.at(filed, trace)
 }
 
 /// Returns the key of a record of spans; those of a trace are in the order of their numbers.
-pub(crate) fn spans_at(trace: &[u8], number: u32) -> Vec<u8> {
-    Space::Span.key(&[trace, &number.to_be_bytes()])
+pub(crate) fn spans_at(filed: Timestamp, trace: &[u8], number: u32) -> Vec<u8> {
+    Space::Span.key(&[&filed.as_micros().to_be_bytes(), trace, &number.to_be_bytes()])
 }
 
 pub(crate) fn trace(trace: &[u8]) -> Vec<u8> {

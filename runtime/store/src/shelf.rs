@@ -385,7 +385,7 @@ impl Shelf {
     /// Returns the spans of a trace by their begin.
     pub(crate) fn spans(&self, trace: &[u8]) -> Result<Vec<SpanRecord>, Error> {
         for tree in self.trees() {
-            let spans = trace::spans(tree, trace)?;
+            let spans = trace::stored_spans(tree, trace)?;
             if !spans.is_empty() {
                 return Ok(spans);
             }

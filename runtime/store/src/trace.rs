@@ -121,8 +121,8 @@ impl<'s> Adding<'s> {
                 let stored =
                     if is_stored { row::<Summary>(tree, &key::trace(&trace))? } else { None };
                 let spans: HashSet<_> = match &stored {
-                    Some(_) => {
-                        let stored = spans(tree, &trace)?;
+                    Some(stored) => {
+                        let stored = spans(tree, &trace, stored.filed)?;
                         stored.iter().map(|stored| stored.context.span_bytes()).collect()
                     }
                     None => HashSet::new(),
@@ -138,7 +138,7 @@ impl<'s> Adding<'s> {
         if known.spans.contains(&id) {
             // Rare: the journal is told again, or a run was taken up in the middle of the span.
             let told: Vec<SpanRecord> = record::from_json(&list(&added.spans, Vec::new()))?;
-            let mut stored = told.into_iter().rev().chain(spans(tree, &trace)?);
+            let mut stored = told.into_iter().rev().chain(spans(tree, &trace, summary.filed)?);
             if let Some(stored) = stored.find(|stored| stored.context == span.context) {
                 let stored = EndedSpan::of(&stored)?;
                 if stored == *span {
@@ -172,7 +172,7 @@ impl<'s> Adding<'s> {
             let Some(Known { summary, .. }) = self.recent.traces.get_mut(&trace) else { continue };
             if !added.spans.is_empty() {
                 json = list(&added.spans, json);
-                let at = key::spans_at(&trace, summary.records);
+                let at = key::spans_at(summary.filed, &trace, summary.records);
                 self.pending.put_new(at, &record::pack(&json))?;
                 summary.records = summary.records.saturating_add(1);
             }
@@ -225,7 +225,7 @@ fn put(
 /// Copies a trace as it is into another database.
 pub(crate) fn copy(from: &sled::Tree, into: &mut Pending, trace: &[u8]) -> Result<(), Error> {
     let Some(summary) = row::<Summary>(from, &key::trace(trace))? else { return Ok(()) };
-    for key in from.scan_prefix(key::spans(trace)).keys() {
+    for key in from.scan_prefix(key::spans(summary.filed, trace)).keys() {
         let key = key.map_err(|error| Error::engine("copy a trace", error))?;
         if let Some(span) = get(from, &key)? {
             into.put(key.to_vec(), &span)?;
@@ -234,11 +234,16 @@ pub(crate) fn copy(from: &sled::Tree, into: &mut Pending, trace: &[u8]) -> Resul
     put(into, None, &summary, trace)
 }
 
-/// Returns the spans of a trace by their begin.
-pub(crate) fn spans(tree: &sled::Tree, trace: &[u8]) -> Result<Vec<SpanRecord>, Error> {
+/// Returns the spans of a trace by their begin; none if there is no such trace.
+pub(crate) fn stored_spans(tree: &sled::Tree, trace: &[u8]) -> Result<Vec<SpanRecord>, Error> {
+    let summary = row::<Summary>(tree, &key::trace(trace))?;
+    summary.map_or_else(|| Ok(Vec::new()), |summary| spans(tree, trace, summary.filed))
+}
+
+fn spans(tree: &sled::Tree, trace: &[u8], filed: Timestamp) -> Result<Vec<SpanRecord>, Error> {
     // Of those with one id, the one that was added last stands for all.
     let mut spans = HashMap::new();
-    for entry in tree.scan_prefix(key::spans(trace)) {
+    for entry in tree.scan_prefix(key::spans(filed, trace)) {
         let (key, value) = entry.map_err(|error| Error::engine("read a trace", error))?;
         let part = |key: &[u8]| tree.get(key).map_err(|error| Error::engine("read a trace", error));
         let packed = Head::read(&value)?.join(&key, part)?;
@@ -324,13 +329,15 @@ fn remove(
     left: &mut usize,
 ) -> Result<(), Error> {
     let trace = key::id_of(by_start);
-    for span in tree.scan_prefix(key::spans(trace)).keys().take(*left) {
+    let summary = row::<Summary>(tree, &key::trace(trace))?;
+    let spans = summary.as_ref().map(|summary| key::spans(summary.filed, trace));
+    for span in spans.iter().flat_map(|spans| tree.scan_prefix(spans).keys()).take(*left) {
         pending.remove(&span.map_err(|error| Error::engine("drop old traces", error))?)?;
         *left = left.saturating_sub(1);
     }
     // A trace keeps its row until its last span is gone; the next batch goes on with it.
     if *left > 0 {
-        if let Some(summary) = row::<Summary>(tree, &key::trace(trace))? {
+        if let Some(summary) = summary {
             summary.keys().iter().try_for_each(|key| pending.remove(key))?;
         }
         pending.remove(&key::trace(trace))?;

@@ -55,12 +55,23 @@ impl Porter {
             return Err(bad("ids that begin with '_' are reserved".to_owned()));
         }
         let message_id = message.headers.get(header::MESSAGE_ID);
-        let run = match (&request.run, message_id.and_then(|id| RunId::new(id).ok())) {
-            (Some(run), _) => run.clone(),
-            (None, Some(id)) if !reserved(id.as_str()) => id,
-            (None, _) => RunId::fresh(),
+        let named = match (&request.run, message_id.and_then(|id| RunId::new(id).ok())) {
+            (Some(run), _) => Some(run.clone()),
+            (None, id) => id.filter(|id| !reserved(id.as_str())),
         };
-        let session = self.session_of(&request, &run).await?;
+        let (run, session) = match named {
+            Some(run) => {
+                let session = self.session_of(&request, &run).await?;
+                (run, session)
+            }
+            // Nobody can have asked for it before.
+            None => {
+                let run = RunId::fresh();
+                let session = request.session.clone();
+                let session = session.unwrap_or_else(|| SessionId::of_run(&run));
+                (run, session)
+            }
+        };
         let now = clock::now();
         let limit = plan.limits.deadline_ms;
         let asked = [request.timeout_ms, message.headers.number(header::REMAINING_MS)];
@@ -118,6 +129,8 @@ impl TeamContext {
         if let Some(session) = self.projector.session_of_unapplied(run) {
             return Ok(Some(session));
         }
+        // Never closed.
+        let _permit = self.lookups.acquire().await;
         let (context, run) = (self.clone(), run.clone());
         let found = spawn_blocking(move || context.store.run(&run)).await;
         let row = found.map_err(|_| crate::Error::Ending.to_wire())?.map_err(|error| {

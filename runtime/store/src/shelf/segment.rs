@@ -14,7 +14,7 @@ use crate::trace::Recent;
 /// How segments are held. There are some twenty of them, and only the newest ones are much used.
 /// They are written out only when the shelf says so: what they hold has to be on the disk before
 /// the store's position moves.
-const HOLDING: Holding = Holding { cache_bytes: 8 << 20, flush_every_ms: None };
+const HOLDING: Holding = Holding { cache_bytes: 4 << 20, flush_every_ms: None };
 
 /// One segment.
 pub(crate) struct Segment {

@@ -78,6 +78,9 @@ pub struct TraceRow {
 pub(crate) struct Summary {
     pub(crate) row: TraceRow,
     root: Rank,
+    /// When the first span that came of it began: its spans are filed under that time, since a
+    /// tree takes what comes in the order of its keys for much less than what does not.
+    pub(crate) filed: Timestamp,
     /// The bytes of its spans.
     pub(crate) bytes: u64,
     /// How many records its spans have made so far.
@@ -130,6 +133,7 @@ impl Summary {
         Self {
             row,
             root: Rank::of(span),
+            filed: span.start,
             bytes: 0,
             records: 0,
             agents: BTreeSet::new(),

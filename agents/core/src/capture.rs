@@ -106,7 +106,7 @@ pub fn reduce(mut span: SpanRecord, level: Capture, clean: Clean<'_>) -> SpanRec
         Capture::Metadata => span.attributes.retain(|name| !is_content(name)),
         Capture::Redacted | Capture::Full => {
             for (name, _) in CONTENT {
-                if let Some(value) = span.attributes.get_mut(*name) {
+                if let Some(value) = span.attributes.get_mut(name) {
                     *value = Value::String(reducer.content(name, value));
                 }
             }

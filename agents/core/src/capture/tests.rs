@@ -93,6 +93,9 @@ fn credentials_are_blotted_out_and_other_words_are_not() {
             "aws_secret_access_key = [redacted]",
         ),
         ("ghp_0123456789abcdefghijABCDEFGHIJ0123", "[redacted]"),
+        // The shortest of those that have a form, and of addresses.
+        ("xoxb-0123456789", "[redacted]"),
+        ("a://b@", "a://[redacted]@"),
         ("xoxb-0123456789-abc", "[redacted]"),
         (jwt, "[redacted]"),
         (pem, "[redacted]"),

@@ -59,18 +59,14 @@ impl Porter {
             (Some(run), _) => Some(run.clone()),
             (None, id) => id.filter(|id| !reserved(id.as_str())),
         };
-        let (run, session) = match named {
-            Some(run) => {
-                let session = self.session_of(&request, &run).await?;
-                (run, session)
-            }
+        let (run, session) = if let Some(run) = named {
+            let session = self.session_of(&request, &run).await?;
+            (run, session)
+        } else {
             // Nobody can have asked for it before.
-            None => {
-                let run = RunId::fresh();
-                let session = request.session.clone();
-                let session = session.unwrap_or_else(|| SessionId::of_run(&run));
-                (run, session)
-            }
+            let run = RunId::fresh();
+            let session = request.session.clone().unwrap_or_else(|| SessionId::of_run(&run));
+            (run, session)
         };
         let now = clock::now();
         let limit = plan.limits.deadline_ms;

@@ -8,7 +8,7 @@ use tests::daemon::Daemon;
 use wire::{SpanRecord, semconv};
 
 use crate::conventions::faults;
-use crate::shops::{ask, spans, write_script};
+use crate::shops::{ask, client, spans, write_script};
 
 /// What is said in the run, and would be seen wherever it is held.
 const INSTRUCTIONS: &str = "Think of elephants.";
@@ -42,13 +42,19 @@ builtin = "calculate"
     file.into()
 }
 
-async fn traced(levels: &str, capture: &str) -> Vec<SpanRecord> {
-    let folder = tempfile::tempdir().unwrap();
-    let team = write(folder.path(), levels, capture);
-    let args: [OsString; 3] = [team, "--data".into(), folder.path().join("data").into()];
-    let mut daemon = Daemon::start(&args).await;
+/// Starts a daemon and has it do the run.
+async fn run(folder: &std::path::Path, levels: &str, capture: &str) -> (Daemon, Value) {
+    let team = write(folder, levels, capture);
+    let args: [OsString; 3] = [team, "--data".into(), folder.join("data").into()];
+    let daemon = Daemon::start(&args).await;
     let reply = ask(&daemon, "count/agents/clerk", &json!({"input": INPUT})).await;
     assert_eq!(reply["status"], "completed", "{reply}");
+    (daemon, reply)
+}
+
+async fn traced(levels: &str, capture: &str) -> Vec<SpanRecord> {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut daemon, reply) = run(folder.path(), levels, capture).await;
     let spans = spans(&daemon, "count", reply["trace_id"].as_str().unwrap(), 4).await;
     assert_eq!(daemon.terminate().await, Some(0));
     assert_eq!(faults(&spans), Vec::<String>::new());
@@ -117,6 +123,22 @@ async fn traces_hold_what_the_team_file_says() {
         assert_eq!(text.contains(FORMULA), formula, "{told}");
         assert_eq!(text.contains("sk-0123456789"), credential, "{told}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_team_without_traces_knows_what_its_models_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut daemon, _) = run(folder.path(), "enabled = false", "").await;
+    let get = async |what: &str| {
+        let url = format!("{}/v1/teams/count/{what}", daemon.http);
+        client().get(url).send().await.unwrap().json::<Value>().await.unwrap()
+    };
+    assert_eq!(get("traces").await["traces"], json!([]));
+    let usage = get("usage").await;
+    let [row] = usage["usage"].as_array().unwrap().as_slice() else { panic!("{usage}") };
+    assert_eq!((&row["agent"], &row["model"]), (&json!("clerk"), &json!("main")));
+    assert_eq!(row["turns"], 2, "{usage}");
+    assert_eq!(daemon.terminate().await, Some(0));
 }
 
 /// The input of a turn is what is new since the one before, never the whole conversation.

@@ -1,7 +1,7 @@
 //! What an entry of the journal means to the store.
 
 use agents_core::effect::Effect;
-use store::{Change, EndedSpan, INPUT_PREVIEW_CHARS_MAX, RunBegun};
+use store::{Change, EndedSpan, INPUT_PREVIEW_CHARS_MAX, RunBegun, TurnUsed};
 use tracing::warn;
 use wire::entry::{Body, Entry, Input, MemoryChange};
 use wire::event::EventKind;
@@ -93,9 +93,11 @@ pub(crate) fn changes_of(
         }
     }
     for effect in effects.extract_if(.., |effect| matches!(effect, Effect::Span(_))) {
-        if let Effect::Span(span) = effect
-            && !span.levels.off
-        {
+        let Effect::Span(span) = effect else { continue };
+        if span.levels.off {
+            // What was used is known all the same.
+            changes.extend(TurnUsed::of(&span.record).map(|turn| Change::Turn(turn.into())));
+        } else {
             match EndedSpan::of(&clean::span(span.record, span.levels.store)) {
                 Ok(span) => changes.push(Change::Span(span.into())),
                 Err(error) => warn!(%error, "a span cannot be kept"),

@@ -51,7 +51,8 @@ impl Counters {
                 | Change::Forgot(_)
                 | Change::CallOpened(_)
                 | Change::CallClosed(_)
-                | Change::Span(_) => {}
+                | Change::Span(_)
+                | Change::Turn(_) => {}
             }
         }
     }

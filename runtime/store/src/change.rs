@@ -6,7 +6,7 @@ use wire::{CallKey, Name, OpenCall, RunId, RunStatus, SessionId, Timestamp};
 use crate::error::Error;
 use crate::pending::Pending;
 use crate::run::{RunBegun, RunEnd};
-use crate::trace::ended::EndedSpan;
+use crate::trace::ended::{EndedSpan, TurnUsed};
 use crate::usage::Tally;
 use crate::{call, fact, key, run, session};
 
@@ -61,6 +61,8 @@ pub enum Change {
     CallClosed(CallKey),
     /// A span ended.
     Span(Box<EndedSpan>),
+    /// A turn of a model ended whose span is not kept.
+    Turn(Box<TurnUsed>),
 }
 
 impl Change {
@@ -89,7 +91,8 @@ impl Change {
             Self::Forgot(ids) => ids.iter().try_for_each(|id| fact::forget(pending, id)),
             Self::CallOpened(open) => call::open(pending, open),
             Self::CallClosed(key) => call::close(pending, key),
-            Self::Span(span) => tally.count(pending, span),
+            Self::Span(span) => span.counted().map_or(Ok(()), |turn| tally.count(pending, turn)),
+            Self::Turn(turn) => tally.count(pending, turn.counted()),
         }
     }
 }

@@ -33,7 +33,7 @@ pub use run::{INPUT_PREVIEW_CHARS_MAX, RunBegun, RunEnd, RunRow};
 pub use session::SessionRow;
 pub use shelf::{TRACE_BYTES_DEFAULT, TRACE_BYTES_MIN, TraceUsage, TracesDropped};
 pub use store::{Opened, Store, VERIFIED_BYTES_MAX, VERIFIED_RECORDS_MAX};
-pub use trace::ended::EndedSpan;
+pub use trace::ended::{EndedSpan, TurnUsed};
 pub use trace::query::{TRACES_SCANNED_MAX, TraceCursor, TraceCursorError, TracePage, TraceQuery};
 pub use trace::row::{NAMES_FOUND_MAX, SESSIONS_FOUND_MAX, TraceRow, TraceStatus};
 pub use trace::{RUN_SPANS_SPARE, SPANS_MAX};

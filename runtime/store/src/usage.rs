@@ -10,7 +10,7 @@ use crate::key;
 use crate::page::LIST_MAX;
 use crate::pending::{Pending, get};
 use crate::record;
-use crate::trace::ended::{EndedSpan, Turn};
+use crate::trace::ended::Turn;
 
 /// Days for which usage is kept: a year and a month, so that a month can be held against the same
 /// one a year ago.
@@ -34,6 +34,16 @@ pub struct UsageRow {
     pub usage: Usage,
 }
 
+/// What of a model turn counts as used.
+#[derive(Clone, Copy)]
+pub(crate) struct Counted<'s> {
+    pub(crate) run: &'s RunId,
+    pub(crate) agent: &'s Name,
+    pub(crate) start: Timestamp,
+    pub(crate) turn: &'s Turn,
+    pub(crate) used: Usage,
+}
+
 /// Model turns on their way into their rows. Those of many runs count for the same row, so rows are
 /// read and written once for all of them.
 #[derive(Default)]
@@ -46,12 +56,12 @@ pub(crate) struct Tally<'s> {
 impl<'s> Tally<'s> {
     /// Counts a model turn, once: the turns of a run come in order, so the number of those that
     /// were counted tells whether this one was.
-    pub(crate) fn count(&mut self, pending: &Pending, span: &'s EndedSpan) -> Result<(), Error> {
-        let Some(Turn { number, model }) = &span.turn else { return Ok(()) };
-        let (_, counted) = match self.runs.entry(&span.run) {
+    pub(crate) fn count(&mut self, pending: &Pending, turn: Counted<'s>) -> Result<(), Error> {
+        let Counted { run, agent, start, turn: Turn { number, model }, used: more } = turn;
+        let (_, counted) = match self.runs.entry(run) {
             hash_map::Entry::Occupied(known) => known.into_mut(),
             hash_map::Entry::Vacant(new) => {
-                let counted = pending.row(&key::turns_counted(&span.run))?.unwrap_or(0);
+                let counted = pending.row(&key::turns_counted(run))?.unwrap_or(0);
                 new.insert((counted, counted))
             }
         };
@@ -59,10 +69,10 @@ impl<'s> Tally<'s> {
             return Ok(());
         }
         *counted = number + 1;
-        let day = span.start.as_micros() / DAY_US;
-        let (turns, used) = self.rows.entry((day, &span.agent, model)).or_default();
+        let day = start.as_micros() / DAY_US;
+        let (turns, used) = self.rows.entry((day, agent, model)).or_default();
         *turns += 1;
-        used.add(span.used);
+        used.add(more);
         Ok(())
     }
 

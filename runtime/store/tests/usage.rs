@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
 use serde_json::json;
-use store::{Change, EndedSpan, Store, USAGE_DAYS_MAX};
+use store::{Change, EndedSpan, Store, TurnUsed, USAGE_DAYS_MAX};
 use wire::trace::SpanKind;
 use wire::{Attributes, Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext, Usage};
 
@@ -13,8 +13,13 @@ fn spanned(span: &SpanRecord) -> Change {
     Change::Span(EndedSpan::of(span).unwrap().into())
 }
 
-/// Makes the span of a turn.
+/// Makes the change of a turn whose span is kept.
 fn turn(run: &str, number: u64, agent: &str, model: &str, at: u64) -> Change {
+    spanned(&turn_span(run, number, agent, model, at))
+}
+
+/// Makes the span of a turn.
+fn turn_span(run: &str, number: u64, agent: &str, model: &str, at: u64) -> SpanRecord {
     let run = RunId::new(run).unwrap();
     let root = TraceContext::root(&Name::new("team").unwrap(), &run);
     let mut attributes = Attributes::new();
@@ -24,7 +29,7 @@ fn turn(run: &str, number: u64, agent: &str, model: &str, at: u64) -> Change {
     attributes.set("gen_ai.usage.input_tokens", json!(10));
     attributes.set("gen_ai.usage.output_tokens", json!(2));
     attributes.set("callboard.usage.cost_nano_usd", json!(5));
-    spanned(&SpanRecord {
+    SpanRecord {
         context: root.of_turn(&run, u32::try_from(number).unwrap()),
         parent: Some(root),
         name: format!("chat {model}"),
@@ -38,7 +43,7 @@ fn turn(run: &str, number: u64, agent: &str, model: &str, at: u64) -> Change {
         error: None,
         links: Vec::new(),
         events: Vec::new(),
-    })
+    }
 }
 
 fn rows(store: &Store, since: u64) -> Vec<(u64, String, String, u64, Usage)> {
@@ -98,4 +103,19 @@ fn days_that_are_long_ago_are_dropped() {
     let kept = [row(days[1], "lead", "large", 1), row(days[2], "lead", "large", 1)];
     assert_eq!(rows(&store, 0), kept);
     assert!(store.verify().is_ok());
+}
+
+#[test]
+fn a_turn_counts_once_whether_its_span_is_kept_or_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, _) = Store::open(&dir.path().join("store")).unwrap();
+    let spans = [0, 1, 2].map(|number| turn_span("r-1", number, "lead", "large", DAY_US * 3));
+    let unkept = |span| Change::Turn(TurnUsed::of(span).unwrap().into());
+    let changes = [unkept(&spans[0]), spanned(&spans[1]), unkept(&spans[1]), unkept(&spans[2])];
+    for position in [1, 2] {
+        store.apply(&changes, Some(position)).unwrap();
+        assert_eq!(rows(&store, 0), [row(3, "lead", "large", 3)]);
+    }
+    let whole = SpanRecord { attributes: Attributes::new(), ..spans[0].clone() };
+    assert_eq!(TurnUsed::of(&whole), None, "no turn");
 }

@@ -21,7 +21,7 @@ use crate::session::{Door, SessionActor, SessionArgs, SessionMsg};
 const IDLE: Duration = Duration::from_secs(60);
 
 /// How many sessions without work stay in memory, so that it does not grow with the users of an
-/// hour: some 20 MiB of them. To take one up again costs less than a step.
+/// hour: some 20 MiB of them. One that left is folded again by its next message.
 const IDLE_SESSIONS_MAX: usize = 1024;
 
 pub(crate) struct SessionSupervisor;

@@ -93,7 +93,7 @@ pub fn reduce(mut span: SpanRecord, level: Capture, clean: Clean<'_>) -> SpanRec
         span.error = Some(match level {
             // A sentence may repeat what a tool or a model said.
             Capture::None | Capture::Metadata => {
-                let code = span.attributes.get(ERROR_TYPE).and_then(Value::as_str);
+                let code = span.attributes.text(ERROR_TYPE);
                 code.unwrap_or(ERROR_OTHER).to_owned()
             }
             Capture::Redacted | Capture::Full => reducer.text(text, &reducer.budget()).into_owned(),

@@ -87,23 +87,23 @@ pub struct EndFacts<'a> {
 pub fn run_span(facts: &RunFacts<'_>, end: &EndFacts<'_>) -> SpanRecord {
     let reply = end.reply;
     let mut attributes = facts.attributes(operation::INVOKE_AGENT);
-    set(&mut attributes, semconv::PROVIDER_NAME, PROVIDER_SELF);
+    attributes.set(semconv::PROVIDER_NAME, PROVIDER_SELF);
     if !facts.plan.description.is_empty() {
-        set(&mut attributes, semconv::AGENT_DESCRIPTION, facts.plan.description.as_str());
+        attributes.set(semconv::AGENT_DESCRIPTION, facts.plan.description.as_str());
     }
-    set(&mut attributes, semconv::STEP, end.steps);
-    set(&mut attributes, semconv::RESUMES, end.resumes);
+    attributes.set(semconv::STEP, end.steps);
+    attributes.set(semconv::RESUMES, end.resumes);
     if end.feedback > 0 {
-        set(&mut attributes, semconv::FEEDBACK_ROUNDS, end.feedback);
+        attributes.set(semconv::FEEDBACK_ROUNDS, end.feedback);
     }
-    set(&mut attributes, semconv::OUTCOME, reply.status.as_str());
+    attributes.set(semconv::OUTCOME, reply.status.as_str());
     if let Some(joined) = &reply.joined {
-        set(&mut attributes, semconv::JOINED, joined.as_str());
+        attributes.set(semconv::JOINED, joined.as_str());
     } else {
         facts.left.set(&mut attributes);
     }
     if reply.tainted {
-        set(&mut attributes, semconv::TAINTED, true);
+        attributes.set(semconv::TAINTED, true);
     }
     set_usage(&mut attributes, reply.usage);
     let contents = Contents::of(facts.plan);
@@ -130,17 +130,17 @@ pub fn run_span(facts: &RunFacts<'_>, end: &EndFacts<'_>) -> SpanRecord {
 impl RunFacts<'_> {
     fn attributes(&self, operation: &str) -> Attributes {
         let mut attributes = self.whose();
-        set(&mut attributes, semconv::OPERATION_NAME, operation);
+        attributes.set(semconv::OPERATION_NAME, operation);
         attributes
     }
 
     /// Says to what a span belongs.
     fn whose(&self) -> Attributes {
         let mut attributes = Attributes::new();
-        set(&mut attributes, semconv::AGENT_NAME, self.plan.agent.as_str());
-        set(&mut attributes, semconv::CONVERSATION_ID, self.session.as_str());
-        set(&mut attributes, semconv::TEAM, self.plan.team.as_str());
-        set(&mut attributes, semconv::RUN_ID, self.run.as_str());
+        attributes.set(semconv::AGENT_NAME, self.plan.agent.as_str());
+        attributes.set(semconv::CONVERSATION_ID, self.session.as_str());
+        attributes.set(semconv::TEAM, self.plan.team.as_str());
+        attributes.set(semconv::RUN_ID, self.run.as_str());
         attributes
     }
 
@@ -153,7 +153,7 @@ impl RunFacts<'_> {
         error: Option<(&str, String)>,
     ) -> SpanRecord {
         if let Some((kind, _)) = error {
-            set(&mut attributes, semconv::ERROR_TYPE, kind);
+            attributes.set(semconv::ERROR_TYPE, kind);
         }
         SpanRecord {
             context: *self.trace,
@@ -183,7 +183,7 @@ impl Left {
             (semconv::COST_LEFT_NANO_USD, self.cost_nano_usd),
         ] {
             if let Some(left) = left {
-                set(attributes, name, left);
+                attributes.set(name, left);
             }
         }
     }
@@ -209,31 +209,27 @@ fn failure(error: &WireError) -> (&'static str, String) {
     (error.code.as_str(), error.to_string())
 }
 
-fn set(attributes: &mut Attributes, name: &'static str, value: impl Into<Value>) {
-    attributes.set(name, value);
-}
-
 fn set_name(attributes: &mut Attributes, name: &'static str, value: Option<&Name>) {
     if let Some(value) = value {
-        set(attributes, name, value.as_str());
+        attributes.set(name, value.as_str());
     }
 }
 
 fn set_server(attributes: &mut Attributes, server: Option<&wire::hop::Endpoint>) {
     if let Some(server) = server {
-        set(attributes, semconv::SERVER_ADDRESS, server.address.as_str());
-        set(attributes, semconv::SERVER_PORT, server.port);
+        attributes.set(semconv::SERVER_ADDRESS, server.address.as_str());
+        attributes.set(semconv::SERVER_PORT, server.port);
     }
 }
 
 fn set_usage(attributes: &mut Attributes, usage: Usage) {
-    set(attributes, semconv::INPUT_TOKENS, usage.input_tokens);
-    set(attributes, semconv::OUTPUT_TOKENS, usage.output_tokens);
+    attributes.set(semconv::INPUT_TOKENS, usage.input_tokens);
+    attributes.set(semconv::OUTPUT_TOKENS, usage.output_tokens);
     if usage.cost_nano_usd > 0 {
-        set(attributes, semconv::COST_NANO_USD, usage.cost_nano_usd);
+        attributes.set(semconv::COST_NANO_USD, usage.cost_nano_usd);
     }
     if usage.calls > 0 {
-        set(attributes, semconv::CALLS, usage.calls);
+        attributes.set(semconv::CALLS, usage.calls);
     }
 }
 

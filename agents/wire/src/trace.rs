@@ -8,7 +8,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::chat::Usage;
 use crate::id::{CallKey, Digest, Name, RunId, SessionId};
+use crate::semconv::{self, operation};
 use crate::time::Timestamp;
 
 mod attributes;
@@ -243,6 +245,18 @@ pub struct SpanRecord {
     /// What went wrong; absent means that nothing did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+impl SpanRecord {
+    /// Returns what it used if it stands for a turn of a model. Others repeat what turns used.
+    pub fn turn_usage(&self) -> Option<Usage> {
+        let is_turn = self.attributes.text(semconv::OPERATION_NAME) == Some(operation::CHAT);
+        let count = |name| self.attributes.number(name).unwrap_or(0);
+        is_turn.then(|| Usage {
+            cost_nano_usd: count(semconv::COST_NANO_USD),
+            ..Usage::of_tokens(count(semconv::INPUT_TOKENS), count(semconv::OUTPUT_TOKENS))
+        })
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use serde_json::Value;
 use wire::{SpanRecord, Timestamp, TraceContext, Usage, money, semconv};
 
 use crate::paint::Paint;
@@ -121,31 +120,30 @@ fn split_at_char(text: &str, chars: usize) -> (&str, &str) {
 
 /// Returns the name by which a span is shown.
 fn name(span: &SpanRecord) -> String {
-    let role = span.attributes.get(semconv::ROLE).and_then(Value::as_str);
+    let role = span.attributes.text(semconv::ROLE);
     let role = role.map_or_else(String::new, |role| format!(" ({role})"));
     text::one_line(&format!("{}{role}", span.name))
 }
 
 fn kind(span: &SpanRecord) -> &str {
-    let kind = span.attributes.get(semconv::OPERATION_NAME).and_then(Value::as_str);
-    kind.unwrap_or_default()
+    span.attributes.text(semconv::OPERATION_NAME).unwrap_or_default()
 }
 
 fn tokens(span: &SpanRecord) -> Option<u64> {
-    let count = |name: &str| span.attributes.get(name).and_then(Value::as_u64);
+    let count = |name: &str| span.attributes.number(name);
     let sum = count(semconv::INPUT_TOKENS)? + count(semconv::OUTPUT_TOKENS).unwrap_or(0);
     (sum > 0).then_some(sum)
 }
 
 /// Returns what a span cost, in billionths of a dollar.
 fn cost(span: &SpanRecord) -> Option<u64> {
-    let cost = span.attributes.get(semconv::COST_NANO_USD).and_then(Value::as_u64);
+    let cost = span.attributes.number(semconv::COST_NANO_USD);
     cost.filter(|cost| *cost > 0)
 }
 
 /// Returns in a word or two how a span ended.
 fn outcome(span: &SpanRecord) -> Option<String> {
-    let text = |name: &str| span.attributes.get(name).and_then(Value::as_str);
+    let text = |name: &str| span.attributes.text(name);
     let finish = || span.attributes.get(semconv::FINISH_REASONS)?.get(0)?.as_str();
     let outcome = text(semconv::FEEDBACK).or_else(|| text(semconv::OUTCOME)).or_else(finish);
     let failed = text(semconv::ERROR_TYPE).filter(|_| span.error.is_some());
@@ -157,11 +155,8 @@ fn outcome(span: &SpanRecord) -> Option<String> {
 
 /// Adds up what the model turns of a trace used.
 pub(crate) fn used(spans: &[SpanRecord]) -> Usage {
-    let turns = spans.iter().filter(|span| kind(span) == semconv::operation::CHAT);
-    turns.fold(Usage::default(), |mut sum, span| {
-        let count = |name: &str| span.attributes.get(name).and_then(Value::as_u64).unwrap_or(0);
-        let tokens = Usage::of_tokens(count(semconv::INPUT_TOKENS), count(semconv::OUTPUT_TOKENS));
-        sum.add(Usage { cost_nano_usd: cost(span).unwrap_or(0), ..tokens });
+    spans.iter().filter_map(SpanRecord::turn_usage).fold(Usage::default(), |mut sum, used| {
+        sum.add(used);
         sum
     })
 }
@@ -181,8 +176,8 @@ pub(crate) fn line(span: &SpanRecord, paint: Paint, width: usize) -> String {
 
 /// Says what went wrong with a span, and what was not as usual.
 fn notes(span: &SpanRecord) -> Vec<String> {
-    let text = |name: &str| span.attributes.get(name).and_then(Value::as_str);
-    let count = |name: &str| span.attributes.get(name).and_then(Value::as_u64);
+    let text = |name: &str| span.attributes.text(name);
+    let count = |name: &str| span.attributes.number(name);
     let feedback =
         text(semconv::FEEDBACK).map(|code| format!("the reply could not be used: {code}"));
     let attempts = count(semconv::ATTEMPTS)

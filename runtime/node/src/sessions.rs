@@ -161,7 +161,9 @@ impl SessionsState {
                 door.refuse(error);
             }
         }
-        idle.map(|at| self.idle.remove(&at));
+        if let Some(at) = idle {
+            self.idle.remove(&at);
+        }
     }
 
     fn activate(
@@ -253,7 +255,9 @@ impl SessionsState {
 
     fn remove(&mut self, session: &SessionId) -> Option<Live> {
         let live = self.live.remove(session)?;
-        live.idle.map(|at| self.idle.remove(&at));
+        if let Some(at) = live.idle {
+            self.idle.remove(&at);
+        }
         Some(live)
     }
 

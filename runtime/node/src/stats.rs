@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use agents_core::effect::Effect;
-use serde_json::Value;
 use store::Change;
 use wire::look::Counts;
 use wire::{RunId, RunStatus, SpanRecord, Usage, semconv};
@@ -60,15 +59,15 @@ impl Counters {
     /// Counts a span that ended.
     pub(crate) fn note_span(&self, span: &SpanRecord) {
         let is_failed = u64::from(span.error.is_some());
-        let count = |name: &str| span.attributes.get(name).and_then(Value::as_u64).unwrap_or(0);
-        match span.attributes.get(semconv::OPERATION_NAME).and_then(Value::as_str) {
+        match span.attributes.text(semconv::OPERATION_NAME) {
             Some(semconv::operation::CHAT) => {
                 add(&self.turns, 1);
                 add(&self.turns_failed, is_failed);
                 add(&self.feedback, u64::from(span.attributes.contains(semconv::FEEDBACK)));
-                add(&self.input_tokens, count(semconv::INPUT_TOKENS));
-                add(&self.output_tokens, count(semconv::OUTPUT_TOKENS));
-                add(&self.cost_nano_usd, count(semconv::COST_NANO_USD));
+                let used = span.turn_usage().unwrap_or_default();
+                add(&self.input_tokens, used.input_tokens);
+                add(&self.output_tokens, used.output_tokens);
+                add(&self.cost_nano_usd, used.cost_nano_usd);
             }
             Some(semconv::operation::EXECUTE_TOOL) => {
                 add(&self.calls, 1);

@@ -6,8 +6,8 @@ use wire::{CallKey, Name, OpenCall, RunId, RunStatus, SessionId, Timestamp};
 use crate::error::Error;
 use crate::pending::Pending;
 use crate::run::{RunBegun, RunEnd};
-use crate::trace::ended::{EndedSpan, TurnUsed};
-use crate::usage::Tally;
+use crate::trace::ended::EndedSpan;
+use crate::usage::{Tally, TurnUsed};
 use crate::{call, fact, key, run, session};
 
 /// One change. Making it twice is the same as making it once.
@@ -91,8 +91,8 @@ impl Change {
             Self::Forgot(ids) => ids.iter().try_for_each(|id| fact::forget(pending, id)),
             Self::CallOpened(open) => call::open(pending, open),
             Self::CallClosed(key) => call::close(pending, key),
-            Self::Span(span) => span.counted().map_or(Ok(()), |turn| tally.count(pending, turn)),
-            Self::Turn(turn) => tally.count(pending, turn.counted()),
+            Self::Span(span) => span.turn.iter().try_for_each(|turn| tally.count(pending, turn)),
+            Self::Turn(turn) => tally.count(pending, turn),
         }
     }
 }

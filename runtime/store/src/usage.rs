@@ -3,14 +3,14 @@
 use std::collections::{HashMap, hash_map};
 
 use serde::{Deserialize, Serialize};
-use wire::{Name, RunId, Timestamp, Usage};
+use wire::semconv::{MODEL, TURN};
+use wire::{Name, RunId, SpanRecord, Timestamp, Usage};
 
 use crate::error::Error;
 use crate::key;
 use crate::page::LIST_MAX;
 use crate::pending::{Pending, get};
 use crate::record;
-use crate::trace::ended::Turn;
 
 /// Days for which usage is kept: a year and a month, so that a month can be held against the same
 /// one a year ago.
@@ -34,14 +34,27 @@ pub struct UsageRow {
     pub usage: Usage,
 }
 
-/// What of a model turn counts as used.
-#[derive(Clone, Copy)]
-pub(crate) struct Counted<'s> {
-    pub(crate) run: &'s RunId,
-    pub(crate) agent: &'s Name,
-    pub(crate) start: Timestamp,
-    pub(crate) turn: &'s Turn,
-    pub(crate) used: Usage,
+/// A turn of a model, as far as it counts as used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TurnUsed {
+    run: RunId,
+    /// Its number in the run.
+    number: u64,
+    agent: Name,
+    model: Name,
+    start: Timestamp,
+    used: Usage,
+}
+
+impl TurnUsed {
+    /// Returns what a span says of a turn, if it stands for one.
+    pub fn of(span: &SpanRecord) -> Option<Self> {
+        let used = span.turn_usage()?;
+        let number = span.attributes.number(TURN)?;
+        let model = Name::new(span.attributes.text(MODEL)?).ok()?;
+        let (run, agent) = (span.run.clone(), span.agent.clone());
+        Some(Self { run, number, agent, model, start: span.start, used })
+    }
 }
 
 /// Model turns on their way into their rows. Those of many runs count for the same row, so rows are
@@ -56,8 +69,8 @@ pub(crate) struct Tally<'s> {
 impl<'s> Tally<'s> {
     /// Counts a model turn, once: the turns of a run come in order, so the number of those that
     /// were counted tells whether this one was.
-    pub(crate) fn count(&mut self, pending: &Pending, turn: Counted<'s>) -> Result<(), Error> {
-        let Counted { run, agent, start, turn: Turn { number, model }, used: more } = turn;
+    pub(crate) fn count(&mut self, pending: &Pending, turn: &'s TurnUsed) -> Result<(), Error> {
+        let TurnUsed { run, number, agent, model, start, used: more } = turn;
         let (_, counted) = match self.runs.entry(run) {
             hash_map::Entry::Occupied(known) => known.into_mut(),
             hash_map::Entry::Vacant(new) => {
@@ -72,7 +85,7 @@ impl<'s> Tally<'s> {
         let day = start.as_micros() / DAY_US;
         let (turns, used) = self.rows.entry((day, agent, model)).or_default();
         *turns += 1;
-        used.add(more);
+        used.add(*more);
         Ok(())
     }
 

@@ -144,7 +144,7 @@ impl Metrics {
     /// Counts a span that has finished.
     pub fn observe(&self, span: &SpanRecord) {
         let text = |name: &'static str| {
-            let value = span.attributes.get(name)?.as_str()?;
+            let value = span.attributes.text(name)?;
             Some(KeyValue::new(name, value.to_owned()))
         };
         let labels = |names: &[&'static str]| -> Vec<KeyValue> {
@@ -152,7 +152,7 @@ impl Metrics {
             own.chain([self.team.clone()]).collect()
         };
         let took = seconds(span.start, span.end);
-        let operation = span.attributes.get(semconv::OPERATION_NAME).and_then(|name| name.as_str());
+        let operation = span.attributes.text(semconv::OPERATION_NAME);
         match operation {
             Some(semconv::operation::CHAT) => {
                 let labels = labels(names::OF_MODELS);
@@ -173,7 +173,7 @@ impl Metrics {
     }
 
     fn count_tokens(&self, span: &SpanRecord, labels: &[KeyValue]) {
-        let count = |name: &str| span.attributes.get(name)?.as_u64();
+        let count = |name: &str| span.attributes.number(name);
         let labels: Vec<KeyValue> = labels
             .iter()
             .filter(|label| label.key.as_str() != semconv::ERROR_TYPE)

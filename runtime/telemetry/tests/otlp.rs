@@ -35,11 +35,12 @@ fn endpoint() -> (String, Receiver<Seen>) {
         for stream in listener.incoming() {
             let mut stream = BufReader::new(stream.unwrap());
             while let Some(request) = read_request(&mut stream) {
-                let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
-                stream.get_mut().write_all(answer.as_bytes()).unwrap();
+                // Before the answer, after which those who sent it look at what was seen.
                 if seen.send(request).is_err() {
                     return;
                 }
+                let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+                stream.get_mut().write_all(answer.as_bytes()).unwrap();
             }
         }
     });

@@ -8,7 +8,7 @@ use wire::{CallKey, CallOutcome, SpanRecord, Timestamp, Usage};
 use serde_json::Value;
 
 use super::content::Contents;
-use super::{RunFacts, outcome_failure, set, set_usage};
+use super::{RunFacts, outcome_failure, set_usage};
 
 /// A call that is over.
 #[derive(Clone, Copy, Debug)]
@@ -43,13 +43,13 @@ pub fn call_span(facts: &RunFacts<'_>, call: &CallFacts<'_>) -> SpanRecord {
         Target::Tool => "function",
         Target::Agent => "extension",
     };
-    set(&mut attributes, semconv::TOOL_NAME, name);
-    set(&mut attributes, semconv::TOOL_TYPE, kind);
-    set(&mut attributes, semconv::TOOL_CALL_ID, call.call.as_str());
-    set(&mut attributes, semconv::STEP, call.step);
-    set(&mut attributes, semconv::EFFECT, call.offer.effect.as_str());
-    set(&mut attributes, semconv::OUTCOME, call.outcome.as_str());
-    set(&mut attributes, semconv::ATTEMPTS, call.attempts);
+    attributes.set(semconv::TOOL_NAME, name);
+    attributes.set(semconv::TOOL_TYPE, kind);
+    attributes.set(semconv::TOOL_CALL_ID, call.call.as_str());
+    attributes.set(semconv::STEP, call.step);
+    attributes.set(semconv::EFFECT, call.offer.effect.as_str());
+    attributes.set(semconv::OUTCOME, call.outcome.as_str());
+    attributes.set(semconv::ATTEMPTS, call.attempts);
     facts.left.set(&mut attributes);
     if call.usage != Usage::default() {
         set_usage(&mut attributes, call.usage);

@@ -11,7 +11,6 @@ use wire::plan::Plan;
 use wire::semconv::CONTENT;
 use wire::{Attributes, CallOutcome, Capture};
 
-use super::set;
 use crate::capture;
 
 /// One message.
@@ -86,7 +85,7 @@ impl<'p> Contents<'p> {
                 }
                 message
             });
-            set(attributes, name, messages.collect::<Value>());
+            attributes.set(name, messages.collect::<Value>());
         }
     }
 
@@ -99,7 +98,7 @@ impl<'p> Contents<'p> {
     ) {
         self.size(attributes, name, parts.iter().map(|part| self.bytes(part)).sum());
         if self.plan.traces.most() >= Capture::Redacted {
-            set(attributes, name, parts.iter().filter_map(|p| self.json(p)).collect::<Value>());
+            attributes.set(name, parts.iter().filter_map(|p| self.json(p)).collect::<Value>());
         }
     }
 
@@ -116,7 +115,7 @@ impl<'p> Contents<'p> {
             self.size(attributes, name, length(value));
         }
         if level >= Capture::Redacted {
-            set(attributes, name, self.held(level, value));
+            attributes.set(name, self.held(level, value));
         }
     }
 
@@ -144,14 +143,14 @@ impl<'p> Contents<'p> {
     pub(crate) fn put_text(self, attributes: &mut Attributes, name: &'static str, text: &str) {
         self.size(attributes, name, text.len());
         if self.plan.traces.most() >= Capture::Redacted {
-            set(attributes, name, text);
+            attributes.set(name, text);
         }
     }
 
     fn size(self, attributes: &mut Attributes, name: &'static str, bytes: usize) {
         let size = CONTENT.iter().find(|(content, _)| *content == name);
         if let Some((_, size)) = size.filter(|_| self.plan.traces.most() >= Capture::Metadata) {
-            set(attributes, size, bytes);
+            attributes.set(*size, bytes);
         }
     }
 

@@ -5,7 +5,7 @@ use wire::semconv;
 use wire::trace::SpanKind;
 use wire::{Attributes, CallKey, Name, SpanRecord, Timestamp};
 
-use super::{RunFacts, set, set_server};
+use super::{RunFacts, set_server};
 
 /// The version of `CloudEvents` by which events are made.
 const EVENT_VERSION: &str = "1.0";
@@ -42,11 +42,11 @@ pub fn hop_span(facts: &RunFacts<'_>, attempt: &AttemptFacts<'_>) -> SpanRecord 
     let nothing = HopReport::default();
     let report = attempt.report.unwrap_or(&nothing);
     let mut attributes = facts.whose();
-    set(&mut attributes, semconv::TOOL_NAME, attempt.tool.as_str());
-    set(&mut attributes, semconv::TOOL_CALL_ID, attempt.call.as_str());
-    set(&mut attributes, semconv::ATTEMPT, attempt.attempt);
+    attributes.set(semconv::TOOL_NAME, attempt.tool.as_str());
+    attributes.set(semconv::TOOL_CALL_ID, attempt.call.as_str());
+    attributes.set(semconv::ATTEMPT, attempt.attempt);
     if attempt.rejoined {
-        set(&mut attributes, semconv::REJOINED, true);
+        attributes.set(semconv::REJOINED, true);
     }
     let (name, kind) = described(&mut attributes, facts, attempt, report);
     let status = report.status.filter(|status| *status >= STATUS_FAILED_MIN);
@@ -72,7 +72,7 @@ fn described(
     match attempt.hop {
         Hop::Http { method, scheme, server, path, event } => {
             let server = report.server.as_ref().or(server.as_ref());
-            set(attributes, semconv::HTTP_METHOD, method.as_str());
+            attributes.set(semconv::HTTP_METHOD, method.as_str());
             set_server(attributes, server);
             let scheme = report.scheme.as_ref().or(scheme.as_ref());
             if let (Some(scheme), Some(Endpoint { address, port })) = (scheme, server) {
@@ -80,18 +80,18 @@ fn described(
                 let bracketed =
                     if address.contains(':') { format!("[{address}]") } else { address.clone() };
                 let full = format!("{scheme}://{bracketed}:{port}{path}");
-                set(attributes, semconv::URL_FULL, full);
+                attributes.set(semconv::URL_FULL, full);
             }
             if let Some(status) = report.status {
-                set(attributes, semconv::HTTP_STATUS, status);
+                attributes.set(semconv::HTTP_STATUS, status);
             }
             if let Some(version) = &report.version {
-                set(attributes, semconv::PROTOCOL_VERSION, version.as_str());
+                attributes.set(semconv::PROTOCOL_VERSION, version.as_str());
             }
             set_event(attributes, event.as_ref(), attempt.call);
             let name = match path {
                 Some(path) => {
-                    set(attributes, semconv::URL_TEMPLATE, path.as_str());
+                    attributes.set(semconv::URL_TEMPLATE, path.as_str());
                     format!("{method} {path}")
                 }
                 None => method.clone(),
@@ -100,47 +100,47 @@ fn described(
         }
         Hop::Nats { subject, publishes, event } => {
             let operation = if *publishes { "publish" } else { "request" };
-            set(attributes, semconv::MESSAGING_SYSTEM, "nats");
-            set(attributes, semconv::MESSAGING_OPERATION, operation);
-            set(attributes, semconv::MESSAGING_OPERATION_TYPE, "send");
-            set(attributes, semconv::MESSAGING_TEMPLATE, subject.as_str());
+            attributes.set(semconv::MESSAGING_SYSTEM, "nats");
+            attributes.set(semconv::MESSAGING_OPERATION, operation);
+            attributes.set(semconv::MESSAGING_OPERATION_TYPE, "send");
+            attributes.set(semconv::MESSAGING_TEMPLATE, subject.as_str());
             // A subject that holds an argument is content, and of too many values besides.
             if !subject.contains('{') {
-                set(attributes, semconv::MESSAGING_DESTINATION, subject.as_str());
+                attributes.set(semconv::MESSAGING_DESTINATION, subject.as_str());
             }
-            set(attributes, semconv::MESSAGE_ID, attempt.call.as_str());
-            set(attributes, semconv::MESSAGE_CONVERSATION, facts.session.as_str());
+            attributes.set(semconv::MESSAGE_ID, attempt.call.as_str());
+            attributes.set(semconv::MESSAGE_CONVERSATION, facts.session.as_str());
             set_event(attributes, event.as_ref(), attempt.call);
             (format!("{operation} {subject}"), SpanKind::Producer)
         }
         Hop::Mcp { tool, server } => {
-            set(attributes, semconv::MCP_METHOD, "tools/call");
+            attributes.set(semconv::MCP_METHOD, "tools/call");
             // The tool as the server calls it, which is what the conventions mean here.
-            set(attributes, semconv::TOOL_NAME, tool.as_str());
+            attributes.set(semconv::TOOL_NAME, tool.as_str());
             set_server(attributes, server.as_ref());
             let transport = if server.is_some() { "tcp" } else { "pipe" };
-            set(attributes, semconv::TRANSPORT, transport);
+            attributes.set(semconv::TRANSPORT, transport);
             if server.is_some() {
-                set(attributes, semconv::PROTOCOL_NAME, "http");
+                attributes.set(semconv::PROTOCOL_NAME, "http");
             }
             if let Some(version) = &report.version {
-                set(attributes, semconv::MCP_VERSION, version.as_str());
+                attributes.set(semconv::MCP_VERSION, version.as_str());
             }
             (format!("tools/call {tool}"), SpanKind::Client)
         }
         Hop::Command { program } => {
-            set(attributes, semconv::PROGRAM, program.as_str());
+            attributes.set(semconv::PROGRAM, program.as_str());
             if let Some(code) = report.exit_code {
-                set(attributes, semconv::EXIT_CODE, code);
+                attributes.set(semconv::EXIT_CODE, code);
             }
             if let Some(process) = report.process {
-                set(attributes, semconv::PROCESS_ID, process);
+                attributes.set(semconv::PROCESS_ID, process);
             }
             (program.clone(), SpanKind::Client)
         }
         Hop::Database { system, namespace, server } => {
-            set(attributes, semconv::DB_SYSTEM, system.as_str());
-            set(attributes, semconv::DB_NAMESPACE, namespace.as_str());
+            attributes.set(semconv::DB_SYSTEM, system.as_str());
+            attributes.set(semconv::DB_NAMESPACE, namespace.as_str());
             set_server(attributes, server.as_ref());
             (namespace.to_string(), SpanKind::Client)
         }
@@ -149,8 +149,8 @@ fn described(
 
 fn set_event(attributes: &mut Attributes, event: Option<&HopEvent>, call: &CallKey) {
     let Some(event) = event else { return };
-    set(attributes, semconv::EVENT_ID, call.as_str());
-    set(attributes, semconv::EVENT_SOURCE, event.source.as_str());
-    set(attributes, semconv::EVENT_TYPE, event.kind.as_str());
-    set(attributes, semconv::EVENT_VERSION, EVENT_VERSION);
+    attributes.set(semconv::EVENT_ID, call.as_str());
+    attributes.set(semconv::EVENT_SOURCE, event.source.as_str());
+    attributes.set(semconv::EVENT_TYPE, event.kind.as_str());
+    attributes.set(semconv::EVENT_VERSION, EVENT_VERSION);
 }

@@ -11,7 +11,7 @@ use wire::{
 };
 
 use super::content::{Contents, Part, Said};
-use super::{RunFacts, failure, set, set_name, set_server, set_usage};
+use super::{RunFacts, failure, set_name, set_server, set_usage};
 
 /// A model turn that is over.
 #[derive(Clone, Copy, Debug)]
@@ -52,41 +52,41 @@ pub fn model_span(facts: &RunFacts<'_>, turn: &TurnFacts<'_>) -> SpanRecord {
     let served = served_by.map_or(asked, |name| facts.plan.served.get(name));
     let reported = turn.report.map(|(report, _)| report.provider.as_str());
     let provider = reported.or(served.map(|served| served.provider.as_str()));
-    set(&mut attributes, semconv::PROVIDER_NAME, provider.unwrap_or(PROVIDER_UNKNOWN));
+    attributes.set(semconv::PROVIDER_NAME, provider.unwrap_or(PROVIDER_UNKNOWN));
     let model = served.map_or(turn.model.as_str(), |served| served.model.as_str());
-    set(&mut attributes, semconv::REQUEST_MODEL, model);
-    set(&mut attributes, semconv::REQUEST_MAX_TOKENS, turn.max_tokens);
+    attributes.set(semconv::REQUEST_MODEL, model);
+    attributes.set(semconv::REQUEST_MAX_TOKENS, turn.max_tokens);
     if let Some(served) = served {
         set_request(&mut attributes, served);
     }
-    set(&mut attributes, semconv::MODEL, turn.model.as_str());
+    attributes.set(semconv::MODEL, turn.model.as_str());
     set_name(&mut attributes, semconv::SERVED_BY, served_by);
-    set(&mut attributes, semconv::ROLE, turn.role.as_str());
-    set(&mut attributes, semconv::STEP, turn.step);
-    set(&mut attributes, semconv::TURN, turn.turn);
+    attributes.set(semconv::ROLE, turn.role.as_str());
+    attributes.set(semconv::STEP, turn.step);
+    attributes.set(semconv::TURN, turn.turn);
     facts.left.set(&mut attributes);
     if turn.role == ModelRole::Actor {
         let (_, dialect) = facts.plan.acting_model(turn.planned);
-        set(&mut attributes, semconv::DIALECT, dialect.as_str());
+        attributes.set(semconv::DIALECT, dialect.as_str());
         if dialect == Dialect::Schema {
-            set(&mut attributes, semconv::OUTPUT_TYPE, "json");
+            attributes.set(semconv::OUTPUT_TYPE, "json");
         }
     }
     if let Some(planned) = turn.planned {
-        set(&mut attributes, semconv::SELECTED_TOOL, planned.tool.as_str());
+        attributes.set(semconv::SELECTED_TOOL, planned.tool.as_str());
     }
     if turn.rounds > 0 {
-        set(&mut attributes, semconv::FEEDBACK_ROUNDS, turn.rounds);
+        attributes.set(semconv::FEEDBACK_ROUNDS, turn.rounds);
     }
     if let Some((report, usage)) = turn.report {
-        set(&mut attributes, semconv::RESPONSE_MODEL, report.model.as_str());
-        set(&mut attributes, semconv::FINISH_REASONS, json!([report.finish.as_str()]));
-        set(&mut attributes, semconv::ATTEMPTS, report.attempts);
+        attributes.set(semconv::RESPONSE_MODEL, report.model.as_str());
+        attributes.set(semconv::FINISH_REASONS, json!([report.finish.as_str()]));
+        attributes.set(semconv::ATTEMPTS, report.attempts);
         set_usage(&mut attributes, usage);
         set_detail(&mut attributes, &report.detail);
     }
     if let Some(unread) = turn.unread {
-        set(&mut attributes, semconv::UNREAD_BYTES, unread.bytes);
+        attributes.set(semconv::UNREAD_BYTES, unread.bytes);
     }
     set_said(&mut attributes, Contents::of(facts.plan), turn);
     SpanRecord {
@@ -105,7 +105,7 @@ pub fn model_span(facts: &RunFacts<'_>, turn: &TurnFacts<'_>) -> SpanRecord {
 fn set_request(attributes: &mut Attributes, served: &Served) {
     set_server(attributes, served.server.as_ref());
     if served.stream {
-        set(attributes, semconv::REQUEST_STREAM, true);
+        attributes.set(semconv::REQUEST_STREAM, true);
     }
     let top_k = served.top_k.and_then(|top_k| u32::try_from(top_k).ok()).map(f64::from);
     for (name, value) in [
@@ -114,20 +114,20 @@ fn set_request(attributes: &mut Attributes, served: &Served) {
         (semconv::REQUEST_TOP_K, top_k),
     ] {
         if let Some(value) = value {
-            set(attributes, name, value);
+            attributes.set(name, value);
         }
     }
     if let Some(seed) = served.seed {
-        set(attributes, semconv::REQUEST_SEED, seed);
+        attributes.set(semconv::REQUEST_SEED, seed);
     }
     if !served.stop.is_empty() {
-        set(attributes, semconv::REQUEST_STOP_SEQUENCES, served.stop.clone());
+        attributes.set(semconv::REQUEST_STOP_SEQUENCES, served.stop.clone());
     }
 }
 
 fn set_detail(attributes: &mut Attributes, detail: &TurnDetail) {
     if let Some(id) = &detail.response_id {
-        set(attributes, semconv::RESPONSE_ID, id.as_str());
+        attributes.set(semconv::RESPONSE_ID, id.as_str());
     }
     for (name, tokens) in [
         (semconv::CACHE_READ_TOKENS, detail.cache_read_tokens),
@@ -135,12 +135,12 @@ fn set_detail(attributes: &mut Attributes, detail: &TurnDetail) {
         (semconv::REASONING_TOKENS, detail.reasoning_tokens),
     ] {
         if let Some(tokens) = tokens {
-            set(attributes, name, tokens);
+            attributes.set(name, tokens);
         }
     }
     if let Some(micros) = detail.first_chunk_us {
         let time = std::time::Duration::from_micros(micros);
-        set(attributes, semconv::TIME_TO_FIRST_CHUNK, time.as_secs_f64());
+        attributes.set(semconv::TIME_TO_FIRST_CHUNK, time.as_secs_f64());
     }
 }
 
@@ -178,7 +178,7 @@ fn set_said(attributes: &mut Attributes, contents: Contents<'_>, turn: &TurnFact
     let said = Said { finish, ..Said::model(parts) };
     contents.put(attributes, semconv::OUTPUT_MESSAGES, &[said]);
     if let Some(first) = feedback.first() {
-        set(attributes, semconv::FEEDBACK, first.code.as_str());
+        attributes.set(semconv::FEEDBACK, first.code.as_str());
         if contents.are_put() {
             let told: Vec<String> = feedback.iter().map(|feedback| feedback.to_text()).collect();
             contents.put_text(attributes, semconv::FEEDBACK_TEXT, &told.join("\n"));

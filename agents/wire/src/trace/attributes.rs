@@ -42,6 +42,16 @@ impl Attributes {
         self.iter().find_map(|(known, value)| (known == name).then_some(value))
     }
 
+    /// Returns an attribute that is a text.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.get(name)?.as_str()
+    }
+
+    /// Returns an attribute that is a whole number, not below 0.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.get(name)?.as_u64()
+    }
+
     /// Returns the value of an attribute, to be changed.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Value> {
         self.0.iter_mut().find_map(|(known, value)| (known == name).then_some(value))
@@ -143,6 +153,9 @@ mod tests {
         assert_eq!(serde_json::from_str::<Attributes>(text).unwrap(), attributes);
         assert_eq!((attributes.get("a"), attributes.get("c")), (Some(&json!("x")), None));
         assert_eq!((&attributes["b"], &attributes["c"]), (&json!([2]), &json!(null)));
+        assert_eq!((attributes.text("a"), attributes.text("b")), (Some("x"), None));
+        attributes.set("n", 7);
+        assert_eq!((attributes.number("n"), attributes.number("a")), (Some(7), None));
         attributes.retain(|name| name == "a");
         assert_eq!(attributes, Attributes::from_iter([("a", "x")]));
         assert!(serde_json::from_str::<Attributes>("[]").is_err());

@@ -5,7 +5,7 @@ use agents_core::spans::{AttemptFacts, Left, RunFacts, hop_span};
 use config::Team;
 use serde_json::Value;
 use wire::hop::{Endpoint, Hop, HopReport};
-use wire::{CallKey, RunId, SessionId, Timestamp, TraceContext, semconv};
+use wire::{CallKey, RunId, SessionId, Sink, Timestamp, TraceContext, semconv};
 
 use crate::conventions::faults;
 
@@ -81,8 +81,14 @@ fn every_way_out_of_the_process_conforms() {
     let plan = team.agents.values().next().unwrap();
     let run = RunId::new("r").unwrap();
     let (session, trace) = (SessionId::new("s").unwrap(), TraceContext::root(&team.name, &run));
-    let facts =
-        RunFacts { plan, session: &session, run: &run, trace: &trace, left: Left::default() };
+    let facts = RunFacts {
+        plan,
+        session: &session,
+        run: &run,
+        trace: &trace,
+        sink: Sink::Store,
+        left: Left::default(),
+    };
     let call = CallKey::new("k").unwrap();
     let report = HopReport {
         server: Some(Endpoint { address: "example.com".to_owned(), port: 443 }),

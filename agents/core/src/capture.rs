@@ -89,16 +89,7 @@ pub type Clean<'c> = &'c dyn for<'t> Fn(&'t str) -> Cow<'t, str>;
 /// what is reduced already can be reduced further.
 pub fn reduce(mut span: SpanRecord, level: Capture, clean: Clean<'_>) -> SpanRecord {
     let reducer = Reducer { level, clean };
-    if let Some(text) = &span.error {
-        span.error = Some(match level {
-            // A sentence may repeat what a tool or a model said.
-            Capture::None | Capture::Metadata => {
-                let code = span.attributes.text(ERROR_TYPE);
-                code.unwrap_or(ERROR_OTHER).to_owned()
-            }
-            Capture::Redacted | Capture::Full => reducer.text(text, &reducer.budget()).into_owned(),
-        });
-    }
+    span.error = reduce_error(&span, level, clean);
     let is_content = |name: &str| CONTENT.iter().any(|(content, _)| *content == name);
     let is_size = |name: &str| CONTENT.iter().any(|(_, size)| *size == name);
     match level {
@@ -113,6 +104,21 @@ pub fn reduce(mut span: SpanRecord, level: Capture, clean: Clean<'_>) -> SpanRec
         }
     }
     span
+}
+
+/// Returns why a span failed, as a trace of some level holds it.
+pub fn reduce_error(span: &SpanRecord, level: Capture, clean: Clean<'_>) -> Option<String> {
+    let text = span.error.as_deref()?;
+    Some(match level {
+        // A sentence may repeat what a tool or a model said.
+        Capture::None | Capture::Metadata => {
+            span.attributes.text(ERROR_TYPE).unwrap_or(ERROR_OTHER).to_owned()
+        }
+        Capture::Redacted | Capture::Full => {
+            let reducer = Reducer { level, clean };
+            reducer.text(text, &reducer.budget()).into_owned()
+        }
+    })
 }
 
 /// Returns a value as a level holds it: `null` where it holds none.

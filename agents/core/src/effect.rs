@@ -9,7 +9,7 @@ use wire::plan::Target;
 use wire::run::{Budget, RunReply};
 use wire::{
     CallKey, EffectClass, ErrorCode, Event, Levels, ModelRole, Name, OpenCall, RunId, Said, Scope,
-    SessionId, SpanRecord, Timestamp, WireError,
+    SessionId, Sink, SpanRecord, Timestamp, WireError,
 };
 
 /// When a run that found its session busy, or its queue full, may come again, in milliseconds: runs
@@ -281,13 +281,19 @@ pub(crate) struct Effects {
     session: SessionId,
     slot: u64,
     now: Timestamp,
+    sink: Sink,
     told: u32,
     list: Vec<Effect>,
 }
 
 impl Effects {
-    pub(crate) const fn new(session: SessionId, slot: u64, now: Timestamp) -> Self {
-        Self { session, slot, now, told: 0, list: Vec::new() }
+    pub(crate) const fn new(session: SessionId, slot: u64, now: Timestamp, sink: Sink) -> Self {
+        Self { session, slot, now, sink, told: 0, list: Vec::new() }
+    }
+
+    /// Returns where the spans among them go.
+    pub(crate) const fn sink(&self) -> Sink {
+        self.sink
     }
 
     pub(crate) const fn now(&self) -> Timestamp {

@@ -20,7 +20,7 @@ mod steer;
 pub use call::{called_as_planned, calls_answered_once, once_made_once, unknown_not_repeated};
 pub use limit::{within_budget, within_calls, within_deadline, within_depth};
 pub use person::{open_calls_are_kept, permitted};
-pub use run::{nothing_after_end, one_at_a_time, one_reply};
+pub use run::{nothing_after_end, one_at_a_time, one_reply, spans_told_once};
 pub use steer::joined_are_heard;
 
 /// One entry of a session's journal and what was decided from it.
@@ -38,6 +38,14 @@ pub enum Violation {
     /// A run got two replies, or two that differ in a byte.
     #[error("run {run} ended more than once")]
     EndedTwice {
+        /// The run.
+        run: RunId,
+    },
+    /// A span was told twice, so that what it stands for is counted twice.
+    #[error("span {span} of run {run} was told more than once")]
+    SpanToldTwice {
+        /// The span's name.
+        span: String,
         /// The run.
         run: RunId,
     },
@@ -178,6 +186,7 @@ pub enum Violation {
 /// Checks all that holds of a session at any time.
 pub fn check(records: &[Record], plans: &dyn Plans) -> Result<(), Violation> {
     one_reply(records)?;
+    spans_told_once(records)?;
     nothing_after_end(records)?;
     calls_answered_once(records)?;
     one_at_a_time(records)?;

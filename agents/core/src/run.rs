@@ -12,8 +12,8 @@ use wire::event::EventKind;
 use wire::run::{RunReply, RunState, RunStatus, Source};
 use wire::trace::SpanEvent;
 use wire::{
-    CallKey, Digest, ErrorCode, ModelRole, Name, Plan, RunId, SessionId, SpanRecord, Timestamp,
-    Usage, WireError, semconv,
+    CallKey, Digest, ErrorCode, ModelRole, Name, Plan, RunId, SpanRecord, Timestamp, Usage,
+    WireError, semconv,
 };
 
 use crate::dialect::{Act, Exchange, Step, Transcript};
@@ -345,7 +345,7 @@ impl Run {
         };
         let kind = EventKind::RunEnded { status, output, usage: self.usage, error };
         effects.tell(&self.submitted, kind);
-        let facts = self.facts(effects.session());
+        let facts = self.facts(effects);
         let span = spans::run_span(
             &facts,
             &spans::EndFacts {
@@ -370,12 +370,13 @@ impl Run {
         effects.push(Effect::Span(Box::new(Traced { record, levels })));
     }
 
-    fn facts<'a>(&'a self, session: &'a SessionId) -> spans::RunFacts<'a> {
+    fn facts<'a>(&'a self, effects: &'a Effects) -> spans::RunFacts<'a> {
         spans::RunFacts {
             plan: &self.plan,
-            session,
+            session: effects.session(),
             run: &self.submitted.run,
             trace: &self.submitted.trace,
+            sink: effects.sink(),
             left: self.left(),
         }
     }

@@ -11,7 +11,7 @@ use wire::entry::{Body, Entry, Input, Submitted};
 use wire::event::EventKind;
 use wire::run::{AnswerRequest, RunReply, RunState, RunStatus, RunView};
 use wire::{
-    CallKey, Digest, ErrorCode, Event, Name, OpenCall, Plan, Resolution, RunId, SessionId,
+    CallKey, Digest, ErrorCode, Event, Name, OpenCall, Plan, Resolution, RunId, SessionId, Sink,
     Timestamp, WireError,
 };
 
@@ -70,6 +70,8 @@ pub struct SessionMachine {
     unresolved: VecDeque<OpenCall>,
     /// What is known of the session as a whole, once it has had a run.
     activity: Option<Activity>,
+    /// Where the spans go that it tells.
+    sink: Sink,
 }
 
 /// With whom a session is held, and when.
@@ -121,7 +123,15 @@ impl SessionMachine {
             ended: VecDeque::new(),
             unresolved: VecDeque::new(),
             activity: None,
+            sink: Sink::default(),
         }
+    }
+
+    /// Has the machine tell spans as they are to be where they go; [`Sink::Export`] unless it is
+    /// said.
+    #[must_use]
+    pub fn telling(self, sink: Sink) -> Self {
+        Self { sink, ..self }
     }
 
     /// Rebuilds a machine from its whole journal, passing the effects of each entry to `each`.
@@ -167,7 +177,7 @@ impl SessionMachine {
         input: Input,
         plans: &dyn Plans,
     ) -> Result<Vec<Effect>, Rejected> {
-        let mut effects = Effects::new(self.session.clone(), self.slot, now);
+        let mut effects = Effects::new(self.session.clone(), self.slot, now, self.sink);
         let resumed = matches!(input, Input::Resumed);
         match input {
             Input::Submitted(submitted) => self.on_submitted(submitted, plans, &mut effects)?,

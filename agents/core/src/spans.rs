@@ -10,7 +10,7 @@ use wire::run::RunReply;
 use wire::semconv::{self, ERROR_OTHER, PROVIDER_SELF, operation};
 use wire::trace::{SpanEvent, SpanKind, SpanLink};
 use wire::{
-    Attributes, Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext, Usage, WireError,
+    Attributes, Name, RunId, SessionId, Sink, SpanRecord, Timestamp, TraceContext, Usage, WireError,
 };
 
 mod call;
@@ -41,6 +41,8 @@ pub struct RunFacts<'a> {
     pub run: &'a RunId,
     /// The run's own span.
     pub trace: &'a TraceContext,
+    /// Where the spans go.
+    pub sink: Sink,
     /// What the run has left.
     pub left: Left,
 }
@@ -106,7 +108,7 @@ pub fn run_span(facts: &RunFacts<'_>, end: &EndFacts<'_>) -> SpanRecord {
         attributes.set(semconv::TAINTED, true);
     }
     set_usage(&mut attributes, reply.usage);
-    let contents = Contents::of(facts.plan);
+    let contents = Contents::of(facts);
     let instructions = [Part::Text(&facts.plan.instructions)];
     contents.put_parts(&mut attributes, semconv::SYSTEM_INSTRUCTIONS, &instructions);
     contents.put(&mut attributes, semconv::INPUT_MESSAGES, &[Said::user(end.input)]);

@@ -43,11 +43,24 @@ pub struct Levels {
     pub off: bool,
 }
 
+/// Where traces go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sink {
+    /// Elsewhere, as soon as a part of them is over.
+    #[default]
+    Export,
+    /// To those who look them up on the node.
+    Store,
+}
+
 impl Levels {
-    /// Returns how much any of them holds.
+    /// Returns how much the traces hold that go somewhere.
     #[must_use]
-    pub fn most(self) -> Capture {
-        self.store.max(self.export)
+    pub const fn of(self, sink: Sink) -> Capture {
+        match sink {
+            Sink::Export => self.export,
+            Sink::Store => self.store,
+        }
     }
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]

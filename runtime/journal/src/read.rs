@@ -20,6 +20,8 @@ pub enum Since {
     Oldest,
     /// From the newest entry that holds all that those before it came to, if there is one.
     Newest,
+    /// From the newest such entry that does not come after a slot, or from the first that is held.
+    Slot(u64),
 }
 
 /// Entries of one session, in the order of their slots.
@@ -50,9 +52,13 @@ impl Commits {
         else {
             return Self { first_slot: index.next_slot(session), places: Vec::new() };
         };
-        let newest = found.begins.last().filter(|_| since == Since::Newest);
+        let begin = match since {
+            Since::Oldest => None,
+            Since::Newest => found.begins.last(),
+            Since::Slot(slot) => found.begins.iter().rev().find(|begin| begin.slot <= slot),
+        };
         let (first_slot, from) =
-            newest.map_or((found.first_slot, 0), |begin| (begin.slot, begin.spot));
+            begin.map_or((found.first_slot, 0), |begin| (begin.slot, begin.spot));
         let spots = found.spots.get(from..).unwrap_or_default();
         let places = spots.iter().map(|spot| (*spot, index.locate(spot.position))).collect();
         Self { first_slot, places }

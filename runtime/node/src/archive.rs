@@ -16,6 +16,7 @@ use crate::fold::{catch_up, read_entries};
 use crate::opening::team_dir;
 use crate::plans::PlanShelf;
 use crate::retention::{self, Compacted, Keeper};
+use crate::retold::Retold;
 
 /// The folder of the store below a team's directory; a damaged store is moved aside as a whole,
 /// so nothing else may stand in it.
@@ -79,6 +80,11 @@ impl Archive {
             }
             Err(error) => return Err(error),
         };
+        store.set_spans(Arc::new(Retold {
+            team: team.clone(),
+            journal: journal.clone(),
+            plans: plans.clone(),
+        }));
         let damaged = damaged.into_iter().map(|(session, _)| session).collect();
         let results = Results::open(dir.join(RESULTS_DIR), RESULTS_BYTES_MAX);
         Ok(Self { lock, journal, store, plans, damaged, results, team: team.clone() })

@@ -1,8 +1,7 @@
 //! What an entry of the journal means to the store.
 
-use agents_core::effect::Effect;
-use store::{Change, EndedSpan, INPUT_PREVIEW_CHARS_MAX, RunBegun, TurnUsed};
-use tracing::warn;
+use agents_core::effect::{Effect, Traced};
+use store::{Change, EndedSpan, INPUT_PREVIEW_CHARS_MAX, RunBegun, Told, TurnUsed};
 use wire::entry::{Body, Entry, Input, MemoryChange};
 use wire::event::EventKind;
 use wire::plan::Target;
@@ -92,16 +91,16 @@ pub(crate) fn changes_of(
             | Effect::Tell(_) => {}
         }
     }
-    for effect in effects.extract_if(.., |effect| matches!(effect, Effect::Span(_))) {
+    let spans = effects.extract_if(.., |effect| matches!(effect, Effect::Span(_)));
+    for (number, effect) in (0..).zip(spans) {
         let Effect::Span(span) = effect else { continue };
-        if span.levels.off {
+        let Traced { mut record, levels } = *span;
+        if levels.off {
             // What was used is known all the same.
-            changes.extend(TurnUsed::of(&span.record).map(|turn| Change::Turn(turn.into())));
+            changes.extend(TurnUsed::of(&record).map(|turn| Change::Turn(turn.into())));
         } else {
-            match EndedSpan::of(&clean::span(span.record, span.levels.store)) {
-                Ok(span) => changes.push(Change::Span(span.into())),
-                Err(error) => warn!(%error, "a span cannot be kept"),
-            }
+            record.error = clean::span_error(&record, levels.store);
+            changes.push(Change::Span(EndedSpan::of(record, Told { slot, number }).into()));
         }
     }
     changes

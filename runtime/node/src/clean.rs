@@ -52,6 +52,11 @@ pub(crate) fn error(error: WireError) -> WireError {
     WireError { message: clean(error.message), ..error }
 }
 
+/// Returns why a span failed, as a trace of some level holds it.
+pub(crate) fn span_error(span: &SpanRecord, level: Capture) -> Option<String> {
+    capture::reduce_error(span, level, &clean_str)
+}
+
 /// Makes of a span what a trace of some level holds, without secrets that were not known yet when
 /// it was made.
 pub(crate) fn span(span: SpanRecord, level: Capture) -> SpanRecord {

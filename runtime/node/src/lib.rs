@@ -31,6 +31,7 @@ mod projector;
 mod reply;
 mod results;
 mod retention;
+mod retold;
 mod room;
 mod servers;
 mod services;

@@ -39,8 +39,6 @@ pub(crate) enum Space {
     FactAt = b'f',
     /// Facts by word.
     Word = b'W',
-    /// Spans by the time under which their trace is filed, and by trace.
-    Span = b'P',
     /// Traces.
     Trace = b'T',
     /// Traces by their begin, with their end.
@@ -181,16 +179,6 @@ pub(crate) fn usage_since(day: u64) -> Range<Vec<u8>> {
 /// Returns the keys of usage before a day.
 pub(crate) fn usage_until(day: u64) -> Range<Vec<u8>> {
     Space::Usage.key(&[])..Space::Usage.key(&[&day.to_be_bytes()])
-}
-
-/// Returns the prefix of all records of spans of a trace that was filed under a time.
-pub(crate) fn spans(filed: Timestamp, trace: &[u8]) -> Vec<u8> {
-    Space::Span.at(filed, trace)
-}
-
-/// Returns the key of a record of spans; those of a trace are in the order of their numbers.
-pub(crate) fn spans_at(filed: Timestamp, trace: &[u8], number: u32) -> Vec<u8> {
-    Space::Span.key(&[&filed.as_micros().to_be_bytes(), trace, &number.to_be_bytes()])
 }
 
 pub(crate) fn trace(trace: &[u8]) -> Vec<u8> {

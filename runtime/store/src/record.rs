@@ -46,23 +46,6 @@ pub(crate) fn encode<'a>(key: &[u8], bytes: &'a [u8]) -> Result<Encoded<'a>, Err
     Ok(Encoded { head, parts: rest.chunks(PART_BYTES).collect(), checksum })
 }
 
-/// Makes less of bytes that say much twice.
-pub(crate) fn pack(bytes: &[u8]) -> Vec<u8> {
-    lz4_flex::block::compress_prepend_size(bytes)
-}
-
-/// Returns what was packed.
-pub(crate) fn unpack(packed: &[u8]) -> Result<Vec<u8>, Error> {
-    let damaged = |why: &str| Error::damaged("read a record", why);
-    let length = packed.first_chunk().map(|length| u32::from_le_bytes(*length));
-    let length = length.and_then(|length| usize::try_from(length).ok());
-    if length.is_none_or(|length| length > RECORD_BYTES_MAX) {
-        return Err(damaged("it was packed of too much"));
-    }
-    lz4_flex::block::decompress_size_prepended(packed)
-        .map_err(|error| damaged(&format!("it cannot be unpacked: {error}")))
-}
-
 /// The head of a stored record.
 pub(crate) struct Head<'a> {
     pub(crate) checksum: u32,

@@ -11,14 +11,16 @@ use std::collections::{BTreeMap, HashMap, hash_map};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use wire::{SpanRecord, Timestamp};
+use wire::{RunId, Timestamp};
 
 use crate::error::Error;
 use crate::key;
 use crate::pending::{self, Pending};
+use crate::run::RunBegun;
 use crate::trace::ended::EndedSpan;
 use crate::trace::query::{self, TracePage, TraceQuery};
 use crate::trace::row::Summary;
+use crate::trace::told::TracePart;
 use crate::trace::{Adding, Recent, TraceId};
 use crate::{database, home, page, record, trace};
 use segment::{End, Segment};
@@ -32,7 +34,9 @@ pub const TRACE_BYTES_MIN: u64 = 64 << 20;
 /// segment that grows and for one that is cut in two.
 const SEGMENT_SHARE: u64 = 16;
 const SHARES_FREE: u64 = 3;
-/// Bytes of the spans that are written at once, so that a batch stays within memory.
+/// Traces that are written at once, so that a batch stays within memory: some 4 MiB.
+const GROUP_TRACES_MAX: usize = 2048;
+/// Bytes of traces that are copied at once, for the same reason.
 const GROUP_BYTES_MAX: usize = 4 << 20;
 /// Spans after which segments are written out: what is folded again after a crash.
 const UNFLUSHED_MAX: usize = 8192;
@@ -176,7 +180,6 @@ impl Shelf {
         spans: impl Iterator<Item = &'s EndedSpan>,
     ) -> Result<(), Error> {
         let mut rest = spans.peekable();
-        let trace_bytes_max = self.target() / 2;
         while let Some(first) = rest.peek() {
             if self.segments.is_empty() {
                 self.push(main, Timestamp::default())?;
@@ -193,10 +196,10 @@ impl Shelf {
             let pending = Pending::new(&segment.database, segment.state);
             // Not put back on an error, after which it may not be what is stored.
             let recent = std::mem::take(&mut segment.recent);
-            let mut adding = Adding::new(pending, recent, trace_bytes_max);
+            let mut adding = Adding::new(pending, recent);
             let mut added = 0;
             while let Some(span) = rest.peek()
-                && adding.bytes() < GROUP_BYTES_MAX
+                && adding.traces() < GROUP_TRACES_MAX
                 && let Some(place) = self.place_once(span, &mut placed)?
                 && place.at == at
             {
@@ -382,19 +385,39 @@ impl Shelf {
         Ok(page)
     }
 
-    /// Returns the spans of a trace by their begin.
-    pub(crate) fn spans(&self, trace: &[u8]) -> Result<Vec<SpanRecord>, Error> {
+    /// Returns who tells of a trace; nobody if it is not known.
+    pub(crate) fn parts(&self, trace: &[u8]) -> Result<Vec<TracePart>, Error> {
         for tree in self.trees() {
-            let spans = trace::stored_spans(tree, trace)?;
-            if !spans.is_empty() {
-                return Ok(spans);
+            if let Some(summary) = page::row::<Summary>(tree, &key::trace(trace))? {
+                return Ok(summary.parts());
             }
         }
         Ok(Vec::new())
     }
 
+    /// Finds the trace that a name stands for.
+    pub(crate) fn resolve(&self, main: &sled::Tree, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        let matching = self.beginning_with(name)?;
+        if let [only] = matching.as_slice()
+            && name.len() == only.len() * 2
+        {
+            return Ok(Some(only.clone()));
+        }
+        // The run of an agent called as a tool has 32 hex digits too, so ids of traces go first.
+        if let Ok(run) = RunId::new(name)
+            && let Some(begun) = page::row::<RunBegun>(main, &key::run(&run))?
+        {
+            return Ok(Some(begun.trace.trace_bytes().to_vec()));
+        }
+        match matching.as_slice() {
+            [] => Ok(None),
+            [only] => Ok(Some(only.clone())),
+            _ => Err(Error::AmbiguousTrace { prefix: name.to_owned() }),
+        }
+    }
+
     /// Returns up to two traces whose id begins with some hex digits.
-    pub(crate) fn beginning_with(&self, digits: &str) -> Result<Vec<Vec<u8>>, Error> {
+    fn beginning_with(&self, digits: &str) -> Result<Vec<Vec<u8>>, Error> {
         let mut found = Vec::new();
         for tree in self.trees() {
             trace::beginning_with(tree, digits, &mut found)?;

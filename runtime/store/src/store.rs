@@ -15,6 +15,7 @@ use crate::run::{self, RunBegun, RunRow};
 use crate::session::{self, SessionRow};
 use crate::shelf::{Shelf, TraceUsage};
 use crate::trace::query::{TracePage, TraceQuery};
+use crate::trace::told::{SpanSource, TraceSpans};
 use crate::usage::{self, Tally, UsageRow};
 use crate::{call, fact, key, page};
 
@@ -67,6 +68,8 @@ struct Shared {
     shelf: RwLock<Shelf>,
     /// Set once, by what was found; from then on nothing is read or written.
     damage: Mutex<Option<String>>,
+    /// Tells the spans of traces.
+    spans: Mutex<Option<Arc<dyn SpanSource>>>,
 }
 
 impl Store {
@@ -106,6 +109,7 @@ impl Store {
                 state: RwLock::new(state),
                 shelf: RwLock::new(segments),
                 damage: Mutex::new(None),
+                spans: Mutex::new(None),
             }),
         })
     }
@@ -307,15 +311,31 @@ impl Store {
     /// Returns the spans of a trace by their begin; none if it is not known.
     ///
     /// The trace is named by its id, by a run in it, or by the first digits of its id, four or
-    /// more, if no other begins so.
+    /// more, if no other begins so. Its spans are told by the source that was
+    /// [set](Self::set_spans); what that cannot tell is left out.
     pub fn trace(&self, name: &str) -> Result<Vec<SpanRecord>, Error> {
-        self.read("look up a trace", |database, _| {
+        let found = self.read("look up a trace", |database, _| {
             let segments = self.shared.shelf.read().unwrap_or_else(PoisonError::into_inner);
-            match resolve(database, &segments, name)? {
-                Some(trace) => segments.spans(&trace),
-                None => Ok(Vec::new()),
+            match segments.resolve(database, name)? {
+                Some(trace) => segments.parts(&trace).map(|parts| Some((trace, parts))),
+                None => Ok(None),
             }
-        })
+        })?;
+        let source = self.shared.spans.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (Some((trace, parts)), Some(source)) = (found, source) else { return Ok(Vec::new()) };
+        let Some(trace) = trace.first_chunk() else { return Ok(Vec::new()) };
+        let mut spans = TraceSpans::of(*trace);
+        for part in &parts {
+            if let Err(error) = source.tell(part, &mut spans) {
+                tracing::warn!(session = %part.session, %error, "a part of a trace is left out");
+            }
+        }
+        Ok(spans.sorted())
+    }
+
+    /// Sets who tells the spans of traces; it is let go of when the store is closed.
+    pub fn set_spans(&self, source: Arc<dyn SpanSource>) {
+        *self.shared.spans.lock().unwrap_or_else(PoisonError::into_inner) = Some(source);
     }
 
     /// Finds traces, the newest first, at most [`LIST_MAX`](crate::LIST_MAX).
@@ -376,6 +396,7 @@ impl Shared {
     fn close(&self) -> Result<(), Error> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let mut segments = self.shelf.write().unwrap_or_else(PoisonError::into_inner);
+        drop(self.spans.lock().unwrap_or_else(PoisonError::into_inner).take());
         let taken = self.database.write().unwrap_or_else(PoisonError::into_inner).take();
         let home = self.home.lock().unwrap_or_else(PoisonError::into_inner).take();
         match (taken, home) {
@@ -482,27 +503,6 @@ fn flush(database: &sled::Db, state: State, segments: &mut Shelf) -> Result<Stat
     let state = write(database, State { durable: state.position, ..state }, &[])?;
     database::flush(database)?;
     Ok(state)
-}
-
-/// Finds the trace that a name stands for.
-fn resolve(main: &sled::Tree, segments: &Shelf, name: &str) -> Result<Option<Vec<u8>>, Error> {
-    let matching = segments.beginning_with(name)?;
-    if let [only] = matching.as_slice()
-        && name.len() == only.len() * 2
-    {
-        return Ok(Some(only.clone()));
-    }
-    // The run of an agent called as a tool has 32 hex digits too, so ids of traces go first.
-    if let Ok(run) = RunId::new(name)
-        && let Some(begun) = page::row::<RunBegun>(main, &key::run(&run))?
-    {
-        return Ok(Some(begun.trace.trace_bytes().to_vec()));
-    }
-    match matching.as_slice() {
-        [] => Ok(None),
-        [only] => Ok(Some(only.clone())),
-        _ => Err(Error::AmbiguousTrace { prefix: name.to_owned() }),
-    }
 }
 
 #[cfg(test)]

@@ -2,10 +2,12 @@
 
 #![expect(clippy::unwrap_used, clippy::string_slice, reason = "a test may fail")]
 
+#[path = "house/told.rs"]
+mod told;
+
 use serde_json::json;
 use store::{
-    Change, EndedSpan, Error, Opened, RunBegun, RunEnd, RunRow, SessionRow, Store, TraceQuery,
-    TraceRow,
+    Change, Error, Opened, RunBegun, RunEnd, RunRow, SessionRow, Store, TraceQuery, TraceRow,
 };
 use tempfile::TempDir;
 use wire::entry::Fact;
@@ -15,15 +17,13 @@ use wire::{
     TraceContext, Usage,
 };
 
+use told::spanned;
+
 fn open() -> (TempDir, Store) {
     let dir = tempfile::tempdir().unwrap();
-    let (store, opened) = Store::open(&dir.path().join("store")).unwrap();
+    let (store, opened) = told::open(&dir.path().join("store"));
     assert_eq!(opened, Opened::Fresh);
     (dir, store)
-}
-
-fn spanned(span: &SpanRecord) -> Change {
-    Change::Span(EndedSpan::of(span).unwrap().into())
 }
 
 fn name(text: &str) -> Name {
@@ -160,7 +160,7 @@ fn what_was_applied_is_there_after_opening_again() {
     store.apply(&one_of_each(), Some(7)).unwrap();
     let before = everything(&store);
     drop(store);
-    let (store, opened) = Store::open(&dir.path().join("store")).unwrap();
+    let (store, opened) = told::open(&dir.path().join("store"));
     assert_eq!(opened, Opened::Ready);
     assert_eq!(store.position(), 7);
     assert_eq!(everything(&store), before);
@@ -370,17 +370,6 @@ fn a_beginning_that_fits_two_traces_is_refused() {
 }
 
 #[test]
-fn a_span_that_is_written_again_replaces_the_first() {
-    let (_dir, store) = open();
-    let failed = SpanRecord { error: Some("boom".into()), ..span("a", None, 10, 20) };
-    store.apply(&[spanned(&failed)], None).unwrap();
-    assert_eq!(traces(&store, 1)[0].errors, 1);
-    store.apply(&[spanned(&span("a", None, 10, 30))], None).unwrap();
-    let row = traces(&store, 1).remove(0);
-    assert_eq!((row.spans, row.errors, row.error, row.end), (1, 0, None, at(30)));
-}
-
-#[test]
 fn a_trace_keeps_a_limited_number_of_spans() {
     let (_dir, store) = open();
     let total = store::SPANS_MAX + 3;
@@ -441,8 +430,7 @@ fn what_ended_long_ago_is_dropped_whole() {
             some => dropped += some,
         }
     }
-    // Of each trace its spans, which came together, and the row.
-    assert_eq!(dropped, 300 + 301 * 2);
+    assert_eq!(dropped, 300 + 301);
     let left = store.runs(usize::MAX).unwrap();
     let ids: Vec<&str> = left.iter().map(|row| row.begun.run.as_str()).collect();
     assert_eq!((ids.len(), ids[198], ids[199]), (200, "r301", "r007"), "one has not ended");

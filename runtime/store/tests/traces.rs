@@ -2,26 +2,26 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
+#[path = "house/told.rs"]
+mod told;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
 use store::{
-    Change, EndedSpan, Opened, RunBegun, SPANS_MAX, Store, TRACE_BYTES_MIN, TraceQuery, TraceRow,
-    TraceStatus,
+    Change, Opened, RunBegun, SPANS_MAX, Store, TRACE_BYTES_MIN, TraceQuery, TraceRow, TraceStatus,
 };
 use tempfile::TempDir;
 use wire::trace::SpanKind;
 use wire::{Attributes, Digest, Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext};
 
-fn spanned(span: &SpanRecord) -> Change {
-    Change::Span(EndedSpan::of(span).unwrap().into())
-}
+use told::spanned;
 
 fn open() -> (TempDir, Store) {
     let dir = tempfile::tempdir().unwrap();
-    let (store, _) = Store::open(&dir.path().join("store")).unwrap();
+    let (store, _) = told::open(&dir.path().join("store"));
     (dir, store)
 }
 
@@ -175,14 +175,15 @@ fn traces_are_found_by_what_is_known_of_them() {
 fn a_run_is_over_with_its_span_in_whatever_order_spans_come() {
     let (_dir, store) = open();
     let whole = run("a", "lead", 100, 200);
-    let late = call(&whole, "late", 150, 900);
+    let (late, later) = (call(&whole, "late", 150, 900), call(&whole, "later", 150, 950));
     let status = || store.traces(&TraceQuery::default(), 1).unwrap().rows[0].status;
     for (span, expected) in [
         (call(&whole, "get", 110, 120), TraceStatus::Running),
         (whole.clone(), TraceStatus::Ok),
         (late.clone(), TraceStatus::Ok),
-        (SpanRecord { error: Some("late".into()), ..late.clone() }, TraceStatus::Error),
+        // Told again it changes nothing.
         (late, TraceStatus::Ok),
+        (SpanRecord { error: Some("late".into()), ..later }, TraceStatus::Error),
     ] {
         apply(&store, &[span]);
         assert_eq!(status(), expected);
@@ -193,7 +194,7 @@ fn a_run_is_over_with_its_span_in_whatever_order_spans_come() {
 }
 
 #[test]
-fn the_span_of_the_run_is_kept_however_many_there_are() {
+fn the_span_of_the_run_is_told_however_many_there_are() {
     let (_dir, store) = open();
     let whole = run("a", "lead", 1, 9_000);
     let calls = (0..SPANS_MAX + 7).map(|n| call(&whole, &format!("t{n}"), u64::from(n), 8_000));
@@ -202,6 +203,9 @@ fn the_span_of_the_run_is_kept_however_many_there_are() {
     let row = store.traces(&TraceQuery::default(), 1).unwrap().rows.remove(0);
     assert_eq!((row.spans, row.spans_dropped), (SPANS_MAX + 1, 7));
     assert_eq!((row.status, row.name.as_str()), (TraceStatus::Ok, "invoke_agent lead"));
+    let told = store.trace(&row.trace_id).unwrap();
+    assert_eq!(told.len(), SPANS_MAX as usize + 1);
+    assert!(told.contains(&whole));
 }
 
 #[test]
@@ -246,12 +250,12 @@ fn bytes_below(dir: &Path) -> u64 {
     sizes.sum()
 }
 
-/// A trace of one span with a long text that cannot be made less of.
+/// A trace of one span that failed with a long text.
 fn large(number: u64) -> SpanRecord {
     let mut span = run(&format!("r{number}"), "lead", number * 10, number * 10 + 5);
     let text: String =
         (0..300).map(|n| Digest::of(format!("{number}/{n}").as_bytes()).to_string()).collect();
-    span.attributes.set("callboard.text", json!(text));
+    span.error = Some(text);
     span
 }
 
@@ -287,7 +291,7 @@ fn the_oldest_traces_make_room_in_whatever_order_they_come() {
         assert_eq!(store.trace_usage().traces, usage.traces);
         store.verify().unwrap();
         drop(store);
-        let (store, opened) = Store::open(&dir.path().join("store")).unwrap();
+        let (store, opened) = told::open(&dir.path().join("store"));
         assert_eq!((opened, store.trace_usage().traces), (Opened::Ready, usage.traces));
         assert_eq!(store.trace(&left[3].trace_id).unwrap().len(), 1);
     }
@@ -312,7 +316,7 @@ fn old_traces_go_one_by_one_and_their_segments_at_last() {
     apply(&store, &[large(9)]);
     assert_eq!(found(&store, &TraceQuery::default()), ["r9"]);
     drop(store);
-    assert_eq!(Store::open(&dir.path().join("store")).unwrap().1, Opened::Ready);
+    assert_eq!(told::open(&dir.path().join("store")).1, Opened::Ready);
 }
 
 /// Copies a directory as it is.
@@ -344,7 +348,7 @@ fn the_position_of_a_process_that_died_is_not_ahead_of_its_spans() {
         // What is on the disk of an open store is what a killed process leaves.
         let died = dir.path().join(format!("died-{batch}"));
         copy(&live, &died);
-        let (died, opened) = Store::open(&died).unwrap();
+        let (died, opened) = told::open(&died);
         assert_eq!(opened, Opened::Ready);
         moved |= died.position() > 0;
         for number in (0..died.position()).step_by(37) {
@@ -356,7 +360,7 @@ fn the_position_of_a_process_that_died_is_not_ahead_of_its_spans() {
     store.flush().unwrap();
     let died = dir.path().join("flushed");
     copy(&live, &died);
-    assert_eq!(Store::open(&died).unwrap().0.position(), 20_000);
+    assert_eq!(told::open(&died).0.position(), 20_000);
 }
 
 #[test]
@@ -381,12 +385,12 @@ fn a_segment_that_is_gone_or_damaged_is_noticed() {
         let home = dir.path().join("store");
         // What is not on the list of segments is left of a process that died.
         std::fs::create_dir_all(home.join("traces/77")).unwrap();
-        let (store, opened) = Store::open(&home).unwrap();
+        let (store, opened) = told::open(&home);
         assert_eq!((opened, store.position()), (Opened::Ready, 7));
         assert!(!home.join("traces/77").exists());
         drop(store);
         damage(&home.join("traces/0"));
-        let (store, opened) = Store::open(&home).unwrap();
+        let (store, opened) = told::open(&home);
         assert!(matches!(opened, Opened::Replaced { .. }), "{way}: {opened:?}");
         assert_eq!(store.position(), 0);
         fill(&store);
@@ -395,32 +399,58 @@ fn a_segment_that_is_gone_or_damaged_is_noticed() {
 }
 
 #[test]
-fn a_span_that_is_told_again_takes_the_place_of_the_first() {
+fn a_span_that_is_told_again_is_counted_once() {
     let whole = run("r", "lead", 10, 90);
-    let (first, later) = (call(&whole, "search", 20, 30), call(&whole, "search", 20, 40));
-    let other = call(&whole, "fetch", 50, 60);
+    let (one, two) = (call(&whole, "search", 20, 30), call(&whole, "fetch", 50, 60));
+    let failed = SpanRecord { error: Some("boom".into()), ..call(&whole, "post", 70, 80) };
+    let told = [&one, &two, &failed, &whole];
     let cases: [(&str, &[&[&SpanRecord]]); 4] = [
-        ("in one batch", &[&[&first, &later, &other, &whole]]),
-        ("in the next batch", &[&[&first, &other], &[&later, &whole]]),
-        ("and both again", &[&[&first, &whole], &[&other], &[&first, &later], &[&later, &other]]),
-        ("one after another", &[&[&first], &[&later], &[&other], &[&whole]]),
+        ("in one batch", &[&[&one, &two, &failed, &one, &two, &failed, &whole]]),
+        ("in the next batch", &[&told[..3], &told]),
+        ("all from the begin", &[&told, &told, &told]),
+        ("one after another", &[&told[..1], &told[..2], &told[..3], &told]),
     ];
     for is_opened_again in [false, true] {
         for (what, batches) in cases {
+            // Slots are given in the order in which spans come.
+            for span in told {
+                spanned(span);
+            }
             let (dir, mut store) = open();
             for batch in batches {
                 apply(&store, &batch.iter().map(|span| (*span).clone()).collect::<Vec<_>>());
                 if is_opened_again {
                     drop(store);
-                    (store, _) = Store::open(&dir.path().join("store")).unwrap();
+                    (store, _) = told::open(&dir.path().join("store"));
                 }
             }
             let spans = store.trace(&whole.context.trace_id()).unwrap();
-            assert_eq!(spans, [whole.clone(), later.clone(), other.clone()], "{what}");
+            assert_eq!(spans, [&whole, &one, &two, &failed].map(Clone::clone), "{what}");
             let rows = store.traces(&TraceQuery::default(), 10).unwrap().rows;
             let [row] = rows.as_slice() else { panic!("{what}: {rows:?}") };
-            assert_eq!((row.spans, row.status), (3, TraceStatus::Ok), "{what}");
+            assert_eq!((row.spans, row.errors), (4, 1), "{what}");
+            assert_eq!(row.status, TraceStatus::Error, "{what}");
             store.verify().unwrap();
         }
     }
+}
+
+#[test]
+fn what_cannot_be_told_again_is_left_out() {
+    struct Fails;
+    impl store::SpanSource for Fails {
+        fn tell(
+            &self,
+            _: &store::TracePart,
+            _: &mut store::TraceSpans,
+        ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+            Err("the session is damaged".into())
+        }
+    }
+    let (_dir, store) = open();
+    fill(&store);
+    assert_eq!(store.trace("b").unwrap().len(), 2);
+    store.set_spans(std::sync::Arc::new(Fails));
+    assert_eq!(store.trace("b").unwrap(), []);
+    assert_eq!(found(&store, &TraceQuery::default()).len(), 4);
 }

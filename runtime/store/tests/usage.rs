@@ -2,16 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
+#[path = "house/told.rs"]
+mod told;
+
 use serde_json::json;
-use store::{Change, EndedSpan, Store, TurnUsed, USAGE_DAYS_MAX};
+use store::{Change, Store, TurnUsed, USAGE_DAYS_MAX};
 use wire::trace::SpanKind;
 use wire::{Attributes, Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext, Usage};
 
-const DAY_US: u64 = 86_400_000_000;
+use told::spanned;
 
-fn spanned(span: &SpanRecord) -> Change {
-    Change::Span(EndedSpan::of(span).unwrap().into())
-}
+const DAY_US: u64 = 86_400_000_000;
 
 /// Makes the change of a turn whose span is kept.
 fn turn(run: &str, number: u64, agent: &str, model: &str, at: u64) -> Change {
@@ -67,7 +68,7 @@ fn row(day: u64, agent: &str, model: &str, turns: u64) -> (u64, String, String, 
 #[test]
 fn turns_are_counted_once_by_day_agent_and_model() {
     let dir = tempfile::tempdir().unwrap();
-    let (store, _) = Store::open(&dir.path().join("store")).unwrap();
+    let (store, _) = told::open(&dir.path().join("store"));
     let changes = [
         turn("r-1", 0, "lead", "large", DAY_US * 3),
         turn("r-1", 1, "lead", "small", DAY_US * 3 + 7),
@@ -91,7 +92,7 @@ fn turns_are_counted_once_by_day_agent_and_model() {
 #[test]
 fn days_that_are_long_ago_are_dropped() {
     let dir = tempfile::tempdir().unwrap();
-    let (store, _) = Store::open(&dir.path().join("store")).unwrap();
+    let (store, _) = told::open(&dir.path().join("store"));
     let newest = 20_000;
     let days = [newest - USAGE_DAYS_MAX - 1, newest - USAGE_DAYS_MAX, newest];
     let changes: Vec<Change> = (0..)
@@ -108,7 +109,7 @@ fn days_that_are_long_ago_are_dropped() {
 #[test]
 fn a_turn_counts_once_whether_its_span_is_kept_or_not() {
     let dir = tempfile::tempdir().unwrap();
-    let (store, _) = Store::open(&dir.path().join("store")).unwrap();
+    let (store, _) = told::open(&dir.path().join("store"));
     let spans = [0, 1, 2].map(|number| turn_span("r-1", number, "lead", "large", DAY_US * 3));
     let unkept = |span| Change::Turn(TurnUsed::of(span).unwrap().into());
     let changes = [unkept(&spans[0]), spanned(&spans[1]), unkept(&spans[1]), unkept(&spans[2])];

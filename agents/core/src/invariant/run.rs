@@ -30,6 +30,22 @@ pub fn one_reply(records: &[Record]) -> Result<(), Violation> {
     Ok(())
 }
 
+/// Checks that each span is told by one entry, and once by that.
+pub fn spans_told_once(records: &[Record]) -> Result<(), Violation> {
+    let mut told = HashSet::new();
+    for effect in records.iter().flat_map(|record| &record.effects) {
+        let Effect::Span(span) = effect else { continue };
+        let span = &span.record;
+        if !told.insert((span.context.trace_bytes(), span.context.span_bytes())) {
+            return Err(Violation::SpanToldTwice {
+                span: span.name.clone(),
+                run: span.run.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
 /// Checks that nothing is begun for a run before it is accepted or after its end (I6).
 pub fn nothing_after_end(records: &[Record]) -> Result<(), Violation> {
     let mut accepted: HashSet<&RunId> = HashSet::new();

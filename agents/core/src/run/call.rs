@@ -471,7 +471,7 @@ impl Run {
             duration_us: effects.now().as_micros().saturating_sub(pending.started.as_micros()),
         };
         effects.tell(&self.submitted, kind);
-        let facts = self.facts(effects.session());
+        let facts = self.facts(effects);
         let source = self.sources.get(pending.source);
         let span = spans::call_span(
             &facts,

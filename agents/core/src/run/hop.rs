@@ -34,7 +34,7 @@ impl Run {
         let hop = offer.and_then(|offer| Some((offer, offer.hop.as_ref()?)));
         let (Some(start), Some((offer, hop))) = (since, hop) else { return };
         let span = spans::hop_span(
-            &self.facts(effects.session()),
+            &self.facts(effects),
             &spans::AttemptFacts {
                 call: &pending.key,
                 tool: &offer.spec.name,

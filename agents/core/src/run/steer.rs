@@ -113,7 +113,7 @@ impl Run {
         };
         effects.tell(&joined.submitted, kind);
         let (run, trace) = (&joined.submitted.run, &joined.submitted.trace);
-        let facts = spans::RunFacts { run, trace, ..self.facts(effects.session()) };
+        let facts = spans::RunFacts { run, trace, ..self.facts(effects) };
         let span = spans::run_span(
             &facts,
             &spans::EndFacts {

@@ -250,7 +250,7 @@ impl Run {
             Ok(Reading::Planned(planned)) => Some(planned),
             Ok(_) | Err(_) => self.planned(),
         };
-        let facts = self.facts(effects.session());
+        let facts = self.facts(effects);
         let span = spans::model_span(
             &facts,
             &spans::TurnFacts {

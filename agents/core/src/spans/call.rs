@@ -54,7 +54,7 @@ pub fn call_span(facts: &RunFacts<'_>, call: &CallFacts<'_>) -> SpanRecord {
     if call.usage != Usage::default() {
         set_usage(&mut attributes, call.usage);
     }
-    let contents = Contents::of(facts.plan);
+    let contents = Contents::of(facts);
     contents.put_value(&mut attributes, semconv::TOOL_CALL_ARGUMENTS, name, call.arguments);
     contents.put_outcome(&mut attributes, semconv::TOOL_CALL_RESULT, name, call.outcome);
     SpanRecord {

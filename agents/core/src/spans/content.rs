@@ -11,6 +11,7 @@ use wire::plan::Plan;
 use wire::semconv::CONTENT;
 use wire::{Attributes, CallOutcome, Capture};
 
+use super::RunFacts;
 use crate::capture;
 
 /// One message.
@@ -54,29 +55,31 @@ impl<'a> Said<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contents<'p> {
     plan: &'p Plan,
+    /// How much is put at most.
+    most: Capture,
 }
 
 impl<'p> Contents<'p> {
-    pub(crate) const fn of(plan: &'p Plan) -> Self {
-        Self { plan }
+    pub(crate) const fn of(facts: &RunFacts<'p>) -> Self {
+        Self { plan: facts.plan, most: facts.plan.traces.of(facts.sink) }
     }
 
     /// Tells whether anything is put at all.
     pub(crate) fn are_put(self) -> bool {
-        self.plan.traces.most() > Capture::None
+        self.most > Capture::None
     }
 
     /// Returns how much may be held of the calls of a tool.
     fn of_tool(self, name: &str) -> Capture {
         let own = self.plan.offer(name).and_then(|offer| offer.capture);
-        own.unwrap_or(Capture::Full).min(self.plan.traces.most())
+        own.unwrap_or(Capture::Full).min(self.most)
     }
 
     /// Puts messages; none are put that say nothing.
     pub(crate) fn put(self, attributes: &mut Attributes, name: &'static str, said: &[Said<'_>]) {
         let parts = said.iter().flat_map(|said| &said.parts);
         self.size(attributes, name, parts.map(|part| self.bytes(part)).sum());
-        if self.plan.traces.most() >= Capture::Redacted && !said.is_empty() {
+        if self.most >= Capture::Redacted && !said.is_empty() {
             let messages = said.iter().map(|said| {
                 let parts: Vec<Value> = said.parts.iter().filter_map(|p| self.json(p)).collect();
                 let mut message = json!({"role": said.role, "parts": parts});
@@ -97,7 +100,7 @@ impl<'p> Contents<'p> {
         parts: &[Part<'_>],
     ) {
         self.size(attributes, name, parts.iter().map(|part| self.bytes(part)).sum());
-        if self.plan.traces.most() >= Capture::Redacted {
+        if self.most >= Capture::Redacted {
             attributes.set(name, parts.iter().filter_map(|p| self.json(p)).collect::<Value>());
         }
     }
@@ -142,14 +145,14 @@ impl<'p> Contents<'p> {
     /// Puts a text by itself.
     pub(crate) fn put_text(self, attributes: &mut Attributes, name: &'static str, text: &str) {
         self.size(attributes, name, text.len());
-        if self.plan.traces.most() >= Capture::Redacted {
+        if self.most >= Capture::Redacted {
             attributes.set(name, text);
         }
     }
 
     fn size(self, attributes: &mut Attributes, name: &'static str, bytes: usize) {
         let size = CONTENT.iter().find(|(content, _)| *content == name);
-        if let Some((_, size)) = size.filter(|_| self.plan.traces.most() >= Capture::Metadata) {
+        if let Some((_, size)) = size.filter(|_| self.most >= Capture::Metadata) {
             attributes.set(*size, bytes);
         }
     }
@@ -183,11 +186,7 @@ impl<'p> Contents<'p> {
 
     /// Reduces what a tool keeps further than the plan does.
     fn held(self, level: Capture, value: &Value) -> Value {
-        if level < self.plan.traces.most() {
-            capture::reduce_value(value, level)
-        } else {
-            value.clone()
-        }
+        if level < self.most { capture::reduce_value(value, level) } else { value.clone() }
     }
 }
 

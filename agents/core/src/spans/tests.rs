@@ -53,7 +53,14 @@ fn assert_has(attributes: &Attributes, expected: &Value) {
 #[test]
 fn a_model_turn_is_a_chat_below_its_run() {
     let ((session, run, trace), plan) = (ids(), fixture::plan(Dialect::Schema, true));
-    let facts = RunFacts { plan: &plan, session: &session, run: &run, trace: &trace, left: LEFT };
+    let facts = RunFacts {
+        plan: &plan,
+        session: &session,
+        run: &run,
+        trace: &trace,
+        sink: Sink::Store,
+        left: LEFT,
+    };
     let (report, reading) = (report(), fault());
     let unread = Unread::of(" and more ");
     let answered = TurnFacts {
@@ -131,7 +138,14 @@ fn a_model_turn_says_whom_it_asked_and_how() {
     };
     let spare = Served { model: "llama".to_owned(), ..Served::default() };
     plan.served = [(name("small"), served), (name("spare"), spare)].into();
-    let facts = RunFacts { plan: &plan, session: &session, run: &run, trace: &trace, left: LEFT };
+    let facts = RunFacts {
+        plan: &plan,
+        session: &session,
+        run: &run,
+        trace: &trace,
+        sink: Sink::Store,
+        left: LEFT,
+    };
     let detail = TurnDetail {
         response_id: Some("id-1".to_owned()),
         cache_read_tokens: Some(4),
@@ -184,7 +198,14 @@ fn a_model_turn_says_whom_it_asked_and_how() {
 fn a_call_is_a_tool_execution_below_its_run() {
     let ((session, run, trace), mut plan) = (ids(), fixture::plan(Dialect::Native, true));
     plan.tools[0].target = Target::Agent;
-    let facts = RunFacts { plan: &plan, session: &session, run: &run, trace: &trace, left: LEFT };
+    let facts = RunFacts {
+        plan: &plan,
+        session: &session,
+        run: &run,
+        trace: &trace,
+        sink: Sink::Store,
+        left: LEFT,
+    };
     let (key, arguments) = (CallKey::new("k").unwrap(), json!({"query": "x"}));
     let note = "may have happened".to_owned();
     let failed = CallOutcome::error(ErrorCode::ToolTimeout, "no answer in 5 s");
@@ -229,7 +250,14 @@ fn a_call_is_a_tool_execution_below_its_run() {
 #[test]
 fn an_attempt_is_a_hop_below_its_call() {
     let ((session, run, trace), plan) = (ids(), fixture::plan(Dialect::Native, true));
-    let facts = RunFacts { plan: &plan, session: &session, run: &run, trace: &trace, left: LEFT };
+    let facts = RunFacts {
+        plan: &plan,
+        session: &session,
+        run: &run,
+        trace: &trace,
+        sink: Sink::Store,
+        left: LEFT,
+    };
     let (call, tool) = (CallKey::new("k").unwrap(), name("search"));
     let at = |address: &str, port| Endpoint { address: address.to_owned(), port };
     let text = |text: &str| Some(text.to_owned());
@@ -360,7 +388,14 @@ fn ended(reply: &RunReply) -> EndFacts<'_> {
 #[test]
 fn a_run_is_an_agent_invocation_below_its_caller() {
     let ((session, run, trace), plan) = (ids(), fixture::plan(Dialect::Native, true));
-    let facts = RunFacts { plan: &plan, session: &session, run: &run, trace: &trace, left: LEFT };
+    let facts = RunFacts {
+        plan: &plan,
+        session: &session,
+        run: &run,
+        trace: &trace,
+        sink: Sink::Store,
+        left: LEFT,
+    };
     let caller = trace.of_call(&CallKey::new("k").unwrap());
     let mut reply = RunReply {
         run: run.clone(),
@@ -427,7 +462,14 @@ fn spans_hold_what_their_plan_permits() {
         plan.traces = Levels { store: level, export: none, off: false };
         plan.tools[0].capture = tool;
         let plan = &plan;
-        let facts = RunFacts { plan, session: &session, run: &run, trace: &trace, left: LEFT };
+        let facts = RunFacts {
+            plan,
+            session: &session,
+            run: &run,
+            trace: &trace,
+            sink: Sink::Store,
+            left: LEFT,
+        };
         let (key, arguments) = (CallKey::new("k").unwrap(), json!({"query": long}));
         let call = CallFacts {
             call: &key,

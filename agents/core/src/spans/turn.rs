@@ -88,7 +88,7 @@ pub fn model_span(facts: &RunFacts<'_>, turn: &TurnFacts<'_>) -> SpanRecord {
     if let Some(unread) = turn.unread {
         attributes.set(semconv::UNREAD_BYTES, unread.bytes);
     }
-    set_said(&mut attributes, Contents::of(facts.plan), turn);
+    set_said(&mut attributes, Contents::of(facts), turn);
     SpanRecord {
         context: facts.trace.of_turn(facts.run, turn.turn),
         parent: Some(*facts.trace),

@@ -106,6 +106,15 @@ fn check(journal: &Journal, model: &Model, case: &str) {
         assert!(all.first_slot <= begin, "{case}");
         assert_eq!(all.bodies, given.from(all.first_slot), "{case}");
         assert_eq!(journal.next_slot(session), given.next(), "{case}");
+        // What is gone is read from the first that is held.
+        for slot in given.first_slot..given.next() {
+            let read = journal.read_since(session, Since::Slot(slot)).unwrap();
+            let begins = given.begins.iter().rev().copied();
+            let begin =
+                begins.filter(|begin| *begin >= all.first_slot).find(|begin| *begin <= slot);
+            assert_eq!(read.first_slot, begin.unwrap_or(all.first_slot), "{case} at {slot}");
+            assert_eq!(read.bodies, given.from(read.first_slot), "{case} at {slot}");
+        }
     }
 }
 

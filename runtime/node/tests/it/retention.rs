@@ -1,14 +1,15 @@
 //! What is dropped when its time is over, and what a session goes on with.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use config::team::Retention;
-use journal::Holder;
+use journal::{Holder, Journal, Options};
 use node::{Archive, Compacted, Node};
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use wire::{Headers, Name, SessionId, Timestamp};
+use wire::{Headers, Name, SessionId, Timestamp, semconv};
 
 use crate::house;
 
@@ -159,4 +160,45 @@ async fn the_newest_runs_stay_and_quiet_sessions_go() {
     assert!(slot.parse::<usize>().unwrap() > RUNS * 3, "{slot}");
     node.drain(Duration::from_secs(5)).await;
     assert_eq!(journal::verify(&data.join("small")).unwrap().damage, []);
+}
+
+/// Runs in one session, after whose commits it gets a snapshot.
+const MANY_RUNS: usize = 100;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn traces_are_told_again_on_both_sides_of_a_snapshot() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, data) = (team(dir.path()), dir.path().join("data"));
+    let runs = |numbers: Range<usize>| {
+        let (file, data) = (file.clone(), data.clone());
+        async move {
+            let node = house::start(&file, &data).await;
+            for number in numbers {
+                let said = format!("this is number {number}");
+                ask(&node, "s", &format!("r{number}"), &said).await;
+            }
+            node.drain(Duration::from_secs(5)).await;
+        }
+    };
+    runs(0..MANY_RUNS).await;
+    compact(&data, &NOTHING, 0).await;
+    let (journal, _) = Journal::open(&data.join("small"), Options::default()).unwrap();
+    assert_eq!(journal.begins(&SessionId::new("s").unwrap()).len(), 1);
+    drop(journal);
+    runs(MANY_RUNS..MANY_RUNS + 3).await;
+
+    let archive = open(&data);
+    for number in 0..MANY_RUNS + 3 {
+        let spans = archive.store().trace(&format!("r{number}")).unwrap();
+        let names: Vec<&str> = spans.iter().map(|span| span.name.as_str()).collect();
+        assert_eq!(names, ["invoke_agent a", "chat m"], "{number}");
+        for span in &spans {
+            let told = span.attributes.text(semconv::INPUT_MESSAGES).unwrap();
+            assert!(told.contains(&format!("this is number {number}\"")), "{number}: {told}");
+        }
+    }
+    // They are made of the runs, and go with them.
+    drop(archive);
+    compact(&data, &MONTH, 31).await;
+    assert_eq!(open(&data).store().trace("r1").unwrap(), []);
 }

@@ -1,16 +1,22 @@
-//! A span on its way into its trace.
+//! What the store has to know of a span that ended.
 
 use wire::semconv::TOOL_NAME;
 use wire::{Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext, Usage};
 
-use crate::error::Error;
 use crate::usage::TurnUsed;
 
-/// What an ordinary span takes as JSON, so that room for it is found once.
-const ORDINARY_BYTES: usize = 2048;
+/// Where in the journal a span is told: its entry, and which of that entry's spans it is.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
+pub struct Told {
+    /// The entry's slot in its session.
+    pub slot: u64,
+    /// The number of the span among those of the entry, from 0.
+    pub number: u32,
+}
 
-/// A span that ended, in its stored form, and what the store has to know of it. It takes a tenth of
-/// the memory of a record with its attributes, and many wait at once.
+/// What is known of a span without its attributes, which are told again when somebody asks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndedSpan {
     pub(crate) context: TraceContext,
@@ -28,34 +34,32 @@ pub struct EndedSpan {
     pub(crate) turn: Option<TurnUsed>,
     /// What the turn used; other spans repeat what their turns used.
     pub(crate) used: Usage,
-    json: Box<[u8]>,
+    pub(crate) told: Told,
 }
 
 impl EndedSpan {
-    /// Puts a span into its stored form.
-    pub fn of(span: &SpanRecord) -> Result<Self, Error> {
-        let mut json = Vec::with_capacity(ORDINARY_BYTES);
-        serde_json::to_writer(&mut json, span).map_err(Error::Encode)?;
-        Ok(Self {
-            context: span.context,
-            has_parent: span.parent.is_some(),
-            name: span.name.clone(),
-            start: span.start,
-            end: span.end,
-            session: span.session.clone(),
-            run: span.run.clone(),
-            agent: span.agent.clone(),
-            error: span.error.clone(),
-            tool: span.attributes.text(TOOL_NAME).map(str::to_owned),
-            turn: TurnUsed::of(span),
-            used: span.turn_usage().unwrap_or_default(),
-            json: json.as_slice().into(),
-        })
-    }
-
-    /// Returns the whole span as JSON.
-    pub(crate) fn json(&self) -> &[u8] {
-        &self.json
+    /// Takes of a span what the store has to know. Its error is told as it is.
+    pub fn of(span: SpanRecord, told: Told) -> Self {
+        let turn = TurnUsed::of(&span);
+        let used = span.turn_usage().unwrap_or_default();
+        let tool = span.attributes.text(TOOL_NAME).map(str::to_owned);
+        let SpanRecord { context, parent, name, start, end, session, run, agent, error, .. } = span;
+        let has_parent = parent.is_some();
+        Self {
+            context,
+            has_parent,
+            name,
+            start,
+            end,
+            session,
+            run,
+            agent,
+            error,
+            tool,
+            turn,
+            used,
+            told,
+        }
     }
 
     /// Tells whether it stands for its whole run, which is then over.

@@ -1,13 +1,15 @@
 //! What is known of a trace as a whole: its row, and by what it is found.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use wire::{Name, RunId, SessionId, Timestamp, Usage};
 
 use crate::key::{self, Facet};
-use crate::trace::ended::EndedSpan;
+use crate::trace::ended::{EndedSpan, Told};
+use crate::trace::told::TracePart;
+use crate::trace::{RUN_SPANS_SPARE, SPANS_MAX};
 
 /// The most agents, and the most tools, by which one trace is found; a team has rarely more.
 pub const NAMES_FOUND_MAX: usize = 64;
@@ -68,7 +70,7 @@ pub struct TraceRow {
     pub error: Option<String>,
     /// Tokens of its model turns.
     pub usage: Usage,
-    /// How many spans came beyond what a trace may have and are not kept.
+    /// How many spans came beyond what a trace may have, and are not told.
     #[serde(default)]
     pub spans_dropped: u32,
 }
@@ -78,18 +80,20 @@ pub struct TraceRow {
 pub(crate) struct Summary {
     pub(crate) row: TraceRow,
     root: Rank,
-    /// When the first span that came of it began: its spans are filed under that time, since a
-    /// tree takes what comes in the order of its keys for much less than what does not.
-    pub(crate) filed: Timestamp,
-    /// The bytes of its spans.
-    pub(crate) bytes: u64,
-    /// How many records its spans have made so far.
-    pub(crate) records: u32,
+    /// The entries that tell of it, by session.
+    parts: BTreeMap<SessionId, Part>,
     agents: BTreeSet<String>,
     tools: BTreeSet<String>,
     sessions: BTreeSet<String>,
-    /// The runs that have spans and are not over.
-    open: BTreeSet<RunId>,
+    /// The runs that have spans, and whether they are over.
+    runs: BTreeMap<RunId, bool>,
+}
+
+/// What a session tells of a trace.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Part {
+    first_slot: u64,
+    last: Told,
 }
 
 /// Orders spans by how likely they are the root; the least is it. Children end, and so arrive,
@@ -133,17 +137,43 @@ impl Summary {
         Self {
             row,
             root: Rank::of(span),
-            filed: span.start,
-            bytes: 0,
-            records: 0,
+            parts: BTreeMap::new(),
             agents: BTreeSet::new(),
             tools: BTreeSet::new(),
             sessions: BTreeSet::new(),
-            open: BTreeSet::new(),
+            runs: BTreeMap::new(),
         }
     }
 
-    pub(crate) fn add(&mut self, span: &EndedSpan, bytes: usize) {
+    /// Adds a span. One that was added before changes nothing, and one beyond what a trace may have
+    /// is only counted.
+    pub(crate) fn add(&mut self, span: &EndedSpan) {
+        if !self.is_new(span) {
+            return;
+        }
+        let spare = if span.ends_run() { RUN_SPANS_SPARE } else { 0 };
+        if self.row.spans < SPANS_MAX + spare {
+            self.count(span);
+        } else {
+            self.row.spans_dropped = self.row.spans_dropped.saturating_add(1);
+        }
+        self.note_run(span);
+    }
+
+    /// Notes who tells of a span, and returns whether it comes for the first time: a session tells
+    /// its spans in one order, however often.
+    fn is_new(&mut self, span: &EndedSpan) -> bool {
+        let told = span.told;
+        if let Some(part) = self.parts.get_mut(&span.session) {
+            let is_new = told > part.last;
+            part.last = part.last.max(told);
+            return is_new;
+        }
+        self.parts.insert(span.session.clone(), Part { first_slot: told.slot, last: told });
+        true
+    }
+
+    fn count(&mut self, span: &EndedSpan) {
         let rank = Rank::of(span);
         if rank < self.root || rank.span == self.root.span {
             self.row.name.clone_from(&span.name);
@@ -158,7 +188,6 @@ impl Summary {
         if let Some(tool) = &span.tool {
             note(&mut self.tools, tool, NAMES_FOUND_MAX);
         }
-        self.bytes = self.bytes.saturating_add(bytes as u64);
         let row = &mut self.row;
         row.start = row.start.min(span.start);
         row.end = row.end.max(span.end);
@@ -167,29 +196,29 @@ impl Summary {
         row.usage.add(span.used);
     }
 
-    /// Takes back what a span counted for, before another of the same id is added. The time that
-    /// it spanned stays.
-    pub(crate) fn take_back(&mut self, span: &EndedSpan) {
-        let (row, used) = (&mut self.row, span.used);
-        row.spans = row.spans.saturating_sub(1);
-        row.errors = row.errors.saturating_sub(u32::from(span.error.is_some()));
-        row.usage.input_tokens = row.usage.input_tokens.saturating_sub(used.input_tokens);
-        row.usage.output_tokens = row.usage.output_tokens.saturating_sub(used.output_tokens);
-        row.usage.cost_nano_usd = row.usage.cost_nano_usd.saturating_sub(used.cost_nano_usd);
-    }
-
-    /// Notes where the run of a span stands; `is_over` tells whether the span of the run is there.
-    pub(crate) fn note_run(&mut self, run: &RunId, is_over: bool) {
-        if is_over {
-            self.open.remove(run);
-        } else {
-            self.open.insert(run.clone());
+    /// Notes where the run of a span stands: its own span says that it is over.
+    fn note_run(&mut self, span: &EndedSpan) {
+        match self.runs.get_mut(&span.run) {
+            Some(is_over) => *is_over |= span.ends_run(),
+            None => {
+                self.runs.insert(span.run.clone(), span.ends_run());
+            }
         }
-        self.row.status = match (self.open.is_empty(), self.row.errors) {
+        self.row.status = match (self.runs.values().all(|is_over| *is_over), self.row.errors) {
             (false, _) => TraceStatus::Running,
             (true, 0) => TraceStatus::Ok,
             (true, _) => TraceStatus::Error,
         };
+    }
+
+    /// Returns who tells of it.
+    pub(crate) fn parts(&self) -> Vec<TracePart> {
+        let part = |(session, part): (&SessionId, &Part)| TracePart {
+            session: session.clone(),
+            first_slot: part.first_slot,
+            last_slot: part.last.slot,
+        };
+        self.parts.iter().map(part).collect()
     }
 
     /// Returns the keys under which the trace is found besides its id and its time.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use wire::Input::{self, Resumed};
 use wire::hop::Hop;
 use wire::plan::Permission;
-use wire::{Capture, Digest, Levels, Plan, SpanRecord, Timestamp, semconv};
+use wire::{Capture, Digest, Levels, Plan, Sink, SpanRecord, Timestamp, semconv};
 
 use super::team::{
     actor, allow, answer, calls, deny, done, found, garbage, lost, name, offering, probed, resolve,
@@ -23,7 +23,7 @@ fn leaving(plan: Plan, tool: &str) -> Plan {
 /// Plays inputs, by milliseconds on the clock, and returns the spans in the order in which they end.
 fn spans(plan: &Plan, rows: &[(u64, Input)]) -> Vec<SpanRecord> {
     let plans = std::collections::HashMap::from([(Digest::of(b"plan"), plan.clone().into())]);
-    let mut machine = SessionMachine::new(name("team"), session());
+    let mut machine = SessionMachine::new(name("team"), session()).telling(Sink::Store);
     let mut spans = Vec::new();
     for (ms, input) in rows {
         let now = Timestamp::from_micros(ms * 1000);

@@ -116,7 +116,7 @@ impl Bus {
         let message = Message { subject: subject.to_owned(), reply: None, headers, payload };
         match &self.kind {
             Kind::Local(local) => local.request(message, timeout).await,
-            Kind::Nats(nats) => nats.request(message, timeout).await,
+            Kind::Nats(nats) => Box::pin(nats.request(message, timeout)).await,
         }
     }
 

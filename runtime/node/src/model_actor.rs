@@ -146,7 +146,8 @@ async fn turn(
         Progress::Piece(piece) => deltas.push(piece),
         Progress::Switched { from, to, error } => deltas.switch(from, to, error),
     };
-    let turn = client.turn(admission, &conversation, remaining, &mut on_progress);
+    // Kept in one place: what is around it would move it again, each to a place of its own.
+    let turn = Box::pin(client.turn(admission, &conversation, remaining, &mut on_progress));
     let answer = tokio::select! {
         biased;
         () = stopped => Err(WireError::new(ErrorCode::Cancelled, "nobody waits for the turn")),

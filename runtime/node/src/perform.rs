@@ -109,7 +109,7 @@ async fn ask(context: &Arc<TeamContext>, turn: &Turn) -> Result<ModelReply, Wire
     }
     let body = complete(&turn.outgoing.full);
     // A turn changes nothing outside, so it may be asked for again for as long as there is time.
-    request(context, &asking, &body).await.map_err(Missed::into_error)
+    Box::pin(request(context, &asking, &body)).await.map_err(Missed::into_error)
 }
 
 /// Calls a tool, and returns what it says first, which is the end of it unless it asks something.

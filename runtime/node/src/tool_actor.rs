@@ -218,7 +218,8 @@ impl Served {
         let asked = Asked::of(&request);
         let hop = context.hop.clone();
         let logged = log::work(&request.run, &context.trace, Some(&request.call));
-        let ended = self.clone().run(context, request, heard, place, line).instrument(logged).await;
+        let running = Box::pin(self.clone().run(context, request, heard, place, line));
+        let ended = running.instrument(logged).await;
         let reply = match ended {
             Ended::Replied(reply) => reply,
             Ended::Panicked(text) => {
@@ -239,7 +240,8 @@ impl Served {
         let reply = clean::tool_reply(reply.met(hop.report()));
         let Some(bytes_max) = self.definition.shown_bytes_max else { return Ok(reply) };
         let is_untrusted = self.definition.offer.labels.untrusted;
-        Ok(results::shown(reply, bytes_max, asked, is_untrusted, &self.context.results).await)
+        let results = &self.context.results;
+        Ok(Box::pin(results::shown(reply, bytes_max, asked, is_untrusted, results)).await)
     }
 
     fn context(

@@ -40,7 +40,7 @@ pub(crate) async fn converse(
     while let ToolReply::Asks { question } = reply {
         let asked = question.clone();
         report(Input::CallAsked { call: call.call.clone(), attempt: call.attempt, question });
-        reply = answered(context, call, &asked, &mut saying, &report).await;
+        reply = Box::pin(answered(context, call, &asked, &mut saying, &report)).await;
     }
     if let Some(held) = held {
         held.end();

@@ -1,6 +1,5 @@
 //! Performs the effects of a session's inputs, and keeps hold of what is under way.
 
-use std::pin::pin;
 use std::time::Duration;
 
 use agents_core::dialect;
@@ -127,7 +126,7 @@ impl SessionState {
             let key = call.call.clone();
             perform::pause_before(call.attempt).await;
             let input = match call.target {
-                Target::Agent => perform::call_agent(&context, &session, &call).await,
+                Target::Agent => Box::pin(perform::call_agent(&context, &session, &call)).await,
                 Target::Tool => {
                     let reporting = |input| report(&myself, input);
                     match perform::converse(&context, &session, &call, said, reporting).await {
@@ -152,8 +151,9 @@ impl SessionState {
             report(&myself, input);
         };
         let session = self.myself.clone();
+        // Kept in one place: a task that holds it moves it again with each that is around it.
+        let mut calling = Box::pin(calling);
         let calling = async move {
-            let mut calling = pin!(calling);
             if let Some(most) = held
                 && timeout(most, &mut calling).await.is_ok()
             {

@@ -148,19 +148,24 @@ impl Metrics {
             Some(KeyValue::new(name, value.to_owned()))
         };
         let labels = |names: &[&'static str]| -> Vec<KeyValue> {
-            let own = names.iter().filter_map(|name| text(name));
-            own.chain([self.team.clone()]).collect()
+            // One more finds its place for a while.
+            let mut labels = Vec::with_capacity(names.len() + 2);
+            labels.extend(names.iter().filter_map(|name| text(name)));
+            labels.push(self.team.clone());
+            labels
         };
         let took = seconds(span.start, span.end);
         let operation = span.attributes.text(semconv::OPERATION_NAME);
         match operation {
             Some(semconv::operation::CHAT) => {
-                let labels = labels(names::OF_MODELS);
+                let mut labels = labels(names::OF_MODELS);
                 self.model_time.record(took, &labels);
-                self.count_tokens(span, &labels);
                 if let Some(code) = text(semconv::FEEDBACK) {
-                    self.feedback.add(1, &[&labels[..], &[code]].concat());
+                    labels.push(code);
+                    self.feedback.add(1, &labels);
+                    labels.pop();
                 }
+                self.count_tokens(span, labels);
             }
             Some(semconv::operation::EXECUTE_TOOL) => {
                 self.call_time.record(took, &labels(names::OF_CALLS));
@@ -172,18 +177,15 @@ impl Metrics {
         }
     }
 
-    fn count_tokens(&self, span: &SpanRecord, labels: &[KeyValue]) {
+    fn count_tokens(&self, span: &SpanRecord, mut labels: Vec<KeyValue>) {
         let count = |name: &str| span.attributes.number(name);
-        let labels: Vec<KeyValue> = labels
-            .iter()
-            .filter(|label| label.key.as_str() != semconv::ERROR_TYPE)
-            .cloned()
-            .collect();
+        labels.retain(|label| label.key.as_str() != semconv::ERROR_TYPE);
         let kinds = [(semconv::INPUT_TOKENS, "input"), (semconv::OUTPUT_TOKENS, "output")];
         for (name, kind) in kinds {
             if let Some(tokens) = count(name) {
-                let kind = KeyValue::new(names::TOKEN_TYPE, kind);
-                self.tokens.record(tokens, &[&labels[..], &[kind]].concat());
+                labels.push(KeyValue::new(names::TOKEN_TYPE, kind));
+                self.tokens.record(tokens, &labels);
+                labels.pop();
             }
         }
         if let Some(nano_usd) = count(semconv::COST_NANO_USD) {

@@ -72,15 +72,15 @@ static DEFAULTS: LazyLock<HashMap<(Voice, Text), Template>> = LazyLock::new(|| {
             let name = format!("{voice:?} {}", text.as_str());
             let source = default::source(voice, text);
             // That each of them compiles is tested below.
-            if let Ok((uses, plain)) = engine::add(&mut environment, &name, text, source) {
-                named.push(((voice, text), name, uses, plain));
+            if let Ok((uses, short)) = engine::add(&mut environment, &name, text, source) {
+                named.push(((voice, text), name, uses, short));
             }
         }
     }
     let environment = Arc::new(environment);
     let template =
-        |name, uses, plain| Template { environment: environment.clone(), name, uses, plain };
-    named.into_iter().map(|(key, name, uses, plain)| (key, template(name, uses, plain))).collect()
+        |name, uses, short| Template { environment: environment.clone(), name, uses, short };
+    named.into_iter().map(|(key, name, uses, short)| (key, template(name, uses, short))).collect()
 });
 
 /// What is wrong with a template of a team.
@@ -190,11 +190,11 @@ impl Texts {
         let voice = Voice::to(audience, plan.dialect);
         let chain = |text: Text| {
             let name = text.as_str().to_owned();
-            let own = own.remove(&text).map(|(uses, plain)| Template {
+            let own = own.remove(&text).map(|(uses, short)| Template {
                 environment: environment.clone(),
                 name,
                 uses,
-                plain,
+                short,
             });
             (text, own.into_iter().chain(DEFAULTS.get(&(voice, text)).cloned()).collect())
         };

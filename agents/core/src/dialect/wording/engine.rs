@@ -30,13 +30,22 @@ pub(super) struct Template {
     pub(super) environment: Arc<Environment<'static>>,
     pub(super) name: String,
     pub(super) uses: Vec<Fact>,
-    pub(super) plain: Option<Plain>,
+    pub(super) short: Short,
+}
+
+/// What of a template can be written without the engine.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Short {
+    plain: Option<Plain>,
+    /// What it writes where all its facts are empty texts, as a question about a thought does in a
+    /// team without a thinker, at every step.
+    blank: Option<String>,
 }
 
 /// A template that writes one fact and nothing but plain text around it, as most do: it needs no
 /// engine.
 #[derive(Clone, Debug)]
-pub(super) struct Plain {
+struct Plain {
     before: String,
     fact: Fact,
     after: String,
@@ -62,24 +71,40 @@ impl Plain {
 impl Template {
     /// Renders the template with the facts that it uses.
     pub(super) fn render(&self, value: impl Fn(Fact) -> Value) -> Result<String, Fault> {
-        let plain = self.plain.as_ref().and_then(|plain| plain.render(&value(plain.fact)));
+        let Short { plain, blank } = &self.short;
+        let plain = plain.as_ref().and_then(|plain| plain.render(&value(plain.fact)));
         if let Some(rendered) = plain {
             return Ok(rendered);
         }
-        let template = self.environment.get_template(&self.name).map_err(|error| fault(&error))?;
-        let context: BTreeMap<&str, Value> =
+        let context: Context<'_> =
             self.uses.iter().map(|fact| (fact.as_str(), value(*fact))).collect();
-        let mut written = Bounded(Vec::new());
-        match template.render_captured_to(Value::from(context), &mut written) {
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::WriteFailure => {
-                return Err((format!("the text has more than {TEXT_BYTES_MAX} bytes"), None));
+        match blank {
+            Some(blank) if context.values().all(|value| value.as_str() == Some("")) => {
+                Ok(blank.clone())
             }
-            Err(error) => return Err(fault(&error)),
+            Some(_) | None => {
+                let template = self.environment.get_template(&self.name);
+                written(&template.map_err(|error| fault(&error))?, context)
+            }
         }
-        // Only whole strings are written, so that this cannot fail.
-        String::from_utf8(written.0).map_err(|error| (error.to_string(), None))
     }
+}
+
+/// The facts that a template uses, by their names.
+type Context<'f> = BTreeMap<&'f str, Value>;
+
+/// Has the engine write a template.
+fn written(template: &minijinja::Template<'_, '_>, context: Context<'_>) -> Result<String, Fault> {
+    let mut written = Bounded(Vec::new());
+    match template.render_captured_to(Value::from(context), &mut written) {
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::WriteFailure => {
+            return Err((format!("the text has more than {TEXT_BYTES_MAX} bytes"), None));
+        }
+        Err(error) => return Err(fault(&error)),
+    }
+    // Only whole strings are written, so that this cannot fail.
+    String::from_utf8(written.0).map_err(|error| (error.to_string(), None))
 }
 
 /// Makes an environment without templates.
@@ -112,13 +137,14 @@ pub(super) fn environment() -> Environment<'static> {
     environment
 }
 
-/// Compiles a template and returns the facts that it uses, and its plain form if it has one.
+/// Compiles a template and returns the facts that it uses, and what of it is written without the
+/// engine.
 pub(super) fn add(
     environment: &mut Environment<'static>,
     name: &str,
     text: Text,
     source: &str,
-) -> Result<(Vec<Fact>, Option<Plain>), Fault> {
+) -> Result<(Vec<Fact>, Short), Fault> {
     environment
         .add_template_owned(name.to_owned(), source.to_owned())
         .map_err(|error| fault(&error))?;
@@ -135,8 +161,9 @@ pub(super) fn add(
     }
     unknown.sort();
     let Some(first) = unknown.first() else {
-        let plain = Plain::of(source, &uses);
-        return Ok((uses, plain));
+        let nothing = uses.iter().map(|fact| (fact.as_str(), Value::from(""))).collect();
+        let (plain, blank) = (Plain::of(source, &uses), written(&template, nothing).ok());
+        return Ok((uses, Short { plain, blank }));
     };
     let known: Vec<&str> = fact::facts(text).map(Fact::as_str).collect();
     let message = format!("the name `{first}` is not known here; known are {}", known.join(", "));
@@ -204,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plain_template_writes_what_the_engine_writes() {
+    fn what_needs_no_engine_is_what_the_engine_writes() {
         let cases = [
             ("{{ request }}", true),
             ("{{request}}\n", true),
@@ -218,12 +245,13 @@ mod tests {
         ];
         for (source, is_plain) in cases {
             let mut environment = environment();
-            let (uses, plain) = add(&mut environment, "t", Text::Request, source).unwrap();
-            assert_eq!(plain.is_some(), is_plain, "{source}");
+            let (uses, short) = add(&mut environment, "t", Text::Request, source).unwrap();
+            assert_eq!(short.plain.is_some(), is_plain, "{source}");
+            assert!(short.blank.is_some(), "{source}");
             let template =
-                Template { environment: Arc::new(environment), name: "t".into(), uses, plain };
-            let by_engine = Template { plain: None, ..template.clone() };
-            for value in [Value::from(" a {{ b }} \n"), Value::from(7)] {
+                Template { environment: Arc::new(environment), name: "t".into(), uses, short };
+            let by_engine = Template { short: Short::default(), ..template.clone() };
+            for value in [Value::from(" a {{ b }} \n"), Value::from(""), Value::from(7)] {
                 let text = |_| value.clone();
                 assert_eq!(template.render(text), by_engine.render(text), "{source}");
             }

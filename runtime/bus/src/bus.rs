@@ -226,6 +226,15 @@ impl Bus {
         }
     }
 
+    /// Tells whether a message would reach somebody, as far as that is known here: a server does
+    /// not say who listens, so over NATS it always may.
+    pub fn is_heard(&self, subject: &str) -> bool {
+        match &self.kind {
+            Kind::Local(local) => local.is_heard(subject),
+            Kind::Nats(_) => true,
+        }
+    }
+
     /// Tells whether messages can leave at present.
     pub fn is_connected(&self) -> bool {
         match &self.kind {

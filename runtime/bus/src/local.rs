@@ -124,6 +124,14 @@ impl Local {
         }
     }
 
+    pub(crate) fn is_heard(&self, subject: &str) -> bool {
+        #[cfg(any(test, feature = "testing"))]
+        if self.tap.is_some() {
+            return true;
+        }
+        self.router.read().unwrap_or_else(PoisonError::into_inner).router.reaches(subject)
+    }
+
     pub(crate) fn subscribe(
         self: &Arc<Self>,
         pattern: &str,

@@ -95,16 +95,23 @@ impl Router {
         *self = Self::default();
     }
 
-    /// Returns all plain subscriptions that a subject reaches, and of each queue group the member
-    /// that `draw`, any number, falls on. A group is one group over all patterns, as in NATS.
-    pub(crate) fn pick(&self, subject: &str, draw: u64) -> Vec<Pick> {
-        let mut reached = Vec::new();
-        if let Some(listeners) = self.exact.get(subject) {
-            reached.push(listeners);
-        }
+    /// Tells whether a subject reaches any subscription.
+    pub(crate) fn reaches(&self, subject: &str) -> bool {
+        !self.reached(subject).is_empty()
+    }
+
+    fn reached(&self, subject: &str) -> Vec<&Listeners> {
+        let mut reached: Vec<&Listeners> = self.exact.get(subject).into_iter().collect();
         if !self.wild.is_empty() {
             self.wild.reach(subject.split('.'), &mut reached);
         }
+        reached
+    }
+
+    /// Returns all plain subscriptions that a subject reaches, and of each queue group the member
+    /// that `draw`, any number, falls on. A group is one group over all patterns, as in NATS.
+    pub(crate) fn pick(&self, subject: &str, draw: u64) -> Vec<Pick> {
+        let reached = self.reached(subject);
         let mut picks = Vec::new();
         for listeners in &reached {
             let plain = listeners.plain.iter().cloned();
@@ -273,7 +280,9 @@ mod tests {
         }
         for (id, pattern, _) in subscriptions {
             router.remove(pattern, id);
-            assert!(!ids(&router, "a.b.c", 0).contains(&id), "{pattern}");
+            let left = ids(&router, "a.b.c", 0);
+            assert!(!left.contains(&id), "{pattern}");
+            assert_eq!(router.reaches("a.b.c"), !left.is_empty(), "{pattern}");
         }
         assert!(router.exact.is_empty() && router.wild.is_empty(), "{router:?}");
     }

@@ -170,13 +170,17 @@ impl TeamContext {
         }
     }
 
-    /// Tells observers, without waiting for them. What nobody hears is not an error.
+    /// Tells observers, without waiting for them. What nobody hears is not an error, and is not
+    /// written either.
     pub(crate) fn tell(&self, event: &Event) {
+        let subject = self.subjects.session_events(&self.team.name, &event.session);
+        if !self.bus.is_heard(&subject) {
+            return;
+        }
         let Ok(body) = serde_json::to_vec(event) else { return };
         if body.len() > self.bus.payload_bytes_max() {
             return;
         }
-        let subject = self.subjects.session_events(&self.team.name, &event.session);
         self.shared.herald.tell(subject, body.into());
         if matches!(event.kind, EventKind::RunEnded { .. }) {
             self.shared.herald.hurry();

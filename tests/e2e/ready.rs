@@ -64,7 +64,7 @@ fn entries(session: &SessionId, plan: &Arc<Plan>, digest: Digest) -> Vec<Bytes> 
     let plans = HashMap::from([(digest, plan.clone())]);
     let mut machine = SessionMachine::new(plan.team.clone(), session.clone());
     let entry = |input: Input| {
-        machine.apply(now, input.clone(), &plans).unwrap();
+        machine.apply(now, &input, &plans).unwrap();
         serde_json::to_vec(&Entry::new(now, Body::Session(input))).unwrap().into()
     };
     inputs.map(entry).to_vec()

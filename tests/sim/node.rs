@@ -148,7 +148,7 @@ impl World {
                 return;
             };
             let before = shell.machine.clone();
-            let effects = match shell.machine.apply(now, input.clone(), plans) {
+            let effects = match shell.machine.apply(now, &input, plans) {
                 Ok(effects) => effects,
                 Err(rejected) => {
                     if shell.machine != before {

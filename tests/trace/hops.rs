@@ -5,7 +5,7 @@ use agents_core::spans::{AttemptFacts, Left, RunFacts, hop_span};
 use config::Team;
 use serde_json::Value;
 use wire::hop::{Endpoint, Hop, HopReport};
-use wire::{CallKey, RunId, SessionId, Sink, Timestamp, TraceContext, semconv};
+use wire::{CallKey, RunId, SessionId, Timestamp, TraceContext, TraceSink, semconv};
 
 use crate::conventions::faults;
 
@@ -86,7 +86,7 @@ fn every_way_out_of_the_process_conforms() {
         session: &session,
         run: &run,
         trace: &trace,
-        sink: Sink::Store,
+        sink: TraceSink::Store,
         left: Left::default(),
     };
     let call = CallKey::new("k").unwrap();

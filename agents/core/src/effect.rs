@@ -9,7 +9,7 @@ use wire::plan::Target;
 use wire::run::{Budget, RunReply};
 use wire::{
     CallKey, EffectClass, ErrorCode, Event, Levels, ModelRole, Name, OpenCall, RunId, Said, Scope,
-    SessionId, Sink, SpanRecord, Timestamp, WireError,
+    SessionId, SpanRecord, Timestamp, TraceSink, WireError,
 };
 
 /// When a run that found its session busy, or its queue full, may come again, in milliseconds: runs
@@ -104,11 +104,11 @@ pub enum Effect {
     },
     /// Tell observers; answered by nothing.
     Tell(Event),
-    /// Keep and send a span; answered by nothing.
+    /// Count a span and send it; answered by nothing.
     Span(Box<Traced>),
 }
 
-/// A span with all that was said of it, and how much of that traces hold.
+/// A span with as much of what was said as it may hold where it goes, and how much traces hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traced {
     /// The span, to be passed through [`crate::capture::reduce`] before it goes anywhere.
@@ -281,18 +281,23 @@ pub(crate) struct Effects {
     session: SessionId,
     slot: u64,
     now: Timestamp,
-    sink: Sink,
+    sink: TraceSink,
     told: u32,
     list: Vec<Effect>,
 }
 
 impl Effects {
-    pub(crate) const fn new(session: SessionId, slot: u64, now: Timestamp, sink: Sink) -> Self {
+    pub(crate) const fn new(
+        session: SessionId,
+        slot: u64,
+        now: Timestamp,
+        sink: TraceSink,
+    ) -> Self {
         Self { session, slot, now, sink, told: 0, list: Vec::new() }
     }
 
     /// Returns where the spans among them go.
-    pub(crate) const fn sink(&self) -> Sink {
+    pub(crate) const fn sink(&self) -> TraceSink {
         self.sink
     }
 

@@ -11,8 +11,8 @@ use wire::entry::{Body, Entry, Input, Submitted};
 use wire::event::EventKind;
 use wire::run::{AnswerRequest, RunReply, RunState, RunStatus, RunView};
 use wire::{
-    CallKey, Digest, ErrorCode, Event, Name, OpenCall, Plan, Resolution, RunId, SessionId, Sink,
-    Timestamp, WireError,
+    CallKey, Digest, ErrorCode, Event, Name, OpenCall, Plan, Resolution, RunId, SessionId,
+    Timestamp, TraceSink, WireError,
 };
 
 use crate::dialect::{Exchange, Transcript};
@@ -71,7 +71,7 @@ pub struct SessionMachine {
     /// What is known of the session as a whole, once it has had a run.
     activity: Option<Activity>,
     /// Where the spans go that it tells.
-    sink: Sink,
+    sink: TraceSink,
 }
 
 /// With whom a session is held, and when.
@@ -123,14 +123,14 @@ impl SessionMachine {
             ended: VecDeque::new(),
             unresolved: VecDeque::new(),
             activity: None,
-            sink: Sink::default(),
+            sink: TraceSink::default(),
         }
     }
 
-    /// Has the machine tell spans as they are to be where they go; [`Sink::Export`] unless it is
+    /// Has the machine tell spans as they are to be where they go; [`TraceSink::Export`] unless it is
     /// said.
     #[must_use]
-    pub fn telling(self, sink: Sink) -> Self {
+    pub fn telling(self, sink: TraceSink) -> Self {
         Self { sink, ..self }
     }
 
@@ -163,7 +163,7 @@ impl SessionMachine {
                 return Err(FoldError::Foreign { slot });
             };
             let effects = machine
-                .apply(entry.at, input.clone(), plans)
+                .apply(entry.at, input, plans)
                 .map_err(|rejected| FoldError::Rejected { slot, rejected })?;
             each(entry, slot, effects);
         }
@@ -174,74 +174,78 @@ impl SessionMachine {
     pub fn apply(
         &mut self,
         now: Timestamp,
-        input: Input,
+        input: &Input,
         plans: &dyn Plans,
     ) -> Result<Vec<Effect>, Rejected> {
         let mut effects = Effects::new(self.session.clone(), self.slot, now, self.sink);
         let resumed = matches!(input, Input::Resumed);
         match input {
-            Input::Submitted(submitted) => self.on_submitted(submitted, plans, &mut effects)?,
+            Input::Submitted(submitted) => {
+                self.on_submitted(submitted.clone(), plans, &mut effects)?;
+            }
             Input::ModelReplied(replied) => {
                 let run = self.run_mut(&replied.run)?;
-                run.on_model_replied(replied.turn, replied.outcome, &mut effects)?;
+                run.on_model_replied(replied.turn, &replied.outcome, &mut effects)?;
             }
             Input::CallSuspended { call, attempt, question } => {
-                let run = self.run_of_call(&call)?;
-                run.on_call_suspended(&call, attempt, question, &mut effects)?;
+                let run = self.run_of_call(call)?;
+                run.on_call_suspended(call, *attempt, question.clone(), &mut effects)?;
             }
             Input::CallAsked { call, attempt, question } => {
-                self.run_of_call(&call)?.on_call_asked(&call, attempt, question, &mut effects)?;
+                let run = self.run_of_call(call)?;
+                run.on_call_asked(call, *attempt, question.clone(), &mut effects)?;
             }
             Input::QuestionAnswered { call, question, said } => {
-                self.run_of_call(&call)?.on_answered(&call, &question, said, &mut effects)?;
+                let run = self.run_of_call(call)?;
+                run.on_answered(call, question, said.clone(), &mut effects)?;
             }
             Input::QuestionExpired { call, question } => {
-                self.run_of_call(&call)?.on_question_expired(&call, &question, &mut effects)?;
+                self.run_of_call(call)?.on_question_expired(call, question, &mut effects)?;
             }
             Input::CallSettled { call, outcome, usage, tainted, hop } => {
-                let (run, hop) = (self.run_of_call(&call)?, hop.as_deref());
-                run.on_call_settled(&call, &outcome, usage, tainted, hop, &mut effects)?;
+                let (run, hop) = (self.run_of_call(call)?, hop.as_deref());
+                run.on_call_settled(call, outcome, *usage, *tainted, hop, &mut effects)?;
             }
             Input::CallLost { call, attempt, error, hop } => {
-                let (run, hop) = (self.run_of_call(&call)?, hop.as_deref());
-                run.on_call_lost(&call, attempt, &error, hop, &mut effects)?;
+                let (run, hop) = (self.run_of_call(call)?, hop.as_deref());
+                run.on_call_lost(call, *attempt, error, hop, &mut effects)?;
             }
             Input::CallProbed { call, probe, outcome } => {
-                self.run_of_call(&call)?.on_call_probed(&call, probe, &outcome, &mut effects)?;
+                self.run_of_call(call)?.on_call_probed(call, *probe, outcome, &mut effects)?;
             }
             Input::CallApproved { call, digest } => {
-                self.run_of_call(&call)?.on_approved(&call, &digest, &mut effects)?;
+                self.run_of_call(call)?.on_approved(call, digest, &mut effects)?;
             }
             Input::CallDenied { call, reason } => {
-                self.run_of_call(&call)?.on_denied(&call, &reason, &mut effects)?;
+                self.run_of_call(call)?.on_denied(call, reason, &mut effects)?;
             }
             Input::ApprovalExpired { call } => {
-                self.run_of_call(&call)?.on_approval_expired(&call, &mut effects)?;
+                self.run_of_call(call)?.on_approval_expired(call, &mut effects)?;
             }
             Input::CallResolved { call, attempt, resolution } => {
-                self.on_resolved(&call, attempt, &resolution, &mut effects)?;
+                self.on_resolved(call, *attempt, resolution, &mut effects)?;
             }
             Input::CancelRequested { run, reason } => {
                 let error = WireError::new(ErrorCode::Cancelled, reason);
-                self.end_early(&run, RunStatus::Cancelled, &error, &mut effects)?;
+                self.end_early(run, RunStatus::Cancelled, &error, &mut effects)?;
             }
             Input::DeadlinePassed { run } => {
-                self.end_early(&run, RunStatus::Deadline, &late(), &mut effects)?;
+                self.end_early(run, RunStatus::Deadline, &late(), &mut effects)?;
             }
             Input::ReplyPublished { run } => {
-                let parting = self.outbox.iter_mut().find(|parting| parting.waits_for(&run));
-                parting.ok_or(Rejected::UnknownRun { run })?.on_published();
+                let parting = self.outbox.iter_mut().find(|parting| parting.waits_for(run));
+                parting.ok_or_else(|| Rejected::UnknownRun { run: run.clone() })?.on_published();
                 self.outbox.retain(|parting| !parting.is_over());
             }
             Input::CancelDelivered { call } => {
-                let parting = self.outbox.iter_mut().find(|parting| parting.aborts(&call));
-                parting.ok_or_else(|| Rejected::UnknownCall { call: call.clone() })?.on_told(&call);
+                let parting = self.outbox.iter_mut().find(|parting| parting.aborts(call));
+                parting.ok_or_else(|| Rejected::UnknownCall { call: call.clone() })?.on_told(call);
                 self.outbox.retain(|parting| !parting.is_over());
             }
             Input::Resumed => {
                 self.run.as_mut().ok_or(Rejected::OutOfPlace)?.on_resumed(&mut effects);
             }
-            Input::Snapshot(snapshot) => self.on_snapshot(*snapshot, &mut effects)?,
+            Input::Snapshot(snapshot) => self.on_snapshot((**snapshot).clone(), &mut effects)?,
         }
         self.move_on(&mut effects);
         if resumed {

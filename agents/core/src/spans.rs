@@ -1,8 +1,8 @@
 //! Finished spans, made from facts alone.
 //!
-//! Names are those of [`wire::semconv`]. What was said is part of a span as far as the plan's
-//! [`Levels`](wire::Levels) go, as values; [`crate::capture::reduce`] makes them what a trace
-//! holds of it.
+//! Names are those of [`wire::semconv`]. What was said is part of a span, as values, as far as the
+//! plan's [`Levels`](wire::Levels) go for where the span goes; [`crate::capture::reduce`] makes them
+//! what a trace holds of it.
 
 use serde_json::Value;
 use wire::plan::Plan;
@@ -10,7 +10,8 @@ use wire::run::RunReply;
 use wire::semconv::{self, ERROR_OTHER, PROVIDER_SELF, operation};
 use wire::trace::{SpanEvent, SpanKind, SpanLink};
 use wire::{
-    Attributes, Name, RunId, SessionId, Sink, SpanRecord, Timestamp, TraceContext, Usage, WireError,
+    Attributes, Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext, TraceSink, Usage,
+    WireError,
 };
 
 mod call;
@@ -42,7 +43,7 @@ pub struct RunFacts<'a> {
     /// The run's own span.
     pub trace: &'a TraceContext,
     /// Where the spans go.
-    pub sink: Sink,
+    pub sink: TraceSink,
     /// What the run has left.
     pub left: Left,
 }

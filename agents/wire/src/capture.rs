@@ -45,7 +45,7 @@ pub struct Levels {
 
 /// Where traces go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sink {
+pub enum TraceSink {
     /// Elsewhere, as soon as a part of them is over.
     #[default]
     Export,
@@ -56,10 +56,10 @@ pub enum Sink {
 impl Levels {
     /// Returns how much the traces hold that go somewhere.
     #[must_use]
-    pub const fn of(self, sink: Sink) -> Capture {
+    pub const fn of(self, sink: TraceSink) -> Capture {
         match sink {
-            Sink::Export => self.export,
-            Sink::Store => self.store,
+            TraceSink::Export => self.export,
+            TraceSink::Store => self.store,
         }
     }
 

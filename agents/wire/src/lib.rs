@@ -28,7 +28,7 @@ pub mod trace;
 pub mod work;
 
 pub use call::{CallOutcome, EffectClass, ToolReply, ToolRequest};
-pub use capture::{Capture, Levels, Sink};
+pub use capture::{Capture, Levels, TraceSink};
 pub use chat::{
     FinishReason, Message, ModelReply, ModelRequest, ModelRole, ToolCall, ToolSpec, Usage,
 };

@@ -11,7 +11,7 @@ use agents_core::effect::Effect;
 use agents_core::session::SessionMachine;
 use journal::{Journal, Since};
 use store::{SpanSource, TracePart, TraceSpans};
-use wire::{Capture, Name, Sink};
+use wire::{Capture, Name, TraceSink};
 
 use crate::clean;
 use crate::fold::read_entries;
@@ -38,7 +38,7 @@ impl SpanSource for Retold {
         let held = read_entries(&self.journal, session, Since::Slot(*first_slot))?;
         let until = held.entries.iter().zip(held.first_slot..=*last_slot).map(|(entry, _)| entry);
         SessionMachine::beginning_at(self.team.clone(), session.clone(), held.first_slot)
-            .telling(Sink::Store)
+            .telling(TraceSink::Store)
             .fold_on(until, &*self.plans, |_, _, effects| {
                 for effect in effects {
                     let Effect::Span(span) = effect else { continue };

@@ -13,7 +13,7 @@ impl Run {
     pub(crate) fn on_model_replied(
         &mut self,
         turn: u32,
-        outcome: ModelOutcome,
+        outcome: &ModelOutcome,
         effects: &mut Effects,
     ) -> Result<(), Rejected> {
         let role = match self.phase {
@@ -26,27 +26,27 @@ impl Run {
         }
         let (reading, unread, report) = match outcome {
             ModelOutcome::Failed { error } => {
-                self.report_turn(role, None, Err(&error), None, effects);
+                self.report_turn(role, None, Err(error), None, effects);
                 if self.is_late(effects.now()) {
-                    self.stop(RunStatus::Deadline, error, effects);
+                    self.stop(RunStatus::Deadline, error.clone(), effects);
                 } else {
-                    self.fail(error, effects);
+                    self.fail(error.clone(), effects);
                 }
                 return Ok(());
             }
             ModelOutcome::Read { reading, unread, turn } => (reading, unread, turn),
         };
-        if !self.fits(role, &reading) {
+        if !self.fits(role, reading) {
             return Err(Rejected::OutOfPlace);
         }
         self.resumes = 0;
-        let usage = self.spend_on_turn(role, &report);
-        self.report_turn(role, Some((&report, usage)), Ok(&reading), unread.as_ref(), effects);
+        let usage = self.spend_on_turn(role, report);
+        self.report_turn(role, Some((report, usage)), Ok(reading), unread.as_ref(), effects);
         if report.finish == FinishReason::ContentFilter {
-            self.on_withheld(&report, &reading, effects);
+            self.on_withheld(report, reading, effects);
             return Ok(());
         }
-        match reading {
+        match reading.clone() {
             Reading::Thought { text } => self.on_thought(text, effects),
             Reading::Planned(planned) => self.on_planned(planned, effects),
             Reading::Calls { text, calls } => self.on_calls(text, calls, effects),

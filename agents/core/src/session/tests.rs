@@ -56,7 +56,7 @@ fn play(plan: &Plan, rows: &[Row<'_>], shown: Shown) -> SessionMachine {
     for (number, (ms, input, expected)) in rows.iter().enumerate() {
         let now = Timestamp::from_micros(ms * 1000);
         let before = machine.clone();
-        let lines = match machine.apply(now, input.clone(), &plans) {
+        let lines = match machine.apply(now, input, &plans) {
             Ok(effects) => {
                 let lines = lines(&effects, shown);
                 let entry = Entry::new(now, Body::Session(input.clone()));

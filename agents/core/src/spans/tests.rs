@@ -14,6 +14,14 @@ const START: Timestamp = Timestamp::from_micros(1_000);
 const END: Timestamp = Timestamp::from_micros(3_000);
 const LEFT: Left = Left { tokens: Some(90), steps: Some(7), calls: None, cost_nano_usd: None };
 
+/// The facts of a run whose spans are looked up.
+fn stored<'a>(
+    plan: &'a Plan,
+    (session, run, trace): (&'a SessionId, &'a RunId, &'a TraceContext),
+) -> RunFacts<'a> {
+    RunFacts { plan, session, run, trace, sink: TraceSink::Store, left: LEFT }
+}
+
 fn ids() -> (SessionId, RunId, TraceContext) {
     let run = RunId::new("r").unwrap();
     let trace = TraceContext::root(&Name::new("demo").unwrap(), &run);
@@ -53,14 +61,7 @@ fn assert_has(attributes: &Attributes, expected: &Value) {
 #[test]
 fn a_model_turn_is_a_chat_below_its_run() {
     let ((session, run, trace), plan) = (ids(), fixture::plan(Dialect::Schema, true));
-    let facts = RunFacts {
-        plan: &plan,
-        session: &session,
-        run: &run,
-        trace: &trace,
-        sink: Sink::Store,
-        left: LEFT,
-    };
+    let facts = stored(&plan, (&session, &run, &trace));
     let (report, reading) = (report(), fault());
     let unread = Unread::of(" and more ");
     let answered = TurnFacts {
@@ -138,14 +139,7 @@ fn a_model_turn_says_whom_it_asked_and_how() {
     };
     let spare = Served { model: "llama".to_owned(), ..Served::default() };
     plan.served = [(name("small"), served), (name("spare"), spare)].into();
-    let facts = RunFacts {
-        plan: &plan,
-        session: &session,
-        run: &run,
-        trace: &trace,
-        sink: Sink::Store,
-        left: LEFT,
-    };
+    let facts = stored(&plan, (&session, &run, &trace));
     let detail = TurnDetail {
         response_id: Some("id-1".to_owned()),
         cache_read_tokens: Some(4),
@@ -198,14 +192,7 @@ fn a_model_turn_says_whom_it_asked_and_how() {
 fn a_call_is_a_tool_execution_below_its_run() {
     let ((session, run, trace), mut plan) = (ids(), fixture::plan(Dialect::Native, true));
     plan.tools[0].target = Target::Agent;
-    let facts = RunFacts {
-        plan: &plan,
-        session: &session,
-        run: &run,
-        trace: &trace,
-        sink: Sink::Store,
-        left: LEFT,
-    };
+    let facts = stored(&plan, (&session, &run, &trace));
     let (key, arguments) = (CallKey::new("k").unwrap(), json!({"query": "x"}));
     let note = "may have happened".to_owned();
     let failed = CallOutcome::error(ErrorCode::ToolTimeout, "no answer in 5 s");
@@ -250,14 +237,7 @@ fn a_call_is_a_tool_execution_below_its_run() {
 #[test]
 fn an_attempt_is_a_hop_below_its_call() {
     let ((session, run, trace), plan) = (ids(), fixture::plan(Dialect::Native, true));
-    let facts = RunFacts {
-        plan: &plan,
-        session: &session,
-        run: &run,
-        trace: &trace,
-        sink: Sink::Store,
-        left: LEFT,
-    };
+    let facts = stored(&plan, (&session, &run, &trace));
     let (call, tool) = (CallKey::new("k").unwrap(), name("search"));
     let at = |address: &str, port| Endpoint { address: address.to_owned(), port };
     let text = |text: &str| Some(text.to_owned());
@@ -388,14 +368,7 @@ fn ended(reply: &RunReply) -> EndFacts<'_> {
 #[test]
 fn a_run_is_an_agent_invocation_below_its_caller() {
     let ((session, run, trace), plan) = (ids(), fixture::plan(Dialect::Native, true));
-    let facts = RunFacts {
-        plan: &plan,
-        session: &session,
-        run: &run,
-        trace: &trace,
-        sink: Sink::Store,
-        left: LEFT,
-    };
+    let facts = stored(&plan, (&session, &run, &trace));
     let caller = trace.of_call(&CallKey::new("k").unwrap());
     let mut reply = RunReply {
         run: run.clone(),
@@ -462,14 +435,7 @@ fn spans_hold_what_their_plan_permits() {
         plan.traces = Levels { store: level, export: none, off: false };
         plan.tools[0].capture = tool;
         let plan = &plan;
-        let facts = RunFacts {
-            plan,
-            session: &session,
-            run: &run,
-            trace: &trace,
-            sink: Sink::Store,
-            left: LEFT,
-        };
+        let facts = stored(plan, (&session, &run, &trace));
         let (key, arguments) = (CallKey::new("k").unwrap(), json!({"query": long}));
         let call = CallFacts {
             call: &key,

@@ -41,7 +41,7 @@ impl SessionState {
         }
         let now = clock::now();
         let slot = machine.slot();
-        let effects = match machine.apply(now, input.clone(), &*self.context.plans) {
+        let effects = match machine.apply(now, &input, &*self.context.plans) {
             Ok(effects) => effects,
             Err(rejected) => return Ok(Err(Refusal::Machine(rejected))),
         };

@@ -69,7 +69,7 @@ impl World {
     fn give(&mut self, input: Input) {
         self.ms += 1;
         let now = Timestamp::from_micros(self.ms * 1000);
-        let Ok(effects) = self.machine.apply(now, input.clone(), &self.plans) else { return };
+        let Ok(effects) = self.machine.apply(now, &input, &self.plans) else { return };
         let entry = Entry::new(now, Body::Session(input));
         self.records.push(Record { entry, effects: effects.clone() });
         for effect in effects {

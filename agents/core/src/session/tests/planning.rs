@@ -5,7 +5,7 @@ use wire::Input::Resumed;
 use wire::entry::FeedbackCode::UnknownTool;
 use wire::entry::{Body, Entry};
 use wire::run::RunState;
-use wire::{EventKind, Sink, Timestamp};
+use wire::{EventKind, Timestamp, TraceSink};
 
 use super::team::{
     answer, call, calls, cancel, done, faulty, garbage, name, planned, planner, published, run,
@@ -231,7 +231,7 @@ fn limits_hold_where_steps_are_planned() {
 #[test]
 fn a_call_of_another_tool_than_the_planned_one_breaks_a_rule() {
     let told = |run: &str, kind: EventKind| {
-        let mut effects = Effects::new(session(), 0, Timestamp::from_micros(0), Sink::Export);
+        let mut effects = Effects::new(session(), 0, Timestamp::from_micros(0), TraceSink::Export);
         effects.tell(&submitted(run), kind);
         effects.into_vec()
     };

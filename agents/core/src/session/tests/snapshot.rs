@@ -111,7 +111,7 @@ fn a_fold_from_any_snapshot_comes_to_the_live_machine() {
             } else {
                 published(&format!("r{asked}"))
             };
-            live.apply(at(now), input.clone(), &plans).unwrap();
+            live.apply(at(now), &input, &plans).unwrap();
             entries.push(Entry::new(at(now), Body::Session(input)));
         }
         for from in [0].into_iter().chain(snapshots.iter().copied()) {
@@ -132,12 +132,12 @@ fn what_is_known_of_a_long_session_is_bounded() {
     for number in 0..1000 {
         let id = format!("r{number}");
         for input in [submit(&id), answer(&id, 0, "x"), published(&id)] {
-            machine.apply(at(number * 10), input, &plans).unwrap();
+            machine.apply(at(number * 10), &input, &plans).unwrap();
         }
         if number % 100 == 99 {
             // What ended in the last 50 turns is kept.
             let kept = snapshot(&machine, number.saturating_sub(50) * 10);
-            machine.apply(at(number * 10 + 1), kept, &plans).unwrap();
+            machine.apply(at(number * 10 + 1), &kept, &plans).unwrap();
             assert_eq!(machine.runs_known(), 50);
         }
     }

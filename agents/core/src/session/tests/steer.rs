@@ -72,7 +72,7 @@ fn an_answer_that_a_message_overtakes_is_not_the_last_word() {
     let mut later = SessionMachine::beginning_at(name("team"), super::team::session(), 6);
     let input = Input::Snapshot(Box::new(snapshot));
     let plans = HashMap::<Digest, Arc<Plan>>::new();
-    later.apply(Timestamp::from_micros(5000), input, &plans).unwrap();
+    later.apply(Timestamp::from_micros(5000), &input, &plans).unwrap();
     let view = later.view(&run("q")).unwrap();
     let ended = RunState::Ended { status: RunStatus::Completed };
     assert_eq!((view.state, view.joined), (ended, Some(run("r"))));
@@ -332,7 +332,7 @@ fn is_found(change: impl Fn(&mut Vec<Effect>)) -> bool {
     let mut records = Vec::new();
     for input in inputs {
         let now = Timestamp::from_micros(1000);
-        let mut effects = machine.apply(now, input.clone(), &plans).unwrap();
+        let mut effects = machine.apply(now, &input, &plans).unwrap();
         change(&mut effects);
         records.push(Record { entry: Entry::new(now, Body::Session(input)), effects });
     }

@@ -178,10 +178,10 @@ fn later_runs_are_tainted_for_as_long_as_they_are_shown_what_one_said() {
         let mut machine = looked();
         if from_snapshot {
             machine = SessionMachine::new(name("team"), session());
-            machine.apply(Timestamp::from_micros(9), snapshot.clone(), &plans).unwrap();
+            machine.apply(Timestamp::from_micros(9), &snapshot, &plans).unwrap();
         }
         for input in [submit("q"), calls("q", 0, &["pay"])] {
-            machine.apply(Timestamp::from_micros(10_000), input, &plans).unwrap();
+            machine.apply(Timestamp::from_micros(10_000), &input, &plans).unwrap();
         }
         let state = machine.view(&run("q")).unwrap().state;
         let waits = matches!(state, RunState::Waiting { kind: OpenKind::Approval, .. });

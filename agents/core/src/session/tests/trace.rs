@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use wire::Input::{self, Resumed};
 use wire::hop::Hop;
 use wire::plan::Permission;
-use wire::{Capture, Digest, Levels, Plan, Sink, SpanRecord, Timestamp, semconv};
+use wire::{Capture, Digest, Levels, Plan, SpanRecord, Timestamp, TraceSink, semconv};
 
 use super::team::{
     actor, allow, answer, calls, deny, done, found, garbage, lost, name, offering, probed, resolve,
@@ -23,11 +23,11 @@ fn leaving(plan: Plan, tool: &str) -> Plan {
 /// Plays inputs, by milliseconds on the clock, and returns the spans in the order in which they end.
 fn spans(plan: &Plan, rows: &[(u64, Input)]) -> Vec<SpanRecord> {
     let plans = std::collections::HashMap::from([(Digest::of(b"plan"), plan.clone().into())]);
-    let mut machine = SessionMachine::new(name("team"), session()).telling(Sink::Store);
+    let mut machine = SessionMachine::new(name("team"), session()).telling(TraceSink::Store);
     let mut spans = Vec::new();
     for (ms, input) in rows {
         let now = Timestamp::from_micros(ms * 1000);
-        for effect in machine.apply(now, input.clone(), &plans).unwrap() {
+        for effect in machine.apply(now, input, &plans).unwrap() {
             if let Effect::Span(span) = effect {
                 spans.push(span.record);
             }

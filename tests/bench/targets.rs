@@ -8,6 +8,7 @@ use crate::{allocations, large, measure, start, tokens};
 
 const LOOP: &str = Party::Handmade.word();
 const EMBEDDED: &str = Party::Embedded.word();
+const UNTRACED: &str = Party::Untraced.word();
 const NATS: &str = Party::Nats.word();
 
 const KIB: f64 = 1024.0;
@@ -24,7 +25,8 @@ struct Target {
 
 /// Writes every target with what was measured.
 pub(crate) fn targets(sheet: &Sheet) -> Option<String> {
-    let parts = [cpu(sheet), latency(sheet), growth(sheet), memory(sheet), rest(sheet)];
+    let parts =
+        [cpu(sheet), traces(sheet), latency(sheet), growth(sheet), memory(sheet), rest(sheet)];
     let line = |target: Target| {
         let Target { what, is_most, limit, unit, found } = target;
         let bound = if is_most { "≤" } else { "≥" };
@@ -60,6 +62,20 @@ fn cpu(sheet: &Sheet) -> Vec<Target> {
     let embedded = rows.map(|(row, at, limit, _)| of(EMBEDDED, "embedded bus", row, at, limit));
     let nats = rows.map(|(row, at, _, limit)| of(NATS, "over NATS", row, at, limit));
     embedded.into_iter().chain(nats).collect()
+}
+
+fn traces(sheet: &Sheet) -> Vec<Target> {
+    let rows = [
+        ("chain-1", "1 at once"),
+        ("chain-32", "32 at once"),
+        ("chain-256", "256 at once"),
+        ("slow-256", "256 at once, model of 200 ms"),
+    ];
+    let target = |(row, how): (&str, &str)| {
+        let found = sheet.ratio((row, EMBEDDED), (row, UNTRACED), "cpu_us");
+        most(&format!("CPU of a step with traces, embedded bus, {how}"), 1.1, "× without", found)
+    };
+    rows.into_iter().map(target).collect()
 }
 
 fn latency(sheet: &Sheet) -> Vec<Target> {

@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
-use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 use store::{
     Change, EndedSpan, SpanSource, Store, TRACE_BYTES_MIN, TRACES_SCANNED_MAX, Told, TracePage,
-    TracePart, TraceQuery, TraceSpans, TraceStatus,
+    TracePart, TraceQuery, TraceSpans, TraceStatus, Untold,
 };
 use tests::results::{self, Row};
 use tokio::time::Instant;
@@ -89,11 +88,7 @@ fn slots(number: u64) -> [u64; 2] {
 struct Retold;
 
 impl SpanSource for Retold {
-    fn tell(
-        &self,
-        part: &TracePart,
-        spans: &mut TraceSpans,
-    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn tell(&self, part: &TracePart, spans: &mut TraceSpans) -> Result<(), Untold> {
         for number in part.first_slot / 2..=part.last_slot / 2 {
             for span in trace(number) {
                 spans.add(span);

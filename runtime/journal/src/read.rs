@@ -13,15 +13,16 @@ use crate::frame::{self, Kind, Stored};
 use crate::index::{Index, Location, Spot};
 use crate::segment;
 
-/// From where on a session is read.
+/// What of a session is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Since {
     /// From the first entry that is held.
     Oldest,
     /// From the newest entry that holds all that those before it came to, if there is one.
     Newest,
-    /// From the newest such entry that does not come after a slot, or from the first that is held.
-    Slot(u64),
+    /// From the newest such entry that does not come after the first slot, or from the first entry
+    /// that is held, until the next such entry after the last slot.
+    Around(u64, u64),
 }
 
 /// Entries of one session, in the order of their slots.
@@ -52,14 +53,18 @@ impl Commits {
         else {
             return Self { first_slot: index.next_slot(session), places: Vec::new() };
         };
-        let begin = match since {
-            Since::Oldest => None,
-            Since::Newest => found.begins.last(),
-            Since::Slot(slot) => found.begins.iter().rev().find(|begin| begin.slot <= slot),
+        let (begin, end) = match since {
+            Since::Oldest => (None, None),
+            Since::Newest => (found.begins.last(), None),
+            Since::Around(first, last) => (
+                found.begins.iter().rev().find(|begin| begin.slot <= first),
+                found.begins.iter().find(|begin| begin.slot > last.max(first)),
+            ),
         };
         let (first_slot, from) =
             begin.map_or((found.first_slot, 0), |begin| (begin.slot, begin.spot));
-        let spots = found.spots.get(from..).unwrap_or_default();
+        let until = end.map_or(found.spots.len(), |end| end.spot);
+        let spots = found.spots.get(from..until).unwrap_or_default();
         let places = spots.iter().map(|spot| (*spot, index.locate(spot.position))).collect();
         Self { first_slot, places }
     }

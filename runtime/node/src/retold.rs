@@ -1,16 +1,15 @@
 //! Tells the spans of traces again, from what the journal holds.
 //!
 //! What a machine told once it tells again, span for span, so the store keeps only where in the
-//! journal a trace stands. Reading begins at the snapshot before it, and costs no more than one of
-//! them holds, however long the session is.
+//! journal a trace stands. Reading begins at the snapshot before it and ends at the one after it,
+//! so that it costs the same however long the session is.
 
-use std::error::Error;
 use std::sync::Arc;
 
 use agents_core::effect::Effect;
 use agents_core::session::SessionMachine;
 use journal::{Journal, Since};
-use store::{SpanSource, TracePart, TraceSpans};
+use store::{SpanSource, TracePart, TraceSpans, Untold};
 use wire::{Capture, Name, TraceSink};
 
 use crate::clean;
@@ -25,17 +24,13 @@ pub(crate) struct Retold {
 }
 
 impl SpanSource for Retold {
-    fn tell(
-        &self,
-        part: &TracePart,
-        spans: &mut TraceSpans,
-    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn tell(&self, part: &TracePart, spans: &mut TraceSpans) -> Result<(), Untold> {
         let TracePart { session, first_slot, last_slot } = part;
         // A run that is no longer kept has left the journal, and its trace is about to go.
         if !self.journal.knows(session) {
             return Ok(());
         }
-        let held = read_entries(&self.journal, session, Since::Slot(*first_slot))?;
+        let held = read_entries(&self.journal, session, Since::Around(*first_slot, *last_slot))?;
         let until = held.entries.iter().zip(held.first_slot..=*last_slot).map(|(entry, _)| entry);
         SessionMachine::beginning_at(self.team.clone(), session.clone(), held.first_slot)
             .telling(TraceSink::Store)

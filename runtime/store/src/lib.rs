@@ -36,6 +36,6 @@ pub use store::{Opened, Store, VERIFIED_BYTES_MAX, VERIFIED_RECORDS_MAX};
 pub use trace::ended::{EndedSpan, Told};
 pub use trace::query::{TRACES_SCANNED_MAX, TraceCursor, TraceCursorError, TracePage, TraceQuery};
 pub use trace::row::{NAMES_FOUND_MAX, SESSIONS_FOUND_MAX, TraceRow, TraceStatus};
-pub use trace::told::{SAID_BYTES_MAX, SpanSource, TracePart, TraceSpans};
+pub use trace::told::{SAID_BYTES_MAX, SpanSource, TracePart, TraceSpans, Untold};
 pub use trace::{RUN_SPANS_SPARE, SPANS_MAX};
 pub use usage::{TurnUsed, USAGE_DAYS_MAX, UsageRow};

@@ -34,9 +34,7 @@ pub const TRACE_BYTES_MIN: u64 = 64 << 20;
 /// segment that grows and for one that is cut in two.
 const SEGMENT_SHARE: u64 = 16;
 const SHARES_FREE: u64 = 3;
-/// Traces that are written at once, so that a batch stays within memory: some 4 MiB.
-const GROUP_TRACES_MAX: usize = 2048;
-/// Bytes of traces that are copied at once, for the same reason.
+/// Bytes of traces that are written or copied at once, so that a batch stays within memory.
 const GROUP_BYTES_MAX: usize = 4 << 20;
 /// Spans after which segments are written out: what is folded again after a crash.
 const UNFLUSHED_MAX: usize = 8192;
@@ -199,7 +197,7 @@ impl Shelf {
             let mut adding = Adding::new(pending, recent);
             let mut added = 0;
             while let Some(span) = rest.peek()
-                && adding.traces() < GROUP_TRACES_MAX
+                && adding.bytes() < GROUP_BYTES_MAX
                 && let Some(place) = self.place_once(span, &mut placed)?
                 && place.at == at
             {

@@ -8,7 +8,7 @@ pub(crate) mod query;
 pub(crate) mod row;
 pub(crate) mod told;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, hash_map};
+use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map, hash_map};
 
 use wire::Timestamp;
 
@@ -28,6 +28,8 @@ pub const RUN_SPANS_SPARE: u32 = 500;
 /// The most traces of a segment that are held in memory while spans are added to them: those of as
 /// many runs as are in work at once, with called agents.
 const RECENT_TRACES_MAX: usize = 2048;
+/// The most bytes of them, since one of many called agents takes as much as a hundred others.
+const RECENT_BYTES_MAX: usize = 8 << 20;
 /// The most traces that are dropped at once, so that nothing waits long for it.
 const DROPPED_TRACES_MAX: usize = 200;
 /// The least hex digits by which a trace is found.
@@ -50,7 +52,8 @@ impl Recent {
 
     /// Forgets everything before it grows too large; what is needed is read again.
     fn trim(&mut self) {
-        if self.traces.len() > RECENT_TRACES_MAX {
+        let bytes: usize = self.traces.values().map(Summary::bytes).sum();
+        if self.traces.len() > RECENT_TRACES_MAX || bytes > RECENT_BYTES_MAX {
             *self = Self::default();
         }
     }
@@ -63,6 +66,7 @@ pub(crate) struct Adding {
     recent: Recent,
     /// What was stored of the traces before, where anything was.
     added: BTreeMap<TraceId, Option<Place>>,
+    bytes: usize,
 }
 
 /// Where a trace is found.
@@ -80,22 +84,26 @@ impl Place {
 impl Adding {
     /// Begins to add spans to traces.
     pub(crate) const fn new(pending: Pending, recent: Recent) -> Self {
-        Self { pending, recent, added: BTreeMap::new() }
+        Self { pending, recent, added: BTreeMap::new(), bytes: 0 }
     }
 
-    /// Returns how many traces were added to.
-    pub(crate) fn traces(&self) -> usize {
-        self.added.len()
+    /// Returns about how many bytes are to be written.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Adds a span to its trace, unless it was added before. `is_stored` tells whether there is
     /// anything of the trace.
     pub(crate) fn add(&mut self, span: &EndedSpan, is_stored: bool) -> Result<(), Error> {
         let trace = span.context.trace_bytes();
+        let mut before = 0;
         let summary = match self.recent.traces.entry(trace) {
             hash_map::Entry::Occupied(known) => {
                 let known = known.into_mut();
-                self.added.entry(trace).or_insert_with(|| Some(Place::of(known)));
+                match self.added.entry(trace) {
+                    btree_map::Entry::Occupied(_) => before = known.bytes(),
+                    btree_map::Entry::Vacant(new) => drop(new.insert(Some(Place::of(known)))),
+                }
                 known
             }
             hash_map::Entry::Vacant(new) => {
@@ -107,6 +115,7 @@ impl Adding {
             }
         };
         summary.add(span);
+        self.bytes += summary.bytes() - before;
         Ok(())
     }
 

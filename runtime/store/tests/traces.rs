@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use store::{
-    Change, Opened, RunBegun, SPANS_MAX, Store, TRACE_BYTES_MIN, TraceQuery, TraceRow, TraceStatus,
+    Change, Opened, RUN_SPANS_SPARE, RunBegun, SPANS_MAX, SpanSource, Store, TRACE_BYTES_MIN,
+    TracePart, TraceQuery, TraceRow, TraceSpans, TraceStatus, Untold,
 };
 use tempfile::TempDir;
 use wire::trace::SpanKind;
@@ -206,6 +207,27 @@ fn the_span_of_the_run_is_told_however_many_there_are() {
     let told = store.trace(&row.trace_id).unwrap();
     assert_eq!(told.len(), SPANS_MAX as usize + 1);
     assert!(told.contains(&whole));
+}
+
+#[test]
+fn a_trace_of_many_sessions_names_no_more_of_them_than_it_has_spans() {
+    let (_dir, store) = open();
+    let whole = run("a", "lead", 1, 90_000);
+    let most = SPANS_MAX + RUN_SPANS_SPARE;
+    // Each called agent has a run and a session of its own in the trace.
+    let called = (0..most + 50).map(|n| {
+        let mut span = run(&format!("c{n}"), "helper", u64::from(n) + 2, 80_000);
+        span.parent = Some(whole.context);
+        span.context = whole.context.of_run(&span.run);
+        span.session = SessionId::new(&format!("s{n}")).unwrap();
+        span
+    });
+    apply(&store, &called.chain([whole.clone()]).collect::<Vec<_>>());
+    let row = store.traces(&TraceQuery::default(), 1).unwrap().rows.remove(0);
+    assert_eq!((row.spans, row.spans_dropped), (most, 51));
+    assert_eq!(row.status, TraceStatus::Ok);
+    assert_eq!(store.trace(&row.trace_id).unwrap().len(), most as usize);
+    store.verify().unwrap();
 }
 
 #[test]
@@ -438,12 +460,8 @@ fn a_span_that_is_told_again_is_counted_once() {
 #[test]
 fn what_cannot_be_told_again_is_left_out() {
     struct Fails;
-    impl store::SpanSource for Fails {
-        fn tell(
-            &self,
-            _: &store::TracePart,
-            _: &mut store::TraceSpans,
-        ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    impl SpanSource for Fails {
+        fn tell(&self, _: &TracePart, _: &mut TraceSpans) -> Result<(), Untold> {
             Err("the session is damaged".into())
         }
     }

@@ -107,13 +107,17 @@ fn check(journal: &Journal, model: &Model, case: &str) {
         assert_eq!(all.bodies, given.from(all.first_slot), "{case}");
         assert_eq!(journal.next_slot(session), given.next(), "{case}");
         // What is gone is read from the first that is held.
-        for slot in given.first_slot..given.next() {
-            let read = journal.read_since(session, Since::Slot(slot)).unwrap();
-            let begins = given.begins.iter().rev().copied();
-            let begin =
-                begins.filter(|begin| *begin >= all.first_slot).find(|begin| *begin <= slot);
-            assert_eq!(read.first_slot, begin.unwrap_or(all.first_slot), "{case} at {slot}");
-            assert_eq!(read.bodies, given.from(read.first_slot), "{case} at {slot}");
+        let held = given.begins.iter().copied().filter(|begin| *begin >= all.first_slot);
+        for first in given.first_slot..given.next() {
+            let begin = held.clone().rev().find(|begin| *begin <= first);
+            let begin = begin.unwrap_or(all.first_slot);
+            for last in [first, first + 3, given.next()] {
+                let read = journal.read_since(session, Since::Around(first, last)).unwrap();
+                let end = held.clone().find(|end| *end > last).unwrap_or(given.next());
+                let expected = &given.from(begin)[..(end - begin) as usize];
+                assert_eq!(read.first_slot, begin, "{case} around {first} to {last}");
+                assert_eq!(read.bodies, expected, "{case} around {first} to {last}");
+            }
         }
     }
 }

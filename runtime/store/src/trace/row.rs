@@ -15,6 +15,9 @@ use crate::trace::{RUN_SPANS_SPARE, SPANS_MAX};
 pub const NAMES_FOUND_MAX: usize = 64;
 /// The most sessions by which one trace is found: its own, and the first of the called agents'.
 pub const SESSIONS_FOUND_MAX: usize = 16;
+/// About what a row takes without its notes, and each note of a session, a run or a name.
+const ROW_BYTES: usize = 1024;
+const NOTE_BYTES: usize = 96;
 
 /// How a trace stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,8 +88,9 @@ pub(crate) struct Summary {
     agents: BTreeSet<String>,
     tools: BTreeSet<String>,
     sessions: BTreeSet<String>,
-    /// The runs that have spans, and whether they are over.
-    runs: BTreeMap<RunId, bool>,
+    /// The runs that have spans and are in work, and those that are over.
+    open: BTreeSet<RunId>,
+    over: BTreeSet<RunId>,
 }
 
 /// What a session tells of a trace.
@@ -141,36 +145,48 @@ impl Summary {
             agents: BTreeSet::new(),
             tools: BTreeSet::new(),
             sessions: BTreeSet::new(),
-            runs: BTreeMap::new(),
+            open: BTreeSet::new(),
+            over: BTreeSet::new(),
         }
     }
 
     /// Adds a span. One that was added before changes nothing, and one beyond what a trace may have
-    /// is only counted.
+    /// is only counted, so that it notes no more runs and sessions than it has spans.
     pub(crate) fn add(&mut self, span: &EndedSpan) {
-        if !self.is_new(span) {
+        let spare = if span.ends_run() { RUN_SPANS_SPARE } else { 0 };
+        let has_room = self.row.spans < SPANS_MAX + spare;
+        if !self.is_new(span, has_room) {
             return;
         }
-        let spare = if span.ends_run() { RUN_SPANS_SPARE } else { 0 };
-        if self.row.spans < SPANS_MAX + spare {
+        if has_room {
             self.count(span);
         } else {
             self.row.spans_dropped = self.row.spans_dropped.saturating_add(1);
         }
-        self.note_run(span);
+        self.note_run(span, has_room);
     }
 
     /// Notes who tells of a span, and returns whether it comes for the first time: a session tells
-    /// its spans in one order, however often.
-    fn is_new(&mut self, span: &EndedSpan) -> bool {
+    /// its spans in one order, however often. Of a session that is not noted, because there was no
+    /// room, it always seems so.
+    fn is_new(&mut self, span: &EndedSpan, has_room: bool) -> bool {
         let told = span.told;
         if let Some(part) = self.parts.get_mut(&span.session) {
             let is_new = told > part.last;
             part.last = part.last.max(told);
             return is_new;
         }
-        self.parts.insert(span.session.clone(), Part { first_slot: told.slot, last: told });
+        if has_room {
+            self.parts.insert(span.session.clone(), Part { first_slot: told.slot, last: told });
+        }
         true
+    }
+
+    /// Returns about how much memory it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let found = self.agents.len() + self.tools.len() + self.sessions.len();
+        let noted = self.parts.len() + self.open.len() + self.over.len() + found;
+        ROW_BYTES + noted * NOTE_BYTES
     }
 
     fn count(&mut self, span: &EndedSpan) {
@@ -197,14 +213,16 @@ impl Summary {
     }
 
     /// Notes where the run of a span stands: its own span says that it is over.
-    fn note_run(&mut self, span: &EndedSpan) {
-        match self.runs.get_mut(&span.run) {
-            Some(is_over) => *is_over |= span.ends_run(),
-            None => {
-                self.runs.insert(span.run.clone(), span.ends_run());
+    fn note_run(&mut self, span: &EndedSpan, has_room: bool) {
+        if span.ends_run() {
+            let was_open = self.open.remove(&span.run);
+            if was_open || has_room {
+                self.over.insert(span.run.clone());
             }
+        } else if has_room && !self.over.contains(&span.run) && !self.open.contains(&span.run) {
+            self.open.insert(span.run.clone());
         }
-        self.row.status = match (self.runs.values().all(|is_over| *is_over), self.row.errors) {
+        self.row.status = match (self.open.is_empty(), self.row.errors) {
             (false, _) => TraceStatus::Running,
             (true, 0) => TraceStatus::Ok,
             (true, _) => TraceStatus::Error,

@@ -22,14 +22,13 @@ pub struct TracePart {
     pub last_slot: u64,
 }
 
+/// Why a part of a trace cannot be told.
+pub type Untold = Box<dyn Error + Send + Sync>;
+
 /// Tells spans again.
 pub trait SpanSource: Send + Sync {
     /// Adds all spans that the entries of a part tell; those of other traces are left out there.
-    fn tell(
-        &self,
-        part: &TracePart,
-        spans: &mut TraceSpans,
-    ) -> Result<(), Box<dyn Error + Send + Sync>>;
+    fn tell(&self, part: &TracePart, spans: &mut TraceSpans) -> Result<(), Untold>;
 }
 
 /// The spans of one trace while they are told.

@@ -3,11 +3,10 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 
-use store::{Change, EndedSpan, Opened, SpanSource, Store, Told, TracePart, TraceSpans};
+use store::{Change, EndedSpan, Opened, SpanSource, Store, Told, TracePart, TraceSpans, Untold};
 use wire::{SessionId, SpanRecord};
 
 thread_local! {
@@ -17,11 +16,7 @@ thread_local! {
 struct Retold;
 
 impl SpanSource for Retold {
-    fn tell(
-        &self,
-        part: &TracePart,
-        spans: &mut TraceSpans,
-    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn tell(&self, part: &TracePart, spans: &mut TraceSpans) -> Result<(), Untold> {
         TOLD.with_borrow(|told| {
             let told = told.get(&part.session).into_iter().flatten().zip(0_u64..);
             let told = told.filter(|(_, slot)| (part.first_slot..=part.last_slot).contains(slot));

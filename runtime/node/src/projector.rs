@@ -28,9 +28,10 @@ const JOBS_MAX: usize = 8192;
 const JOBS_AT_ONCE_MAX: usize = 4096;
 
 /// How long changes are gathered for unless somebody wants to look something up. Writing to sled
-/// costs about as much for one commit as for a hundred, many changes touch the same rows, and the
-/// spans of a trace that come together are one record.
-const GATHER: Duration = Duration::from_millis(500);
+/// costs about as much for one commit as for a hundred, and many changes touch the same rows: that
+/// of a trace is written once for all of its spans that come together, and a run with a model takes
+/// seconds. What a crash leaves ungathered is folded at the next start.
+const GATHER: Duration = Duration::from_secs(2);
 
 /// Hands committed changes to the store's thread.
 #[derive(Clone)]

@@ -120,6 +120,21 @@ impl Bus {
         }
     }
 
+    /// Returns the bus on which a subject is listened to inside this process by a queue group, if it
+    /// is and [`NatsOptions::near`] allows to ask there; else this one.
+    ///
+    /// What is asked there does not pass the server, and nobody else hears of it. The group has no
+    /// say in who answers.
+    #[must_use]
+    pub fn nearest(&self, subject: &str) -> Self {
+        match &self.kind {
+            Kind::Nats(nats) if nats.near.is_heard(subject) => {
+                Self { kind: Kind::Local(nats.near.clone()) }
+            }
+            Kind::Local(_) | Kind::Nats(_) => self.clone(),
+        }
+    }
+
     /// Answers a request; does nothing if it asks for no answer.
     ///
     /// Only inboxes are answered: the sender chose the subject, and our rights are not his.
@@ -172,11 +187,10 @@ impl Bus {
         check::pattern(pattern)?;
         queue.map_or(Ok(()), check::queue)?;
         match &self.kind {
-            Kind::Local(local) => local.listen(pattern, queue, Arc::new(handler)),
-            Kind::Nats(nats) => {
-                let subscription = nats.subscribe(pattern, queue).await?;
-                Ok(Listening::pour(subscription, Arc::new(handler)))
+            Kind::Local(local) => {
+                local.listen(pattern, queue, Arc::new(handler)).map(Listening::local)
             }
+            Kind::Nats(nats) => nats.listen(pattern, queue, Arc::new(handler)).await,
         }
     }
 

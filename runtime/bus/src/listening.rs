@@ -7,7 +7,6 @@ use tokio::task::JoinHandle;
 
 use crate::local::Registration;
 use crate::message::Message;
-use crate::subscription::Subscription;
 
 /// What is done about a message. It must not wait.
 pub(crate) type Handler = Arc<dyn Fn(Message) + Send + Sync>;
@@ -15,12 +14,12 @@ pub(crate) type Handler = Arc<dyn Fn(Message) + Send + Sync>;
 /// Gives the messages of one pattern to a handler for as long as it is held.
 ///
 /// In the twin whoever publishes calls the handler, so that nobody has to be woken in between; on
-/// NATS a task does.
+/// NATS a task does, and who asks inside the process calls it as in the twin.
 pub struct Listening(Kind);
 
 enum Kind {
     Local { _registration: Registration },
-    Task(JoinHandle<()>),
+    Task { task: JoinHandle<()>, _near: Option<Registration> },
 }
 
 impl Listening {
@@ -28,13 +27,8 @@ impl Listening {
         Self(Kind::Local { _registration: registration })
     }
 
-    /// Gives on what a subscription receives.
-    pub(crate) fn pour(mut subscription: Subscription, handler: Handler) -> Self {
-        Self(Kind::Task(tokio::spawn(async move {
-            while let Some(message) = subscription.next().await {
-                handler(message);
-            }
-        })))
+    pub(crate) const fn of_task(task: JoinHandle<()>, near: Option<Registration>) -> Self {
+        Self(Kind::Task { task, _near: near })
     }
 }
 
@@ -42,7 +36,7 @@ impl Drop for Listening {
     fn drop(&mut self) {
         match &self.0 {
             Kind::Local { .. } => {}
-            Kind::Task(task) => task.abort(),
+            Kind::Task { task, .. } => task.abort(),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-use crate::listening::{Handler, Listening};
+use crate::listening::Handler;
 use crate::message::Message;
 use crate::pending::Pending;
 use crate::router::{Pick, Router, Sink, Target};
@@ -16,7 +16,7 @@ use crate::subscription::Subscription;
 use crate::tap::{Moment, Tap};
 use crate::{Error, PAYLOAD_BYTES_MAX_DEFAULT, SUBSCRIPTION_MESSAGES_MAX_DEFAULT};
 
-/// Where answers to requests go; the last token is the request's.
+/// Where answers to requests go on a bus that has nobody outside; the last token is the request's.
 const INBOX: &str = "_INBOX.request.";
 
 /// Bounds the twin.
@@ -41,6 +41,7 @@ impl Default for LocalLimits {
 #[derive(Debug)]
 pub(crate) struct Local {
     limits: LocalLimits,
+    inbox: String,
     router: RwLock<Routing>,
     requests: Pending<Message>,
     draws: AtomicU64,
@@ -73,8 +74,14 @@ struct Delivery {
 
 impl Local {
     pub(crate) fn new(limits: LocalLimits) -> Self {
+        Self::with_inbox(limits, INBOX.to_owned())
+    }
+
+    /// Makes one whose answers go to subjects that begin so.
+    pub(crate) fn with_inbox(limits: LocalLimits, inbox: String) -> Self {
         Self {
             limits,
+            inbox,
             router: RwLock::default(),
             requests: Pending::new(),
             draws: AtomicU64::new(0),
@@ -109,7 +116,7 @@ impl Local {
         let Some(mut ticket) = self.requests.wait() else {
             return Err(Error::Overflow { subject });
         };
-        message.reply = Some(format!("{INBOX}{}", ticket.token()));
+        message.reply = Some(format!("{}{}", self.inbox, ticket.token()));
         let delivery = self.deliver(message);
         if delivery.lost_by_queue || (delivery.taken == 0 && delivery.lost > 0) {
             return Err(Error::Overflow { subject });
@@ -122,6 +129,11 @@ impl Local {
             Ok(Some(answer)) => Ok(answer),
             Ok(None) | Err(_) => Err(Error::Timeout { subject, after_ms }),
         }
+    }
+
+    /// Tells whether a subject is that of an answer to a request made here.
+    pub(crate) fn is_asked_at(&self, subject: &str) -> bool {
+        subject.starts_with(&self.inbox)
     }
 
     pub(crate) fn is_heard(&self, subject: &str) -> bool {
@@ -147,8 +159,8 @@ impl Local {
         pattern: &str,
         queue: Option<&str>,
         handler: Handler,
-    ) -> Result<Listening, Error> {
-        self.register(pattern, queue, Sink::Handler(handler)).map(Listening::local)
+    ) -> Result<Registration, Error> {
+        self.register(pattern, queue, Sink::Handler(handler))
     }
 
     fn register(
@@ -210,7 +222,7 @@ impl Local {
     }
 
     fn request_of(&self, subject: &str) -> Option<tokio::sync::oneshot::Sender<Message>> {
-        self.requests.take(subject.strip_prefix(INBOX)?.parse().ok()?)
+        self.requests.take(subject.strip_prefix(&self.inbox)?.parse().ok()?)
     }
 
     fn offer(&self, pick: &Pick, message: Message, delivery: &mut Delivery) {

@@ -21,9 +21,12 @@ use tokio_util::task::TaskTracker;
 use wire::Headers;
 
 use crate::error::Error;
+use crate::listening::{Handler, Listening};
+use crate::local::{Local, LocalLimits};
 use crate::message::Message;
 use crate::nats::keeper::{Answers, Link, Losses};
 use crate::nats::options::NatsOptions;
+use crate::router::Sink;
 use crate::subscription::Subscription;
 
 /// How long something waits for room in the client's queue, which is full when the server is away
@@ -45,6 +48,9 @@ const OVERFLOW: &str = "Callboard-Overflow";
 pub(crate) struct Nats {
     link: watch::Receiver<Arc<Link>>,
     answers: Arc<Answers>,
+    /// Those of this process who take requests in a queue group.
+    pub(crate) near: Arc<Local>,
+    is_near_asked: bool,
     dropped: Arc<AtomicU64>,
     losses: watch::Receiver<Losses>,
     subscription_messages_max: usize,
@@ -63,9 +69,20 @@ impl Nats {
         let stop = CancellationToken::new();
         let (lost, losses) = watch::channel(Losses::default());
         let link = keeper::start(&options, &answers, &dropped, lost, stop.clone()).await?;
+        let near = {
+            let link = link.borrow();
+            let limits = LocalLimits {
+                payload_bytes_max: link.client.max_payload(),
+                subscription_messages_max,
+            };
+            // Who sends from outside names the subject of the answer, and must not guess this one.
+            Local::with_inbox(limits, format!("{}.", link.client.new_inbox()))
+        };
         Ok(Arc::new(Self {
             link,
             answers,
+            near: Arc::new(near),
+            is_near_asked: options.near,
             dropped,
             losses,
             subscription_messages_max,
@@ -92,6 +109,10 @@ impl Nats {
     }
 
     pub(crate) async fn publish(&self, message: Message) -> Result<(), Error> {
+        if self.near.is_asked_at(&message.subject) {
+            self.near.publish(message);
+            return Ok(());
+        }
         self.send(message, |_, _| ()).await
     }
 
@@ -175,6 +196,27 @@ impl Nats {
         subscriber::start(self, pattern, queue).await
     }
 
+    /// Gives what is received to a handler.
+    pub(crate) async fn listen(
+        self: &Arc<Self>,
+        pattern: &str,
+        queue: Option<&str>,
+        handler: Handler,
+    ) -> Result<Listening, Error> {
+        if self.draining.is_cancelled() {
+            return Err(Error::Closed);
+        }
+        let sink = Sink::Handler(handler.clone());
+        let task = subscriber::take(self, pattern, queue, sink).await?;
+        // Of a group one is chosen, and that may be the one of this process. Others are to be given
+        // everything, which only the server can see to.
+        let near = match queue.filter(|_| self.is_near_asked) {
+            Some(_) => Some(self.near.listen(pattern, queue, handler)?),
+            None => None,
+        };
+        Ok(Listening::of_task(task, near))
+    }
+
     pub(crate) fn new_inbox(&self) -> String {
         self.link().client.new_inbox()
     }
@@ -199,6 +241,7 @@ impl Nats {
 
     pub(crate) async fn drain(&self) -> Result<(), Error> {
         self.draining.cancel();
+        self.near.drain();
         self.subscribers.close();
         self.subscribers.wait().await;
         Ok(())

@@ -122,6 +122,9 @@ pub(crate) struct Serve {
     pub(crate) teams: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) nats: Nats,
+    /// Ask models, tools and agents of this process past the server: cheaper, and seen by nobody
+    #[arg(long = "nats-near", requires = "url")]
+    pub(crate) nats_near: bool,
     /// Address of the HTTP door; `none` opens none, port 0 takes a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8787")]
     pub(crate) listen: String,

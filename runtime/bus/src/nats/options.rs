@@ -49,6 +49,9 @@ pub struct NatsOptions {
     pub tls_identity: Option<TlsIdentity>,
     /// How many messages wait in one subscription; at least one does.
     pub subscription_messages_max: usize,
+    /// Whether who listens in a queue group inside this process may be asked past the server, which
+    /// costs less and goes on while the server is away, but which nobody else can watch.
+    pub near: bool,
 }
 
 /// A certificate of our own.
@@ -95,6 +98,7 @@ impl NatsOptions {
             tls_authorities: None,
             tls_identity: None,
             subscription_messages_max: SUBSCRIPTION_MESSAGES_MAX_DEFAULT,
+            near: false,
         }
     }
 

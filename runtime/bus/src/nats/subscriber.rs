@@ -1,5 +1,7 @@
-//! One subscription on NATS: takes messages from the client at once, and bounds what waits.
+//! One subscription on NATS: takes messages from the client at once, and bounds what waits, or gives
+//! them to a handler, which does.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -8,6 +10,7 @@ use async_nats::Subscriber;
 use futures_util::StreamExt as _;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
+use tokio::task::JoinHandle;
 
 use crate::bus;
 use crate::error::Error;
@@ -15,18 +18,19 @@ use crate::local::warn_of_loss;
 use crate::message::Message;
 use crate::nats::keeper::Link;
 use crate::nats::{Nats, OVERFLOW, SEND_WAIT_MAX, convert, timeout};
+use crate::router::Sink;
 use crate::subscription::Subscription;
 
 /// How long a drained subscription waits for the client to end it, which takes longer only while
 /// there is no connection and nothing can arrive.
 const DRAIN_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// Fills one [`Subscription`].
-struct Filler {
+/// Takes the messages of one pattern.
+struct Taker {
     nats: Arc<Nats>,
     pattern: String,
     queue: Option<String>,
-    sender: mpsc::Sender<Message>,
+    sink: Sink,
     lost: u64,
 }
 
@@ -37,17 +41,28 @@ pub(super) async fn start(
     queue: Option<&str>,
 ) -> Result<Subscription, Error> {
     let (sender, receiver) = mpsc::channel(nats.subscription_messages_max);
-    let filler = Filler {
+    take(nats, pattern, queue, Sink::Queue(sender)).await?;
+    Ok(Subscription::new(receiver, None))
+}
+
+/// Subscribes and gives what is received to a sink, until that or what is returned is ended.
+pub(super) async fn take(
+    nats: &Arc<Nats>,
+    pattern: &str,
+    queue: Option<&str>,
+    sink: Sink,
+) -> Result<JoinHandle<()>, Error> {
+    let taker = Taker {
         nats: nats.clone(),
         pattern: pattern.to_owned(),
         queue: queue.map(str::to_owned),
-        sender,
+        sink,
         lost: 0,
     };
     let mut link = nats.link();
     let subscribed = async {
         loop {
-            match filler.subscribe(&link).await {
+            match taker.subscribe(&link).await {
                 Ok(source) => return Ok(source),
                 Err(error) => link = nats.replacement(&link).await.ok_or(error)?,
             }
@@ -56,11 +71,10 @@ pub(super) async fn start(
     let source = tokio::time::timeout(SEND_WAIT_MAX, subscribed)
         .await
         .map_err(|_| timeout(pattern, SEND_WAIT_MAX))??;
-    nats.subscribers.spawn(filler.run(link, source));
-    Ok(Subscription::new(receiver, None))
+    Ok(nats.subscribers.spawn(taker.run(link, source)))
 }
 
-impl Filler {
+impl Taker {
     async fn subscribe(&self, link: &Link) -> Result<Subscriber, Error> {
         let pattern = self.pattern.clone();
         match &self.queue {
@@ -81,7 +95,7 @@ impl Filler {
                         None => return,
                     },
                 },
-                () = self.sender.closed() => return,
+                () = closed(&self.sink) => return,
                 () = draining.cancelled() => break,
             }
         }
@@ -103,7 +117,7 @@ impl Filler {
         loop {
             link = tokio::select! {
                 link = self.nats.replacement(&link) => link?,
-                () = self.sender.closed() => return None,
+                () = closed(&self.sink) => return None,
                 () = self.nats.draining.cancelled() => return None,
             };
             if let Ok(source) = self.subscribe(&link).await {
@@ -113,7 +127,12 @@ impl Filler {
     }
 
     fn offer(&mut self, message: async_nats::Message) {
-        match self.sender.try_send(convert::message_in(message)) {
+        let message = convert::message_in(message);
+        let sender = match &self.sink {
+            Sink::Queue(sender) => sender,
+            Sink::Handler(handler) => return handler(message),
+        };
+        match sender.try_send(message) {
             Ok(()) | Err(TrySendError::Closed(_)) => {}
             Err(TrySendError::Full(message)) => {
                 self.lost = self.lost.saturating_add(1);
@@ -153,5 +172,13 @@ impl Filler {
             }
             drop(place);
         });
+    }
+}
+
+/// Returns when nobody receives any more. A handler is there until its task is ended.
+async fn closed(sink: &Sink) {
+    match sink {
+        Sink::Queue(sender) => sender.closed().await,
+        Sink::Handler(_) => pending().await,
     }
 }

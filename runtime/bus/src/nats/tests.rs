@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use wire::Headers;
 
 use crate::testing::NatsServer;
-use crate::{Auth, Bus, Error, NatsOptions, Subscription};
+use crate::{Auth, Bus, Error, Message, NatsOptions, Subscription};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -19,6 +19,13 @@ const NKEY_PUBLIC: &str = "UAB2CB576PHBBPQ5ODORRZ2LYCMWPZGWGCN2KDK7DXOIMZASKUY3R
 
 async fn connect(server: &NatsServer) -> Bus {
     Bus::connect(NatsOptions::new([server.url()])).await.unwrap()
+}
+
+/// Connects so that who listens in the process is asked past the server.
+async fn connect_near(server: &NatsServer) -> Bus {
+    let mut options = NatsOptions::new([server.url()]);
+    options.near = true;
+    Bus::connect(options).await.unwrap()
 }
 
 async fn listen(bus: &Bus, subject: &str) -> Subscription {
@@ -246,4 +253,77 @@ async fn an_old_server_is_refused() {
     assert_eq!(error.to_wire().code, wire::ErrorCode::NatsTooOld);
     // The connection of a bus that was refused does not stay.
     tokio::time::timeout(LONG, server).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn who_is_near_is_asked_without_the_server() {
+    let server = NatsServer::start("").await.unwrap();
+    let (here, there) = (connect_near(&server).await, connect(&server).await);
+    let mut onlooker = there.subscribe("a", None).await.unwrap();
+    there.flush().await.unwrap();
+    let answering = here.clone();
+    let answer = move |message: Message| {
+        let bus = answering.clone();
+        tokio::spawn(async move {
+            bus.reply(&message, Headers::new(), message.payload.clone()).await.unwrap();
+        });
+    };
+    let ask = async |bus: &Bus, text: &'static str| {
+        let answer = bus.nearest("a").request("a", Headers::new(), text.into(), LONG).await;
+        answer.map(|answer| answer.payload)
+    };
+    let mut heard = Vec::new();
+    for (queue, text, passes_server) in
+        [(Some("q"), "near", false), (None, "everybody's", true), (Some("q"), "again", false)]
+    {
+        let listening = here.listen("a", queue, answer.clone()).await.unwrap();
+        here.flush().await.unwrap();
+        assert_eq!(ask(&here, text).await.unwrap(), text, "{queue:?}");
+        assert_eq!(ask(&there, "far").await.unwrap(), "far", "{queue:?}");
+        heard.extend(passes_server.then_some(text).into_iter().chain(["far"]));
+        drop(listening);
+        here.flush().await.unwrap();
+    }
+    let mut seen = Vec::new();
+    while seen.len() < heard.len() {
+        seen.push(onlooker.next().await.unwrap().payload);
+    }
+    assert_eq!(seen, heard);
+
+    let _far = there.listen("c", Some("q"), |_| {}).await.unwrap();
+    let passed =
+        there.nearest("c").request("c", Headers::new(), Bytes::new(), Duration::ZERO).await;
+    assert!(matches!(passed, Err(Error::Timeout { .. })), "{passed:?}");
+    let near = here.listen("b", Some("q"), |_| {}).await.unwrap();
+    let silent = here.nearest("b").request("b", Headers::new(), Bytes::new(), Duration::ZERO).await;
+    assert!(matches!(silent, Err(Error::Timeout { .. })), "{silent:?}");
+    drop(near);
+    here.flush().await.unwrap();
+    let nobody = here.nearest("b").request("b", Headers::new(), Bytes::new(), LONG).await;
+    assert!(matches!(nobody, Err(Error::NoResponders { .. })), "{nobody:?}");
+    let near = here.listen("b", Some("q"), |_| {}).await.unwrap();
+    here.drain().await.unwrap();
+    let nobody = here.nearest("b").request("b", Headers::new(), Bytes::new(), LONG).await;
+    assert!(matches!(nobody, Err(Error::NoResponders { .. })), "{nobody:?}");
+    drop(near);
+}
+
+#[tokio::test]
+async fn who_is_near_is_asked_while_the_server_is_away() {
+    let mut server = NatsServer::start("").await.unwrap();
+    let bus = connect_near(&server).await;
+    let answering = bus.clone();
+    let _near = bus
+        .listen("a", Some("q"), move |message| {
+            let bus = answering.clone();
+            tokio::spawn(async move {
+                bus.reply(&message, Headers::new(), "pong".into()).await.unwrap();
+            });
+        })
+        .await
+        .unwrap();
+    server.stop().unwrap();
+    until("the loss is seen", || !bus.is_connected()).await;
+    let answer = bus.nearest("a").request("a", Headers::new(), "ping".into(), LONG).await;
+    assert_eq!(answer.unwrap().payload, "pong");
 }

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bus::Bus;
+use bus::{Bus, NatsOptions};
 use config::Team;
 use node::{Node, NodeOptions, Sourced};
 use tokio::signal::unix::{SignalKind, signal};
@@ -41,7 +41,7 @@ pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Resul
     let mut term = on_signal(SignalKind::terminate())?;
     let mut interrupt = on_signal(SignalKind::interrupt())?;
     let bus = match nats::options(&args.nats)? {
-        Some(options) => Bus::connect(options).await?,
+        Some(options) => Bus::connect(NatsOptions { near: args.nats_near, ..options }).await?,
         None => Bus::local(),
     };
     let (watched, teams) = complete(&loaded, place, (&bus, &subjects), screen).await?;

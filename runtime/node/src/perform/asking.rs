@@ -128,6 +128,7 @@ pub(super) async fn request_held<T: DeserializeOwned>(
         }
     };
     let mut pause = PAUSE_MIN;
+    let mut is_near_full = false;
     loop {
         let remaining = end.saturating_duration_since(Instant::now());
         let millis = u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX);
@@ -136,9 +137,14 @@ pub(super) async fn request_held<T: DeserializeOwned>(
         if let Some(waiting) = &waiting {
             headers.insert(header::WORK, waiting.stop.work.to_string());
         }
-        let mended = context.bus.mended();
+        // Who is in the process answers without the server, for as long as it has room.
+        let bus = match is_near_full {
+            false => context.bus.nearest(&asking.subject),
+            true => context.bus.clone(),
+        };
+        let mended = bus.mended();
         let sent = tokio::select! {
-            sent = context.bus.request(&asking.subject, headers, body.clone(), remaining) => sent,
+            sent = bus.request(&asking.subject, headers, body.clone(), remaining) => sent,
             // The answer may have been lost with the connection.
             () = mended, if asking.repeatable => continue,
         };
@@ -161,7 +167,10 @@ pub(super) async fn request_held<T: DeserializeOwned>(
                 (
                     ErrorCode::Overloaded | ErrorCode::Unavailable | ErrorCode::ModelResting,
                     wait,
-                ) => (error, wait.map(Duration::from_millis)),
+                ) => {
+                    is_near_full = true;
+                    (error, wait.map(Duration::from_millis))
+                }
                 (code, _) if is_refusal(code) => return Err(Missed::NotDelivered(error)),
                 // Whoever answers so, or so that it cannot be read, may have done the work.
                 _ => return Err(Missed::Unanswered(error)),

@@ -162,6 +162,17 @@ pub struct Prompt {
 
 /// Renders what a role is sent next.
 pub fn prompt(role: ModelRole, catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prompt {
+    prompt_after(role, catalogue, transcript, &[])
+}
+
+/// Renders what a role is sent next, where `before` are the messages that an earlier prompt of the
+/// role in the run says to [keep](Prompt::keep): most of them need not be rendered again.
+pub fn prompt_after(
+    role: ModelRole,
+    catalogue: &Catalogue,
+    transcript: &Transcript<'_>,
+    before: &[Arc<Message>],
+) -> Prompt {
     match role {
         ModelRole::Thinker if transcript.plan.planner.is_some() => {
             planner::prompt(catalogue, transcript)
@@ -169,7 +180,7 @@ pub fn prompt(role: ModelRole, catalogue: &Catalogue, transcript: &Transcript<'_
         ModelRole::Thinker => thinker::prompt(catalogue, transcript),
         ModelRole::Actor => match (transcript.planned(), transcript.plan.dialect) {
             (Some(planned), _) => planner::task::prompt(catalogue, transcript, planned),
-            (None, Dialect::Native) => native::prompt(catalogue, transcript),
+            (None, Dialect::Native) => native::prompt(catalogue, transcript, before),
             (None, Dialect::Schema) => schema::prompt(catalogue, transcript),
             (None, Dialect::Json) => json::prompt(catalogue, transcript),
             (None, Dialect::React) => react::prompt(catalogue, transcript),

@@ -53,7 +53,8 @@ struct Sent {
     /// conversation, however alike its messages are.
     head: (Arc<Head>, Mark),
     mark: Mark,
-    count: usize,
+    /// The messages that begin every later prompt.
+    kept: Vec<Arc<Message>>,
 }
 
 /// The asking side: what was sent, by role and model.
@@ -77,6 +78,12 @@ impl SentPrefixes {
         self.sent = HashMap::new();
     }
 
+    /// Returns the messages that begin every later prompt of a role in a run.
+    pub(crate) fn kept(&self, run: &RunId, place: &(ModelRole, Name)) -> &[Arc<Message>] {
+        let sent = self.sent.get(place).filter(|sent| sent.run == *run);
+        sent.map_or(&[], |sent| &sent.kept)
+    }
+
     /// Turns a prompt into requests and remembers what the model will hold afterwards.
     pub(crate) fn outgoing(
         &mut self,
@@ -94,16 +101,17 @@ impl SentPrefixes {
                 (prompt.head, mark)
             }
         };
-        let begins = |sent: &&Sent| Arc::ptr_eq(&sent.head.0, &head) && sent.count <= keep;
+        let begins = |sent: &&Sent| Arc::ptr_eq(&sent.head.0, &head) && sent.kept.len() <= keep;
         let before = self.sent.get(&place).filter(begins);
         let (base, from) = match before {
-            Some(sent) => (Some(sent.mark), sent.count),
+            Some(sent) => (Some(sent.mark), sent.kept.len()),
             None => (None, 0),
         };
         let new = prompt.messages.get(from..).unwrap_or_default();
         let kept = new.get(..keep - from).unwrap_or_default();
         let mark = base.unwrap_or(head_mark).extend(kept);
-        let sent = Sent { run: run.clone(), head: (head.clone(), head_mark), mark, count: keep };
+        let kept = prompt.messages.get(..keep).unwrap_or_default().to_vec();
+        let sent = Sent { run: run.clone(), head: (head.clone(), head_mark), mark, kept };
         self.sent.insert(place, sent);
         let short = base.map(|base| ModelRequest {
             role,

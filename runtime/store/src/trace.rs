@@ -18,7 +18,7 @@ use crate::page::row;
 use crate::pending::Pending;
 use crate::record::Head;
 use ended::EndedSpan;
-use row::Summary;
+use row::{Summary, TraceStatus};
 
 /// The most spans that are counted and told of one trace, so that a run that loops cannot fill
 /// the memory of who looks at it; later ones are counted apart.
@@ -35,7 +35,7 @@ const DROPPED_TRACES_MAX: usize = 200;
 /// The least hex digits by which a trace is found.
 const PREFIX_DIGITS_MIN: usize = 4;
 
-/// Traces to which spans were added lately, so that adding more reads nothing.
+/// Traces in work to which spans were added lately, so that adding more reads nothing.
 #[derive(Default)]
 pub(crate) struct Recent {
     traces: HashMap<TraceId, Summary>,
@@ -50,8 +50,9 @@ impl Recent {
         self.traces.contains_key(trace)
     }
 
-    /// Forgets everything before it grows too large; what is needed is read again.
+    /// Forgets what is over, and everything before it grows too large; what is needed is read again.
     fn trim(&mut self) {
+        self.traces.retain(|_, summary| summary.row.status == TraceStatus::Running);
         let bytes: usize = self.traces.values().map(Summary::bytes).sum();
         if self.traces.len() > RECENT_TRACES_MAX || bytes > RECENT_BYTES_MAX {
             *self = Self::default();

@@ -9,7 +9,7 @@ use wire::plan::{Dialect, Text};
 use wire::{ModelRole, Plan, Planned};
 
 use super::wording::turns;
-use super::{Act, Called, Exchange, Step, Transcript, fixture, prompt};
+use super::{Act, Called, Exchange, Step, Transcript, fixture, prompt, prompt_after};
 use crate::validate::Catalogue;
 
 fn text() -> impl Strategy<Value = Option<&'static str>> {
@@ -100,7 +100,17 @@ proptest! {
                     prompt(role, &catalogue, &Transcript { plan, history: &history, request: "Q", steps })
                 })
                 .collect();
-            for (earlier, later) in prompts.iter().zip(prompts.iter().skip(1)) {
+            let transcripts = turns(role, &steps);
+            for (steps, (earlier, later)) in
+                transcripts.iter().skip(1).zip(prompts.iter().zip(prompts.iter().skip(1)))
+            {
+                // What was told before is told again without being rendered.
+                let plan = catalogue.plan();
+                let transcript = Transcript { plan, history: &history, request: "Q", steps };
+                let before = &earlier.messages[..earlier.keep];
+                let after = prompt_after(role, &catalogue, &transcript, before);
+                prop_assert_eq!(&after.head, &later.head);
+                prop_assert_eq!((&after.messages, after.keep), (&later.messages, later.keep));
                 prop_assert_eq!(&earlier.head, &later.head);
                 prop_assert!(earlier.keep <= later.keep && later.keep <= later.messages.len());
                 prop_assert_eq!(&earlier.messages[..earlier.keep], &later.messages[..earlier.keep]);

@@ -1,6 +1,8 @@
 //! Dialect `native`: calls by the provider's own means.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use wire::chat::Head;
@@ -16,8 +18,13 @@ use crate::validate::{Catalogue, Toolbox};
 
 /// Renders the conversation as it was led: every reply in its place, every call answered.
 ///
-/// The tools describe themselves, so that the system text is usually the agent's own.
-pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prompt {
+/// The tools describe themselves, so that the system text is usually the agent's own. Replies with
+/// their answers that are among `before` are taken from there.
+pub(super) fn prompt(
+    catalogue: &Catalogue,
+    transcript: &Transcript<'_>,
+    before: &[Arc<Message>],
+) -> Prompt {
     let mut told = Told::begin(Audience::Actor, catalogue, transcript);
     // A call that waits for its answer is not told, but takes its id.
     let acts: Vec<&Act> = transcript.steps.iter().flat_map(|step| &step.acts).collect();
@@ -39,6 +46,12 @@ pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prom
             Act::Answered { text } => told.said("", text),
             Act::Steered { text } => told.steered(text, last),
             Act::Calls { text, calls } => {
+                if act.settled().is_some()
+                    && let Some(known) = told.known(before, calls)
+                {
+                    ids.keep(known);
+                    continue;
+                }
                 let ids: Vec<String> = calls.iter().map(|call| ids.next(call)).collect();
                 if act.settled().is_some() {
                     called(text, calls, ids, last, &mut told);
@@ -87,12 +100,18 @@ pub(super) fn offered(offer: &Offer) -> Value {
 
 /// Gives every call of a conversation an id of its own, the same in every later prompt.
 #[derive(Default)]
-pub(super) struct Ids {
-    taken: HashSet<String>,
+pub(super) struct Ids<'a> {
+    taken: HashSet<Cow<'a, str>>,
     calls: usize,
 }
 
-impl Ids {
+impl<'a> Ids<'a> {
+    /// Keeps the ids of a reply that was told before.
+    fn keep(&mut self, calls: &'a [ToolCall]) {
+        self.calls += calls.len();
+        self.taken.extend(calls.iter().map(|call| Cow::from(&call.id)));
+    }
+
     /// Keeps the provider's id where it is one; some providers leave it empty or repeat it.
     pub(super) fn next(&mut self, call: &Called) -> String {
         self.calls += 1;
@@ -100,10 +119,10 @@ impl Ids {
         let key = call.key.as_ref().map(wire::CallKey::as_str);
         let free = [given, key].into_iter().flatten().find(|id| !self.taken.contains(*id));
         let mut id = free.map_or_else(|| format!("call_{}", self.calls), str::to_owned);
-        while self.taken.contains(&id) {
+        while self.taken.contains(id.as_str()) {
             id.push('_');
         }
-        self.taken.insert(id.clone());
+        self.taken.insert(Cow::from(id.clone()));
         id
     }
 }

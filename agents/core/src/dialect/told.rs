@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use wire::Message;
 use wire::chat::Head;
 use wire::plan::{Audience, Text};
+use wire::{Message, ToolCall};
 
 use super::wording::Speaker;
 use super::wording::fact::{Fact, Scene};
@@ -208,6 +208,23 @@ impl<'a> Told<'a> {
     pub(super) fn said(&mut self, thought: &str, text: &str) {
         let said: Vec<&str> = [thought, text].into_iter().filter(|part| !part.is_empty()).collect();
         self.assistant(said.join("\n"));
+    }
+
+    /// Tells a reply with calls, each with its answer, as it was told before, if it was. Returns the
+    /// calls as they stand there.
+    pub(super) fn known<'b>(
+        &mut self,
+        before: &'b [Arc<Message>],
+        calls: &[Called],
+    ) -> Option<&'b [ToolCall]> {
+        let from = self.messages.len();
+        let known = before.get(from..=from + calls.len())?;
+        let Message::Assistant { calls: written, .. } = known.first()?.as_ref() else {
+            return None;
+        };
+        self.messages.extend(known.iter().cloned());
+        self.calls += calls.len();
+        Some(written)
     }
 
     pub(super) fn push(&mut self, message: Message) {

@@ -43,12 +43,14 @@ impl SessionState {
                     let Some(catalogue) = self.context.plans.catalogue(&submitted.plan) else {
                         continue;
                     };
-                    let prompt = dialect::prompt(role, &catalogue, &transcript);
+                    let place = (role, model);
+                    let before = self.prefixes.kept(&run, &place);
+                    let prompt = dialect::prompt_after(role, &catalogue, &transcript, before);
                     for fault in &prompt.faults {
                         warn!(%run, agent = %submitted.agent, %fault, "a text of the team failed");
                     }
                     let planned = transcript.planned().cloned();
-                    let outgoing = self.prefixes.outgoing(&run, (role, &model), prompt);
+                    let outgoing = self.prefixes.outgoing(&run, (place.0, &place.1), prompt);
                     let observed = Observed {
                         session: self.session.clone(),
                         run: run.clone(),
@@ -61,7 +63,7 @@ impl SessionState {
                     self.ask_model(perform::Turn {
                         run,
                         number: turn,
-                        model,
+                        model: place.1,
                         max_tokens,
                         deadline,
                         trace,

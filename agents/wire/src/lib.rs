@@ -14,6 +14,7 @@ pub mod event;
 pub mod header;
 pub mod hop;
 pub mod id;
+pub mod json;
 pub mod look;
 pub mod money;
 pub mod open;

@@ -67,7 +67,7 @@ pub(crate) fn changes_of(
                 run: reply.run.clone(),
                 at: entry.at,
                 status: reply.status,
-                reply: crate::reply::bytes(reply).to_vec(),
+                reply: crate::reply::bytes(reply),
             }),
             Effect::Tell(Event { agent, kind: EventKind::RunEnded { .. }, .. }) => {
                 changes.push(seen(agent));

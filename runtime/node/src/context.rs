@@ -129,7 +129,7 @@ impl TeamContext {
         entries: &[Entry],
     ) -> Result<Commit, Error> {
         let bodies: Result<Vec<Bytes>, _> =
-            entries.iter().map(|entry| serde_json::to_vec(entry).map(Bytes::from)).collect();
+            entries.iter().map(|entry| wire::json::to_vec(entry).map(Bytes::from)).collect();
         let bodies =
             bodies.map_err(|source| Error::Entry { session: session.clone(), slot, source })?;
         let commit = self.projector.begin();

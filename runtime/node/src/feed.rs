@@ -32,7 +32,7 @@ pub(crate) async fn start(
 
 /// Answers a request with a body.
 pub(crate) async fn answer(bus: &Bus, request: &Message, headers: Headers, body: &impl Serialize) {
-    match serde_json::to_vec(body) {
+    match wire::json::to_vec(body) {
         Ok(bytes) => answer_bytes(bus, request, headers, bytes.into()).await,
         Err(error) => {
             let error = WireError::new(ErrorCode::Internal, format!("write an answer: {error}"));

@@ -33,6 +33,9 @@ const JOBS_AT_ONCE_MAX: usize = 4096;
 /// seconds. What a crash leaves ungathered is folded at the next start.
 const GATHER: Duration = Duration::from_secs(2);
 
+/// Bytes of a reply that is not held back to gather more, since thousands of them would not fit.
+const LARGE_BYTES: usize = 64 * 1024;
+
 /// Hands committed changes to the store's thread.
 #[derive(Clone)]
 pub(crate) struct Projector {
@@ -178,15 +181,20 @@ impl Commit {
         for begun in changes.iter().filter_map(begun) {
             lock(&self.unapplied).insert(begun.run.clone(), begun.session.clone());
         }
+        let is_large = changes.iter().any(is_large);
         // The thread ends only with the node; what it did not apply is folded again at start.
         let sent = self.jobs.send(Job::Apply(changes, self.ticket)).await;
         if sent.is_err() {
             warn!("the store's thread has ended; its view is rebuilt at the next start");
         }
-        if waiting(&self.jobs) >= JOBS_AT_ONCE_MAX {
+        if is_large || waiting(&self.jobs) >= JOBS_AT_ONCE_MAX {
             self.hurry.up();
         }
     }
+}
+
+fn is_large(change: &Change) -> bool {
+    matches!(change, Change::RunEnded { reply, .. } if reply.len() >= LARGE_BYTES)
 }
 
 impl Projector {

@@ -20,7 +20,12 @@ pub(crate) struct Final {
 impl Final {
     /// Makes a reply ready.
     pub(crate) fn of(reply: &Arc<RunReply>, sending: TaskTrackerToken) -> Self {
-        Self { bytes: bytes(reply), error: reply.error.clone(), _sending: sending }
+        Self::written(bytes(reply), reply, sending)
+    }
+
+    /// Makes a reply ready of which the bytes are there.
+    pub(crate) fn written(bytes: Bytes, reply: &RunReply, sending: TaskTrackerToken) -> Self {
+        Self { bytes, error: reply.error.clone(), _sending: sending }
     }
 
     /// Reads a reply that was stored.
@@ -43,5 +48,5 @@ impl Final {
 /// Serialises a reply.
 pub(crate) fn bytes(reply: &RunReply) -> Bytes {
     // A reply consists of texts, numbers and JSON values, none of which can fail to serialise.
-    serde_json::to_vec(reply).unwrap_or_default().into()
+    wire::json::to_vec(reply).unwrap_or_default().into()
 }

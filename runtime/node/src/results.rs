@@ -1,5 +1,6 @@
 //! Cuts what a model is not shown of a result, and keeps all of it for a model that can read on.
 
+use serde_json::Value;
 use tools::results::{KeptResult, Results};
 use tracing::warn;
 use wire::{CallKey, CallOutcome, Name, SessionId, ToolReply, ToolRequest, WireError};
@@ -28,16 +29,17 @@ pub(crate) async fn shown(
 ) -> ToolReply {
     let ToolReply::Settled { outcome, usage, tainted, hop } = reply else { return reply };
     let outcome = match outcome {
-        CallOutcome::Ok { output } => match too_long(&output, bytes_max) {
-            None => CallOutcome::Ok { output },
-            Some(text) => {
+        CallOutcome::Ok { output } => match too_long(output, bytes_max) {
+            Err(output) => CallOutcome::Ok { output },
+            Ok(text) => {
                 let untrusted = is_untrusted || tainted;
-                let mark = kept(asked, KeptResult { text: text.clone(), untrusted }, results);
-                CallOutcome::text(cut(&text, bytes_max, mark.await))
+                let begins = Begins::of(&text, bytes_max);
+                let rest = kept(asked, KeptResult { text, untrusted }, results).await;
+                CallOutcome::text(begins.told(rest))
             }
         },
         CallOutcome::Error { error } if error.message.len() > bytes_max => {
-            let message = cut(&error.message, bytes_max, Rest::Dropped);
+            let message = Begins::of(&error.message, bytes_max).told(Rest::Dropped);
             CallOutcome::Error { error: WireError { message, ..error } }
         }
         whole @ (CallOutcome::Error { .. }
@@ -47,14 +49,16 @@ pub(crate) async fn shown(
     ToolReply::Settled { outcome, usage, tainted, hop }
 }
 
-/// Returns the text of a result if a model is not shown all of it.
-fn too_long(output: &serde_json::Value, bytes_max: usize) -> Option<String> {
-    let text = match output {
-        serde_json::Value::String(text) if text.len() <= bytes_max => return None,
-        serde_json::Value::String(text) => text.clone(),
-        json => json.to_string(),
-    };
-    (text.len() > bytes_max).then_some(text)
+/// Returns the text of a result if a model is not shown all of it, else the result as it is.
+fn too_long(output: Value, bytes_max: usize) -> Result<String, Value> {
+    match output {
+        Value::String(text) if text.len() > bytes_max => Ok(text),
+        Value::String(_) => Err(output),
+        json => {
+            let text = json.to_string();
+            if text.len() > bytes_max { Ok(text) } else { Err(json) }
+        }
+    }
 }
 
 /// What became of all that is not shown.
@@ -75,15 +79,29 @@ async fn kept(asked: Asked, result: KeptResult, results: &Results) -> Rest {
     }
 }
 
-fn cut(text: &str, bytes_max: usize, rest: Rest) -> String {
-    let shown = text.get(..text.floor_char_boundary(bytes_max)).unwrap_or_default();
-    let (end, bytes) = (shown.len(), text.len());
-    match rest {
-        Rest::Kept { reader, call } => format!(
-            "{shown}\n[cut after {end} of {bytes} bytes; {reader} reads on: call \"{call}\", \
-             offset {end}]"
-        ),
-        Rest::Dropped => format!("{shown}\n[cut after {end} of {bytes} bytes]"),
+/// The part of a long text that is shown, and how long the whole is.
+struct Begins {
+    shown: String,
+    bytes: usize,
+}
+
+impl Begins {
+    fn of(text: &str, bytes_max: usize) -> Self {
+        let shown = text.get(..text.floor_char_boundary(bytes_max)).unwrap_or_default();
+        Self { shown: shown.to_owned(), bytes: text.len() }
+    }
+
+    /// Says what became of the rest.
+    fn told(self, rest: Rest) -> String {
+        let Self { shown, bytes } = self;
+        let end = shown.len();
+        match rest {
+            Rest::Kept { reader, call } => format!(
+                "{shown}\n[cut after {end} of {bytes} bytes; {reader} reads on: call \"{call}\", \
+                 offset {end}]"
+            ),
+            Rest::Dropped => format!("{shown}\n[cut after {end} of {bytes} bytes]"),
+        }
     }
 }
 

@@ -201,7 +201,7 @@ impl SessionState {
             self.on_outcome(Input::Resumed).await?;
         } else {
             let effects = machine.outstanding();
-            self.perform_all(effects);
+            self.perform_all(effects, &[]);
         }
         self.say_busy();
         self.say_idle();

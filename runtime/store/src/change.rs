@@ -1,5 +1,6 @@
 //! Changes: what the journal has decided, as far as it can be looked up.
 
+use bytes::Bytes;
 use wire::entry::Fact;
 use wire::{CallKey, Name, OpenCall, RunId, RunStatus, SessionId, Timestamp};
 
@@ -37,7 +38,7 @@ pub enum Change {
         /// How.
         status: RunStatus,
         /// The reply, byte for byte as it is given to whoever asks again.
-        reply: Vec<u8>,
+        reply: Bytes,
     },
     /// A called agent is to be told that the run which asked for it is over.
     CancelOwed {

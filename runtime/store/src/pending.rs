@@ -74,7 +74,7 @@ pub(crate) fn check(tree: &sled::Tree, key: &[u8], value: &[u8]) -> Result<(u32,
 pub(crate) struct Pending {
     tree: sled::Tree,
     pub(crate) state: State,
-    writes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    writes: BTreeMap<Vec<u8>, Option<sled::IVec>>,
     bytes: usize,
 }
 
@@ -95,7 +95,7 @@ impl Pending {
 
     fn value(&self, key: &[u8]) -> Result<Option<sled::IVec>, Error> {
         match self.writes.get(key) {
-            Some(value) => Ok(value.as_deref().map(sled::IVec::from)),
+            Some(value) => Ok(value.clone()),
             None => self.tree.get(key).map_err(|error| Error::engine("read a record", error)),
         }
     }
@@ -129,9 +129,9 @@ impl Pending {
         self.state.count(encoded.checksum, bytes.len());
         self.bytes = self.bytes.saturating_add(bytes.len());
         for (number, part) in (0..).zip(encoded.parts) {
-            self.writes.insert(key::part(&key, number), Some(part.to_vec()));
+            self.writes.insert(key::part(&key, number), Some(part.into()));
         }
-        self.writes.insert(key, Some(encoded.head));
+        self.writes.insert(key, Some(encoded.head.into()));
         Ok(())
     }
 
@@ -151,7 +151,7 @@ impl Pending {
     pub(crate) fn commit(mut self) -> Result<State, Error> {
         let state = record::to_json(&self.state)?;
         let state = record::encode(key::STATE, &state)?;
-        self.writes.insert(key::STATE.to_vec(), Some(state.head));
+        self.writes.insert(key::STATE.to_vec(), Some(state.head.into()));
         let mut batch = sled::Batch::default();
         for (key, value) in self.writes {
             match value {

@@ -108,7 +108,7 @@ fn checksum(key: &[u8], bytes: &[u8]) -> u32 {
 }
 
 pub(crate) fn to_json<T: Serialize>(row: &T) -> Result<Vec<u8>, Error> {
-    serde_json::to_vec(row).map_err(Error::Encode)
+    wire::json::to_vec(row).map_err(Error::Encode)
 }
 
 pub(crate) fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {

@@ -60,7 +60,7 @@ fn changes(number: u64) -> Vec<Change> {
     vec![
         Change::SessionSeen { session, agent, at, slots: number },
         Change::RunBegun(begun),
-        Change::RunEnded { run, at, status: RunStatus::Completed, reply: reply(number) },
+        Change::RunEnded { run, at, status: RunStatus::Completed, reply: reply(number).into() },
         Change::Fact(fact),
     ]
 }

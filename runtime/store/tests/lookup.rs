@@ -57,7 +57,7 @@ fn ended(run: &str, time: u64, reply: &[u8]) -> Change {
         run: run_id(run),
         at: at(time),
         status: RunStatus::Completed,
-        reply: reply.to_vec(),
+        reply: reply.to_vec().into(),
     }
 }
 

@@ -44,7 +44,8 @@ impl Received {
     pub(crate) async fn read(mut response: Response, bytes_max: usize) -> Result<Self, SendError> {
         let (status, url) = (response.status(), response.url().clone());
         let headers = std::mem::take(response.headers_mut());
-        let mut body = Vec::new();
+        let announced = response.content_length().and_then(|bytes| usize::try_from(bytes).ok());
+        let mut body = Vec::with_capacity(announced.unwrap_or_default().min(bytes_max));
         let mut cut = false;
         loop {
             let chunk = timeout(IDLE_MAX, response.chunk()).await;

@@ -15,6 +15,9 @@ pub(super) struct Spoken {
 /// Removes thinking blocks. A closing tag without an opening one drops all that precedes it,
 /// since chat templates often write the opening tag themselves.
 pub(super) fn removed(text: &str) -> Spoken {
+    if !text.contains(OPEN) && !text.contains(CLOSE) {
+        return Spoken { text: text.trim().to_owned(), cut: false };
+    }
     let mut kept = String::new();
     let mut rest = text;
     loop {

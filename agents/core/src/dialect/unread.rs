@@ -22,14 +22,14 @@ pub(super) fn of(
         // is left out.
         Reading::Fault { .. } | Reading::Thought { .. } | Reading::Continued { .. } => return None,
     };
-    let text = thinking::removed(&reply.content).text;
+    let text = || thinking::removed(&reply.content).text;
     let rest = match (audience, dialect) {
-        (Audience::Planner, _) => planner::rest(&text),
+        (Audience::Planner, _) => planner::rest(&text()).to_owned(),
         (Audience::Actor | Audience::Task, Dialect::Json) => {
-            json::rest(&text, &catalogue.plan().form)
+            json::rest(&text(), &catalogue.plan().form).to_owned()
         }
         (Audience::Actor | Audience::Task, Dialect::React) => {
-            react::rest(&text, catalogue.toolbox(), answer)
+            react::rest(&text(), catalogue.toolbox(), answer).to_owned()
         }
         (Audience::Thinker | Audience::Answer, _)
         | (Audience::Actor | Audience::Task, Dialect::Native | Dialect::Schema) => return None,

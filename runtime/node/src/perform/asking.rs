@@ -120,7 +120,7 @@ pub(super) async fn request_held<T: DeserializeOwned>(
     body: &impl Serialize,
 ) -> Result<(T, Option<Waiting>), Missed> {
     let end = Instant::now() + clock::until(asking.deadline);
-    let body: Bytes = match serde_json::to_vec(body) {
+    let body: Bytes = match wire::json::to_vec(body) {
         Ok(body) => body.into(),
         Err(error) => {
             let error = WireError::new(ErrorCode::Internal, format!("write a request: {error}"));

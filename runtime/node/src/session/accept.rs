@@ -1,7 +1,9 @@
 //! Decides about inputs, makes them durable, and only then has done what follows from them.
 
-use wire::WireError;
+use bytes::Bytes;
+use store::Change;
 use wire::entry::{Body, Entry, Input};
+use wire::{RunId, WireError};
 
 use agents_core::effect::Rejected;
 
@@ -26,6 +28,12 @@ impl Refusal {
             Self::NoRoom(error, _) => error.clone(),
         }
     }
+}
+
+/// Returns the bytes of a reply, which the store and those who asked for it are given alike.
+fn written(change: &Change) -> Option<(RunId, Bytes)> {
+    let Change::RunEnded { run, reply, .. } = change else { return None };
+    Some((run.clone(), reply.clone()))
 }
 
 impl SessionState {
@@ -107,10 +115,11 @@ impl SessionState {
             changes.extend(changes_of(&self.session, entry, slot, effects));
         }
         self.context.counters.note(&changes);
+        let written: Vec<_> = changes.iter().filter_map(written).collect();
         commit.project(changes).await;
         for effects in effects {
             self.context.counters.note_steps(&effects, &mut self.step_counted);
-            self.perform_all(effects);
+            self.perform_all(effects, &written);
         }
         self.say_busy();
         Ok(Ok(()))

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use agents_core::dialect;
 use agents_core::effect::{Aborted, CallEffect, Effect};
+use bytes::Bytes;
 use ractor::ActorRef;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
@@ -34,7 +35,8 @@ pub(super) enum Work {
 }
 
 impl SessionState {
-    pub(super) fn perform_all(&mut self, effects: Vec<Effect>) {
+    /// Has done what follows from an input. `written` are the replies whose bytes are there.
+    pub(super) fn perform_all(&mut self, effects: Vec<Effect>, written: &[(RunId, Bytes)]) {
         for effect in effects {
             match effect {
                 Effect::AskModel { run, turn, step, role, model, max_tokens, deadline } => {
@@ -77,7 +79,12 @@ impl SessionState {
                 Effect::Abort { run, calls } => self.abort(&run, calls),
                 Effect::Publish { reply } => {
                     let sending = self.context.replies.token();
-                    self.publish(&Final::of(&reply, sending), &reply.run);
+                    let bytes = written.iter().find(|(run, _)| *run == reply.run);
+                    let ready = match bytes {
+                        Some((_, bytes)) => Final::written(bytes.clone(), &reply, sending),
+                        None => Final::of(&reply, sending),
+                    };
+                    self.publish(&ready, &reply.run);
                 }
                 Effect::SetTimer { run, at } => self.set_timer(run, at),
                 Effect::Probe { of, number, call } => self.probe(of, number, call),

@@ -1,0 +1,73 @@
+//! Values written as JSON.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+/// The most bytes that are written into a buffer that grows. For more of them the size is found out
+/// first: a buffer that is moved whenever it is full takes some three times as much memory.
+const GROWN_BYTES_MAX: usize = 64 * 1024;
+
+/// Writes a value as JSON, into no more memory than it takes.
+///
+/// # Errors
+///
+/// Those of `serde_json::to_vec`: a map whose keys are no texts, or a value that refuses.
+pub fn to_vec(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
+    let mut measure = Measure { begins: Vec::with_capacity(128), bytes: 0 };
+    serde_json::to_writer(&mut measure, value)?;
+    if measure.bytes <= GROWN_BYTES_MAX {
+        return Ok(measure.begins);
+    }
+    let mut whole = measure.begins;
+    whole.clear();
+    whole.shrink_to_fit();
+    whole.reserve_exact(measure.bytes);
+    serde_json::to_writer(&mut whole, value)?;
+    Ok(whole)
+}
+
+/// Keeps what is written as long as it is little, and counts it.
+struct Measure {
+    begins: Vec<u8>,
+    bytes: usize,
+}
+
+impl Write for Measure {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes).map(|()| bytes.len())
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.bytes += bytes.len();
+        if self.bytes <= GROWN_BYTES_MAX {
+            self.begins.extend_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_what_serde_json_writes_in_no_more_memory_than_that() {
+        for chars in [0, 1, 100, GROWN_BYTES_MAX - 3, GROWN_BYTES_MAX - 2, GROWN_BYTES_MAX, 300_000]
+        {
+            let value = ("\n", "a".repeat(chars));
+            let written = to_vec(&value).unwrap();
+            assert_eq!(written, serde_json::to_vec(&value).unwrap(), "{chars}");
+            assert!(written.len() <= GROWN_BYTES_MAX || written.len() == written.capacity());
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_an_error() {
+        assert!(to_vec(&std::collections::BTreeMap::from([((1, 2), 3)])).is_err());
+    }
+}

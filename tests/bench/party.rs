@@ -17,10 +17,13 @@ pub(crate) enum Party {
     Untraced,
     /// A node and its clients on a NATS server.
     Nats,
+    /// The same, where the node asks its own models and tools past the server.
+    Near,
 }
 
 impl Party {
-    pub(crate) const ALL: [Self; 4] = [Self::Handmade, Self::Embedded, Self::Untraced, Self::Nats];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Handmade, Self::Embedded, Self::Untraced, Self::Nats, Self::Near];
 
     pub(crate) const fn word(self) -> &'static str {
         match self {
@@ -28,17 +31,25 @@ impl Party {
             Self::Embedded => "embedded",
             Self::Untraced => "embedded, no traces",
             Self::Nats => "nats",
+            Self::Near => "nats, near",
         }
     }
 
     /// Does the work once and notes its figures in a row, unless the party cannot do it.
     pub(crate) fn measure(self, row: &str, work: &Work, stub: &Stub, sheet: &mut Sheet) {
         let traces = self != Self::Untraced;
-        let mut work = Work { url: stub.url.clone(), traces, ..work.clone() };
-        if self == Self::Handmade && work.shape == Shape::Delegate {
+        let near = self == Self::Near;
+        let mut work = Work { url: stub.url.clone(), traces, near, ..work.clone() };
+        let is_left_out = match self {
+            Self::Handmade => work.shape == Shape::Delegate,
+            Self::Embedded | Self::Untraced | Self::Nats => false,
+            // What it spares is the same for all kinds of work.
+            Self::Near => work.shape != Shape::Chain || work.stream || work.pad > 0,
+        };
+        if is_left_out {
             return;
         }
-        let server = (self == Self::Nats).then(Nats::start);
+        let server = matches!(self, Self::Nats | Self::Near).then(Nats::start);
         if let Some(server) = &server {
             work.nats.clone_from(&server.url);
         }

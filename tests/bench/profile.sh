@@ -38,7 +38,7 @@ while ! test -s "$home/port"; do sleep 0.1; done
 # The words are those of `Work::from_args` in tests/bench/work.rs.
 perf record --quiet --event cpu-clock --freq 1999 --output "$home/perf.data" -- \
     "$program" "$role" chain "$calls" "$sessions" "$runs" 0 0 false true \
-    "http://$(cat "$home/port")" "" >"$home/figures"
+    "http://$(cat "$home/port")" "" false >"$home/figures"
 
 # Prints a table of the recording without its comments, its empty lines and its padding.
 table() {

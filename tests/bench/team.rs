@@ -97,7 +97,8 @@ pub(crate) async fn bus(work: &Work) -> Bus {
         let limits = LocalLimits { payload_bytes_max: PAYLOAD_BYTES_MAX, ..LocalLimits::default() };
         return Bus::local_with(limits);
     }
-    Bus::connect(NatsOptions::new([work.nats.clone()])).await.expect("the NATS server")
+    let options = NatsOptions { near: work.near, ..NatsOptions::new([work.nats.clone()]) };
+    Bus::connect(options).await.expect("the NATS server")
 }
 
 /// Starts a node.

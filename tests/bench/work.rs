@@ -26,6 +26,8 @@ pub(crate) struct Work {
     pub(crate) url: String,
     /// The NATS server; empty for the bus inside the process.
     pub(crate) nats: String,
+    /// Whether the node asks its own models and tools past the server.
+    pub(crate) near: bool,
 }
 
 /// What a run does.
@@ -104,12 +106,14 @@ impl Work {
             self.traces.to_string(),
             self.url.clone(),
             self.nats.clone(),
+            self.near.to_string(),
         ]
     }
 
     pub(crate) fn from_args(args: &[&str]) -> Self {
-        let [shape, calls, sessions, runs, delay_ms, pad, stream, traces, url, nats] = args else {
-            panic!("ten words describe the work, not {}", args.len());
+        let [shape, calls, sessions, runs, delay_ms, pad, stream, traces, url, nats, near] = args
+        else {
+            panic!("eleven words describe the work, not {}", args.len());
         };
         Self {
             shape: Shape::from_word(shape),
@@ -122,6 +126,7 @@ impl Work {
             traces: *traces == "true",
             url: (*url).to_owned(),
             nats: (*nats).to_owned(),
+            near: *near == "true",
         }
     }
 }
@@ -139,6 +144,7 @@ pub(crate) fn chain() -> Work {
         traces: true,
         url: String::new(),
         nats: String::new(),
+        near: false,
     }
 }
 

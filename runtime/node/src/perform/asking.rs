@@ -138,10 +138,8 @@ pub(super) async fn request_held<T: DeserializeOwned>(
             headers.insert(header::WORK, waiting.stop.work.to_string());
         }
         // Who is in the process answers without the server, for as long as it has room.
-        let bus = match is_near_full {
-            false => context.bus.nearest(&asking.subject),
-            true => context.bus.clone(),
-        };
+        let bus =
+            if is_near_full { context.bus.clone() } else { context.bus.nearest(&asking.subject) };
         let mended = bus.mended();
         let sent = tokio::select! {
             sent = bus.request(&asking.subject, headers, body.clone(), remaining) => sent,

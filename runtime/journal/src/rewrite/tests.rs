@@ -114,7 +114,7 @@ fn check(journal: &Journal, model: &Model, case: &str) {
             for last in [first, first + 3, given.next()] {
                 let read = journal.read_since(session, Since::Around(first, last)).unwrap();
                 let end = held.clone().find(|end| *end > last).unwrap_or(given.next());
-                let expected = &given.from(begin)[..(end - begin) as usize];
+                let expected = &given.from(begin)[..usize::try_from(end - begin).unwrap()];
                 assert_eq!(read.first_slot, begin, "{case} around {first} to {last}");
                 assert_eq!(read.bodies, expected, "{case} around {first} to {last}");
             }

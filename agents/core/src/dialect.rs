@@ -156,7 +156,8 @@ pub struct Prompt {
     pub messages: Vec<Arc<Message>>,
     /// How many of `messages` begin every later prompt of this role in this run, byte for byte.
     pub keep: usize,
-    /// The team's texts that failed, so that our own stand in their place.
+    /// The team's texts that failed, so that our own stand in their place; those of messages that
+    /// were told before are not told again.
     pub faults: Vec<TextFault>,
 }
 

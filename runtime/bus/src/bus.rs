@@ -121,17 +121,15 @@ impl Bus {
     }
 
     /// Returns the bus on which a subject is listened to inside this process by a queue group, if it
-    /// is and [`NatsOptions::near`] allows to ask there; else this one.
+    /// is and [`NatsOptions::near`] allows to ask there past the server.
     ///
-    /// What is asked there does not pass the server, and nobody else hears of it. The group has no
-    /// say in who answers.
-    #[must_use]
-    pub fn nearest(&self, subject: &str) -> Self {
+    /// Nobody else hears of what is asked there, and the group has no say in who answers.
+    pub fn near(&self, subject: &str) -> Option<Self> {
         match &self.kind {
             Kind::Nats(nats) if nats.near.is_heard(subject) => {
-                Self { kind: Kind::Local(nats.near.clone()) }
+                Some(Self { kind: Kind::Local(nats.near.clone()) })
             }
-            Kind::Local(_) | Kind::Nats(_) => self.clone(),
+            Kind::Local(_) | Kind::Nats(_) => None,
         }
     }
 

@@ -75,8 +75,7 @@ impl Nats {
                 payload_bytes_max: link.client.max_payload(),
                 subscription_messages_max,
             };
-            // Who sends from outside names the subject of the answer, and must not guess this one.
-            Local::with_inbox(limits, format!("{}.", link.client.new_inbox()))
+            Local::with_inbox(limits, near_inbox(&options.inbox_prefix)?)
         };
         Ok(Arc::new(Self {
             link,
@@ -259,6 +258,15 @@ impl Nats {
         let link = self.link.borrow();
         link.is_alive() && link.client.connection_state() == State::Connected
     }
+}
+
+/// Makes the subject below which requests inside the process are answered. Who sends from outside
+/// names the subject of the answer, so this one must not be guessed, as those of the client can be.
+fn near_inbox(prefix: &str) -> Result<String, Error> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|source| Error::Nats { doing: "draw an inbox", source: source.into() })?;
+    Ok(format!("{prefix}.{:032x}.", u128::from_be_bytes(bytes)))
 }
 
 fn timeout(subject: &str, after: Duration) -> Error {

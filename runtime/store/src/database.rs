@@ -8,7 +8,7 @@ use crate::key;
 use crate::pending::{self, Pending, State};
 
 /// The number of the arrangement of keys and rows. Another number means that the store is replaced.
-const SCHEMA: u32 = 6;
+const SCHEMA: u32 = 7;
 
 /// How a database is held.
 #[derive(Clone, Copy, Debug)]

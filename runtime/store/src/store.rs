@@ -19,8 +19,8 @@ use crate::trace::told::{SpanSource, TraceSpans};
 use crate::usage::{self, Tally, UsageRow};
 use crate::{call, fact, key, page};
 
-/// How the database of all but the traces is held. Every fifth of a second it is written out: the
-/// most that a crash takes from it.
+/// How the database of all but the traces is held. Every second it is written out: the most that a
+/// crash takes from it.
 const HOLDING: Holding = Holding { cache_bytes: 16 << 20, flush_every_ms: Some(1000) };
 /// The most changes that are written at once, so that a batch stays within memory.
 const BATCH_CHANGES_MAX: usize = 256;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use wire::entry::{Feedback, ReadCall, Reason};
 use wire::plan::{Dialect, Text};
-use wire::{ModelRole, Plan, Planned};
+use wire::{CallKey, ModelRole, Plan, Planned};
 
 use super::wording::turns;
 use super::{Act, Called, Exchange, Step, Transcript, fixture, prompt, prompt_after};
@@ -50,7 +50,11 @@ fn feedback() -> Feedback {
 }
 
 fn act() -> impl Strategy<Value = Act> {
-    let called = any::<(bool, bool)>().prop_map(|(is_faulty, is_json)| {
+    let ids = (
+        prop::sample::select(vec!["", "a", "a_"]),
+        prop::sample::select(vec![None, Some("k"), Some("a")]),
+    );
+    let called = (any::<(bool, bool)>(), ids).prop_map(|((is_faulty, is_json), (id, key))| {
         let fault = is_faulty.then(feedback);
         let result = fault.as_ref().map_or_else(
             || if is_json { "{\"x\": 1}" } else { "found" }.to_owned(),
@@ -58,14 +62,15 @@ fn act() -> impl Strategy<Value = Act> {
         );
         let arguments = if is_json { json!({"query": "x"}) } else { serde_json::Value::Null };
         let read = ReadCall {
-            id: String::new(),
+            id: id.to_owned(),
             name: "search".to_owned(),
             raw: arguments.to_string(),
             arguments,
             written: String::new(),
             fault,
         };
-        Called { read, key: None, result: Some(result) }
+        let key = key.map(|key| CallKey::new(key).unwrap());
+        Called { read, key, result: Some(result) }
     });
     let text = prop::sample::select(vec!["", "said"]);
     let said = || prop::sample::select(vec!["", "so"]).prop_map(str::to_owned);

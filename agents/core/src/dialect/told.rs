@@ -222,6 +222,9 @@ impl<'a> Told<'a> {
         let Message::Assistant { calls: written, .. } = known.first()?.as_ref() else {
             return None;
         };
+        if written.len() != calls.len() {
+            return None;
+        }
         self.messages.extend(known.iter().cloned());
         self.calls += calls.len();
         Some(written)

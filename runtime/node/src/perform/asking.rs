@@ -128,7 +128,7 @@ pub(super) async fn request_held<T: DeserializeOwned>(
         }
     };
     let mut pause = PAUSE_MIN;
-    let mut is_near_full = false;
+    let mut asks_server = false;
     loop {
         let remaining = end.saturating_duration_since(Instant::now());
         let millis = u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX);
@@ -137,9 +137,15 @@ pub(super) async fn request_held<T: DeserializeOwned>(
         if let Some(waiting) = &waiting {
             headers.insert(header::WORK, waiting.stop.work.to_string());
         }
-        // Who is in the process answers without the server, for as long as it has room.
-        let bus =
-            if is_near_full { context.bus.clone() } else { context.bus.nearest(&asking.subject) };
+        // Who is in the process may be asked past the server. One that has no room is asked again
+        // in turn with the others, which are asked over it.
+        let near = if asks_server && context.bus.is_connected() {
+            None
+        } else {
+            context.bus.near(&asking.subject)
+        };
+        let is_near = near.is_some();
+        let bus = near.unwrap_or_else(|| context.bus.clone());
         let mended = bus.mended();
         let sent = tokio::select! {
             sent = bus.request(&asking.subject, headers, body.clone(), remaining) => sent,
@@ -165,15 +171,12 @@ pub(super) async fn request_held<T: DeserializeOwned>(
                 (
                     ErrorCode::Overloaded | ErrorCode::Unavailable | ErrorCode::ModelResting,
                     wait,
-                ) => {
-                    is_near_full = true;
-                    (error, wait.map(Duration::from_millis))
-                }
+                ) => (error, wait.map(Duration::from_millis)),
                 (code, _) if is_refusal(code) => return Err(Missed::NotDelivered(error)),
                 // Whoever answers so, or so that it cannot be read, may have done the work.
                 _ => return Err(Missed::Unanswered(error)),
             },
-            Err(error @ bus::Error::NoResponders { .. }) if !asking.patient => {
+            Err(error @ bus::Error::NoResponders { .. }) if !asking.patient && !is_near => {
                 return Err(Missed::NotDelivered(error.to_wire()));
             }
             Err(error @ (bus::Error::NoResponders { .. } | bus::Error::Overflow { .. })) => {
@@ -187,6 +190,7 @@ pub(super) async fn request_held<T: DeserializeOwned>(
             }
             Err(error) => return Err(Missed::Unanswered(error.to_wire())),
         };
+        asks_server = is_near;
         let wait = wait.unwrap_or(pause).min(PAUSE_MAX);
         if Instant::now() + wait >= end {
             return Err(Missed::NotDelivered(error));

@@ -19,10 +19,9 @@ pub fn to_vec(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
     if measure.bytes <= GROWN_BYTES_MAX {
         return Ok(measure.begins);
     }
-    let mut whole = measure.begins;
-    whole.clear();
-    whole.shrink_to_fit();
-    whole.reserve_exact(measure.bytes);
+    let bytes = measure.bytes;
+    drop(measure);
+    let mut whole = Vec::with_capacity(bytes);
     serde_json::to_writer(&mut whole, value)?;
     Ok(whole)
 }

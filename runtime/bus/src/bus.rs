@@ -126,10 +126,11 @@ impl Bus {
     /// Nobody else hears of what is asked there, and the group has no say in who answers.
     pub fn near(&self, subject: &str) -> Option<Self> {
         match &self.kind {
-            Kind::Nats(nats) if nats.near.is_heard(subject) => {
-                Some(Self { kind: Kind::Local(nats.near.clone()) })
+            Kind::Local(_) => None,
+            Kind::Nats(nats) => {
+                let near = nats.near.as_ref().filter(|near| near.is_heard(subject))?;
+                Some(Self { kind: Kind::Local(near.clone()) })
             }
-            Kind::Local(_) | Kind::Nats(_) => None,
         }
     }
 

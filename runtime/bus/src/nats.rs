@@ -48,9 +48,8 @@ const OVERFLOW: &str = "Callboard-Overflow";
 pub(crate) struct Nats {
     link: watch::Receiver<Arc<Link>>,
     answers: Arc<Answers>,
-    /// Those of this process who take requests in a queue group.
-    pub(crate) near: Arc<Local>,
-    is_near_asked: bool,
+    /// Those of this process who take requests in a queue group, if they may be asked past the server.
+    pub(crate) near: Option<Arc<Local>>,
     dropped: Arc<AtomicU64>,
     losses: watch::Receiver<Losses>,
     subscription_messages_max: usize,
@@ -69,19 +68,20 @@ impl Nats {
         let stop = CancellationToken::new();
         let (lost, losses) = watch::channel(Losses::default());
         let link = keeper::start(&options, &answers, &dropped, lost, stop.clone()).await?;
-        let near = {
+        let near = if options.near {
             let link = link.borrow();
             let limits = LocalLimits {
                 payload_bytes_max: link.client.max_payload(),
                 subscription_messages_max,
             };
-            Local::with_inbox(limits, near_inbox(&options.inbox_prefix)?)
+            Some(Arc::new(Local::with_inbox(limits, near_inbox(&options.inbox_prefix)?)))
+        } else {
+            None
         };
         Ok(Arc::new(Self {
             link,
             answers,
-            near: Arc::new(near),
-            is_near_asked: options.near,
+            near,
             dropped,
             losses,
             subscription_messages_max,
@@ -108,8 +108,10 @@ impl Nats {
     }
 
     pub(crate) async fn publish(&self, message: Message) -> Result<(), Error> {
-        if self.near.is_asked_at(&message.subject) {
-            self.near.publish(message);
+        if let Some(near) = &self.near
+            && near.is_asked_at(&message.subject)
+        {
+            near.publish(message);
             return Ok(());
         }
         self.send(message, |_, _| ()).await
@@ -209,10 +211,8 @@ impl Nats {
         let task = subscriber::take(self, pattern, queue, sink).await?;
         // Of a group one is chosen, and that may be the one of this process. Others are to be given
         // everything, which only the server can see to.
-        let near = match queue.filter(|_| self.is_near_asked) {
-            Some(_) => Some(self.near.listen(pattern, queue, handler)?),
-            None => None,
-        };
+        let near = self.near.as_ref().filter(|_| queue.is_some());
+        let near = near.map(|near| near.listen(pattern, queue, handler)).transpose()?;
         Ok(Listening::of_task(task, near))
     }
 
@@ -240,7 +240,9 @@ impl Nats {
 
     pub(crate) async fn drain(&self) -> Result<(), Error> {
         self.draining.cancel();
-        self.near.drain();
+        if let Some(near) = &self.near {
+            near.drain();
+        }
         self.subscribers.close();
         self.subscribers.wait().await;
         Ok(())

@@ -177,7 +177,7 @@ impl TeamContext {
         if !self.bus.is_heard(&subject) {
             return;
         }
-        let Ok(body) = serde_json::to_vec(event) else { return };
+        let Ok(body) = wire::json::to_vec(event) else { return };
         if body.len() > self.bus.payload_bytes_max() {
             return;
         }

@@ -383,7 +383,7 @@ async fn tidy(
 
 async fn append_begin(keeper: &Keeper, session: &SessionId, entry: &Entry) -> Result<(), Error> {
     let slot = keeper.journal.next_slot(session);
-    let body = serde_json::to_vec(entry).map_err(|source| Error::Entry {
+    let body = wire::json::to_vec(entry).map_err(|source| Error::Entry {
         session: session.clone(),
         slot,
         source,

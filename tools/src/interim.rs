@@ -13,7 +13,7 @@ use wire::question::Progress;
 /// The end that a call has of its runtime.
 #[derive(Clone, Debug)]
 pub struct Interim {
-    questions: mpsc::Sender<Asked>,
+    questions: mpsc::Sender<Box<Asked>>,
     progress: watch::Sender<Progress>,
     end: watch::Receiver<Option<Instant>>,
 }
@@ -21,8 +21,9 @@ pub struct Interim {
 /// The end that the runtime has of a call.
 #[derive(Debug)]
 pub struct Heard {
-    /// The questions, one after the other.
-    pub questions: mpsc::Receiver<Asked>,
+    /// The questions, one after the other. In boxes, since a queue has room for many and few calls
+    /// ask anything.
+    pub questions: mpsc::Receiver<Box<Asked>>,
     /// How far the call has come; what is not looked at in time is lost.
     pub progress: watch::Receiver<Progress>,
     /// When the call's time is over; absent while it stands still.
@@ -61,7 +62,7 @@ impl Interim {
     /// while another question is open waits for that.
     pub async fn ask(&self, text: String, form: Value) -> Said {
         let (said, on_said) = oneshot::channel();
-        if self.questions.send(Asked { text, form, said }).await.is_err() {
+        if self.questions.send(Box::new(Asked { text, form, said })).await.is_err() {
             return Said::Cancel;
         }
         on_said.await.unwrap_or(Said::Cancel)

@@ -116,12 +116,14 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Returns valid arguments, or every fault of those that were given.
-    pub(crate) fn check(&self, arguments: Value) -> Result<Value, Vec<String>> {
+    /// Returns valid arguments, or those that were given with every fault of theirs.
+    pub(crate) fn check(&self, arguments: Value) -> Result<Value, (Value, Vec<String>)> {
         match &self.validator {
             None => Ok(arguments),
             Some(Ok(validator)) => check(validator, arguments, self.coerce),
-            Some(Err(message)) => Err(vec![format!("the tool cannot be called: {message}")]),
+            Some(Err(message)) => {
+                Err((arguments, vec![format!("the tool cannot be called: {message}")]))
+            }
         }
     }
 
@@ -145,11 +147,18 @@ pub fn validator(schema: &Value) -> Result<Validator, String> {
         .map_err(|error| format!("compile the schema of the parameters: {}", fault(&error)))
 }
 
-fn check(validator: &Validator, arguments: Value, coerce: bool) -> Result<Value, Vec<String>> {
+fn check(
+    validator: &Validator,
+    arguments: Value,
+    coerce: bool,
+) -> Result<Value, (Value, Vec<String>)> {
     if validator.is_valid(&arguments) {
         return Ok(arguments);
     }
-    mended(validator, &arguments, coerce).ok_or_else(|| faults(validator, &arguments))
+    mended(validator, &arguments, coerce).ok_or_else(|| {
+        let faults = faults(validator, &arguments);
+        (arguments, faults)
+    })
 }
 
 /// Lists what is wrong with a value, at most [`FAULTS_MAX`] faults; none if it is valid.
@@ -367,7 +376,8 @@ mod tests {
         ] {
             match (known.check(given.clone()), expected) {
                 (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{given}"),
-                (Err(faults), Err(part)) => {
+                (Err((same, faults)), Err(part)) => {
+                    assert_eq!(same, given);
                     assert!(faults.iter().any(|fault| fault.starts_with(part)), "{faults:?}");
                 }
                 (found, _) => panic!("{given}: {found:?}"),
@@ -378,19 +388,17 @@ mod tests {
     #[test]
     fn tells_all_faults_with_their_places_and_without_the_values() {
         let validator = validator(&schema()).unwrap();
-        let found =
-            check(&validator, json!({"n": "secret", "list": [1, "x"], "zz": 1}), true).unwrap_err();
-        let all = found.join("\n");
+        let faults_of = |arguments| check(&validator, arguments, true).unwrap_err().1;
+        let all = faults_of(json!({"n": "secret", "list": [1, "x"], "zz": 1})).join("\n");
         for part in ["/n: ", "/list/1: ", "\"s\" is a required property", "'zz'"] {
             assert!(all.contains(part), "{part} in {all}");
         }
         assert!(!all.contains("secret"), "{all}");
 
         let many: Vec<Value> = (0..100).map(|_| json!("x")).collect();
-        let found = check(&validator, json!({"s": "", "list": many}), true).unwrap_err();
-        assert_eq!(found.len(), FAULTS_MAX + 1);
+        assert_eq!(faults_of(json!({"s": "", "list": many})).len(), FAULTS_MAX + 1);
         let long = "k".repeat(5000);
-        let found = check(&validator, json!({"s": "", long: 1}), true).unwrap_err();
+        let found = faults_of(json!({"s": "", long: 1}));
         assert!(found.iter().all(|fault| fault.chars().count() <= FAULT_CHARS_MAX), "{found:?}");
     }
 

@@ -1,5 +1,7 @@
 //! Message headers: their names, and the list that carries them.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 /// W3C trace context of the caller; lower case, since NATS compares names exactly.
@@ -29,10 +31,13 @@ pub const DEPTH: &str = "Callboard-Depth";
 /// [`WorkId`](crate::WorkId).
 pub const WORK: &str = "Callboard-Work";
 
+/// The headers that an ordinary message has, so that its list need not grow.
+const ORDINARY: usize = 6;
+
 /// The headers of one message, in order; names are compared exactly.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Headers(Vec<(String, String)>);
+pub struct Headers(Vec<(Cow<'static, str>, String)>);
 
 impl Headers {
     /// Makes an empty list.
@@ -46,15 +51,18 @@ impl Headers {
     }
 
     /// Sets the one value under a name, in place of any it had.
-    pub fn insert(&mut self, name: impl Into<String>, value: impl Into<String>) {
+    pub fn insert(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) {
         let name = name.into();
         self.0.retain(|(n, _)| *n != name);
+        if self.0.capacity() == 0 {
+            self.0.reserve_exact(ORDINARY);
+        }
         self.0.push((name, value.into()));
     }
 
     /// Adds a header and returns the list.
     #[must_use]
-    pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+    pub fn with(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Self {
         self.insert(name, value);
         self
     }
@@ -66,7 +74,7 @@ impl Headers {
 
     /// Iterates over names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(n, v)| (n.as_str(), v.as_str()))
+        self.0.iter().map(|(n, v)| (&**n, v.as_str()))
     }
 
     /// Tells whether there are none.

@@ -5,7 +5,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::text;
 
 /// The longest name, in characters; it keeps a subject of six tokens under NATS' usual limits.
 pub const NAME_CHARS_MAX: usize = 64;
@@ -28,9 +30,10 @@ fn check(text: &str) -> Result<(), NameError> {
     if text.is_empty() {
         return Err(NameError::Empty);
     }
-    if let Some(bad) = text.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-')))
-    {
-        return Err(NameError::Character(bad));
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    if !text.bytes().all(fits) {
+        let bad = text.chars().find(|c| u8::try_from(*c).map_or(true, |byte| !fits(byte)));
+        return Err(NameError::Character(bad.unwrap_or_default()));
     }
     if text.len() > NAME_CHARS_MAX {
         return Err(NameError::TooLong(text.len()));
@@ -41,8 +44,7 @@ fn check(text: &str) -> Result<(), NameError> {
 macro_rules! name_type {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-        #[serde(try_from = "String")]
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(Arc<str>);
 
         impl $name {
@@ -61,6 +63,12 @@ macro_rules! name_type {
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                text::read(deserializer)
             }
         }
 
@@ -143,7 +151,10 @@ impl SessionId {
 impl RunId {
     /// Makes a fresh id that sorts by its time of creation.
     pub fn fresh() -> Self {
-        Self(format!("r-{}", uuid::Uuid::now_v7().simple()).into())
+        let mut text = *b"r-00000000000000000000000000000000";
+        let (_, digits) = text.split_at_mut("r-".len());
+        uuid::Uuid::now_v7().simple().encode_lower(digits);
+        Self(str::from_utf8(&text).unwrap_or_default().into())
     }
 
     /// Returns the run id of an agent called as a tool: the key of that call.
@@ -159,8 +170,7 @@ impl CallKey {
         hasher.update(b"probe");
         hasher.update(call.as_str().as_bytes());
         hasher.update(&number.to_be_bytes());
-        let hex = hasher.finalize().to_hex();
-        Self(hex.chars().take(32).collect::<String>().into())
+        Self(hasher.finalize().to_hex().get(..32).unwrap_or_default().into())
     }
 
     /// Derives the key of call number `index` decided by the journal entry in `slot`.
@@ -172,14 +182,12 @@ impl CallKey {
         }
         hasher.update(&slot.to_be_bytes());
         hasher.update(&index.to_be_bytes());
-        let hex = hasher.finalize().to_hex();
-        Self(hex.chars().take(32).collect::<String>().into())
+        Self(hasher.finalize().to_hex().get(..32).unwrap_or_default().into())
     }
 }
 
 /// A BLAKE3 content hash, written as 64 hex digits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
 impl Digest {
@@ -220,16 +228,28 @@ impl fmt::Debug for Digest {
     }
 }
 
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&blake3::Hash::from_bytes(self.0).to_hex())
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text::read(deserializer)
+    }
+}
+
 impl From<Digest> for String {
     fn from(digest: Digest) -> Self {
         digest.to_string()
     }
 }
 
-impl TryFrom<String> for Digest {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
-        match blake3::Hash::from_hex(&text) {
+impl FromStr for Digest {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match blake3::Hash::from_hex(text) {
             Ok(hash) => Ok(Self(*hash.as_bytes())),
             Err(error) => Err(format!("not a digest of 64 hex digits: {error}")),
         }

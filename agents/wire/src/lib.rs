@@ -24,6 +24,7 @@ pub mod run;
 pub mod semconv;
 pub mod snapshot;
 pub mod subject;
+mod text;
 pub mod time;
 pub mod trace;
 pub mod work;

@@ -194,95 +194,107 @@ impl Subjects {
         Ok(Self { prefix: prefix.to_owned() })
     }
 
+    /// Joins tokens to a subject of the installation.
+    fn of(&self, tokens: &[&str]) -> String {
+        let length = self.prefix.len() + tokens.iter().map(|token| 1 + token.len()).sum::<usize>();
+        let mut subject = String::with_capacity(length);
+        subject.push_str(&self.prefix);
+        for token in tokens {
+            subject.push('.');
+            subject.push_str(token);
+        }
+        subject
+    }
+
     /// Where runs of an agent are asked for.
     pub fn agent_run(&self, team: &Name, agent: &Name) -> String {
-        format!("{}.{team}.agent.{agent}.run", self.prefix)
+        self.of(&[team.as_str(), "agent", agent.as_str(), "run"])
     }
 
     /// Where turns of a model are asked for.
     pub fn model(&self, team: &Name, model: &Name) -> String {
-        format!("{}.{team}.model.{model}", self.prefix)
+        self.of(&[team.as_str(), "model", model.as_str()])
     }
 
     /// Where calls of a tool are asked for.
     pub fn tool(&self, team: &Name, tool: &Name) -> String {
-        format!("{}.{team}.tool.{tool}", self.prefix)
+        self.of(&[team.as_str(), "tool", tool.as_str()])
     }
 
     /// Where a call of a tool waits for the answer to its question.
     pub fn question(&self, team: &Name, tool: &Name, question: &Name) -> String {
-        format!("{}.question.{question}", self.tool(team, tool))
+        self.of(&[team.as_str(), "tool", tool.as_str(), "question", question.as_str()])
     }
 
     /// Where events come that answer those that the tools of a source of event types sent.
     pub fn event_reply(&self, team: &Name, source: &Name) -> String {
-        format!("{}.{team}.eventtypes.{source}.reply", self.prefix)
+        self.of(&[team.as_str(), "eventtypes", source.as_str(), "reply"])
     }
 
     /// Where all who serve a model are told of turns that nobody waits for any more.
     pub fn model_stop(&self, team: &Name, model: &Name) -> String {
-        format!("{}.stop", self.model(team, model))
+        self.of(&[team.as_str(), "model", model.as_str(), "stop"])
     }
 
     /// Where all who serve a tool are told of calls that nobody waits for any more.
     pub fn tool_stop(&self, team: &Name, tool: &Name) -> String {
-        format!("{}.stop", self.tool(team, tool))
+        self.of(&[team.as_str(), "tool", tool.as_str(), "stop"])
     }
 
     /// Matches the stops of all models and of all tools of a team.
     pub fn all_stops(&self, team: &Name) -> [String; 2] {
-        ["model", "tool"].map(|kind| format!("{}.{team}.{kind}.*.stop", self.prefix))
+        ["model", "tool"].map(|kind| self.of(&[team.as_str(), kind, "*", "stop"]))
     }
 
     /// Where observers of a session listen.
     pub fn session_events(&self, team: &Name, session: &SessionId) -> String {
-        format!("{}.{team}.session.{session}.events", self.prefix)
+        self.of(&[team.as_str(), "session", session.as_str(), "events"])
     }
 
     /// Matches the events of all sessions of a team.
     pub fn all_session_events(&self, team: &Name) -> String {
-        format!("{}.{team}.session.*.events", self.prefix)
+        self.of(&[team.as_str(), "session", "*", "events"])
     }
 
     /// Where something is asked of a run.
     pub fn run(&self, team: &Name, run: &RunId, verb: RunVerb) -> String {
-        format!("{}.{team}.run.{run}.{}", self.prefix, verb.as_str())
+        self.of(&[team.as_str(), "run", run.as_str(), verb.as_str()])
     }
 
     /// Matches one verb for all runs of a team.
     pub fn all_runs(&self, team: &Name, verb: RunVerb) -> String {
-        format!("{}.{team}.run.*.{}", self.prefix, verb.as_str())
+        self.of(&[team.as_str(), "run", "*", verb.as_str()])
     }
 
     /// Where the open calls of a team are listed.
     pub fn calls(&self, team: &Name) -> String {
-        format!("{}.{team}.calls", self.prefix)
+        self.of(&[team.as_str(), "calls"])
     }
 
     /// Where something is said of an open call.
     pub fn call(&self, team: &Name, call: &CallKey, verb: CallVerb) -> String {
-        format!("{}.{team}.call.{call}.{}", self.prefix, verb.as_str())
+        self.of(&[team.as_str(), "call", call.as_str(), verb.as_str()])
     }
 
     /// Matches one verb for all calls of a team.
     pub fn all_calls(&self, team: &Name, verb: CallVerb) -> String {
-        format!("{}.{team}.call.*.{}", self.prefix, verb.as_str())
+        self.of(&[team.as_str(), "call", "*", verb.as_str()])
     }
 
     /// Where every node is asked what it has of a trace. Teams have no subject of this form, so one
     /// that is named `node` is in nobody's way.
     pub fn node_trace(&self, trace: &Name) -> String {
-        format!("{}.node.trace.{trace}", self.prefix)
+        self.of(&["node", "trace", trace.as_str()])
     }
 
     /// Matches the look-ups of all traces.
     pub fn all_node_traces(&self) -> String {
-        format!("{}.node.trace.*", self.prefix)
+        self.of(&["node", "trace", "*"])
     }
 
     /// Where every node is asked how it fares.
     pub fn node_stats(&self) -> String {
-        format!("{}.node.stats", self.prefix)
+        self.of(&["node", "stats"])
     }
 
     /// Returns what all subjects begin with.
@@ -292,7 +304,7 @@ impl Subjects {
 
     /// Matches every subject of the installation.
     pub fn everything(&self) -> String {
-        format!("{}.>", self.prefix)
+        self.of(&[">"])
     }
 
     /// Tells whether a subject, of any form, belongs to the installation.
@@ -362,10 +374,9 @@ pub fn is_inbox(subject: &str) -> bool {
     let first_is_inbox = tokens.next().is_some_and(|first| {
         first == "_INBOX" || first.strip_prefix("_INBOX_").is_some_and(|t| Name::new(t).is_ok())
     });
-    let rest: Vec<&str> = tokens.collect();
     let plain =
-        |token: &&str| !token.is_empty() && !token.contains(['*', '>', ' ', '\t', '\r', '\n']);
-    first_is_inbox && !rest.is_empty() && rest.iter().all(plain) && subject.len() <= 256
+        |token: &str| !token.is_empty() && !token.contains(['*', '>', ' ', '\t', '\r', '\n']);
+    first_is_inbox && tokens.next().is_some_and(plain) && tokens.all(plain) && subject.len() <= 256
 }
 
 #[cfg(test)]

@@ -3,14 +3,15 @@
 //! Span ids are derived from what they stand for, so a span has the same id before and after a
 //! restart and can be made from the journal alone.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::chat::Usage;
 use crate::id::{CallKey, Digest, Name, RunId, SessionId};
 use crate::semconv::{self, operation};
+use crate::text;
 use crate::time::Timestamp;
 
 mod attributes;
@@ -18,8 +19,7 @@ mod attributes;
 pub use attributes::Attributes;
 
 /// A position in a trace: W3C trace id, span id and the sampled flag.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceContext {
     trace: [u8; 16],
     span: [u8; 8],
@@ -64,13 +64,13 @@ impl TraceContext {
     /// Returns the span of one attempt at a call.
     #[must_use]
     pub fn of_attempt(&self, call: &CallKey, attempt: u32) -> Self {
-        self.child("attempt", &format!("{call}/{attempt}"))
+        self.child("attempt", &numbered(call.as_str(), attempt))
     }
 
     /// Returns the span of a model turn.
     #[must_use]
     pub fn of_turn(&self, run: &RunId, turn: u32) -> Self {
-        self.child("turn", &format!("{run}/{turn}"))
+        self.child("turn", &numbered(run.as_str(), turn))
     }
 
     /// Returns the trace id as 32 hex digits.
@@ -92,6 +92,14 @@ impl TraceContext {
     pub const fn span_bytes(&self) -> [u8; 8] {
         self.span
     }
+}
+
+/// Returns the name of one of several things that an id has.
+fn numbered(id: &str, number: u32) -> String {
+    let mut text = String::with_capacity(id.len() + "/4294967295".len());
+    // A text takes all that is written to it.
+    write!(text, "{id}/{number}").unwrap_or_default();
+    text
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -137,8 +145,12 @@ impl FromStr for TraceContext {
     type Err = TraceContextError;
     fn from_str(text: &str) -> Result<Self, TraceContextError> {
         let error = || TraceContextError(text.chars().take(80).collect());
-        let parts: Vec<&str> = text.split('-').collect();
-        let [version, trace, span, flags] = *parts.as_slice() else { return Err(error()) };
+        let mut parts = text.split('-');
+        let mut part = || parts.next().ok_or_else(error);
+        let (version, trace, span, flags) = (part()?, part()?, part()?, part()?);
+        if parts.next().is_some() {
+            return Err(error());
+        }
         let [flags] = unhex_any::<1>(flags).ok_or_else(error)?;
         if version != "00" {
             return Err(error());
@@ -155,10 +167,15 @@ fn unhex_any<const N: usize>(text: &str) -> Option<[u8; N]> {
     if text.bytes().all(|b| b == b'0') && text.len() == N * 2 { Some([0; N]) } else { unhex(text) }
 }
 
-impl TryFrom<String> for TraceContext {
-    type Error = TraceContextError;
-    fn try_from(text: String) -> Result<Self, TraceContextError> {
-        text.parse()
+impl Serialize for TraceContext {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&String::from(*self))
+    }
+}
+
+impl<'de> Deserialize<'de> for TraceContext {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text::read(deserializer)
     }
 }
 

@@ -367,7 +367,7 @@ impl From<Kind> for OpenKind {
 }
 
 fn digest(text: &str) -> Result<Digest, String> {
-    Digest::try_from(text.to_owned())
+    text.parse()
 }
 
 /// Where the calls of a team are: by default at the daemon that holds its data, or in its files.

@@ -47,7 +47,7 @@ pub(crate) async fn take(
         if let (true, Ok(value)) =
             (name == "content-type" || name.starts_with("ce-"), value.to_str())
         {
-            passed.insert(name, value);
+            passed.insert(name.to_owned(), value);
         }
     }
     let subject = team.subjects().event_reply(&team.team().name, &name);

@@ -116,7 +116,7 @@ impl Blobs {
             }
             for path in list(&parent)? {
                 let name = path.file_name().and_then(|name| name.to_str());
-                let Some(digest) = name.and_then(|name| Digest::try_from(name.to_owned()).ok())
+                let Some(digest) = name.and_then(|name| name.parse::<Digest>().ok())
                 else {
                     continue;
                 };

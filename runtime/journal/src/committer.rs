@@ -155,6 +155,8 @@ impl Committer {
         let mut out = Vec::with_capacity(usize::try_from(bytes).unwrap_or(0));
         let before = self.place;
         let written = self.encode(batch, &mut out);
+        frame::fill_page(&mut out, before.position - self.base, &self.place);
+        self.place.position = before.position + out.len() as u64;
         if let Err(error) = self.medium.append(&out) {
             if !room::is_full(&error) {
                 return Err(error);

@@ -22,12 +22,22 @@ pub(crate) const VERSION: u8 = 1;
 /// frame that follows it tells whose they were.
 pub(crate) const RECENT: usize = 24;
 
+/// What the kernel writes to a disk at least, in bytes.
+const PAGE_BYTES: usize = 4096;
+
+/// The longest end of a page that is filled, in bytes: an eighth, so that what a journal loses by it
+/// is far below the share of dead bytes that has a segment rewritten.
+const GAP_BYTES_MAX: usize = PAGE_BYTES / 8;
+
 const MAGIC: [u8; 4] = [0xcb, 0xff, 0x4a, 0xfe];
 const CHECKED_FROM: usize = 12;
 const HEAD_BYTES: usize = CHECKED_FROM + 2 + 8 + 8 + 8 + 4 + RECENT * 4;
 
 /// The bytes of the frame that begins a segment.
-pub(crate) const SEGMENT_BYTES: u64 = HEAD_BYTES as u64 + 1;
+pub(crate) const SEGMENT_BYTES: u64 = EMPTY_BYTES as u64;
+
+/// The bytes of a frame that belongs to no session and has no body: the shortest that there is.
+const EMPTY_BYTES: usize = HEAD_BYTES + 1;
 
 /// The bytes that a read needs to know how long a frame is.
 const LENGTH_BYTES: usize = 8;
@@ -68,6 +78,8 @@ pub(crate) enum Kind {
     Gone,
     /// Begins a segment that was rewritten.
     Kept,
+    /// Fills the end of a page.
+    Gap,
     /// A kind, or a version, of a newer program.
     Newer,
 }
@@ -81,6 +93,7 @@ impl Kind {
             (VERSION, 4) => Self::Begin,
             (VERSION, 5) => Self::Gone,
             (VERSION, 6) => Self::Kept,
+            (VERSION, 7) => Self::Gap,
             _ => Self::Newer,
         }
     }
@@ -93,6 +106,7 @@ impl Kind {
             Self::Begin => 4,
             Self::Gone => 5,
             Self::Kept => 6,
+            Self::Gap => 7,
             Self::Newer => u8::MAX,
         }
     }
@@ -172,6 +186,23 @@ pub(crate) fn write(
     write_name(out, session);
     body(out);
     seal(out, start);
+}
+
+/// Fills the page in which `out` ends, if what is left of it is too short for as much again: the
+/// next frames would only have it written once more. `out` begins at an offset in its file.
+pub(crate) fn fill_page(out: &mut Vec<u8>, offset: u64, place: &Place) {
+    let length = gap_bytes(offset, out.len());
+    if length > 0 {
+        write(out, Kind::Gap, place, "", |out| out.resize(out.len() + length - EMPTY_BYTES, 0));
+    }
+}
+
+/// Returns the length of the gap after so many bytes at an offset; 0 if there is none.
+fn gap_bytes(offset: u64, length: usize) -> usize {
+    let page = PAGE_BYTES as u64;
+    let left = usize::try_from((offset + length as u64).wrapping_neg() % page).unwrap_or(0);
+    let fits = (EMPTY_BYTES..=GAP_BYTES_MAX).contains(&left);
+    if fits && left < length { left } else { 0 }
 }
 
 /// Writes the length and the checksum of the frame that begins at `start`.
@@ -384,6 +415,33 @@ mod tests {
                 changed[at] ^= 1 << bit;
                 assert!(read(&changed, 100).is_none(), "bit {bit} of byte {at}");
             }
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_page_is_filled_if_it_is_short() {
+        // The offset of what is written, its length, and the length of the gap after it.
+        let cases = [
+            (0, 3700, 396),
+            (1800, 1900, 396),
+            (4096 + 1800, 1900, 396),
+            (0, 2 * 4096 + 3700, 396),
+            (0, 4096, 0),
+            (0, 4096 - GAP_BYTES_MAX, GAP_BYTES_MAX),
+            (0, 4096 - GAP_BYTES_MAX - 1, 0),
+            (0, 4096 - EMPTY_BYTES, EMPTY_BYTES),
+            (0, 4096 - EMPTY_BYTES + 1, 0),
+            (3400, 300, 0),
+            (3200, 500, 396),
+        ];
+        for (offset, length, gap) in cases {
+            assert_eq!(gap_bytes(offset, length), gap, "{length} at {offset}");
+            let mut out = vec![1; length];
+            let position = offset + length as u64;
+            fill_page(&mut out, offset, &Place { position, ..Place::default() });
+            assert_eq!(out.len(), length + gap);
+            let found = read(&out[length..], position);
+            assert_eq!(found.map(|frame| frame.kind), (gap > 0).then_some(Kind::Gap));
         }
     }
 

@@ -256,7 +256,7 @@ impl Scanner {
                     is_harmed = true;
                 }
                 Piece::Frame(frame) => {
-                    if frame.session.is_empty() {
+                    if frame.kind == Kind::Segment {
                         head_bytes += frame.bytes.len() as u64;
                     }
                     self.end = frame.place.position + frame.bytes.len() as u64;
@@ -302,7 +302,7 @@ impl Scanner {
         self.number = self.number.max(place.number);
         self.recent = place.recent;
         if frame.session.is_empty() {
-            if !matches!(frame.kind, Kind::Segment | Kind::Kept) {
+            if !matches!(frame.kind, Kind::Segment | Kind::Kept | Kind::Gap) {
                 let (segment, _) = self.locate(place.position);
                 self.note(&segment, "holds a frame that this version does not know");
             }
@@ -322,7 +322,7 @@ impl Scanner {
                 self.index.sessions.entry(session.clone()).or_default().reset();
             }
             Kind::Begin | Kind::Commit | Kind::Newer => {}
-            Kind::Segment | Kind::Frontier | Kind::Kept => return,
+            Kind::Segment | Kind::Frontier | Kind::Kept | Kind::Gap => return,
         }
         if frame.kind == Kind::Gone || frame.kind == Kind::Begin {
             self.suspects.retain(|suspect| suspect.session != *session);

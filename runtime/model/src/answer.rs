@@ -1,5 +1,6 @@
 //! What one attempt at a provider gave, before it becomes a reply.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde::Deserialize;
@@ -57,17 +58,23 @@ impl Answer {
     ) -> ModelReply {
         let refused = self.content.is_empty() && !self.refusal.is_empty();
         let mut calls = self.calls;
-        let before = ids_before(conversation);
-        let mut numbers = before.len() + 1..;
-        let mut taken: HashSet<String> = before.into_iter().map(str::to_owned).collect();
-        for call in &mut calls {
-            let number = numbers.next();
-            if call.id.is_empty() || taken.contains(&call.id) {
-                let fresh = number.into_iter().chain(numbers.by_ref());
-                let mut fresh = fresh.map(|number| format!("call_{number}"));
-                call.id = fresh.find(|id| !taken.contains(id)).unwrap_or_default();
+        if !calls.is_empty() {
+            let mut taken: HashSet<Cow<'_, str>> = HashSet::new();
+            let mut before = 0_usize;
+            for id in ids_before(conversation) {
+                before += 1;
+                taken.insert(Cow::Borrowed(id));
             }
-            taken.insert(call.id.clone());
+            let mut numbers = before + 1..;
+            for call in &mut calls {
+                let number = numbers.next();
+                if call.id.is_empty() || taken.contains(&*call.id) {
+                    let fresh = number.into_iter().chain(numbers.by_ref());
+                    let mut fresh = fresh.map(|number| format!("call_{number}"));
+                    call.id = fresh.find(|id| !taken.contains(&**id)).unwrap_or_default();
+                }
+                taken.insert(Cow::Owned(call.id.clone()));
+            }
         }
         ModelReply {
             content: if refused { self.refusal } else { self.content },
@@ -87,12 +94,12 @@ impl Answer {
     }
 }
 
-fn ids_before(conversation: &Conversation) -> Vec<&str> {
+fn ids_before(conversation: &Conversation) -> impl Iterator<Item = &str> {
     let calls = conversation.said().flat_map(|message| match message {
         Message::Assistant { calls, .. } => calls.as_slice(),
         Message::System { .. } | Message::User { .. } | Message::Tool { .. } => &[],
     });
-    calls.map(|call| call.id.as_str()).collect()
+    calls.map(|call| call.id.as_str())
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::body::{Body, append, arguments_object, stops};
 use crate::client::Conversation;
 use crate::draft::{CallPiece, Draft};
 use crate::error::Error;
-use crate::fields;
+use crate::fields::{self, Json};
 use crate::lower::{Target, lower};
 use crate::provider::Protocol;
 
@@ -84,40 +84,40 @@ impl Protocol for AnthropicProtocol {
         Ok(body)
     }
 
-    fn read_whole(&self, answer: &Value, draft: &mut Draft) -> Result<(), Error> {
-        if !answer.get("content").is_some_and(Value::is_array) {
+    fn read_whole(&self, answer: &Json<'_>, draft: &mut Draft) -> Result<(), Error> {
+        if !fields::get(answer, "content").is_some_and(Json::is_array) {
             return Err(Error::form("the answer has no content", &answer.to_string()));
         }
-        draft.model(answer.get("model"));
-        draft.response_id(answer.get("id"));
+        draft.model(fields::get(answer, "model"));
+        draft.response_id(fields::get(answer, "id"));
         read_usage(answer, draft);
-        for block in fields::list(answer.get("content")) {
+        for block in fields::list(fields::get(answer, "content")) {
             read_block(block, None, draft)?;
         }
         draft.finish(finish(answer));
         Ok(())
     }
 
-    fn read_event(&self, event: &Value, draft: &mut Draft) -> Result<(), Error> {
-        match event.get("type").and_then(Value::as_str).unwrap_or_default() {
+    fn read_event(&self, event: &Json<'_>, draft: &mut Draft) -> Result<(), Error> {
+        match fields::word(event, "type").unwrap_or_default() {
             "message_start" => {
                 draft.begun = true;
-                let message = event.get("message").unwrap_or(&Value::Null);
-                draft.model(message.get("model"));
-                draft.response_id(message.get("id"));
+                let message = fields::get(event, "message").unwrap_or(&Json::Null);
+                draft.model(fields::get(message, "model"));
+                draft.response_id(fields::get(message, "id"));
                 read_usage(message, draft);
             }
             "content_block_start" => {
-                let block = event.get("content_block").unwrap_or(&Value::Null);
+                let block = fields::get(event, "content_block").unwrap_or(&Json::Null);
                 read_block(block, fields::count(event, "index"), draft)?;
             }
             "content_block_delta" => {
-                let delta = event.get("delta").unwrap_or(&Value::Null);
+                let delta = fields::get(event, "delta").unwrap_or(&Json::Null);
                 read_delta(delta, fields::count(event, "index"), draft)?;
             }
             "message_delta" => {
                 read_usage(event, draft);
-                draft.finish(event.get("delta").and_then(finish));
+                draft.finish(fields::get(event, "delta").and_then(finish));
             }
             "message_stop" => draft.done = true,
             // The ends of blocks, signs of life, and what may come later.
@@ -187,17 +187,18 @@ fn lowered_id(id: &str) -> String {
 }
 
 /// Reads a block that is whole, or the beginning of one; blocks of thinking are passed over.
-fn read_block(block: &Value, index: Option<u64>, draft: &mut Draft) -> Result<(), Error> {
-    match block.get("type").and_then(Value::as_str) {
-        Some("text") => draft.push_text(&fields::text(block.get("text"))),
+fn read_block(block: &Json<'_>, index: Option<u64>, draft: &mut Draft) -> Result<(), Error> {
+    match fields::word(block, "type") {
+        Some("text") => draft.push_text(&fields::text(fields::get(block, "text"))),
         Some("tool_use") => {
-            let input = block.get("input");
+            let input = fields::get(block, "input");
             // In a stream the input begins empty, and its text comes in pieces.
-            let begins = index.is_some() && input == Some(&json!({}));
+            let is_empty = |input: &Json<'_>| input.as_object().is_some_and(|input| input.is_empty());
+            let begins = index.is_some() && input.is_some_and(is_empty);
             draft.push_call(CallPiece {
                 index,
-                id: fields::text(block.get("id")),
-                name: fields::text(block.get("name")),
+                id: fields::text(fields::get(block, "id")).into_owned(),
+                name: fields::text(fields::get(block, "name")).into_owned(),
                 arguments: if begins { String::new() } else { fields::arguments(input) },
             })
         }
@@ -205,12 +206,12 @@ fn read_block(block: &Value, index: Option<u64>, draft: &mut Draft) -> Result<()
     }
 }
 
-fn read_delta(delta: &Value, index: Option<u64>, draft: &mut Draft) -> Result<(), Error> {
-    match delta.get("type").and_then(Value::as_str) {
-        Some("text_delta") => draft.push_text(&fields::text(delta.get("text"))),
+fn read_delta(delta: &Json<'_>, index: Option<u64>, draft: &mut Draft) -> Result<(), Error> {
+    match fields::word(delta, "type") {
+        Some("text_delta") => draft.push_text(&fields::text(fields::get(delta, "text"))),
         Some("input_json_delta") => draft.join_call(CallPiece {
             index,
-            arguments: fields::text(delta.get("partial_json")),
+            arguments: fields::text(fields::get(delta, "partial_json")).into_owned(),
             ..CallPiece::default()
         }),
         _ => Ok(()),
@@ -218,8 +219,8 @@ fn read_delta(delta: &Value, index: Option<u64>, draft: &mut Draft) -> Result<()
 }
 
 /// Reads the token counts, those of the cache among the input; a later count replaces an earlier.
-fn read_usage(message: &Value, draft: &mut Draft) {
-    let Some(usage) = message.get("usage") else { return };
+fn read_usage(message: &Json<'_>, draft: &mut Draft) {
+    let Some(usage) = fields::get(message, "usage") else { return };
     if let Some(input) = fields::count(usage, "input_tokens") {
         let written = fields::count(usage, "cache_creation_input_tokens");
         let read = fields::count(usage, "cache_read_input_tokens");
@@ -233,8 +234,8 @@ fn read_usage(message: &Value, draft: &mut Draft) {
     }
 }
 
-fn finish(message: &Value) -> Option<FinishReason> {
-    Some(match message.get("stop_reason")?.as_str()? {
+fn finish(message: &Json<'_>) -> Option<FinishReason> {
+    Some(match fields::word(message, "stop_reason")? {
         "end_turn" | "stop_sequence" => FinishReason::Stop,
         "max_tokens" | "model_context_window_exceeded" => FinishReason::Length,
         "tool_use" => FinishReason::ToolCalls,

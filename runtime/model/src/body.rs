@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use wire::chat::Head;
 use wire::{Message, ToolCall, ToolSpec};
@@ -12,11 +12,14 @@ use wire::{Message, ToolCall, ToolSpec};
 use crate::client::Conversation;
 use crate::part::Part;
 
+/// What a short field takes with its name, in bytes, about.
+const FIELD_BYTES: usize = 32;
+
 /// The body of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Body {
     /// The fields, in the order in which they are sent.
-    fields: Vec<(String, Field)>,
+    fields: Vec<(Cow<'static, str>, Field)>,
     /// Whether the schema of the reply was wrapped into an object, out of which the reply is taken.
     pub(crate) wrapped: bool,
 }
@@ -41,27 +44,41 @@ impl Serialize for Body {
 }
 
 impl Body {
-    fn put(&mut self, name: &str, field: Field) {
-        match self.fields.iter_mut().find(|(other, _)| other == name) {
+    fn put(&mut self, name: impl Into<Cow<'static, str>>, field: Field) {
+        let name = name.into();
+        match self.fields.iter_mut().find(|(other, _)| *other == name) {
             Some((_, before)) => *before = field,
-            None => self.fields.push((name.to_owned(), field)),
+            None => self.fields.push((name, field)),
         }
     }
 
+    /// Writes the body.
+    pub(crate) fn write(&self) -> serde_json::Result<Vec<u8>> {
+        // What is written already is most of it.
+        let written = self.fields.iter().map(|(_, field)| match field {
+            Field::Written(list) => list.iter().map(|part| part.get().len() + 1).sum(),
+            Field::Whole(whole) => whole.get().len(),
+            Field::Value(_) | Field::Object(_) => FIELD_BYTES,
+        });
+        let mut bytes = Vec::with_capacity(written.sum::<usize>() + FIELD_BYTES * self.fields.len());
+        serde_json::to_writer(&mut bytes, self)?;
+        Ok(bytes)
+    }
+
     /// Sets a field.
-    pub(crate) fn set(&mut self, name: &str, value: impl Into<Value>) {
+    pub(crate) fn set(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Value>) {
         self.put(name, Field::Value(value.into()));
     }
 
     /// Sets a field to an object unless it is empty.
-    pub(crate) fn set_body(&mut self, name: &str, body: Self) {
+    pub(crate) fn set_body(&mut self, name: &'static str, body: Self) {
         if !body.fields.is_empty() {
             self.put(name, Field::Object(body));
         }
     }
 
     /// Sets a field to a list that is written.
-    pub(crate) fn set_written(&mut self, name: &str, list: Vec<Arc<RawValue>>) {
+    pub(crate) fn set_written(&mut self, name: &'static str, list: Vec<Arc<RawValue>>) {
         self.put(name, Field::Written(list));
     }
 
@@ -74,21 +91,23 @@ impl Body {
         if head.tools.is_empty() {
             return Ok(());
         }
-        let tools = head.written(protocol, |head| head.tools.iter().map(function_tool).collect());
+        let tools = head.written(protocol, |head| {
+            to_raw_value(&head.tools.iter().map(function_tool).collect::<Vec<_>>())
+        });
         let tools = tools.map_err(|error| error.to_string())?;
         self.put("tools", Field::Whole(tools));
         Ok(())
     }
 
     /// Sets a field, or leaves it to the server.
-    pub(crate) fn set_some(&mut self, name: &str, value: Option<impl Into<Value>>) {
+    pub(crate) fn set_some(&mut self, name: &'static str, value: Option<impl Into<Value>>) {
         if let Some(value) = value {
             self.set(name, value);
         }
     }
 
     /// Sets a field to a list unless the list is empty.
-    pub(crate) fn set_list(&mut self, name: &str, list: Vec<impl Into<Value>>) {
+    pub(crate) fn set_list(&mut self, name: &'static str, list: Vec<impl Into<Value>>) {
         if !list.is_empty() {
             self.set(name, list.into_iter().map(Into::into).collect::<Vec<Value>>());
         }
@@ -97,7 +116,7 @@ impl Body {
     /// Adds the fields that the team file asks for; they replace those of the same name.
     pub(crate) fn extend(&mut self, extra: &Map<String, Value>) {
         for (name, value) in extra {
-            self.set(name, value.clone());
+            self.set(name.clone(), value.clone());
         }
     }
 }
@@ -141,7 +160,7 @@ pub(crate) fn arguments_object(call: &ToolCall) -> Value {
 pub(crate) fn written(
     conversation: &Conversation,
     protocol: &'static str,
-    write: impl Fn(&Message) -> Value,
+    write: impl Fn(&Message) -> serde_json::Result<Box<RawValue>>,
 ) -> Result<Vec<Arc<RawValue>>, String> {
     let parts = conversation.messages.iter().map(|message| message.written(protocol, &write));
     parts.collect::<Result<_, _>>().map_err(|error: serde_json::Error| error.to_string())

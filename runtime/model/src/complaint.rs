@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use crate::fields::{self, Json};
 
 /// The most characters kept of a provider's own words.
 const MESSAGE_CHARS_MAX: usize = 500;
@@ -56,28 +56,29 @@ impl Complaint {
     /// Reads the body of an answer that reports an error, JSON or not.
     pub(crate) fn from_body(body: &[u8]) -> Self {
         match serde_json::from_slice(body) {
-            Ok(value @ Value::Object(_)) => Self::from_answer(&value)
-                .unwrap_or_else(|| Self::from_value(value.get("detail").unwrap_or(&value))),
+            Ok(value @ Json::Object(_)) => Self::from_answer(&value).unwrap_or_else(|| {
+                Self::from_value(fields::get(&value, "detail").unwrap_or(&value))
+            }),
             _ => Self { message: excerpt(&String::from_utf8_lossy(body)), ..Self::default() },
         }
     }
 
     /// Reads the `error` of an answer, if it has one.
-    pub(crate) fn from_answer(answer: &Value) -> Option<Self> {
-        answer.get("error").filter(|error| !error.is_null()).map(Self::from_value)
+    pub(crate) fn from_answer(answer: &Json<'_>) -> Option<Self> {
+        fields::get(answer, "error").filter(|error| !error.is_null()).map(Self::from_value)
     }
 
     /// Reads an error object, or a text in its place.
-    pub(crate) fn from_value(error: &Value) -> Self {
-        let word = |key: &str| match error.get(key) {
-            Some(Value::String(word)) => Some(excerpt(word)),
+    pub(crate) fn from_value(error: &Json<'_>) -> Self {
+        let word = |key: &str| match fields::get(error, key) {
+            Some(Json::Str(word)) => Some(excerpt(word)),
             _ => None,
         };
-        let status = |key: &str| match error.get(key) {
-            Some(Value::Number(number)) => {
+        let status = |key: &str| match fields::get(error, key) {
+            Some(Json::Number(number)) => {
                 number.as_u64().and_then(|number| u16::try_from(number).ok())
             }
-            Some(Value::String(text)) => text.parse().ok(),
+            Some(Json::Str(text)) => text.parse().ok(),
             _ => None,
         };
         Self {
@@ -87,7 +88,7 @@ impl Complaint {
             code: word("code"),
             kind: word("type"),
             message: match error {
-                Value::String(text) => excerpt(text),
+                Json::Str(text) => excerpt(text),
                 _ => word("message").unwrap_or_else(|| excerpt(&error.to_string())),
             },
         }

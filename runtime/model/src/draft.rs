@@ -1,11 +1,12 @@
 //! A reply that is being put together, from pieces or from one.
 
-use serde_json::Value;
+use serde::de::IgnoredAny;
 use wire::chat::TurnDetail;
 use wire::{FinishReason, ToolCall, Usage};
 
 use crate::answer::Answer;
 use crate::error::{CALLS_MAX, Error, REPLY_BYTES_MAX};
+use crate::fields::Json;
 
 /// The most bytes of a reply's id at its provider; they use some forty.
 const RESPONSE_ID_BYTES_MAX: usize = 200;
@@ -83,7 +84,7 @@ impl Draft {
         };
         let another = |call: &ToolCall| {
             let other_id = !piece.id.is_empty() && !call.id.is_empty() && call.id != piece.id;
-            let is_whole = || serde_json::from_str::<Value>(&call.arguments).is_ok();
+            let is_whole = || serde_json::from_str::<IgnoredAny>(&call.arguments).is_ok();
             !piece.name.is_empty() && (other_id || (!piece.arguments.is_empty() && is_whole()))
         };
         match known {
@@ -128,18 +129,18 @@ impl Draft {
     }
 
     /// Notes the provider's id of the reply; the first stands, and one that is no id is left out.
-    pub(crate) fn response_id(&mut self, id: Option<&Value>) {
+    pub(crate) fn response_id(&mut self, id: Option<&Json<'_>>) {
         if self.answer.detail.response_id.is_none() {
-            let id = id.and_then(Value::as_str).filter(|id| !id.is_empty());
+            let id = id.and_then(Json::as_str).filter(|id| !id.is_empty());
             let id = id.filter(|id| id.len() <= RESPONSE_ID_BYTES_MAX);
             self.answer.detail.response_id = id.map(str::to_owned);
         }
     }
 
     /// Notes the model that answers; the first to be named stands.
-    pub(crate) fn model(&mut self, model: Option<&Value>) {
+    pub(crate) fn model(&mut self, model: Option<&Json<'_>>) {
         if self.answer.model.is_none() {
-            let model = model.and_then(Value::as_str).filter(|model| !model.is_empty());
+            let model = model.and_then(Json::as_str).filter(|model| !model.is_empty());
             self.answer.model = model.map(str::to_owned);
         }
     }

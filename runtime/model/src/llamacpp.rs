@@ -2,7 +2,7 @@
 
 use agents_core::grammar::to_gbnf;
 use config::team::{Constrain, LlamaCpp, Template};
-use serde_json::{Value, json};
+use serde_json::json;
 use wire::chat::ResponseSchema;
 use wire::{FinishReason, Usage};
 
@@ -12,7 +12,8 @@ use crate::draft::Draft;
 use crate::error::Error;
 use crate::lower::{Target, lower};
 use crate::provider::Protocol;
-use crate::{fields, openai, sampling, template};
+use crate::fields::{self, Json};
+use crate::{openai, sampling, template};
 
 #[cfg(test)]
 mod tests;
@@ -104,11 +105,11 @@ impl Protocol for LlamaCppProtocol {
         Ok(body)
     }
 
-    fn read_whole(&self, answer: &Value, draft: &mut Draft) -> Result<(), Error> {
+    fn read_whole(&self, answer: &Json<'_>, draft: &mut Draft) -> Result<(), Error> {
         if self.is_chat() {
             return openai::read_whole(answer, draft);
         }
-        if !answer.get("content").is_some_and(Value::is_string) {
+        if !fields::get(answer, "content").is_some_and(Json::is_string) {
             return Err(Error::form("the answer has no content", &answer.to_string()));
         }
         read_completion(answer, draft)?;
@@ -116,7 +117,7 @@ impl Protocol for LlamaCppProtocol {
         Ok(())
     }
 
-    fn read_event(&self, event: &Value, draft: &mut Draft) -> Result<(), Error> {
+    fn read_event(&self, event: &Json<'_>, draft: &mut Draft) -> Result<(), Error> {
         if self.is_chat() {
             return openai::read_event(event, draft);
         }
@@ -129,15 +130,15 @@ impl Protocol for LlamaCppProtocol {
     }
 }
 
-fn read_completion(event: &Value, draft: &mut Draft) -> Result<(), Error> {
-    draft.model(event.get("model"));
-    draft.begun |= event.get("content").is_some();
-    draft.push_text(&fields::text(event.get("content")))
+fn read_completion(event: &Json<'_>, draft: &mut Draft) -> Result<(), Error> {
+    draft.model(fields::get(event, "model"));
+    draft.begun |= fields::get(event, "content").is_some();
+    draft.push_text(&fields::text(fields::get(event, "content")))
 }
 
 /// Reads how a completion ends; older servers say it by other fields.
-fn read_end(event: &Value, draft: &mut Draft) {
-    let kind = event.get("stop_type").and_then(Value::as_str);
+fn read_end(event: &Json<'_>, draft: &mut Draft) {
+    let kind = fields::word(event, "stop_type");
     let is_cut = kind == Some("limit")
         || fields::is_true(event, "stopped_limit")
         || fields::is_true(event, "truncated");

@@ -1,6 +1,7 @@
 //! The chat interface of Ollama.
 
 use config::team::Ollama;
+use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use wire::{FinishReason, Message, ToolCall, Usage};
 
@@ -8,7 +9,7 @@ use crate::body::{Body, arguments_object, stops, tokens_max, written};
 use crate::client::Conversation;
 use crate::draft::{CallPiece, Draft};
 use crate::error::Error;
-use crate::fields;
+use crate::fields::{self, Json};
 use crate::lower::{Target, lower};
 use crate::provider::Protocol;
 use crate::sampling;
@@ -54,7 +55,7 @@ impl Protocol for OllamaProtocol {
         let head = &conversation.head;
         let mut body = Body::default();
         body.set("model", server.model.as_str());
-        body.set_written("messages", written(conversation, self.word(), chat_message)?);
+        body.set_written("messages", written(conversation, self.word(), |m| to_raw_value(&chat_message(m)))?);
         body.set_tools(head, self.word())?;
         if let Some(schema) = &head.response_schema {
             body.set("format", lower(&schema.schema, FORM).schema);
@@ -73,7 +74,7 @@ impl Protocol for OllamaProtocol {
         Ok(body)
     }
 
-    fn read_whole(&self, answer: &Value, draft: &mut Draft) -> Result<(), Error> {
+    fn read_whole(&self, answer: &Json<'_>, draft: &mut Draft) -> Result<(), Error> {
         self.read_event(answer, draft)?;
         if draft.begun {
             return Ok(());
@@ -82,12 +83,12 @@ impl Protocol for OllamaProtocol {
     }
 
     /// Reads a line of a stream. An answer in one piece is a stream of one line.
-    fn read_event(&self, line: &Value, draft: &mut Draft) -> Result<(), Error> {
-        draft.model(line.get("model"));
-        if let Some(message) = line.get("message").filter(|message| message.is_object()) {
+    fn read_event(&self, line: &Json<'_>, draft: &mut Draft) -> Result<(), Error> {
+        draft.model(fields::get(line, "model"));
+        if let Some(message) = fields::object(line, "message") {
             draft.begun = true;
-            draft.push_text(&fields::text(message.get("content")))?;
-            for call in fields::list(message.get("tool_calls")) {
+            draft.push_text(&fields::text(fields::get(message, "content")))?;
+            for call in fields::list(fields::get(message, "tool_calls")) {
                 draft.push_call(whole_call(call))?;
             }
         }
@@ -125,19 +126,19 @@ fn chat_call(call: &ToolCall) -> Value {
     json!({"id": call.id, "function": {"name": call.name, "arguments": arguments_object(call)}})
 }
 
-fn whole_call(call: &Value) -> CallPiece {
-    let function = call.get("function");
+fn whole_call(call: &Json<'_>) -> CallPiece {
+    let of_function = |name| fields::get(fields::get(call, "function")?, name);
     CallPiece {
         // Its index counts the calls of one line only.
         index: None,
-        id: fields::text(call.get("id")),
-        name: fields::text(function.and_then(|function| function.get("name"))),
-        arguments: fields::arguments(function.and_then(|function| function.get("arguments"))),
+        id: fields::text(fields::get(call, "id")).into_owned(),
+        name: fields::text(of_function("name")).into_owned(),
+        arguments: fields::arguments(of_function("arguments")),
     }
 }
 
-fn finish(line: &Value, has_calls: bool) -> Option<FinishReason> {
-    Some(match line.get("done_reason").and_then(Value::as_str) {
+fn finish(line: &Json<'_>, has_calls: bool) -> Option<FinishReason> {
+    Some(match fields::word(line, "done_reason") {
         Some("length") => FinishReason::Length,
         None | Some("" | "stop") if has_calls => FinishReason::ToolCalls,
         Some("stop") => FinishReason::Stop,

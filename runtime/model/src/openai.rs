@@ -1,6 +1,10 @@
 //! The OpenAI chat completions protocol, as many servers speak it.
 
+use std::sync::Arc;
+
 use config::team::OpenAi;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use wire::{FinishReason, Message, ToolCall, Usage};
 
@@ -9,7 +13,7 @@ use crate::client::Conversation;
 use crate::complaint::Complaint;
 use crate::draft::{CallPiece, Draft};
 use crate::error::Error;
-use crate::fields;
+use crate::fields::{self, Json};
 use crate::lower::{Target, lower};
 use crate::provider::Protocol;
 
@@ -77,11 +81,11 @@ impl Protocol for OpenAiProtocol {
         Ok(body)
     }
 
-    fn read_whole(&self, answer: &Value, draft: &mut Draft) -> Result<(), Error> {
+    fn read_whole(&self, answer: &Json<'_>, draft: &mut Draft) -> Result<(), Error> {
         read_whole(answer, draft)
     }
 
-    fn read_event(&self, event: &Value, draft: &mut Draft) -> Result<(), Error> {
+    fn read_event(&self, event: &Json<'_>, draft: &mut Draft) -> Result<(), Error> {
         read_event(event, draft)
     }
 }
@@ -92,37 +96,69 @@ pub(crate) fn set_messages(
     conversation: &Conversation,
     merge: bool,
 ) -> Result<(), String> {
-    if merge {
-        let messages = merge_adjacent(&conversation.messages);
-        body.set_list("messages", messages.iter().map(|message| chat_message(message)).collect());
+    let messages = if merge {
+        let merged = merge_adjacent(&conversation.messages);
+        let merged = merged.iter().map(|message| chat_message(message).map(Arc::from));
+        merged.collect::<Result<_, _>>().map_err(|error| error.to_string())?
     } else {
-        body.set_written("messages", written(conversation, CHAT, chat_message)?);
-    }
+        written(conversation, CHAT, chat_message)?
+    };
+    body.set_written("messages", messages);
     Ok(())
 }
 
-fn chat_message(message: &Message) -> Value {
-    match message {
-        Message::System { content } => json!({"role": "system", "content": content}),
-        Message::User { content } => json!({"role": "user", "content": content}),
-        Message::Assistant { content, calls } if calls.is_empty() => {
-            json!({"role": "assistant", "content": content})
-        }
-        Message::Assistant { content, calls } => {
-            // Null beside calls without a text, which is how the protocol writes it.
-            let content = (!content.is_empty()).then_some(content);
-            let calls: Vec<Value> = calls.iter().map(chat_call).collect();
-            json!({"role": "assistant", "content": content, "tool_calls": calls})
-        }
-        Message::Tool { call_id, name, content } => {
-            json!({"role": "tool", "tool_call_id": call_id, "name": name, "content": content})
-        }
-    }
+/// A message as it is sent. It is written without a tree of values between, since each step of a
+/// run writes some.
+#[derive(Serialize)]
+struct ChatMessage<'a> {
+    role: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<ChatCall<'a>>,
 }
 
-fn chat_call(call: &ToolCall) -> Value {
-    let function = json!({"name": call.name, "arguments": call.arguments});
-    json!({"id": call.id, "type": "function", "function": function})
+#[derive(Serialize)]
+struct ChatCall<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    function: ChatFunction<'a>,
+}
+
+#[derive(Serialize)]
+struct ChatFunction<'a> {
+    name: &'a str,
+    arguments: &'a str,
+}
+
+fn chat_message(message: &Message) -> serde_json::Result<Box<RawValue>> {
+    let said = |role, content| ChatMessage {
+        role,
+        tool_call_id: None,
+        name: None,
+        content: Some(content),
+        tool_calls: Vec::new(),
+    };
+    to_raw_value(&match message {
+        Message::System { content } => said("system", content),
+        Message::User { content } => said("user", content),
+        Message::Assistant { content, calls } => ChatMessage {
+            // Null beside calls without a text, which is how the protocol writes it.
+            content: (calls.is_empty() || !content.is_empty()).then_some(content),
+            tool_calls: calls.iter().map(chat_call).collect(),
+            ..said("assistant", content)
+        },
+        Message::Tool { call_id, name, content } => {
+            ChatMessage { tool_call_id: Some(call_id), name: Some(name), ..said("tool", content) }
+        }
+    })
+}
+
+fn chat_call(ToolCall { id, name, arguments }: &ToolCall) -> ChatCall<'_> {
+    ChatCall { id, r#type: "function", function: ChatFunction { name, arguments } }
 }
 
 /// Writes how the reply has to look.
@@ -132,31 +168,32 @@ pub(crate) fn response_format(name: &str, schema: &Value, strict: bool) -> Value
 }
 
 /// Reads an answer that came in one piece.
-pub(crate) fn read_whole(answer: &Value, draft: &mut Draft) -> Result<(), Error> {
+pub(crate) fn read_whole(answer: &Json<'_>, draft: &mut Draft) -> Result<(), Error> {
     let fault = |fault| Error::form(fault, &answer.to_string());
-    let choice = answer.pointer("/choices/0").ok_or_else(|| fault("the answer has no choice"))?;
+    let choice = fields::list(fields::get(answer, "choices")).first();
+    let choice = choice.ok_or_else(|| fault("the answer has no choice"))?;
     read_frame(answer, draft);
     read_end(choice, draft)?;
-    let message = choice.get("message").filter(|message| message.is_object());
-    let message = message.ok_or_else(|| fault("the answer has no message"))?;
+    let message =
+        fields::object(choice, "message").ok_or_else(|| fault("the answer has no message"))?;
     read_text(message, draft)?;
-    for call in fields::list(message.get("tool_calls")) {
+    for call in fields::list(fields::get(message, "tool_calls")) {
         draft.push_call(CallPiece { index: None, ..piece(call) })?;
     }
     Ok(())
 }
 
 /// Reads one chunk of a stream.
-pub(crate) fn read_event(chunk: &Value, draft: &mut Draft) -> Result<(), Error> {
+pub(crate) fn read_event(chunk: &Json<'_>, draft: &mut Draft) -> Result<(), Error> {
     read_frame(chunk, draft);
-    let first = |choice: &&Value| fields::count(choice, "index").unwrap_or(0) == 0;
-    let Some(choice) = fields::list(chunk.get("choices")).iter().find(first) else {
+    let first = |choice: &&Json<'_>| fields::count(choice, "index").unwrap_or(0) == 0;
+    let Some(choice) = fields::list(fields::get(chunk, "choices")).iter().find(first) else {
         return Ok(());
     };
     draft.begun = true;
-    if let Some(delta) = choice.get("delta") {
+    if let Some(delta) = fields::get(choice, "delta") {
         read_text(delta, draft)?;
-        for call in fields::list(delta.get("tool_calls")) {
+        for call in fields::list(fields::get(delta, "tool_calls")) {
             draft.join_call(piece(call))?;
         }
     }
@@ -164,29 +201,29 @@ pub(crate) fn read_event(chunk: &Value, draft: &mut Draft) -> Result<(), Error> 
 }
 
 /// Reads what stands around the choices: the token counts, the model that answered, and the id.
-fn read_frame(answer: &Value, draft: &mut Draft) {
-    if let Some(usage) = answer.get("usage").filter(|usage| usage.is_object()) {
+fn read_frame(answer: &Json<'_>, draft: &mut Draft) {
+    if let Some(usage) = fields::object(answer, "usage") {
         *draft.usage() = Usage::of_tokens(
             fields::count(usage, "prompt_tokens").unwrap_or(0),
             fields::count(usage, "completion_tokens").unwrap_or(0),
         );
-        let of = |details: &str, name| fields::count(usage.get(details)?, name);
+        let of = |details: &str, name| fields::count(fields::get(usage, details)?, name);
         let detail = draft.detail();
         detail.cache_read_tokens = of("prompt_tokens_details", "cached_tokens");
         detail.reasoning_tokens = of("completion_tokens_details", "reasoning_tokens");
     }
-    draft.response_id(answer.get("id"));
-    draft.model(answer.get("model"));
+    draft.response_id(fields::get(answer, "id"));
+    draft.model(fields::get(answer, "model"));
 }
 
-fn read_text(message: &Value, draft: &mut Draft) -> Result<(), Error> {
-    draft.push_text(&fields::text(message.get("content")))?;
-    draft.push_refusal(&fields::text(message.get("refusal")))
+fn read_text(message: &Json<'_>, draft: &mut Draft) -> Result<(), Error> {
+    draft.push_text(&fields::text(fields::get(message, "content")))?;
+    draft.push_refusal(&fields::text(fields::get(message, "refusal")))
 }
 
 /// Reads how a choice ends, which with some servers is an error in place of the rest.
-fn read_end(choice: &Value, draft: &mut Draft) -> Result<(), Error> {
-    let reason = choice.get("finish_reason").and_then(Value::as_str).unwrap_or_default();
+fn read_end(choice: &Json<'_>, draft: &mut Draft) -> Result<(), Error> {
+    let reason = fields::word(choice, "finish_reason").unwrap_or_default();
     let ended = (reason == "error").then(Complaint::default);
     if let Some(complaint) = Complaint::from_answer(choice).or(ended) {
         return Err(Error::InBand(complaint.into()));
@@ -202,12 +239,12 @@ fn read_end(choice: &Value, draft: &mut Draft) -> Result<(), Error> {
     Ok(())
 }
 
-fn piece(call: &Value) -> CallPiece {
-    let function = call.get("function");
+fn piece(call: &Json<'_>) -> CallPiece {
+    let of_function = |name| fields::get(fields::get(call, "function")?, name);
     CallPiece {
         index: fields::count(call, "index"),
-        id: fields::text(call.get("id")),
-        name: fields::text(function.and_then(|function| function.get("name"))),
-        arguments: fields::arguments(function.and_then(|function| function.get("arguments"))),
+        id: fields::text(fields::get(call, "id")).into_owned(),
+        name: fields::text(of_function("name")).into_owned(),
+        arguments: fields::arguments(of_function("arguments")),
     }
 }

@@ -3,8 +3,7 @@
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use serde_json::Value;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 
 /// A message or the head of a conversation, with the JSON in which it was first sent.
 ///
@@ -48,9 +47,9 @@ impl<T> Part<T> {
     pub(crate) fn written(
         &self,
         protocol: &'static str,
-        write: impl Fn(&T) -> Value,
+        write: impl Fn(&T) -> serde_json::Result<Box<RawValue>>,
     ) -> Result<Arc<RawValue>, serde_json::Error> {
-        let write = || to_raw_value(&write(&self.part)).map(Arc::from);
+        let write = || write(&self.part).map(Arc::from);
         if let Some(sent) = self.sent.get() {
             return if sent.protocol == protocol { Ok(sent.json.clone()) } else { write() };
         }
@@ -63,7 +62,7 @@ impl<T> Part<T> {
 mod tests {
     use std::cell::Cell;
 
-    use serde_json::json;
+    use serde_json::value::to_raw_value;
 
     use super::*;
 
@@ -76,7 +75,7 @@ mod tests {
         {
             let write = |_: &String| {
                 writes.set(writes.get() + 1);
-                json!([protocol])
+                to_raw_value(&[protocol])
             };
             assert_eq!(part.written(protocol, write).unwrap().get(), expected);
             assert_eq!(writes.get(), written, "{protocol}");

@@ -6,7 +6,6 @@ use bytes::Bytes;
 use config::script::Script;
 use config::team::{Model, Provider, Server};
 use secrecy::SecretString;
-use serde_json::Value;
 use wire::{ErrorCode, WireError};
 
 use crate::answer::Answer;
@@ -15,6 +14,7 @@ use crate::body::Body;
 use crate::client::Conversation;
 use crate::draft::Draft;
 use crate::error::Error;
+use crate::fields::Json;
 use crate::http::Endpoint;
 use crate::llamacpp::LlamaCppProtocol;
 use crate::lower::Target;
@@ -55,10 +55,10 @@ pub(crate) trait Protocol: Send + Sync {
     fn body(&self, conversation: &Conversation) -> Result<Body, String>;
 
     /// Reads an answer that came in one piece.
-    fn read_whole(&self, answer: &Value, draft: &mut Draft) -> Result<(), Error>;
+    fn read_whole(&self, answer: &Json<'_>, draft: &mut Draft) -> Result<(), Error>;
 
     /// Reads one event of a stream.
-    fn read_event(&self, event: &Value, draft: &mut Draft) -> Result<(), Error>;
+    fn read_event(&self, event: &Json<'_>, draft: &mut Draft) -> Result<(), Error>;
 }
 
 /// Whom a model's turns are put to.
@@ -178,7 +178,7 @@ impl Backend {
             WireError::new(ErrorCode::ModelRefused, format!("write a model request: {why}"))
         };
         let body = served.protocol.body(conversation).map_err(refused)?;
-        let bytes = serde_json::to_vec(&body).map_err(|error| refused(error.to_string()))?;
+        let bytes = body.write().map_err(|error| refused(error.to_string()))?;
         Ok(Written { len: length(bytes.len()), bytes: bytes.into(), wrapped: body.wrapped })
     }
 

@@ -1,11 +1,10 @@
 //! Puts a streamed reply together.
 
-use serde_json::Value;
-
 use crate::answer::Answer;
 use crate::complaint::Complaint;
 use crate::draft::Draft;
 use crate::error::Error;
+use crate::fields::Json;
 use crate::lines::LineSplitter;
 use crate::provider::Protocol;
 use crate::sse::{SseEvent, SseParser};
@@ -139,7 +138,7 @@ impl<'a> StreamReader<'a> {
         if event.kind == "error" {
             return Err(Error::InBand(Complaint::from_body(event.data.as_bytes()).into()));
         }
-        let value: Value = serde_json::from_str(&event.data)
+        let value: Json<'_> = serde_json::from_str(&event.data)
             .map_err(|_| Error::form("an event of the stream is no JSON", &event.data))?;
         if let Some(complaint) = Complaint::from_answer(&value) {
             return Err(Error::InBand(complaint.into()));

@@ -77,8 +77,9 @@ pub(crate) struct SessionState {
     /// Those who ended a run and are answered when its called agents know of it.
     cancels: Vec<(RunId, Answer<RunView>)>,
     tasks: HashMap<Work, AbortHandle>,
-    /// Where calls under way that asked something are told what was said.
-    saying: HashMap<CallKey, mpsc::Sender<Say>>,
+    /// Where calls under way that asked something are told what was said. In boxes, since a queue
+    /// has room for many and few calls ask anything.
+    saying: HashMap<CallKey, mpsc::Sender<Box<Say>>>,
     prefixes: SentPrefixes,
     held: Held,
     /// The run in work is still to be taken up, for which there was no room on the disk.

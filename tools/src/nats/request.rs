@@ -75,7 +75,7 @@ impl Blueprint {
         });
         for (name, source) in &self.headers {
             if let Some(value) = header_value(name, source, arguments)? {
-                headers.insert(name, value);
+                headers.insert(name.to_owned(), value);
             }
         }
         headers.insert(header::IDEMPOTENCY_KEY, context.call.as_str());

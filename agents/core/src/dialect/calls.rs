@@ -115,7 +115,7 @@ fn read(toolbox: &Toolbox, call: &Written) -> ReadCall {
         return faulty(call, parsed, feedback);
     };
     let (arguments, faults) = match bound(known, &call.arguments) {
-        Ok(parsed) => match known.check(parsed.clone()) {
+        Ok(parsed) => match known.check(parsed) {
             Ok(arguments) => {
                 return ReadCall {
                     id: call.id.clone(),
@@ -126,7 +126,7 @@ fn read(toolbox: &Toolbox, call: &Written) -> ReadCall {
                     fault: None,
                 };
             }
-            Err(faults) => (parsed, faults),
+            Err(found) => found,
         },
         Err(fault) => (Value::Null, vec![fault]),
     };

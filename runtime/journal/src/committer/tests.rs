@@ -20,6 +20,8 @@ use crate::options::Options;
 #[derive(Debug, Default)]
 struct Watch {
     appended: AtomicU64,
+    /// Pages that were written, one again for each append that touches it.
+    pages: AtomicU64,
     synced: AtomicU64,
     syncs: AtomicU64,
     /// The number of the operation that fails, counted from 1; 0 for none.
@@ -76,7 +78,9 @@ impl Medium for Watched {
             return Err(io::ErrorKind::StorageFull.into());
         }
         self.disk.append(bytes)?;
-        self.watch.appended.fetch_add(bytes.len() as u64, Ordering::SeqCst);
+        let from = self.watch.appended.fetch_add(bytes.len() as u64, Ordering::SeqCst);
+        let pages = (from + bytes.len() as u64).div_ceil(4096) - from / 4096;
+        self.watch.pages.fetch_add(pages, Ordering::SeqCst);
         Ok(())
     }
 
@@ -213,6 +217,28 @@ async fn after_a_failed_operation_nothing_is_acknowledged() {
         let slots = journal.slots(&id(1));
         assert!(slots == acked || slots == acked + 1, "{fails_in}: {acked} acked, {slots} there");
         journal.append(&id(1), slots, vec![Bytes::new()]).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn commits_that_come_one_by_one_write_no_page_more_often_than_they_have_to() {
+    // The length of an entry, the pages that 120 such commits write at most, and the part of the
+    // file in hundredths that may be gaps.
+    for (length, pages_max, gaps_max) in [(100, 122, 7), (800, 122, 6), (1700, 122, 9), (5000, 360, 6)] {
+        let dir = tempfile::tempdir().unwrap();
+        let (journal, watch) = open(&dir, Options::default());
+        let before = watch.pages.load(Ordering::SeqCst);
+        for slot in 0..120 {
+            journal.append(&id(1), slot, vec![Bytes::from(vec![7; length])]).await.unwrap();
+        }
+        let pages = watch.pages.load(Ordering::SeqCst) - before;
+        assert!(pages <= pages_max, "{length}: {pages} pages");
+        let usage = journal.usage();
+        let gaps = 100 * (usage.bytes - usage.live_bytes) / usage.bytes;
+        assert!(gaps <= gaps_max, "{length}: {gaps} hundredths of {usage:?} are gaps");
+        journal.close();
+        let (_, report) = Journal::open(dir.path(), Options::default()).unwrap();
+        assert_eq!((report.damage.as_slice(), report.entries), ([].as_slice(), 120));
     }
 }
 

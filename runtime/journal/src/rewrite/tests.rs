@@ -377,7 +377,7 @@ async fn blobs_go_with_the_last_entry_that_refers_to_them() {
         let sweep = |kept: &[wire::Digest]| {
             let mut refers = |entry: &[u8], found: &mut HashSet<_>| {
                 let text = String::from_utf8_lossy(entry).into_owned();
-                found.extend(wire::Digest::try_from(text));
+                found.extend(text.parse::<wire::Digest>());
             };
             journal.sweep_blobs(kept.iter().copied().collect(), &mut refers).unwrap()
         };

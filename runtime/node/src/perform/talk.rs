@@ -33,7 +33,7 @@ pub(crate) async fn converse(
     context: &Arc<TeamContext>,
     session: &SessionId,
     call: &CallEffect,
-    mut saying: mpsc::Receiver<Say>,
+    mut saying: mpsc::Receiver<Box<Say>>,
     report: impl Fn(Input),
 ) -> ToolReply {
     let (mut reply, held) = begin_call(context, session, call).await;
@@ -53,7 +53,7 @@ async fn answered(
     context: &Arc<TeamContext>,
     call: &CallEffect,
     question: &Question,
-    saying: &mut mpsc::Receiver<Say>,
+    saying: &mut mpsc::Receiver<Box<Say>>,
     report: &impl Fn(Input),
 ) -> ToolReply {
     let asking = |deadline, repeatable| Asking {

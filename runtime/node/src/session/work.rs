@@ -89,7 +89,7 @@ impl SessionState {
                 Effect::SetTimer { run, at } => self.set_timer(run, at),
                 Effect::Probe { of, number, call } => self.probe(of, number, call),
                 Effect::Say { call, question, said, deadline, .. } => {
-                    let say = perform::Say { question, said, deadline };
+                    let say = Box::new(perform::Say { question, said, deadline });
                     if let Some(saying) = self.saying.get(&call)
                         && let Err(unheard) = saying.try_send(say)
                     {

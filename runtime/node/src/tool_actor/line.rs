@@ -100,7 +100,7 @@ impl Line {
                 None => {
                     tokio::select! {
                         asked = heard.questions.recv() => match asked {
-                            Some(asked) => Box::pin(self.ask(asked, heard)).await,
+                            Some(asked) => Box::pin(self.ask(*asked, heard)).await,
                             None => pending().await,
                         },
                         () = teller.tell(&mut heard.progress) => {}

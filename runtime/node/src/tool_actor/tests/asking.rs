@@ -11,7 +11,7 @@ use crate::perform::Say;
 struct Talk {
     reply: JoinHandle<ToolReply>,
     reported: UnboundedReceiver<Input>,
-    saying: mpsc::Sender<Say>,
+    saying: mpsc::Sender<Box<Say>>,
 }
 
 impl Talk {
@@ -29,7 +29,7 @@ impl Talk {
     async fn say(&self, question: &Question, said: Said, ms: u64) {
         let deadline = clock::now().plus_ms(ms);
         let say = Say { question: question.id.clone(), said, deadline };
-        self.saying.send(say).await.unwrap();
+        self.saying.send(Box::new(say)).await.unwrap();
     }
 
     async fn end(self) -> String {

@@ -26,6 +26,36 @@ pub fn to_vec(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
     Ok(whole)
 }
 
+/// Returns how many bytes a value has as JSON.
+///
+/// # Errors
+///
+/// Those of [`to_vec`].
+pub fn measure(value: &impl Serialize) -> Result<usize, serde_json::Error> {
+    let mut count = Count(0);
+    serde_json::to_writer(&mut count, value)?;
+    Ok(count.0)
+}
+
+/// Counts what is written.
+struct Count(usize);
+
+impl Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0 += bytes.len();
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Keeps what is written as long as it is little, and counts it.
 struct Measure {
     begins: Vec<u8>,
@@ -61,6 +91,7 @@ mod tests {
             let value = ("\n", "a".repeat(chars));
             let written = to_vec(&value).unwrap();
             assert_eq!(written, serde_json::to_vec(&value).unwrap(), "{chars}");
+            assert_eq!(measure(&value).unwrap(), written.len());
             assert!(written.len() <= GROWN_BYTES_MAX || written.len() == written.capacity());
         }
     }

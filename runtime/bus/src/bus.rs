@@ -15,6 +15,7 @@ use crate::local::{Local, LocalLimits};
 use crate::message::Message;
 use crate::nats::Nats;
 use crate::nats::options::NatsOptions;
+use crate::parcel::{Content, Parcel};
 use crate::subscription::Subscription;
 
 /// How much of an error's message goes into its header, in characters; the body has all of it.
@@ -88,13 +89,13 @@ impl Bus {
         headers: Headers,
         payload: Bytes,
     ) -> Result<(), Error> {
-        self.check(subject, &headers, &payload)?;
+        self.check(subject, &headers, payload.len())?;
         reply.map_or(Ok(()), check::subject)?;
         let subject = subject.to_owned();
         let message = Message { subject, reply: reply.map(str::to_owned), headers, payload };
         match &self.kind {
             Kind::Local(local) => {
-                local.publish(message);
+                local.publish(message.into());
                 Ok(())
             }
             Kind::Nats(nats) => nats.publish(message).await,
@@ -112,11 +113,34 @@ impl Bus {
         payload: Bytes,
         timeout: Duration,
     ) -> Result<Message, Error> {
-        self.check(subject, &headers, &payload)?;
+        self.check(subject, &headers, payload.len())?;
         let message = Message { subject: subject.to_owned(), reply: None, headers, payload };
         match &self.kind {
-            Kind::Local(local) => local.request(message, timeout).await,
+            Kind::Local(local) => {
+                local.request(message.into(), timeout).await.map(Parcel::into_message)
+            }
             Kind::Nats(nats) => Box::pin(nats.request(message, timeout)).await,
+        }
+    }
+
+    /// Does what [`request`](Self::request) does, with a content that is not written for those of
+    /// this process who take it as it is. It has to fit into a message nevertheless.
+    pub async fn request_of(
+        &self,
+        subject: &str,
+        headers: Headers,
+        content: Arc<dyn Content>,
+        timeout: Duration,
+    ) -> Result<Parcel, Error> {
+        match &self.kind {
+            Kind::Local(local) => {
+                let message = self.unwritten(subject, headers, &*content)?;
+                local.request(Parcel::new(message, content), timeout).await
+            }
+            Kind::Nats(_) => {
+                let payload = written(&*content)?;
+                self.request(subject, headers, payload, timeout).await.map(Parcel::from)
+            }
         }
     }
 
@@ -148,6 +172,34 @@ impl Bus {
             return Err(Error::ReplyRefused { subject: check::shown(reply) });
         }
         self.publish(reply, headers, payload).await
+    }
+
+    /// Does what [`reply`](Self::reply) does, with a content that is not written for those of this
+    /// process who take it as it is. It has to fit into a message nevertheless.
+    pub async fn reply_of(
+        &self,
+        request: &Message,
+        headers: Headers,
+        content: Arc<dyn Content>,
+    ) -> Result<(), Error> {
+        let local = match &self.kind {
+            Kind::Local(local) => Some(local),
+            // Who asked past the server is answered so.
+            Kind::Nats(nats) => nats.near.as_ref().filter(|near| {
+                request.reply.as_deref().is_some_and(|reply| near.is_asked_at(reply))
+            }),
+        };
+        let Some(local) = local else {
+            let payload = written(&*content)?;
+            return self.reply(request, headers, payload).await;
+        };
+        let Some(reply) = &request.reply else { return Ok(()) };
+        if !subject::is_inbox(reply) {
+            return Err(Error::ReplyRefused { subject: check::shown(reply) });
+        }
+        let message = self.unwritten(reply, headers, &*content)?;
+        local.publish(Parcel::new(message, content));
+        Ok(())
     }
 
     /// Answers a request with an error: in the body in full, in the headers in short.
@@ -182,6 +234,16 @@ impl Bus {
         pattern: &str,
         queue: Option<&str>,
         handler: impl Fn(Message) + Send + Sync + 'static,
+    ) -> Result<Listening, Error> {
+        self.take(pattern, queue, move |parcel| handler(parcel.into_message())).await
+    }
+
+    /// Does what [`listen`](Self::listen) does, with contents as they were sent in this process.
+    pub async fn take(
+        &self,
+        pattern: &str,
+        queue: Option<&str>,
+        handler: impl Fn(Parcel) + Send + Sync + 'static,
     ) -> Result<Listening, Error> {
         check::pattern(pattern)?;
         queue.map_or(Ok(()), check::queue)?;
@@ -265,11 +327,27 @@ impl Bus {
         }
     }
 
-    fn check(&self, subject: &str, headers: &Headers, payload: &[u8]) -> Result<(), Error> {
+    fn check(&self, subject: &str, headers: &Headers, payload_bytes: usize) -> Result<(), Error> {
         check::subject(subject)?;
         check::headers(headers)?;
-        check::size(headers, payload, self.payload_bytes_max())
+        check::size(headers, payload_bytes, self.payload_bytes_max())
     }
+
+    /// Makes the message of a content that need not be written.
+    fn unwritten(
+        &self,
+        subject: &str,
+        headers: Headers,
+        content: &dyn Content,
+    ) -> Result<Message, Error> {
+        let bytes = content.measure().map_err(|source| Error::Unwritable { source })?;
+        self.check(subject, &headers, bytes)?;
+        Ok(Message { subject: subject.to_owned(), reply: None, headers, payload: Bytes::new() })
+    }
+}
+
+fn written(content: &dyn Content) -> Result<Bytes, Error> {
+    content.write().map(Bytes::from).map_err(|source| Error::Unwritable { source })
 }
 
 /// Makes headers and body of a reply that reports an error.

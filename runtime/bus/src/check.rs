@@ -95,8 +95,8 @@ pub(crate) fn header_value(text: &str, chars_max: usize) -> String {
 }
 
 /// Checks the size of a message, its headers included.
-pub(crate) fn size(headers: &Headers, payload: &[u8], max: usize) -> Result<(), Error> {
-    let bytes = headers.wire_len().saturating_add(payload.len());
+pub(crate) fn size(headers: &Headers, payload_bytes: usize, max: usize) -> Result<(), Error> {
+    let bytes = headers.wire_len().saturating_add(payload_bytes);
     if bytes > max { Err(Error::TooLarge { bytes, max }) } else { Ok(()) }
 }
 

@@ -1,5 +1,6 @@
 //! The suite that both kinds of bus pass: what holds on NATS holds in the twin.
 
+mod contents;
 mod delivery;
 mod limits;
 mod requests;

@@ -34,6 +34,12 @@ pub enum Error {
         /// The limit, in bytes.
         max: usize,
     },
+    /// What is to be sent cannot be written.
+    #[error("write a message")]
+    Unwritable {
+        /// Why.
+        source: serde_json::Error,
+    },
     /// A subject, pattern or queue group is not of the form that the bus takes.
     #[error("use {subject:?} as a subject: {fault}")]
     InvalidSubject {
@@ -131,7 +137,7 @@ impl Error {
             Self::InvalidSubject { .. }
             | Self::InvalidHeader { .. }
             | Self::ReplyRefused { .. } => ErrorCode::BadRequest,
-            Self::InvalidService { .. } => ErrorCode::Internal,
+            Self::InvalidService { .. } | Self::Unwritable { .. } => ErrorCode::Internal,
             Self::Overflow { .. } => ErrorCode::Overloaded,
             Self::Options { .. } => ErrorCode::ConfigInvalid,
             Self::Credentials { .. } => ErrorCode::FileUnreadable,

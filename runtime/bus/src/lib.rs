@@ -13,6 +13,7 @@ mod listening;
 mod local;
 mod message;
 mod nats;
+mod parcel;
 mod pending;
 mod router;
 mod service;
@@ -31,6 +32,7 @@ pub use listening::Listening;
 pub use local::LocalLimits;
 pub use message::Message;
 pub use nats::options::{Auth, NatsOptions, TlsIdentity};
+pub use parcel::{Content, Parcel};
 pub use service::{Endpoint, Service, ServiceInfo, find as find_services};
 pub use subscription::Subscription;
 

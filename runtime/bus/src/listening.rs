@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 
 use crate::local::Registration;
-use crate::message::Message;
+use crate::parcel::Parcel;
 
 /// What is done about a message. It must not wait.
-pub(crate) type Handler = Arc<dyn Fn(Message) + Send + Sync>;
+pub(crate) type Handler = Arc<dyn Fn(Parcel) + Send + Sync>;
 
 /// Gives the messages of one pattern to a handler for as long as it is held.
 ///

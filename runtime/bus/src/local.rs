@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use crate::listening::Handler;
-use crate::message::Message;
+use crate::parcel::Parcel;
 use crate::pending::Pending;
 use crate::router::{Pick, Router, Sink, Target};
 use crate::subscription::Subscription;
@@ -43,7 +43,7 @@ pub(crate) struct Local {
     limits: LocalLimits,
     inbox: String,
     router: RwLock<Routing>,
-    requests: Pending<Message>,
+    requests: Pending<Parcel>,
     draws: AtomicU64,
     dropped: AtomicU64,
     #[cfg(any(test, feature = "testing"))]
@@ -103,21 +103,21 @@ impl Local {
         format!("_INBOX.{}", self.requests.token())
     }
 
-    pub(crate) fn publish(&self, message: Message) {
-        self.deliver(message);
+    pub(crate) fn publish(&self, parcel: Parcel) {
+        self.deliver(parcel);
     }
 
     pub(crate) async fn request(
         &self,
-        mut message: Message,
+        mut parcel: Parcel,
         timeout: Duration,
-    ) -> Result<Message, Error> {
-        let subject = message.subject.clone();
+    ) -> Result<Parcel, Error> {
+        let subject = parcel.message().subject.clone();
         let Some(mut ticket) = self.requests.wait() else {
             return Err(Error::Overflow { subject });
         };
-        message.reply = Some(format!("{}{}", self.inbox, ticket.token()));
-        let delivery = self.deliver(message);
+        parcel.message_mut().reply = Some(format!("{}{}", self.inbox, ticket.token()));
+        let delivery = self.deliver(parcel);
         if delivery.lost_by_queue || (delivery.taken == 0 && delivery.lost > 0) {
             return Err(Error::Overflow { subject });
         }
@@ -185,56 +185,61 @@ impl Local {
     }
 
     #[cfg(any(test, feature = "testing"))]
-    fn deliver(&self, message: Message) -> Delivery {
-        let Some(tap) = &self.tap else { return self.hand_over(message) };
-        tap.look(Moment::Before, &message);
-        let delivery = self.hand_over(message.clone());
-        tap.look(Moment::After, &message);
+    fn deliver(&self, parcel: Parcel) -> Delivery {
+        let Some(tap) = &self.tap else { return self.hand_over(parcel) };
+        let parcel = parcel.written();
+        tap.look(Moment::Before, parcel.message());
+        let delivery = self.hand_over(parcel.clone());
+        tap.look(Moment::After, parcel.message());
         delivery
     }
 
     #[cfg(not(any(test, feature = "testing")))]
-    fn deliver(&self, message: Message) -> Delivery {
-        self.hand_over(message)
+    fn deliver(&self, parcel: Parcel) -> Delivery {
+        self.hand_over(parcel)
     }
 
-    fn hand_over(&self, message: Message) -> Delivery {
+    fn hand_over(&self, mut parcel: Parcel) -> Delivery {
         // Handlers are called without the lock: they may subscribe.
         let picks: Vec<Pick> = {
             let routing = self.router.read().unwrap_or_else(PoisonError::into_inner);
-            routing.router.pick(&message.subject, self.draw())
+            routing.router.pick(&parcel.message().subject, self.draw())
         };
         let mut delivery = Delivery::default();
-        if let Some(request) = self.request_of(&message.subject) {
+        let request = self.request_of(&parcel.message().subject);
+        if picks.len() + usize::from(request.is_some()) > 1 {
+            parcel = parcel.written();
+        }
+        if let Some(request) = request {
             if picks.is_empty() {
-                delivery.taken += usize::from(request.send(message).is_ok());
+                delivery.taken += usize::from(request.send(parcel).is_ok());
                 return delivery;
             }
-            delivery.taken += usize::from(request.send(message.clone()).is_ok());
+            delivery.taken += usize::from(request.send(parcel.clone()).is_ok());
         }
         if let Some((last, others)) = picks.split_last() {
             for pick in others {
-                self.offer(pick, message.clone(), &mut delivery);
+                self.offer(pick, parcel.clone(), &mut delivery);
             }
-            self.offer(last, message, &mut delivery);
+            self.offer(last, parcel, &mut delivery);
         }
         delivery
     }
 
-    fn request_of(&self, subject: &str) -> Option<tokio::sync::oneshot::Sender<Message>> {
+    fn request_of(&self, subject: &str) -> Option<tokio::sync::oneshot::Sender<Parcel>> {
         self.requests.take(subject.strip_prefix(&self.inbox)?.parse().ok()?)
     }
 
-    fn offer(&self, pick: &Pick, message: Message, delivery: &mut Delivery) {
+    fn offer(&self, pick: &Pick, parcel: Parcel, delivery: &mut Delivery) {
         let sender = match &pick.target.sink {
             Sink::Queue(sender) => sender,
             Sink::Handler(handler) => {
-                handler(message);
+                handler(parcel);
                 delivery.taken += 1;
                 return;
             }
         };
-        match sender.try_send(message) {
+        match sender.try_send(parcel.into_message()) {
             Ok(()) => delivery.taken += 1,
             Err(TrySendError::Full(message)) => {
                 delivery.lost += 1;

@@ -111,7 +111,7 @@ impl Nats {
         if let Some(near) = &self.near
             && near.is_asked_at(&message.subject)
         {
-            near.publish(message);
+            near.publish(message.into());
             return Ok(());
         }
         self.send(message, |_, _| ()).await

@@ -98,7 +98,7 @@ impl Service {
         let stats = Stats::new(&info.endpoints);
         let reports = Reports::new(&info)?;
         let bytes_max = bus.payload_bytes_max();
-        check::size(&Headers::new(), &reports.info, bytes_max)?;
+        check::size(&Headers::new(), reports.info.len(), bytes_max)?;
         let present = Mutex::new(Present { info, reports: Arc::new(reports) });
         let said = Arc::new(Said { present, stats });
 
@@ -140,7 +140,7 @@ impl Service {
         let info = ServiceInfo { endpoints, ..present.info.clone() };
         check_info(&info)?;
         let reports = Reports::new(&info)?;
-        check::size(&Headers::new(), &reports.info, self.bytes_max)?;
+        check::size(&Headers::new(), reports.info.len(), self.bytes_max)?;
         self.said.stats.keep(&info.endpoints);
         *present = Present { info, reports: Arc::new(reports) };
         Ok(())

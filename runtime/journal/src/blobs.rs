@@ -116,8 +116,7 @@ impl Blobs {
             }
             for path in list(&parent)? {
                 let name = path.file_name().and_then(|name| name.to_str());
-                let Some(digest) = name.and_then(|name| name.parse::<Digest>().ok())
-                else {
+                let Some(digest) = name.and_then(|name| name.parse::<Digest>().ok()) else {
                     continue;
                 };
                 let bytes = fs::metadata(&path).map_err(Error::file("read", &path))?.len();

@@ -60,7 +60,8 @@ impl Body {
             Field::Whole(whole) => whole.get().len(),
             Field::Value(_) | Field::Object(_) => FIELD_BYTES,
         });
-        let mut bytes = Vec::with_capacity(written.sum::<usize>() + FIELD_BYTES * self.fields.len());
+        let mut bytes =
+            Vec::with_capacity(written.sum::<usize>() + FIELD_BYTES * self.fields.len());
         serde_json::to_writer(&mut bytes, self)?;
         Ok(bytes)
     }

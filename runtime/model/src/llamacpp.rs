@@ -10,9 +10,9 @@ use crate::body::{Body, stops, tokens_max};
 use crate::client::Conversation;
 use crate::draft::Draft;
 use crate::error::Error;
+use crate::fields::{self, Json};
 use crate::lower::{Target, lower};
 use crate::provider::Protocol;
-use crate::fields::{self, Json};
 use crate::{openai, sampling, template};
 
 #[cfg(test)]

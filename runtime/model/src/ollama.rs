@@ -55,7 +55,10 @@ impl Protocol for OllamaProtocol {
         let head = &conversation.head;
         let mut body = Body::default();
         body.set("model", server.model.as_str());
-        body.set_written("messages", written(conversation, self.word(), |m| to_raw_value(&chat_message(m)))?);
+        body.set_written(
+            "messages",
+            written(conversation, self.word(), |m| to_raw_value(&chat_message(m)))?,
+        );
         body.set_tools(head, self.word())?;
         if let Some(schema) = &head.response_schema {
             body.set("format", lower(&schema.schema, FORM).schema);

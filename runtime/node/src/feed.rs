@@ -1,6 +1,8 @@
 //! Brings messages of a subject to an actor, and answers back.
 
-use bus::{Bus, Listening, Message};
+use std::sync::Arc;
+
+use bus::{Bus, Content, Listening, Message, Parcel};
 use serde::Serialize;
 use tracing::debug;
 use wire::{ErrorCode, Headers, WireError};
@@ -18,16 +20,17 @@ pub(crate) type Feed = Listening;
 pub(crate) async fn start(
     bus: &Bus,
     subject: &str,
-    take: impl Fn(Message) + Send + Sync + 'static,
+    take: impl Fn(Parcel) + Send + Sync + 'static,
 ) -> Result<Feed, bus::Error> {
-    let answerable = move |message: Message| {
+    let answerable = move |parcel: Parcel| {
+        let message = parcel.message();
         if message.reply.as_deref().is_some_and(|reply| !wire::subject::is_inbox(reply)) {
             debug!(subject = %message.subject, "request dropped: its reply subject is no inbox");
             return;
         }
-        take(message);
+        take(parcel);
     };
-    bus.listen(subject, Some(QUEUE_GROUP), answerable).await
+    bus.take(subject, Some(QUEUE_GROUP), answerable).await
 }
 
 /// Answers a request with a body.
@@ -41,6 +44,12 @@ pub(crate) async fn answer(bus: &Bus, request: &Message, headers: Headers, body:
     }
 }
 
+/// Answers a request with a body that is not written for those of this process who take it as it is.
+pub(crate) async fn answer_of(bus: &Bus, request: &Message, body: impl Content) {
+    let sent = bus.reply_of(request, Headers::new(), Arc::new(body)).await;
+    note(bus, request, sent).await;
+}
+
 /// Answers a request with bytes; what is too large for the bus becomes an error that says so.
 pub(crate) async fn answer_bytes(
     bus: &Bus,
@@ -49,6 +58,11 @@ pub(crate) async fn answer_bytes(
     body: bytes::Bytes,
 ) {
     let sent = bus.reply(request, headers, body).await;
+    note(bus, request, sent).await;
+}
+
+/// Says what became of an answer that could not be sent.
+async fn note(bus: &Bus, request: &Message, sent: Result<(), bus::Error>) {
     match sent {
         Ok(()) => {}
         Err(bus::Error::TooLarge { bytes, max }) => {
@@ -56,6 +70,9 @@ pub(crate) async fn answer_bytes(
                 "the answer has {bytes} bytes and the bus takes {max}; ask for it over HTTP"
             );
             answer_error(bus, request, &WireError::new(ErrorCode::TooLarge, text)).await;
+        }
+        Err(error @ bus::Error::Unwritable { .. }) => {
+            answer_error(bus, request, &error.to_wire()).await;
         }
         Err(error) => debug!(subject = %request.subject, %error, "answer not sent"),
     }

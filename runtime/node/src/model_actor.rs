@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use agents_core::dialect::continued::Veil;
-use bus::Message;
+use bus::{Message, Parcel};
 use model::{Admission, Conversation, ModelClient, Progress};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::time::Instant;
@@ -18,8 +18,8 @@ use wire::chat::Observed;
 use wire::event::EventKind;
 use wire::look::{Doing, DoingKind};
 use wire::{
-    ErrorCode, Event, Headers, ModelRequest, ModelRole, Name, Route, SessionId, TraceContext,
-    WireError, header,
+    ErrorCode, Event, ModelRequest, ModelRole, Name, Route, SessionId, TraceContext, WireError,
+    header,
 };
 
 use crate::context::TeamContext;
@@ -68,16 +68,16 @@ impl Actor for ModelActor {
         let (bus, subject) =
             (context.bus.clone(), context.subjects.model(&context.team.name, &model));
         let served = Arc::new(Served { context, client, held: Mutex::default() });
-        let take = move |message| {
+        let take = move |parcel: Parcel| {
             let (served, admission) = (served.clone(), served.client.admit());
             let requests = served.context.requests.clone();
             requests.spawn(async move {
                 let refused = match admission {
-                    Ok(admission) => served.on_request(&message, admission).await,
+                    Ok(admission) => served.on_request(&parcel, admission).await,
                     Err(error) => Err(error),
                 };
                 if let Err(error) = refused {
-                    feed::answer_error(&served.context.bus, &message, &error).await;
+                    feed::answer_error(&served.context.bus, parcel.message(), &error).await;
                 }
             });
         };
@@ -87,8 +87,8 @@ impl Actor for ModelActor {
 
 impl Served {
     /// Answers a turn that was let in, or says why it is not begun.
-    async fn on_request(&self, message: &Message, admission: Admission) -> Result<(), WireError> {
-        let request: ModelRequest = serde_json::from_slice(&message.payload).map_err(|error| {
+    async fn on_request(&self, parcel: &Parcel, admission: Admission) -> Result<(), WireError> {
+        let request: Arc<ModelRequest> = parcel.read().map_err(|error| {
             WireError::new(ErrorCode::BadRequest, format!("not a model request: {error}"))
         })?;
         let conversation =
@@ -97,7 +97,8 @@ impl Served {
             let text = "the conversation is not held here; send head and all messages";
             WireError::new(ErrorCode::PrefixUnknown, text)
         })?;
-        turn(&self.context, &self.client, message, admission, request, conversation).await;
+        let message = parcel.message();
+        turn(&self.context, &self.client, message, admission, &request, conversation).await;
         Ok(())
     }
 }
@@ -107,7 +108,7 @@ async fn turn(
     client: &ModelClient,
     message: &Message,
     admission: Admission,
-    request: ModelRequest,
+    request: &ModelRequest,
     held: Held,
 ) {
     let remaining = message
@@ -127,7 +128,7 @@ async fn turn(
         (Some(_) | None, _) => Span::none(),
     };
     let run = request.observed.as_ref().map(|observed| observed.run.clone());
-    let mut deltas = Deltas::start(context, request.role, request.observed, trace);
+    let mut deltas = Deltas::start(context, request.role, request.observed.clone(), trace);
     // Who asks without naming its work cannot stop it.
     let doing = |name| Doing { kind: DoingKind::Turn, name, since: clock::now() };
     let work = match (work_of(message), context.subjects.parse(&message.subject)) {
@@ -162,7 +163,7 @@ async fn turn(
     match answer {
         Ok(reply) => {
             let reply = clean::model_reply(reply);
-            feed::answer(&context.bus, message, Headers::new(), &reply).await;
+            feed::answer_of(&context.bus, message, reply).await;
         }
         Err(error) => {
             feed::answer_error(&context.bus, message, &clean::error(error)).await;

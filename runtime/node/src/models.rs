@@ -48,7 +48,7 @@ impl TeamModels {
         };
         let work = WorkId::of_call(call.call.clone());
         let asking = Asking::of_model(&self.context, &model, work, headers, deadline);
-        request::<ModelReply>(&self.context, &asking, &body).await.map_err(Missed::into_error)
+        request::<ModelReply>(&self.context, &asking, body).await.map_err(Missed::into_error)
     }
 }
 

@@ -97,7 +97,7 @@ async fn ask(context: &Arc<TeamContext>, turn: &Turn) -> Result<ModelReply, Wire
     };
     if let Some(short) = &turn.outgoing.short {
         let body = complete(short);
-        match request::<ModelReply>(context, &asking, &body).await {
+        match request::<ModelReply>(context, &asking, body).await {
             Err(missed) => {
                 let error = missed.into_error();
                 if error.code != ErrorCode::PrefixUnknown {
@@ -109,7 +109,7 @@ async fn ask(context: &Arc<TeamContext>, turn: &Turn) -> Result<ModelReply, Wire
     }
     let body = complete(&turn.outgoing.full);
     // A turn changes nothing outside, so it may be asked for again for as long as there is time.
-    Box::pin(request(context, &asking, &body)).await.map_err(Missed::into_error)
+    Box::pin(request(context, &asking, body)).await.map_err(Missed::into_error)
 }
 
 /// Calls a tool, and returns what it says first, which is the end of it unless it asks something.
@@ -147,7 +147,7 @@ async fn begin_call(
         // A tool that is gone does not come back within the time of a call.
         patient: context.present.serves(&call.name),
     };
-    let missed = match request_held(context, &asking, &body).await {
+    let missed = match request_held(context, &asking, body).await {
         Ok(answered) => return answered,
         Err(missed) => missed,
     };
@@ -234,7 +234,7 @@ pub(crate) async fn call_agent(
         repeatable: true,
         patient: true,
     };
-    match request::<RunReply>(context, &asking, &body).await {
+    match request::<RunReply>(context, &asking, body).await {
         Ok(reply) => {
             let outcome = match reply.status {
                 RunStatus::Completed => CallOutcome::text(reply.output),

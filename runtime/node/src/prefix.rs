@@ -17,6 +17,9 @@ const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// What a head or a message takes beside its text, in bytes, about.
 const HELD_BYTES_EACH: usize = 128;
 
+/// What an ordinary message takes as JSON, in bytes.
+const MESSAGE_BYTES: usize = 512;
+
 /// How often a head or a message is held: as it is, and as it was sent.
 const HELD_TIMES: usize = 2;
 
@@ -37,8 +40,12 @@ impl Mark {
     }
 
     fn extend(self, messages: &[Arc<Message>]) -> Self {
+        let mut json = Vec::with_capacity(MESSAGE_BYTES);
         messages.iter().fold(self, |Self { digest, bytes }, message| {
-            let json = serde_json::to_vec(message).unwrap_or_default();
+            json.clear();
+            if serde_json::to_writer(&mut json, message).is_err() {
+                json.clear();
+            }
             let more = HELD_TIMES * json.len() + HELD_BYTES_EACH;
             Self { digest: digest.then(&json), bytes: bytes + more }
         })

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use agents_core::validate::{faults, validator};
-use bus::{Bus, Message};
+use bus::{Bus, Message, Parcel};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -103,11 +103,11 @@ impl Actor for ToolActor {
         let served = Arc::new(Served { context, name, definition, validator, places });
         let present = Arc::new(RwLock::new(served));
         let serving = present.clone();
-        let feed = feed::start(&bus, &subject, move |message| {
+        let feed = feed::start(&bus, &subject, move |parcel| {
             let served = serving.read().unwrap_or_else(PoisonError::into_inner).clone();
             match tickets.clone().try_acquire_owned() {
-                Ok(ticket) => served.on_request(message, ticket),
-                Err(_) => refuse(served.context.bus.clone(), message, &served.name),
+                Ok(ticket) => served.on_request(parcel, ticket),
+                Err(_) => refuse(served.context.bus.clone(), parcel, &served.name),
             }
         });
         Ok(ToolState { present, _feed: feed.await? })
@@ -131,10 +131,10 @@ impl Actor for ToolActor {
     }
 }
 
-fn refuse(bus: Bus, message: Message, name: &Name) {
+fn refuse(bus: Bus, parcel: Parcel, name: &Name) {
     let text = format!("too many calls of {name} wait; raise its concurrency");
     let error = WireError::overloaded(Scope::Tool, text, RETRY_MS);
-    tokio::spawn(async move { feed::answer_error(&bus, &message, &error).await });
+    tokio::spawn(async move { feed::answer_error(&bus, parcel.message(), &error).await });
 }
 
 /// How a call ended.
@@ -148,13 +148,13 @@ enum Ended {
 
 impl Served {
     /// Answers a call that has a ticket, which bounds how many wait.
-    fn on_request(self: Arc<Self>, message: Message, ticket: OwnedSemaphorePermit) {
+    fn on_request(self: Arc<Self>, parcel: Parcel, ticket: OwnedSemaphorePermit) {
         let came = Instant::now();
         let requests = self.context.requests.clone();
         requests.spawn(async move {
             let began = Instant::now();
-            let mut line = Line::new(self.clone(), message.clone());
-            let done = self.call(&message, came, &mut line).await;
+            let mut line = Line::new(self.clone(), parcel.message().clone());
+            let done = self.call(&parcel, came, &mut line).await;
             let endpoint = tool_endpoint(&self.name);
             self.context.record(&endpoint, began.elapsed(), done.as_ref().err());
             line.end(done).await;
@@ -171,11 +171,12 @@ impl Served {
 
     async fn call(
         self: &Arc<Self>,
-        message: &Message,
+        parcel: &Parcel,
         came: Instant,
         line: &mut Line,
     ) -> Result<ToolReply, WireError> {
-        let request: ToolRequest = serde_json::from_slice(&message.payload).map_err(|error| {
+        let message = parcel.message();
+        let request: Arc<ToolRequest> = parcel.read().map_err(|error| {
             WireError::new(ErrorCode::BadRequest, format!("not a tool call: {error}"))
         })?;
         // The session has checked its model's arguments; others may ask here too.
@@ -280,7 +281,7 @@ impl Served {
     async fn run(
         self: Arc<Self>,
         context: ToolContext,
-        request: ToolRequest,
+        request: Arc<ToolRequest>,
         mut heard: Heard,
         place: OwnedSemaphorePermit,
         line: &mut Line,

@@ -130,7 +130,7 @@ impl Taker {
         let message = convert::message_in(message);
         let sender = match &self.sink {
             Sink::Queue(sender) => sender,
-            Sink::Handler(handler) => return handler(message),
+            Sink::Handler(handler) => return handler(message.into()),
         };
         match sender.try_send(message) {
             Ok(()) | Err(TrySendError::Closed(_)) => {}

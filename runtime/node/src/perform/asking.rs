@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bus::Message;
-use bytes::Bytes;
-use serde::Serialize;
+use bus::{Content, Message, Parcel};
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
@@ -100,10 +98,10 @@ pub(crate) fn stop(context: &TeamContext, stop: &Stop) {
 /// It is made again only where it is certain that nobody took it, or where the answer says that
 /// nothing was begun. Whoever may be at work on it is told to stop if nobody waits any more,
 /// because the time is over or because this future is dropped.
-pub(crate) async fn request<T: DeserializeOwned>(
+pub(crate) async fn request<T: Answer>(
     context: &Arc<TeamContext>,
     asking: &Asking,
-    body: &impl Serialize,
+    body: impl Content,
 ) -> Result<T, Missed> {
     let (answer, waiting) = request_held(context, asking, body).await?;
     if let Some(waiting) = waiting {
@@ -114,19 +112,13 @@ pub(crate) async fn request<T: DeserializeOwned>(
 
 /// Like [`request`], for work that may go on after an answer: it is stopped by the drop of what
 /// comes with the answer, unless that is ended.
-pub(super) async fn request_held<T: DeserializeOwned>(
+pub(super) async fn request_held<T: Answer>(
     context: &Arc<TeamContext>,
     asking: &Asking,
-    body: &impl Serialize,
+    body: impl Content,
 ) -> Result<(T, Option<Waiting>), Missed> {
     let end = Instant::now() + clock::until(asking.deadline);
-    let body: Bytes = match wire::json::to_vec(body) {
-        Ok(body) => body.into(),
-        Err(error) => {
-            let error = WireError::new(ErrorCode::Internal, format!("write a request: {error}"));
-            return Err(Missed::NotDelivered(error));
-        }
-    };
+    let body: Arc<dyn Content> = Arc::new(body);
     let mut pause = PAUSE_MIN;
     let mut asks_server = false;
     loop {
@@ -148,7 +140,7 @@ pub(super) async fn request_held<T: DeserializeOwned>(
         let bus = near.unwrap_or_else(|| context.bus.clone());
         let mended = bus.mended();
         let sent = tokio::select! {
-            sent = bus.request(&asking.subject, headers, body.clone(), remaining) => sent,
+            sent = bus.request_of(&asking.subject, headers, body.clone(), remaining) => sent,
             // The answer may have been lost with the connection.
             () = mended, if asking.repeatable => continue,
         };
@@ -156,7 +148,7 @@ pub(super) async fn request_held<T: DeserializeOwned>(
             matches!(error, bus::Error::NoResponders { .. } | bus::Error::Overflow { .. })
         };
         let ended = sent.as_ref().err().is_none_or(unheard);
-        let missed = match sent.map(|message| decode::<T>(&message)) {
+        let missed = match sent.map(read::<T>) {
             Ok(Ok(answer)) => return Ok((answer, waiting)),
             Ok(Err(error)) => Ok(error),
             Err(error) => Err(error),
@@ -185,7 +177,11 @@ pub(super) async fn request_held<T: DeserializeOwned>(
             Err(error @ bus::Error::Timeout { .. }) => {
                 return Err(Missed::Unanswered(error.to_wire()));
             }
-            Err(error @ (bus::Error::TooLarge { .. } | bus::Error::InvalidSubject { .. })) => {
+            Err(
+                error @ (bus::Error::TooLarge { .. }
+                | bus::Error::InvalidSubject { .. }
+                | bus::Error::Unwritable { .. }),
+            ) => {
                 return Err(Missed::NotDelivered(error.to_wire()));
             }
             Err(error) => return Err(Missed::Unanswered(error.to_wire())),
@@ -210,6 +206,23 @@ const fn is_refusal(code: ErrorCode) -> bool {
             | ErrorCode::RunConflict
             | ErrorCode::PrefixUnknown
     )
+}
+
+/// What an answer may hold.
+pub(crate) trait Answer: DeserializeOwned + Clone + Send + Sync + 'static {}
+
+impl<T: DeserializeOwned + Clone + Send + Sync + 'static> Answer for T {}
+
+/// Takes what an answer holds: the body that was promised, or an error.
+fn read<T: Answer>(answer: Parcel) -> Result<T, WireError> {
+    match answer.read() {
+        Ok(body) => {
+            // Who answered in this process has let go of it.
+            drop(answer);
+            Ok(Arc::unwrap_or_clone(body))
+        }
+        Err(_) => decode(&answer.into_message()),
+    }
 }
 
 /// Reads an answer: the body that was promised, or an error.

@@ -1,6 +1,5 @@
 //! Calls against responders that answer in every way.
 
-use bus::Message;
 use serde_json::json;
 use tokio::sync::mpsc;
 use wire::error::ErrorBody;
@@ -47,10 +46,10 @@ fn call(context: &TeamContext, name: &str, target: Target, effect: EffectClass) 
 /// Answers every request on a subject with the same bytes.
 async fn answer_on(context: &TeamContext, subject: &str, answer: String) -> crate::feed::Feed {
     let bus = context.bus.clone();
-    let answers = move |message: Message| {
+    let answers = move |parcel: bus::Parcel| {
         let (bus, answer) = (bus.clone(), answer.clone());
         tokio::spawn(async move {
-            bus.reply(&message, Headers::new(), answer.into()).await.unwrap();
+            bus.reply(parcel.message(), Headers::new(), answer.into()).await.unwrap();
         });
     };
     crate::feed::start(&context.bus, subject, answers).await.unwrap()

@@ -185,7 +185,7 @@ impl Line {
         let Some(open) = &mut self.open else {
             let Some(caller) = self.caller else { return };
             match done {
-                Ok(reply) => feed::answer(bus, &caller, Headers::new(), &reply).await,
+                Ok(reply) => feed::answer_of(bus, &caller, reply).await,
                 Err(error) => feed::answer_error(bus, &caller, &error).await,
             }
             return;

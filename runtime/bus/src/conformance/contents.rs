@@ -1,0 +1,77 @@
+//! Contents that are written only where somebody wants bytes.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use wire::Headers;
+
+use super::{Kind, LONG, PAYLOAD_BYTES_MAX, Pair, next, on_both, text};
+use crate::{Content, Error, Listening, Parcel};
+
+on_both! {
+    a_content_and_its_answer_arrive,
+    onlookers_see_contents_as_they_are_written,
+    contents_obey_the_limit,
+}
+
+/// Answers every list of numbers with its sum at the second end.
+async fn adds(pair: &Pair) -> Listening {
+    let bus = pair.b.clone();
+    let listening = pair.b.take("add", Some("q"), move |parcel: Parcel| {
+        let bus = bus.clone();
+        tokio::spawn(async move {
+            let sum = parcel.read::<Vec<u64>>().map(|numbers| numbers.iter().sum::<u64>());
+            let answer: Arc<dyn Content> = match sum {
+                Ok(sum) => Arc::new(sum),
+                Err(_) => Arc::new("not numbers".to_owned()),
+            };
+            bus.reply_of(parcel.message(), Headers::new(), answer).await.unwrap();
+        });
+    });
+    let listening = listening.await.unwrap();
+    pair.b.flush().await.unwrap();
+    listening
+}
+
+async fn a_content_and_its_answer_arrive(kind: Kind) {
+    let pair = kind.pair().await;
+    let _adds = adds(&pair).await;
+    let ask = |content| pair.a.request_of("add", Headers::new(), content, LONG);
+    let answer = ask(Arc::new(vec![1_u64, 2])).await.unwrap();
+    assert_eq!(*answer.read::<u64>().unwrap(), 3);
+    assert_eq!(*answer.read::<f64>().unwrap(), 3.0, "as another type");
+    assert_eq!(answer.into_message().payload, "3");
+    // As another type that is written alike, as one that is not, and as bytes.
+    let answer = ask(Arc::new(json!([4, 5]))).await.unwrap();
+    assert_eq!(*answer.read::<u64>().unwrap(), 9);
+    let answer = ask(Arc::new(json!({"a": 4}))).await.unwrap();
+    assert_eq!(*answer.read::<String>().unwrap(), "not numbers");
+    assert_eq!(pair.ask("add", "[6, 7]").await.unwrap().payload, "13");
+}
+
+async fn onlookers_see_contents_as_they_are_written(kind: Kind) {
+    let pair = kind.pair().await;
+    let _adds = adds(&pair).await;
+    let mut onlooker = pair.listen(">", None).await;
+    let content = Arc::new(vec![1_u64, 2]);
+    let answer = pair.a.request_of("add", Headers::new(), content, LONG).await.unwrap();
+    assert_eq!(*answer.read::<u64>().unwrap(), 3);
+    let asked = next(&mut onlooker).await;
+    assert_eq!((asked.subject.as_str(), text(&asked.payload).as_str()), ("add", "[1,2]"));
+    let answered = next(&mut onlooker).await;
+    assert_eq!((Some(answered.subject), answered.payload), (asked.reply, "3".into()));
+}
+
+async fn contents_obey_the_limit(kind: Kind) {
+    let pair = kind.pair().await;
+    let _adds = adds(&pair).await;
+    let ask = |digits: usize| {
+        let content = Arc::new("1".repeat(digits));
+        pair.a.request_of("add", Headers::new(), content, LONG)
+    };
+    let quotes = 2;
+    assert!(ask(PAYLOAD_BYTES_MAX - quotes).await.is_ok());
+    let bytes = PAYLOAD_BYTES_MAX + 1;
+    let error = ask(bytes - quotes).await.unwrap_err();
+    assert!(matches!(error, Error::TooLarge { bytes: found, .. } if found == bytes), "{error}");
+}

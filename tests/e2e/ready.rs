@@ -53,7 +53,7 @@ fn entries(session: &SessionId, plan: &Arc<Plan>, digest: Digest) -> Vec<Bytes> 
         served_by: None,
         detail: wire::chat::TurnDetail::default(),
     };
-    let reading = Reading::Final { text: "There are seven herons.".to_owned() };
+    let reading = Reading::Final { text: "There are seven herons.".into() };
     let outcome = ModelOutcome::Read { reading, unread: None, turn: Box::new(turn) };
     let inputs = [
         Input::Submitted(submitted),

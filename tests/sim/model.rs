@@ -23,13 +23,13 @@ pub(crate) fn reply(
         // A thought in place of an act is refused, and the run then ends by its clock.
         ModelRole::Actor if rng.percent(1) => Reading::Thought { text: String::new() },
         ModelRole::Actor if planned.is_some_and(|planned| planned.tool == RESPOND_TO_USER) => {
-            Reading::Final { text: format!("answer {}", rng.below(1000)) }
+            Reading::Final { text: format!("answer {}", rng.below(1000)).into() }
         }
         ModelRole::Actor if planned.is_none() && rng.percent(3) => {
             Reading::Continued { text: "WAIT more".to_owned() }
         }
         ModelRole::Actor if planned.is_none() && rng.percent(40) => {
-            Reading::Final { text: format!("answer {}", rng.below(1000)) }
+            Reading::Final { text: format!("answer {}", rng.below(1000)).into() }
         }
         ModelRole::Actor => {
             let most = if rng.percent(20) { 4 } else { 2 };

@@ -485,10 +485,10 @@ impl World {
     ) {
         self.end_wait(session, &call);
         let outcome = match reply.status {
-            RunStatus::Completed => CallOutcome::text(reply.output.clone()),
+            RunStatus::Completed => CallOutcome::text(reply.output.as_str()),
             status => CallOutcome::Ended {
                 status,
-                output: reply.output.clone(),
+                output: reply.output.to_string(),
                 error: reply
                     .error
                     .clone()

@@ -10,7 +10,7 @@ use serde_json::Value;
 use wire::chat::Head;
 use wire::entry::{Feedback, ReadCall, Unread};
 use wire::plan::{Audience, Dialect, Form, Text};
-use wire::{CallKey, Message, ModelReply, ModelRole, Plan, Planned, Reading};
+use wire::{CallKey, Message, ModelReply, ModelRole, Plan, Planned, Reading, SharedText};
 
 use crate::validate::{Catalogue, Toolbox};
 
@@ -83,7 +83,7 @@ pub struct Exchange {
     /// The user's message.
     pub user: String,
     /// The final answer.
-    pub answer: String,
+    pub answer: SharedText,
     /// Whether either may hold untrusted words.
     pub tainted: bool,
 }
@@ -119,7 +119,7 @@ pub enum Act {
     /// It answered, and the user had said something more meanwhile.
     Answered {
         /// The answer.
-        text: String,
+        text: SharedText,
     },
     /// The user said something more while the run was in work.
     Steered {
@@ -308,7 +308,7 @@ impl Transcript<'_> {
         self.history.iter().skip(skipped).flat_map(|exchange| {
             [
                 Message::User { content: exchange.user.clone() },
-                Message::Assistant { content: exchange.answer.clone(), calls: Vec::new() },
+                Message::Assistant { content: exchange.answer.to_string(), calls: Vec::new() },
             ]
         })
     }

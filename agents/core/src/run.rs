@@ -12,8 +12,8 @@ use wire::event::EventKind;
 use wire::run::{RunReply, RunState, RunStatus, Source};
 use wire::trace::SpanEvent;
 use wire::{
-    CallKey, Digest, ErrorCode, ModelRole, Name, Plan, RunId, SpanRecord, Timestamp, Usage,
-    WireError, semconv,
+    CallKey, Digest, ErrorCode, ModelRole, Name, Plan, RunId, SharedText, SpanRecord, Timestamp,
+    Usage, WireError, semconv,
 };
 
 use crate::dialect::{Act, Exchange, Step, Transcript};
@@ -293,7 +293,7 @@ impl Run {
         }
     }
 
-    fn complete(&mut self, text: String, effects: &mut Effects) {
+    fn complete(&mut self, text: SharedText, effects: &mut Effects) {
         self.end(RunStatus::Completed, text, None, effects);
     }
 
@@ -311,9 +311,8 @@ impl Run {
     fn said_last(&self) -> String {
         let said = self.steps.iter().rev().find_map(|step| {
             let acts = step.acts.iter().rev().filter_map(|act| match act {
-                Act::Calls { text, .. } | Act::Continued { text } | Act::Answered { text } => {
-                    Some(text.as_str())
-                }
+                Act::Calls { text, .. } | Act::Continued { text } => Some(text.as_str()),
+                Act::Answered { text } => Some(text.as_str()),
                 Act::Steered { .. } | Act::Feedback { .. } => None,
             });
             let thought = step.thought.iter().map(String::as_str);
@@ -326,11 +325,12 @@ impl Run {
     fn end(
         &mut self,
         status: RunStatus,
-        output: String,
+        output: impl Into<SharedText>,
         error: Option<WireError>,
         effects: &mut Effects,
     ) {
         self.phase = Phase::Replying;
+        let output = output.into();
         let reply = RunReply {
             run: self.id().clone(),
             session: effects.session().clone(),

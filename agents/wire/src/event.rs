@@ -10,6 +10,7 @@ use crate::id::{CallKey, Name, RunId, SessionId};
 use crate::open::OpenKind;
 use crate::question::{Progress, QuestionEnd};
 use crate::run::RunStatus;
+use crate::shared::SharedText;
 use crate::time::Timestamp;
 
 /// One thing that happened, as published on the session's events subject.
@@ -195,7 +196,7 @@ pub enum EventKind {
         /// How.
         status: RunStatus,
         /// The answer; empty unless completed.
-        output: String,
+        output: SharedText,
         /// Tokens, those of the runs that it asked for included.
         usage: Usage,
         /// Why it did not complete.

@@ -7,6 +7,7 @@ use crate::chat::Usage;
 use crate::error::WireError;
 use crate::id::{CallKey, Name, RunId, SessionId};
 use crate::open::{OpenCall, OpenKind};
+use crate::shared::SharedText;
 use crate::trace::TraceContext;
 
 /// The longest input of a run, in bytes; what is larger belongs into a tool's reach.
@@ -137,7 +138,7 @@ pub struct RunReply {
     pub status: RunStatus,
     /// The answer. Of a run that ended as `partial`, `refused`, `budget` or `deadline` it is what
     /// was said last, and of any other that did not complete it is empty.
-    pub output: String,
+    pub output: SharedText,
     /// The calls that were made, in order.
     pub sources: Vec<Source>,
     /// What this run and the runs that it asked for used.

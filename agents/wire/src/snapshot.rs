@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{Digest, Name, RunId};
 use crate::open::OpenCall;
 use crate::run::RunStatus;
+use crate::shared::SharedText;
 use crate::time::Timestamp;
 use crate::trace::TraceContext;
 
@@ -38,7 +39,7 @@ pub struct KeptExchange {
     /// The user's message.
     pub user: String,
     /// The final answer.
-    pub answer: String,
+    pub answer: SharedText,
     /// Whether either may hold untrusted words.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tainted: bool,

@@ -112,6 +112,16 @@ async fn next(subscription: &mut Subscription) -> Message {
     tokio::time::timeout(LONG, subscription.next()).await.expect("a message in time").unwrap()
 }
 
+/// Returns the next message on a subject, past all others.
+async fn seen(subscription: &mut Subscription, subject: &str) -> Message {
+    loop {
+        let message = next(subscription).await;
+        if message.subject == subject {
+            return message;
+        }
+    }
+}
+
 /// Returns the texts of the next messages.
 async fn texts(subscription: &mut Subscription, count: usize) -> Vec<String> {
     let mut texts = Vec::new();

@@ -443,7 +443,7 @@ pub fn session(store: &Store, session: &SessionId) -> Result<Option<SessionView>
         let usage = reply.as_ref().map(|reply| reply.usage);
         exchanges.push(Exchange {
             run: RunSummary { usage, ..row.into() },
-            output: reply.as_ref().map(|reply| reply.output.clone()),
+            output: reply.as_ref().map(|reply| reply.output.to_string()),
             error: reply.and_then(|reply| reply.error),
         });
     }

@@ -237,13 +237,13 @@ pub(crate) async fn call_agent(
     match request::<RunReply>(context, &asking, body).await {
         Ok(reply) => {
             let outcome = match reply.status {
-                RunStatus::Completed => CallOutcome::text(reply.output),
+                RunStatus::Completed => CallOutcome::text(reply.output.as_str()),
                 status => {
                     let error = reply.error.unwrap_or_else(|| {
                         let text = format!("agent {} ended as {}", call.name, status.as_str());
                         WireError::new(ErrorCode::AgentFailed, text)
                     });
-                    CallOutcome::Ended { status, output: reply.output, error }
+                    CallOutcome::Ended { status, output: reply.output.to_string(), error }
                 }
             };
             settled(outcome, reply.usage, reply.tainted)

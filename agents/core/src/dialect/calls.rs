@@ -66,7 +66,7 @@ pub(super) fn reading(
         && let Some(ending) = ending(only)
     {
         return match answer(*ending, &only.arguments) {
-            Ok(text) => Reading::Final { text },
+            Ok(text) => Reading::Final { text: text.into() },
             Err(faults) => {
                 let feedback = invalid(faults, union::text_parameter(ending.answer));
                 let arguments = only.arguments.object().unwrap_or_default();

@@ -36,10 +36,10 @@ pub(super) fn reading(
         Reading::Final { text } if begins(word, &text) => {
             let said = thinking::removed(&reply.content).text;
             // An answer that is a call is told as a text, since a call would need a result.
-            let text = if reply.calls.is_empty() { said } else { text };
+            let text = if reply.calls.is_empty() { said.into_owned() } else { text.to_string() };
             Reading::Continued { text }
         }
-        Reading::Final { text } => Reading::Final { text: without(word, &text).trim().to_owned() },
+        Reading::Final { text } => Reading::Final { text: without(word, &text).trim().into() },
         Reading::Fault { feedback, raw } => {
             let is_form = feedback.code == FeedbackCode::MalformedReply;
             match prose(word, dialect, reply).filter(|_| is_form) {
@@ -64,7 +64,7 @@ fn prose(word: &str, dialect: Dialect, reply: &ModelReply) -> Option<String> {
     let text = thinking::removed(&reply.content).text;
     let said = text.strip_prefix("Thought:").unwrap_or(&text);
     let may_call = !reply.calls.is_empty() || text.contains('{') || text.contains("```");
-    (begins(word, said) && !may_call).then_some(text)
+    (begins(word, said) && !may_call).then(|| text.into_owned())
 }
 
 /// Tells whether a text begins with the word; markup may precede it.

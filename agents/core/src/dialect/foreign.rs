@@ -265,8 +265,7 @@ fn instructions_given_as_the_user_and_replies_shown_as_they_were_written() {
         \"entity_type\": \"person\"\n    }\n}\n```";
     let invented = format!("{written}\nObservation: He is invented.");
     let acts = vec![replied(&catalogue, &invented, "type:Actor\ntitle: Keanu Reeves")];
-    let history =
-        [Exchange { user: "Hey".to_owned(), answer: "Hello!".to_owned(), tainted: false }];
+    let history = [Exchange { user: "Hey".to_owned(), answer: "Hello!".into(), tainted: false }];
     let found =
         sent(ModelRole::Actor, &catalogue, &history, "What about Keanu?", &[step(None, acts)]);
     let opening = "Otherise, you have access to the following tools:\n\n\

@@ -75,7 +75,7 @@ fn act() -> impl Strategy<Value = Act> {
     let text = prop::sample::select(vec!["", "said"]);
     let said = || prop::sample::select(vec!["", "so"]).prop_map(str::to_owned);
     prop_oneof![
-        1 => said().prop_map(|text| Act::Answered { text }),
+        1 => said().prop_map(|text| Act::Answered { text: text.into() }),
         1 => said().prop_map(|text| Act::Steered { text }),
         1 => prop::sample::select(vec!["", "hm"])
             .prop_map(|raw| Act::Feedback { raw: raw.to_owned(), feedback: feedback() }),
@@ -94,7 +94,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #[test]
     fn what_is_kept_begins_every_later_prompt(plan in plan(), steps in steps(), told in 0..3_usize) {
-        let exchange = Exchange { user: "Hey".to_owned(), answer: "Hello!".to_owned(), tainted: false };
+        let exchange = Exchange { user: "Hey".to_owned(), answer: "Hello!".into(), tainted: false };
         let history = vec![exchange; told];
         let catalogue = Catalogue::new(Arc::new(plan));
         for role in [ModelRole::Thinker, ModelRole::Actor] {
@@ -133,7 +133,7 @@ proptest! {
         for (text, template) in Text::ALL.into_iter().zip(texts) {
             plan.prompts.planner.extend(template.map(|template| (text, template.to_owned())));
         }
-        let exchange = Exchange { user: "Hey".to_owned(), answer: "Hello!".to_owned(), tainted: false };
+        let exchange = Exchange { user: "Hey".to_owned(), answer: "Hello!".into(), tainted: false };
         let history = vec![exchange; told];
         let planned = Planned {
             tool: "search".to_owned(),

@@ -136,7 +136,7 @@ pub(super) fn read(toolbox: &Toolbox, reply: &ModelReply) -> Reading {
         } else if spoken.text.is_empty() || spoken.cut {
             calls::fault(Reason::Cut, reply)
         } else {
-            text(toolbox, spoken.text, reply)
+            text(toolbox, &spoken.text, reply)
         };
     }
     if calls::is_cut(reply) && !reply.calls.iter().all(is_whole) {
@@ -151,13 +151,13 @@ pub(super) fn read(toolbox: &Toolbox, reply: &ModelReply) -> Reading {
             arguments: Arguments::Text(call.arguments.clone()),
         })
         .collect();
-    calls::reading(toolbox, &[RESPOND], spoken.text, &written)
+    calls::reading(toolbox, &[RESPOND], spoken.text.into_owned(), &written)
 }
 
 /// Reads a reply whose calls, if any, stand in its text.
-fn text(toolbox: &Toolbox, text: String, reply: &ModelReply) -> Reading {
-    match written::calls(&text, toolbox) {
-        Holds::Prose => Reading::Final { text },
+fn text(toolbox: &Toolbox, text: &str, reply: &ModelReply) -> Reading {
+    match written::calls(text, toolbox) {
+        Holds::Prose => Reading::Final { text: text.into() },
         // Where a call in a text ends cannot be told, so a cut text has none that is whole.
         Holds::Calls { .. } if calls::is_cut(reply) => cut_inside(reply),
         Holds::Calls { text, calls: written } => {

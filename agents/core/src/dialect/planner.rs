@@ -80,7 +80,7 @@ pub(super) fn read(plan: &Plan, reply: &ModelReply) -> Reading {
     if spoken.cut {
         return calls::fault(Reason::Cut, reply);
     }
-    let text = spoken.text.as_str();
+    let text = &*spoken.text;
     let feedback = match found(text) {
         Ok(Some(found)) if calls::is_cut_at(reply, text.get(found.end..)) => {
             return calls::fault(Reason::Cut, reply);

@@ -73,7 +73,7 @@ fn every_dialect_shows_the_message_after_what_it_overtook() {
             let plan = plan(dialect, thinker);
             let thought = |text: &str| thinker.then(|| text.to_owned());
             let step = |said: &str, acts| Step { thought: thought(said), planned: None, acts };
-            let answered = Act::Answered { text: "It is 42.".to_owned() };
+            let answered = Act::Answered { text: "It is 42.".into() };
             let steps = [
                 step("Look.", vec![looked()]),
                 step("Say it.", vec![answered]),
@@ -146,7 +146,7 @@ fn a_planner_and_who_answers_for_it_are_told_of_the_message_in_its_place() {
             summary: String::new(),
         })
     };
-    let answered = Act::Answered { text: "It is 42.".to_owned() };
+    let answered = Act::Answered { text: "It is 42.".into() };
     let mut steps = vec![
         Step { planned: planned("search", "find it"), thought: None, acts: vec![looked()] },
         Step { planned: planned("respond_to_user", "say it"), thought: None, acts: vec![answered] },

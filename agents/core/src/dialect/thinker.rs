@@ -18,7 +18,7 @@ pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prom
 pub(super) fn read(reply: &ModelReply) -> Reading {
     let spoken = thinking::removed(&reply.content);
     match (spoken.text.is_empty(), is_cut(reply)) {
-        (false, _) => Reading::Thought { text: spoken.text },
+        (false, _) => Reading::Thought { text: spoken.text.into_owned() },
         (true, true) => calls::fault(Reason::Cut, reply),
         (true, false) => calls::fault(Reason::Empty, reply),
     }

@@ -1,22 +1,24 @@
 //! Removes the thinking that some models write into their text.
 
+use std::borrow::Cow;
+
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
 
 /// A text without its thinking.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Spoken {
+pub(super) struct Spoken<'a> {
     /// What is left, trimmed.
-    pub(super) text: String,
+    pub(super) text: Cow<'a, str>,
     /// A thinking block was never closed, so the reply ended inside it.
     pub(super) cut: bool,
 }
 
 /// Removes thinking blocks. A closing tag without an opening one drops all that precedes it,
 /// since chat templates often write the opening tag themselves.
-pub(super) fn removed(text: &str) -> Spoken {
+pub(super) fn removed(text: &str) -> Spoken<'_> {
     if !text.contains(OPEN) && !text.contains(CLOSE) {
-        return Spoken { text: text.trim().to_owned(), cut: false };
+        return Spoken { text: text.trim().into(), cut: false };
     }
     let mut kept = String::new();
     let mut rest = text;
@@ -27,12 +29,12 @@ pub(super) fn removed(text: &str) -> Spoken {
         };
         kept.push_str(before);
         if tag.is_empty() {
-            return Spoken { text: kept.trim().to_owned(), cut: false };
+            return Spoken { text: kept.trim().to_owned().into(), cut: false };
         }
         if let Some(inside) = tag.strip_prefix(OPEN) {
             match inside.split_once(CLOSE) {
                 Some((_, after)) => rest = after,
-                None => return Spoken { text: kept.trim().to_owned(), cut: true },
+                None => return Spoken { text: kept.trim().to_owned().into(), cut: true },
             }
         } else if let Some(after) = tag.strip_prefix(CLOSE) {
             kept.clear();
@@ -66,7 +68,7 @@ mod tests {
             ("ä<think>ö</think>ü", "äü", false),
         ];
         for (text, expected, cut) in cases {
-            assert_eq!(removed(text), Spoken { text: expected.to_owned(), cut }, "{text:?}");
+            assert_eq!(removed(text), Spoken { text: expected.into(), cut }, "{text:?}");
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use wire::entry::Submitted;
 use wire::event::EventKind;
 use wire::run::{RunReply, RunStatus};
-use wire::{ErrorCode, RunId, Timestamp, Usage, WireError, semconv};
+use wire::{ErrorCode, RunId, SharedText, Timestamp, Usage, WireError, semconv};
 
 use super::Run;
 use crate::dialect::{Act, Exchange};
@@ -61,7 +61,7 @@ impl Run {
             run: joined.submitted.run.clone(),
             session: effects.session().clone(),
             status,
-            output: String::new(),
+            output: SharedText::default(),
             sources: Vec::new(),
             usage: Usage::default(),
             trace_id: joined.submitted.trace.trace_id(),
@@ -91,7 +91,7 @@ impl Run {
                 Some((status, error)) if own.status == RunStatus::Completed && !joined.is_shown => {
                     RunReply {
                         status: *status,
-                        output: String::new(),
+                        output: SharedText::default(),
                         sources: Vec::new(),
                         error: Some(error.clone()),
                         ..reply
@@ -181,7 +181,7 @@ impl Run {
 
     /// Keeps an answer that a message has overtaken, and goes on. Where no more can be done, the
     /// answer holds.
-    pub(super) fn on_overtaken(&mut self, text: String, effects: &mut Effects) {
+    pub(super) fn on_overtaken(&mut self, text: SharedText, effects: &mut Effects) {
         self.prompts.grow(&text);
         if self.exhausted(effects.now()).is_some() {
             self.complete(text, effects);
@@ -194,7 +194,7 @@ impl Run {
     }
 
     /// Returns what was said in the run, as later runs are shown it.
-    pub(crate) fn exchanges(&self, answer: &str) -> Vec<Exchange> {
+    pub(crate) fn exchanges(&self, answer: &SharedText) -> Vec<Exchange> {
         let mut user = self.text().to_owned();
         let mut exchanges = Vec::new();
         for act in self.steps.iter().flat_map(|step| &step.acts) {
@@ -212,7 +212,7 @@ impl Run {
                 Act::Calls { .. } | Act::Continued { .. } | Act::Feedback { .. } => {}
             }
         }
-        exchanges.push(Exchange { user, answer: answer.to_owned(), tainted: self.tainted });
+        exchanges.push(Exchange { user, answer: answer.clone(), tainted: self.tainted });
         exchanges
     }
 

@@ -79,8 +79,8 @@ impl Run {
         let said = match reading {
             Reading::Thought { text }
             | Reading::Calls { text, .. }
-            | Reading::Continued { text }
-            | Reading::Final { text } => self.shown(text),
+            | Reading::Continued { text } => self.shown(text),
+            Reading::Final { text } => self.shown(text),
             Reading::Planned(_) | Reading::Fault { .. } => String::new(),
         };
         self.end(RunStatus::Refused, said, Some(error), effects);

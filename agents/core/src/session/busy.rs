@@ -68,7 +68,7 @@ impl SessionMachine {
                 let reason = format!("interrupted by run {}", submitted.run);
                 let error = WireError::new(ErrorCode::Cancelled, reason);
                 run.end_early(RunStatus::Cancelled, error, effects);
-                let told = run.exchanges(&run.interruption());
+                let told = run.exchanges(&run.interruption().into());
                 self.remember(told);
             }
             (Entrance::Queues, _) | (Entrance::Joins | Entrance::Interrupts, None) => {}

@@ -148,7 +148,7 @@ fn a_model_turn_says_whom_it_asked_and_how() {
         first_chunk_us: Some(250_000),
     };
     let report = TurnReport { detail, ..report() };
-    let reading = Reading::Final { text: "x".to_owned() };
+    let reading = Reading::Final { text: "x".into() };
     let turn = TurnFacts {
         turn: 0,
         step: 1,
@@ -374,7 +374,7 @@ fn a_run_is_an_agent_invocation_below_its_caller() {
         run: run.clone(),
         session: session.clone(),
         status: RunStatus::Completed,
-        output: "secret".to_owned(),
+        output: "secret".into(),
         sources: Vec::new(),
         usage: Usage::of_tokens(1, 2),
         trace_id: trace.trace_id(),

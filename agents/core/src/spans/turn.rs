@@ -151,9 +151,8 @@ fn set_said(attributes: &mut Attributes, contents: Contents<'_>, turn: &TurnFact
     let planned;
     let mut feedback = Vec::new();
     let parts = match reading {
-        Reading::Thought { text } | Reading::Continued { text } | Reading::Final { text } => {
-            vec![Part::Text(text)]
-        }
+        Reading::Thought { text } | Reading::Continued { text } => vec![Part::Text(text)],
+        Reading::Final { text } => vec![Part::Text(text)],
         Reading::Planned(Planned { tool, task, thoughts, .. }) => {
             planned = json!({"task": task});
             let call = Part::Call { id: "", name: tool, arguments: &planned, bytes: task.len() };

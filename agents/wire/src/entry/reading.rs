@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::shared::SharedText;
+
 /// A model's reply as its dialect reads it: what is to be done, not how it was written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -29,7 +31,7 @@ pub enum Reading {
     /// The answer to the user.
     Final {
         /// The text.
-        text: String,
+        text: SharedText,
     },
     /// Nothing that can be acted on.
     Fault {

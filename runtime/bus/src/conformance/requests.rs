@@ -7,8 +7,8 @@ use futures_util::future::join_all;
 use wire::error::ErrorBody;
 use wire::{ErrorCode, Headers, WireError, header};
 
-use super::{Kind, LONG, echo, next, on_both, texts};
-use crate::{Error, Message, Subscription};
+use super::{Kind, LONG, echo, next, on_both, seen, texts};
+use crate::Error;
 
 on_both! {
     a_request_is_answered,
@@ -155,14 +155,4 @@ async fn an_onlooker_disturbs_nothing(kind: Kind) {
     let request = seen(&mut full, "a").await;
     let inbox = request.reply.unwrap();
     assert_eq!(seen(&mut full, &inbox).await.payload, request.payload);
-}
-
-/// Returns the next message on a subject, past all others.
-async fn seen(subscription: &mut Subscription, subject: &str) -> Message {
-    loop {
-        let message = next(subscription).await;
-        if message.subject == subject {
-            return message;
-        }
-    }
 }

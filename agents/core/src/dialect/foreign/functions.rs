@@ -204,5 +204,5 @@ fn a_flat_form_has_no_action_round_the_call() {
     }
     let end = r#"{"thought":"","function":"finish_conversation","arguments":{"final_answer":"a"}}"#;
     let read = read(ModelRole::Actor, &catalogue, None, &reply(Stop, end));
-    assert_eq!(read.reading, Reading::Final { text: "a".to_owned() });
+    assert_eq!(read.reading, Reading::Final { text: "a".into() });
 }

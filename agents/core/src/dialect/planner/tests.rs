@@ -212,7 +212,7 @@ fn last(prompt: &Prompt) -> &str {
 #[test]
 fn a_planner_is_told_request_history_and_what_came_of_earlier_tasks() {
     let plan = planning(Dialect::Native);
-    let history = [Exchange { user: "Hello".to_owned(), answer: "Hi".to_owned(), tainted: false }];
+    let history = [Exchange { user: "Hello".to_owned(), answer: "Hi".into(), tainted: false }];
     let told = |steps: &[Step]| {
         let transcript = Transcript { plan: &plan, history: &history, request: "Who?", steps };
         prompt_of(ModelRole::Thinker, &Catalogue::new(plan.clone().into()), &transcript)

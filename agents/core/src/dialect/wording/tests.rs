@@ -235,7 +235,7 @@ fn a_planner_and_those_who_work_for_it_are_told_by_the_team() {
     let step = |tool: &str| Step { planned: Some(planned(tool)), ..Step::default() };
     let done = || {
         let text = "done".to_owned();
-        Step { acts: vec![Act::Answered { text }], ..step("now") }
+        Step { acts: vec![Act::Answered { text: text.into() }], ..step("now") }
     };
     let catalogue = Catalogue::new(Arc::new(plan.clone()));
     for (role, steps, expected) in [

@@ -193,7 +193,7 @@ fn run(plan: &Plan) -> Vec<Step> {
         ),
         step("Once more.", vec![made("", vec![calls.failed])]),
         step("Wait.", vec![Act::Continued { text: "I am not done.".to_owned() }]),
-        step("That is it.", vec![Act::Answered { text: "It is 24.5 degrees.".to_owned() }]),
+        step("That is it.", vec![Act::Answered { text: "It is 24.5 degrees.".into() }]),
         step("Answer.", vec![Act::Steered { text: "And tomorrow?".to_owned() }]),
     ]
 }

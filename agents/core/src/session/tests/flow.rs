@@ -170,7 +170,8 @@ fn a_bad_reply_is_told_to_its_author() {
                 };
                 calls.iter().map(made).collect::<Vec<_>>().join(", ")
             }
-            Act::Continued { text } | Act::Answered { text } => text.clone(),
+            Act::Continued { text } => text.clone(),
+            Act::Answered { text } => text.to_string(),
             Act::Steered { text } => format!("user: {text}"),
             Act::Feedback { raw, feedback } => format!("{raw}: {}", feedback.message),
         })

@@ -60,7 +60,7 @@ fn a_snapshot_of_something_else_is_refused() {
     let machine = check(&actor(), &rows);
     let own = machine.snapshot(at(0)).unwrap();
     let mut other = own.clone();
-    other.exchanges[0].answer = "43".to_owned();
+    other.exchanges[0].answer = "43".into();
     let refused = "rejected: the input makes no sense where the run stands";
     let mut rows = rows.to_vec();
     rows.push((6, Input::Snapshot(Box::new(other)), refused));

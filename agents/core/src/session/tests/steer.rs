@@ -364,7 +364,7 @@ fn a_message_that_is_swallowed_or_counted_twice_breaks_the_rule() {
         let asks_again = matches!(effect, Effect::AskModel { turn: 1, .. });
         !asks_again
     })));
-    assert!(is_found(answered(|reply| reply.output = "42".to_owned())));
+    assert!(is_found(answered(|reply| reply.output = "42".into())));
     assert!(is_found(answered(|reply| reply.joined = None)));
     assert!(is_found(answered(|reply| reply.usage.input_tokens = 1)));
 }

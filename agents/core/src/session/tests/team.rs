@@ -197,7 +197,7 @@ pub(super) fn planned(id: &str, turn: u32, tool: &str, task: &str) -> Input {
 }
 
 pub(super) fn answer(id: &str, turn: u32, text: &str) -> Input {
-    replied(id, turn, ModelRole::Actor, 10, Reading::Final { text: text.to_owned() })
+    replied(id, turn, ModelRole::Actor, 10, Reading::Final { text: text.into() })
 }
 
 pub(super) fn feedback(code: FeedbackCode, message: &str) -> Feedback {

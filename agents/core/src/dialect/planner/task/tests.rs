@@ -129,7 +129,7 @@ fn an_answer_is_taken_as_text_or_out_of_the_form_of_a_dialect() {
 
 fn sent(dialect: Dialect, steps: &[Step]) -> Prompt {
     let plan = planning(dialect);
-    let history = [Exchange { user: "Hello".to_owned(), answer: "Hi".to_owned(), tainted: false }];
+    let history = [Exchange { user: "Hello".to_owned(), answer: "Hi".into(), tainted: false }];
     let transcript = Transcript { plan: &plan, history: &history, request: "Who?", steps };
     prompt_of(ModelRole::Actor, &Catalogue::new(plan.clone().into()), &transcript)
 }

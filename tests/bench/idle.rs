@@ -29,6 +29,9 @@ const WARM: usize = 200;
 /// Runs at once.
 const AT_ONCE: usize = 64;
 
+/// After so long a session without work has no actor any more.
+const RESTS: Duration = Duration::from_secs(3);
+
 /// The longest wait for the last session to leave memory: idle ones stay a minute.
 const LEAVE_MAX: Duration = Duration::from_secs(180);
 
@@ -78,6 +81,7 @@ struct Memory {
 }
 
 async fn memory(node: &Node) -> Memory {
+    sleep(RESTS).await;
     team::of(node).settle().await;
     Memory {
         resident_kib: measure::resident_kib(),

@@ -49,8 +49,7 @@ pub(crate) fn large(id: &str, url: &str) {
         let peak = measure::peak_kib();
         let mut told = began.each(1.0);
         if shape == Shape::Large {
-            let output = reply["output"].as_str().expect("an answer");
-            assert_eq!(output.len(), BYTES, "the whole reply");
+            assert_eq!(team::Told::of(&reply).output.len(), BYTES, "the whole reply");
         }
         for run in 0..AGAIN {
             team::ask(node.bus(), agent, &work.request(&format!("again{run}"))).await;

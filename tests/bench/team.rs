@@ -1,12 +1,14 @@
 //! The team that all nodes of the benchmark run, and how it is asked.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bus::{Bus, LocalLimits, NatsOptions};
+use bytes::Bytes;
 use journal::Holder;
 use node::{Node, NodeOptions, TeamHandle};
-use serde_json::Value;
+use serde::Deserialize;
 use wire::{Headers, Name, Subjects, Timestamp};
 
 use crate::work::Work;
@@ -125,17 +127,30 @@ pub(crate) fn of(node: &Node) -> &TeamHandle {
     node.team(TEAM).expect("the team runs")
 }
 
+/// What a reply holds. It is read without a copy of its text, which would count as the runtime's.
+#[derive(Deserialize)]
+pub(crate) struct Told<'a> {
+    status: &'a str,
+    #[serde(borrow)]
+    pub(crate) output: Cow<'a, str>,
+}
+
+impl<'a> Told<'a> {
+    pub(crate) fn of(reply: &'a [u8]) -> Self {
+        serde_json::from_slice(reply).expect("a reply")
+    }
+}
+
 /// Asks an agent and waits for its reply, which has to be an answer.
-pub(crate) async fn ask(bus: &Bus, agent: &str, input: &str) -> Value {
+pub(crate) async fn ask(bus: &Bus, agent: &str, input: &str) -> Bytes {
     let agent = Name::new(agent).expect("a name");
     let subject = Subjects::default().agent_run(&name(), &agent);
     let body = serde_json::json!({"input": input, "timeout_ms": 100_000}).to_string();
     let answer = bus.request(&subject, Headers::new(), body.into(), RUN_MAX).await;
-    let answer = answer.expect("an answer");
-    let told: Value = serde_json::from_slice(&answer.payload).expect("a reply");
-    let status = told.get("status").and_then(Value::as_str);
-    assert_eq!(status, Some("completed"), "{}", cut(&told.to_string()));
-    told
+    let reply = answer.expect("an answer").payload;
+    let told = Told::of(&reply);
+    assert_eq!(told.status, "completed", "{}", cut(&String::from_utf8_lossy(&reply)));
+    reply
 }
 
 /// Returns the beginning of a text, since a reply may have megabytes.

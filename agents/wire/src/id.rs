@@ -148,13 +148,20 @@ impl SessionId {
     }
 }
 
-impl RunId {
-    /// Makes a fresh id that sorts by its time of creation.
+impl Name {
+    /// Makes a name that was not there before, which sorts by its time of creation.
     pub fn fresh() -> Self {
         let mut text = *b"r-00000000000000000000000000000000";
         let (_, digits) = text.split_at_mut("r-".len());
         uuid::Uuid::now_v7().simple().encode_lower(digits);
         Self(str::from_utf8(&text).unwrap_or_default().into())
+    }
+}
+
+impl RunId {
+    /// Makes a fresh id that sorts by its time of creation.
+    pub fn fresh() -> Self {
+        Self(Name::fresh().0)
     }
 
     /// Returns the run id of an agent called as a tool: the key of that call.

@@ -1,9 +1,9 @@
 //! Work that models and tools do for a run, named so that it can be stopped from elsewhere.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
-use crate::id::{CallKey, Name, RunId};
+use crate::id::{CallKey, NAME_CHARS_MAX, Name, RunId};
 
 /// Names work under way: a call, or a turn of a run, in all its attempts or in one of them.
 ///
@@ -34,8 +34,7 @@ impl WorkId {
     /// Names one attempt that was not made before.
     #[must_use]
     pub fn attempt(&self) -> Self {
-        let fresh = RunId::fresh();
-        Self { what: self.what.clone(), attempt: Name::new(fresh.as_str()).ok() }
+        Self { what: self.what.clone(), attempt: Some(Name::fresh()) }
     }
 
     /// Names all attempts of which this is one.
@@ -47,6 +46,15 @@ impl WorkId {
     /// Tells whether a stop of this work concerns the other.
     pub fn covers(&self, other: &Self) -> bool {
         self.what == other.what && (self.attempt.is_none() || self.attempt == other.attempt)
+    }
+}
+
+impl From<&WorkId> for String {
+    fn from(work: &WorkId) -> Self {
+        // Two names with what stands around them, for all requests to models and tools.
+        let mut text = Self::with_capacity(2 * NAME_CHARS_MAX + "turn..4294967295:".len());
+        write!(text, "{work}").unwrap_or_default();
+        text
     }
 }
 
@@ -93,7 +101,8 @@ mod tests {
     #[test]
     fn work_is_named_by_what_it_is_done_for() {
         for text in ["call.c", "turn.r-1.0", "call.c:a", "turn.r.17:r-9"] {
-            assert_eq!(text.parse::<WorkId>().unwrap().to_string(), text);
+            let work: WorkId = text.parse().unwrap();
+            assert_eq!((work.to_string().as_str(), String::from(&work).as_str()), (text, text));
         }
         for text in ["", "call", "call.", "call.a.b", "turn.r", "turn.r.", "turn.r.-1", "turn..1"]
             .into_iter()

@@ -87,7 +87,7 @@ pub(crate) async fn ask_model(context: &Arc<TeamContext>, turn: Turn) -> ModelOu
 async fn ask(context: &Arc<TeamContext>, turn: &Turn) -> Result<ModelReply, WireError> {
     let work = WorkId::of_turn(turn.run.clone(), turn.number);
     let headers = Headers::new()
-        .with(header::TRACEPARENT, turn.trace.to_string())
+        .with(header::TRACEPARENT, turn.trace)
         .with(header::SESSION, turn.observed.session.as_str());
     let asking = Asking::of_model(context, &turn.model, work, headers, turn.deadline);
     let complete = |request: &ModelRequest| ModelRequest {
@@ -119,7 +119,7 @@ async fn begin_call(
     call: &CallEffect,
 ) -> (ToolReply, Option<Waiting>) {
     let headers = Headers::new()
-        .with(header::TRACEPARENT, call.trace.to_string())
+        .with(header::TRACEPARENT, call.trace)
         .with(header::IDEMPOTENCY_KEY, call.call.as_str())
         .with(header::MESSAGE_ID, call.call.as_str());
     let body = ToolRequest {
@@ -223,7 +223,7 @@ pub(crate) async fn call_agent(
         }),
     };
     let headers = Headers::new()
-        .with(header::TRACEPARENT, call.trace.to_string())
+        .with(header::TRACEPARENT, call.trace)
         .with(header::DEPTH, call.depth.to_string());
     let asking = Asking {
         subject: context.subjects.agent_run(&context.team.name, &call.name),

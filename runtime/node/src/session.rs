@@ -63,6 +63,8 @@ pub(crate) struct SessionArgs {
     pub(crate) supervisor: ActorRef<SessionsMsg>,
     /// Says whether the session has work to do by itself.
     pub(crate) busy: Arc<AtomicBool>,
+    /// Its machine, if it rested in memory.
+    pub(crate) machine: Option<Box<SessionMachine>>,
 }
 
 pub(crate) struct SessionState {
@@ -72,7 +74,9 @@ pub(crate) struct SessionState {
     myself: ActorRef<SessionMsg>,
     busy: Arc<AtomicBool>,
     /// The machine, or why it cannot be rebuilt.
-    machine: Result<SessionMachine, WireError>,
+    machine: Result<Box<SessionMachine>, WireError>,
+    /// The machine that rested in memory, until it is taken up.
+    rested: Option<Box<SessionMachine>>,
     waiters: HashMap<RunId, Vec<Answer<Final>>>,
     /// Those who ended a run and are answered when its called agents know of it.
     cancels: Vec<(RunId, Answer<RunView>)>,
@@ -101,7 +105,7 @@ impl Actor for SessionActor {
         myself: ActorRef<SessionMsg>,
         args: SessionArgs,
     ) -> Result<SessionState, ActorProcessingErr> {
-        let SessionArgs { context, session, supervisor, busy } = args;
+        let SessionArgs { context, session, supervisor, busy, machine: rested } = args;
         let text = format!("session {session} is being rebuilt");
         let rebuilding = WireError::new(ErrorCode::Unavailable, text).retry_after(100);
         Ok(SessionState {
@@ -111,6 +115,7 @@ impl Actor for SessionActor {
             myself,
             busy,
             machine: Err(rebuilding),
+            rested,
             step_counted: None,
             waiters: HashMap::new(),
             cancels: Vec::new(),
@@ -159,6 +164,22 @@ impl Actor for SessionActor {
         state.say_idle();
         Ok(())
     }
+
+    /// Leaves the machine of a session that has no work to the supervisor.
+    async fn post_stop(
+        &self,
+        _: ActorRef<SessionMsg>,
+        state: &mut SessionState,
+    ) -> Result<(), ActorProcessingErr> {
+        if state.is_idle() {
+            let ended = Err(Error::Ending.to_wire());
+            if let Ok(machine) = std::mem::replace(&mut state.machine, ended) {
+                let session = state.session.clone();
+                drop(state.supervisor.cast(SessionsMsg::Rest { session, machine }));
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Drop for SessionState {
@@ -170,8 +191,16 @@ impl Drop for SessionState {
 }
 
 impl SessionState {
-    /// Folds the machine from the journal.
+    /// Takes the machine that rested, or folds it from the journal.
     async fn rebuild(&mut self) -> Result<(), Error> {
+        // Somebody may have added to the journal of a session without an actor.
+        let stands = |machine: &Box<SessionMachine>| {
+            self.context.journal.next_slot(&self.session) == machine.slot()
+        };
+        if let Some(machine) = self.rested.take().filter(stands) {
+            self.machine = Ok(machine);
+            return Ok(());
+        }
         let (context, session) = (self.context.clone(), self.session.clone());
         let fold = move || {
             let plans = &*context.plans;
@@ -183,7 +212,7 @@ impl SessionState {
             fold()
         };
         self.machine = match folded {
-            Ok(machine) => Ok(machine),
+            Ok(machine) => Ok(Box::new(machine)),
             Err(error) => {
                 warn!(session = %self.session, %error, "session set aside: it cannot be rebuilt");
                 Err(error.to_wire())
@@ -410,13 +439,13 @@ impl SessionState {
     }
 
     fn say_busy(&self) {
-        let busy = self.machine.as_ref().is_ok_and(SessionMachine::is_busy);
+        let busy = self.machine.as_ref().is_ok_and(|machine| machine.is_busy());
         self.busy.store(busy, Ordering::Relaxed);
     }
 
     fn is_idle(&self) -> bool {
         let waiting = self.waiters.values().flatten().any(|waiter| !waiter.is_closed());
-        !waiting && self.machine.as_ref().map_or(true, SessionMachine::is_idle)
+        !waiting && self.machine.as_ref().map_or(true, |machine| machine.is_idle())
     }
 
     fn say_idle(&mut self) {

@@ -1,11 +1,14 @@
 //! Keeps the sessions of a team: activates them by their first message, restarts them after a
 //! fault, sets poisoned ones aside, and lets idle ones go.
 
+mod resting;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use agents_core::restart::{Faults, RestartPolicy, Verdict};
+use agents_core::session::SessionMachine;
 use ractor::{
     Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, ActorRuntime, RpcReplyPort,
     SupervisionEvent,
@@ -14,14 +17,20 @@ use tokio::time::{Duration, Instant};
 use tracing::{error, warn};
 use wire::{ErrorCode, SessionId, WireError};
 
+use resting::Resting;
+
 use crate::context::TeamContext;
 use crate::session::{Door, SessionActor, SessionArgs, SessionMsg};
 
 /// How long a session without work stays in memory.
 const IDLE: Duration = Duration::from_secs(60);
 
+/// How long such a session has an actor, which takes several times as much memory as its machine:
+/// longer than those wait who send their next message by themselves.
+const ACTING: Duration = Duration::from_secs(2);
+
 /// How many sessions without work stay in memory, so that it does not grow with the users of an
-/// hour: some 20 MiB of them. One that left is folded again by its next message.
+/// hour: some 10 MiB of them. One that left is folded again by its next message.
 const IDLE_SESSIONS_MAX: usize = 1024;
 
 pub(crate) struct SessionSupervisor;
@@ -35,8 +44,10 @@ pub(crate) enum SessionsMsg {
     Idle { session: SessionId, handled: u64 },
     /// Sessions have been without work for long enough.
     LetGo,
-    /// A session wants to leave memory, having handled so many messages.
+    /// A session wants to end its actor, having handled so many messages.
     Passivate { session: SessionId, handled: u64 },
+    /// The actor of a session has ended without work. Here is its machine.
+    Rest { session: SessionId, machine: Box<SessionMachine> },
     /// How many sessions are in memory.
     Count(RpcReplyPort<usize>),
     /// How many of them have work to do by themselves; those that are about to be restarted count.
@@ -49,11 +60,13 @@ pub(crate) struct SessionsState {
     live: HashMap<SessionId, Live>,
     /// The sessions of all actors that have not ended, also of those that were told to.
     actors: HashMap<ActorId, SessionId>,
-    /// The sessions in memory that have no work, by the order in which they said so.
+    /// The sessions with an actor that have no work, by the order in which they said so.
     idle: BTreeMap<u64, Idle>,
     idle_next: u64,
-    /// Whether it is awaited that the first of these has been idle for long enough.
-    is_letting_go: bool,
+    /// Those whose actor has ended.
+    resting: Resting,
+    /// When it is looked which of these and those have been without work for long enough.
+    look_at: Option<Instant>,
     faults: HashMap<SessionId, Faults>,
     aside: HashMap<SessionId, WireError>,
     /// Sessions that failed and wait to be started again.
@@ -94,7 +107,8 @@ impl Actor for SessionSupervisor {
             actors: HashMap::new(),
             idle: BTreeMap::new(),
             idle_next: 0,
-            is_letting_go: false,
+            resting: Resting::default(),
+            look_at: None,
             faults: HashMap::new(),
             aside: HashMap::new(),
             restarting: HashSet::new(),
@@ -116,7 +130,8 @@ impl Actor for SessionSupervisor {
             SessionsMsg::Idle { session, handled } => state.on_idle(&myself, session, handled),
             SessionsMsg::LetGo => state.let_go(&myself),
             SessionsMsg::Passivate { session, handled } => state.passivate(&session, handled),
-            SessionsMsg::Count(reply) => drop(reply.send(state.live.len())),
+            SessionsMsg::Rest { session, machine } => state.rest(&myself, session, machine),
+            SessionsMsg::Count(reply) => drop(reply.send(state.live.len() + state.resting.len())),
             SessionsMsg::Busy(reply) => drop(reply.send(state.busy())),
         }
         Ok(())
@@ -181,6 +196,7 @@ impl SessionsState {
                 session: session.clone(),
                 supervisor: myself.clone(),
                 busy: busy.clone(),
+                machine: self.resting.take(session),
             };
             let spawned =
                 ActorRuntime::spawn_linked_instant(None, SessionActor, args, myself.get_cell());
@@ -214,29 +230,60 @@ impl SessionsState {
             self.idle.remove(&before);
         }
         self.idle.insert(at, Idle { session, handled, since: Instant::now() });
+        self.drop_resting();
         if self.idle.len() > IDLE_SESSIONS_MAX
             && let Some((_, first)) = self.idle.pop_first()
         {
             self.ask_to_leave(&first);
         }
-        if !self.is_letting_go {
-            self.is_letting_go = true;
-            myself.send_after(IDLE, || SessionsMsg::LetGo);
+        self.look(myself, Instant::now() + ACTING);
+    }
+
+    /// Drops the first of those that rest while there are too many without work.
+    fn drop_resting(&mut self) {
+        while self.idle.len() + self.resting.len() > IDLE_SESSIONS_MAX && self.resting.drop_first()
+        {
+        }
+    }
+
+    /// Looks at a time who has been without work for long enough, unless that is done before.
+    fn look(&mut self, myself: &ActorRef<SessionsMsg>, at: Instant) {
+        if self.look_at.is_none_or(|before| at < before) {
+            self.look_at = Some(at);
+            myself.send_after(at - Instant::now(), || SessionsMsg::LetGo);
         }
     }
 
     /// Lets those go that have been without work for long enough, and awaits the next.
     fn let_go(&mut self, myself: &ActorRef<SessionsMsg>) {
+        self.look_at = None;
         while let Some(first) = self.idle.first_entry() {
-            let left = IDLE.saturating_sub(first.get().since.elapsed());
-            if !left.is_zero() {
-                myself.send_after(left, || SessionsMsg::LetGo);
-                return;
+            let until = first.get().since + ACTING;
+            if until > Instant::now() {
+                self.look(myself, until);
+                break;
             }
             let first = first.remove();
             self.ask_to_leave(&first);
         }
-        self.is_letting_go = false;
+        if let Some(until) = self.resting.expire(IDLE.saturating_sub(ACTING)) {
+            self.look(myself, until);
+        }
+    }
+
+    /// Keeps the machine of a session whose actor has ended, unless it has another by now.
+    fn rest(
+        &mut self,
+        myself: &ActorRef<SessionsMsg>,
+        session: SessionId,
+        machine: Box<SessionMachine>,
+    ) {
+        if self.live.contains_key(&session) || self.aside.contains_key(&session) {
+            return;
+        }
+        self.resting.put(session, machine);
+        self.drop_resting();
+        self.look(myself, Instant::now() + IDLE.saturating_sub(ACTING));
     }
 
     fn ask_to_leave(&mut self, idle: &Idle) {

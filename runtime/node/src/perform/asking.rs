@@ -127,7 +127,7 @@ pub(super) async fn request_held<T: Answer>(
         let mut headers = asking.headers.clone().with(header::REMAINING_MS, millis.to_string());
         let waiting = asking.stop.as_ref().map(|stop| Waiting::begin(context, stop));
         if let Some(waiting) = &waiting {
-            headers.insert(header::WORK, waiting.stop.work.to_string());
+            headers.insert(header::WORK, &waiting.stop.work);
         }
         // Who is in the process may be asked past the server. One that has no room is asked again
         // in turn with the others, which are asked over it.

@@ -47,7 +47,8 @@ impl SessionState {
         commit.project(retention::forgotten(&self.session)).await;
         let team = self.context.team.name.clone();
         let slot = self.context.journal.next_slot(&self.session);
-        self.machine = Ok(SessionMachine::beginning_at(team, self.session.clone(), slot));
+        let machine = SessionMachine::beginning_at(team, self.session.clone(), slot);
+        self.machine = Ok(Box::new(machine));
         Ok(Tidied::Forgotten)
     }
 }

@@ -124,7 +124,8 @@ impl Bus {
     }
 
     /// Does what [`request`](Self::request) does, with a content that is not written for those of
-    /// this process who take it as it is. It has to fit into a message nevertheless.
+    /// this process who take it as it is. It has to fit into a message nevertheless. For a server it
+    /// is written anew with each request.
     pub async fn request_of(
         &self,
         subject: &str,

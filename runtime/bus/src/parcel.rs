@@ -86,10 +86,14 @@ impl Parcel {
     fn payload(&self) -> Bytes {
         let Some(content) = &self.content else { return self.message.payload.clone() };
         // It was measured before it was sent, which is how it would have failed.
-        content.write().map(Bytes::from).unwrap_or_else(|error| {
-            tracing::error!(subject = self.message.subject, %error, "a content cannot be written");
-            Bytes::new()
-        })
+        content.write().map_or_else(
+            |error| {
+                let subject = &self.message.subject;
+                tracing::error!(subject, %error, "a content cannot be written");
+                Bytes::new()
+            },
+            Bytes::from,
+        )
     }
 }
 

@@ -25,8 +25,8 @@ pub(crate) const RECENT: usize = 24;
 /// What the kernel writes to a disk at least, in bytes.
 const PAGE_BYTES: usize = 4096;
 
-/// The longest end of a page that is filled, in bytes: an eighth, so that what a journal loses by it
-/// is far below the share of dead bytes that has a segment rewritten.
+/// The longest end of a page that is filled, in bytes: an eighth, so that gaps alone are never the
+/// sixth of dead bytes for which a segment is rewritten.
 const GAP_BYTES_MAX: usize = PAGE_BYTES / 8;
 
 const MAGIC: [u8; 4] = [0xcb, 0xff, 0x4a, 0xfe];

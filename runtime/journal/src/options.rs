@@ -39,7 +39,7 @@ pub struct Options {
 pub struct Committed {
     /// Entries in it, of all sessions.
     pub entries: u64,
-    /// Bytes that were written.
+    /// Bytes that were written, those that fill a page included.
     pub bytes: u64,
     /// The time that the sync took.
     pub sync: Duration,

@@ -2,6 +2,7 @@
 
 use config::team::Server;
 use serde_json::{Value, json};
+use serde_json_borrow::ObjectAsVec;
 use wire::{FinishReason, Message, ToolCall};
 
 use crate::body::{Body, append, arguments_object, stops};
@@ -193,8 +194,7 @@ fn read_block(block: &Json<'_>, index: Option<u64>, draft: &mut Draft) -> Result
         Some("tool_use") => {
             let input = fields::get(block, "input");
             // In a stream the input begins empty, and its text comes in pieces.
-            let is_empty =
-                |input: &Json<'_>| input.as_object().is_some_and(|input| input.is_empty());
+            let is_empty = |input: &Json<'_>| input.as_object().is_some_and(ObjectAsVec::is_empty);
             let begins = index.is_some() && input.is_some_and(is_empty);
             draft.push_call(CallPiece {
                 index,

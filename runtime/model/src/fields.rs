@@ -5,9 +5,11 @@ use std::borrow::Cow;
 /// A part of an answer. Its texts are those of the body that it was read from.
 pub(crate) type Json<'a> = serde_json_borrow::Value<'a>;
 
-/// Returns a field of an object, if it is there.
+/// Returns a field of an object, if it is there; of several of one name the last, as other readers
+/// do.
 pub(crate) fn get<'v, 'a>(object: &'v Json<'a>, name: &str) -> Option<&'v Json<'a>> {
-    object.as_object()?.get(name)
+    let named = object.as_object()?.iter().filter(|(known, _)| *known == name);
+    named.last().map(|(_, value)| value)
 }
 
 /// Returns a field of an object that is an object too.

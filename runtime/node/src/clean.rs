@@ -1,9 +1,15 @@
-//! Takes secrets out of what comes from outside, before it is passed on, journaled or shown.
+//! Takes secrets out of what comes from outside, and depth, before it is passed on, journaled or
+//! shown.
 
 use agents_core::capture;
+use serde_json::Value;
 use tools::secret::{clean, clean_str, clean_value};
 use wire::chat::{ToolCall, TurnDetail};
 use wire::{CallOutcome, Capture, ModelReply, Question, SpanRecord, ToolReply, WireError};
+
+/// How deep a result may be nested, as deep as arguments may be. A reader of JSON has a limit too,
+/// and whatever is journaled has to be read again from within its entry.
+const LEVELS_MAX: usize = 64;
 
 /// Takes secrets out of what a tool replies.
 pub(crate) fn tool_reply(reply: ToolReply) -> ToolReply {
@@ -20,9 +26,23 @@ pub(crate) fn tool_reply(reply: ToolReply) -> ToolReply {
     }
 }
 
+/// Returns a result that is nested too deep as its text.
+fn shallow(output: Value) -> Value {
+    if is_deeper(&output, LEVELS_MAX) { Value::String(output.to_string()) } else { output }
+}
+
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    let below = |value: &Value| is_deeper(value, levels.saturating_sub(1));
+    match value {
+        Value::Array(items) => levels == 0 || items.iter().any(below),
+        Value::Object(fields) => levels == 0 || fields.values().any(below),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
 fn outcome(outcome: CallOutcome) -> CallOutcome {
     match outcome {
-        CallOutcome::Ok { output } => CallOutcome::Ok { output: clean_value(output) },
+        CallOutcome::Ok { output } => CallOutcome::Ok { output: clean_value(shallow(output)) },
         CallOutcome::Error { error: why } => CallOutcome::Error { error: error(why) },
         CallOutcome::Unknown { note } => CallOutcome::Unknown { note: clean(note) },
         CallOutcome::Ended { status, output, error: why } => {
@@ -61,4 +81,32 @@ pub(crate) fn span_error(span: &SpanRecord, level: Capture) -> Option<String> {
 /// it was made.
 pub(crate) fn span(span: SpanRecord, level: Capture) -> SpanRecord {
     capture::reduce(span, level, &clean_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::entry::{Body, Entry, Input};
+    use wire::{CallKey, Timestamp, Usage};
+
+    use super::*;
+
+    #[test]
+    fn a_result_can_be_read_again_from_the_journal_however_deep_it_was() {
+        for (levels, is_text) in
+            [(1, false), (LEVELS_MAX, false), (LEVELS_MAX + 1, true), (127, true)]
+        {
+            let text = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+            let output: Value = serde_json::from_str(&text).unwrap();
+            let expected = if is_text { text.into() } else { output.clone() };
+            let reply = tool_reply(ToolReply::settled(CallOutcome::Ok { output }));
+            let ToolReply::Settled { outcome, .. } = reply else { panic!("{reply:?}") };
+            assert_eq!(outcome, CallOutcome::Ok { output: expected }, "{levels}");
+            let call = CallKey::new("c").unwrap();
+            let (usage, tainted, hop) = (Usage::default(), false, None);
+            let input = Input::CallSettled { call, outcome, usage, tainted, hop };
+            let entry = Entry::new(Timestamp::default(), Body::Session(input));
+            let written = serde_json::to_vec(&entry).unwrap();
+            assert_eq!(serde_json::from_slice::<Entry>(&written).unwrap(), entry, "{levels}");
+        }
+    }
 }

@@ -30,8 +30,8 @@ const SWEEP_LOOKS: u32 = 6;
 /// How often it is looked while the disk is full.
 const FULL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The pause between two sessions. They come into memory for it and stay a minute, so this keeps
-/// them to some thousand.
+/// The pause between two sessions. They come into memory for it and have an actor for two seconds
+/// more, so this keeps these to some hundred.
 const SESSION_PAUSE: Duration = Duration::from_millis(20);
 
 /// The pause between two batches of dropped records.

@@ -53,7 +53,7 @@ pub(crate) enum SessionMsg {
     CommitHeld,
     /// Whoever ended a run has waited long enough for the agents that it had called.
     CancelLate { run: RunId },
-    /// The session is to leave memory, if it has no work and nothing was handled since.
+    /// The actor is to end, if the session has no work and nothing was handled since.
     IdleCheck { handled: u64 },
 }
 
@@ -194,10 +194,8 @@ impl SessionState {
     /// Takes the machine that rested, or folds it from the journal.
     async fn rebuild(&mut self) -> Result<(), Error> {
         // Somebody may have added to the journal of a session without an actor.
-        let stands = |machine: &Box<SessionMachine>| {
-            self.context.journal.next_slot(&self.session) == machine.slot()
-        };
-        if let Some(machine) = self.rested.take().filter(stands) {
+        let next = self.context.journal.next_slot(&self.session);
+        if let Some(machine) = self.rested.take().filter(|machine| machine.slot() == next) {
             self.machine = Ok(machine);
             return Ok(());
         }

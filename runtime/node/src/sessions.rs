@@ -13,6 +13,7 @@ use ractor::{
     Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, ActorRuntime, RpcReplyPort,
     SupervisionEvent,
 };
+use tokio::task::AbortHandle;
 use tokio::time::{Duration, Instant};
 use tracing::{error, warn};
 use wire::{ErrorCode, SessionId, WireError};
@@ -65,8 +66,9 @@ pub(crate) struct SessionsState {
     idle_next: u64,
     /// Those whose actor has ended.
     resting: Resting,
-    /// When it is looked which of these and those have been without work for long enough.
-    look_at: Option<Instant>,
+    /// When it is looked which of these and those have been without work for long enough, and the
+    /// one timer that says so.
+    wake: Option<(Instant, AbortHandle)>,
     faults: HashMap<SessionId, Faults>,
     aside: HashMap<SessionId, WireError>,
     /// Sessions that failed and wait to be started again.
@@ -108,7 +110,7 @@ impl Actor for SessionSupervisor {
             idle: BTreeMap::new(),
             idle_next: 0,
             resting: Resting::default(),
-            look_at: None,
+            wake: None,
             faults: HashMap::new(),
             aside: HashMap::new(),
             restarting: HashSet::new(),
@@ -236,7 +238,7 @@ impl SessionsState {
         {
             self.ask_to_leave(&first);
         }
-        self.look(myself, Instant::now() + ACTING);
+        self.wake(myself, Instant::now() + ACTING);
     }
 
     /// Drops the first of those that rest while there are too many without work.
@@ -247,27 +249,36 @@ impl SessionsState {
     }
 
     /// Looks at a time who has been without work for long enough, unless that is done before.
-    fn look(&mut self, myself: &ActorRef<SessionsMsg>, at: Instant) {
-        if self.look_at.is_none_or(|before| at < before) {
-            self.look_at = Some(at);
-            myself.send_after(at - Instant::now(), || SessionsMsg::LetGo);
+    fn wake(&mut self, myself: &ActorRef<SessionsMsg>, at: Instant) {
+        if self.wake.as_ref().is_some_and(|(before, _)| *before <= at) {
+            return;
+        }
+        self.sleep_on();
+        let timer = myself.send_after(at - Instant::now(), || SessionsMsg::LetGo);
+        self.wake = Some((at, timer.abort_handle()));
+    }
+
+    /// Ends the timer. One more for each that is overtaken would make ever more of them.
+    fn sleep_on(&mut self) {
+        if let Some((_, timer)) = self.wake.take() {
+            timer.abort();
         }
     }
 
     /// Lets those go that have been without work for long enough, and awaits the next.
     fn let_go(&mut self, myself: &ActorRef<SessionsMsg>) {
-        self.look_at = None;
+        self.sleep_on();
         while let Some(first) = self.idle.first_entry() {
             let until = first.get().since + ACTING;
             if until > Instant::now() {
-                self.look(myself, until);
+                self.wake(myself, until);
                 break;
             }
             let first = first.remove();
             self.ask_to_leave(&first);
         }
         if let Some(until) = self.resting.expire(IDLE.saturating_sub(ACTING)) {
-            self.look(myself, until);
+            self.wake(myself, until);
         }
     }
 
@@ -283,7 +294,7 @@ impl SessionsState {
         }
         self.resting.put(session, machine);
         self.drop_resting();
-        self.look(myself, Instant::now() + IDLE.saturating_sub(ACTING));
+        self.wake(myself, Instant::now() + IDLE.saturating_sub(ACTING));
     }
 
     fn ask_to_leave(&mut self, idle: &Idle) {
@@ -345,6 +356,7 @@ impl SessionsState {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
     use std::time::Duration;
 
     use tokio::sync::oneshot;
@@ -480,6 +492,67 @@ mod tests {
         sleep(IDLE * 3 / 4).await;
         assert_eq!(count().await, 1);
         sleep(IDLE).await;
+        assert_eq!(count().await, 0);
+    }
+
+    /// The supervisor, which counts how often it looks who may go.
+    struct Counted(Arc<AtomicUsize>);
+
+    impl Actor for Counted {
+        type Msg = SessionsMsg;
+        type State = SessionsState;
+        type Arguments = Arc<TeamContext>;
+
+        async fn pre_start(
+            &self,
+            myself: ActorRef<SessionsMsg>,
+            context: Arc<TeamContext>,
+        ) -> Result<SessionsState, ActorProcessingErr> {
+            SessionSupervisor.pre_start(myself, context).await
+        }
+
+        async fn handle(
+            &self,
+            myself: ActorRef<SessionsMsg>,
+            msg: SessionsMsg,
+            state: &mut SessionsState,
+        ) -> Result<(), ActorProcessingErr> {
+            let looks = matches!(msg, SessionsMsg::LetGo);
+            self.0.fetch_add(usize::from(looks), Ordering::Relaxed);
+            SessionSupervisor.handle(myself, msg, state).await
+        }
+
+        async fn handle_supervisor_evt(
+            &self,
+            myself: ActorRef<SessionsMsg>,
+            event: SupervisionEvent,
+            state: &mut SessionsState,
+        ) -> Result<(), ActorProcessingErr> {
+            SessionSupervisor.handle_supervisor_evt(myself, event, state).await
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sessions_that_come_one_by_one_go_one_by_one() {
+        const SESSIONS: usize = 200;
+        let data = tempfile::tempdir().unwrap();
+        let context = testing::open(data.path());
+        let looks = Arc::new(AtomicUsize::new(0));
+        let (sessions, _) = Actor::spawn(None, Counted(looks.clone()), context).await.unwrap();
+        let count = async || ractor::call_t!(sessions, SessionsMsg::Count, 1000).unwrap();
+        for n in 0..SESSIONS {
+            let (answer, on_answer) = oneshot::channel();
+            let door = Door::View { run: RunId::new("r").unwrap(), answer };
+            let session = SessionId::new(&format!("s{n}")).unwrap();
+            sessions.cast(SessionsMsg::Route { session, door }).unwrap();
+            assert!(on_answer.await.unwrap().is_err());
+            sleep(Duration::from_millis(700)).await;
+        }
+        let there = count().await;
+        assert!((80..=90).contains(&there), "{there} stay for a minute, one each 700 ms");
+        let looks = looks.load(Ordering::Relaxed);
+        assert!(looks <= 3 * SESSIONS, "{looks} looks for {SESSIONS} sessions");
+        sleep(2 * IDLE).await;
         assert_eq!(count().await, 0);
     }
 

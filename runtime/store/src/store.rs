@@ -19,9 +19,10 @@ use crate::trace::told::{SpanSource, TraceSpans};
 use crate::usage::{self, Tally, UsageRow};
 use crate::{call, fact, key, page};
 
-/// How the database of all but the traces is held. Every second it is written out: the most that a
-/// crash takes from it.
-const HOLDING: Holding = Holding { cache_bytes: 16 << 20, flush_every_ms: Some(1000) };
+/// How the database of all but the traces is held. Its cache, which takes some times as much memory
+/// as it has bytes, is for what is written next; what is looked up comes from the kernel's. Every
+/// second it is written out: the most that a crash takes from it.
+const HOLDING: Holding = Holding { cache_bytes: 4 << 20, flush_every_ms: Some(1000) };
 /// The most changes that are written at once, so that a batch stays within memory.
 const BATCH_CHANGES_MAX: usize = 256;
 /// The most records that are read and counted when a store is opened, half a second's work; in a

@@ -19,6 +19,10 @@ pub(crate) const FLOOR: &str = "floor";
 const RECORD_BYTES: usize = 512;
 const RECORDS: usize = 2000;
 
+/// The pause before each of those records that are synced one now and then, and how many are.
+const PAUSE: Duration = Duration::from_millis(200);
+const RARE_RECORDS: usize = 40;
+
 /// Bytes of a message on NATS.
 const MESSAGE_BYTES: usize = 256;
 
@@ -32,7 +36,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 const BODIES: usize = 5000;
 
 /// The floors by their ids: what is done, how many at once, and how often by each of them.
-const ROWS: [(&str, &str, usize, usize); 12] = [
+const ROWS: [(&str, &str, usize, usize); 13] = [
     ("floor-http-1", "http", 1, 5000),
     ("floor-http-32", "http", 32, 500),
     ("floor-http-256", "http", 256, 80),
@@ -40,6 +44,7 @@ const ROWS: [(&str, &str, usize, usize); 12] = [
     ("floor-nats-32", "nats", 32, 1500),
     ("floor-nats-256", "nats", 256, 200),
     ("floor-sync", "sync", 1, RECORDS),
+    ("floor-sync-slow", "rare", 1, RARE_RECORDS),
     ("floor-call-1", "call", 1, 50_000),
     ("floor-call-32", "call", 32, 3000),
     ("floor-call-256", "call", 256, 400),
@@ -59,6 +64,7 @@ pub(crate) fn title(id: &str) -> String {
         "http" => "HTTP round trip to the model server, kept alive",
         "nats" => "request and reply over NATS, 256 B",
         "sync" => "append of 512 B and fdatasync",
+        "rare" => "the same, 200 ms apart",
         "call" => "call of an actor",
         "write" => "write the body of the last request of chain 10",
         _ => "read the same body",
@@ -88,7 +94,8 @@ pub(crate) fn floor(kind: &str, at_once: &str, each: &str, url: &str, nats: &str
         "http" => runtime.block_on(http(at_once, each, url)),
         "nats" => runtime.block_on(over_nats(at_once, each, nats)),
         "call" => runtime.block_on(calls(at_once, each, url)),
-        "sync" => sync(each),
+        "sync" => sync(each, Duration::ZERO),
+        "rare" => sync(each, PAUSE),
         _ => body(kind == "write", each),
     };
     println!("{told}");
@@ -136,11 +143,12 @@ fn told(began: &Began, mut took: Vec<f64>) -> Value {
     told
 }
 
-/// Does something on this thread so often.
-fn repeat_here(each: usize, mut act: impl FnMut()) -> Value {
+/// Does something on this thread so often, after a pause each time.
+fn repeat_here(each: usize, pause: Duration, mut act: impl FnMut()) -> Value {
     let mut took = Vec::with_capacity(each);
     let began = Began::now();
     for _ in 0..each {
+        std::thread::sleep(pause);
         let began = Instant::now();
         act();
         took.push(began.elapsed().as_secs_f64() * 1e6);
@@ -202,10 +210,10 @@ async fn calls(at_once: usize, each: usize, url: &str) -> Value {
     told
 }
 
-fn sync(each: usize) -> Value {
+fn sync(each: usize, pause: Duration) -> Value {
     let mut file = tempfile::tempfile().expect("a temporary file");
     let record = [b'x'; RECORD_BYTES];
-    repeat_here(each, || {
+    repeat_here(each, pause, || {
         file.write_all(&record).expect("the record is written");
         file.sync_data().expect("the record is synced");
     })
@@ -215,7 +223,7 @@ fn body(is_write: bool, each: usize) -> Value {
     let body = last_body();
     let text = body.to_string();
     let mut bytes = 0;
-    let mut told = repeat_here(each, || {
+    let mut told = repeat_here(each, Duration::ZERO, || {
         if is_write {
             bytes = serde_json::to_vec(&body).expect("a body").len();
         } else {

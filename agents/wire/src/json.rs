@@ -14,7 +14,8 @@ const GROWN_BYTES_MAX: usize = 64 * 1024;
 ///
 /// Those of `serde_json::to_vec`: a map whose keys are no texts, or a value that refuses.
 pub fn to_vec(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
-    let mut measure = Measure { begins: Vec::with_capacity(128), bytes: 0 };
+    let begins = Vec::with_capacity(128);
+    let mut measure = Measure { begins, begins_max: GROWN_BYTES_MAX, bytes: 0 };
     serde_json::to_writer(&mut measure, value)?;
     if measure.bytes <= GROWN_BYTES_MAX {
         return Ok(measure.begins);
@@ -32,33 +33,15 @@ pub fn to_vec(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
 ///
 /// Those of [`to_vec`].
 pub fn measure(value: &impl Serialize) -> Result<usize, serde_json::Error> {
-    let mut count = Count(0);
-    serde_json::to_writer(&mut count, value)?;
-    Ok(count.0)
-}
-
-/// Counts what is written.
-struct Count(usize);
-
-impl Write for Count {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len();
-        Ok(bytes.len())
-    }
-
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0 += bytes.len();
-        Ok(())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    let mut measure = Measure { begins: Vec::new(), begins_max: 0, bytes: 0 };
+    serde_json::to_writer(&mut measure, value)?;
+    Ok(measure.bytes)
 }
 
 /// Keeps what is written as long as it is little, and counts it.
 struct Measure {
     begins: Vec<u8>,
+    begins_max: usize,
     bytes: usize,
 }
 
@@ -69,7 +52,7 @@ impl Write for Measure {
 
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.bytes += bytes.len();
-        if self.bytes <= GROWN_BYTES_MAX {
+        if self.bytes <= self.begins_max {
             self.begins.extend_from_slice(bytes);
         }
         Ok(())

@@ -168,11 +168,8 @@ impl Bus {
         headers: Headers,
         payload: Bytes,
     ) -> Result<(), Error> {
-        let Some(reply) = &request.reply else { return Ok(()) };
-        if !subject::is_inbox(reply) {
-            return Err(Error::ReplyRefused { subject: check::shown(reply) });
-        }
-        self.publish(reply, headers, payload).await
+        let Some(inbox) = inbox_of(request)? else { return Ok(()) };
+        self.publish(inbox, headers, payload).await
     }
 
     /// Does what [`reply`](Self::reply) does, with a content that is not written for those of this
@@ -194,11 +191,8 @@ impl Bus {
             let payload = written(&*content)?;
             return self.reply(request, headers, payload).await;
         };
-        let Some(reply) = &request.reply else { return Ok(()) };
-        if !subject::is_inbox(reply) {
-            return Err(Error::ReplyRefused { subject: check::shown(reply) });
-        }
-        let message = self.unwritten(reply, headers, &*content)?;
+        let Some(inbox) = inbox_of(request)? else { return Ok(()) };
+        let message = self.unwritten(inbox, headers, &*content)?;
         local.publish(Parcel::new(message, content));
         Ok(())
     }
@@ -344,6 +338,16 @@ impl Bus {
         let bytes = content.measure().map_err(|source| Error::Unwritable { source })?;
         self.check(subject, &headers, bytes)?;
         Ok(Message { subject: subject.to_owned(), reply: None, headers, payload: Bytes::new() })
+    }
+}
+
+/// Returns where a request wants its answer, if it wants one.
+fn inbox_of(request: &Message) -> Result<Option<&str>, Error> {
+    match request.reply.as_deref() {
+        Some(reply) if !subject::is_inbox(reply) => {
+            Err(Error::ReplyRefused { subject: check::shown(reply) })
+        }
+        reply => Ok(reply),
     }
 }
 

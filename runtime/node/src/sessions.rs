@@ -394,14 +394,19 @@ mod tests {
         }
     }
 
-    /// The supervisor, with such a session in its care.
-    struct Minefield;
+    /// The supervisor, with such a session in its care or not, which counts how often it looks who
+    /// may go.
+    #[derive(Default)]
+    struct Watched {
+        is_mined: bool,
+        looks: Arc<AtomicUsize>,
+    }
 
     fn session() -> SessionId {
         SessionId::new("s").unwrap()
     }
 
-    impl Actor for Minefield {
+    impl Actor for Watched {
         type Msg = SessionsMsg;
         type State = SessionsState;
         type Arguments = Arc<TeamContext>;
@@ -412,6 +417,9 @@ mod tests {
             context: Arc<TeamContext>,
         ) -> Result<SessionsState, ActorProcessingErr> {
             let mut state = SessionSupervisor.pre_start(myself.clone(), context).await?;
+            if !self.is_mined {
+                return Ok(state);
+            }
             let (actor, _) = Grenade::spawn_linked(None, Grenade, (), myself.get_cell()).await?;
             let busy = Arc::new(AtomicBool::new(false));
             state.actors.insert(actor.get_id(), session());
@@ -425,6 +433,8 @@ mod tests {
             msg: SessionsMsg,
             state: &mut SessionsState,
         ) -> Result<(), ActorProcessingErr> {
+            let looks = matches!(msg, SessionsMsg::LetGo);
+            self.looks.fetch_add(usize::from(looks), Ordering::Relaxed);
             SessionSupervisor.handle(myself, msg, state).await
         }
 
@@ -442,7 +452,8 @@ mod tests {
     async fn an_actor_that_panics_is_restarted_like_any_that_fails() {
         let data = tempfile::tempdir().unwrap();
         let context = testing::open(data.path());
-        let (sessions, _) = Actor::spawn(None, Minefield, context).await.unwrap();
+        let mined = Watched { is_mined: true, ..Watched::default() };
+        let (sessions, _) = Actor::spawn(None, mined, context).await.unwrap();
         let view = async || {
             let (answer, on_answer) = oneshot::channel();
             let door = Door::View { run: RunId::new("r").unwrap(), answer };
@@ -495,50 +506,14 @@ mod tests {
         assert_eq!(count().await, 0);
     }
 
-    /// The supervisor, which counts how often it looks who may go.
-    struct Counted(Arc<AtomicUsize>);
-
-    impl Actor for Counted {
-        type Msg = SessionsMsg;
-        type State = SessionsState;
-        type Arguments = Arc<TeamContext>;
-
-        async fn pre_start(
-            &self,
-            myself: ActorRef<SessionsMsg>,
-            context: Arc<TeamContext>,
-        ) -> Result<SessionsState, ActorProcessingErr> {
-            SessionSupervisor.pre_start(myself, context).await
-        }
-
-        async fn handle(
-            &self,
-            myself: ActorRef<SessionsMsg>,
-            msg: SessionsMsg,
-            state: &mut SessionsState,
-        ) -> Result<(), ActorProcessingErr> {
-            let looks = matches!(msg, SessionsMsg::LetGo);
-            self.0.fetch_add(usize::from(looks), Ordering::Relaxed);
-            SessionSupervisor.handle(myself, msg, state).await
-        }
-
-        async fn handle_supervisor_evt(
-            &self,
-            myself: ActorRef<SessionsMsg>,
-            event: SupervisionEvent,
-            state: &mut SessionsState,
-        ) -> Result<(), ActorProcessingErr> {
-            SessionSupervisor.handle_supervisor_evt(myself, event, state).await
-        }
-    }
-
     #[tokio::test(start_paused = true)]
     async fn sessions_that_come_one_by_one_go_one_by_one() {
         const SESSIONS: usize = 200;
         let data = tempfile::tempdir().unwrap();
         let context = testing::open(data.path());
-        let looks = Arc::new(AtomicUsize::new(0));
-        let (sessions, _) = Actor::spawn(None, Counted(looks.clone()), context).await.unwrap();
+        let watched = Watched::default();
+        let looks = watched.looks.clone();
+        let (sessions, _) = Actor::spawn(None, watched, context).await.unwrap();
         let count = async || ractor::call_t!(sessions, SessionsMsg::Count, 1000).unwrap();
         for n in 0..SESSIONS {
             let (answer, on_answer) = oneshot::channel();

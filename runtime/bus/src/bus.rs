@@ -10,7 +10,7 @@ use wire::{Headers, WireError, header, subject};
 
 use crate::check;
 use crate::error::Error;
-use crate::listening::Listening;
+use crate::listening::{Listening, Work};
 use crate::local::{Local, LocalLimits};
 use crate::message::Message;
 use crate::nats::Nats;
@@ -230,15 +230,20 @@ impl Bus {
         queue: Option<&str>,
         handler: impl Fn(Message) + Send + Sync + 'static,
     ) -> Result<Listening, Error> {
-        self.take(pattern, queue, move |parcel| handler(parcel.into_message())).await
+        let handler = move |parcel: Parcel| {
+            handler(parcel.into_message());
+            None
+        };
+        self.take(pattern, queue, handler).await
     }
 
-    /// Does what [`listen`](Self::listen) does, with contents as they were sent in this process.
+    /// Does what [`listen`](Self::listen) does, with contents as they were sent in this process. What
+    /// takes time the handler returns, and has it done by whoever asks in this process, or by a task.
     pub async fn take(
         &self,
         pattern: &str,
         queue: Option<&str>,
-        handler: impl Fn(Parcel) + Send + Sync + 'static,
+        handler: impl Fn(Parcel) -> Option<Work> + Send + Sync + 'static,
     ) -> Result<Listening, Error> {
         check::pattern(pattern)?;
         queue.map_or(Ok(()), check::queue)?;

@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 mod bus;
+mod carried;
 mod check;
 mod error;
 mod listening;
@@ -28,7 +29,7 @@ mod conformance;
 
 pub use bus::Bus;
 pub use error::Error;
-pub use listening::Listening;
+pub use listening::{Listening, Work};
 pub use local::LocalLimits;
 pub use message::Message;
 pub use nats::options::{Auth, NatsOptions, TlsIdentity};

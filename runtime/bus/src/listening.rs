@@ -3,18 +3,23 @@
 use std::fmt;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use tokio::task::JoinHandle;
 
 use crate::local::Registration;
 use crate::parcel::Parcel;
 
-/// What is done about a message. It must not wait.
-pub(crate) type Handler = Arc<dyn Fn(Parcel) + Send + Sync>;
+/// What is left to do about a message because it takes time. It is done to its end, whoever waits.
+pub type Work = BoxFuture<'static, ()>;
+
+/// What is done about a message. It must not wait: what takes time it returns.
+pub(crate) type Handler = Arc<dyn Fn(Parcel) -> Option<Work> + Send + Sync>;
 
 /// Gives the messages of one pattern to a handler for as long as it is held.
 ///
-/// In the twin whoever publishes calls the handler, so that nobody has to be woken in between; on
-/// NATS a task does, and who asks inside the process calls it as in the twin.
+/// In the twin whoever publishes calls the handler, and whoever asks does the work that it leaves
+/// while waiting for the answer, so that nobody has to be woken in between. On NATS a task calls it
+/// and others do the work, and who asks inside the process does as in the twin.
 pub struct Listening(Kind);
 
 enum Kind {

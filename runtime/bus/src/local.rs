@@ -1,5 +1,6 @@
 //! The twin of NATS inside the process: same routing, same limits, no copy of a payload.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -7,7 +8,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-use crate::listening::Handler;
+use crate::carried::Carried;
+use crate::listening::{Handler, Work};
 use crate::parcel::Parcel;
 use crate::pending::Pending;
 use crate::router::{Pick, Router, Sink, Target};
@@ -65,11 +67,13 @@ pub(crate) struct Registration {
 }
 
 /// What became of a message.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Default)]
 struct Delivery {
     taken: usize,
     lost: usize,
     lost_by_queue: bool,
+    /// What those who took it have left to do.
+    work: Vec<Work>,
 }
 
 impl Local {
@@ -104,9 +108,12 @@ impl Local {
     }
 
     pub(crate) fn publish(&self, parcel: Parcel) {
-        self.deliver(parcel);
+        for work in self.deliver(parcel).work {
+            tokio::spawn(work);
+        }
     }
 
+    /// Sends a request and waits for its answer, at work meanwhile on what is to be done about it.
     pub(crate) async fn request(
         &self,
         mut parcel: Parcel,
@@ -118,6 +125,7 @@ impl Local {
         };
         parcel.message_mut().reply = Some(format!("{}{}", self.inbox, ticket.token()));
         let delivery = self.deliver(parcel);
+        let mut carried = Carried::new(delivery.work);
         if delivery.lost_by_queue || (delivery.taken == 0 && delivery.lost > 0) {
             return Err(Error::Overflow { subject });
         }
@@ -125,7 +133,7 @@ impl Local {
             return Err(Error::NoResponders { subject });
         }
         let after_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-        match tokio::time::timeout(timeout, ticket.answer()).await {
+        match tokio::time::timeout(timeout, carried.until(pin!(ticket.answer()))).await {
             Ok(Some(answer)) => Ok(answer),
             Ok(None) | Err(_) => Err(Error::Timeout { subject, after_ms }),
         }
@@ -234,7 +242,7 @@ impl Local {
         let sender = match &pick.target.sink {
             Sink::Queue(sender) => sender,
             Sink::Handler(handler) => {
-                handler(parcel);
+                delivery.work.extend(handler(parcel));
                 delivery.taken += 1;
                 return;
             }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use bus::{Bus, Content, Listening, Message, Parcel};
+use bus::{Bus, Content, Listening, Message, Parcel, Work};
 use serde::Serialize;
 use tracing::debug;
 use wire::{ErrorCode, Headers, WireError};
+
+use crate::context::TeamContext;
 
 /// The queue group in which all nodes take requests.
 pub(crate) const QUEUE_GROUP: &str = "callboard";
@@ -15,22 +17,24 @@ pub(crate) type Feed = Listening;
 
 /// Takes requests in the queue group of all nodes.
 ///
-/// A request that wants its answer elsewhere than in an inbox would get none, so it is dropped
-/// before anything is done about it.
-pub(crate) async fn start(
-    bus: &Bus,
+/// What is to be done about one is waited for when the team ends. A request that wants its answer
+/// elsewhere than in an inbox would get none, so it is dropped before anything is done about it.
+pub(crate) async fn start<W: Future<Output = ()> + Send + 'static>(
+    context: &TeamContext,
     subject: &str,
-    take: impl Fn(Parcel) + Send + Sync + 'static,
+    take: impl Fn(Parcel) -> W + Send + Sync + 'static,
 ) -> Result<Feed, bus::Error> {
+    let requests = context.requests.clone();
     let answerable = move |parcel: Parcel| {
         let message = parcel.message();
         if message.reply.as_deref().is_some_and(|reply| !wire::subject::is_inbox(reply)) {
             debug!(subject = %message.subject, "request dropped: its reply subject is no inbox");
-            return;
+            return None;
         }
-        take(parcel);
+        let work: Work = Box::pin(requests.track_future(take(parcel)));
+        Some(work)
     };
-    bus.take(subject, Some(QUEUE_GROUP), answerable).await
+    context.bus.take(subject, Some(QUEUE_GROUP), answerable).await
 }
 
 /// Answers a request with a body.

@@ -83,10 +83,9 @@ impl Inbox {
         let mut feeds = Vec::new();
         for subject in agents.chain(verbs).chain(calls) {
             let porter = porter.clone();
-            let feed = feed::start(&context.bus, &subject, move |parcel| {
+            let feed = feed::start(context, &subject, move |parcel| {
                 let porter = porter.clone();
-                let requests = porter.context.requests.clone();
-                requests.spawn(async move { porter.take(parcel.into_message()).await });
+                async move { porter.take(parcel.into_message()).await }
             });
             feeds.push(feed.await?);
         }

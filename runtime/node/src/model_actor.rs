@@ -65,13 +65,12 @@ impl Actor for ModelActor {
         args: ModelArgs,
     ) -> Result<feed::Feed, ActorProcessingErr> {
         let ModelArgs { context, model, client } = args;
-        let (bus, subject) =
-            (context.bus.clone(), context.subjects.model(&context.team.name, &model));
-        let served = Arc::new(Served { context, client, held: Mutex::default() });
+        let subject = context.subjects.model(&context.team.name, &model);
+        let served = Served { context: context.clone(), client, held: Mutex::default() };
+        let served = Arc::new(served);
         let take = move |parcel: Parcel| {
             let (served, admission) = (served.clone(), served.client.admit());
-            let requests = served.context.requests.clone();
-            requests.spawn(async move {
+            async move {
                 let refused = match admission {
                     Ok(admission) => served.on_request(&parcel, admission).await,
                     Err(error) => Err(error),
@@ -79,9 +78,9 @@ impl Actor for ModelActor {
                 if let Err(error) = refused {
                     feed::answer_error(&served.context.bus, parcel.message(), &error).await;
                 }
-            });
+            }
         };
-        Ok(feed::start(&bus, &subject, take).await?)
+        Ok(feed::start(&context, &subject, take).await?)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use agents_core::validate::{faults, validator};
-use bus::{Bus, Message, Parcel};
+use bus::{Message, Parcel};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -88,7 +88,6 @@ impl Actor for ToolActor {
         args: ToolArgs,
     ) -> Result<ToolState, ActorProcessingErr> {
         let subject = args.context.subjects.tool(&args.context.team.name, &args.name);
-        let bus = args.context.bus.clone();
         let validator = validator(&args.definition.offer.spec.parameters)?;
         let places = args.concurrency.max(1) as usize;
         let limit = places.saturating_mul(1 + WAITING_PER_PLACE);
@@ -100,14 +99,19 @@ impl Actor for ToolActor {
         });
         let places = Arc::new(Semaphore::new(places));
         let ToolArgs { context, name, definition, .. } = args;
+        let of = context.clone();
         let served = Arc::new(Served { context, name, definition, validator, places });
         let present = Arc::new(RwLock::new(served));
         let serving = present.clone();
-        let feed = feed::start(&bus, &subject, move |parcel| {
+        let feed = feed::start(&of, &subject, move |parcel| {
             let served = serving.read().unwrap_or_else(PoisonError::into_inner).clone();
-            match tickets.clone().try_acquire_owned() {
-                Ok(ticket) => served.on_request(parcel, ticket),
-                Err(_) => refuse(served.context.bus.clone(), parcel, &served.name),
+            let ticket = tickets.clone().try_acquire_owned();
+            let came = Instant::now();
+            async move {
+                match ticket {
+                    Ok(ticket) => served.on_request(&parcel, came, ticket).await,
+                    Err(_) => served.refuse(&parcel).await,
+                }
             }
         });
         Ok(ToolState { present, _feed: feed.await? })
@@ -131,12 +135,6 @@ impl Actor for ToolActor {
     }
 }
 
-fn refuse(bus: Bus, parcel: Parcel, name: &Name) {
-    let text = format!("too many calls of {name} wait; raise its concurrency");
-    let error = WireError::overloaded(Scope::Tool, text, RETRY_MS);
-    tokio::spawn(async move { feed::answer_error(&bus, parcel.message(), &error).await });
-}
-
 /// How a call ended.
 enum Ended {
     Replied(ToolReply),
@@ -148,18 +146,26 @@ enum Ended {
 
 impl Served {
     /// Answers a call that has a ticket, which bounds how many wait.
-    fn on_request(self: Arc<Self>, parcel: Parcel, ticket: OwnedSemaphorePermit) {
-        let came = Instant::now();
-        let requests = self.context.requests.clone();
-        requests.spawn(async move {
-            let began = Instant::now();
-            let mut line = Line::new(self.clone(), parcel.message().clone());
-            let done = self.call(&parcel, came, &mut line).await;
-            let endpoint = tool_endpoint(&self.name);
-            self.context.record(&endpoint, began.elapsed(), done.as_ref().err());
-            line.end(done).await;
-            drop(ticket);
-        });
+    async fn on_request(
+        self: Arc<Self>,
+        parcel: &Parcel,
+        came: Instant,
+        ticket: OwnedSemaphorePermit,
+    ) {
+        let began = Instant::now();
+        let mut line = Line::new(self.clone(), parcel.message().clone());
+        let done = self.call(parcel, came, &mut line).await;
+        let endpoint = tool_endpoint(&self.name);
+        self.context.record(&endpoint, began.elapsed(), done.as_ref().err());
+        line.end(done).await;
+        drop(ticket);
+    }
+
+    /// Answers a call for which there is no ticket.
+    async fn refuse(&self, parcel: &Parcel) {
+        let text = format!("too many calls of {} wait; raise its concurrency", self.name);
+        let error = WireError::overloaded(Scope::Tool, text, RETRY_MS);
+        feed::answer_error(&self.context.bus, parcel.message(), &error).await;
     }
 
     /// Returns what another form of the tool is served with: the same places.

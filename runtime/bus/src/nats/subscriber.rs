@@ -130,7 +130,12 @@ impl Taker {
         let message = convert::message_in(message);
         let sender = match &self.sink {
             Sink::Queue(sender) => sender,
-            Sink::Handler(handler) => return handler(message.into()),
+            Sink::Handler(handler) => {
+                if let Some(work) = handler(message.into()) {
+                    tokio::spawn(work);
+                }
+                return;
+            }
         };
         match sender.try_send(message) {
             Ok(()) | Err(TrySendError::Closed(_)) => {}

@@ -48,11 +48,9 @@ async fn answer_on(context: &TeamContext, subject: &str, answer: String) -> crat
     let bus = context.bus.clone();
     let answers = move |parcel: bus::Parcel| {
         let (bus, answer) = (bus.clone(), answer.clone());
-        tokio::spawn(async move {
-            bus.reply(parcel.message(), Headers::new(), answer.into()).await.unwrap();
-        });
+        async move { bus.reply(parcel.message(), Headers::new(), answer.into()).await.unwrap() }
     };
-    crate::feed::start(&context.bus, subject, answers).await.unwrap()
+    crate::feed::start(context, subject, answers).await.unwrap()
 }
 
 fn error_of(code: ErrorCode) -> String {

@@ -5,6 +5,7 @@ mod asking;
 use std::path::Path;
 
 use agents_core::effect::CallEffect;
+use bus::Bus;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;

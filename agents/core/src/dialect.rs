@@ -88,6 +88,13 @@ pub struct Exchange {
     pub tainted: bool,
 }
 
+impl Exchange {
+    /// Returns the bytes of what was said.
+    pub fn bytes(&self) -> usize {
+        self.user.len() + self.answer.len()
+    }
+}
+
 /// One step: at most one thought or plan, then what the actor model replied, and in between what
 /// the user said meanwhile.
 #[derive(Clone, Debug, Default, PartialEq)]

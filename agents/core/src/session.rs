@@ -31,8 +31,14 @@ use parting::Parting;
 /// Exchanges of earlier runs that a session keeps in reach of its models.
 pub const EXCHANGES_MAX: usize = 200;
 
+/// Bytes of text of these exchanges: more than any model reads. The newest is kept whatever it has.
+pub const EXCHANGES_BYTES_MAX: usize = 8 * 1024 * 1024;
+
 /// Replies that a session holds in memory for clients that ask again; older ones are in the store.
 pub const REPLIES_MAX: usize = 16;
+
+/// Bytes of text of these replies. The newest is held whatever it has.
+pub const REPLIES_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Calls with an unknown outcome that a session keeps for people once their runs are over; the
 /// oldest are let go, since nothing waits for them.
@@ -58,7 +64,8 @@ pub struct SessionMachine {
     /// The slot of the next input.
     slot: u64,
     exchanges: Vec<Exchange>,
-    run: Option<Run>,
+    /// In a box, since most sessions have none and are many.
+    run: Option<Box<Run>>,
     queue: VecDeque<Queued>,
     /// Runs that are over, of which somebody has still to be told.
     outbox: Vec<Parting>,
@@ -263,7 +270,7 @@ impl SessionMachine {
             run: queued.submitted.run.clone(),
             at: queued.submitted.deadline,
         }));
-        effects.extend(self.run.iter().flat_map(Run::outstanding));
+        effects.extend(self.run.iter().flat_map(|run| run.outstanding()));
         effects
     }
 
@@ -359,6 +366,19 @@ impl SessionMachine {
         self.exchanges.iter()
     }
 
+    /// Returns about how many bytes of memory the session takes while nothing is in work.
+    pub fn bytes_at_rest(&self) -> usize {
+        let runs = self.known.len() * size_of::<(RunId, Known)>();
+        let said: usize = self.exchanges.iter().map(Exchange::bytes).sum();
+        size_of::<Self>() + runs + said + self.reply_bytes().sum::<usize>()
+    }
+
+    /// Returns the bytes of the replies that are held, in the order in which their runs ended.
+    fn reply_bytes(&self) -> impl DoubleEndedIterator<Item = usize> {
+        let reply = |run| self.known.get(run).and_then(|known| known.reply.as_ref());
+        self.ended.iter().map(move |run| reply(run).map_or(0, |reply| reply.output.len()))
+    }
+
     fn on_submitted(
         &mut self,
         submitted: Submitted,
@@ -402,7 +422,8 @@ impl SessionMachine {
     /// Keeps what was said in reach of the models of later runs.
     fn remember(&mut self, exchanges: Vec<Exchange>) {
         self.exchanges.extend(exchanges);
-        let over = self.exchanges.len().saturating_sub(EXCHANGES_MAX);
+        let kept = newest(self.exchanges.iter().rev().map(Exchange::bytes), EXCHANGES_BYTES_MAX);
+        let over = self.exchanges.len() - kept.min(EXCHANGES_MAX);
         self.exchanges.drain(..over);
     }
 
@@ -471,13 +492,13 @@ impl SessionMachine {
                 // Most sessions never have two runs at once, and are many.
                 self.queue = VecDeque::new();
             }
-            let mut run = Run::new(
+            let mut run = Box::new(Run::new(
                 self.team.clone(),
                 queued.submitted,
                 queued.plan,
                 queued.at,
                 effects.now(),
-            );
+            ));
             run.begin_after(&self.exchanges);
             run.start(effects);
             self.run = Some(run);
@@ -511,11 +532,12 @@ impl SessionMachine {
             activity.seen = effects.now();
         }
         self.ended.push_back(reply.run.clone());
-        if self.ended.len() > REPLIES_MAX
-            && let Some(oldest) = self.ended.pop_front()
-            && let Some(known) = self.known.get_mut(&oldest)
-        {
-            known.reply = None;
+        let kept = newest(self.reply_bytes().rev(), REPLIES_BYTES_MAX);
+        let over = self.ended.len() - kept.min(REPLIES_MAX);
+        for run in self.ended.drain(..over) {
+            if let Some(known) = self.known.get_mut(&run) {
+                known.reply = None;
+            }
         }
         self.outbox.push(Parting::new(reply.clone(), aborted));
         effects.push(Effect::Publish { reply });
@@ -523,17 +545,27 @@ impl SessionMachine {
 
     fn run_mut(&mut self, id: &RunId) -> Result<&mut Run, Rejected> {
         self.run
-            .as_mut()
+            .as_deref_mut()
             .filter(|run| run.id() == id)
             .ok_or_else(|| Rejected::UnknownRun { run: id.clone() })
     }
 
     fn run_of_call(&mut self, call: &CallKey) -> Result<&mut Run, Rejected> {
         self.run
-            .as_mut()
+            .as_deref_mut()
             .filter(|run| run.awaits(call))
             .ok_or_else(|| Rejected::UnknownCall { call: call.clone() })
     }
+}
+
+/// Returns how many of the newest have so many bytes together at most, but one at least.
+fn newest(bytes: impl Iterator<Item = usize>, max: usize) -> usize {
+    let mut sum = 0_usize;
+    let fits = |bytes: &usize| {
+        sum = sum.saturating_add(*bytes);
+        sum <= max
+    };
+    bytes.take_while(fits).count().max(1)
 }
 
 /// Why a journal cannot be folded.

@@ -1,8 +1,5 @@
 //! What one attempt at a provider gave, before it becomes a reply.
 
-use std::borrow::Cow;
-use std::collections::HashSet;
-
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use wire::chat::TurnDetail;
@@ -58,22 +55,19 @@ impl Answer {
     ) -> ModelReply {
         let refused = self.content.is_empty() && !self.refusal.is_empty();
         let mut calls = self.calls;
-        if !calls.is_empty() {
-            let mut taken: HashSet<Cow<'_, str>> = HashSet::new();
-            let mut before = 0_usize;
-            for id in ids_before(conversation) {
-                before += 1;
-                taken.insert(Cow::Borrowed(id));
-            }
-            let mut numbers = before + 1..;
-            for call in &mut calls {
-                let number = numbers.next();
-                if call.id.is_empty() || taken.contains(&*call.id) {
-                    let fresh = number.into_iter().chain(numbers.by_ref());
-                    let mut fresh = fresh.map(|number| format!("call_{number}"));
-                    call.id = fresh.find(|id| !taken.contains(&**id)).unwrap_or_default();
-                }
-                taken.insert(Cow::Owned(call.id.clone()));
+        let mut count = None;
+        for at in 0..calls.len() {
+            let (before, rest) = calls.split_at_mut(at);
+            let Some(call) = rest.first_mut() else { break };
+            // A reply has few calls, and a conversation many: it is gone through, not kept as a set.
+            let is_taken = |id: &str| {
+                before.iter().any(|call| call.id == id)
+                    || ids_before(conversation).any(|it| it == id)
+            };
+            if call.id.is_empty() || is_taken(&call.id) {
+                let count = *count.get_or_insert_with(|| ids_before(conversation).count());
+                let mut fresh = (count + at + 1..).map(|number| format!("call_{number}"));
+                call.id = fresh.find(|id| !is_taken(id)).unwrap_or_default();
             }
         }
         ModelReply {

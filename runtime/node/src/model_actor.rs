@@ -5,7 +5,7 @@
 //! a wake-up.
 
 use std::future::pending;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use agents_core::dialect::continued::Veil;
@@ -37,15 +37,25 @@ const DELTA_INTERVAL: Duration = Duration::from_millis(40);
 /// Bytes of pieces that are published without waiting longer.
 const DELTA_BYTES: usize = 2048;
 
+/// How often it is looked which conversations nobody goes on with.
+const TIDY: Duration = Duration::from_secs(15);
+
 pub(crate) struct ModelActor;
 
-/// It is told nothing: it holds what serves the model, and ends with it.
-pub(crate) enum ModelMsg {}
+pub(crate) enum ModelMsg {
+    /// Some time has passed.
+    Tidy,
+}
 
 pub(crate) struct ModelArgs {
     pub(crate) context: Arc<TeamContext>,
     pub(crate) model: Name,
     pub(crate) client: ModelClient,
+}
+
+pub(crate) struct ModelState {
+    served: Arc<Served>,
+    _feed: feed::Feed,
 }
 
 struct Served {
@@ -56,20 +66,21 @@ struct Served {
 
 impl Actor for ModelActor {
     type Msg = ModelMsg;
-    type State = feed::Feed;
+    type State = ModelState;
     type Arguments = ModelArgs;
 
     async fn pre_start(
         &self,
-        _: ActorRef<ModelMsg>,
+        myself: ActorRef<ModelMsg>,
         args: ModelArgs,
-    ) -> Result<feed::Feed, ActorProcessingErr> {
+    ) -> Result<ModelState, ActorProcessingErr> {
         let ModelArgs { context, model, client } = args;
         let subject = context.subjects.model(&context.team.name, &model);
         let served = Served { context: context.clone(), client, held: Mutex::default() };
         let served = Arc::new(served);
+        let serving = served.clone();
         let take = move |parcel: Parcel| {
-            let (served, admission) = (served.clone(), served.client.admit());
+            let (served, admission) = (serving.clone(), serving.client.admit());
             async move {
                 let refused = match admission {
                     Ok(admission) => served.on_request(&parcel, admission).await,
@@ -80,18 +91,36 @@ impl Actor for ModelActor {
                 }
             }
         };
-        Ok(feed::start(&context, &subject, take).await?)
+        let feed = feed::start(&context, &subject, take).await?;
+        // It ends with the actor.
+        myself.send_interval(TIDY, || ModelMsg::Tidy);
+        Ok(ModelState { served, _feed: feed })
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<ModelMsg>,
+        msg: ModelMsg,
+        state: &mut ModelState,
+    ) -> Result<(), ActorProcessingErr> {
+        match msg {
+            ModelMsg::Tidy => state.served.held().expire(),
+        }
+        Ok(())
     }
 }
 
 impl Served {
+    fn held(&self) -> MutexGuard<'_, HeldPrefixes> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Answers a turn that was let in, or says why it is not begun.
     async fn on_request(&self, parcel: &Parcel, admission: Admission) -> Result<(), WireError> {
         let request: Arc<ModelRequest> = parcel.read().map_err(|error| {
             WireError::new(ErrorCode::BadRequest, format!("not a model request: {error}"))
         })?;
-        let conversation =
-            self.held.lock().unwrap_or_else(PoisonError::into_inner).complete(&request);
+        let conversation = self.held().complete(&request);
         let conversation = conversation.ok_or_else(|| {
             let text = "the conversation is not held here; send head and all messages";
             WireError::new(ErrorCode::PrefixUnknown, text)

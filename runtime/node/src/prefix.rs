@@ -5,9 +5,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use agents_core::dialect::Prompt;
 use model::Part;
+use tokio::time::Instant;
 use wire::chat::Head;
 use wire::{Digest, Message, ModelRequest, ModelRole, Name, RunId};
 
@@ -19,6 +21,10 @@ const HELD_BYTES_EACH: usize = 128;
 
 /// What an ordinary message takes as JSON, in bytes.
 const MESSAGE_BYTES: usize = 512;
+
+/// How long a conversation is held after its last turn. A run that waits longer for a tool or a
+/// person sends it whole once more, and those that are over have no use for it.
+const HELD: Duration = Duration::from_secs(60);
 
 /// How often a head or a message is held: as it is, and as it was sent.
 const HELD_TIMES: usize = 2;
@@ -159,6 +165,7 @@ struct Kept {
     held: Held,
     bytes: usize,
     at: u64,
+    since: Instant,
 }
 
 /// The model's side: conversations by digest, the oldest forgotten first.
@@ -180,9 +187,7 @@ impl HeldPrefixes {
     pub(crate) fn complete(&mut self, request: &ModelRequest) -> Option<Held> {
         let (mut conversation, mark) = match (&request.base, &request.head) {
             (Some(base), _) => {
-                let Kept { held, bytes, at } = self.held.remove(base)?;
-                self.bytes -= bytes;
-                self.order.remove(&at);
+                let Kept { held, bytes, .. } = self.drop(base)?;
                 (held, Mark { digest: *base, bytes })
             }
             (None, head) => {
@@ -217,23 +222,41 @@ impl HeldPrefixes {
     fn insert(&mut self, Mark { digest, bytes }: Mark, held: Held) {
         let at = self.next;
         self.next += 1;
-        if let Some(before) = self.held.insert(digest, Kept { held, bytes, at }) {
-            self.bytes -= before.bytes;
-            self.order.remove(&before.at);
-        }
+        self.drop(&digest);
+        self.held.insert(digest, Kept { held, bytes, at, since: Instant::now() });
         self.bytes += bytes;
         self.order.insert(at, digest);
-        while self.bytes > HELD_BYTES_MAX {
-            let Some((_, oldest)) = self.order.pop_first() else { return };
-            if let Some(Kept { bytes, .. }) = self.held.remove(&oldest) {
-                self.bytes -= bytes;
-            }
+        while self.bytes > HELD_BYTES_MAX && self.drop_first(|_| true) {}
+    }
+
+    /// Forgets what was not gone on with for [`HELD`].
+    pub(crate) fn expire(&mut self) {
+        let now = Instant::now();
+        while self.drop_first(|kept| now.saturating_duration_since(kept.since) >= HELD) {}
+        if self.held.is_empty() {
+            // Nor is the room kept that many took once.
+            self.held = HashMap::new();
         }
+    }
+
+    /// Drops the one that came first, if it is one to be dropped. Tells whether it was.
+    fn drop_first(&mut self, is_due: impl Fn(&Kept) -> bool) -> bool {
+        let Some((_, &first)) = self.order.first_key_value() else { return false };
+        self.held.get(&first).is_some_and(is_due) && self.drop(&first).is_some()
+    }
+
+    fn drop(&mut self, digest: &Digest) -> Option<Kept> {
+        let kept = self.held.remove(digest)?;
+        self.bytes -= kept.bytes;
+        self.order.remove(&kept.at);
+        Some(kept)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::advance;
+
     use super::*;
 
     fn message(text: &str) -> Arc<Message> {
@@ -325,6 +348,34 @@ mod tests {
         }
         assert_eq!(held.held.len(), 3, "heads of a little more than 8 MiB, held twice");
         assert_eq!(held.held.len(), held.order.len());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_nobody_goes_on_with_is_forgotten() {
+        let run = RunId::new("r").unwrap();
+        let small = name("small");
+        let mut held = HeldPrefixes::default();
+        let begin = |text: &str, held: &mut HeldPrefixes| {
+            let mut sent = SentPrefixes::default();
+            let place = (ModelRole::Actor, &small);
+            held.complete(&sent.outgoing(&run, place, prompt(&[text], 1)).full).unwrap();
+            sent.outgoing(&run, place, prompt(&[text, "more"], 2)).short.unwrap()
+        };
+        let first = begin("a", &mut held);
+        advance(HELD / 2).await;
+        let second = begin("b", &mut held);
+        assert!(held.complete(&first).is_some());
+        advance(HELD / 2).await;
+        let third = begin("c", &mut held);
+        held.expire();
+        assert_eq!(held.held.len(), 3, "each was gone on with since");
+        advance(HELD / 2).await;
+        held.expire();
+        assert!(held.complete(&second).is_none());
+        assert!(held.complete(&third).is_some());
+        advance(HELD).await;
+        held.expire();
+        assert_eq!((held.held.len(), held.order.len(), held.bytes), (0, 0, 0));
     }
 
     #[test]

@@ -7,12 +7,25 @@ use agents_core::session::SessionMachine;
 use tokio::time::{Duration, Instant};
 use wire::SessionId;
 
+/// How many bytes the machines take together at most, about. Most take a thousandth of what one
+/// may that has held a long conversation.
+pub(super) const BYTES_MAX: usize = 64 * 1024 * 1024;
+
 /// The machines, in the order in which they came.
 #[derive(Default)]
 pub(super) struct Resting {
-    machines: HashMap<SessionId, (u64, Box<SessionMachine>)>,
+    machines: HashMap<SessionId, Rests>,
     order: BTreeMap<u64, (SessionId, Instant)>,
     next: u64,
+    /// What they take together.
+    bytes: usize,
+}
+
+struct Rests {
+    machine: Box<SessionMachine>,
+    bytes: usize,
+    /// Its place in the order.
+    at: u64,
 }
 
 impl Resting {
@@ -20,24 +33,28 @@ impl Resting {
         self.machines.len()
     }
 
+    /// Keeps a machine, and drops those that came first if they take too much together.
     pub(super) fn put(&mut self, session: SessionId, machine: Box<SessionMachine>) {
         self.take(&session);
-        self.order.insert(self.next, (session.clone(), Instant::now()));
-        self.machines.insert(session, (self.next, machine));
+        let (bytes, at) = (machine.bytes_at_rest(), self.next);
+        self.order.insert(at, (session.clone(), Instant::now()));
+        self.machines.insert(session, Rests { machine, bytes, at });
         self.next += 1;
+        self.bytes += bytes;
+        while self.bytes > BYTES_MAX && self.drop_first() {}
     }
 
     pub(super) fn take(&mut self, session: &SessionId) -> Option<Box<SessionMachine>> {
-        let (at, machine) = self.machines.remove(session)?;
+        let Rests { machine, bytes, at } = self.machines.remove(session)?;
         self.order.remove(&at);
+        self.bytes -= bytes;
         Some(machine)
     }
 
     /// Drops the one that came first. Tells whether there was one.
     pub(super) fn drop_first(&mut self) -> bool {
-        let Some((_, (session, _))) = self.order.pop_first() else { return false };
-        self.machines.remove(&session);
-        true
+        let first = self.order.first_key_value().map(|(_, (session, _))| session.clone());
+        first.is_some_and(|session| self.take(&session).is_some())
     }
 
     /// Drops those that came so long ago, and returns when the next one will have.

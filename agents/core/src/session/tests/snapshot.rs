@@ -7,8 +7,9 @@ use wire::{Digest, Input, Timestamp};
 
 use super::check;
 use super::flow::START;
-use super::team::{actor, answer, name, published, run, session, submit, submit_below};
-use crate::session::{EXCHANGES_MAX, SessionMachine};
+use super::team::{actor, answer, name, published, run, session, submit, submit_below, with};
+use crate::dialect::Exchange;
+use crate::session::{EXCHANGES_BYTES_MAX, EXCHANGES_MAX, REPLIES_BYTES_MAX, SessionMachine};
 
 fn at(ms: u64) -> Timestamp {
     Timestamp::from_micros(ms * 1000)
@@ -142,4 +143,33 @@ fn what_is_known_of_a_long_session_is_bounded() {
         }
     }
     assert_eq!(machine.exchanges().count(), EXCHANGES_MAX);
+}
+
+#[test]
+fn large_answers_leave_memory_before_there_are_many() {
+    // Shown to a model, they would use the tokens of the runs up.
+    let plan = with(actor(), |limits| limits.history_messages_max = 0);
+    let plans = HashMap::from([(Digest::of(b"plan"), plan.into())]);
+    let mut machine = SessionMachine::new(name("team"), session());
+    let half = "x".repeat(REPLIES_BYTES_MAX / 2);
+    // The answers, and how many exchanges and replies are there after each.
+    let too_large = "x".repeat(EXCHANGES_BYTES_MAX + REPLIES_BYTES_MAX);
+    for (number, text, exchanges, replies) in [
+        (0, half.as_str(), 1, 1),
+        (1, "small", 2, 2),
+        (2, half.as_str(), 2, 2),
+        (3, half.as_str(), 1, 2),
+        (4, too_large.as_str(), 1, 1),
+        (5, "small", 1, 1),
+        (6, "small", 2, 2),
+    ] {
+        let id = format!("r{number}");
+        for input in [submit(&id), answer(&id, 0, text), published(&id)] {
+            machine.apply(at(number * 10), &input, &plans).unwrap();
+        }
+        let held = (0..=number).filter(|n| machine.reply(&run(&format!("r{n}"))).is_some());
+        assert_eq!((machine.exchanges().count(), held.count()), (exchanges, replies), "{number}");
+        let said: usize = machine.exchanges().map(Exchange::bytes).sum();
+        assert!(machine.bytes_at_rest() > said, "{number}");
+    }
 }

@@ -22,9 +22,10 @@ pub(crate) const SESSIONS: usize = 10_000;
 /// Those that are measured while all of them are in memory: with [`WARM`] no more than stay there.
 pub(crate) const LIVE: usize = 800;
 
-/// Sessions before anything is measured, after which the process has all that sessions share. They
-/// leave with the others.
+/// Sessions before anything is measured, which leave with the others, and runs of each. After them
+/// the process has all that sessions share, of which the cache of the store is the last to fill.
 const WARM: usize = 200;
+const WARM_RUNS: usize = 20;
 
 /// Runs at once.
 const AT_ONCE: usize = 64;
@@ -48,13 +49,13 @@ pub(crate) fn idle(url: &str) {
         let home = tempfile::tempdir().expect("a temporary folder");
         let file = team::write(&work, home.path());
         let node = team::start(&file, &home.path().join("data"), team::bus(&work).await).await;
-        fill(node.bus(), "warm", WARM).await;
+        fill(node.bus(), "warm", WARM, WARM_RUNS).await;
         let before = memory(&node).await;
-        fill(node.bus(), "live", LIVE).await;
+        fill(node.bus(), "live", LIVE, 1).await;
         let in_memory = team::of(&node).sessions_in_memory().await;
         assert_eq!(in_memory, WARM + LIVE, "sessions left before they were measured");
         let live = memory(&node).await;
-        fill(node.bus(), "idle", SESSIONS - LIVE).await;
+        fill(node.bus(), "idle", SESSIONS - LIVE, 1).await;
         let full = memory(&node).await;
         left(&node).await;
         let after = memory(&node).await;
@@ -98,15 +99,19 @@ async fn left(node: &Node) {
     }
 }
 
-/// Has so many sessions do a run of one answer each.
-pub(crate) async fn fill(bus: &Bus, name: &str, sessions: usize) {
+/// Has so many sessions do so many runs of one answer each.
+pub(crate) async fn fill(bus: &Bus, name: &str, sessions: usize, runs: usize) {
     let one = Work { calls: 0, ..work::chain() };
     let mut tasks = tokio::task::JoinSet::new();
     for at in 0..AT_ONCE {
         let (bus, one, name) = (bus.clone(), one.clone(), name.to_owned());
         tasks.spawn(async move {
             for session in (at..sessions).step_by(AT_ONCE) {
-                team::ask(&bus, "lead", &one.request(&format!("{name}{session}"))).await;
+                let session = format!("{name}{session}");
+                for run in 0..runs {
+                    let input = one.request(&format!("{session}-{run}"));
+                    team::ask_in(Some(&session), &bus, "lead", &input).await;
+                }
             }
         });
     }

@@ -89,7 +89,7 @@ pub(crate) fn start(file: &Path, data: &Path, act: &str) {
                 team::ask(node.bus(), "lead", &one.request("start")).await;
             }
             FILL => {
-                fill(node.bus(), "start", SESSIONS).await;
+                fill(node.bus(), "start", SESSIONS, 1).await;
                 team::of(&node).settle().await;
             }
             _ => assert!(node.is_ready(), "the node is ready"),

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use journal::Holder;
 use node::{Node, NodeOptions, TeamHandle};
 use serde::Deserialize;
+use serde_json::json;
 use wire::{Headers, Name, Subjects, Timestamp};
 
 use crate::work::Work;
@@ -143,9 +144,14 @@ impl<'a> Told<'a> {
 
 /// Asks an agent and waits for its reply, which has to be an answer.
 pub(crate) async fn ask(bus: &Bus, agent: &str, input: &str) -> Bytes {
+    ask_in(None, bus, agent, input).await
+}
+
+/// Does the same in a session, or in one of its own.
+pub(crate) async fn ask_in(session: Option<&str>, bus: &Bus, agent: &str, input: &str) -> Bytes {
     let agent = Name::new(agent).expect("a name");
     let subject = Subjects::default().agent_run(&name(), &agent);
-    let body = serde_json::json!({"input": input, "timeout_ms": 100_000}).to_string();
+    let body = json!({"input": input, "session": session, "timeout_ms": 100_000}).to_string();
     let answer = bus.request(&subject, Headers::new(), body.into(), RUN_MAX).await;
     let reply = answer.expect("an answer").payload;
     let told = Told::of(&reply);

@@ -70,7 +70,7 @@ pub struct SessionMachine {
     /// Runs that are over, of which somebody has still to be told.
     outbox: Vec<Parting>,
     /// Every run that was accepted, by the hash of its request.
-    known: HashMap<RunId, Known>,
+    known: HashMap<RunId, Box<Known>>,
     /// Runs in the order in which they ended, for dropping old replies.
     ended: VecDeque<RunId>,
     /// Calls of runs that are over whose outcome nobody knows, the oldest first.
@@ -242,12 +242,12 @@ impl SessionMachine {
             Input::ReplyPublished { run } => {
                 let parting = self.outbox.iter_mut().find(|parting| parting.waits_for(run));
                 parting.ok_or_else(|| Rejected::UnknownRun { run: run.clone() })?.on_published();
-                self.outbox.retain(|parting| !parting.is_over());
+                self.hand_off();
             }
             Input::CancelDelivered { call } => {
                 let parting = self.outbox.iter_mut().find(|parting| parting.aborts(call));
                 parting.ok_or_else(|| Rejected::UnknownCall { call: call.clone() })?.on_told(call);
-                self.outbox.retain(|parting| !parting.is_over());
+                self.hand_off();
             }
             Input::Resumed => {
                 self.run.as_mut().ok_or(Rejected::OutOfPlace)?.on_resumed(&mut effects);
@@ -368,7 +368,7 @@ impl SessionMachine {
 
     /// Returns about how many bytes of memory the session takes while nothing is in work.
     pub fn bytes_at_rest(&self) -> usize {
-        let runs = self.known.len() * size_of::<(RunId, Known)>();
+        let runs = self.known.len() * (size_of::<(RunId, usize)>() + size_of::<Known>());
         let said: usize = self.exchanges.iter().map(Exchange::bytes).sum();
         size_of::<Self>() + runs + said + self.reply_bytes().sum::<usize>()
     }
@@ -396,14 +396,14 @@ impl SessionMachine {
         let plan = plans.plan(&submitted.plan).ok_or(Rejected::PlanUnknown)?;
         let entrance = self.entrance(&submitted, &plan)?;
         let joins = self.run.as_ref().filter(|_| entrance == Entrance::Joins);
-        let known = Known {
+        let known = Box::new(Known {
             body: submitted.body,
             agent: submitted.agent.clone(),
             trace: submitted.trace,
             end: None,
             reply: None,
             joined: joins.map(|run| run.id().clone()),
-        };
+        });
         let activity = self.activity.get_or_insert_with(|| Activity {
             agent: submitted.agent.clone(),
             is_called: submitted.parent.is_some(),
@@ -423,8 +423,9 @@ impl SessionMachine {
     fn remember(&mut self, exchanges: Vec<Exchange>) {
         self.exchanges.extend(exchanges);
         let kept = newest(self.exchanges.iter().rev().map(Exchange::bytes), EXCHANGES_BYTES_MAX);
-        let over = self.exchanges.len() - kept.min(EXCHANGES_MAX);
+        let over = self.exchanges.len().saturating_sub(kept.min(EXCHANGES_MAX));
         self.exchanges.drain(..over);
+        self.exchanges.shrink_to_fit();
     }
 
     /// Takes what a person says of an unknown outcome, in the run in work or in one that is over.
@@ -533,7 +534,7 @@ impl SessionMachine {
         }
         self.ended.push_back(reply.run.clone());
         let kept = newest(self.reply_bytes().rev(), REPLIES_BYTES_MAX);
-        let over = self.ended.len() - kept.min(REPLIES_MAX);
+        let over = self.ended.len().saturating_sub(kept.min(REPLIES_MAX));
         for run in self.ended.drain(..over) {
             if let Some(known) = self.known.get_mut(&run) {
                 known.reply = None;
@@ -541,6 +542,15 @@ impl SessionMachine {
         }
         self.outbox.push(Parting::new(reply.clone(), aborted));
         effects.push(Effect::Publish { reply });
+    }
+
+    /// Lets go of the runs of which nobody is left to be told.
+    fn hand_off(&mut self) {
+        self.outbox.retain(|parting| !parting.is_over());
+        if self.outbox.is_empty() {
+            // Most sessions have none for most of the time, and are many.
+            self.outbox = Vec::new();
+        }
     }
 
     fn run_mut(&mut self, id: &RunId) -> Result<&mut Run, Rejected> {

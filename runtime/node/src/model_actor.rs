@@ -24,7 +24,7 @@ use wire::{
 
 use crate::context::TeamContext;
 use crate::feed;
-use crate::prefix::{Held, HeldPrefixes};
+use crate::prefix::{Held, HeldPrefixes, is_last_word};
 use crate::worklist::{contained, work_of};
 use crate::{clean, clock, log};
 
@@ -126,75 +126,82 @@ impl Served {
             WireError::new(ErrorCode::PrefixUnknown, text)
         })?;
         let message = parcel.message();
-        turn(&self.context, &self.client, message, admission, &request, conversation).await;
+        self.turn(message, admission, &request, conversation).await;
         Ok(())
     }
-}
 
-async fn turn(
-    context: &Arc<TeamContext>,
-    client: &ModelClient,
-    message: &Message,
-    admission: Admission,
-    request: &ModelRequest,
-    held: Held,
-) {
-    let remaining = message
-        .headers
-        .number(header::REMAINING_MS)
-        .map_or(REMAINING_DEFAULT, Duration::from_millis);
-    let conversation = Conversation {
-        head: held.head,
-        messages: held.messages,
-        max_tokens: request.max_tokens,
-        role: request.role,
-        session: message.headers.get(header::SESSION).and_then(|text| SessionId::new(text).ok()),
-    };
-    let trace = message.headers.get(header::TRACEPARENT).and_then(|text| text.parse().ok());
-    let logged = match (&request.observed, &trace) {
-        (Some(observed), Some(trace)) => log::work(&observed.run, trace, None),
-        (Some(_) | None, _) => Span::none(),
-    };
-    let run = request.observed.as_ref().map(|observed| observed.run.clone());
-    let mut deltas = Deltas::start(context, request.role, request.observed.clone(), trace);
-    // Who asks without naming its work cannot stop it.
-    let doing = |name| Doing { kind: DoingKind::Turn, name, since: clock::now() };
-    let work = match (work_of(message), context.subjects.parse(&message.subject)) {
-        (Some(work), Some(Route::Model { model, .. })) => {
-            Some(context.work.begin(work, run, doing(model)))
-        }
-        _ => None,
-    };
-    let stopped = async {
-        match &work {
-            Some(work) => work.stop().cancelled().await,
-            None => pending().await,
-        }
-    };
-    let mut on_progress = |progress: Progress<'_>| match progress {
-        Progress::Piece(piece) => deltas.push(piece),
-        Progress::Switched { from, to, error } => deltas.switch(from, to, error),
-    };
-    // Kept in one place: what is around it would move it again, each to a place of its own.
-    let turn = Box::pin(client.turn(admission, &conversation, remaining, &mut on_progress));
-    let answer = tokio::select! {
-        biased;
-        () = stopped => Err(WireError::new(ErrorCode::Cancelled, "nobody waits for the turn")),
-        answered = contained(turn).instrument(logged) => answered.unwrap_or_else(|panic| {
-            error!(subject = %message.subject, panic, "model adapter panicked");
-            let text = format!("the model's adapter met a fault of its own: {panic}");
-            Err(WireError::new(ErrorCode::Internal, text))
-        }),
-    };
-    drop(work);
-    deltas.finish();
-    match answer {
-        Ok(reply) => {
-            let reply = clean::model_reply(reply);
-            feed::answer_of(&context.bus, message, reply).await;
-        }
-        Err(error) => {
-            feed::answer_error(&context.bus, message, &clean::error(error)).await;
+    async fn turn(
+        &self,
+        message: &Message,
+        admission: Admission,
+        request: &ModelRequest,
+        held: Held,
+    ) {
+        let Self { context, client, .. } = self;
+        let Held { digest, head, messages } = held;
+        let remaining = message
+            .headers
+            .number(header::REMAINING_MS)
+            .map_or(REMAINING_DEFAULT, Duration::from_millis);
+        let conversation = Conversation {
+            head,
+            messages,
+            max_tokens: request.max_tokens,
+            role: request.role,
+            session: message
+                .headers
+                .get(header::SESSION)
+                .and_then(|text| SessionId::new(text).ok()),
+        };
+        let trace = message.headers.get(header::TRACEPARENT).and_then(|text| text.parse().ok());
+        let logged = match (&request.observed, &trace) {
+            (Some(observed), Some(trace)) => log::work(&observed.run, trace, None),
+            (Some(_) | None, _) => Span::none(),
+        };
+        let run = request.observed.as_ref().map(|observed| observed.run.clone());
+        let mut deltas = Deltas::start(context, request.role, request.observed.clone(), trace);
+        // Who asks without naming its work cannot stop it.
+        let doing = |name| Doing { kind: DoingKind::Turn, name, since: clock::now() };
+        let work = match (work_of(message), context.subjects.parse(&message.subject)) {
+            (Some(work), Some(Route::Model { model, .. })) => {
+                Some(context.work.begin(work, run, doing(model)))
+            }
+            _ => None,
+        };
+        let stopped = async {
+            match &work {
+                Some(work) => work.stop().cancelled().await,
+                None => pending().await,
+            }
+        };
+        let mut on_progress = |progress: Progress<'_>| match progress {
+            Progress::Piece(piece) => deltas.push(piece),
+            Progress::Switched { from, to, error } => deltas.switch(from, to, error),
+        };
+        // Kept in one place: what is around it would move it again, each to a place of its own.
+        let turn = Box::pin(client.turn(admission, &conversation, remaining, &mut on_progress));
+        let answer = tokio::select! {
+            biased;
+            () = stopped => Err(WireError::new(ErrorCode::Cancelled, "nobody waits for the turn")),
+            answered = contained(turn).instrument(logged) => answered.unwrap_or_else(|panic| {
+                error!(subject = %message.subject, panic, "model adapter panicked");
+                let text = format!("the model's adapter met a fault of its own: {panic}");
+                Err(WireError::new(ErrorCode::Internal, text))
+            }),
+        };
+        drop(work);
+        deltas.finish();
+        match answer {
+            Ok(reply) => {
+                if is_last_word(&conversation.head, request, &reply) {
+                    self.held().end(&digest);
+                }
+                let reply = clean::model_reply(reply);
+                feed::answer_of(&context.bus, message, reply).await;
+            }
+            Err(error) => {
+                feed::answer_error(&context.bus, message, &clean::error(error)).await;
+            }
         }
     }
 }

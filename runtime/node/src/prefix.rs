@@ -11,7 +11,7 @@ use agents_core::dialect::Prompt;
 use model::Part;
 use tokio::time::Instant;
 use wire::chat::Head;
-use wire::{Digest, Message, ModelRequest, ModelRole, Name, RunId};
+use wire::{Digest, Message, ModelReply, ModelRequest, ModelRole, Name, RunId};
 
 /// Bytes that one model actor holds for all conversations together, heads included.
 const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -31,6 +31,9 @@ const HELD_TIMES: usize = 2;
 
 /// Heads that are noted before those that are gone are looked for: more than a model's agents have.
 const HEADS_MIN: usize = 64;
+
+/// Conversations for which room is kept when there are none.
+const ROOM_MIN: usize = 64;
 
 /// The digest of a conversation, and about how many bytes it takes to hold it.
 #[derive(Clone, Copy, Debug)]
@@ -155,8 +158,17 @@ fn is_same(one: &Arc<Head>, other: &Arc<Head>) -> bool {
 /// A conversation as the model's side holds it.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
+    /// By what later turns name the part of it that is held.
+    pub(crate) digest: Digest,
     pub(crate) head: Arc<Part<Head>>,
     pub(crate) messages: Vec<Arc<Part<Message>>>,
+}
+
+/// Tells whether a reply is the last word of its conversation: it has no calls, and could have.
+/// Should the conversation go on nevertheless, it is sent whole once more.
+pub(crate) fn is_last_word(head: &Head, request: &ModelRequest, reply: &ModelReply) -> bool {
+    let goes_on = request.observed.as_ref().is_some_and(|observed| observed.hidden.is_some());
+    reply.calls.is_empty() && !head.tools.is_empty() && !goes_on
 }
 
 /// A conversation that is held, about how many bytes it takes, and its place in the order.
@@ -193,13 +205,16 @@ impl HeldPrefixes {
             (None, head) => {
                 let head = head.clone().unwrap_or_default();
                 let mark = Mark::of_head(&head);
-                (Held { head: self.shared(mark.digest, head), messages: Vec::new() }, mark)
+                let (digest, head) = (mark.digest, self.shared(mark.digest, head));
+                (Held { digest, head, messages: Vec::new() }, mark)
             }
         };
         let kept = request.messages.get(..request.keep.min(request.messages.len()))?;
         let part = |message: &Arc<Message>| Arc::new(message.clone().into());
         conversation.messages.extend(kept.iter().map(part));
-        self.insert(mark.extend(kept), conversation.clone());
+        let mark = mark.extend(kept);
+        conversation.digest = mark.digest;
+        self.insert(mark, conversation.clone());
         let rest = request.messages.get(kept.len()..).unwrap_or_default();
         conversation.messages.extend(rest.iter().map(part));
         Some(conversation)
@@ -233,8 +248,12 @@ impl HeldPrefixes {
     pub(crate) fn expire(&mut self) {
         let now = Instant::now();
         while self.drop_first(|kept| now.saturating_duration_since(kept.since) >= HELD) {}
-        if self.held.is_empty() {
-            // Nor is the room kept that many took once.
+        self.give_back();
+    }
+
+    /// Gives the room back that many took once.
+    fn give_back(&mut self) {
+        if self.held.is_empty() && self.held.capacity() > ROOM_MIN {
             self.held = HashMap::new();
         }
     }
@@ -243,6 +262,12 @@ impl HeldPrefixes {
     fn drop_first(&mut self, is_due: impl Fn(&Kept) -> bool) -> bool {
         let Some((_, &first)) = self.order.first_key_value() else { return false };
         self.held.get(&first).is_some_and(is_due) && self.drop(&first).is_some()
+    }
+
+    /// Forgets a conversation that is over.
+    pub(crate) fn end(&mut self, digest: &Digest) {
+        self.drop(digest);
+        self.give_back();
     }
 
     fn drop(&mut self, digest: &Digest) -> Option<Kept> {
@@ -255,7 +280,10 @@ impl HeldPrefixes {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
     use tokio::time::advance;
+    use wire::chat::{Observed, TurnDetail};
+    use wire::{FinishReason, SessionId, ToolCall, ToolSpec, Usage};
 
     use super::*;
 
@@ -278,6 +306,18 @@ mod tests {
 
     fn name(text: &str) -> Name {
         Name::new(text).unwrap()
+    }
+
+    fn request(head: &Head) -> ModelRequest {
+        ModelRequest {
+            role: ModelRole::Actor,
+            base: None,
+            head: Some(Arc::new(head.clone())),
+            messages: Vec::new(),
+            keep: 0,
+            max_tokens: None,
+            observed: None,
+        }
     }
 
     #[test]
@@ -335,16 +375,7 @@ mod tests {
         let mut held = HeldPrefixes::default();
         for n in 0..9 {
             let stop = vec![n.to_string(), "x".repeat(8 << 20)];
-            let request = ModelRequest {
-                role: ModelRole::Actor,
-                base: None,
-                head: Some(Arc::new(Head { stop, ..Head::default() })),
-                messages: Vec::new(),
-                keep: 0,
-                max_tokens: None,
-                observed: None,
-            };
-            held.complete(&request).unwrap();
+            held.complete(&request(&Head { stop, ..Head::default() })).unwrap();
         }
         assert_eq!(held.held.len(), 3, "heads of a little more than 8 MiB, held twice");
         assert_eq!(held.held.len(), held.order.len());
@@ -375,6 +406,58 @@ mod tests {
         assert!(held.complete(&third).is_some());
         advance(HELD).await;
         held.expire();
+        assert_eq!((held.held.len(), held.order.len(), held.bytes), (0, 0, 0));
+    }
+
+    #[test]
+    fn the_last_word_is_a_reply_that_could_have_calls_and_has_none() {
+        let tool = |name: &str| ToolSpec {
+            name: Name::new(name).unwrap(),
+            description: String::new(),
+            parameters: json!({}),
+        };
+        let call = || ToolCall { id: String::new(), name: "f".into(), arguments: "{}".into() };
+        let observed = |hidden: Option<&str>| Observed {
+            session: SessionId::new("s").unwrap(),
+            run: RunId::new("r").unwrap(),
+            agent: name("lead"),
+            depth: 0,
+            step: 1,
+            hidden: hidden.map(str::to_owned),
+        };
+        for (tools, calls, hidden, is_last) in [
+            (vec![tool("f")], vec![], None, true),
+            (vec![tool("f")], vec![call()], None, false),
+            (vec![tool("f")], vec![], Some("CONTINUE"), false),
+            (vec![], vec![], None, false),
+        ] {
+            let head = Head { tools, ..Head::default() };
+            let request = ModelRequest { observed: Some(observed(hidden)), ..request(&head) };
+            let reply = ModelReply {
+                content: "done".to_owned(),
+                calls,
+                finish: FinishReason::Stop,
+                usage: Usage::default(),
+                provider: "scripted".to_owned(),
+                model: "m".to_owned(),
+                attempts: 1,
+                served_by: None,
+                detail: TurnDetail::default(),
+            };
+            assert_eq!(is_last_word(&head, &request, &reply), is_last, "{head:?} {reply:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_over_is_held_no_more() {
+        let mut held = HeldPrefixes::default();
+        let first = held.complete(&request(&Head::default())).unwrap();
+        let other = Head { stop: vec!["x".to_owned()], ..Head::default() };
+        let second = held.complete(&request(&other)).unwrap();
+        held.end(&first.digest);
+        held.end(&first.digest);
+        assert_eq!(held.held.len(), 1);
+        held.end(&second.digest);
         assert_eq!((held.held.len(), held.order.len(), held.bytes), (0, 0, 0));
     }
 

@@ -25,7 +25,7 @@ impl SessionMachine {
             .iter()
             .filter_map(|(run, known)| {
                 let (status, ended) = known.end.filter(|(_, ended)| *ended > cutoff)?;
-                let Known { agent, body, trace, joined, .. } = known.clone();
+                let Known { agent, body, trace, joined, .. } = (**known).clone();
                 Some(KeptRun { run: run.clone(), agent, body, trace, status, ended, joined })
             })
             .collect();
@@ -44,30 +44,38 @@ impl SessionMachine {
         self.known.len()
     }
 
+    /// Tells whether a snapshot is what the machine makes now. One that kept more of what was said
+    /// was made when a session was allowed to.
+    fn is_own(&self, snapshot: &Snapshot) -> bool {
+        self.snapshot(snapshot.cutoff).is_some_and(|own| {
+            let said = own.exchanges;
+            let own = Snapshot { exchanges: snapshot.exchanges.clone(), ..own };
+            snapshot.exchanges.ends_with(&said) && own == *snapshot
+        })
+    }
+
     /// Takes a snapshot: its own, or the one that its journal begins with.
     pub(super) fn on_snapshot(
         &mut self,
         snapshot: Snapshot,
         effects: &mut Effects,
     ) -> Result<(), Rejected> {
-        let is_own = || self.snapshot(snapshot.cutoff).as_ref() == Some(&snapshot);
-        if self.activity.is_some() && !is_own() {
+        if self.activity.is_some() && !self.is_own(&snapshot) {
             return Err(Rejected::OutOfPlace);
         }
         let begins = self.activity.is_none();
         let Snapshot { cutoff: _, agent, is_called, begun, seen, exchanges, runs, unresolved } =
             snapshot;
         self.activity = Some(Activity { agent, is_called, begun, seen });
-        self.exchanges = exchanges
-            .into_iter()
-            .map(|KeptExchange { user, answer, tainted }| Exchange { user, answer, tainted })
-            .collect();
+        self.exchanges.clear();
+        let said = |KeptExchange { user, answer, tainted }| Exchange { user, answer, tainted };
+        self.remember(exchanges.into_iter().map(said).collect());
         self.ended.clear();
         self.known = runs
             .into_iter()
             .map(|KeptRun { run, agent, body, trace, status, ended, joined }| {
                 let end = Some((status, ended));
-                (run, Known { body, agent, trace, end, reply: None, joined })
+                (run, Box::new(Known { body, agent, trace, end, reply: None, joined }))
             })
             .collect::<HashMap<_, _>>();
         if begins {

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 
 use wire::entry::{Body, Entry};
+use wire::snapshot::KeptExchange;
+
 use wire::{Digest, Input, Timestamp};
 
 use super::check;
@@ -74,6 +76,37 @@ fn a_snapshot_of_something_else_is_refused() {
     ));
     rows.push((10, Input::Snapshot(Box::new(own)), refused));
     check(&actor(), &rows);
+}
+
+#[test]
+fn a_snapshot_that_kept_more_of_what_was_said_is_taken() {
+    let plans = HashMap::from([(Digest::of(b"plan"), actor().into())]);
+    let mut machine = SessionMachine::new(name("team"), session());
+    for input in [submit("r"), answer("r", 0, "42"), published("r")] {
+        machine.apply(at(0), &input, &plans).unwrap();
+    }
+    let mut kept = machine.snapshot(at(0)).unwrap();
+    let earlier = kept.exchanges[0].clone();
+    kept.exchanges.insert(0, earlier);
+    machine.apply(at(1), &Input::Snapshot(Box::new(kept.clone())), &plans).unwrap();
+    assert_eq!(machine.exchanges().count(), 2);
+    let large = "x".repeat(EXCHANGES_BYTES_MAX).into();
+    kept.exchanges.insert(0, KeptExchange { answer: large, ..kept.exchanges[0].clone() });
+    machine.apply(at(2), &Input::Snapshot(Box::new(kept)), &plans).unwrap();
+    assert_eq!(machine.exchanges().count(), 2);
+}
+
+#[test]
+fn a_session_in_which_nothing_was_answered_has_a_snapshot() {
+    let plans = HashMap::from([(Digest::of(b"plan"), actor().into())]);
+    let mut machine = SessionMachine::new(name("team"), session());
+    let cancel = Input::CancelRequested { run: run("r"), reason: "enough".to_owned() };
+    for input in [submit("r"), cancel, published("r")] {
+        machine.apply(at(0), &input, &plans).unwrap();
+    }
+    let kept = snapshot(&machine, 0);
+    machine.apply(at(1), &kept, &plans).unwrap();
+    assert_eq!(machine.exchanges().count(), 0);
 }
 
 /// A small source of numbers; the same seed gives the same schedule.

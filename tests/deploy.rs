@@ -121,6 +121,8 @@ fn subjects() -> Vec<String> {
     let others = [
         "callboard.v2.t.agent.lead.run",
         "elsewhere",
+        "tools.search",
+        "$SRV.INFO",
         "_INBOX.x.1",
         "_INBOX_daemon.x.1",
         "_INBOX_client.x.1",
@@ -152,7 +154,7 @@ fn subjects() -> Vec<String> {
 }
 
 /// Patterns that roles try to hear besides.
-const PATTERNS: [&str; 22] = [
+const PATTERNS: [&str; 23] = [
     ">",
     "*",
     "*.>",
@@ -162,6 +164,7 @@ const PATTERNS: [&str; 22] = [
     "callboard.v1.*.agent.*.run",
     "callboard.v1.*.session.>",
     "callboard.v1.*.tool.>",
+    "tools.>",
     "callboard.v1.t.>",
     "callboard.v1.u.>",
     "_INBOX.>",
@@ -200,8 +203,7 @@ const ALLOWED: [Allowed; 3] = [
         role: "tool",
         publish: |subject| subject.starts_with("_INBOX_tool."),
         subscribe: |subject| {
-            let is_call = subject.contains(".tool.") && subject.starts_with("callboard.v1.");
-            is_call || subject.starts_with("$SRV.") || subject.starts_with("_INBOX_tool.")
+            ["tools.", "$SRV.", "_INBOX_tool."].iter().any(|begins| subject.starts_with(begins))
         },
     },
     Allowed {
@@ -242,6 +244,24 @@ async fn tries(config: &str, is_mine: fn(&str) -> bool) -> (usize, usize) {
         }
     }
     (taken, refused)
+}
+
+#[tokio::test]
+async fn a_daemon_may_ask_its_teams_its_tools_and_who_is_there() {
+    let server = server().await;
+    let mut connection = Connection::open(&server, "daemon", &password("daemon")).ok().unwrap();
+    for (subject, may) in [
+        ("callboard.v1.t.model.m", true),
+        ("tools.search", true),
+        ("$SRV.INFO", true),
+        ("$SRV.INFO.orders", true),
+        ("$SRV.PING", false),
+        ("$JS.API.INFO", false),
+        ("elsewhere", false),
+    ] {
+        let refusal = connection.refusal(&format!("PUB {subject} 0\r\n"));
+        assert_eq!(refusal.is_none(), may, "{subject}: {refusal:?}");
+    }
 }
 
 #[tokio::test]

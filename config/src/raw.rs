@@ -430,11 +430,11 @@ pub(crate) struct RawTool {
     /// Other names under which a planner may select the tool.
     #[schemars(length(max = ALIASES_MAX), inner(length(min = 1, max = ALIAS_BYTES_MAX)))]
     pub(crate) aliases: Option<Vec<String>>,
-    /// Whether results may hold words of others than the team and its users; true for kinds `http`, `mcp` and `nats`.
+    /// Whether results may hold words of others than the team and its users; true for kinds `cloudevent`, `http`, `mcp` and `nats`.
     pub(crate) untrusted_output: Option<bool>,
     /// Whether results may hold what is not for everyone; true for kind `query`.
     pub(crate) private_output: Option<bool>,
-    /// Whether a call changes something outside the runtime, or tells somebody there something; true where the effect is `idempotent` or `once`, but for kinds `builtin` and `model`.
+    /// Whether a call changes something outside the runtime, or tells somebody there something; true where the effect is `idempotent` or `once`, but for kinds `builtin` and `model`, and where arguments decide on the host.
     pub(crate) external_effect: Option<bool>,
     /// How much of its calls traces may hold at most, whatever `[trace]` says.
     pub(crate) capture: Option<Capture>,
@@ -507,7 +507,7 @@ pub(crate) struct RawTool {
     /// Kinds `cloudevent`, `command`, `http`, `mcp`, `model`, `nats` and `query`, effects `idempotent` and `once`: what follows if nobody knows whether a call took effect.
     #[schemars(extend("default" = OnUnknown::Tell))]
     pub(crate) on_unknown: Option<OnUnknown>,
-    /// Kinds `cloudevent`, `command`, `http`, `mcp`, `nats` and `query`: bytes of a response that are read; the rest is cut.
+    /// Kinds `cloudevent`, `command`, `http`, `mcp`, `nats` and `query`: bytes of a response that are shown; the rest is cut.
     #[schemars(range(min = b::RESPONSE_BYTES_MAX.min, max = b::RESPONSE_BYTES_MAX.max), extend("default" = b::RESPONSE_BYTES_MAX.default))]
     pub(crate) response_bytes_max: Option<u64>,
     /// Kinds `command`, `http`, `model`, `nats` and `query`, and builtins `say` and `calculate`: a JSON Schema (2020-12) of the arguments, or the short form `name = "type: description"`.

@@ -16,7 +16,7 @@ use wire::{
 /// take seconds, and asking costs little.
 const QUEUE_RETRY_MS: u64 = 500;
 
-/// Something that is to be done once the input that asked for it is durable.
+/// Something that is to be done once the input that asked for it is durable, or held to become so.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Ask a model for a turn; answered by `ModelReplied`.

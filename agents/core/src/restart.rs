@@ -17,7 +17,7 @@ pub struct RestartPolicy {
 }
 
 impl RestartPolicy {
-    /// For sessions: three faults within a minute and the session is set aside.
+    /// For sessions: started again three times within a minute, and set aside at the next fault.
     pub const SESSION: Self = Self {
         restarts_max: 3,
         window: Duration::from_mins(1),

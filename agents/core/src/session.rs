@@ -20,25 +20,15 @@ use crate::effect::{Aborted, Effect, Effects, Rejected};
 use crate::run::{Run, late, not_asked};
 
 mod busy;
+mod kept;
 mod parting;
 mod snapshot;
 #[cfg(test)]
 mod tests;
 
 use busy::Entrance;
+pub use kept::{EXCHANGES_BYTES_MAX, EXCHANGES_MAX, REPLIES_BYTES_MAX, REPLIES_MAX};
 use parting::Parting;
-
-/// Exchanges of earlier runs that a session keeps in reach of its models.
-pub const EXCHANGES_MAX: usize = 200;
-
-/// Bytes of text of these exchanges: more than any model reads. The newest is kept whatever it has.
-pub const EXCHANGES_BYTES_MAX: usize = 8 * 1024 * 1024;
-
-/// Replies that a session holds in memory for clients that ask again; older ones are in the store.
-pub const REPLIES_MAX: usize = 16;
-
-/// Bytes of text of these replies. The newest is held whatever it has.
-pub const REPLIES_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Calls with an unknown outcome that a session keeps for people once their runs are over; the
 /// oldest are let go, since nothing waits for them.
@@ -71,8 +61,8 @@ pub struct SessionMachine {
     outbox: Vec<Parting>,
     /// Every run that was accepted, by the hash of its request.
     known: HashMap<RunId, Box<Known>>,
-    /// Runs in the order in which they ended, for dropping old replies.
-    ended: VecDeque<RunId>,
+    /// Runs whose replies are held, in the order in which they ended, and what each reply takes.
+    ended: VecDeque<(RunId, usize)>,
     /// Calls of runs that are over whose outcome nobody knows, the oldest first.
     unresolved: VecDeque<OpenCall>,
     /// What is known of the session as a whole, once it has had a run.
@@ -366,19 +356,6 @@ impl SessionMachine {
         self.exchanges.iter()
     }
 
-    /// Returns about how many bytes of memory the session takes while nothing is in work.
-    pub fn bytes_at_rest(&self) -> usize {
-        let runs = self.known.len() * (size_of::<(RunId, usize)>() + size_of::<Known>());
-        let said: usize = self.exchanges.iter().map(Exchange::bytes).sum();
-        size_of::<Self>() + runs + said + self.reply_bytes().sum::<usize>()
-    }
-
-    /// Returns the bytes of the replies that are held, in the order in which their runs ended.
-    fn reply_bytes(&self) -> impl DoubleEndedIterator<Item = usize> {
-        let reply = |run| self.known.get(run).and_then(|known| known.reply.as_ref());
-        self.ended.iter().map(move |run| reply(run).map_or(0, |reply| reply.output.len()))
-    }
-
     fn on_submitted(
         &mut self,
         submitted: Submitted,
@@ -417,15 +394,6 @@ impl SessionMachine {
         effects.push(Effect::SetTimer { run: submitted.run.clone(), at: submitted.deadline });
         self.enter(entrance, submitted, plan, effects);
         Ok(())
-    }
-
-    /// Keeps what was said in reach of the models of later runs.
-    fn remember(&mut self, exchanges: Vec<Exchange>) {
-        self.exchanges.extend(exchanges);
-        let kept = newest(self.exchanges.iter().rev().map(Exchange::bytes), EXCHANGES_BYTES_MAX);
-        let over = self.exchanges.len().saturating_sub(kept.min(EXCHANGES_MAX));
-        self.exchanges.drain(..over);
-        self.exchanges.shrink_to_fit();
     }
 
     /// Takes what a person says of an unknown outcome, in the run in work or in one that is over.
@@ -525,21 +493,7 @@ impl SessionMachine {
 
     /// Keeps the reply of a run that is over, and hands it over.
     fn part(&mut self, reply: Arc<RunReply>, aborted: Vec<Aborted>, effects: &mut Effects) {
-        if let Some(known) = self.known.get_mut(&reply.run) {
-            known.end = Some((reply.status, effects.now()));
-            known.reply = Some(reply.clone());
-        }
-        if let Some(activity) = &mut self.activity {
-            activity.seen = effects.now();
-        }
-        self.ended.push_back(reply.run.clone());
-        let kept = newest(self.reply_bytes().rev(), REPLIES_BYTES_MAX);
-        let over = self.ended.len().saturating_sub(kept.min(REPLIES_MAX));
-        for run in self.ended.drain(..over) {
-            if let Some(known) = self.known.get_mut(&run) {
-                known.reply = None;
-            }
-        }
+        self.keep(&reply, effects.now());
         self.outbox.push(Parting::new(reply.clone(), aborted));
         effects.push(Effect::Publish { reply });
     }
@@ -566,16 +520,6 @@ impl SessionMachine {
             .filter(|run| run.awaits(call))
             .ok_or_else(|| Rejected::UnknownCall { call: call.clone() })
     }
-}
-
-/// Returns how many of the newest have so many bytes together at most, but one at least.
-fn newest(bytes: impl Iterator<Item = usize>, max: usize) -> usize {
-    let mut sum = 0_usize;
-    let fits = |bytes: &usize| {
-        sum = sum.saturating_add(*bytes);
-        sum <= max
-    };
-    bytes.take_while(fits).count().max(1)
 }
 
 /// Why a journal cannot be folded.

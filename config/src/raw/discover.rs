@@ -33,7 +33,7 @@ pub(crate) struct RawDiscover {
     /// Milliseconds that one call of its tools may take.
     #[schemars(range(min = b::TOOL_TIMEOUT_MS.min, max = b::TOOL_TIMEOUT_MS.max), extend("default" = b::TOOL_TIMEOUT_MS.default))]
     pub(crate) timeout_ms: Option<u64>,
-    /// Bytes of an answer that are read; the rest is cut.
+    /// Bytes of an answer that are shown; the rest is cut.
     #[schemars(range(min = b::RESPONSE_BYTES_MAX.min, max = b::RESPONSE_BYTES_MAX.max), extend("default" = b::RESPONSE_BYTES_MAX.default))]
     pub(crate) response_bytes_max: Option<u64>,
 }

@@ -469,7 +469,7 @@ pub(crate) struct Memory {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Store {
-    /// Read every record of journal and store, and change nothing
+    /// Read every record of journal and store; a damaged store is moved aside, all else stays
     Verify(Stored),
     /// Delete the look-up store and make it anew from the journal
     Rebuild(Stored),

@@ -1,4 +1,4 @@
-//! Brings messages of a subject to an actor, and answers back.
+//! Takes requests of a subject for an actor, and answers them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::context::TeamContext;
 /// The queue group in which all nodes take requests.
 pub(crate) const QUEUE_GROUP: &str = "callboard";
 
-/// Messages that are brought to an actor; ends when dropped.
+/// Requests that are taken for an actor; ends when dropped.
 pub(crate) type Feed = Listening;
 
 /// Takes requests in the queue group of all nodes.

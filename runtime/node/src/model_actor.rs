@@ -38,7 +38,7 @@ const DELTA_INTERVAL: Duration = Duration::from_millis(40);
 const DELTA_BYTES: usize = 2048;
 
 /// How often it is looked which conversations nobody goes on with.
-const TIDY: Duration = Duration::from_secs(15);
+const TIDY: Duration = Duration::from_mins(1);
 
 pub(crate) struct ModelActor;
 
@@ -92,7 +92,7 @@ impl Actor for ModelActor {
             }
         };
         let feed = feed::start(&context, &subject, take).await?;
-        // It ends with the actor.
+        // It ends with the actor, when it is due next.
         myself.send_interval(TIDY, || ModelMsg::Tidy);
         Ok(ModelState { served, _feed: feed })
     }

@@ -22,9 +22,9 @@ const HELD_BYTES_EACH: usize = 128;
 /// What an ordinary message takes as JSON, in bytes.
 const MESSAGE_BYTES: usize = 512;
 
-/// How long a conversation is held after its last turn. A run that waits longer for a tool or a
-/// person sends it whole once more, and those that are over have no use for it.
-const HELD: Duration = Duration::from_secs(60);
+/// How long a conversation is held after its last turn was asked for, which is longer than most
+/// turns and calls take. A run that waits longer sends it whole once more.
+const HELD: Duration = Duration::from_mins(10);
 
 /// How often a head or a message is held: as it is, and as it was sent.
 const HELD_TIMES: usize = 2;

@@ -31,8 +31,8 @@ const IDLE: Duration = Duration::from_secs(60);
 const ACTING: Duration = Duration::from_secs(2);
 
 /// How many sessions without work stay in memory, so that it does not grow with the users of an
-/// hour. What they take together is bounded as well, by [`resting::BYTES_MAX`]. One that left is
-/// folded again by its next message.
+/// hour. What those without an actor take together is bounded as well, by [`resting::BYTES_MAX`].
+/// One that left is folded again by its next message.
 const IDLE_SESSIONS_MAX: usize = 1024;
 
 pub(crate) struct SessionSupervisor;

@@ -1,7 +1,7 @@
 //! What a run may still use: tokens, money and calls, over all runs below it.
 //!
-//! All of it is reserved before it is used and settled afterwards, so that what is used never goes
-//! beyond the limit: a turn reserves its prompt, by an estimate, and the longest reply; a called
+//! All of it is reserved before it is used and settled afterwards, so that what is used goes beyond
+//! the limit by no more than one prompt that was estimated too low: a turn reserves its prompt, by an estimate, and the longest reply; a called
 //! agent draws on a part of what its caller has.
 
 use wire::chat::estimated_tokens;

@@ -50,7 +50,8 @@ impl SessionMachine {
         self.snapshot(snapshot.cutoff).is_some_and(|own| {
             let said = own.exchanges;
             let own = Snapshot { exchanges: snapshot.exchanges.clone(), ..own };
-            snapshot.exchanges.ends_with(&said) && own == *snapshot
+            let has_newest = snapshot.exchanges.ends_with(&said);
+            has_newest && said.is_empty() == snapshot.exchanges.is_empty() && own == *snapshot
         })
     }
 

@@ -1,4 +1,5 @@
-//! Decides about inputs, makes them durable, and only then has done what follows from them.
+//! Decides about inputs, makes them durable, and only then has done what follows from them, but for
+//! what is held (`held.rs`).
 
 use bytes::Bytes;
 use store::Change;

@@ -72,10 +72,59 @@ impl Resting {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+    use std::sync::Arc;
+
     use tokio::time::advance;
-    use wire::Name;
+    use wire::snapshot::{KeptExchange, Snapshot};
+    use wire::{Input, Name, Plan, Timestamp};
 
     use super::*;
+
+    /// A machine at rest in which so much was said.
+    fn talkative(session: SessionId, bytes: usize) -> Box<SessionMachine> {
+        let exchange = KeptExchange { user: "x".repeat(bytes), answer: "".into(), tainted: false };
+        let snapshot = Snapshot {
+            cutoff: Timestamp::from_micros(0),
+            agent: Name::new("a").unwrap(),
+            is_called: false,
+            begun: Timestamp::from_micros(0),
+            seen: Timestamp::from_micros(0),
+            exchanges: vec![exchange],
+            runs: Vec::new(),
+            unresolved: Vec::new(),
+        };
+        let mut machine = SessionMachine::new(Name::new("t").unwrap(), session);
+        let plans = HashMap::<_, Arc<Plan>>::new();
+        let input = Input::Snapshot(Box::new(snapshot));
+        machine.apply(Timestamp::from_micros(0), &input, &plans).unwrap();
+        Box::new(machine)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn machines_that_take_much_go_before_they_are_many() {
+        let mut resting = Resting::default();
+        // What is put, with thirds of the bound, and who is there afterwards.
+        for (name, thirds, there) in [
+            ("a", 1, "a"),
+            ("b", 1, "a b"),
+            ("c", 0, "a b c"),
+            ("d", 2, "b c d"),
+            ("d", 1, "b c d"),
+            ("e", 1, "b c d e"),
+            ("b", 2, "e b"),
+            ("f", 4, ""),
+            ("g", 2, "g"),
+        ] {
+            let id = SessionId::new(name).unwrap();
+            resting.put(id.clone(), talkative(id, thirds * (BYTES_MAX / 3 - 1000)));
+            let order: Vec<&str> = resting.order.values().map(|(id, _)| id.as_str()).collect();
+            assert_eq!(order.join(" "), there, "after {name}");
+            assert_eq!(resting.len(), order.len(), "after {name}");
+        }
+        while resting.drop_first() {}
+        assert_eq!(resting.bytes, 0);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn machines_go_in_the_order_in_which_they_came() {

@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use wire::entry::{Body, Entry};
 use wire::snapshot::KeptExchange;
 
-use wire::{Digest, Input, Timestamp};
+use wire::{CallOutcome, Digest, Input, Timestamp};
 
 use super::check;
 use super::flow::START;
-use super::team::{actor, answer, name, published, run, session, submit, submit_below, with};
-use crate::dialect::Exchange;
+use super::team::{
+    actor, answer, calls, name, published, run, session, settle, submit, submit_below, with,
+};
 use crate::session::{EXCHANGES_BYTES_MAX, EXCHANGES_MAX, REPLIES_BYTES_MAX, SessionMachine};
 
 fn at(ms: u64) -> Timestamp {
@@ -202,7 +203,37 @@ fn large_answers_leave_memory_before_there_are_many() {
         }
         let held = (0..=number).filter(|n| machine.reply(&run(&format!("r{n}"))).is_some());
         assert_eq!((machine.exchanges().count(), held.count()), (exchanges, replies), "{number}");
-        let said: usize = machine.exchanges().map(Exchange::bytes).sum();
-        assert!(machine.bytes_at_rest() > said, "{number}");
     }
+}
+
+#[test]
+fn what_is_kept_counts_at_rest() {
+    let plan = with(actor(), |limits| {
+        limits.history_messages_max = 0;
+        limits.tokens_max = 1_000_000;
+    });
+    let plans = HashMap::from([(Digest::of(b"plan"), plan.into())]);
+    let mut machine = SessionMachine::new(name("team"), session());
+    let mut bytes = machine.bytes_at_rest();
+    let grown = |machine: &SessionMachine, bytes: &mut usize| {
+        let before = std::mem::replace(bytes, machine.bytes_at_rest());
+        *bytes - before
+    };
+    let text = "x".repeat(10_000);
+    for input in [submit("r"), answer("r", 0, &text), published("r")] {
+        machine.apply(at(0), &input, &plans).unwrap();
+    }
+    let more = grown(&machine, &mut bytes);
+    assert!((20_000..21_000).contains(&more), "an answer in the history and in the reply: {more}");
+    let result = settle(4, 0, CallOutcome::text(&*text), 0);
+    for input in
+        [submit("q"), calls("q", 0, &["look"]), result, answer("q", 1, "done"), published("q")]
+    {
+        machine.apply(at(1), &input, &plans).unwrap();
+    }
+    let more = grown(&machine, &mut bytes);
+    assert!((10_000..11_000).contains(&more), "the result of a call in the reply: {more}");
+    let kept = snapshot(&machine, 1);
+    machine.apply(at(2), &kept, &plans).unwrap();
+    assert!((10_000..11_000).contains(&machine.bytes_at_rest()), "the history alone");
 }

@@ -240,8 +240,9 @@ impl Committer {
             }
             return Err(error);
         }
-        self.medium.sync()?;
-        self.medium.sync_dir()?;
+        // Final for whatever reason, a full disk among them: the segment is there by now, and what
+        // it holds is unknown.
+        self.medium.sync().and_then(|()| self.medium.sync_dir()).map_err(io::Error::other)?;
         self.base = created;
         self.place = Place { position: created + out.len() as u64, ..place };
         self.publish(&[], Vec::new());

@@ -114,9 +114,15 @@ impl Files {
             for (number, entry) in stored.into_iter().enumerate() {
                 bodies.push(match entry {
                     Stored::Inline(bytes) => bytes,
-                    Stored::Blob(digest) => self.blobs.get(&digest).map_err(|error| {
-                        damaged(format!("slot {}: {error}", slot + number as u64))
-                    })?,
+                    Stored::Blob(digest) => {
+                        self.blobs.get(&digest).map_err(|error| match error {
+                            Error::BlobMissing(_) | Error::BlobDamaged(_) => {
+                                damaged(format!("slot {}: {error}", slot + number as u64))
+                            }
+                            // One that cannot be read at present is none the worse for that.
+                            error => error,
+                        })?
+                    }
                 });
             }
             open = Some((location.base, file));

@@ -127,6 +127,25 @@ async fn large_entries_are_blobs_and_a_bad_blob_touches_its_session_alone() {
 }
 
 #[tokio::test]
+async fn a_blob_that_cannot_be_read_at_present_damages_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = open(&dir);
+    let large = Bytes::from(vec![7; 200_000]);
+    journal.append(&id("a"), 0, vec![large.clone()]).await.unwrap();
+    let digest = journal.put_blob(&large).unwrap();
+    let path = dir.path().join(format!("blobs/{:.2}/{digest}", digest.to_string()));
+    let aside = dir.path().join("aside");
+    fs::rename(&path, &aside).unwrap();
+    fs::create_dir(&path).unwrap();
+    let error = journal.read(&id("a")).unwrap_err();
+    assert!(matches!(error, Error::File { .. }), "{error}");
+    fs::remove_dir(&path).unwrap();
+    fs::rename(&aside, &path).unwrap();
+    assert_eq!(journal.read(&id("a")).unwrap(), [large]);
+    assert!(journal.damaged().is_empty());
+}
+
+#[tokio::test]
 async fn a_closed_journal_takes_nothing_more_and_has_not_failed() {
     let dir = tempfile::tempdir().unwrap();
     let journal = open(&dir);

@@ -16,12 +16,12 @@ use tools::{Missed, Template};
 use tracing::{debug, warn};
 use wire::chat::Observed;
 use wire::entry::{ModelOutcome, TurnReport};
-use wire::run::{Budget, Parent, RunView};
+use wire::run::{Budget, Parent, RunState, RunView};
 use wire::subject::RunVerb;
 use wire::{
-    CallOutcome, ErrorCode, Headers, Input, ModelReply, ModelRequest, Name, Planned, RunId,
-    RunReply, RunRequest, RunStatus, SessionId, Timestamp, ToolReply, ToolRequest, TraceContext,
-    Usage, WireError, WorkId, header,
+    CallOutcome, EffectClass, ErrorCode, Headers, Input, ModelReply, ModelRequest, Name, Planned,
+    RunId, RunReply, RunRequest, RunStatus, SessionId, Timestamp, ToolReply, ToolRequest,
+    TraceContext, Usage, WireError, WorkId, header,
 };
 
 pub(crate) use asking::{Asking, Stop, request, stop};
@@ -148,13 +148,15 @@ async fn begin_call(
         patient: context.present.serves(&call.name),
     };
     let missed = match request_held(context, &asking, body).await {
-        Ok(answered) => return answered,
+        Ok((reply, waiting)) => return (of_attempt(call, reply), waiting),
         Err(missed) => missed,
     };
     let reply = match missed {
         Missed::Unanswered(error) => ToolReply::Lost { error, hop: None },
         // The call was made before, so that nobody waits for its outcome does not undo it.
-        Missed::NotDelivered(error) if call.rejoin => ToolReply::Lost { error, hop: None },
+        Missed::NotDelivered(error) if call.rejoin || may_have_happened(call) => {
+            ToolReply::Lost { error, hop: None }
+        }
         Missed::NotDelivered(_) if !asking.patient => {
             let text = format!("tool {} is gone from the team; the call was not made", call.name);
             ToolReply::settled(CallOutcome::error(ErrorCode::ToolUnavailable, text))
@@ -162,6 +164,29 @@ async fn begin_call(
         Missed::NotDelivered(error) => ToolReply::settled(CallOutcome::Error { error }),
     };
     (reply, None)
+}
+
+/// Tells whether an attempt before this one may have taken effect.
+fn may_have_happened(call: &CallEffect) -> bool {
+    call.attempt > 1 && call.effect == EffectClass::Idempotent
+}
+
+/// Returns what a reply says of the call as a whole: that an attempt was not begun says nothing of
+/// those before it.
+fn of_attempt(call: &CallEffect, reply: ToolReply) -> ToolReply {
+    match reply {
+        ToolReply::Settled { outcome: CallOutcome::Error { error }, hop, .. }
+            if may_have_happened(call) && is_not_begun(error.code) =>
+        {
+            ToolReply::Lost { error, hop }
+        }
+        reply => reply,
+    }
+}
+
+/// Tells whether an error of a tool says that nothing was begun.
+const fn is_not_begun(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::ToolUnavailable | ErrorCode::DeadlineExceeded | ErrorCode::Overloaded)
 }
 
 /// Asks a probe; one that does not say at once what it knows does not know it.
@@ -301,7 +326,8 @@ pub(crate) async fn cancel_agent(context: &TeamContext, aborted: &Aborted) {
         let told = context.bus.request(&subject, Headers::new(), Bytes::new(), CANCEL_TIMEOUT);
         match told.await {
             Ok(answer) => match decode::<RunView>(&answer) {
-                Ok(_) => return,
+                Ok(view) if matches!(view.state, RunState::Ended { .. }) => return,
+                Ok(_) => debug!(%child, "called agent told to end and goes on"),
                 Err(error) if error.code == ErrorCode::UnknownRun => unknown += 1,
                 Err(error) => debug!(%child, %error, "called agent not told to end"),
             },

@@ -326,7 +326,15 @@ impl SessionState {
         run: RunId,
         answer: Answer<RunView>,
     ) -> Result<(), Error> {
-        let accepted = self.accept(input).await?.is_ok();
+        let accepted = match self.accept(input).await? {
+            Ok(()) => true,
+            Err(Refusal::Machine(_)) => false,
+            // It is not kept, so it must not look as if it were.
+            Err(Refusal::NoRoom(error, _)) => {
+                drop(answer.send(Err(error)));
+                return Ok(());
+            }
+        };
         let telling = self.machine.as_ref().is_ok_and(|machine| machine.is_telling(&run));
         if accepted && telling {
             self.cancels.push((run.clone(), answer));

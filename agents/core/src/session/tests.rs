@@ -20,6 +20,7 @@ mod steer;
 mod taint;
 mod team;
 mod trace;
+mod written;
 
 use std::collections::HashMap;
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use tempfile::TempDir;
@@ -26,6 +26,8 @@ struct Watch {
     syncs: AtomicU64,
     /// The number of the operation that fails, counted from 1; 0 for none.
     fails_at: AtomicU64,
+    /// The system's number of the error that it fails with, 5 unless it is set.
+    error: AtomicI32,
     operations: AtomicU64,
     /// The bytes that the disk takes beside a reserve; 0 for as many as there are.
     capacity: AtomicU64,
@@ -58,7 +60,8 @@ impl Watched {
     fn operation(&self) -> io::Result<()> {
         let number = self.watch.operations.fetch_add(1, Ordering::SeqCst) + 1;
         if number == self.watch.fails_at.load(Ordering::SeqCst) {
-            return Err(io::Error::from_raw_os_error(5));
+            let error = self.watch.error.load(Ordering::SeqCst);
+            return Err(io::Error::from_raw_os_error(if error == 0 { 5 } else { error }));
         }
         Ok(())
     }
@@ -217,6 +220,40 @@ async fn after_a_failed_operation_nothing_is_acknowledged() {
         let slots = journal.slots(&id(1));
         assert!(slots == acked || slots == acked + 1, "{fails_in}: {acked} acked, {slots} there");
         journal.append(&id(1), slots, vec![Bytes::new()]).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_meets_a_full_disk_nothing_that_was_acknowledged_is_lost() {
+    const ENOSPC: i32 = 28;
+    for fails_in in 1..40 {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options { segment_bytes_max: 1800, ..Options::default() };
+        let (journal, watch) = open(&dir, options.clone());
+        let now = watch.operations.load(Ordering::SeqCst);
+        watch.error.store(ENOSPC, Ordering::SeqCst);
+        watch.fails_at.store(now + fails_in, Ordering::SeqCst);
+        let (mut acked, mut length) = (0, 400);
+        for _ in 0..40 {
+            match journal.append(&id(1), acked, vec![Bytes::from(vec![7; length])]).await {
+                Ok(_) => (acked, length) = (acked + 1, 400),
+                Err(Error::StorageFull) => {
+                    journal.regain().unwrap();
+                    // What finds room in the segment for which another was to follow.
+                    length = 1;
+                }
+                Err(Error::Stopped) => break,
+                Err(error) => panic!("{fails_in}: {error}"),
+            }
+        }
+        let read = journal.read(&id(1)).unwrap();
+        assert_eq!(read.len() as u64, acked, "{fails_in}");
+        journal.close();
+
+        let (journal, report) = Journal::open(dir.path(), options).unwrap();
+        assert_eq!(report.damage, [], "{fails_in}");
+        let slots = journal.slots(&id(1));
+        assert!(slots == acked || slots == acked + 1, "{fails_in}: {acked} acked, {slots} there");
     }
 }
 

@@ -161,7 +161,11 @@ pub(super) async fn request_held<T: Answer>(
         let (error, wait) = match missed {
             Ok(error) => match (error.code, error.retry_after_ms) {
                 (
-                    ErrorCode::Overloaded | ErrorCode::Unavailable | ErrorCode::ModelResting,
+                    ErrorCode::Overloaded
+                    | ErrorCode::Unavailable
+                    | ErrorCode::ModelResting
+                    // A session without room for the request waits for room.
+                    | ErrorCode::StorageFull,
                     wait,
                 ) => (error, wait.map(Duration::from_millis)),
                 (code, _) if is_refusal(code) => return Err(Missed::NotDelivered(error)),

@@ -1,5 +1,7 @@
 //! Calls against responders that answer in every way.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use serde_json::json;
 use tokio::sync::mpsc;
 use wire::error::ErrorBody;
@@ -89,6 +91,58 @@ async fn a_call_that_may_have_taken_effect_is_lost_and_not_failed() {
             assert_eq!(found, expected, "{answer}, rejoined: {}", call.rejoin);
         }
     }
+}
+
+#[tokio::test]
+async fn an_attempt_that_was_not_begun_says_nothing_of_those_before_it() {
+    let data = tempfile::tempdir().unwrap();
+    let context = testing::open(data.path());
+    let settled =
+        |code| serde_json::to_string(&ToolReply::settled(CallOutcome::error(code, "m"))).unwrap();
+    let session = SessionId::new("s").unwrap();
+    // What the tool answers, the effect, the attempt, and what becomes of the call.
+    let cases = [
+        (settled(ErrorCode::ToolUnavailable), EffectClass::Idempotent, 1, "error"),
+        (settled(ErrorCode::ToolUnavailable), EffectClass::Idempotent, 2, "lost"),
+        (settled(ErrorCode::ToolUnavailable), EffectClass::Once, 2, "error"),
+        (settled(ErrorCode::ToolFailed), EffectClass::Idempotent, 2, "error"),
+        (error_of(ErrorCode::InvalidArguments), EffectClass::Idempotent, 1, "error"),
+        (error_of(ErrorCode::InvalidArguments), EffectClass::Idempotent, 2, "lost"),
+    ];
+    for (n, (answer, effect, attempt, expected)) in cases.into_iter().enumerate() {
+        let name = format!("put{n}");
+        let subject = context.subjects.tool(&context.team.name, &Name::new(&name).unwrap());
+        let _tool = answer_on(&context, &subject, answer.clone()).await;
+        let call = CallEffect { attempt, ..call(&context, &name, Target::Tool, effect) };
+        let found = match call_tool(&context, &session, &call).await {
+            ToolReply::Settled { outcome, .. } => outcome.as_str(),
+            ToolReply::Lost { .. } => "lost",
+            reply => panic!("{reply:?}"),
+        };
+        assert_eq!(found, expected, "{answer}, attempt {attempt}");
+    }
+}
+
+#[tokio::test]
+async fn who_has_no_room_for_a_request_is_asked_again() {
+    let data = tempfile::tempdir().unwrap();
+    let context = testing::open(data.path());
+    let call = call(&context, "put", Target::Tool, EffectClass::Once);
+    let subject = context.subjects.tool(&context.team.name, &call.name);
+    let (bus, asked) = (context.bus.clone(), Arc::new(AtomicU32::new(0)));
+    let times = asked.clone();
+    let answers = move |parcel: bus::Parcel| {
+        let answer = match times.fetch_add(1, Ordering::Relaxed) {
+            0 => error_of(ErrorCode::StorageFull),
+            _ => r#"{"status":"settled","outcome":{"kind":"ok","output":"x"}}"#.to_owned(),
+        };
+        let bus = bus.clone();
+        async move { bus.reply(parcel.message(), Headers::new(), answer.into()).await.unwrap() }
+    };
+    let _tool = crate::feed::start(&context, &subject, answers).await.unwrap();
+    let reply = call_tool(&context, &SessionId::new("s").unwrap(), &call).await;
+    assert!(matches!(reply, ToolReply::Settled { .. }), "{reply:?}");
+    assert_eq!(asked.load(Ordering::Relaxed), 2);
 }
 
 #[tokio::test]

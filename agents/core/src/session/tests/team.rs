@@ -160,7 +160,13 @@ pub(super) fn submit_tainted(id: &str) -> Input {
     Input::Submitted(Submitted { parent, ..submitted(id) })
 }
 
-fn replied(id: &str, turn: u32, role: ModelRole, tokens: u64, reading: Reading) -> Input {
+pub(super) fn replied(
+    id: &str,
+    turn: u32,
+    role: ModelRole,
+    tokens: u64,
+    reading: Reading,
+) -> Input {
     let report = TurnReport {
         role,
         usage: Usage::of_tokens(tokens, 0),

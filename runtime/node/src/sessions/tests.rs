@@ -1,0 +1,244 @@
+//! Sessions that fail, that are many, and that have nothing to do.
+
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use ractor::ActorStatus;
+use tokio::sync::oneshot;
+use tokio::time::sleep;
+use wire::entry::{Body, Entry, Input, Submitted};
+use wire::run::Budget;
+use wire::{Digest, RunId, TraceContext};
+
+use super::*;
+use crate::testing;
+
+/// A session whose actor panics at its first message.
+struct Grenade;
+
+impl Actor for Grenade {
+    type Msg = SessionMsg;
+    type State = ();
+    type Arguments = ();
+
+    async fn pre_start(&self, _: ActorRef<SessionMsg>, (): ()) -> Result<(), ActorProcessingErr> {
+        Ok(())
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<SessionMsg>,
+        _: SessionMsg,
+        (): &mut (),
+    ) -> Result<(), ActorProcessingErr> {
+        panic!("pulled")
+    }
+}
+
+/// The supervisor, with such a session in its care or not, which counts how often it looks who
+/// may go.
+#[derive(Default)]
+struct Watched {
+    is_mined: bool,
+    /// Whether a message meets the session when it has failed and nobody knows yet.
+    is_met: bool,
+    looks: Arc<AtomicUsize>,
+}
+
+fn session() -> SessionId {
+    SessionId::new("s").unwrap()
+}
+
+impl Actor for Watched {
+    type Msg = SessionsMsg;
+    type State = SessionsState;
+    type Arguments = Arc<TeamContext>;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<SessionsMsg>,
+        context: Arc<TeamContext>,
+    ) -> Result<SessionsState, ActorProcessingErr> {
+        let mut state = SessionSupervisor.pre_start(myself.clone(), context).await?;
+        if !self.is_mined {
+            return Ok(state);
+        }
+        let (actor, _) = Grenade::spawn_linked(None, Grenade, (), myself.get_cell()).await?;
+        let busy = Arc::new(AtomicBool::new(false));
+        state.actors.insert(actor.get_id(), session());
+        let live = Live { actor: actor.clone(), routed: 0, busy, idle: None };
+        state.live.insert(session(), live);
+        if self.is_met {
+            actor.cast(SessionMsg::CommitHeld)?;
+            while actor.get_status() != ActorStatus::Stopped {
+                tokio::task::yield_now().await;
+            }
+            let (answer, on_answer) = oneshot::channel();
+            let door = Door::View { run: RunId::new("r").unwrap(), answer };
+            state.route(&myself, &session(), door);
+            let refused = on_answer.await.unwrap().unwrap_err();
+            assert_eq!(refused.code, ErrorCode::Unavailable);
+        }
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<SessionsMsg>,
+        msg: SessionsMsg,
+        state: &mut SessionsState,
+    ) -> Result<(), ActorProcessingErr> {
+        let looks = matches!(msg, SessionsMsg::LetGo);
+        self.looks.fetch_add(usize::from(looks), Ordering::Relaxed);
+        SessionSupervisor.handle(myself, msg, state).await
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        myself: ActorRef<SessionsMsg>,
+        event: SupervisionEvent,
+        state: &mut SessionsState,
+    ) -> Result<(), ActorProcessingErr> {
+        SessionSupervisor.handle_supervisor_evt(myself, event, state).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_actor_that_panics_is_restarted_like_any_that_fails() {
+    let data = tempfile::tempdir().unwrap();
+    let context = testing::open(data.path());
+    let mined = Watched { is_mined: true, ..Watched::default() };
+    let (sessions, _) = Actor::spawn(None, mined, context).await.unwrap();
+    let view = async || {
+        let (answer, on_answer) = oneshot::channel();
+        let door = Door::View { run: RunId::new("r").unwrap(), answer };
+        sessions.cast(SessionsMsg::Route { session: session(), door }).unwrap();
+        on_answer.await.ok().and_then(Result::err).map(|error| error.code)
+    };
+    assert_eq!(view().await, None, "the panic answers nobody");
+    // Counted until the session is in memory again, so that a drain waits for it.
+    let busy = async || ractor::call_t!(sessions, SessionsMsg::Busy, 1000).unwrap();
+    while busy().await == 0 {
+        tokio::task::yield_now().await;
+    }
+    while busy().await > 0 {
+        sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(view().await, Some(ErrorCode::UnknownRun));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_meets_a_failed_session_does_not_keep_it_from_being_restarted() {
+    let data = tempfile::tempdir().unwrap();
+    let context = testing::open(data.path());
+    let met = Watched { is_mined: true, is_met: true, ..Watched::default() };
+    let (sessions, _) = Actor::spawn(None, met, context).await.unwrap();
+    let count = async || ractor::call_t!(sessions, SessionsMsg::Count, 1000).unwrap();
+    let busy = async || ractor::call_t!(sessions, SessionsMsg::Busy, 1000).unwrap();
+    while busy().await == 0 {
+        tokio::task::yield_now().await;
+    }
+    while busy().await > 0 {
+        sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(count().await, 1, "it is there without a further message");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_sessions_without_work_stay_than_may_and_none_for_long() {
+    let data = tempfile::tempdir().unwrap();
+    let context = testing::open(data.path());
+    let (sessions, _) = Actor::spawn(None, SessionSupervisor, context).await.unwrap();
+    let named = |n: usize| SessionId::new(&format!("s{n}")).unwrap();
+    let count = async || ractor::call_t!(sessions, SessionsMsg::Count, 1000).unwrap();
+    let is_there = async |n| {
+        let (answer, on_answer) = oneshot::channel();
+        let door = Door::View { run: RunId::new("r").unwrap(), answer };
+        sessions.cast(SessionsMsg::Route { session: named(n), door }).unwrap();
+        let error = on_answer.await.unwrap().unwrap_err();
+        assert_eq!(error.code, ErrorCode::UnknownRun);
+    };
+    for n in 0..IDLE_SESSIONS_MAX {
+        is_there(n).await;
+    }
+    assert_eq!(count().await, IDLE_SESSIONS_MAX);
+    // Whoever was heard of last stays longest, and a message to one that left brings it back.
+    is_there(0).await;
+    for n in [IDLE_SESSIONS_MAX, IDLE_SESSIONS_MAX + 1, 1, 2] {
+        is_there(n).await;
+    }
+    while count().await > IDLE_SESSIONS_MAX {
+        tokio::task::yield_now().await;
+    }
+    sleep(IDLE / 2).await;
+    is_there(0).await;
+    sleep(IDLE * 3 / 4).await;
+    assert_eq!(count().await, 1);
+    sleep(IDLE).await;
+    assert_eq!(count().await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_that_come_one_by_one_go_one_by_one() {
+    const SESSIONS: usize = 200;
+    let data = tempfile::tempdir().unwrap();
+    let context = testing::open(data.path());
+    let watched = Watched::default();
+    let looks = watched.looks.clone();
+    let (sessions, _) = Actor::spawn(None, watched, context).await.unwrap();
+    let count = async || ractor::call_t!(sessions, SessionsMsg::Count, 1000).unwrap();
+    for n in 0..SESSIONS {
+        let (answer, on_answer) = oneshot::channel();
+        let door = Door::View { run: RunId::new("r").unwrap(), answer };
+        let session = SessionId::new(&format!("s{n}")).unwrap();
+        sessions.cast(SessionsMsg::Route { session, door }).unwrap();
+        assert!(on_answer.await.unwrap().is_err());
+        sleep(Duration::from_millis(700)).await;
+    }
+    let there = count().await;
+    assert!((80..=90).contains(&there), "{there} stay for a minute, one each 700 ms");
+    let looks = looks.load(Ordering::Relaxed);
+    assert!(looks <= 3 * SESSIONS, "{looks} looks for {SESSIONS} sessions");
+    sleep(2 * IDLE).await;
+    assert_eq!(count().await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_cannot_be_taken_up_is_set_aside() {
+    let data = tempfile::tempdir().unwrap();
+    let context = testing::open(data.path());
+    let (session, run) = (SessionId::new("s").unwrap(), RunId::new("r").unwrap());
+    let agent = context.team.entry.clone();
+    let now = crate::clock::now();
+    let submitted = Submitted {
+        run: run.clone(),
+        plan: context.plans.current(&agent).unwrap().0,
+        agent,
+        text: "x".to_owned(),
+        body: Digest::of(b"x"),
+        deadline: now.plus_ms(3_600_000),
+        budget: Budget::default(),
+        trace: TraceContext::root(&context.team.name, &run),
+        caller_span: None,
+        parent: None,
+    };
+    let entry = Entry::new(now, Body::Session(Input::Submitted(submitted)));
+    context.append(&session, 0, &[entry]).await.unwrap().project(Vec::new()).await;
+    // From here on taking the run up fails, since that has to be journaled first.
+    context.journal.clone().close();
+
+    let (sessions, _) = Actor::spawn(None, SessionSupervisor, context).await.unwrap();
+    sessions.cast(SessionsMsg::Activate { session: session.clone() }).unwrap();
+    let mut last = None;
+    for _ in 0..100 {
+        sleep(Duration::from_millis(100)).await;
+        let (answer, on_answer) = oneshot::channel();
+        let door = Door::View { run: run.clone(), answer };
+        sessions.cast(SessionsMsg::Route { session: session.clone(), door }).unwrap();
+        last = on_answer.await.ok().and_then(Result::err).map(|error| error.code);
+        if last == Some(ErrorCode::SessionDamaged) {
+            break;
+        }
+    }
+    assert_eq!(last, Some(ErrorCode::SessionDamaged));
+}

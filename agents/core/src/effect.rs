@@ -8,8 +8,8 @@ use wire::event::EventKind;
 use wire::plan::Target;
 use wire::run::{Budget, RunReply};
 use wire::{
-    CallKey, EffectClass, ErrorCode, Event, Levels, ModelRole, Name, OpenCall, RunId, Said, Scope,
-    SessionId, SpanRecord, Timestamp, TraceSink, WireError,
+    CallKey, CallOutcome, EffectClass, ErrorCode, Event, Levels, ModelRole, Name, OpenCall, RunId,
+    Said, Scope, SessionId, SpanRecord, Timestamp, ToolReply, TraceSink, WireError,
 };
 
 /// When a run that found its session busy, or its queue full, may come again, in milliseconds: runs
@@ -193,6 +193,31 @@ impl CallEffect {
     /// Tells whether it changes nothing, and nobody outside hears of it.
     pub fn is_harmless(&self) -> bool {
         self.internal && self.effect == EffectClass::Read
+    }
+
+    /// Tells whether an attempt before this one may have taken effect.
+    pub fn may_have_happened(&self) -> bool {
+        self.attempt > 1 && self.effect == EffectClass::Idempotent
+    }
+
+    /// Returns what a reply says of the call as a whole: that an attempt was not begun says nothing
+    /// of those before it.
+    #[must_use]
+    pub fn judge(&self, reply: ToolReply) -> ToolReply {
+        let is_not_begun = |code| {
+            matches!(
+                code,
+                ErrorCode::ToolUnavailable | ErrorCode::DeadlineExceeded | ErrorCode::Overloaded
+            )
+        };
+        match reply {
+            ToolReply::Settled { outcome: CallOutcome::Error { error }, hop, .. }
+                if self.may_have_happened() && is_not_begun(error.code) =>
+            {
+                ToolReply::Lost { error, hop }
+            }
+            reply => reply,
+        }
     }
 }
 

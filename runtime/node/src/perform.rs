@@ -19,9 +19,9 @@ use wire::entry::{ModelOutcome, TurnReport};
 use wire::run::{Budget, Parent, RunState, RunView};
 use wire::subject::RunVerb;
 use wire::{
-    CallOutcome, EffectClass, ErrorCode, Headers, Input, ModelReply, ModelRequest, Name, Planned,
-    RunId, RunReply, RunRequest, RunStatus, SessionId, Timestamp, ToolReply, ToolRequest,
-    TraceContext, Usage, WireError, WorkId, header,
+    CallOutcome, ErrorCode, Headers, Input, ModelReply, ModelRequest, Name, Planned, RunId,
+    RunReply, RunRequest, RunStatus, SessionId, Timestamp, ToolReply, ToolRequest, TraceContext,
+    Usage, WireError, WorkId, header,
 };
 
 pub(crate) use asking::{Asking, Stop, request, stop};
@@ -148,13 +148,13 @@ async fn begin_call(
         patient: context.present.serves(&call.name),
     };
     let missed = match request_held(context, &asking, body).await {
-        Ok((reply, waiting)) => return (of_attempt(call, reply), waiting),
+        Ok((reply, waiting)) => return (call.judge(reply), waiting),
         Err(missed) => missed,
     };
     let reply = match missed {
         Missed::Unanswered(error) => ToolReply::Lost { error, hop: None },
         // The call was made before, so that nobody waits for its outcome does not undo it.
-        Missed::NotDelivered(error) if call.rejoin || may_have_happened(call) => {
+        Missed::NotDelivered(error) if call.rejoin || call.may_have_happened() => {
             ToolReply::Lost { error, hop: None }
         }
         Missed::NotDelivered(_) if !asking.patient => {
@@ -164,29 +164,6 @@ async fn begin_call(
         Missed::NotDelivered(error) => ToolReply::settled(CallOutcome::Error { error }),
     };
     (reply, None)
-}
-
-/// Tells whether an attempt before this one may have taken effect.
-fn may_have_happened(call: &CallEffect) -> bool {
-    call.attempt > 1 && call.effect == EffectClass::Idempotent
-}
-
-/// Returns what a reply says of the call as a whole: that an attempt was not begun says nothing of
-/// those before it.
-fn of_attempt(call: &CallEffect, reply: ToolReply) -> ToolReply {
-    match reply {
-        ToolReply::Settled { outcome: CallOutcome::Error { error }, hop, .. }
-            if may_have_happened(call) && is_not_begun(error.code) =>
-        {
-            ToolReply::Lost { error, hop }
-        }
-        reply => reply,
-    }
-}
-
-/// Tells whether an error of a tool says that nothing was begun.
-const fn is_not_begun(code: ErrorCode) -> bool {
-    matches!(code, ErrorCode::ToolUnavailable | ErrorCode::DeadlineExceeded | ErrorCode::Overloaded)
 }
 
 /// Asks a probe; one that does not say at once what it knows does not know it.

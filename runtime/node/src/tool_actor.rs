@@ -99,11 +99,11 @@ impl Actor for ToolActor {
         });
         let places = Arc::new(Semaphore::new(places));
         let ToolArgs { context, name, definition, .. } = args;
-        let of = context.clone();
+        let team = context.clone();
         let served = Arc::new(Served { context, name, definition, validator, places });
         let present = Arc::new(RwLock::new(served));
         let serving = present.clone();
-        let feed = feed::start(&of, &subject, move |parcel| {
+        let feed = feed::start(&team, &subject, move |parcel| {
             let served = serving.read().unwrap_or_else(PoisonError::into_inner).clone();
             let ticket = tickets.clone().try_acquire_owned();
             let came = Instant::now();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ractor::ActorStatus;
 use tokio::sync::oneshot;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use wire::entry::{Body, Entry, Input, Submitted};
 use wire::run::Budget;
 use wire::{Digest, RunId, TraceContext};
@@ -135,12 +135,15 @@ async fn a_message_that_meets_a_failed_session_does_not_keep_it_from_being_resta
     let (sessions, _) = Actor::spawn(None, met, context).await.unwrap();
     let count = async || ractor::call_t!(sessions, SessionsMsg::Count, 1000).unwrap();
     let busy = async || ractor::call_t!(sessions, SessionsMsg::Busy, 1000).unwrap();
-    while busy().await == 0 {
-        tokio::task::yield_now().await;
-    }
-    while busy().await > 0 {
-        sleep(Duration::from_millis(10)).await;
-    }
+    let restarted = async {
+        while busy().await == 0 {
+            sleep(Duration::from_millis(1)).await;
+        }
+        while busy().await > 0 {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(Duration::from_mins(1), restarted).await.expect("it is restarted");
     assert_eq!(count().await, 1, "it is there without a further message");
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 use wire::SessionId;
@@ -14,6 +16,16 @@ use crate::room::Room;
 
 /// What a frame takes beside its entries, in bytes, at most.
 pub(crate) const FRAME_BYTES: u64 = 256;
+
+/// Appends of a commit from which on the next is waited for, so that a sync has more to cover. With
+/// fewer there is nothing to gather, and an append would wait for nobody.
+const GATHERED_MIN: usize = 4;
+
+/// How long is waited for each append of the commit before.
+const GATHERING_EACH: Duration = Duration::from_micros(40);
+
+/// How long is waited at most, which is less than a busy session waits for a core.
+const GATHERING_MAX: Duration = Duration::from_millis(2);
 
 /// What the handles and the committer share.
 #[derive(Debug)]
@@ -34,6 +46,10 @@ pub(crate) struct State {
     queue: VecDeque<Pending>,
     queue_bytes: u64,
     settling: Vec<Settling>,
+    /// How many appends the last commit had.
+    taken: usize,
+    /// The committer waits to be woken, which costs a system call even if it does not wait.
+    idle: bool,
     /// Nothing more is taken.
     closed: bool,
 }
@@ -73,6 +89,8 @@ impl Shared {
             queue: VecDeque::new(),
             queue_bytes: 0,
             settling: Vec::new(),
+            taken: 0,
+            idle: false,
             closed: false,
         };
         Self {
@@ -86,6 +104,15 @@ impl Shared {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets go of the state, and has the committer see what became of it.
+    fn wake(&self, mut state: MutexGuard<'_, State>) {
+        let idle = std::mem::take(&mut state.idle);
+        drop(state);
+        if idle {
+            self.wake.notify_one();
+        }
     }
 
     pub(crate) fn failed(&self) -> watch::Receiver<Option<Arc<str>>> {
@@ -121,8 +148,7 @@ impl Shared {
             bytes,
             done,
         });
-        drop(state);
-        self.wake.notify_one();
+        self.wake(state);
         Ok(receiver)
     }
 
@@ -134,15 +160,15 @@ impl Shared {
             return Err(Error::Stopped);
         }
         state.settling.push(Settling { rolls, done });
-        drop(state);
-        self.wake.notify_one();
+        self.wake(state);
         receiver.blocking_recv().unwrap_or(Err(Error::Stopped)).map(drop)
     }
 
     /// Takes nothing more; what waits is still written.
     pub(crate) fn close(&self) {
-        self.lock().closed = true;
-        self.wake.notify_one();
+        let mut state = self.lock();
+        state.closed = true;
+        self.wake(state);
     }
 
     /// Takes nothing more and drops what waits.
@@ -195,7 +221,14 @@ impl Shared {
             if state.closed {
                 return None;
             }
+            state.idle = true;
             state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let gathering = gathering(state.taken);
+        if !gathering.is_zero() {
+            drop(state);
+            thread::sleep(gathering);
+            state = self.lock();
         }
         let (mut entries, mut bytes) = (0, 0);
         let mut taken = Vec::new();
@@ -210,6 +243,7 @@ impl Shared {
             state.queue_bytes = state.queue_bytes.saturating_sub(next.bytes);
             taken.extend(state.queue.pop_front());
         }
+        state.taken = taken.len();
         Some(Work::Commit(taken))
     }
 }
@@ -244,5 +278,27 @@ impl State {
             return Err(Error::Full);
         }
         Ok(())
+    }
+}
+
+/// Returns how long appends are gathered after a commit of so many: the busier the node, the longer.
+fn gathering(appends: usize) -> Duration {
+    if appends < GATHERED_MIN {
+        return Duration::ZERO;
+    }
+    let each = u32::try_from(appends).unwrap_or(u32::MAX);
+    GATHERING_EACH.saturating_mul(each).min(GATHERING_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_journal_gathers_and_one_at_rest_does_not() {
+        let cases = [(0, 0), (1, 0), (3, 0), (4, 160), (20, 800), (50, 2000), (usize::MAX, 2000)];
+        for (appends, micros) in cases {
+            assert_eq!(gathering(appends), Duration::from_micros(micros), "{appends}");
+        }
     }
 }

@@ -4,6 +4,10 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+mod bound;
+
+pub use bound::bound;
+
 /// The most bytes that are written into a buffer that grows. For more of them the size is found out
 /// first: a buffer that is moved whenever it is full takes some three times as much memory.
 const GROWN_BYTES_MAX: usize = 64 * 1024;

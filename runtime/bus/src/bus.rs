@@ -341,7 +341,8 @@ impl Bus {
         headers: Headers,
         content: &dyn Content,
     ) -> Result<Message, Error> {
-        let bytes = content.measure().map_err(|source| Error::Unwritable { source })?;
+        let room = self.payload_bytes_max().saturating_sub(headers.wire_len());
+        let bytes = content.measure(room).map_err(|source| Error::Unwritable { source })?;
         self.check(subject, &headers, bytes)?;
         Ok(Message { subject: subject.to_owned(), reply: None, headers, payload: Bytes::new() })
     }

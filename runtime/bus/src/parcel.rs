@@ -17,8 +17,9 @@ pub trait Content: Any + Send + Sync {
     /// Writes it as JSON.
     fn write(&self) -> Result<Vec<u8>, serde_json::Error>;
 
-    /// Returns the length of what [`write`](Self::write) returns, in bytes.
-    fn measure(&self) -> Result<usize, serde_json::Error>;
+    /// Returns the length of what [`write`](Self::write) returns, in bytes, or if that is below
+    /// `most` something between the two.
+    fn measure(&self, most: usize) -> Result<usize, serde_json::Error>;
 
     /// Returns it as something whose type can be asked for.
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
@@ -29,8 +30,12 @@ impl<T: Serialize + Send + Sync + 'static> Content for T {
         wire::json::to_vec(self)
     }
 
-    fn measure(&self) -> Result<usize, serde_json::Error> {
-        wire::json::measure(self)
+    fn measure(&self, most: usize) -> Result<usize, serde_json::Error> {
+        // Nearly all are far below what a bus takes, and then need not be looked through.
+        match wire::json::bound(self)? {
+            bytes if bytes <= most => Ok(bytes),
+            _ => wire::json::measure(self),
+        }
     }
 
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
@@ -128,7 +133,8 @@ mod tests {
     fn a_content_is_itself_or_its_json() {
         let value = Arc::new(vec![1_u8, 2]);
         let parcel = Parcel::new(message(""), value.clone());
-        assert_eq!(value.measure().unwrap(), "[1,2]".len());
+        assert_eq!(value.measure(5).unwrap(), "[1,2]".len());
+        assert!((5..=100).contains(&value.measure(100).unwrap()));
         assert!(Arc::ptr_eq(&parcel.read::<Vec<u8>>().unwrap(), &value), "of the same type");
         assert_eq!(*parcel.read::<Vec<u64>>().unwrap(), [1, 2], "of another");
         assert!(parcel.read::<String>().is_err());

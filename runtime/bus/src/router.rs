@@ -1,6 +1,6 @@
 //! Who receives what in the twin: subjects without wildcards in one map, patterns in a tree of tokens.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use tokio::sync::mpsc;
@@ -57,7 +57,8 @@ struct Group {
 
 #[derive(Debug, Default)]
 struct Node {
-    children: HashMap<String, Node>,
+    /// Few enough to be compared, which costs less than a hash of each token.
+    children: BTreeMap<String, Node>,
     /// Below `*`.
     any: Option<Box<Node>>,
     /// Patterns that end in `>` here.

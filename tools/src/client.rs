@@ -188,6 +188,8 @@ fn builder() -> reqwest::ClientBuilder {
         .no_zstd()
         .no_deflate()
         .redirect(reqwest::redirect::Policy::none())
+        // Only HTTP/2 has what would be tried again, and a copy of each request is kept for it.
+        .retry(reqwest::retry::never().max_retries_per_request(0))
         .connect_timeout(CONNECT_TIMEOUT)
         .pool_idle_timeout(POOL_IDLE_TIMEOUT)
         .pool_max_idle_per_host(POOL_IDLE_PER_HOST_MAX)

@@ -91,31 +91,11 @@ pub fn run_span(facts: &RunFacts<'_>, end: &EndFacts<'_>) -> SpanRecord {
     let reply = end.reply;
     let mut attributes = facts.attributes(operation::INVOKE_AGENT);
     attributes.set(semconv::PROVIDER_NAME, PROVIDER_SELF);
-    if !facts.plan.description.is_empty() {
-        attributes.set(semconv::AGENT_DESCRIPTION, facts.plan.description.as_str());
-    }
-    attributes.set(semconv::STEP, end.steps);
-    attributes.set(semconv::RESUMES, end.resumes);
-    if end.feedback > 0 {
-        attributes.set(semconv::FEEDBACK_ROUNDS, end.feedback);
-    }
     attributes.set(semconv::OUTCOME, reply.status.as_str());
-    if let Some(joined) = &reply.joined {
-        attributes.set(semconv::JOINED, joined.as_str());
-    } else {
-        facts.left.set(&mut attributes);
-    }
-    if reply.tainted {
-        attributes.set(semconv::TAINTED, true);
-    }
     set_usage(&mut attributes, reply.usage);
-    let contents = Contents::of(facts);
-    let instructions = [Part::Text(&facts.plan.instructions)];
-    contents.put_parts(&mut attributes, semconv::SYSTEM_INSTRUCTIONS, &instructions);
-    contents.put(&mut attributes, semconv::INPUT_MESSAGES, &[Said::user(end.input)]);
-    let finish = if reply.error.is_none() { "stop" } else { "error" };
-    let said = Said { finish: Some(finish), ..Said::model(vec![Part::Text(&reply.output)]) };
-    contents.put(&mut attributes, semconv::OUTPUT_MESSAGES, &[said]);
+    if facts.are_read() {
+        describe_run(&mut attributes, facts, end);
+    }
     let joined = end.joined.map(|run| SpanLink { context: *run, attributes: Attributes::new() });
     SpanRecord {
         parent: end.caller.copied(),
@@ -130,7 +110,40 @@ pub fn run_span(facts: &RunFacts<'_>, end: &EndFacts<'_>) -> SpanRecord {
     }
 }
 
+/// Says of a run what no measure reads.
+fn describe_run(attributes: &mut Attributes, facts: &RunFacts<'_>, end: &EndFacts<'_>) {
+    let reply = end.reply;
+    if !facts.plan.description.is_empty() {
+        attributes.set(semconv::AGENT_DESCRIPTION, facts.plan.description.as_str());
+    }
+    attributes.set(semconv::STEP, end.steps);
+    attributes.set(semconv::RESUMES, end.resumes);
+    if end.feedback > 0 {
+        attributes.set(semconv::FEEDBACK_ROUNDS, end.feedback);
+    }
+    if let Some(joined) = &reply.joined {
+        attributes.set(semconv::JOINED, joined.as_str());
+    } else {
+        facts.left.set(attributes);
+    }
+    if reply.tainted {
+        attributes.set(semconv::TAINTED, true);
+    }
+    let contents = Contents::of(facts);
+    let instructions = [Part::Text(&facts.plan.instructions)];
+    contents.put_parts(attributes, semconv::SYSTEM_INSTRUCTIONS, &instructions);
+    contents.put(attributes, semconv::INPUT_MESSAGES, &[Said::user(end.input)]);
+    let finish = if reply.error.is_none() { "stop" } else { "error" };
+    let said = Said { finish: Some(finish), ..Said::model(vec![Part::Text(&reply.output)]) };
+    contents.put(attributes, semconv::OUTPUT_MESSAGES, &[said]);
+}
+
 impl RunFacts<'_> {
+    /// Tells whether anybody reads spans. If not, they have what is measured, and no more.
+    fn are_read(&self) -> bool {
+        self.sink != TraceSink::Nowhere
+    }
+
     fn attributes(&self, operation: &str) -> Attributes {
         let mut attributes = self.whose();
         attributes.set(semconv::OPERATION_NAME, operation);
@@ -139,11 +152,13 @@ impl RunFacts<'_> {
 
     /// Says to what a span belongs.
     fn whose(&self) -> Attributes {
-        let mut attributes = Attributes::new();
+        let mut attributes = if self.are_read() { Attributes::new() } else { Attributes::few() };
         attributes.set(semconv::AGENT_NAME, self.plan.agent.as_str());
-        attributes.set(semconv::CONVERSATION_ID, self.session.as_str());
-        attributes.set(semconv::TEAM, self.plan.team.as_str());
-        attributes.set(semconv::RUN_ID, self.run.as_str());
+        if self.are_read() {
+            attributes.set(semconv::CONVERSATION_ID, self.session.as_str());
+            attributes.set(semconv::TEAM, self.plan.team.as_str());
+            attributes.set(semconv::RUN_ID, self.run.as_str());
+        }
         attributes
     }
 

@@ -51,6 +51,9 @@ pub enum TraceSink {
     Export,
     /// To those who look them up on the node.
     Store,
+    /// Nowhere: they are counted and their place is noted, for which
+    /// [`MEASURED`](crate::semconv::MEASURED) is enough.
+    Nowhere,
 }
 
 impl Levels {
@@ -60,6 +63,7 @@ impl Levels {
         match sink {
             TraceSink::Export => self.export,
             TraceSink::Store => self.store,
+            TraceSink::Nowhere => Capture::None,
         }
     }
 

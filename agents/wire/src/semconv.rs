@@ -87,6 +87,28 @@ pub enum Source {
     Own,
 }
 
+/// The attributes that measures and the store read of spans, which therefore all spans have that
+/// have something to say there, whoever else reads them.
+pub const MEASURED: &[&str] = &[
+    OPERATION_NAME,
+    AGENT_NAME,
+    PROVIDER_NAME,
+    REQUEST_MODEL,
+    RESPONSE_MODEL,
+    SERVER_ADDRESS,
+    MODEL,
+    ROLE,
+    TURN,
+    INPUT_TOKENS,
+    OUTPUT_TOKENS,
+    COST_NANO_USD,
+    FEEDBACK,
+    TOOL_NAME,
+    EFFECT,
+    OUTCOME,
+    ERROR_TYPE,
+];
+
 macro_rules! attributes {
     ($($(#[doc = $doc:expr])+ $constant:ident = $name:literal, $kind:ident, $source:ident;)+) => {
         $($(#[doc = $doc])+ pub const $constant: &str = $name;)+

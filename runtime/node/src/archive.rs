@@ -9,7 +9,7 @@ use journal::{DataLock, Holder, Journal, Options, Since};
 use store::{Opened, Store};
 use tools::results::{RESULTS_BYTES_MAX, Results};
 use tracing::warn;
-use wire::{Event, Name, Plan, SessionId, Timestamp};
+use wire::{Event, Name, Plan, SessionId, Timestamp, TraceSink};
 
 use crate::error::Error;
 use crate::fold::{catch_up, read_entries};
@@ -142,8 +142,8 @@ pub(crate) fn events(
 ) -> Result<Vec<Event>, Error> {
     let held = read_entries(journal, session, Since::Oldest)?;
     let mut events = Vec::new();
-    let machine = SessionMachine::beginning_at(team.clone(), session.clone(), held.first_slot);
-    machine
+    SessionMachine::beginning_at(team.clone(), session.clone(), held.first_slot)
+        .telling(TraceSink::Nowhere)
         .fold_on(&held.entries, plans, |_, _, effects| {
             events.extend(events_after(&effects, after));
         })

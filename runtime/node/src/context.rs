@@ -19,7 +19,7 @@ use tools::query::Databases;
 use tools::results::Results;
 use wire::entry::{Body, Entry};
 use wire::event::EventKind;
-use wire::{Event, SessionId, Subjects, Timestamp, WireError};
+use wire::{Event, SessionId, Subjects, Timestamp, TraceSink, WireError};
 
 use crate::admission::{NodePlaces, Places};
 use crate::clean;
@@ -112,6 +112,11 @@ pub(crate) struct TeamContext {
 impl TeamContext {
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Returns where the spans of sessions go. What nodes show of them is told again by the journal.
+    pub(crate) const fn sink(&self) -> TraceSink {
+        if self.exporter.is_some() { TraceSink::Export } else { TraceSink::Nowhere }
     }
 
     /// Counts a request of an endpoint for those who ask for the service's statistics.

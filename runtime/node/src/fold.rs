@@ -6,7 +6,7 @@ use journal::{Journal, Since};
 use store::{Change, Store};
 use tracing::warn;
 use wire::entry::{Entry, memory_session};
-use wire::{Name, SessionId};
+use wire::{Name, SessionId, TraceSink};
 
 use crate::changes::changes_of;
 use crate::error::Error;
@@ -15,8 +15,8 @@ use crate::error::Error;
 /// for one as for hundreds; about 1 MiB of memory.
 const CATCH_UP_CHANGES: usize = 1024;
 
-/// Reads and folds what is held of one session into its machine. Blocks on the disk, unless the
-/// journal does not know the session.
+/// Reads and folds what is held of one session into its machine, which is still to be said where its
+/// spans go. Blocks on the disk, unless the journal does not know the session.
 pub(crate) fn fold_machine(
     team: &Name,
     session: &SessionId,
@@ -51,6 +51,7 @@ fn fold(
 ) -> Result<SessionMachine, Error> {
     let held = read_entries(journal, session, since)?;
     SessionMachine::beginning_at(team.clone(), session.clone(), held.first_slot)
+        .telling(TraceSink::Nowhere)
         .fold_on(&held.entries, plans, on_entry)
         .map_err(|source| Error::Fold { session: session.clone(), source })
 }

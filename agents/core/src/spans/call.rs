@@ -3,7 +3,7 @@
 use wire::plan::{Offer, Target};
 use wire::semconv::{self, operation};
 use wire::trace::SpanEvent;
-use wire::{CallKey, CallOutcome, SpanRecord, Timestamp, Usage};
+use wire::{Attributes, CallKey, CallOutcome, SpanRecord, Timestamp, Usage};
 
 use serde_json::Value;
 
@@ -39,24 +39,15 @@ pub struct CallFacts<'a> {
 pub fn call_span(facts: &RunFacts<'_>, call: &CallFacts<'_>) -> SpanRecord {
     let name = call.offer.spec.name.as_str();
     let mut attributes = facts.attributes(operation::EXECUTE_TOOL);
-    let kind = match call.offer.target {
-        Target::Tool => "function",
-        Target::Agent => "extension",
-    };
     attributes.set(semconv::TOOL_NAME, name);
-    attributes.set(semconv::TOOL_TYPE, kind);
-    attributes.set(semconv::TOOL_CALL_ID, call.call.as_str());
-    attributes.set(semconv::STEP, call.step);
     attributes.set(semconv::EFFECT, call.offer.effect.as_str());
     attributes.set(semconv::OUTCOME, call.outcome.as_str());
-    attributes.set(semconv::ATTEMPTS, call.attempts);
-    facts.left.set(&mut attributes);
     if call.usage != Usage::default() {
         set_usage(&mut attributes, call.usage);
     }
-    let contents = Contents::of(facts);
-    contents.put_value(&mut attributes, semconv::TOOL_CALL_ARGUMENTS, name, call.arguments);
-    contents.put_outcome(&mut attributes, semconv::TOOL_CALL_RESULT, name, call.outcome);
+    if facts.are_read() {
+        describe(&mut attributes, facts, call);
+    }
     SpanRecord {
         context: facts.trace.of_call(call.call),
         parent: Some(*facts.trace),
@@ -68,4 +59,21 @@ pub fn call_span(facts: &RunFacts<'_>, call: &CallFacts<'_>) -> SpanRecord {
             outcome_failure(call.outcome),
         )
     }
+}
+
+/// Says of a call what no measure reads.
+fn describe(attributes: &mut Attributes, facts: &RunFacts<'_>, call: &CallFacts<'_>) {
+    let kind = match call.offer.target {
+        Target::Tool => "function",
+        Target::Agent => "extension",
+    };
+    attributes.set(semconv::TOOL_TYPE, kind);
+    attributes.set(semconv::TOOL_CALL_ID, call.call.as_str());
+    attributes.set(semconv::STEP, call.step);
+    attributes.set(semconv::ATTEMPTS, call.attempts);
+    facts.left.set(attributes);
+    let name = call.offer.spec.name.as_str();
+    let contents = Contents::of(facts);
+    contents.put_value(attributes, semconv::TOOL_CALL_ARGUMENTS, name, call.arguments);
+    contents.put_outcome(attributes, semconv::TOOL_CALL_RESULT, name, call.outcome);
 }

@@ -43,10 +43,12 @@ pub fn hop_span(facts: &RunFacts<'_>, attempt: &AttemptFacts<'_>) -> SpanRecord 
     let report = attempt.report.unwrap_or(&nothing);
     let mut attributes = facts.whose();
     attributes.set(semconv::TOOL_NAME, attempt.tool.as_str());
-    attributes.set(semconv::TOOL_CALL_ID, attempt.call.as_str());
-    attributes.set(semconv::ATTEMPT, attempt.attempt);
-    if attempt.rejoined {
-        attributes.set(semconv::REJOINED, true);
+    if facts.are_read() {
+        attributes.set(semconv::TOOL_CALL_ID, attempt.call.as_str());
+        attributes.set(semconv::ATTEMPT, attempt.attempt);
+        if attempt.rejoined {
+            attributes.set(semconv::REJOINED, true);
+        }
     }
     let (name, kind) = described(&mut attributes, facts, attempt, report);
     let status = report.status.filter(|status| *status >= STATUS_FAILED_MIN);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use wire::chat::TurnDetail;
-use wire::entry::{TurnReport, Unread};
+use wire::entry::{Feedback, TurnReport, Unread};
 use wire::plan::{Dialect, Served};
 use wire::semconv::{self, PROVIDER_UNKNOWN, operation};
 use wire::trace::SpanKind;
@@ -55,40 +55,23 @@ pub fn model_span(facts: &RunFacts<'_>, turn: &TurnFacts<'_>) -> SpanRecord {
     attributes.set(semconv::PROVIDER_NAME, provider.unwrap_or(PROVIDER_UNKNOWN));
     let model = served.map_or(turn.model.as_str(), |served| served.model.as_str());
     attributes.set(semconv::REQUEST_MODEL, model);
-    attributes.set(semconv::REQUEST_MAX_TOKENS, turn.max_tokens);
-    if let Some(served) = served {
-        set_request(&mut attributes, served);
-    }
+    set_server(&mut attributes, served.and_then(|served| served.server.as_ref()));
     attributes.set(semconv::MODEL, turn.model.as_str());
-    set_name(&mut attributes, semconv::SERVED_BY, served_by);
     attributes.set(semconv::ROLE, turn.role.as_str());
-    attributes.set(semconv::STEP, turn.step);
     attributes.set(semconv::TURN, turn.turn);
-    facts.left.set(&mut attributes);
-    if turn.role == ModelRole::Actor {
-        let (_, dialect) = facts.plan.acting_model(turn.planned);
-        attributes.set(semconv::DIALECT, dialect.as_str());
-        if dialect == Dialect::Schema {
-            attributes.set(semconv::OUTPUT_TYPE, "json");
-        }
-    }
-    if let Some(planned) = turn.planned {
-        attributes.set(semconv::SELECTED_TOOL, planned.tool.as_str());
-    }
-    if turn.rounds > 0 {
-        attributes.set(semconv::FEEDBACK_ROUNDS, turn.rounds);
-    }
     if let Some((report, usage)) = turn.report {
         attributes.set(semconv::RESPONSE_MODEL, report.model.as_str());
-        attributes.set(semconv::FINISH_REASONS, json!([report.finish.as_str()]));
-        attributes.set(semconv::ATTEMPTS, report.attempts);
         set_usage(&mut attributes, usage);
-        set_detail(&mut attributes, &report.detail);
     }
-    if let Some(unread) = turn.unread {
-        attributes.set(semconv::UNREAD_BYTES, unread.bytes);
+    if let Ok(reading) = turn.outcome
+        && let Some(first) = feedback(reading).next()
+    {
+        attributes.set(semconv::FEEDBACK, first.code.as_str());
     }
-    set_said(&mut attributes, Contents::of(facts), turn);
+    if facts.are_read() {
+        set_name(&mut attributes, semconv::SERVED_BY, served_by);
+        describe(&mut attributes, facts, turn, served);
+    }
     SpanRecord {
         context: facts.trace.of_turn(facts.run, turn.turn),
         parent: Some(*facts.trace),
@@ -102,8 +85,57 @@ pub fn model_span(facts: &RunFacts<'_>, turn: &TurnFacts<'_>) -> SpanRecord {
     }
 }
 
+/// Says of a turn what no measure reads.
+fn describe(
+    attributes: &mut Attributes,
+    facts: &RunFacts<'_>,
+    turn: &TurnFacts<'_>,
+    served: Option<&Served>,
+) {
+    attributes.set(semconv::REQUEST_MAX_TOKENS, turn.max_tokens);
+    if let Some(served) = served {
+        set_request(attributes, served);
+    }
+    attributes.set(semconv::STEP, turn.step);
+    facts.left.set(attributes);
+    if turn.role == ModelRole::Actor {
+        let (_, dialect) = facts.plan.acting_model(turn.planned);
+        attributes.set(semconv::DIALECT, dialect.as_str());
+        if dialect == Dialect::Schema {
+            attributes.set(semconv::OUTPUT_TYPE, "json");
+        }
+    }
+    if let Some(planned) = turn.planned {
+        attributes.set(semconv::SELECTED_TOOL, planned.tool.as_str());
+    }
+    if turn.rounds > 0 {
+        attributes.set(semconv::FEEDBACK_ROUNDS, turn.rounds);
+    }
+    if let Some((report, _)) = turn.report {
+        attributes.set(semconv::FINISH_REASONS, json!([report.finish.as_str()]));
+        attributes.set(semconv::ATTEMPTS, report.attempts);
+        set_detail(attributes, &report.detail);
+    }
+    if let Some(unread) = turn.unread {
+        attributes.set(semconv::UNREAD_BYTES, unread.bytes);
+    }
+    set_said(attributes, Contents::of(facts), turn);
+}
+
+/// Returns what was wrong with a reply.
+fn feedback(reading: &Reading) -> impl Iterator<Item = &Feedback> {
+    let (whole, calls) = match reading {
+        Reading::Fault { feedback, .. } => (Some(feedback), [].as_slice()),
+        Reading::Calls { calls, .. } => (None, calls.as_slice()),
+        Reading::Thought { .. }
+        | Reading::Continued { .. }
+        | Reading::Final { .. }
+        | Reading::Planned(_) => (None, [].as_slice()),
+    };
+    whole.into_iter().chain(calls.iter().filter_map(|call| call.fault.as_ref()))
+}
+
 fn set_request(attributes: &mut Attributes, served: &Served) {
-    set_server(attributes, served.server.as_ref());
     if served.stream {
         attributes.set(semconv::REQUEST_STREAM, true);
     }
@@ -149,7 +181,6 @@ fn set_said(attributes: &mut Attributes, contents: Contents<'_>, turn: &TurnFact
     contents.put(attributes, semconv::INPUT_MESSAGES, turn.told);
     let Ok(reading) = turn.outcome else { return };
     let planned;
-    let mut feedback = Vec::new();
     let parts = match reading {
         Reading::Thought { text } | Reading::Continued { text } => vec![Part::Text(text)],
         Reading::Final { text } => vec![Part::Text(text)],
@@ -159,7 +190,6 @@ fn set_said(attributes: &mut Attributes, contents: Contents<'_>, turn: &TurnFact
             vec![Part::Text(thoughts), call]
         }
         Reading::Calls { text, calls } => {
-            feedback.extend(calls.iter().filter_map(|call| call.fault.as_ref()));
             let calls = calls.iter().map(|call| Part::Call {
                 id: &call.id,
                 name: &call.name,
@@ -168,18 +198,14 @@ fn set_said(attributes: &mut Attributes, contents: Contents<'_>, turn: &TurnFact
             });
             [Part::Text(text)].into_iter().chain(calls).collect()
         }
-        Reading::Fault { feedback: told, raw } => {
-            feedback.push(told);
-            vec![Part::Text(raw)]
-        }
+        Reading::Fault { raw, .. } => vec![Part::Text(raw)],
     };
     let finish = turn.report.map(|(report, _)| report.finish.as_str());
     let said = Said { finish, ..Said::model(parts) };
     contents.put(attributes, semconv::OUTPUT_MESSAGES, &[said]);
-    if let Some(first) = feedback.first() {
-        attributes.set(semconv::FEEDBACK, first.code.as_str());
-        if contents.are_put() {
-            let told: Vec<String> = feedback.iter().map(|feedback| feedback.to_text()).collect();
+    if contents.are_put() {
+        let told: Vec<String> = feedback(reading).map(Feedback::to_text).collect();
+        if !told.is_empty() {
             contents.put_text(attributes, semconv::FEEDBACK_TEXT, &told.join("\n"));
         }
     }

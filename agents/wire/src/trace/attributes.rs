@@ -12,6 +12,9 @@ use serde_json::Value;
 /// The attributes that an ordinary span has, so that its list need not grow.
 const ORDINARY: usize = 32;
 
+/// The attributes of a span of which only what is measured is set.
+const FEW: usize = 16;
+
 /// Attributes in the order in which they were set; as JSON an object.
 ///
 /// There are few enough to look through, and their names are constants where spans are made.
@@ -22,6 +25,11 @@ impl Attributes {
     /// Makes a list without attributes.
     pub const fn new() -> Self {
         Self(Vec::new())
+    }
+
+    /// Makes a list for some attributes less than ordinary spans have.
+    pub fn few() -> Self {
+        Self(Vec::with_capacity(FEW))
     }
 
     /// Sets an attribute; what it was before is replaced.

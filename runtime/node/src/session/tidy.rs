@@ -48,7 +48,7 @@ impl SessionState {
         let team = self.context.team.name.clone();
         let slot = self.context.journal.next_slot(&self.session);
         let machine = SessionMachine::beginning_at(team, self.session.clone(), slot);
-        self.machine = Ok(Box::new(machine));
+        self.machine = Ok(Box::new(machine.telling(self.context.sink())));
         Ok(Tidied::Forgotten)
     }
 }

@@ -50,3 +50,15 @@ pub(super) const OF_CALLS: &[&str] = &[
 ];
 /// By what runs are told apart.
 pub(super) const OF_RUNS: &[&str] = &[semconv::AGENT_NAME, semconv::OUTCOME, semconv::ERROR_TYPE];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_measured_is_known_of_spans_that_nobody_reads() {
+        for name in [OF_MODELS, OF_CALLS, OF_RUNS].concat() {
+            assert!(semconv::MEASURED.contains(&name), "{name}");
+        }
+    }
+}

@@ -22,8 +22,22 @@ fn leaving(plan: Plan, tool: &str) -> Plan {
 
 /// Plays inputs, by milliseconds on the clock, and returns the spans in the order in which they end.
 fn spans(plan: &Plan, rows: &[(u64, Input)]) -> Vec<SpanRecord> {
+    let read = spans_for(TraceSink::Store, plan, rows);
+    let measured = spans_for(TraceSink::Nowhere, plan, rows);
+    assert_eq!(measured.len(), read.len());
+    for (measured, read) in measured.iter().zip(&read) {
+        for name in semconv::MEASURED {
+            assert_eq!(measured.attributes.get(name), read.attributes.get(name), "{name}");
+        }
+        let attributes = read.attributes.clone();
+        assert_eq!(SpanRecord { attributes, ..measured.clone() }, *read);
+    }
+    read
+}
+
+fn spans_for(sink: TraceSink, plan: &Plan, rows: &[(u64, Input)]) -> Vec<SpanRecord> {
     let plans = std::collections::HashMap::from([(Digest::of(b"plan"), plan.clone().into())]);
-    let mut machine = SessionMachine::new(name("team"), session()).telling(TraceSink::Store);
+    let mut machine = SessionMachine::new(name("team"), session()).telling(sink);
     let mut spans = Vec::new();
     for (ms, input) in rows {
         let now = Timestamp::from_micros(ms * 1000);

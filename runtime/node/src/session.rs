@@ -6,7 +6,7 @@ mod held;
 mod tidy;
 mod work;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,7 +14,6 @@ use agents_core::effect::Rejected;
 use agents_core::session::SessionMachine;
 use journal::Since;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::Duration;
 use tracing::{debug, warn};
@@ -26,12 +25,11 @@ use accept::Refusal;
 pub(crate) use door::{Answer, Decision, Door, Submit};
 use held::Held;
 pub(crate) use tidy::Tidied;
-use work::Work;
+use work::{Saying, Work};
 
 use crate::context::TeamContext;
 use crate::error::Error;
 use crate::fold::fold_machine;
-use crate::perform::Say;
 use crate::prefix::SentPrefixes;
 use crate::reply::Final;
 use crate::sessions::SessionsMsg;
@@ -81,11 +79,12 @@ pub(crate) struct SessionState {
     /// Those who ended a run and are answered when its called agents know of it.
     cancels: Vec<(RunId, Answer<RunView>)>,
     tasks: HashMap<Work, AbortHandle>,
-    /// Where calls under way that asked something are told what was said. In boxes, since a queue
-    /// has room for many and few calls ask anything.
-    saying: HashMap<CallKey, mpsc::Sender<Box<Say>>>,
+    /// Where calls under way that asked something are told what was said.
+    saying: HashMap<CallKey, Saying>,
     prefixes: SentPrefixes,
     held: Held,
+    /// Outcomes of calls that were over at once, which are the next inputs.
+    outcomes: VecDeque<Input>,
     /// The run in work is still to be taken up, for which there was no room on the disk.
     is_resume_due: bool,
     handled: u64,
@@ -123,6 +122,7 @@ impl Actor for SessionActor {
             saying: HashMap::new(),
             prefixes: SentPrefixes::default(),
             held: Held::default(),
+            outcomes: VecDeque::new(),
             is_resume_due: false,
             handled: 0,
             idle_said: None,
@@ -210,7 +210,7 @@ impl SessionState {
             fold()
         };
         self.machine = match folded {
-            Ok(machine) => Ok(Box::new(machine)),
+            Ok(machine) => Ok(Box::new(machine.telling(self.context.sink()))),
             Err(error) => {
                 warn!(session = %self.session, %error, "session set aside: it cannot be rebuilt");
                 Err(error.to_wire())
@@ -401,12 +401,16 @@ impl SessionState {
         if self.machine.is_err() {
             return Ok(());
         }
-        match self.accept(input).await? {
-            Ok(()) => {}
-            Err(Refusal::Machine(rejected)) => {
-                debug!(session = %self.session, %rejected, "outcome not awaited");
+        let mut next = Some(input);
+        while let Some(input) = next {
+            match self.accept(input).await? {
+                Ok(()) => {}
+                Err(Refusal::Machine(rejected)) => {
+                    debug!(session = %self.session, %rejected, "outcome not awaited");
+                }
+                Err(Refusal::NoRoom(_, input)) => self.give_again(input),
             }
-            Err(Refusal::NoRoom(_, input)) => self.give_again(input),
+            next = self.outcomes.pop_front();
         }
         self.answer_cancels(|machine, run| !machine.is_telling(run));
         Ok(())

@@ -8,7 +8,7 @@ use wire::{RunId, WireError};
 
 use agents_core::effect::Rejected;
 
-use super::held::{HELD_TIME_MAX, Taken};
+use super::held::Taken;
 use super::{ROOM_PAUSE, SessionMsg, SessionState};
 use crate::changes::changes_of;
 use crate::clock;
@@ -58,7 +58,8 @@ impl SessionState {
         let taken = Taken { slot, entry: Entry::new(now, Body::Session(input)), effects };
         if is_held {
             for call in self.held.take(taken) {
-                self.call(call, Some(HELD_TIME_MAX));
+                let outcome = self.call_held(call).await;
+                self.outcomes.extend(outcome);
             }
             return Ok(Ok(()));
         }

@@ -1,10 +1,12 @@
 //! Performs the effects of a session's inputs, and keeps hold of what is under way.
 
-use std::time::Duration;
+use std::future::poll_fn;
+use std::task::Poll;
 
 use agents_core::dialect;
 use agents_core::effect::{Aborted, CallEffect, Effect};
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use ractor::ActorRef;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
@@ -15,11 +17,24 @@ use wire::entry::{Input, ModelReplied};
 use wire::plan::Target;
 use wire::{CallKey, Name, RunId, ToolReply, WorkId};
 
+use super::held::HELD_TIME_MAX;
 use super::{SessionMsg, SessionState};
 use crate::context::TeamContext;
 use crate::perform;
 use crate::reply::Final;
 use crate::{clock, log};
+
+/// How a call that asked something is told what was said. In a box, since a queue has room for many
+/// and few calls ask anything.
+pub(super) type Saying = mpsc::Sender<Box<perform::Say>>;
+
+/// A call that is begun.
+struct Calling {
+    work: Work,
+    saying: (CallKey, Saying),
+    /// What came of it. Kept in one place: whoever holds it would move it with all that it needs.
+    outcome: BoxFuture<'static, Input>,
+}
 
 /// Something under way that can be ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -75,7 +90,7 @@ impl SessionState {
                         planned,
                     });
                 }
-                Effect::Call(call) => self.call(call, None),
+                Effect::Call(call) => self.call(call),
                 Effect::Abort { run, calls } => self.abort(&run, calls),
                 Effect::Publish { reply } => {
                     let sending = self.context.replies.token();
@@ -118,9 +133,39 @@ impl SessionState {
         self.track(work, task.abort_handle());
     }
 
-    /// Makes a call. The input that asked for it is made durable after some time, if it is held and
-    /// the call is not over by then.
-    pub(super) fn call(&mut self, call: CallEffect, held: Option<Duration>) {
+    /// Makes a call.
+    fn call(&mut self, call: CallEffect) {
+        let Calling { work, saying, outcome } = self.calling(call);
+        let myself = self.myself.clone();
+        let task = tokio::spawn(async move { report(&myself, outcome.await) });
+        self.track_call(work, saying, task.abort_handle());
+    }
+
+    /// Makes a call because of an input that is held, which is made durable after some time if the
+    /// call is not over by then. One that waits for nothing is over at once, and no task is made for
+    /// it and woken: what came of it is returned.
+    pub(super) async fn call_held(&mut self, call: CallEffect) -> Option<Input> {
+        let Calling { work, saying, mut outcome } = self.calling(call);
+        let at_once = poll_fn(|context| Poll::Ready(outcome.as_mut().poll(context))).await;
+        if let Poll::Ready(input) = at_once {
+            return Some(input);
+        }
+        let myself = self.myself.clone();
+        let task = tokio::spawn(async move {
+            let input = if let Ok(input) = timeout(HELD_TIME_MAX, &mut outcome).await {
+                input
+            } else {
+                drop(myself.cast(SessionMsg::CommitHeld));
+                outcome.await
+            };
+            report(&myself, input);
+        });
+        self.track_call(work, saying, task.abort_handle());
+        None
+    }
+
+    /// Begins a call, which goes on only as its outcome is waited for.
+    fn calling(&self, call: CallEffect) -> Calling {
         let work = match call.target {
             Target::Tool => Work::Call(call.call.clone()),
             Target::Agent => Work::Agent(call.call.clone()),
@@ -128,13 +173,12 @@ impl SessionState {
         let (context, myself) = (self.context.clone(), self.myself.clone());
         let session = self.session.clone();
         let (saying, said) = mpsc::channel(1);
-        self.saying.retain(|_, saying| !saying.is_closed());
-        self.saying.insert(call.call.clone(), saying);
+        let saying = (call.call.clone(), saying);
         let logged = log::work(&call.run, &call.trace, Some(&call.call));
-        let calling = async move {
+        let outcome = async move {
             let key = call.call.clone();
             perform::pause_before(call.attempt).await;
-            let input = match call.target {
+            match call.target {
                 Target::Agent => Box::pin(perform::call_agent(&context, &session, &call)).await,
                 Target::Tool => {
                     let reporting = |input| report(&myself, input);
@@ -156,25 +200,16 @@ impl SessionState {
                         }
                     }
                 }
-            };
-            report(&myself, input);
-        };
-        let session = self.myself.clone();
-        // Kept in one place: a task that holds it moves it again with each that is around it.
-        let mut calling = Box::pin(calling);
-        let calling = async move {
-            if let Some(most) = held
-                && timeout(most, &mut calling).await.is_ok()
-            {
-                return;
             }
-            if held.is_some() {
-                drop(session.cast(SessionMsg::CommitHeld));
-            }
-            calling.await;
         };
-        let task = tokio::spawn(calling.instrument(logged));
-        self.track(work, task.abort_handle());
+        Calling { work, saying, outcome: Box::pin(outcome.instrument(logged)) }
+    }
+
+    /// Keeps hold of a call under way, and of how it is told what was said to its questions.
+    fn track_call(&mut self, work: Work, (call, saying): (CallKey, Saying), task: AbortHandle) {
+        self.saying.retain(|_, saying| !saying.is_closed());
+        self.saying.insert(call, saying);
+        self.track(work, task);
     }
 
     fn probe(&mut self, of: CallKey, number: u32, call: CallEffect) {

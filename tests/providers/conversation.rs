@@ -166,7 +166,7 @@ async fn every_provider_calls_a_tool_and_answers_streaming_and_not() {
             assert_eq!(arguments, json!({"a": 12, "b": 34}), "{name}");
             assert_eq!((reply.finish, shown.as_str()), (FinishReason::ToolCalls, ""), "{name}");
             messages.push(Message::Assistant {
-                content: reply.content.clone(),
+                content: reply.content.to_string(),
                 calls: reply.calls.clone(),
             });
             messages.push(Message::Tool {

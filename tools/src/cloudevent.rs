@@ -173,19 +173,19 @@ impl EventTool {
             || letter.headers.get(header::SERVICE_ERROR).is_some()
         {
             let told = letter.headers.get(header::SERVICE_ERROR).unwrap_or_default();
-            let body = text(&letter.payload, false);
+            let body = text(letter.payload.as_ref(), false);
             let text = format!("{} failed: {told} {}", context.tool, excerpt(body.trim()));
             return ToolReply::settled(CallOutcome::error(ErrorCode::ToolFailed, text.trim_end()));
         }
         match CloudEvent::read(letter.headers.iter(), &letter.payload) {
-            Ok(Some(reply)) => self.own_reply(context, id, &reply, false),
+            Ok(Some(reply)) => self.own_reply(context, id, reply, false),
             // An acknowledgement of a stream, or of whoever else only took the event.
             Ok(None) if letter.payload.is_empty() => {
                 ToolReply::Lost { error: late(context), hop: None }
             }
             Ok(None) => {
                 let plain = CloudEvent { data: letter.payload.to_vec(), ..CloudEvent::default() };
-                ToolReply::settled(self.outcome(&plain, false))
+                ToolReply::settled(self.outcome(plain, false))
             }
             Err(fault) => broken_reply(context, &fault),
         }
@@ -196,7 +196,7 @@ impl EventTool {
         &self,
         context: &ToolContext,
         id: &str,
-        reply: &CloudEvent,
+        reply: CloudEvent,
         is_cut: bool,
     ) -> ToolReply {
         let of = reply.attribute(&self.spec.source.reply_attribute);
@@ -210,7 +210,7 @@ impl EventTool {
     }
 
     /// Says what the answer to the request means.
-    fn response(&self, context: &ToolContext, id: &str, received: Received) -> ToolReply {
+    fn response(&self, context: &ToolContext, id: &str, mut received: Received) -> ToolReply {
         let lost = |error| ToolReply::Lost { error, hop: None };
         match received.status() {
             StatusCode::REQUEST_TIMEOUT => return lost(late(context)),
@@ -220,9 +220,14 @@ impl EventTool {
             _ => {}
         }
         let most = self.spec.response_bytes_max;
-        match CloudEvent::read(received.headers(), received.body()) {
-            Ok(Some(reply)) => self.own_reply(context, id, &reply, received.is_cut()),
-            Ok(None) if received.body().is_empty() => lost(late(context)),
+        let (head, body) = received.parts();
+        match CloudEvent::take(head.headers(), body) {
+            Ok(Some(reply)) => {
+                let is_cut = head.is_cut();
+                drop(received);
+                self.own_reply(context, id, reply, is_cut)
+            }
+            Ok(None) if body.is_empty() => lost(late(context)),
             Ok(None) => ToolReply::settled(received.cut_to(most).outcome()),
             Err(fault) => broken_reply(context, &fault),
         }
@@ -236,7 +241,7 @@ impl EventTool {
         missed: Option<WireError>,
     ) -> ToolReply {
         match timeout_at(end, waiting.reply()).await {
-            Ok(Some(reply)) => ToolReply::settled(self.outcome(&reply, false)),
+            Ok(Some(reply)) => ToolReply::settled(self.outcome(reply, false)),
             Ok(None) | Err(_) => {
                 ToolReply::Lost { error: missed.unwrap_or_else(|| late(context)), hop: None }
             }
@@ -244,10 +249,12 @@ impl EventTool {
     }
 
     /// Says what a reply means. A text stands for a failure: results are JSON.
-    fn outcome(&self, reply: &CloudEvent, is_cut: bool) -> CallOutcome {
+    fn outcome(&self, mut reply: CloudEvent, is_cut: bool) -> CallOutcome {
         let most = self.spec.response_bytes_max;
-        let kept = reply.data.get(..most).unwrap_or(&reply.data);
-        let is_cut = is_cut || kept.len() < reply.data.len();
+        let mut kept = std::mem::take(&mut reply.data);
+        let is_cut = is_cut || kept.len() > most;
+        kept.truncate(most);
+        let bytes = kept.len();
         let body = Body::read(kept, reply.data_content_type.as_deref(), is_cut);
         if reply.is_of("text/plain") {
             let told = body.into_text();
@@ -260,7 +267,7 @@ impl EventTool {
             Body::NotShown(told) => return CallOutcome::text(told),
         };
         if is_cut {
-            return CallOutcome::text(format!("{told}{}", cut_mark(kept.len())));
+            return CallOutcome::text(told + &cut_mark(bytes));
         }
         if reply.is_json()
             && let Ok(output) = serde_json::from_str(&told)

@@ -1,5 +1,7 @@
 //! What came back from outside becomes text that a model may read.
 
+use std::borrow::Cow;
+
 use encoding_rs::Encoding;
 use serde_json::Value;
 
@@ -17,8 +19,14 @@ pub(crate) enum Body {
 }
 
 impl Body {
-    /// Reads the bytes of a body, of which some may be cut, by their media type.
-    pub(crate) fn read(bytes: &[u8], media_type: Option<&str>, cut: bool) -> Self {
+    /// Reads the bytes of a body, of which some may be cut, by their media type. Owned ones become
+    /// the text without a copy, if they are one.
+    pub(crate) fn read<'a>(
+        bytes: impl Into<Cow<'a, [u8]>>,
+        media_type: Option<&str>,
+        cut: bool,
+    ) -> Self {
+        let bytes = bytes.into();
         let more = if cut { "more than " } else { "" };
         let not_shown = || {
             let kind = media_type.map_or_else(|| "data".to_owned(), essence);
@@ -26,11 +34,11 @@ impl Body {
         };
         let charset = media_type.and_then(charset);
         if let Some(charset) = charset.filter(|charset| *charset != encoding_rs::UTF_8) {
-            return Self::Text(clean(charset.decode(bytes).0.into_owned()));
+            return Self::Text(clean(charset.decode(&bytes).0.into_owned()));
         }
         let is_text = match media_type {
             None => true,
-            Some(media_type) => is_textual(media_type) || is_utf8(bytes, cut),
+            Some(media_type) => is_textual(media_type) || is_utf8(&bytes, cut),
         };
         if !is_text || bytes.contains(&0) {
             return not_shown();
@@ -83,12 +91,15 @@ fn is_utf8(bytes: &[u8], cut: bool) -> bool {
 }
 
 /// Takes bytes as text; a character that the cut went through is dropped.
-pub(crate) fn text(bytes: &[u8], cut: bool) -> String {
-    let whole = match std::str::from_utf8(bytes) {
-        Err(error) if cut && error.error_len().is_none() => bytes.get(..error.valid_up_to()),
-        _ => None,
-    };
-    String::from_utf8_lossy(whole.unwrap_or(bytes)).into_owned()
+pub(crate) fn text<'a>(bytes: impl Into<Cow<'a, [u8]>>, cut: bool) -> String {
+    String::from_utf8(bytes.into().into_owned()).unwrap_or_else(|error| {
+        let fault = error.utf8_error();
+        let mut bytes = error.into_bytes();
+        if cut && fault.error_len().is_none() {
+            bytes.truncate(fault.valid_up_to());
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
 }
 
 /// Takes a text as the result of a call: as JSON if it is JSON, else as it is.
@@ -137,6 +148,16 @@ mod tests {
         for (bytes, media_type, cut, expected) in cases {
             let read = Body::read(bytes, media_type, cut).into_text();
             assert_eq!(read, expected, "{bytes:?} of {media_type:?}");
+        }
+    }
+
+    #[test]
+    fn a_body_that_is_a_text_is_not_copied() {
+        for media_type in [None, Some("application/json"), Some("image/png")] {
+            let bytes = b"{\"a\": 1}".to_vec();
+            let at = bytes.as_ptr();
+            let read = Body::read(bytes, media_type, false).into_text();
+            assert_eq!((read.as_str(), read.as_ptr()), ("{\"a\": 1}", at), "{media_type:?}");
         }
     }
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::id::{Digest, Name, RunId, SessionId};
 use crate::money::Price;
+use crate::shared::SharedText;
 
 /// Which part a model plays in a step of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -262,7 +263,7 @@ impl FinishReason {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelReply {
     /// The text, empty where there is none.
-    pub content: String,
+    pub content: SharedText,
     /// The calls that the provider reported beside the text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ToolCall>,

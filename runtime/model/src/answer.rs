@@ -71,7 +71,7 @@ impl Answer {
             }
         }
         ModelReply {
-            content: if refused { self.refusal } else { self.content },
+            content: if refused { self.refusal } else { self.content }.into(),
             calls,
             finish: if refused {
                 FinishReason::ContentFilter

@@ -11,6 +11,18 @@ use crate::fields::Json;
 /// The most bytes of a reply's id at its provider; they use some forty.
 const RESPONSE_ID_BYTES_MAX: usize = 200;
 
+/// The bytes of a reply from which on it gets room for the longest one at once: doubling would leave
+/// as much behind as it has, while room that is not written to takes no memory.
+const LONG_BYTES_MIN: usize = 256 << 10;
+
+/// Returns how many more bytes a long reply that grows should have room for, if it needs any for
+/// what comes. What comes at once takes its own length.
+pub(crate) fn room(held: usize, capacity: usize, more: usize) -> Option<usize> {
+    let needed = held.saturating_add(more);
+    let is_long = (LONG_BYTES_MIN..=REPLY_BYTES_MAX).contains(&needed);
+    (held > 0 && needed > capacity && is_long).then_some(REPLY_BYTES_MAX - held)
+}
+
 /// A reply of [`REPLY_BYTES_MAX`] bytes and [`CALLS_MAX`] calls at most.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
@@ -49,7 +61,11 @@ impl Draft {
     /// Adds to the text.
     pub(crate) fn push_text(&mut self, text: &str) -> Result<(), Error> {
         self.grow(text.len())?;
-        self.answer.content.push_str(text);
+        let content = &mut self.answer.content;
+        if let Some(room) = room(content.len(), content.capacity(), text.len()) {
+            content.reserve_exact(room);
+        }
+        content.push_str(text);
         Ok(())
     }
 
@@ -162,5 +178,34 @@ impl Draft {
     fn grow(&mut self, bytes: usize) -> Result<(), Error> {
         self.len = self.len.saturating_add(bytes);
         if self.len > REPLY_BYTES_MAX { Err(Error::TooLarge) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_reply_gets_its_room_once() {
+        let mut draft = Draft::default();
+        let mut long = Vec::new();
+        for _ in 0..REPLY_BYTES_MAX / 1000 {
+            draft.push_text(&"x".repeat(1000)).unwrap();
+            if draft.answer.content.len() >= LONG_BYTES_MIN * 2 {
+                long.push((draft.answer.content.as_ptr(), draft.answer.content.capacity()));
+            }
+        }
+        long.dedup();
+        assert_eq!(long, [(draft.answer.content.as_ptr(), REPLY_BYTES_MAX)]);
+        assert!(matches!(draft.push_text(&"x".repeat(1000)), Err(Error::TooLarge)));
+    }
+
+    #[test]
+    fn a_reply_that_is_short_or_comes_at_once_gets_no_more_room_than_it_needs() {
+        for bytes in [1000, LONG_BYTES_MIN * 2] {
+            let mut draft = Draft::default();
+            draft.push_text(&"x".repeat(bytes)).unwrap();
+            assert!(draft.answer.content.capacity() < bytes * 2, "{bytes}");
+        }
     }
 }

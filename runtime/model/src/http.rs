@@ -12,7 +12,7 @@ use wire::{ErrorCode, WireError};
 
 use crate::answer::Answer;
 use crate::complaint::{Complaint, excerpt};
-use crate::draft::Draft;
+use crate::draft::{self, Draft};
 use crate::error::{Error, REPLY_BYTES_MAX};
 use crate::provider::Protocol;
 use crate::retry::Advice;
@@ -138,9 +138,13 @@ impl Endpoint {
             if body.len() + bytes.len() > REPLY_BYTES_MAX {
                 return Err(Error::TooLarge);
             }
+            if let Some(room) = draft::room(body.len(), body.capacity(), bytes.len()) {
+                body.reserve_exact(room);
+            }
             body.extend_from_slice(&bytes);
         }
         let answer = read(protocol, &body)?;
+        drop(body);
         if !answer.content.is_empty() {
             on_delta(&answer.content);
         }

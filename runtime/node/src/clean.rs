@@ -1,11 +1,15 @@
 //! Takes secrets out of what comes from outside, and depth, before it is passed on, journaled or
 //! shown.
 
+use std::borrow::Cow;
+
 use agents_core::capture;
 use serde_json::Value;
 use tools::secret::{clean, clean_str, clean_value};
 use wire::chat::{ToolCall, TurnDetail};
-use wire::{CallOutcome, Capture, ModelReply, Question, SpanRecord, ToolReply, WireError};
+use wire::{
+    CallOutcome, Capture, ModelReply, Question, SharedText, SpanRecord, ToolReply, WireError,
+};
 
 /// How deep a result may be nested, as deep as arguments may be. A reader of JSON has a limit too,
 /// and whatever is journaled has to be read again from within its entry.
@@ -59,11 +63,19 @@ pub(crate) fn model_reply(reply: ModelReply) -> ModelReply {
         arguments: clean(arguments),
     };
     ModelReply {
-        content: clean(reply.content),
+        content: shared(reply.content),
         calls: reply.calls.into_iter().map(call).collect(),
         model: clean(reply.model),
         detail: TurnDetail { response_id: reply.detail.response_id.map(clean), ..reply.detail },
         ..reply
+    }
+}
+
+/// Takes secrets out of a text that others hold; one that has none is not copied.
+fn shared(text: SharedText) -> SharedText {
+    match clean_str(&text) {
+        Cow::Owned(clean) => clean.into(),
+        Cow::Borrowed(_) => text,
     }
 }
 

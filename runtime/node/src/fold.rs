@@ -12,8 +12,34 @@ use crate::changes::changes_of;
 use crate::error::Error;
 
 /// Changes that are gathered over sessions before the store takes them at once, which costs as much
-/// for one as for hundreds; about 1 MiB of memory.
+/// for one as for hundreds; about 1 MiB of memory without the replies in them.
 const CATCH_UP_CHANGES: usize = 1024;
+
+/// Bytes of replies that are gathered likewise. One session's are gathered whole, as it is read.
+const CATCH_UP_BYTES: usize = 8 << 20;
+
+/// Changes that the store is to take at once.
+#[derive(Default)]
+struct Gathered {
+    changes: Vec<Change>,
+    /// Bytes of the replies in them.
+    bytes: usize,
+}
+
+impl Gathered {
+    fn add(&mut self, changes: Vec<Change>) {
+        let reply = |change: &Change| {
+            if let Change::RunEnded { reply, .. } = change { reply.len() } else { 0 }
+        };
+        let replies = changes.iter().map(reply);
+        self.bytes = replies.fold(self.bytes, usize::saturating_add);
+        self.changes.extend(changes);
+    }
+
+    const fn is_enough(&self) -> bool {
+        self.changes.len() >= CATCH_UP_CHANGES || self.bytes >= CATCH_UP_BYTES
+    }
+}
 
 /// Reads and folds what is held of one session into its machine, which is still to be said where its
 /// spans go. Blocks on the disk, unless the journal does not know the session.
@@ -103,7 +129,7 @@ pub(crate) fn catch_up(
 ) -> Result<Vec<(SessionId, Error)>, Error> {
     let end = journal.end();
     let mut damaged = Vec::new();
-    let mut pending = Vec::new();
+    let mut gathered = Gathered::default();
     let touched = journal.touched_since(store.position());
     let is_behind = !touched.is_empty();
     for session in touched {
@@ -118,21 +144,48 @@ pub(crate) fn catch_up(
             fold_changes(team, &session, journal, plans)
         };
         match changes {
-            Ok(changes) => pending.extend(changes),
+            Ok(changes) => gathered.add(changes),
             Err(failed) => {
                 warn!(%session, error = %failed, "session set aside: its journal cannot be read");
                 damaged.push((session, failed));
             }
         }
-        if pending.len() >= CATCH_UP_CHANGES {
-            store.apply(&pending, None)?;
-            pending.clear();
+        if gathered.is_enough() {
+            store.apply(&std::mem::take(&mut gathered).changes, None)?;
         }
     }
-    store.apply(&pending, Some(end))?;
+    store.apply(&gathered.changes, Some(end))?;
     if is_behind {
         // Else a stop soon after the start would have it all done again at the next one.
         store.flush()?;
     }
     Ok(damaged)
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::{RunId, RunStatus, Timestamp};
+
+    use super::*;
+
+    #[test]
+    fn the_store_takes_what_is_many_changes_or_many_bytes() {
+        let ended = |bytes: usize| Change::RunEnded {
+            run: RunId::new("r").unwrap(),
+            at: Timestamp::default(),
+            status: RunStatus::Completed,
+            reply: vec![b'x'; bytes].into(),
+        };
+        // How many replies of how many bytes are enough.
+        let cases = [(1 << 20, 8), (8 << 20, 1), (9 << 20, 1), (10, 1024), (0, 1024)];
+        for (bytes, expected) in cases {
+            let mut gathered = Gathered::default();
+            let mut count = 0;
+            while !gathered.is_enough() {
+                gathered.add(vec![ended(bytes)]);
+                count += 1;
+            }
+            assert_eq!(count, expected, "{bytes}");
+        }
+    }
 }

@@ -434,7 +434,7 @@ mod tests {
             let head = Head { tools, ..Head::default() };
             let request = ModelRequest { observed: Some(observed(hidden)), ..request(&head) };
             let reply = ModelReply {
-                content: "done".to_owned(),
+                content: "done".into(),
                 calls,
                 finish: FinishReason::Stop,
                 usage: Usage::default(),

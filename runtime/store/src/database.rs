@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::error::Error;
 use crate::key;
 use crate::pending::{self, Pending, State};
+use crate::replies::Replies;
 
 /// The number of the arrangement of keys and rows. Another number means that the store is replaced.
 const SCHEMA: u32 = 7;
@@ -53,14 +54,19 @@ pub(crate) fn flush(database: &sled::Db) -> Result<(), Error> {
     database.flush().map(|_| ()).map_err(|error| Error::engine("flush the store", error))
 }
 
-/// Reads every record and compares their number and checksums with what was counted.
-pub(crate) fn count(tree: &sled::Tree, state: &State) -> Result<(), Error> {
+/// Reads every record, also those in files, and compares their number and checksums with what was
+/// counted.
+pub(crate) fn count(
+    tree: &sled::Tree,
+    replies: Option<&Replies>,
+    state: &State,
+) -> Result<(), Error> {
     let doing = "verify the store";
     let mut counted = State::default();
     for entry in tree {
         let (key, value) = entry.map_err(|error| Error::engine(doing, error))?;
         if key::heads_record(&key) {
-            let (checksum, bytes) = pending::check(tree, &key, &value)?;
+            let (checksum, bytes) = pending::check(tree, replies, &key, &value)?;
             counted.count(checksum, bytes);
         }
     }

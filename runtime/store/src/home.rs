@@ -18,6 +18,8 @@ const MARKER: &str = "state";
 const DATABASE: &str = "sled";
 /// The directory of the databases of traces, inside the store's.
 const TRACES: &str = "traces";
+/// The directory of large replies, inside the store's.
+const REPLIES: &str = "replies";
 /// The file of the database that sled holds while it is open.
 const DATABASE_FILE: &str = "db";
 /// How often to look whether sled has let go of its file: two seconds in all, a hundred times what
@@ -84,6 +86,11 @@ impl Home {
         self.dir.join(TRACES)
     }
 
+    /// Returns where large replies are.
+    pub(crate) fn replies(&self) -> PathBuf {
+        self.dir.join(REPLIES)
+    }
+
     /// Waits until nothing holds a database. sled's threads may hold its file for a moment after it
     /// was closed.
     pub(crate) fn wait_until_free(&self, database: &Path) -> Result<(), Error> {
@@ -107,7 +114,8 @@ impl Home {
     pub(crate) fn mark_new(&mut self) -> Result<(), Error> {
         self.mark("new")?;
         remove(&self.database())?;
-        remove(&self.traces())
+        remove(&self.traces())?;
+        remove(&self.replies())
     }
 
     /// Writes down that the store is open, and since which start of the machine.

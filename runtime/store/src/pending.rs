@@ -1,13 +1,15 @@
 //! Changes on their way into the database: gathered, read through, then written at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::key;
-use crate::record::{self, Head};
+use crate::record::{self, Encoded, FILE_BYTES_MIN, Head};
+use crate::replies::{self, Replies};
 
 /// What the store knows of itself; written in the same batch as the records that it counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,11 +64,36 @@ pub(crate) fn get(tree: &sled::Tree, key: &[u8]) -> Result<Option<Vec<u8>>, Erro
     Head::read(&head)?.join(key, value).map(|bytes| Some(bytes.into_owned()))
 }
 
+/// Reads one reply, whole and checked, from wherever it stands.
+pub(crate) fn get_reply(
+    tree: &sled::Tree,
+    replies: &Replies,
+    key: &[u8],
+) -> Result<Option<Vec<u8>>, Error> {
+    let value = |key: &[u8]| tree.get(key).map_err(|error| Error::engine("read a record", error));
+    let Some(stored) = value(key)? else { return Ok(None) };
+    let head = Head::read(&stored)?;
+    if head.is_in_file {
+        return replies.read(key, &head).map(Some);
+    }
+    head.join(key, value).map(|bytes| Some(bytes.into_owned()))
+}
+
 /// Checks the record that a value begins, and returns its checksum and length.
-pub(crate) fn check(tree: &sled::Tree, key: &[u8], value: &[u8]) -> Result<(u32, usize), Error> {
+pub(crate) fn check(
+    tree: &sled::Tree,
+    replies: Option<&Replies>,
+    key: &[u8],
+    value: &[u8],
+) -> Result<(u32, usize), Error> {
     let head = Head::read(value)?;
-    let part = |key: &[u8]| tree.get(key).map_err(|error| Error::engine("read a record", error));
-    head.join(key, part)?;
+    if let Some(replies) = replies.filter(|_| head.is_in_file) {
+        replies.read(key, &head)?;
+    } else {
+        let part =
+            |key: &[u8]| tree.get(key).map_err(|error| Error::engine("read a record", error));
+        head.join(key, part)?;
+    }
     Ok((head.checksum, head.length))
 }
 
@@ -75,12 +102,28 @@ pub(crate) struct Pending {
     tree: sled::Tree,
     pub(crate) state: State,
     writes: BTreeMap<Vec<u8>, Option<sled::IVec>>,
+    /// Where large replies go, if there are any in this database.
+    replies: Option<Arc<Replies>>,
+    /// The files that no record names any more when this is written.
+    unnamed: BTreeSet<String>,
     bytes: usize,
 }
 
 impl Pending {
     pub(crate) fn new(tree: &sled::Tree, state: State) -> Self {
-        Self { tree: tree.clone(), state, writes: BTreeMap::new(), bytes: 0 }
+        Self {
+            tree: tree.clone(),
+            state,
+            writes: BTreeMap::new(),
+            replies: None,
+            unnamed: BTreeSet::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Has large replies stand in files.
+    pub(crate) fn with_replies(self, replies: &Arc<Replies>) -> Self {
+        Self { replies: Some(replies.clone()), ..self }
     }
 
     /// Returns the database as it is before this is written.
@@ -126,13 +169,34 @@ impl Pending {
     /// Writes bytes where there is no record.
     pub(crate) fn put_new(&mut self, key: Vec<u8>, bytes: &[u8]) -> Result<(), Error> {
         let encoded = record::encode(&key, bytes)?;
-        self.state.count(encoded.checksum, bytes.len());
         self.bytes = self.bytes.saturating_add(bytes.len());
+        self.insert(key, encoded, bytes.len());
+        Ok(())
+    }
+
+    /// Writes a reply: a large one into a file at once, which nothing names before the rest is
+    /// written.
+    pub(crate) fn put_reply(&mut self, key: Vec<u8>, bytes: &[u8]) -> Result<(), Error> {
+        let Some(replies) = self.replies.clone().filter(|_| bytes.len() >= FILE_BYTES_MIN) else {
+            return self.put(key, bytes);
+        };
+        self.remove(&key)?;
+        let encoded = record::encode_in_file(&key, bytes)?;
+        let Some(name) = replies::name(&key, encoded.checksum) else {
+            return self.put_new(key, bytes);
+        };
+        replies.write(&name, bytes)?;
+        self.unnamed.remove(&name);
+        self.insert(key, encoded, bytes.len());
+        Ok(())
+    }
+
+    fn insert(&mut self, key: Vec<u8>, encoded: Encoded<'_>, length: usize) {
+        self.state.count(encoded.checksum, length);
         for (number, part) in (0..).zip(encoded.parts) {
             self.writes.insert(key::part(&key, number), Some(part.into()));
         }
         self.writes.insert(key, Some(encoded.head.into()));
-        Ok(())
     }
 
     /// Drops a record, if there is one.
@@ -140,6 +204,9 @@ impl Pending {
         let Some(value) = self.value(key)? else { return Ok(()) };
         let head = Head::read(&value)?;
         self.state.discount(head.checksum, head.length);
+        if head.is_in_file {
+            self.unnamed.extend(replies::name(key, head.checksum));
+        }
         for number in 0..head.parts {
             self.writes.insert(key::part(key, number), None);
         }
@@ -160,6 +227,9 @@ impl Pending {
             }
         }
         self.tree.apply_batch(batch).map_err(|error| Error::engine("write a batch", error))?;
+        if let Some(replies) = self.replies {
+            replies.leave(self.unnamed);
+        }
         Ok(self.state)
     }
 }

@@ -1,4 +1,5 @@
-//! The stored form of a record: a version, a checksum, a length, then the bytes in small parts.
+//! The stored form of a record: a version, a checksum, a length, then the bytes in small parts, or
+//! in a file.
 
 use std::borrow::Cow;
 
@@ -17,8 +18,14 @@ pub const RECORD_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// leaks a file for each rewrite of a node above 128 KiB, so values stay well below.
 const PART_BYTES: usize = 32 * 1024;
 
-/// The version of the form described here.
+/// The bytes of a reply from which on it stands in a file: more would take more than two parts.
+pub(crate) const FILE_BYTES_MIN: usize = 64 * 1024;
+
+/// The version of a record that stands in the database with all its bytes.
 const VERSION: u8 = 1;
+
+/// The version of a record whose bytes stand in a file.
+const VERSION_IN_FILE: u8 = 2;
 
 /// Version, checksum and length.
 const HEAD_BYTES: usize = 9;
@@ -32,18 +39,30 @@ pub(crate) struct Encoded<'a> {
 
 /// Puts a record into its stored form.
 pub(crate) fn encode<'a>(key: &[u8], bytes: &'a [u8]) -> Result<Encoded<'a>, Error> {
+    let (first, rest) = bytes.split_at(bytes.len().min(PART_BYTES));
+    let (mut head, checksum) = head(VERSION, key, bytes)?;
+    head.extend_from_slice(first);
+    Ok(Encoded { head, parts: rest.chunks(PART_BYTES).collect(), checksum })
+}
+
+/// Puts a record into the form of one whose bytes stand in a file.
+pub(crate) fn encode_in_file(key: &[u8], bytes: &[u8]) -> Result<Encoded<'static>, Error> {
+    let (head, checksum) = head(VERSION_IN_FILE, key, bytes)?;
+    Ok(Encoded { head, parts: Vec::new(), checksum })
+}
+
+/// Writes a head, and returns it with the checksum in it.
+fn head(version: u8, key: &[u8], bytes: &[u8]) -> Result<(Vec<u8>, u32), Error> {
     let length = u32::try_from(bytes.len())
         .ok()
         .filter(|_| bytes.len() <= RECORD_BYTES_MAX)
         .ok_or(Error::TooLarge { bytes: bytes.len(), max: RECORD_BYTES_MAX })?;
     let checksum = checksum(key, bytes);
-    let (first, rest) = bytes.split_at(bytes.len().min(PART_BYTES));
-    let mut head = Vec::with_capacity(HEAD_BYTES + first.len());
-    head.push(VERSION);
+    let mut head = Vec::with_capacity(HEAD_BYTES + bytes.len().min(PART_BYTES));
+    head.push(version);
     head.extend_from_slice(&checksum.to_be_bytes());
     head.extend_from_slice(&length.to_be_bytes());
-    head.extend_from_slice(first);
-    Ok(Encoded { head, parts: rest.chunks(PART_BYTES).collect(), checksum })
+    Ok((head, checksum))
 }
 
 /// The head of a stored record.
@@ -51,6 +70,7 @@ pub(crate) struct Head<'a> {
     pub(crate) checksum: u32,
     pub(crate) parts: u32,
     pub(crate) length: usize,
+    pub(crate) is_in_file: bool,
     first: &'a [u8],
 }
 
@@ -62,13 +82,18 @@ impl<'a> Head<'a> {
             let [version, c0, c1, c2, c3, l0, l1, l2, l3] = *head;
             let length = usize::try_from(u32::from_be_bytes([l0, l1, l2, l3])).ok()?;
             let rest = length.checked_sub(first.len())?;
-            let fits = version == VERSION
-                && length <= RECORD_BYTES_MAX
-                && (first.len() == PART_BYTES || rest == 0);
-            fits.then_some(Self {
+            let is_in_file = version == VERSION_IN_FILE;
+            let fits = match version {
+                VERSION => first.len() == PART_BYTES || rest == 0,
+                VERSION_IN_FILE => first.is_empty() && length >= FILE_BYTES_MIN,
+                _ => false,
+            };
+            let parts = if is_in_file { 0 } else { rest.div_ceil(PART_BYTES) };
+            (fits && length <= RECORD_BYTES_MAX).then_some(Self {
                 checksum: u32::from_be_bytes([c0, c1, c2, c3]),
-                parts: u32::try_from(rest.div_ceil(PART_BYTES)).ok()?,
+                parts: u32::try_from(parts).ok()?,
                 length,
+                is_in_file,
                 first,
             })
         };
@@ -83,22 +108,34 @@ impl<'a> Head<'a> {
             .map_err(|_| Error::damaged("read a record", "it is no time"))
     }
 
-    /// Puts the parts together and checks them against the checksum.
+    /// Puts the parts together and checks them against the checksum. A record in a file has none.
     pub(crate) fn join<V: AsRef<[u8]>>(
         &self,
         key: &[u8],
         mut part: impl FnMut(&[u8]) -> Result<Option<V>, Error>,
     ) -> Result<Cow<'a, [u8]>, Error> {
-        let mut bytes = Cow::Borrowed(self.first);
-        for number in 0..self.parts {
-            let value = part(&key::part(key, number))?
-                .ok_or_else(|| Error::damaged("read a record", "a part is missing"))?;
-            bytes.to_mut().extend_from_slice(value.as_ref());
-        }
-        if bytes.len() != self.length || checksum(key, &bytes) != self.checksum {
+        let bytes = if self.parts == 0 {
+            Cow::Borrowed(self.first)
+        } else {
+            let mut whole = Vec::with_capacity(self.length);
+            whole.extend_from_slice(self.first);
+            for number in 0..self.parts {
+                let value = part(&key::part(key, number))?
+                    .ok_or_else(|| Error::damaged("read a record", "a part is missing"))?;
+                whole.extend_from_slice(value.as_ref());
+            }
+            Cow::Owned(whole)
+        };
+        self.check(key, &bytes)?;
+        Ok(bytes)
+    }
+
+    /// Checks the bytes of the record against its length and checksum.
+    pub(crate) fn check(&self, key: &[u8], bytes: &[u8]) -> Result<(), Error> {
+        if bytes.len() != self.length || checksum(key, bytes) != self.checksum {
             return Err(Error::damaged("read a record", "its checksum does not fit"));
         }
-        Ok(bytes)
+        Ok(())
     }
 }
 
@@ -138,6 +175,24 @@ mod tests {
             assert!(encoded.parts.iter().all(|part| part.len() <= 32 * 1024), "{length}");
             assert_eq!(read(b"Yx", &encoded.head, &encoded.parts).unwrap(), bytes, "{length}");
         }
+    }
+
+    #[test]
+    fn a_record_of_many_parts_takes_no_more_room_than_it_has_bytes() {
+        let bytes = vec![7; 40 * 32 * 1024 + 1];
+        let encoded = encode(b"Yx", &bytes).unwrap();
+        let joined = read(b"Yx", &encoded.head, &encoded.parts).unwrap();
+        assert_eq!((joined.len(), joined.capacity()), (bytes.len(), bytes.len()));
+    }
+
+    #[test]
+    fn the_head_of_a_record_in_a_file_is_no_record_by_itself() {
+        let encoded = encode_in_file(b"Yx", &vec![7; FILE_BYTES_MIN]).unwrap();
+        let head = Head::read(&encoded.head).unwrap();
+        assert_eq!((head.is_in_file, head.parts, head.length), (true, 0, FILE_BYTES_MIN));
+        assert!(read(b"Yx", &encoded.head, &[]).is_err());
+        let small = encode_in_file(b"Yx", &[7; 9]).unwrap();
+        assert!(Head::read(&small.head).is_err(), "so small a record stands in the database");
     }
 
     #[test]

@@ -9,7 +9,8 @@ use wire::{Digest, Name, RunId, RunStatus, SessionId, Timestamp, TraceContext};
 use crate::error::Error;
 use crate::key::{self, Space};
 use crate::page::{LIST_MAX, newest, row};
-use crate::pending::{Pending, get};
+use crate::pending::{Pending, get_reply};
+use crate::replies::Replies;
 use crate::usage;
 
 /// The most characters of a run's input that its row shows; the journal has all of it.
@@ -82,7 +83,7 @@ pub(crate) fn end(
     reply: &[u8],
 ) -> Result<(), Error> {
     pending.remove(&key::open(run))?;
-    pending.put(key::reply(run), reply)?;
+    pending.put_reply(key::reply(run), reply)?;
     pending.put_row(key::run_end(run), &end)
 }
 
@@ -161,6 +162,10 @@ pub(crate) fn list(tree: &sled::Tree, limit: usize) -> Result<Vec<RunRow>, Error
     })
 }
 
-pub(crate) fn reply(tree: &sled::Tree, run: &RunId) -> Result<Option<Vec<u8>>, Error> {
-    get(tree, &key::reply(run))
+pub(crate) fn reply(
+    tree: &sled::Tree,
+    replies: &Replies,
+    run: &RunId,
+) -> Result<Option<Vec<u8>>, Error> {
+    get_reply(tree, replies, &key::reply(run))
 }

@@ -164,7 +164,7 @@ impl Shelf {
     pub(crate) fn count(&self) -> Result<(), Error> {
         self.segments
             .iter()
-            .try_for_each(|segment| database::count(&segment.database, &segment.state))
+            .try_for_each(|segment| database::count(&segment.database, None, &segment.state))
     }
 
     fn target(&self) -> u64 {

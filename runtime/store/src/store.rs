@@ -7,10 +7,12 @@ use wire::entry::Fact;
 use wire::{CallKey, OpenCall, OpenKind, RunId, SessionId, SpanRecord, Timestamp};
 
 use crate::change::Change;
-use crate::database::{self, Holding, abandon, guard};
+use crate::database::{self, abandon, guard};
 use crate::error::Error;
 use crate::home::{Home, Left};
+use crate::load::{Loaded, load, start};
 use crate::pending::{Pending, State};
+use crate::replies::Replies;
 use crate::run::{self, RunBegun, RunRow};
 use crate::session::{self, SessionRow};
 use crate::shelf::{Shelf, TraceUsage};
@@ -19,18 +21,8 @@ use crate::trace::told::{SpanSource, TraceSpans};
 use crate::usage::{self, Tally, UsageRow};
 use crate::{call, fact, key, page};
 
-/// How the database of all but the traces is held. Its cache, which takes some times as much memory
-/// as it has bytes, is for what is written next; what is looked up comes from the kernel's. Every
-/// second it is written out: the most that a crash takes from it.
-const HOLDING: Holding = Holding { cache_bytes: 4 << 20, flush_every_ms: Some(1000) };
 /// The most changes that are written at once, so that a batch stays within memory.
 const BATCH_CHANGES_MAX: usize = 256;
-/// The most records that are read and counted when a store is opened, half a second's work; in a
-/// larger store damage is found where it is read.
-pub const VERIFIED_RECORDS_MAX: u64 = 200_000;
-/// The most bytes that are read and counted when a store is opened.
-pub const VERIFIED_BYTES_MAX: u64 = 64 * 1024 * 1024;
-
 /// The store of one team. Clones share it; the last one to go closes it, unless
 /// [`Store::close`] did.
 ///
@@ -67,6 +59,7 @@ struct Shared {
     state: RwLock<State>,
     /// Taken after the state by those who take both.
     shelf: RwLock<Shelf>,
+    replies: Arc<Replies>,
     /// Set once, by what was found; from then on nothing is read or written.
     damage: Mutex<Option<String>>,
     /// Tells the spans of traces.
@@ -81,7 +74,7 @@ impl Store {
         let reason = match left {
             Left::Absent => return Ok((Self::begin(home)?, Opened::Fresh)),
             Left::Unsound(reason) => reason,
-            Left::Sound => match load(&home) {
+            Left::Sound => match load(&home, Arc::new(Replies::of(home.replies()))) {
                 Ok(loaded) => return Ok((Self::hold(home, loaded)?, Opened::Ready)),
                 Err(Error::Damaged { doing, reason }) => format!("{doing}: {reason}"),
                 Err(error) => return Err(error),
@@ -97,18 +90,20 @@ impl Store {
         let database = guard(doing, || start(&home))?;
         guard(doing, || database::begin(&database, doing))?;
         let segments = Shelf::begin(home.traces());
-        Self::hold(home, Loaded { database, state: State::default(), segments })
+        let replies = Arc::new(Replies::of(home.replies()));
+        Self::hold(home, Loaded { database, state: State::default(), segments, replies })
     }
 
     fn hold(mut home: Home, loaded: Loaded) -> Result<Self, Error> {
         home.mark_open()?;
-        let Loaded { database, state, segments } = loaded;
+        let Loaded { database, state, segments, replies } = loaded;
         Ok(Self {
             shared: Arc::new(Shared {
                 database: RwLock::new(Some(database)),
                 home: Mutex::new(Some(home)),
                 state: RwLock::new(state),
                 shelf: RwLock::new(segments),
+                replies,
                 damage: Mutex::new(None),
                 spans: Mutex::new(None),
             }),
@@ -127,17 +122,19 @@ impl Store {
     pub fn apply(&self, changes: &[Change], position: Option<u64>) -> Result<(), Error> {
         let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
         let mut segments = self.shared.shelf.write().unwrap_or_else(PoisonError::into_inner);
+        let replies = &self.shared.replies;
         self.shared.guard("apply changes", |database| {
             segments.add(database, changes.iter().filter_map(Change::span))?;
             let mut rest = changes;
             while let Some((batch, later)) = rest.split_at_checked(BATCH_CHANGES_MAX) {
-                *state = write(database, *state, batch)?;
+                *state = write(database, replies, *state, batch)?;
                 rest = later;
             }
             let position = state.position.max(position.unwrap_or(0));
             // Spans that a crash would take are folded again, so what is written waits for them.
             let durable = if segments.is_flushed() { position } else { state.durable };
-            *state = write(database, State { durable, position, ..*state }, rest)?;
+            *state = write(database, replies, State { durable, position, ..*state }, rest)?;
+            replies.tidy(database);
             Ok(())
         })
     }
@@ -158,7 +155,7 @@ impl Store {
         let dirs = segments.dirs();
         drop(std::mem::take(&mut *segments));
         let free = dirs.iter().try_for_each(|dir| home.wait_until_free(dir));
-        let loaded = free.and_then(|()| load(home));
+        let loaded = free.and_then(|()| load(home, self.shared.replies.clone()));
         drop(held);
         match loaded {
             Ok(loaded) => {
@@ -209,7 +206,7 @@ impl Store {
     pub fn verify(&self) -> Result<u64, Error> {
         self.read("verify the store", |database, state| {
             let segments = self.shared.shelf.read().unwrap_or_else(PoisonError::into_inner);
-            database::count(database, state)?;
+            database::count(database, Some(&self.shared.replies), state)?;
             segments.count()?;
             Ok(state.records + segments.records().0)
         })
@@ -220,10 +217,12 @@ impl Store {
     pub fn drop_runs_until(&self, cutoff: Timestamp) -> Result<u64, Error> {
         let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
         self.shared.guard("drop old runs", |database| {
-            let mut pending = Pending::new(database, *state);
+            let replies = &self.shared.replies;
+            let mut pending = Pending::new(database, *state).with_replies(replies);
             let dropped = run::drop_until(database, &mut pending, cutoff)?;
             usage::drop_old(database, &mut pending)?;
             *state = pending.commit()?;
+            replies.tidy(database);
             Ok(dropped)
         })
     }
@@ -264,7 +263,7 @@ impl Store {
 
     /// Returns the reply of a run that ended, byte for byte as it was applied.
     pub fn reply(&self, run: &RunId) -> Result<Option<Vec<u8>>, Error> {
-        self.read("look up a reply", |database, _| run::reply(database, run))
+        self.read("look up a reply", |database, _| run::reply(database, &self.shared.replies, run))
     }
 
     /// Returns the sessions that were active last, at most [`LIST_MAX`](crate::LIST_MAX).
@@ -444,55 +443,14 @@ impl Drop for Shared {
     }
 }
 
-/// A store that was left sound, opened.
-struct Loaded {
-    database: sled::Db,
-    state: State,
-    segments: Shelf,
-}
-
-fn start(home: &Home) -> Result<sled::Db, Error> {
-    home.wait_until_free(&home.database())?;
-    database::start(&home.database(), HOLDING)
-}
-
-/// Opens databases that were left sound, and checks that they are.
-fn load(home: &Home) -> Result<Loaded, Error> {
-    let doing = "open the store";
-    let database = guard(doing, || start(home))?;
-    let checked = guard(doing, || {
-        let state = database::state(&database, doing)?;
-        let segments = Shelf::open(home.traces(), &database)?;
-        Ok((state, segments))
-    });
-    let counted = checked.and_then(|(state, mut segments)| {
-        let (records, bytes) = segments.records();
-        let is_small = state.records + records <= VERIFIED_RECORDS_MAX
-            && state.bytes + bytes <= VERIFIED_BYTES_MAX;
-        let counted = guard(doing, || {
-            if is_small {
-                database::count(&database, &state)?;
-                segments.count()?;
-            }
-            Ok(())
-        });
-        if counted.is_err() {
-            segments.abandon();
-        }
-        counted.map(|()| (state, segments))
-    });
-    match counted {
-        Ok((state, segments)) => Ok(Loaded { database, state, segments }),
-        Err(error) => {
-            abandon(database);
-            Err(error)
-        }
-    }
-}
-
 /// Makes the changes of all but spans, and writes the state with them.
-fn write(database: &sled::Db, state: State, changes: &[Change]) -> Result<State, Error> {
-    let mut pending = Pending::new(database, state);
+fn write(
+    database: &sled::Db,
+    replies: &Arc<Replies>,
+    state: State,
+    changes: &[Change],
+) -> Result<State, Error> {
+    let mut pending = Pending::new(database, state).with_replies(replies);
     let mut tally = Tally::default();
     changes.iter().try_for_each(|change| change.make(&mut pending, &mut tally))?;
     tally.put(&mut pending)?;
@@ -501,7 +459,8 @@ fn write(database: &sled::Db, state: State, changes: &[Change]) -> Result<State,
 
 fn flush(database: &sled::Db, state: State, segments: &mut Shelf) -> Result<State, Error> {
     segments.flush()?;
-    let state = write(database, State { durable: state.position, ..state }, &[])?;
+    let state = State { durable: state.position, ..state };
+    let state = Pending::new(database, state).commit()?;
     database::flush(database)?;
     Ok(state)
 }

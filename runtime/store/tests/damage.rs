@@ -30,8 +30,16 @@ fn run_id(number: u64) -> RunId {
     RunId::new(&format!("r{number}")).unwrap()
 }
 
+/// The replies of runs whose number is a multiple of this stand in files.
+const LARGE_EVERY: u64 = 150;
+
 fn reply(number: u64) -> Vec<u8> {
-    format!("reply {number} ").repeat(20 + usize::try_from(number).unwrap() % 50).into_bytes()
+    let times = if number.is_multiple_of(LARGE_EVERY) {
+        10_000
+    } else {
+        20 + usize::try_from(number).unwrap() % 50
+    };
+    format!("reply {number} ").repeat(times).into_bytes()
 }
 
 /// What the journal says up to position `number`, one position a run.

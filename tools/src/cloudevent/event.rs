@@ -142,32 +142,27 @@ impl CloudEvent {
         headers: impl Iterator<Item = (&'h str, &'h str)>,
         body: &[u8],
     ) -> Result<Option<Self>, String> {
-        let mut media_type = None;
-        let mut fields = BTreeMap::new();
-        for (name, value) in headers {
-            let name = name.to_ascii_lowercase();
-            if name == "content-type" {
-                media_type = Some(value.to_owned());
-            } else if let Some(attribute) = name.strip_prefix(PREFIX)
-                && fields.len() < ATTRIBUTES_MAX
-            {
-                fields.insert(attribute.to_owned(), unescaped(value)?);
+        match form(headers)? {
+            Form::Other => Ok(None),
+            Form::Structured => Self::read_structured(body).map(Some),
+            Form::Binary { fields, media_type } => {
+                Self::of_fields(fields, media_type, body.to_vec()).map(Some)
             }
         }
-        let essence = media_type.as_deref().map(essence).unwrap_or_default();
-        if essence == STRUCTURED || essence == EVENTS {
-            return Self::read_structured(body).map(Some);
+    }
+
+    /// Reads as [`read`](Self::read) does, and takes the body where it is the data.
+    pub(crate) fn take<'h>(
+        headers: impl Iterator<Item = (&'h str, &'h str)>,
+        body: &mut Vec<u8>,
+    ) -> Result<Option<Self>, String> {
+        match form(headers)? {
+            Form::Other => Ok(None),
+            Form::Structured => Self::read_structured(body).map(Some),
+            Form::Binary { fields, media_type } => {
+                Self::of_fields(fields, media_type, std::mem::take(body)).map(Some)
+            }
         }
-        if essence.starts_with(EVENTS) {
-            return Err(format!("events of media type {essence} are not read, only {STRUCTURED}"));
-        }
-        if !fields.contains_key("specversion") {
-            return Ok(None);
-        }
-        fields.remove("datacontenttype").into_iter().for_each(|inner| {
-            media_type.get_or_insert(inner);
-        });
-        Self::of_fields(fields, media_type, body.to_vec()).map(Some)
     }
 
     fn read_structured(body: &[u8]) -> Result<Self, String> {
@@ -226,6 +221,46 @@ impl CloudEvent {
         let (id, source, kind) = (needed("id")?, needed("source")?, needed("type")?);
         Ok(Self { id, source, kind, data_content_type, attributes: fields, data })
     }
+}
+
+/// How an event stands in a message.
+enum Form {
+    /// It is none.
+    Other,
+    Structured,
+    Binary {
+        fields: BTreeMap<String, String>,
+        media_type: Option<String>,
+    },
+}
+
+fn form<'h>(headers: impl Iterator<Item = (&'h str, &'h str)>) -> Result<Form, String> {
+    let mut media_type = None;
+    let mut fields = BTreeMap::new();
+    for (name, value) in headers {
+        let name = name.to_ascii_lowercase();
+        if name == "content-type" {
+            media_type = Some(value.to_owned());
+        } else if let Some(attribute) = name.strip_prefix(PREFIX)
+            && fields.len() < ATTRIBUTES_MAX
+        {
+            fields.insert(attribute.to_owned(), unescaped(value)?);
+        }
+    }
+    let essence = media_type.as_deref().map(essence).unwrap_or_default();
+    if essence == STRUCTURED || essence == EVENTS {
+        return Ok(Form::Structured);
+    }
+    if essence.starts_with(EVENTS) {
+        return Err(format!("events of media type {essence} are not read, only {STRUCTURED}"));
+    }
+    if !fields.contains_key("specversion") {
+        return Ok(Form::Other);
+    }
+    fields.remove("datacontenttype").into_iter().for_each(|inner| {
+        media_type.get_or_insert(inner);
+    });
+    Ok(Form::Binary { fields, media_type })
 }
 
 /// Writes what may not stand in a header as percent signs and digits.

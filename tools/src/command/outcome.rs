@@ -54,7 +54,7 @@ pub(super) fn reply(spec: &CommandSpec, ended: &Ended, time: Duration) -> ToolRe
 
 fn output(ended: &Ended) -> Value {
     let stdout = &ended.stdout;
-    let text = match Body::read(&stdout.bytes, None, stdout.cut) {
+    let text = match Body::read(stdout.bytes.as_slice(), None, stdout.cut) {
         Body::Text(text) => text,
         Body::NotShown(told) => return Value::String(told),
     };
@@ -74,7 +74,7 @@ fn said(ended: &Ended) -> String {
     if !errors.trim().is_empty() {
         return format!(": {before}{}", errors.trim());
     }
-    let stdout = clean(text(&ended.stdout.bytes, ended.stdout.cut));
+    let stdout = clean(text(ended.stdout.bytes.as_slice(), ended.stdout.cut));
     match excerpt(stdout.trim()) {
         "" => String::new(),
         start => format!(", after it wrote: {start}"),

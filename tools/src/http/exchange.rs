@@ -10,7 +10,7 @@ use wire::{CallOutcome, ErrorCode, ToolReply, WireError};
 
 use super::pages::{Gathered, Pages};
 use super::request::{Blueprint, IDEMPOTENCY_KEY};
-use super::response::{Received, Said};
+use super::response::{Head, Received, Said};
 use super::{HttpTool, address};
 use crate::client::{SendError, retarget};
 use crate::output::excerpt;
@@ -56,7 +56,7 @@ impl HttpTool {
     ) -> Result<CallOutcome, SendError> {
         let again = self.pages.as_ref().zip(request.try_clone());
         let received = self.ask(&context.hop, request, self.response_bytes_max).await?;
-        let said = match received.said() {
+        let (said, head) = match received.said() {
             Ok(said) => said,
             Err(error) => return Ok(CallOutcome::Error { error }),
         };
@@ -65,7 +65,7 @@ impl HttpTool {
             (Said::Json(value), None) => (value, None),
             (Said::Json(value), Some((pages, first))) => {
                 let ask = Asked { hop: &context.hop, pages, first: &first, blueprint };
-                match self.further(value, received, ask).await? {
+                match self.further(value, head, ask).await? {
                     Ok(gathered) => gathered.into_parts(),
                     Err(error) => return Ok(CallOutcome::Error { error }),
                 }
@@ -90,15 +90,15 @@ impl HttpTool {
     async fn further(
         &self,
         value: Value,
-        mut received: Received,
+        mut head: Head,
         ask: Asked<'_>,
     ) -> Result<Result<Gathered, WireError>, SendError> {
         let Asked { hop, pages, first, blueprint } = ask;
-        let mut room = self.response_bytes_max.saturating_sub(received.bytes());
+        let mut room = self.response_bytes_max.saturating_sub(head.bytes);
         let mut gathered = Gathered::new(value.clone());
         let mut page = value;
         let mut visited = BTreeSet::from([first.url().clone()]);
-        while let Some(next) = pages.next(&page, &received.headers, &received.url, first.url()) {
+        while let Some(next) = pages.next(&page, &head.headers, &head.url, first.url()) {
             let mut url = next.map_err(SendError::Target)?;
             blueprint.complete(&mut url, first.url());
             if gathered.pages() >= pages.pages_max
@@ -111,11 +111,10 @@ impl HttpTool {
             let Some(mut request) = first.try_clone() else { break };
             request.headers_mut().remove(IDEMPOTENCY_KEY);
             retarget(&mut request, url);
-            received = self.ask(hop, request, room).await?;
-            page = match received.said() {
-                Ok(Said::Json(value)) => value,
+            (page, head) = match self.ask(hop, request, room).await?.said() {
+                Ok((Said::Json(value), head)) => (value, head),
                 // What does not fit, or is no page, is left out as a whole.
-                Ok(Said::Text(_)) => {
+                Ok((Said::Text(_), _)) => {
                     gathered.stop();
                     break;
                 }
@@ -124,7 +123,7 @@ impl HttpTool {
                     return Ok(Err(WireError { message: place, ..error }));
                 }
             };
-            room = room.saturating_sub(received.bytes());
+            room = room.saturating_sub(head.bytes);
             gathered.add(page.clone(), pages);
         }
         Ok(Ok(gathered))

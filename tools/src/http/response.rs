@@ -22,11 +22,18 @@ const RETRY_AFTER_S_MAX: u64 = 3600;
 
 /// A response that is there, up to the bound of its body.
 pub(crate) struct Received {
+    head: Head,
+    body: Vec<u8>,
+}
+
+/// What is known of a response besides its body.
+pub(crate) struct Head {
     status: StatusCode,
     /// The address that answered, after all redirects.
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
-    body: Vec<u8>,
+    /// How many bytes the body has, as far as it was read.
+    pub(super) bytes: usize,
     /// The body goes on behind the bound.
     cut: bool,
 }
@@ -57,20 +64,46 @@ impl Received {
                 break;
             }
         }
-        Ok(Self { status, url, headers, body, cut })
+        Ok(Self { head: Head { status, url, headers, bytes: body.len(), cut }, body })
     }
 
     pub(crate) const fn status(&self) -> StatusCode {
-        self.status
+        self.head.status
     }
 
+    /// Returns the body beside what else is known, for whoever wants to take it.
+    pub(crate) fn parts(&mut self) -> (&Head, &mut Vec<u8>) {
+        (&self.head, &mut self.body)
+    }
+
+    /// Drops what goes beyond a bound.
+    pub(crate) fn cut_to(mut self, bytes_max: usize) -> Self {
+        self.head.cut |= self.body.len() > bytes_max;
+        self.body.truncate(bytes_max);
+        self.head.bytes = self.body.len();
+        self
+    }
+
+    /// Says how the call ended.
+    pub(crate) fn outcome(self) -> CallOutcome {
+        match self.said() {
+            Ok((Said::Json(output), _)) => CallOutcome::Ok { output },
+            Ok((Said::Text(text), _)) => CallOutcome::text(text),
+            Err(error) => CallOutcome::Error { error },
+        }
+    }
+
+    /// Returns what it says without secrets and what else is known of it, or the error that it is.
+    pub(super) fn said(self) -> Result<(Said, Head), WireError> {
+        let Self { head, body } = self;
+        head.said(body).map(|said| (said, head))
+    }
+}
+
+impl Head {
     /// Returns the headers whose values are texts.
     pub(crate) fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
         self.headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)))
-    }
-
-    pub(crate) fn body(&self) -> &[u8] {
-        &self.body
     }
 
     /// Tells whether the body goes on behind what was read.
@@ -78,29 +111,7 @@ impl Received {
         self.cut
     }
 
-    /// Drops what goes beyond a bound.
-    pub(crate) fn cut_to(mut self, bytes_max: usize) -> Self {
-        self.cut |= self.body.len() > bytes_max;
-        self.body.truncate(bytes_max);
-        self
-    }
-
-    /// Says how the call ended.
-    pub(crate) fn outcome(&self) -> CallOutcome {
-        match self.said() {
-            Ok(Said::Json(output)) => CallOutcome::Ok { output },
-            Ok(Said::Text(text)) => CallOutcome::text(text),
-            Err(error) => CallOutcome::Error { error },
-        }
-    }
-
-    /// Returns how many bytes the body has, as far as it was read.
-    pub(super) fn bytes(&self) -> usize {
-        self.body.len()
-    }
-
-    /// Returns what it says without secrets, or the error that it is.
-    pub(super) fn said(&self) -> Result<Said, WireError> {
+    fn said(&self, body: Vec<u8>) -> Result<Said, WireError> {
         if let Some(encoding) = self.header(&CONTENT_ENCODING)
             && !encoding.trim().eq_ignore_ascii_case("identity")
         {
@@ -111,7 +122,7 @@ impl Received {
             );
             return Err(WireError::new(ErrorCode::ToolFailed, text));
         }
-        let body = Body::read(&self.body, self.header(&CONTENT_TYPE), self.cut);
+        let body = Body::read(body, self.header(&CONTENT_TYPE), self.cut);
         if !self.status.is_success() {
             return Err(self.failure(&body.into_text()));
         }
@@ -145,7 +156,7 @@ impl Received {
 
     fn content(&self, text: String) -> Said {
         if self.cut {
-            return Said::Text(format!("{text}{}", cut_mark(self.body.len())));
+            return Said::Text(text + &cut_mark(self.bytes));
         }
         if text.is_empty() {
             return Said::Text(format!("the server answered {} without a body", self.status));
@@ -160,5 +171,23 @@ impl Received {
 
     fn header(&self, name: &HeaderName) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_response_says_is_its_body_and_no_copy() {
+        let body = vec![b'x'; 1 << 20];
+        let (at, bytes) = (body.as_ptr(), body.len());
+        let url = Url::parse("http://a.example/").unwrap();
+        let headers = HeaderMap::new();
+        let head = Head { status: StatusCode::OK, url, headers, bytes, cut: false };
+        let Ok((Said::Text(text), head)) = (Received { head, body }).said() else {
+            panic!("a text is read as a text");
+        };
+        assert_eq!((text.as_ptr(), text.len(), head.bytes), (at, bytes, bytes));
     }
 }

@@ -23,7 +23,7 @@ fn spec(output: ModelOutput) -> ModelSpec {
 
 fn reply(content: &str, finish: FinishReason) -> ModelReply {
     ModelReply {
-        content: content.to_owned(),
+        content: content.into(),
         calls: Vec::new(),
         finish,
         usage: Usage::default(),

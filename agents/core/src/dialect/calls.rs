@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 use wire::entry::{Feedback, ReadCall, Reason};
-use wire::{FinishReason, ModelReply, Reading};
+use wire::{FinishReason, ModelReply, Reading, SharedText};
 
 use super::{RESPOND_TO_USER, extract, lenient, union};
 use crate::validate::{FAULTS_MAX, Known, Toolbox};
@@ -66,7 +66,7 @@ pub(super) fn reading(
         && let Some(ending) = ending(only)
     {
         return match answer(*ending, &only.arguments) {
-            Ok(text) => Reading::Final { text: text.into() },
+            Ok(text) => Reading::Final { text },
             Err(faults) => {
                 let feedback = invalid(faults, union::text_parameter(ending.answer));
                 let arguments = only.arguments.object().unwrap_or_default();
@@ -151,12 +151,15 @@ fn bound(known: &Known, arguments: &Arguments) -> Result<Value, String> {
 }
 
 /// Returns the answer that ends the work, or everything that is wrong with it.
-fn answer(ending: Ending<'_>, arguments: &Arguments) -> Result<String, Vec<String>> {
+fn answer(ending: Ending<'_>, arguments: &Arguments) -> Result<SharedText, Vec<String>> {
     let name = ending.answer;
-    let object = arguments.object().map_err(|fault| vec![fault])?;
-    let fault = match object.get(name) {
+    let mut object = arguments.object().map_err(|fault| vec![fault])?;
+    let fault = match object.get_mut(name) {
         Some(Value::String(text)) if text.trim().is_empty() => "is empty",
-        Some(Value::String(text)) => return Ok(text.trim().to_owned()),
+        Some(Value::String(text)) => {
+            let text = SharedText::from(std::mem::take(text));
+            return Ok(text.part(text.trim()));
+        }
         Some(_) => "is not a string",
         None => "is missing",
     };
@@ -259,7 +262,7 @@ pub(super) fn is_cut_at(reply: &ModelReply, after: Option<&str>) -> bool {
 
 /// Returns a whole reply as text: what was said, then a line for each call.
 pub(super) fn raw(reply: &ModelReply) -> String {
-    let mut raw = reply.content.clone();
+    let mut raw = reply.content.to_string();
     for call in &reply.calls {
         if !raw.is_empty() {
             raw.push('\n');

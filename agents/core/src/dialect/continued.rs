@@ -39,7 +39,10 @@ pub(super) fn reading(
             let text = if reply.calls.is_empty() { said.into_owned() } else { text.to_string() };
             Reading::Continued { text }
         }
-        Reading::Final { text } => Reading::Final { text: without(word, &text).trim().into() },
+        Reading::Final { text } if text.contains(word) => {
+            Reading::Final { text: without(word, &text).trim().into() }
+        }
+        Reading::Final { text } => Reading::Final { text: text.part(text.trim()) },
         Reading::Fault { feedback, raw } => {
             let is_form = feedback.code == FeedbackCode::MalformedReply;
             match prose(word, dialect, reply).filter(|_| is_form) {

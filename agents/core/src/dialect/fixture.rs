@@ -103,7 +103,7 @@ pub(crate) fn feedback(reason: Reason, message: &str) -> Feedback {
 
 pub(crate) fn reply(finish: FinishReason, content: &str) -> ModelReply {
     ModelReply {
-        content: content.to_owned(),
+        content: content.into(),
         calls: Vec::new(),
         finish,
         usage: Usage::default(),

@@ -157,7 +157,7 @@ pub(super) fn read(toolbox: &Toolbox, reply: &ModelReply) -> Reading {
 /// Reads a reply whose calls, if any, stand in its text.
 fn text(toolbox: &Toolbox, text: &str, reply: &ModelReply) -> Reading {
     match written::calls(text, toolbox) {
-        Holds::Prose => Reading::Final { text: text.into() },
+        Holds::Prose => Reading::Final { text: reply.content.part(text) },
         // Where a call in a text ends cannot be told, so a cut text has none that is whole.
         Holds::Calls { .. } if calls::is_cut(reply) => cut_inside(reply),
         Holds::Calls { text, calls: written } => {
@@ -187,6 +187,7 @@ fn is_whole(call: &ToolCall) -> bool {
 mod tests {
     use serde_json::{Value, json};
     use wire::FinishReason::{self, ContentFilter, Length, Stop, ToolCalls};
+    use wire::SharedText;
     use wire::plan::Dialect;
 
     use super::super::fixture::{catalogue, outline, reply};
@@ -306,6 +307,23 @@ mod tests {
         for (finish, content, calls, expected) in cases {
             let reading = read_calls(*finish, content, calls);
             assert_eq!(outline(&reading), *expected, "{finish:?} {content:?} {calls:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_answer_is_the_text_of_the_reply_and_no_copy() {
+        let said = "ä ".repeat(1 << 20);
+        for content in [said.clone(), format!("\n{said}\n"), format!("<think>hm</think>\n{said}")] {
+            let reply = reply(Stop, &content);
+            let content = SharedText::from(content);
+            let reply = ModelReply { content: content.clone(), ..reply };
+            let toolbox = catalogue(Dialect::Native, false);
+            let Reading::Final { text } = read(toolbox.toolbox(), &reply) else {
+                panic!("not read as an answer");
+            };
+            assert_eq!(text.len(), said.trim().len());
+            let range = content.as_bytes().as_ptr_range();
+            assert!(range.contains(&text.as_ptr()), "it is a copy");
         }
     }
 

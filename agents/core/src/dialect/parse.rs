@@ -98,7 +98,7 @@ pub fn parse(dialect: Dialect, toolbox: &Toolbox, reply: &str) -> Parsed {
         None => (reply.to_owned(), Vec::new()),
     };
     let reply = ModelReply {
-        content,
+        content: content.into(),
         calls,
         finish: FinishReason::Stop,
         usage: Usage::default(),

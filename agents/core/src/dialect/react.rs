@@ -105,7 +105,7 @@ fn said(answer: &str, reply: &ModelReply) -> Reading {
     if answer.is_empty() {
         return calls::fault(Reason::Empty, reply);
     }
-    Reading::Final { text: answer.into() }
+    Reading::Final { text: reply.content.part(answer) }
 }
 
 /// Reads a text without action and answer. Plain prose is the answer of a model that talks; prose
@@ -119,7 +119,7 @@ fn unlabelled(text: &str, toolbox: &Toolbox, reply: &ModelReply, is_cut: bool) -
         let why = format!("there is neither an action nor a line that begins with {FINAL_ANSWER}:");
         return fault_of(why, toolbox, reply);
     }
-    Reading::Final { text: text.into() }
+    Reading::Final { text: reply.content.part(text) }
 }
 
 fn fault_of(why: impl Into<String>, toolbox: &Toolbox, reply: &ModelReply) -> Reading {

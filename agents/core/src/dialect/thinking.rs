@@ -23,6 +23,10 @@ pub(super) fn removed(text: &str) -> Spoken<'_> {
     let mut kept = String::new();
     let mut rest = text;
     loop {
+        // After the last tag nothing has to be put together, if nothing was said before it.
+        if kept.trim().is_empty() && !rest.contains(CLOSE) && !rest.contains(OPEN) {
+            return Spoken { text: rest.trim().into(), cut: false };
+        }
         let (before, tag) = match rest.find('<') {
             Some(at) => rest.split_at(at),
             None => (rest, ""),
@@ -73,8 +77,19 @@ mod tests {
     }
 
     #[test]
+    fn what_follows_the_thinking_is_not_copied() {
+        for text in
+            ["<think>x</think>\n\nanswer ", " <think>1</think> <think>2</think>a < b", "x</think>a"]
+        {
+            assert!(matches!(removed(text).text, Cow::Borrowed(_)), "{text:?}");
+        }
+    }
+
+    #[test]
     fn many_tags_take_linear_time() {
         let text = "</think><".repeat(200_000);
         assert_eq!(removed(&text).text, "<");
+        let text = "<think></think>".repeat(200_000);
+        assert_eq!(removed(&text).text, "");
     }
 }

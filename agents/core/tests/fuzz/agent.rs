@@ -114,7 +114,7 @@ pub(crate) fn planned(tool: &str) -> Planned {
 
 pub(crate) fn reply(finish: FinishReason, content: &str, calls: Vec<ToolCall>) -> ModelReply {
     ModelReply {
-        content: content.to_owned(),
+        content: content.into(),
         calls,
         finish,
         usage: Usage::default(),

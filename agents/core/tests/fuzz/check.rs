@@ -236,7 +236,7 @@ fn cut_gives_no_more(
     // thinking, the whole is no measure.
     let tags = |text: &str| text.matches("think>").count();
     if !made.is_empty() && tags(short) == tags(&input.text) {
-        let cut = ModelReply { content: short.to_owned(), ..cut };
+        let cut = ModelReply { content: short.into(), ..cut };
         among(&sound(catalogue, planned, &cut), made, short);
     }
 }

@@ -16,7 +16,7 @@ fn file(name: &str) -> PathBuf {
 
 fn reply(content: &str, calls: Vec<wire::ToolCall>) -> ModelReply {
     ModelReply {
-        content: content.to_owned(),
+        content: content.into(),
         calls,
         finish: FinishReason::Stop,
         usage: Usage::of_tokens(3, 2),

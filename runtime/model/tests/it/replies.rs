@@ -19,7 +19,7 @@ const USAGE: &str = r#"{"choices":[],"usage":{"prompt_tokens":5,"completion_toke
 
 fn hello() -> ModelReply {
     ModelReply {
-        content: "Hällo 😀".to_owned(),
+        content: "Hällo 😀".into(),
         calls: Vec::new(),
         finish: FinishReason::Stop,
         usage: Usage::of_tokens(5, 2),

@@ -203,6 +203,11 @@ impl Digest {
         Self(*blake3::hash(bytes).as_bytes())
     }
 
+    /// Hashes what is written to it.
+    pub fn writer() -> DigestWriter {
+        DigestWriter(blake3::Hasher::new())
+    }
+
     /// Hashes this digest followed by some bytes, so that a list has one digest per prefix.
     #[must_use]
     pub fn then(&self, bytes: &[u8]) -> Self {
@@ -220,6 +225,22 @@ impl Digest {
     /// Returns the raw bytes.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
+    }
+}
+
+/// Hashes bytes piece by piece.
+#[derive(Debug)]
+pub struct DigestWriter(blake3::Hasher);
+
+impl DigestWriter {
+    /// Hashes what follows.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// Returns the hash of all of it.
+    pub fn finish(self) -> Digest {
+        Digest(*self.0.finalize().as_bytes())
     }
 }
 

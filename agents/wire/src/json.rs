@@ -12,6 +12,9 @@ pub use bound::bound;
 /// first: a buffer that is moved whenever it is full takes some three times as much memory.
 const GROWN_BYTES_MAX: usize = 64 * 1024;
 
+/// What an ordinary entry of a journal takes, in bytes.
+const ENTRY_BYTES: usize = 512;
+
 /// Writes a value as JSON, into no more memory than it takes.
 ///
 /// # Errors
@@ -29,6 +32,21 @@ pub fn to_vec(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
     let mut whole = Vec::with_capacity(bytes);
     serde_json::to_writer(&mut whole, value)?;
     Ok(whole)
+}
+
+/// Writes a value as JSON, unless it takes more than so many bytes.
+///
+/// # Errors
+///
+/// Those of [`to_vec`].
+pub fn to_vec_within(
+    value: &impl Serialize,
+    bytes_max: usize,
+) -> Result<Option<Vec<u8>>, serde_json::Error> {
+    let begins = Vec::with_capacity(ENTRY_BYTES);
+    let mut measure = Measure { begins, begins_max: bytes_max, bytes: 0 };
+    serde_json::to_writer(&mut measure, value)?;
+    Ok((measure.bytes <= bytes_max).then_some(measure.begins))
 }
 
 /// Returns how many bytes a value has as JSON.
@@ -80,6 +98,14 @@ mod tests {
             assert_eq!(written, serde_json::to_vec(&value).unwrap(), "{chars}");
             assert_eq!(measure(&value).unwrap(), written.len());
             assert!(written.len() <= GROWN_BYTES_MAX || written.len() == written.capacity());
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_is_not_written() {
+        for (most, is_written) in [(0, false), (4, false), (5, true), (6, true)] {
+            let written = to_vec_within(&[1, 2], most).unwrap();
+            assert_eq!(written.as_deref(), is_written.then_some(b"[1,2]".as_slice()), "{most}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use wire::Digest;
+use wire::id::DigestWriter;
 
 use crate::error::Error;
 use crate::lock::make_dir;
@@ -18,6 +19,12 @@ use crate::sweep::Swept;
 
 /// The largest blob, in bytes; it bounds what one read takes from memory.
 const BLOB_BYTES_MAX: u64 = 64 << 20;
+
+/// What is gathered of a blob before it is written to its file, in bytes.
+const WRITTEN_BYTES: usize = 64 << 10;
+
+/// Writes an entry, the same at each call.
+pub(crate) type WriteEntry<'w> = dyn Fn(&mut dyn Write) -> io::Result<()> + 'w;
 
 /// The blobs of one data directory.
 #[derive(Debug)]
@@ -65,7 +72,7 @@ impl Blobs {
         let (parent, path) = self.place(&digest);
         self.make_durable(&parent)?;
         if !matches!(self.get(&digest), Ok(present) if present == bytes) {
-            let new = self.dir.join(format!("new/{}", self.writes.fetch_add(1, Ordering::Relaxed)));
+            let new = self.new_file();
             if let Err(error) = write_new(&new, bytes) {
                 // Left there it would only take room.
                 drop(fs::remove_file(&new));
@@ -73,6 +80,24 @@ impl Blobs {
             }
             fs::rename(&new, &path).map_err(Error::file("rename", &new))?;
         }
+        sync_dir(&parent)?;
+        Ok(digest)
+    }
+
+    /// Makes durable what is written and returns its name, without a copy of all of it in memory.
+    pub(crate) fn put_written(&self, write: &WriteEntry<'_>) -> Result<Digest, Error> {
+        let new = self.new_file();
+        let digest = write_hashed(&new, write).map_err(|error| {
+            // Left there it would only take room.
+            drop(fs::remove_file(&new));
+            error.unwrap_or_else(|error| room::full_or("write", &new, error))
+        })?;
+        // Noted before it is there: whoever removes blobs leaves it alone from here on.
+        self.note_put(digest);
+        let (parent, path) = self.place(&digest);
+        self.make_durable(&parent)?;
+        // If it is there, it is replaced by the same.
+        fs::rename(&new, &path).map_err(Error::file("rename", &new))?;
         sync_dir(&parent)?;
         Ok(digest)
     }
@@ -91,6 +116,11 @@ impl Blobs {
             }
             Err(error) => Err(Error::file("read", &path)(error)),
         }
+    }
+
+    /// Names a file that is to be written.
+    fn new_file(&self) -> PathBuf {
+        self.dir.join(format!("new/{}", self.writes.fetch_add(1, Ordering::Relaxed)))
     }
 
     fn note_put(&self, digest: Digest) {
@@ -166,10 +196,48 @@ fn list(dir: &Path) -> Result<Vec<PathBuf>, Error> {
         .map_err(Error::file("list", dir))
 }
 
+fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
 fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let mut file = create(path)?;
     file.write_all(bytes)?;
     file.sync_all()
+}
+
+/// Writes a file and hashes it meanwhile.
+fn write_hashed(path: &Path, write: &WriteEntry<'_>) -> Result<Digest, Result<Error, io::Error>> {
+    let failed = |error| Err(error);
+    let hashed = Hashed { file: create(path).map_err(failed)?, digest: Digest::writer(), bytes: 0 };
+    let mut out = BufWriter::with_capacity(WRITTEN_BYTES, hashed);
+    write(&mut out).and_then(|()| out.flush()).map_err(failed)?;
+    let Hashed { file, digest, bytes } = out.into_inner().map_err(|error| failed(error.into()))?;
+    if bytes > BLOB_BYTES_MAX {
+        return Err(Ok(Error::TooLarge { unit: "bytes", found: bytes, max: BLOB_BYTES_MAX }));
+    }
+    file.sync_all().map_err(failed)?;
+    Ok(digest.finish())
+}
+
+/// A file that is hashed as it is written.
+struct Hashed {
+    file: File,
+    digest: DigestWriter,
+    bytes: u64,
+}
+
+impl Write for Hashed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.digest.update(bytes.get(..written).unwrap_or_default());
+        self.bytes = self.bytes.saturating_add(written as u64);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
 }
 
 /// Returns when the names in a directory are on the disk.

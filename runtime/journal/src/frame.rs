@@ -140,9 +140,29 @@ pub(crate) struct Frame<'a> {
 
 /// One entry as it stands in a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Stored {
+pub enum Stored {
+    /// In the segment, unless it is large.
     Inline(Bytes),
+    /// In a file of its own, of that content.
     Blob(Digest),
+}
+
+impl From<Bytes> for Stored {
+    fn from(entry: Bytes) -> Self {
+        Self::Inline(entry)
+    }
+}
+
+impl From<Vec<u8>> for Stored {
+    fn from(entry: Vec<u8>) -> Self {
+        Self::Inline(entry.into())
+    }
+}
+
+impl From<&'static str> for Stored {
+    fn from(entry: &'static str) -> Self {
+        Self::Inline(entry.into())
+    }
 }
 
 impl Stored {

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs::{self, OpenOptions};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +12,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use wire::{Digest, SessionId};
 
-use crate::blobs;
+use crate::blobs::{self, Blobs};
 use crate::committer::Committer;
 use crate::error::Error;
 use crate::frame::{Kind, Stored};
@@ -113,7 +114,7 @@ impl Journal {
         &self,
         session: &SessionId,
         first_slot: u64,
-        entries: Vec<Bytes>,
+        entries: Vec<Stored>,
     ) -> Result<u64, Error> {
         self.commit(Kind::Commit, session, first_slot, entries).await
     }
@@ -124,7 +125,7 @@ impl Journal {
         &self,
         session: &SessionId,
         slot: u64,
-        entry: Bytes,
+        entry: Stored,
     ) -> Result<u64, Error> {
         self.commit(Kind::Begin, session, slot, vec![entry]).await
     }
@@ -145,7 +146,7 @@ impl Journal {
         kind: Kind,
         session: &SessionId,
         first_slot: u64,
-        entries: Vec<Bytes>,
+        entries: Vec<Stored>,
     ) -> Result<u64, Error> {
         let options = &self.shared.options;
         self.shared.admit(session, first_slot)?;
@@ -153,27 +154,38 @@ impl Journal {
             return Ok(self.end());
         }
         at_most("entries", entries.len() as u64, options.commit_entries_max as u64)?;
-        let large = |entry: &Bytes| entry.len() as u64 > options.blob_bytes_min;
-        let stored = if entries.iter().any(large) {
+        let stored = if entries.iter().any(|entry| self.is_large(entry)) {
             self.store_large(entries).await?
         } else {
-            entries.into_iter().map(Stored::Inline).collect()
+            entries
         };
         at_most("bytes", stored.iter().map(Stored::len).sum(), options.commit_bytes_max)?;
         let done = self.shared.enqueue(kind, session, first_slot, stored)?;
         done.await.unwrap_or(Err(Error::Stopped))
     }
 
+    fn is_large(&self, entry: &Stored) -> bool {
+        matches!(entry, Stored::Inline(bytes) if self.is_large_at(bytes.len()))
+    }
+
+    fn is_large_at(&self, bytes: usize) -> bool {
+        bytes > self.inline_bytes_max()
+    }
+
+    /// Returns the length of the largest entry that stands in a segment, in bytes.
+    pub fn inline_bytes_max(&self) -> usize {
+        usize::try_from(self.shared.options.blob_bytes_min).unwrap_or(usize::MAX)
+    }
+
     /// Makes large entries durable as blobs, off the threads that must not block.
-    async fn store_large(&self, entries: Vec<Bytes>) -> Result<Vec<Stored>, Error> {
+    async fn store_large(&self, entries: Vec<Stored>) -> Result<Vec<Stored>, Error> {
         let journal = self.clone();
         let store = move || {
-            let store = |entry: Bytes| {
-                if entry.len() as u64 > journal.shared.options.blob_bytes_min {
-                    journal.put_blob(&entry).map(Stored::Blob)
-                } else {
-                    Ok(Stored::Inline(entry))
+            let store = |entry: Stored| match entry {
+                Stored::Inline(bytes) if journal.is_large_at(bytes.len()) => {
+                    journal.put_blob(&bytes).map(Stored::Blob)
                 }
+                entry => Ok(entry),
             };
             entries.into_iter().map(store).collect()
         };
@@ -346,12 +358,26 @@ impl Journal {
 
     /// Makes some bytes durable and returns their name; they may be there already. Blocks.
     pub fn put_blob(&self, bytes: &[u8]) -> Result<Digest, Error> {
+        self.put_by(|blobs| blobs.put(bytes))
+    }
+
+    /// Makes a large entry durable that is still to be appended, as it is written and without all of
+    /// it in memory. It is written again if the disk was full, the same. Blocks; fails as
+    /// [`Self::put_blob`].
+    pub fn put_entry(
+        &self,
+        write: impl Fn(&mut dyn io::Write) -> io::Result<()>,
+    ) -> Result<Stored, Error> {
+        self.put_by(|blobs| blobs.put_written(&write)).map(Stored::Blob)
+    }
+
+    fn put_by(&self, put: impl Fn(&Blobs) -> Result<Digest, Error>) -> Result<Digest, Error> {
         if self.failed() {
             return Err(Error::Stopped);
         }
-        let mut result = self.files.blobs.put(bytes);
+        let mut result = put(&self.files.blobs);
         if matches!(result, Err(Error::StorageFull)) && self.shared.room.give_up_reserve() {
-            result = self.files.blobs.put(bytes);
+            result = put(&self.files.blobs);
         }
         if let Err(error @ Error::File { .. }) = &result {
             tracing::error!(%error, "blob write failed, no more is taken");
@@ -472,7 +498,7 @@ fn at_most(unit: &'static str, found: u64, max: u64) -> Result<(), Error> {
 }
 
 /// Cuts the torn end off, and makes the rest durable.
-fn mend(tail: &Tail) -> std::io::Result<()> {
+fn mend(tail: &Tail) -> io::Result<()> {
     let file = OpenOptions::new().read(true).write(true).open(&tail.path)?;
     file.set_len(tail.end - tail.base)?;
     // After a sync that failed, bytes may read well that never reached the disk. Written again,

@@ -40,6 +40,7 @@ mod sweep;
 pub mod testing;
 
 pub use error::{Error, STORAGE_RETRY_AFTER_MS};
+pub use frame::Stored;
 pub use journal::{Journal, verify};
 pub use lock::{DataLock, Holder};
 pub use options::{Committed, OnCommit, Options};

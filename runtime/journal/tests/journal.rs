@@ -4,9 +4,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 
 use bytes::Bytes;
-use journal::{Error, Journal, Options, verify};
+use journal::{Error, Journal, Options, Stored, verify};
 use wire::{ErrorCode, SessionId};
 
 fn id(text: &str) -> SessionId {
@@ -80,7 +81,7 @@ async fn what_is_too_large_is_refused_and_changes_nothing() {
     let options = Options { commit_entries_max: 2, commit_bytes_max: 100, ..Options::default() };
     let (journal, _) = Journal::open(dir.path(), options).unwrap();
     let a = id("a");
-    let cases = [(vec!["x".into(); 3], "entries"), (vec![Bytes::from(vec![0; 60]); 2], "bytes")];
+    let cases = [(vec!["x".into(); 3], "entries"), (vec![vec![0; 60].into(); 2], "bytes")];
     for (entries, expected) in cases {
         let error = journal.append(&a, 0, entries).await.unwrap_err();
         assert!(matches!(error, Error::TooLarge { unit, .. } if unit == expected), "{error}");
@@ -109,7 +110,7 @@ async fn large_entries_are_blobs_and_a_bad_blob_touches_its_session_alone() {
             _ => fs::write(path, b"other").unwrap(),
         }
     }
-    journal.append(&id("whole"), 0, vec![large.clone()]).await.unwrap();
+    journal.append(&id("whole"), 0, vec![large.clone().into()]).await.unwrap();
     assert!(journal.end() < 2_000, "the segment holds the names alone");
 
     let report = verify(dir.path()).unwrap();
@@ -127,11 +128,34 @@ async fn large_entries_are_blobs_and_a_bad_blob_touches_its_session_alone() {
 }
 
 #[tokio::test]
+async fn an_entry_that_is_written_to_its_blob_is_like_any_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = open(&dir);
+    let large = vec![7; 200_000];
+    // Twice: one that is there is found whole.
+    for slot in 0..2 {
+        let stored =
+            journal.put_entry(|out| large.chunks(999).try_for_each(|part| out.write_all(part)));
+        let stored = stored.unwrap();
+        assert_eq!(stored, Stored::Blob(journal.put_blob(&large).unwrap()));
+        journal.append(&id("a"), slot, vec![stored]).await.unwrap();
+    }
+    assert_eq!(journal.read(&id("a")).unwrap(), [&*large, &*large]);
+    let written = || fs::read_dir(dir.path().join("blobs/new")).unwrap().count();
+    assert_eq!(written(), 0);
+    let endless = |out: &mut dyn Write| (0..100).try_for_each(|_| out.write_all(&[0; 1 << 20]));
+    let error = journal.put_entry(endless).unwrap_err();
+    assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+    assert_eq!(written(), 0);
+    assert!(!journal.failed());
+}
+
+#[tokio::test]
 async fn a_blob_that_cannot_be_read_at_present_damages_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let journal = open(&dir);
     let large = Bytes::from(vec![7; 200_000]);
-    journal.append(&id("a"), 0, vec![large.clone()]).await.unwrap();
+    journal.append(&id("a"), 0, vec![large.clone().into()]).await.unwrap();
     let digest = journal.put_blob(&large).unwrap();
     let path = dir.path().join(format!("blobs/{:.2}/{digest}", digest.to_string()));
     let aside = dir.path().join("aside");
@@ -182,7 +206,8 @@ async fn a_journal_is_a_map_of_lists() {
                         .map(Bytes::from)
                         .collect();
                     let slot = first + written.len() as u64;
-                    journal.append(&session, slot, entries.clone()).await.unwrap();
+                    let stored = entries.iter().cloned().map(Stored::from).collect();
+                    journal.append(&session, slot, stored).await.unwrap();
                     written.extend(entries);
                 }
                 (session, written)

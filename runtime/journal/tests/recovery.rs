@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use journal::{Error, Journal, Options, Report, verify};
+use journal::{Error, Journal, Options, Report, Stored, verify};
 use tempfile::TempDir;
 use wire::SessionId;
 
@@ -63,7 +63,8 @@ async fn fill(journal: &Journal, model: &mut Model, numbers: &mut Numbers, commi
             })
             .collect();
         let acked = model.entry(session.clone()).or_default();
-        journal.append(&session, acked.len() as u64, entries.clone()).await.unwrap();
+        let stored = entries.iter().cloned().map(Stored::from).collect();
+        journal.append(&session, acked.len() as u64, stored).await.unwrap();
         acked.extend(entries);
     }
 }
@@ -231,7 +232,7 @@ fn a_torn_end_is_cut_after_the_last_whole_commit() {
     let live = || journal.usage().live_bytes;
     for (number, length) in (0..30_u64).zip(10..) {
         let (session, slot) = (id(number % 5), number / 5 * 2);
-        let entries = vec![Bytes::from(vec![b'x'; length]), "y".into()];
+        let entries = vec![vec![b'x'; length].into(), "y".into()];
         let (before, held) = (journal.end(), live());
         let end = block_on(journal.append(&session, slot, entries)).unwrap();
         let commit = before + live() - held;

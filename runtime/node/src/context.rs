@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use agents_core::effect::Effect;
 use bus::{Bus, Service};
-use bytes::Bytes;
-use journal::Journal;
+use journal::{Journal, Stored};
 use store::Store;
 use telemetry::{Exporter, Metrics};
 use tokio::sync::Semaphore;
@@ -131,15 +130,40 @@ impl TeamContext {
         &self,
         session: &SessionId,
         slot: u64,
-        entries: &[Entry],
+        entries: &Arc<Vec<Entry>>,
     ) -> Result<Commit, Error> {
-        let bodies: Result<Vec<Bytes>, _> =
-            entries.iter().map(|entry| wire::json::to_vec(entry).map(Bytes::from)).collect();
-        let bodies =
-            bodies.map_err(|source| Error::Entry { session: session.clone(), slot, source })?;
+        let unwritten = |source| Error::Entry { session: session.clone(), slot, source };
         let commit = self.projector.begin();
+        match self.append_written(session, slot, entries, unwritten).await {
+            Ok(()) => Ok(commit),
+            Err(error) => {
+                // A journal that stopped may have written it before.
+                if !matches!(error, Error::Journal(journal::Error::Stopped)) {
+                    commit.give_up();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn append_written(
+        &self,
+        session: &SessionId,
+        slot: u64,
+        entries: &Arc<Vec<Entry>>,
+        unwritten: impl Fn(serde_json::Error) -> Error,
+    ) -> Result<(), Error> {
+        let mut bodies = Vec::with_capacity(entries.len());
+        for (number, entry) in entries.iter().enumerate() {
+            let most = self.journal.inline_bytes_max();
+            bodies.push(match wire::json::to_vec_within(entry, most).map_err(&unwritten)? {
+                Some(bytes) => Stored::Inline(bytes.into()),
+                // Written to its file as it is, beside which it would take as much memory again.
+                None => self.put_entry(entries.clone(), number).await?,
+            });
+        }
         loop {
-            let appended = match (entries, bodies.as_slice()) {
+            let appended = match (entries.as_slice(), bodies.as_slice()) {
                 // Reading may begin with an entry that holds all that came before it.
                 ([entry], [body]) if entry.body.begins() => {
                     self.journal.append_begin(session, slot, body.clone()).await
@@ -147,18 +171,24 @@ impl TeamContext {
                 _ => self.journal.append(session, slot, bodies.clone()).await,
             };
             match appended {
-                Ok(_) => return Ok(commit),
+                Ok(_) => return Ok(()),
                 // What a session decided must not be lost to a full queue; it waits for its turn.
                 Err(journal::Error::Full) => tokio::time::sleep(FULL_PAUSE).await,
-                Err(error) => {
-                    // A journal that stopped may have written it before.
-                    if !matches!(error, journal::Error::Stopped) {
-                        commit.give_up();
-                    }
-                    return Err(error.into());
-                }
+                Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// Makes a large entry durable, off the threads that must not block.
+    async fn put_entry(
+        &self,
+        entries: Arc<Vec<Entry>>,
+        number: usize,
+    ) -> Result<Stored, journal::Error> {
+        let journal = self.journal.clone();
+        let put =
+            move || journal.put_entry(|out| Ok(serde_json::to_writer(out, &entries.get(number))?));
+        tokio::task::spawn_blocking(put).await.unwrap_or(Err(journal::Error::Stopped))
     }
 
     /// Counts finished spans, and sends them to the receiver if there is one.
@@ -196,8 +226,12 @@ impl TeamContext {
     pub(crate) async fn remember(&self, slot: u64, entry: Entry) -> Result<(), Error> {
         let session = wire::entry::memory_session();
         debug_assert!(matches!(entry.body, Body::Memory(_)));
-        let commit = self.append(&session, slot, std::slice::from_ref(&entry)).await?;
-        commit.project(crate::changes::changes_of(&session, &entry, slot, &mut Vec::new())).await;
+        let entries = Arc::new(vec![entry]);
+        let commit = self.append(&session, slot, &entries).await?;
+        let changes = entries
+            .iter()
+            .flat_map(|entry| crate::changes::changes_of(&session, entry, slot, &mut Vec::new()));
+        commit.project(changes.collect()).await;
         self.projector.sync().await;
         Ok(())
     }

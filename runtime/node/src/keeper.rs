@@ -155,7 +155,7 @@ async fn restate_memory(context: &Arc<TeamContext>, keeper: &Keeper) -> Result<(
     let Some(entry) = entry else { return Ok(()) };
     let session = memory_session();
     // The store has all of it already.
-    context.append(&session, *slot, std::slice::from_ref(&entry)).await?.project(Vec::new()).await;
+    context.append(&session, *slot, &Arc::new(vec![entry])).await?.project(Vec::new()).await;
     *slot += 1;
     Ok(())
 }
@@ -204,6 +204,7 @@ mod tests {
             Input::ReplyPublished { run },
         ];
         let entries = inputs.map(|input| Entry::new(at, Body::Session(input)));
+        let entries = Arc::new(Vec::from(entries));
         let commit = context.append(&session, 0, &entries).await.unwrap();
         let (look, id) = (context.clone(), session.clone());
         let folded = spawn_blocking(move || {

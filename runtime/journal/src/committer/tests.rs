@@ -146,7 +146,7 @@ async fn no_append_resolves_before_its_sync_returned() {
         writers.spawn(async move {
             for slot in 0..100 {
                 let entry = Bytes::from(format!("{writer} {slot}"));
-                let end = journal.append(&id(writer), slot, vec![entry]).await.unwrap();
+                let end = journal.append(&id(writer), slot, vec![entry.into()]).await.unwrap();
                 let synced = watch.synced.load(Ordering::SeqCst);
                 assert!(end <= synced, "told {end}, synced {synced}");
             }
@@ -199,7 +199,7 @@ async fn after_a_failed_operation_nothing_is_acknowledged() {
         watch.fails_at.store(now + fails_in, Ordering::SeqCst);
         let mut acked = 0;
         let refused = loop {
-            match journal.append(&id(1), acked, vec![Bytes::from(vec![7; 100])]).await {
+            match journal.append(&id(1), acked, vec![vec![7; 100].into()]).await {
                 Ok(_) => acked += 1,
                 Err(error) => break error,
             }
@@ -208,7 +208,7 @@ async fn after_a_failed_operation_nothing_is_acknowledged() {
         assert!(journal.stopped().await.contains("os error 5"));
         assert!(journal.failed());
         for session in [1, 2] {
-            let refused = journal.append(&id(session), 0, vec![Bytes::new()]).await;
+            let refused = journal.append(&id(session), 0, vec![Bytes::new().into()]).await;
             assert!(matches!(refused, Err(Error::Stopped)), "{fails_in}: {refused:?}");
         }
         assert!(matches!(journal.put_blob(b"x"), Err(Error::Stopped)));
@@ -219,7 +219,7 @@ async fn after_a_failed_operation_nothing_is_acknowledged() {
         assert_eq!(report.damage, [], "{fails_in}");
         let slots = journal.slots(&id(1));
         assert!(slots == acked || slots == acked + 1, "{fails_in}: {acked} acked, {slots} there");
-        journal.append(&id(1), slots, vec![Bytes::new()]).await.unwrap();
+        journal.append(&id(1), slots, vec![Bytes::new().into()]).await.unwrap();
     }
 }
 
@@ -235,7 +235,7 @@ async fn whatever_meets_a_full_disk_nothing_that_was_acknowledged_is_lost() {
         watch.fails_at.store(now + fails_in, Ordering::SeqCst);
         let (mut acked, mut length) = (0, 400);
         for _ in 0..40 {
-            match journal.append(&id(1), acked, vec![Bytes::from(vec![7; length])]).await {
+            match journal.append(&id(1), acked, vec![vec![7; length].into()]).await {
                 Ok(_) => (acked, length) = (acked + 1, 400),
                 Err(Error::StorageFull) => {
                     journal.regain().unwrap();
@@ -268,7 +268,7 @@ async fn commits_that_come_one_by_one_write_no_page_more_often_than_they_have_to
         let (journal, watch) = open(&dir, Options::default());
         let before = watch.pages.load(Ordering::SeqCst);
         for slot in 0..120 {
-            journal.append(&id(1), slot, vec![Bytes::from(vec![7; length])]).await.unwrap();
+            journal.append(&id(1), slot, vec![vec![7; length].into()]).await.unwrap();
         }
         let pages = watch.pages.load(Ordering::SeqCst) - before;
         assert!(pages <= pages_max, "{length}: {pages} pages");
@@ -308,10 +308,7 @@ async fn a_full_disk_loses_nothing_and_is_left_when_there_is_room() {
                 if journal.is_full() && acked_before.is_none() {
                     acked_before = Some(acked - 1);
                 }
-                match journal
-                    .append(&id(acked % 3), acked / 3, vec![Bytes::from(vec![7; 100])])
-                    .await
-                {
+                match journal.append(&id(acked % 3), acked / 3, vec![vec![7; 100].into()]).await {
                     Ok(_) => acked += 1,
                     Err(error) => break error,
                 }
@@ -325,7 +322,7 @@ async fn a_full_disk_loses_nothing_and_is_left_when_there_is_room() {
             assert_eq!(held as u64, acked, "{capacity}: what was acknowledged can be read");
 
             // Still without room nothing changes, and with room it goes on where it was.
-            let entry = vec![Bytes::from(vec![7; 100])];
+            let entry = vec![vec![7; 100].into()];
             let again = journal.append(&id(acked % 3), acked / 3, entry).await;
             assert!(
                 matches!(again, Err(Error::StorageFull)),
@@ -350,7 +347,7 @@ async fn all_that_wait_on_a_full_disk_are_refused_and_can_ask_again() {
     let dir = tempfile::tempdir().unwrap();
     let (journal, watch) = open(&dir, Options::default());
     watch.capacity.store(1, Ordering::SeqCst);
-    let entry = || vec![Bytes::from(vec![7; 100])];
+    let entry = || vec![vec![7; 100].into()];
     let mut slot = 0;
     while journal.append(&id(0), slot, entry()).await.is_ok() {
         slot += 1;

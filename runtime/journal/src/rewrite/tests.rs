@@ -69,7 +69,7 @@ async fn act(journal: &Journal, model: &mut Model, numbers: &mut Numbers) {
             model.remove(&session);
         }
         1..4 if !given.entries.is_empty() => {
-            journal.append_begin(&session, slot, entry.clone()).await.unwrap();
+            journal.append_begin(&session, slot, entry.clone().into()).await.unwrap();
             given.begins.push(slot);
             given.entries.push(entry);
         }
@@ -80,7 +80,7 @@ async fn act(journal: &Journal, model: &mut Model, numbers: &mut Numbers) {
             }
         }
         _ => {
-            journal.append(&session, slot, vec![entry.clone()]).await.unwrap();
+            journal.append(&session, slot, vec![entry.clone().into()]).await.unwrap();
             given.entries.push(entry);
         }
     }
@@ -367,9 +367,9 @@ async fn blobs_go_with_the_last_entry_that_refers_to_them() {
     let dir = tempfile::tempdir().unwrap();
     let (journal, _) = Journal::open(dir.path(), options()).unwrap();
     let (a, large) = (id(1), |fill: u8| Bytes::from(vec![fill; 1000]));
-    journal.append(&a, 0, vec![large(1), large(2)]).await.unwrap();
+    journal.append(&a, 0, vec![large(1).into(), large(2).into()]).await.unwrap();
     let named = journal.put_blob(b"named by an entry").unwrap();
-    journal.append(&a, 2, vec![named.to_string().into()]).await.unwrap();
+    journal.append(&a, 2, vec![named.to_string().into_bytes().into()]).await.unwrap();
     let plan = journal.put_blob(b"a plan").unwrap();
     drop(journal);
     let (journal, _) = Journal::open(dir.path(), options()).unwrap();
@@ -387,7 +387,7 @@ async fn blobs_go_with_the_last_entry_that_refers_to_them() {
         assert_eq!((swept.removed, swept.left), (1, 3), "the plan is not");
         let young = journal.put_blob(b"its entry is still to come").unwrap();
         let block_on = tokio::runtime::Handle::current();
-        block_on.block_on(journal.append_begin(&a, 3, large(3))).unwrap();
+        block_on.block_on(journal.append_begin(&a, 3, large(3).into())).unwrap();
         assert!(journal.retire(&a, 3));
         assert_eq!(sweep(&[]).removed, 0, "a restart would bring the entries back");
         while journal.rewrite_next().unwrap().is_some() {}

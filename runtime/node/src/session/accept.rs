@@ -1,6 +1,8 @@
 //! Decides about inputs, makes them durable, and only then has done what follows from them, but for
 //! what is held (`held.rs`).
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use store::Change;
 use wire::entry::{Body, Entry, Input};
@@ -100,9 +102,11 @@ impl SessionState {
             inputs.into_iter().map(|taken| (taken.entry, taken.effects)).unzip();
         // Durable before anyone can see what follows. A fault here ends this actor, whose machine
         // is ahead of the journal by then and must not be used again.
+        let entries = Arc::new(entries);
         let commit = match self.context.append(&self.session, slot, &entries).await {
             Err(Error::Journal(journal::Error::StorageFull)) => {
                 self.rebuild().await?;
+                let entries = Arc::unwrap_or_clone(entries);
                 let input = |entry: Entry| match entry.body {
                     Body::Session(input) => Some(Box::new(input)),
                     Body::Memory(_) => None,
@@ -112,7 +116,7 @@ impl SessionState {
             appended => appended?,
         };
         let mut changes = Vec::new();
-        for ((slot, entry), effects) in (slot..).zip(&entries).zip(&mut effects) {
+        for ((slot, entry), effects) in (slot..).zip(&*entries).zip(&mut effects) {
             self.context.export(effects);
             changes.extend(changes_of(&self.session, entry, slot, effects));
         }

@@ -226,7 +226,7 @@ async fn a_session_that_cannot_be_taken_up_is_set_aside() {
         parent: None,
     };
     let entry = Entry::new(now, Body::Session(Input::Submitted(submitted)));
-    context.append(&session, 0, &[entry]).await.unwrap().project(Vec::new()).await;
+    context.append(&session, 0, &Arc::new(vec![entry])).await.unwrap().project(Vec::new()).await;
     // From here on taking the run up fails, since that has to be journaled first.
     context.journal.clone().close();
 

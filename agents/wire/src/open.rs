@@ -1,5 +1,7 @@
 //! Open calls: those about which a person has something to say, and what a person can say.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -49,7 +51,7 @@ pub struct OpenCall {
     /// The tool or agent that is called.
     pub tool: Name,
     /// With what, exactly.
-    pub arguments: Value,
+    pub arguments: Arc<Value>,
     /// The digest of tool and arguments, to which an approval is bound.
     pub digest: Digest,
     /// How often it was made; what is said of its outcome is said of this attempt.

@@ -1,5 +1,7 @@
 //! Reads calls and builds the feedback on what cannot be read, for all dialects.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 use wire::entry::{Feedback, ReadCall, Reason};
 use wire::{FinishReason, ModelReply, Reading};
@@ -120,7 +122,7 @@ fn read(toolbox: &Toolbox, call: &Written) -> ReadCall {
                 return ReadCall {
                     id: call.id.clone(),
                     name: call.name.clone(),
-                    arguments,
+                    arguments: Arc::new(arguments),
                     raw: call.arguments.raw(),
                     written: String::new(),
                     fault: None,
@@ -218,7 +220,7 @@ fn faulty(call: &Written, arguments: Value, fault: Feedback) -> ReadCall {
     ReadCall {
         id: call.id.clone(),
         name: call.name.clone(),
-        arguments,
+        arguments: Arc::new(arguments),
         raw: call.arguments.raw(),
         written: String::new(),
         fault: Some(fault),

@@ -65,7 +65,7 @@ fn act() -> impl Strategy<Value = Act> {
             id: id.to_owned(),
             name: "search".to_owned(),
             raw: arguments.to_string(),
-            arguments,
+            arguments: arguments.into(),
             written: String::new(),
             fault,
         };

@@ -155,7 +155,7 @@ impl House {
             call: CallKey::new("c").unwrap(),
             name: Name::new("probe").unwrap(),
             target: Target::Tool,
-            arguments: json!({"do": task}),
+            arguments: json!({"do": task}).into(),
             task: None,
             deadline: clock::now().plus_ms(ms),
             effect: EffectClass::Read,

@@ -151,7 +151,7 @@ pub(super) fn read(toolbox: &Toolbox, reply: &ModelReply) -> Reading {
             arguments: Arguments::Text(call.arguments.clone()),
         })
         .collect();
-    calls::reading(toolbox, &[RESPOND], spoken.text.into_owned(), &written)
+    calls::reading(toolbox, &[RESPOND], spoken.text.into_owned(), written)
 }
 
 /// Reads a reply whose calls, if any, stand in its text.
@@ -160,9 +160,7 @@ fn text(toolbox: &Toolbox, text: &str, reply: &ModelReply) -> Reading {
         Holds::Prose => Reading::Final { text: text.into() },
         // Where a call in a text ends cannot be told, so a cut text has none that is whole.
         Holds::Calls { .. } if calls::is_cut(reply) => cut_inside(reply),
-        Holds::Calls { text, calls: written } => {
-            calls::reading(toolbox, &[RESPOND], text, &written)
-        }
+        Holds::Calls { text, calls: written } => calls::reading(toolbox, &[RESPOND], text, written),
         Holds::Broken { is_cut, .. } if is_cut || calls::is_cut(reply) => cut_inside(reply),
         Holds::Broken { why, .. } => {
             let mut feedback = calls::feedback(Reason::UnreadableCall);

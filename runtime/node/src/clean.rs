@@ -3,7 +3,7 @@
 
 use agents_core::capture;
 use serde_json::Value;
-use tools::secret::{clean, clean_str, clean_value};
+use tools::secret::{Cleaner, clean, clean_str, clean_value};
 use wire::chat::{ToolCall, TurnDetail};
 use wire::{CallOutcome, Capture, ModelReply, Question, SpanRecord, ToolReply, WireError};
 
@@ -53,6 +53,8 @@ fn outcome(outcome: CallOutcome) -> CallOutcome {
 
 /// Takes secrets out of what a model replies: providers repeat what they are sent.
 pub(crate) fn model_reply(reply: ModelReply) -> ModelReply {
+    let cleaner = Cleaner::new();
+    let clean = |text: String| cleaner.clean(text);
     let call = |ToolCall { id, name, arguments }| ToolCall {
         id: clean(id),
         name: clean(name),

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agents_core::session::SessionMachine;
-use bytes::Bytes;
-use journal::{Journal, Options};
+use journal::{Journal, Options, Stored};
 use tests::daemon::Daemon;
 use tests::results::{self, Row};
 use tests::trade;
@@ -28,7 +27,7 @@ const STARTS: usize = 5;
 const READY_MAX: Duration = Duration::from_secs(10);
 
 /// Returns the entries of a session in which one run has ended.
-fn entries(session: &SessionId, plan: &Arc<Plan>, digest: Digest) -> Vec<Bytes> {
+fn entries(session: &SessionId, plan: &Arc<Plan>, digest: Digest) -> Vec<Stored> {
     let run = RunId::new(&format!("run-{session}")).unwrap();
     let now = node::now();
     let submitted = Submitted {

@@ -235,7 +235,12 @@ pub(crate) async fn heard(requests: &mut Subscription) -> Vec<String> {
 /// Expects the calls of a run in order, each with its arguments, its status and its text.
 pub(crate) fn check(reply: &RunReply, expected: &[(&str, Value, &str, &str)]) {
     let calls = reply.sources.iter().map(|source| {
-        (source.tool.as_str(), source.arguments.clone(), source.status.as_str(), &*source.output)
+        (
+            source.tool.as_str(),
+            Value::clone(&source.arguments),
+            source.status.as_str(),
+            &*source.output,
+        )
     });
     assert_eq!(calls.collect::<Vec<_>>(), expected);
 }
@@ -249,5 +254,5 @@ pub(crate) fn said(chat: &Value) -> Vec<(&str, &str)> {
 /// Returns the calls of a run: each tool, its arguments and what came of it.
 pub(crate) fn calls(reply: &RunReply) -> Vec<(&str, Value, &str)> {
     let calls = reply.sources.iter();
-    calls.map(|call| (call.tool.as_str(), call.arguments.clone(), &*call.output)).collect()
+    calls.map(|call| (call.tool.as_str(), Value::clone(&call.arguments), &*call.output)).collect()
 }

@@ -1,6 +1,7 @@
 //! What the tools did outside, by the key of the call. It outlives every crash.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use agents_core::effect::CallEffect;
 use serde_json::Value;
@@ -13,7 +14,7 @@ use crate::rng::Rng;
 pub(crate) struct Hit {
     pub(crate) session: SessionId,
     pub(crate) tool: Name,
-    pub(crate) arguments: Value,
+    pub(crate) arguments: Arc<Value>,
     pub(crate) class: EffectClass,
     /// Times that something changed outside.
     pub(crate) effects: u32,

@@ -85,7 +85,7 @@ fn call(rng: &mut Rng, plan: &Plan, tool: Option<&str>) -> ReadCall {
     ReadCall {
         id: String::new(),
         name,
-        arguments,
+        arguments: arguments.into(),
         raw,
         written: String::new(),
         fault: fault.map(feedback),

@@ -8,7 +8,7 @@ use secrecy::SecretString;
 use wire::{ErrorCode, WireError};
 
 pub(crate) use known::learn;
-pub use known::{clean, clean_str, clean_value};
+pub use known::{Cleaner, clean, clean_str, clean_value};
 
 /// Where a secret stands; the team file never holds the secret itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -307,17 +307,12 @@ impl Transcript<'_> {
         self.steps.last().and_then(|step| step.planned.as_ref())
     }
 
-    /// Returns the earlier runs that a model is shown, as messages.
-    fn history(&self) -> impl Iterator<Item = Message> {
+    /// Returns the earlier runs that a model is shown.
+    fn shown(&self) -> &[Exchange] {
         let shown =
             usize::try_from(self.plan.limits.history_messages_max / 2).unwrap_or(usize::MAX);
         let skipped = self.history.len().saturating_sub(shown);
-        self.history.iter().skip(skipped).flat_map(|exchange| {
-            [
-                Message::User { content: exchange.user.clone() },
-                Message::Assistant { content: exchange.answer.to_string(), calls: Vec::new() },
-            ]
-        })
+        self.history.get(skipped..).unwrap_or_default()
     }
 }
 

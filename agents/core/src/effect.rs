@@ -150,7 +150,7 @@ pub struct CallEffect {
     /// The tool by which the agent reads on in a result that is cut, if it has one.
     pub reader: Option<Name>,
     /// The arguments, valid by the schema.
-    pub arguments: Value,
+    pub arguments: Arc<Value>,
     /// What a called agent is told, as [`wire::plan::Offer`] has it.
     pub task: Option<String>,
     /// When the outcome must be there.

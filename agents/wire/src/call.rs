@@ -1,5 +1,7 @@
 //! Calls of tools and agents: the request, the outcome, and what may be repeated.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -42,7 +44,7 @@ pub struct ToolRequest {
     /// The key of the call, the same on every attempt.
     pub call: CallKey,
     /// The arguments, valid by the tool's schema.
-    pub arguments: Value,
+    pub arguments: Arc<Value>,
     /// The session that asks.
     pub session: SessionId,
     /// The run that asks.

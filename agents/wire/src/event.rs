@@ -1,5 +1,7 @@
 //! What observers of a session see. Events drive nothing.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -126,7 +128,7 @@ pub enum EventKind {
         /// The tool or agent.
         tool: Name,
         /// With what.
-        arguments: Value,
+        arguments: Arc<Value>,
         /// Whether another agent is called.
         is_agent: bool,
     },

@@ -3,9 +3,11 @@
 use std::borrow::Borrow;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use uuid::Uuid;
 
 use crate::text;
 
@@ -151,9 +153,22 @@ impl SessionId {
 impl Name {
     /// Makes a name that was not there before, which sorts by its time of creation.
     pub fn fresh() -> Self {
+        Self::of_uuid(Uuid::now_v7())
+    }
+
+    /// Makes a name that was not there before, in this process or another, and sorts by nothing:
+    /// it needs no clock, and no lock that all threads share.
+    pub(crate) fn unique() -> Self {
+        // 62 bits of these are random.
+        static PROCESS: LazyLock<u64> = LazyLock::new(|| Uuid::now_v7().as_u64_pair().1);
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        Self::of_uuid(Uuid::from_u64_pair(*PROCESS, MADE.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    fn of_uuid(uuid: Uuid) -> Self {
         let mut text = *b"r-00000000000000000000000000000000";
         let (_, digits) = text.split_at_mut("r-".len());
-        uuid::Uuid::now_v7().simple().encode_lower(digits);
+        uuid.simple().encode_lower(digits);
         Self(str::from_utf8(&text).unwrap_or_default().into())
     }
 }
@@ -303,6 +318,18 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(Name::new(text).map(|_| ()), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn no_two_names_are_the_same_whoever_makes_them() {
+        let hundred = || -> Vec<Name> { (0..100).map(|_| Name::unique()).collect() };
+        let made = std::thread::scope(|scope| {
+            let makers: Vec<_> = (0..4).map(|_| scope.spawn(hundred)).collect();
+            makers.into_iter().flat_map(|maker| maker.join().unwrap()).collect::<Vec<_>>()
+        });
+        let names: std::collections::HashSet<&Name> = made.iter().collect();
+        assert_eq!(names.len(), made.len());
+        assert!(made.iter().all(|name| Name::new(name.as_str()).as_ref() == Ok(name)));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Open calls: those about which a person has something to say, and what a person can say.
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
 
 use crate::id::{CallKey, Digest, Name, RunId, SessionId};
 use crate::time::Timestamp;
@@ -49,7 +51,7 @@ pub struct OpenCall {
     /// The tool or agent that is called.
     pub tool: Name,
     /// With what, exactly.
-    pub arguments: Value,
+    pub arguments: Arc<Value>,
     /// The digest of tool and arguments, to which an approval is bound.
     pub digest: Digest,
     /// How often it was made; what is said of its outcome is said of this attempt.
@@ -139,38 +141,116 @@ pub enum Resolution {
 ///
 /// The order of keys does not count, and a number is the same with and without `.0`.
 pub fn call_digest(tool: &Name, arguments: &Value) -> Digest {
-    let text = canonical(arguments).to_string();
-    Digest::of(tool.as_str().as_bytes()).then(text.as_bytes())
+    let text = serde_json::to_vec(&Canonical(arguments)).unwrap_or_default();
+    Digest::of(tool.as_str().as_bytes()).then(&text)
 }
 
 /// Whole numbers up to this size are exact as floating-point numbers.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
-fn canonical(value: &Value) -> Value {
-    match value {
-        Value::Array(items) => Value::Array(items.iter().map(canonical).collect()),
-        Value::Object(fields) => {
-            let mut sorted: Vec<_> = fields.iter().collect();
-            sorted.sort_by_key(|(key, _)| *key);
-            let fields = sorted.into_iter().map(|(key, value)| (key.clone(), canonical(value)));
-            Value::Object(fields.collect::<Map<_, _>>())
-        }
-        Value::Number(number) => match number.as_f64() {
-            #[expect(clippy::cast_possible_truncation, reason = "a whole number within bounds")]
-            Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < EXACT_MAX => {
-                Value::from(float as i64)
+/// A value that is written the same as every other that means the same.
+struct Canonical<'a>(&'a Value);
+
+impl Serialize for Canonical<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Array(items) => serializer.collect_seq(items.iter().map(Canonical)),
+            Value::Object(fields) => {
+                let mut sorted: Vec<_> = fields.iter().collect();
+                sorted.sort_unstable_by_key(|(key, _)| *key);
+                let fields = sorted.into_iter().map(|(key, value)| (key, Canonical(value)));
+                serializer.collect_map(fields)
             }
-            _ => value.clone(),
-        },
-        Value::Null | Value::Bool(_) | Value::String(_) => value.clone(),
+            Value::Number(number) => match number.as_f64() {
+                #[expect(clippy::cast_possible_truncation, reason = "a whole number within bounds")]
+                Some(float)
+                    if number.is_f64() && float.fract() == 0.0 && float.abs() < EXACT_MAX =>
+                {
+                    serializer.serialize_i64(float as i64)
+                }
+                _ => number.serialize(serializer),
+            },
+            Value::Null | Value::Bool(_) | Value::String(_) => self.0.serialize(serializer),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
+
+    /// The canonical form as a value of its own, which is plain to see but costs a copy.
+    fn rebuilt(value: &Value) -> Value {
+        match value {
+            Value::Array(items) => items.iter().map(rebuilt).collect(),
+            Value::Object(fields) => {
+                let sorted: std::collections::BTreeMap<_, _> = fields.iter().collect();
+                Value::Object(sorted.into_iter().map(|(k, v)| (k.clone(), rebuilt(v))).collect())
+            }
+            Value::Number(number) if number.is_f64() => match number.as_f64().unwrap() {
+                #[expect(clippy::cast_possible_truncation, reason = "a whole number")]
+                float if float.fract() == 0.0 && float.abs() < EXACT_MAX => {
+                    Value::from(float as i64)
+                }
+                _ => value.clone(),
+            },
+            Value::Number(_) | Value::Null | Value::Bool(_) | Value::String(_) => value.clone(),
+        }
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            any::<i32>().prop_map(|whole| Value::from(f64::from(whole))),
+            ".{0,6}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 48, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+                prop::collection::vec((".{0,4}", inner), 0..6)
+                    .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    fn rebuilt_digest(tool: &Name, arguments: &Value) -> Digest {
+        Digest::of(tool.as_str().as_bytes()).then(rebuilt(arguments).to_string().as_bytes())
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_hashed_is_the_canonical_form_as_text(value in value()) {
+            let written = serde_json::to_string(&Canonical(&value)).unwrap();
+            prop_assert_eq!(written, rebuilt(&value).to_string());
+            let tool = Name::new("pay").unwrap();
+            prop_assert_eq!(call_digest(&tool, &value), rebuilt_digest(&tool, &value));
+        }
+    }
+
+    /// Approvals in journals are bound to these.
+    #[test]
+    fn digests_never_change() {
+        let tool = Name::new("pay").unwrap();
+        for (text, expected) in [
+            ("{}", "e5e8357dc429194efc537ca1698aac064d32e1934889f892df56f6575d20840b"),
+            (
+                r#"{"é":[1.0,-0.0,1e300,9007199254740992.0,0.1],"b":{"d":null,"c":"\u2028\n\""}}"#,
+                "ba363a0e11a9cbb333d5fed1a5277cc5214d90d3ee438f4a98876042eb004173",
+            ),
+        ] {
+            let value: Value = serde_json::from_str(text).unwrap();
+            let digest = call_digest(&tool, &value);
+            assert_eq!(digest.to_string(), expected, "{text}");
+            assert_eq!(digest, rebuilt_digest(&tool, &value), "{text}");
+        }
+    }
 
     #[test]
     fn arguments_that_mean_the_same_have_one_digest() {

@@ -1,5 +1,7 @@
 //! Runs as clients see them: the request, the reply, the state in between.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -166,7 +168,7 @@ pub struct Source {
     /// The tool or agent called.
     pub tool: Name,
     /// With what.
-    pub arguments: Value,
+    pub arguments: Arc<Value>,
     /// `ok`, `error` or `unknown`; of a called agent that did not complete, how it ended.
     pub status: String,
     /// The result as the model read it.

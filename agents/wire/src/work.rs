@@ -34,7 +34,7 @@ impl WorkId {
     /// Names one attempt that was not made before.
     #[must_use]
     pub fn attempt(&self) -> Self {
-        Self { what: self.what.clone(), attempt: Some(Name::fresh()) }
+        Self { what: self.what.clone(), attempt: Some(Name::unique()) }
     }
 
     /// Names all attempts of which this is one.

@@ -37,14 +37,14 @@ impl Gate {
     /// Waits for a place.
     pub(crate) async fn enter(self: &Arc<Self>, flow: &Flow) -> Place {
         loop {
-            let (tx, rx) = oneshot::channel();
-            let id = {
+            let (id, rx) = {
                 let mut state = self.lock();
                 if state.taken < state.places {
                     state.taken += 1;
                     return Place(Some(Arc::clone(self)));
                 }
-                state.waiting.push(flow, tx)
+                let (tx, rx) = oneshot::channel();
+                (state.waiting.push(flow, tx), rx)
             };
             let _leave = Leave { gate: self, flow, id };
             if let Ok(place) = rx.await {

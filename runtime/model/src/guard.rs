@@ -88,7 +88,11 @@ impl Guard {
     /// Waits until the server may be asked. Fails at once if it fails too often, and if what is
     /// known of its rest is longer than there is time.
     pub(crate) async fn calm(&self, end: Instant) -> Result<(), Rest> {
+        if self.rest().is_none() {
+            return Ok(());
+        }
         loop {
+            // Enlisted before it is asked again, so that no change in between is missed.
             let changed = self.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();

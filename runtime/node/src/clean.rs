@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use agents_core::capture;
 use serde_json::Value;
-use tools::secret::{clean, clean_str, clean_value};
+use tools::secret::{Cleaner, clean, clean_str, clean_value};
 use wire::chat::{ToolCall, TurnDetail};
 use wire::{
     CallOutcome, Capture, ModelReply, Question, SharedText, SpanRecord, ToolReply, WireError,
@@ -57,13 +57,15 @@ fn outcome(outcome: CallOutcome) -> CallOutcome {
 
 /// Takes secrets out of what a model replies: providers repeat what they are sent.
 pub(crate) fn model_reply(reply: ModelReply) -> ModelReply {
+    let cleaner = Cleaner::new();
+    let clean = |text: String| cleaner.clean(text);
     let call = |ToolCall { id, name, arguments }| ToolCall {
         id: clean(id),
         name: clean(name),
         arguments: clean(arguments),
     };
     ModelReply {
-        content: shared(reply.content),
+        content: shared(&cleaner, reply.content),
         calls: reply.calls.into_iter().map(call).collect(),
         model: clean(reply.model),
         detail: TurnDetail { response_id: reply.detail.response_id.map(clean), ..reply.detail },
@@ -72,8 +74,8 @@ pub(crate) fn model_reply(reply: ModelReply) -> ModelReply {
 }
 
 /// Takes secrets out of a text that others hold; one that has none is not copied.
-fn shared(text: SharedText) -> SharedText {
-    match clean_str(&text) {
+fn shared(cleaner: &Cleaner, text: SharedText) -> SharedText {
+    match cleaner.clean_str(&text) {
         Cow::Owned(clean) => clean.into(),
         Cow::Borrowed(_) => text,
     }

@@ -110,23 +110,27 @@ impl SentPrefixes {
         let keep = prompt.keep.min(prompt.messages.len());
         self.sent.retain(|_, sent| sent.run == *run);
         let place = (role, model.clone());
-        let (head, head_mark) = match self.sent.get(&place) {
-            Some(sent) if is_same(&sent.head.0, &prompt.head) => sent.head.clone(),
+        let (head, head_mark, before) = match self.sent.remove(&place) {
+            Some(Sent { head: (head, head_mark), mark, kept, .. })
+                if is_same(&head, &prompt.head) =>
+            {
+                (head, head_mark, Some((mark, kept)).filter(|(_, kept)| kept.len() <= keep))
+            }
             Some(_) | None => {
                 let mark = Mark::of_head(&prompt.head);
-                (prompt.head, mark)
+                (prompt.head, mark, None)
             }
         };
-        let begins = |sent: &&Sent| Arc::ptr_eq(&sent.head.0, &head) && sent.kept.len() <= keep;
-        let before = self.sent.get(&place).filter(begins);
-        let (base, from) = match before {
-            Some(sent) => (Some(sent.mark), sent.kept.len()),
-            None => (None, 0),
+        let (base, mut kept) = match before {
+            Some((mark, kept)) => (Some(mark), kept),
+            None => (None, Vec::new()),
         };
+        let from = kept.len();
         let new = prompt.messages.get(from..).unwrap_or_default();
-        let kept = new.get(..keep - from).unwrap_or_default();
-        let mark = base.unwrap_or(head_mark).extend(kept);
-        let kept = prompt.messages.get(..keep).unwrap_or_default().to_vec();
+        let more = new.get(..keep - from).unwrap_or_default();
+        let mark = base.unwrap_or(head_mark).extend(more);
+        // What was kept begins this prompt as well, so that only what follows it is added.
+        kept.extend_from_slice(more);
         let sent = Sent { run: run.clone(), head: (head.clone(), head_mark), mark, kept };
         self.sent.insert(place, sent);
         let short = base.map(|base| ModelRequest {

@@ -185,10 +185,10 @@ impl Served {
         let request: Arc<ToolRequest> = parcel.read().map_err(|error| {
             WireError::new(ErrorCode::BadRequest, format!("not a tool call: {error}"))
         })?;
-        // The session has checked its model's arguments; others may ask here too.
-        let faults = faults(&self.validator, &request.arguments);
-        // What was sent before is not judged by what the tool takes at present.
-        if !faults.is_empty() && !request.rejoin {
+        // The session has checked its model's arguments; others may ask here too. What was sent
+        // before is not judged by what the tool takes at present.
+        if !request.rejoin && !self.validator.is_valid(&request.arguments) {
+            let faults = faults(&self.validator, &request.arguments);
             return Err(WireError::new(ErrorCode::InvalidArguments, faults.join("; ")));
         }
         let longest = Duration::from_millis(self.definition.offer.timeout_ms);

@@ -61,7 +61,8 @@ async fn seed_000_7_the_shipped_team_finds_the_running_dog() {
     let house = house.restarted().await;
     let second = house.ask("assistant", ask(SECOND)).await;
     assert_eq!(second.status, RunStatus::Completed, "{second:?}");
-    let queries: Vec<&Value> = second.sources.iter().map(|source| &source.arguments).collect();
+    let queries: Vec<&Value> =
+        second.sources.iter().map(|source| source.arguments.as_ref()).collect();
     assert_eq!(queries, [&json!({"query": "brown dog running"})]);
     assert!(second.output.ends_with("https://example.com/brown_dog_running_1.jpg"), "{second:?}");
     house.end().await;

@@ -5,6 +5,7 @@
 //! encodings, and either half of each, since texts are cut.
 
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use aho_corasick::{AhoCorasick, MatchKind};
@@ -32,6 +33,9 @@ const FORM: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.')
 
 static KNOWN: RwLock<Known> = RwLock::new(Known { secrets: Vec::new(), finder: None });
 
+/// Whether any is known. Without one, texts are let through with no lock.
+static IS_ANY_KNOWN: AtomicBool = AtomicBool::new(false);
+
 struct Known {
     secrets: Vec<SecretString>,
     finder: Option<Arc<AhoCorasick>>,
@@ -56,34 +60,67 @@ pub(crate) fn learn(secret: &SecretString) {
     // It fails only if there are more patterns than numbers for them.
     let built = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(patterns);
     known.finder = built.ok().map(Arc::new);
+    // Nobody has the secret from us before this is set.
+    IS_ANY_KNOWN.store(true, Ordering::Release);
 }
 
-fn finder() -> Option<Arc<AhoCorasick>> {
-    KNOWN.read().unwrap_or_else(PoisonError::into_inner).finder.clone()
+/// Takes out of texts the secrets that were known when it was made.
+#[derive(Clone, Debug)]
+pub struct Cleaner(Option<Arc<AhoCorasick>>);
+
+impl Cleaner {
+    /// Makes one for all secrets that are known.
+    pub fn new() -> Self {
+        if !IS_ANY_KNOWN.load(Ordering::Acquire) {
+            return Self(None);
+        }
+        Self(KNOWN.read().unwrap_or_else(PoisonError::into_inner).finder.clone())
+    }
+
+    /// Takes the secrets out of a text.
+    pub fn clean(&self, text: String) -> String {
+        match self.clean_str(&text) {
+            Cow::Owned(clean) => clean,
+            Cow::Borrowed(_) => text,
+        }
+    }
+
+    /// Takes the secrets out of a text; one that has none is returned as it is.
+    pub fn clean_str<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match &self.0 {
+            Some(finder) if finder.is_match(text) => Cow::Owned(without(finder, text)),
+            Some(_) | None => Cow::Borrowed(text),
+        }
+    }
+
+    /// Takes the secrets out of the keys and texts of a value.
+    pub fn clean_value(&self, value: Value) -> Value {
+        match &self.0 {
+            Some(finder) => scrubbed(finder, value),
+            None => value,
+        }
+    }
+}
+
+impl Default for Cleaner {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 /// Takes all known secrets out of a text.
 pub fn clean(text: String) -> String {
-    match clean_str(&text) {
-        Cow::Owned(clean) => clean,
-        Cow::Borrowed(_) => text,
-    }
+    if text.is_empty() { text } else { Cleaner::new().clean(text) }
 }
 
 /// Takes all known secrets out of a text; one that has none is returned as it is.
 pub fn clean_str(text: &str) -> Cow<'_, str> {
-    match finder() {
-        Some(finder) if finder.is_match(text) => Cow::Owned(without(&finder, text)),
-        Some(_) | None => Cow::Borrowed(text),
-    }
+    if text.is_empty() { Cow::Borrowed(text) } else { Cleaner::new().clean_str(text) }
 }
 
 /// Takes all known secrets out of the keys and texts of a value.
 pub fn clean_value(value: Value) -> Value {
-    match finder() {
-        Some(finder) => scrubbed(&finder, value),
-        None => value,
-    }
+    Cleaner::new().clean_value(value)
 }
 
 fn scrubbed(finder: &AhoCorasick, value: Value) -> Value {
@@ -249,6 +286,18 @@ mod tests {
             assert_eq!(clean(text.to_owned()), text);
         }
         assert_eq!(clean(format!("{SECRET}{SECRET} and {SECRET}")), "[secret] and [secret]");
+    }
+
+    #[test]
+    fn what_is_learned_is_found_at_once_by_all_that_begin_then() {
+        let before = Cleaner::new();
+        let secret = "learned-by-one-thread-4711";
+        assert_eq!(before.clean(secret.to_owned()), secret);
+        std::thread::spawn(move || learn(&SecretString::from(secret))).join().unwrap();
+        let after = Cleaner::new();
+        assert_eq!(after.clean(format!("<{secret}>")), "<[secret]>");
+        assert_eq!(after.clean_value(json!({secret: [secret]})), json!({"[secret]": ["[secret]"]}));
+        assert_eq!((clean(secret.to_owned()).as_str(), clean_str("")), (MARK, Cow::Borrowed("")));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Reads calls and builds the feedback on what cannot be read, for all dialects.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 use wire::entry::{Feedback, ReadCall, Reason};
 use wire::{FinishReason, ModelReply, Reading, SharedText};
@@ -29,9 +31,9 @@ pub(super) enum Arguments {
 }
 
 impl Arguments {
-    fn raw(&self) -> String {
+    fn into_raw(self) -> String {
         match self {
-            Self::Text(text) | Self::Input(text) => text.clone(),
+            Self::Text(text) | Self::Input(text) => text,
             Self::Value(value) => value.to_string(),
         }
     }
@@ -59,28 +61,25 @@ pub(super) fn reading(
     toolbox: &Toolbox,
     endings: &[Ending<'_>],
     text: String,
-    written: &[Written],
+    written: Vec<Written>,
 ) -> Reading {
-    let ending = |call: &Written| endings.iter().find(|ending| ending.name == call.name);
-    if let [only] = written
-        && let Some(ending) = ending(only)
-    {
-        return match answer(*ending, &only.arguments) {
-            Ok(text) => Reading::Final { text },
-            Err(faults) => {
-                let feedback = invalid(faults, union::text_parameter(ending.answer));
-                let arguments = only.arguments.object().unwrap_or_default();
-                Reading::Calls { text, calls: vec![faulty(only, arguments, feedback)] }
-            }
-        };
-    }
-    let calls = written
-        .iter()
-        .map(|call| match ending(call) {
+    let is_alone = written.len() == 1;
+    let mut calls = Vec::with_capacity(written.len());
+    for call in written {
+        let ending = endings.iter().find(|ending| ending.name == call.name);
+        calls.push(match ending {
+            Some(ending) if is_alone => match answer(*ending, &call.arguments) {
+                Ok(text) => return Reading::Final { text },
+                Err(faults) => {
+                    let feedback = invalid(faults, union::text_parameter(ending.answer));
+                    let arguments = call.arguments.object().unwrap_or_default();
+                    read_as(call, arguments, Some(feedback))
+                }
+            },
             Some(_) => not_alone(call),
             None => read(toolbox, call),
-        })
-        .collect();
+        });
+    }
     Reading::Calls { text, calls }
 }
 
@@ -99,12 +98,12 @@ pub(super) fn worded(reading: Reading, text: &str, end: usize) -> Reading {
     Reading::Calls { text: said, calls }
 }
 
-fn not_alone(call: &Written) -> ReadCall {
+fn not_alone(call: Written) -> ReadCall {
     let arguments = call.arguments.object().unwrap_or_default();
-    faulty(call, arguments, feedback(Reason::NotAlone))
+    read_as(call, arguments, Some(feedback(Reason::NotAlone)))
 }
 
-fn read(toolbox: &Toolbox, call: &Written) -> ReadCall {
+fn read(toolbox: &Toolbox, call: Written) -> ReadCall {
     let Some(known) = toolbox.find(&call.name) else {
         let mut feedback = feedback(Reason::UnknownTool);
         feedback.valid_names = toolbox.names();
@@ -112,26 +111,17 @@ fn read(toolbox: &Toolbox, call: &Written) -> ReadCall {
             feedback.faults.push(fault);
             Value::Null
         });
-        return faulty(call, parsed, feedback);
+        return read_as(call, parsed, Some(feedback));
     };
     let (arguments, faults) = match bound(known, &call.arguments) {
         Ok(parsed) => match known.check(parsed) {
-            Ok(arguments) => {
-                return ReadCall {
-                    id: call.id.clone(),
-                    name: call.name.clone(),
-                    arguments,
-                    raw: call.arguments.raw(),
-                    written: String::new(),
-                    fault: None,
-                };
-            }
+            Ok(arguments) => return read_as(call, arguments, None),
             Err(found) => found,
         },
         Err(fault) => (Value::Null, vec![fault]),
     };
     let schema = known.parameters.clone().unwrap_or_default();
-    faulty(call, arguments, invalid(faults, schema))
+    read_as(call, arguments, Some(invalid(faults, schema)))
 }
 
 /// Returns arguments as an object. Free text that is none stands for the only parameter; where no
@@ -217,14 +207,14 @@ fn parse(text: &str) -> Result<Value, String> {
     })
 }
 
-fn faulty(call: &Written, arguments: Value, fault: Feedback) -> ReadCall {
+fn read_as(call: Written, arguments: Value, fault: Option<Feedback>) -> ReadCall {
     ReadCall {
-        id: call.id.clone(),
-        name: call.name.clone(),
-        arguments,
-        raw: call.arguments.raw(),
+        id: call.id,
+        name: call.name,
+        arguments: Arc::new(arguments),
+        raw: call.arguments.into_raw(),
         written: String::new(),
-        fault: Some(fault),
+        fault,
     }
 }
 

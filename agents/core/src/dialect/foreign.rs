@@ -72,7 +72,7 @@ fn call(name: &str, arguments: Value, result: &str) -> Act {
         id: String::new(),
         name: name.to_owned(),
         raw: arguments.to_string(),
-        arguments,
+        arguments: arguments.into(),
         written: String::new(),
         fault: None,
     };

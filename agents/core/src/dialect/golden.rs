@@ -26,7 +26,7 @@ fn called(id: &str, key: &str, name: &str, arguments: Value, result: Option<&str
             id: id.to_owned(),
             name: name.to_owned(),
             raw: arguments.to_string().replace(':', ": "),
-            arguments,
+            arguments: arguments.into(),
             written: String::new(),
             fault: None,
         },

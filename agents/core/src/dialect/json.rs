@@ -43,7 +43,7 @@ pub(super) fn read(toolbox: &Toolbox, form: &Form, reply: &ModelReply) -> Readin
             match call(&found.value, form) {
                 Ok((thought, written)) => {
                     let endings = form::endings(form);
-                    let reading = calls::reading(toolbox, &endings, thought, &[written]);
+                    let reading = calls::reading(toolbox, &endings, thought, vec![written]);
                     return calls::worded(reading, &spoken.text, found.end);
                 }
                 Err(faults) => faults,

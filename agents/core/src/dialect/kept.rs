@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use wire::entry::{Feedback, ReadCall, Reason};
 use wire::plan::{Dialect, Text};
-use wire::{CallKey, ModelRole, Plan, Planned};
+use wire::{CallKey, Message, ModelRole, Plan, Planned};
 
 use super::wording::turns;
 use super::{Act, Called, Exchange, Step, Transcript, fixture, prompt, prompt_after};
@@ -65,7 +65,7 @@ fn act() -> impl Strategy<Value = Act> {
             id: id.to_owned(),
             name: "search".to_owned(),
             raw: arguments.to_string(),
-            arguments,
+            arguments: arguments.into(),
             written: String::new(),
             fault,
         };
@@ -155,6 +155,53 @@ proptest! {
         for (earlier, later) in prompts.iter().zip(prompts.iter().skip(1)) {
             prop_assert_eq!(earlier.keep, later.keep);
             prop_assert_eq!(&earlier.messages[..earlier.keep], &later.messages[..earlier.keep]);
+        }
+    }
+
+    /// Whatever a session says was sent before, the beginning is what the plan and the history say.
+    #[test]
+    fn the_beginning_is_taken_from_before_only_where_it_is_the_same(
+        plan in plan(),
+        other in plan(),
+        steps in steps(),
+        (told, told_before) in (0..3_usize, 0..3_usize),
+    ) {
+        let exchange = |number: usize| Exchange {
+            user: format!("Hey {number}"),
+            answer: "Hello!".into(),
+            tainted: false,
+        };
+        let history: Vec<Exchange> = (0..3).map(exchange).collect();
+        let render = |plan: &Plan, told: usize, before: &[Arc<Message>]| {
+            let plan = Plan { dialect: Dialect::Native, ..plan.clone() };
+            let catalogue = Catalogue::new(Arc::new(plan));
+            let history = &history[..told];
+            let plan = catalogue.plan();
+            let transcript = Transcript { plan, history, request: "Q", steps: &steps[..0] };
+            prompt_after(ModelRole::Actor, &catalogue, &transcript, before)
+        };
+        let before = render(&other, told_before, &[]).messages;
+        prop_assert_eq!(render(&plan, told, &before).messages, render(&plan, told, &[]).messages);
+    }
+
+    /// What was told before is not only the same, it is not made again.
+    #[test]
+    fn with_our_own_texts_a_prompt_shares_what_was_told_before(steps in steps()) {
+        let catalogue = Catalogue::new(Arc::new(fixture::plan(Dialect::Native, false)));
+        let exchange = Exchange { user: "Hey".to_owned(), answer: "Hello!".into(), tainted: false };
+        let history = vec![exchange; 2];
+        let transcript =
+            |steps| Transcript { plan: catalogue.plan(), history: &history, request: "Q", steps };
+        let earlier = prompt(ModelRole::Actor, &catalogue, &transcript(&steps[..steps.len() - 1]));
+        let before = &earlier.messages[..earlier.keep];
+        let after = prompt_after(ModelRole::Actor, &catalogue, &transcript(&steps), before);
+        for (earlier, later) in before.iter().zip(&after.messages) {
+            let is_said = |message: &Message| match message {
+                Message::System { .. } | Message::Tool { .. } => true,
+                Message::User { content } => content == "Hey",
+                Message::Assistant { content, calls } => content == "Hello!" || !calls.is_empty(),
+            };
+            prop_assert!(Arc::ptr_eq(earlier, later) || !is_said(earlier), "{:?}", earlier);
         }
     }
 

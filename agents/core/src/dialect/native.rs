@@ -1,6 +1,5 @@
 //! Dialect `native`: calls by the provider's own means.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -25,9 +24,8 @@ pub(super) fn prompt(
     transcript: &Transcript<'_>,
     before: &[Arc<Message>],
 ) -> Prompt {
-    let mut told = Told::begin(Audience::Actor, catalogue, transcript);
-    // A call that waits for its answer is not told, but takes its id.
-    let acts: Vec<&Act> = transcript.steps.iter().flat_map(|step| &step.acts).collect();
+    let mut told = Told::begin_after(Audience::Actor, catalogue, transcript, before);
+    let acts = || transcript.steps.iter().flat_map(|step| &step.acts);
     let is_told = |act: &&Act| match act {
         Act::Feedback { .. }
         | Act::Continued { .. }
@@ -35,25 +33,25 @@ pub(super) fn prompt(
         | Act::Steered { .. } => true,
         Act::Calls { .. } => act.settled().is_some(),
     };
-    let last_told = acts.iter().rposition(is_told);
+    let last_told = acts().rfind(is_told);
     told.request(last_told.is_none());
     let mut ids = Ids::default();
-    for (index, act) in acts.into_iter().enumerate() {
-        let last = Some(index) == last_told;
+    for act in acts() {
+        let last = last_told.is_some_and(|last_told| std::ptr::eq(act, last_told));
         match act {
             Act::Feedback { .. } => told.unusable(act, Place { first: true, last, again: true }),
             Act::Continued { text } => told.continued("", text),
             Act::Answered { text } => told.said("", text),
             Act::Steered { text } => told.steered(text, last),
             Act::Calls { text, calls } => {
-                if act.settled().is_some()
-                    && let Some(known) = told.known(before, calls)
-                {
+                let is_settled = act.settled().is_some();
+                if is_settled && let Some(known) = told.known(calls) {
                     ids.keep(known);
                     continue;
                 }
+                // A call that waits for its answer is not told, but takes its id.
                 let ids: Vec<String> = calls.iter().map(|call| ids.next(call)).collect();
-                if act.settled().is_some() {
+                if is_settled {
                     called(text, calls, ids, last, &mut told);
                 }
             }
@@ -101,7 +99,10 @@ pub(super) fn offered(offer: &Offer) -> Value {
 /// Gives every call of a conversation an id of its own, the same in every later prompt.
 #[derive(Default)]
 pub(super) struct Ids<'a> {
-    taken: HashSet<Cow<'a, str>>,
+    /// The calls of replies that were told before. These are many and asked of rarely, so their ids
+    /// are gone through as they stand.
+    known: Vec<&'a [ToolCall]>,
+    taken: HashSet<String>,
     calls: usize,
 }
 
@@ -109,7 +110,12 @@ impl<'a> Ids<'a> {
     /// Keeps the ids of a reply that was told before.
     fn keep(&mut self, calls: &'a [ToolCall]) {
         self.calls += calls.len();
-        self.taken.extend(calls.iter().map(|call| Cow::from(&call.id)));
+        self.known.push(calls);
+    }
+
+    fn is_taken(&self, id: &str) -> bool {
+        let mut known = self.known.iter().copied().flatten();
+        self.taken.contains(id) || known.any(|call| call.id == id)
     }
 
     /// Keeps the provider's id where it is one; some providers leave it empty or repeat it.
@@ -117,12 +123,12 @@ impl<'a> Ids<'a> {
         self.calls += 1;
         let given = Some(call.read.id.as_str()).filter(|id| !id.is_empty());
         let key = call.key.as_ref().map(wire::CallKey::as_str);
-        let free = [given, key].into_iter().flatten().find(|id| !self.taken.contains(*id));
+        let free = [given, key].into_iter().flatten().find(|id| !self.is_taken(id));
         let mut id = free.map_or_else(|| format!("call_{}", self.calls), str::to_owned);
-        while self.taken.contains(id.as_str()) {
+        while self.is_taken(&id) {
             id.push('_');
         }
-        self.taken.insert(Cow::from(id.clone()));
+        self.taken.insert(id.clone());
         id
     }
 }
@@ -151,7 +157,7 @@ pub(super) fn read(toolbox: &Toolbox, reply: &ModelReply) -> Reading {
             arguments: Arguments::Text(call.arguments.clone()),
         })
         .collect();
-    calls::reading(toolbox, &[RESPOND], spoken.text.into_owned(), &written)
+    calls::reading(toolbox, &[RESPOND], spoken.text.into_owned(), written)
 }
 
 /// Reads a reply whose calls, if any, stand in its text.
@@ -160,9 +166,7 @@ fn text(toolbox: &Toolbox, text: &str, reply: &ModelReply) -> Reading {
         Holds::Prose => Reading::Final { text: reply.content.part(text) },
         // Where a call in a text ends cannot be told, so a cut text has none that is whole.
         Holds::Calls { .. } if calls::is_cut(reply) => cut_inside(reply),
-        Holds::Calls { text, calls: written } => {
-            calls::reading(toolbox, &[RESPOND], text, &written)
-        }
+        Holds::Calls { text, calls: written } => calls::reading(toolbox, &[RESPOND], text, written),
         Holds::Broken { is_cut, .. } if is_cut || calls::is_cut(reply) => cut_inside(reply),
         Holds::Broken { why, .. } => {
             let mut feedback = calls::feedback(Reason::UnreadableCall);

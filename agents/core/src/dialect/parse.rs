@@ -1,5 +1,7 @@
 //! Reads one reply by itself, without a plan or a run: what `callboard parse` does.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde_json::Value;
 use wire::entry::{Feedback, FeedbackCode, ReadCall};
@@ -125,7 +127,10 @@ fn of_calls(calls: Vec<ReadCall>) -> Parsed {
         return error(&faults);
     }
     let calls = calls.into_iter();
-    let parsed = |call: ReadCall| ParsedCall { name: call.name, arguments: call.arguments };
+    let parsed = |ReadCall { name, arguments, .. }: ReadCall| ParsedCall {
+        name,
+        arguments: Arc::unwrap_or_clone(arguments),
+    };
     Parsed::ToolCalls { calls: calls.map(parsed).collect() }
 }
 

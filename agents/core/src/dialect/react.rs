@@ -83,7 +83,7 @@ pub(super) fn read(toolbox: &Toolbox, reply: &ModelReply) -> Reading {
         (Sought::Action { at, end, action: Action::Call { name, arguments } }, _) => {
             let written = Written { id: String::new(), name, arguments };
             let said = label::thought(text, at);
-            calls::worded(calls::reading(toolbox, &REACT_ENDINGS, said, &[written]), text, end)
+            calls::worded(calls::reading(toolbox, &REACT_ENDINGS, said, vec![written]), text, end)
         }
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn read(toolbox: &Toolbox, plan: Option<&Plan>, reply: &ModelReply) -
         Ok(call) => {
             let arguments = Arguments::Value(call.arguments);
             let written = Written { id: String::new(), name: call.tool, arguments };
-            calls::reading(toolbox, &[RESPOND], call.thought.trim().to_owned(), &[written])
+            calls::reading(toolbox, &[RESPOND], call.thought.trim().to_owned(), vec![written])
         }
         Err(faults) => {
             let mut feedback = calls::feedback(Reason::NotOfForm);

@@ -18,7 +18,7 @@ fn looked() -> Act {
     let read = ReadCall {
         id: "c1".to_owned(),
         name: "search".to_owned(),
-        arguments: json!({"query": "x"}),
+        arguments: json!({"query": "x"}).into(),
         raw: "{\"query\":\"x\"}".to_owned(),
         written: String::new(),
         fault: None,

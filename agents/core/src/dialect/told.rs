@@ -1,5 +1,6 @@
 //! A prompt under construction, and the run as a conversation that is only ever added to.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use wire::chat::Head;
@@ -16,11 +17,44 @@ pub(super) struct Told<'a> {
     audience: Audience,
     transcript: &'a Transcript<'a>,
     speaker: Speaker<'a>,
+    /// What an earlier prompt says to keep.
+    before: &'a [Arc<Message>],
     messages: Vec<Arc<Message>>,
     /// Calls of the run so far, which are counted from 1.
     calls: usize,
     /// The first message that later prompts may have otherwise.
     unsteady: Option<usize>,
+}
+
+/// Messages that most prompts have more than the one before: a reply, its answers, the question.
+const MESSAGES_MORE: usize = 8;
+
+/// Who says a message that is nothing but its text.
+#[derive(Clone, Copy, Debug)]
+enum Side {
+    System,
+    User,
+    Assistant,
+}
+
+impl Side {
+    fn message(self, content: String) -> Message {
+        match self {
+            Self::System => Message::System { content },
+            Self::User => Message::User { content },
+            Self::Assistant => Message::Assistant { content, calls: Vec::new() },
+        }
+    }
+
+    /// Tells whether a message is of this side and says nothing but a text.
+    fn says(self, message: &Message, text: &str) -> bool {
+        let is_of_side = match (self, message) {
+            (Self::System, Message::System { .. }) | (Self::User, Message::User { .. }) => true,
+            (Self::Assistant, Message::Assistant { calls, .. }) => calls.is_empty(),
+            (Self::System | Self::User | Self::Assistant, _) => false,
+        };
+        is_of_side && message.content() == text
+    }
 }
 
 /// Where an answer to a call or a reply stands.
@@ -83,22 +117,34 @@ impl<'a> Told<'a> {
         catalogue: &'a Catalogue,
         transcript: &'a Transcript<'a>,
     ) -> Self {
+        Self::begin_after(audience, catalogue, transcript, &[])
+    }
+
+    /// Begins as [`Self::begin`] does, with the messages of `before` where they say the same.
+    pub(super) fn begin_after(
+        audience: Audience,
+        catalogue: &'a Catalogue,
+        transcript: &'a Transcript<'a>,
+        before: &'a [Arc<Message>],
+    ) -> Self {
         let speaker = catalogue.wording().of(audience);
-        let (messages, unsteady) = (Vec::new(), None);
-        let mut told = Self { audience, transcript, speaker, messages, calls: 0, unsteady };
+        let messages = Vec::with_capacity(before.len() + MESSAGES_MORE);
+        let unsteady = None;
+        let mut told = Self { audience, transcript, speaker, before, messages, calls: 0, unsteady };
         let scene = told.scene();
-        let system = told.render(Text::System, &scene);
-        if !system.is_empty() {
-            told.push(Message::System { content: system });
-        }
-        let opening = told.render(Text::Opening, &scene);
-        told.user(opening);
-        match audience {
-            Audience::Thinker | Audience::Actor => {
-                told.messages.extend(transcript.history().map(Arc::new));
+        for (text, side) in [(Text::System, Side::System), (Text::Opening, Side::User)] {
+            let said = match told.speaker.fixed(text) {
+                Some(fixed) => Cow::Borrowed(fixed),
+                None => Cow::Owned(told.render(text, &scene)),
+            };
+            if !said.is_empty() {
+                told.tell(side, said);
             }
+        }
+        match audience {
+            Audience::Thinker | Audience::Actor => told.history(),
             Audience::Planner => {
-                told.messages.extend(transcript.history().map(Arc::new));
+                told.history();
                 // The request is told anew with every step that is over.
                 let changes = |text| told.speaker.uses(text, Fact::Steps);
                 let is_steady = ![Text::System, Text::Opening].into_iter().any(changes);
@@ -107,11 +153,29 @@ impl<'a> Told<'a> {
             // Later prompts are of other tasks, and may be of other tools.
             Audience::Task => told.unsteady = Some(0),
             Audience::Answer => {
-                told.messages.extend(transcript.history().map(Arc::new));
+                told.history();
                 told.unsteady = Some(0);
             }
         }
         told
+    }
+
+    /// Tells the earlier runs that a model is shown.
+    fn history(&mut self) {
+        for exchange in self.transcript.shown() {
+            self.tell(Side::User, Cow::Borrowed(&exchange.user));
+            self.tell(Side::Assistant, Cow::Borrowed(exchange.answer.as_str()));
+        }
+    }
+
+    /// Adds a message, which is that of the prompt before if it says the same in the same place.
+    fn tell(&mut self, side: Side, said: Cow<'_, str>) {
+        let before = self.before.get(self.messages.len());
+        let message = match before.filter(|before| side.says(before, &said)) {
+            Some(before) => before.clone(),
+            None => Arc::new(side.message(said.into_owned())),
+        };
+        self.messages.push(message);
     }
 
     /// Makes a scene that is about nothing yet.
@@ -212,13 +276,9 @@ impl<'a> Told<'a> {
 
     /// Tells a reply with calls, each with its answer, as it was told before, if it was. Returns the
     /// calls as they stand there.
-    pub(super) fn known<'b>(
-        &mut self,
-        before: &'b [Arc<Message>],
-        calls: &[Called],
-    ) -> Option<&'b [ToolCall]> {
+    pub(super) fn known(&mut self, calls: &[Called]) -> Option<&'a [ToolCall]> {
         let from = self.messages.len();
-        let known = before.get(from..=from + calls.len())?;
+        let known = self.before.get(from..=from + calls.len())?;
         let Message::Assistant { calls: written, .. } = known.first()?.as_ref() else {
             return None;
         };

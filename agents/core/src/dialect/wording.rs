@@ -246,7 +246,12 @@ pub(super) struct Speaker<'w> {
     pub(super) faults: Vec<TextFault>,
 }
 
-impl Speaker<'_> {
+impl<'w> Speaker<'w> {
+    /// Returns a text that is the same in every prompt of a plan.
+    pub(super) fn fixed(&self, text: Text) -> Option<&'w str> {
+        self.texts.fixed.get(&text).map(String::as_str)
+    }
+
     pub(super) fn render(&mut self, text: Text, scene: &Scene<'_>) -> String {
         self.texts.render(text, scene, self.facts, &mut self.faults)
     }

@@ -1,6 +1,8 @@
 //! The attempts of a call: when one without an answer is made again, when somebody else is asked
 //! what came of it, and when nobody knows.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use wire::event::EventKind;
 use wire::hop::HopReport;
@@ -326,7 +328,7 @@ impl Run {
         let probe = self.plan.tools.get(pending.offer)?.probe.as_ref()?;
         let mut arguments = json!({"key": pending.key});
         if let (true, Some(fields)) = (probe.takes_arguments, arguments.as_object_mut()) {
-            fields.insert("arguments".to_owned(), made.arguments.clone());
+            fields.insert("arguments".to_owned(), Value::clone(&made.arguments));
         }
         let key = CallKey::of_probe(&pending.key, pending.probes);
         let name: Name = probe.tool.clone();
@@ -336,7 +338,7 @@ impl Run {
             call: CallEffect {
                 call: key,
                 name,
-                arguments,
+                arguments: Arc::new(arguments),
                 deadline,
                 effect: EffectClass::Read,
                 attempt: 1,

@@ -478,7 +478,7 @@ impl Run {
             &spans::CallFacts {
                 call: &pending.key,
                 offer,
-                arguments: source.map_or(&Value::Null, |source| &source.arguments),
+                arguments: source.map_or(&Value::Null, |source| source.arguments.as_ref()),
                 step: self.step(),
                 attempts: pending.attempt,
                 start: pending.started,

@@ -1,5 +1,7 @@
 //! What a model's reply is read as, and what is wrong with it.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -90,7 +92,7 @@ pub struct ReadCall {
     /// The name as the model wrote it.
     pub name: String,
     /// The arguments: valid by the schema, unless there is a fault.
-    pub arguments: Value,
+    pub arguments: Arc<Value>,
     /// The arguments as the model wrote them.
     pub raw: String,
     /// What the model wrote up to the end of the call, where the call stands in its text.

@@ -30,7 +30,7 @@ fn call(context: &TeamContext, name: &str, target: Target, effect: EffectClass) 
         call: CallKey::new("c").unwrap(),
         name: Name::new(name).unwrap(),
         target,
-        arguments: json!({"task": "x"}),
+        arguments: json!({"task": "x"}).into(),
         task: None,
         deadline: clock::now().plus_ms(5000),
         effect,
@@ -242,7 +242,8 @@ async fn a_called_agent_is_told_what_its_offer_says() {
         (Some("Tell a joke."), json!({}), "Tell a joke."),
     ] {
         let call = call(&context, "writer", Target::Agent, EffectClass::Idempotent);
-        let call = CallEffect { task: template.map(str::to_owned), arguments, ..call };
+        let (task_of, arguments) = (template.map(str::to_owned), arguments.into());
+        let call = CallEffect { task: task_of, arguments, ..call };
         assert_eq!(task(&call), expected);
     }
 }

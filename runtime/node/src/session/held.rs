@@ -98,7 +98,7 @@ mod tests {
             target: Target::Tool,
             tainted: false,
             reader: None,
-            arguments: json!({}),
+            arguments: json!({}).into(),
             task: None,
             deadline: Timestamp::default(),
             effect,

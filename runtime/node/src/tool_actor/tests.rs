@@ -155,7 +155,7 @@ impl House {
             call: CallKey::new("c").unwrap(),
             name: Name::new("probe").unwrap(),
             target: Target::Tool,
-            arguments: json!({"do": task}),
+            arguments: json!({"do": task}).into(),
             task: None,
             deadline: clock::now().plus_ms(ms),
             effect: EffectClass::Read,
@@ -208,6 +208,51 @@ async fn a_tool_that_panics_answers_at_once_and_serves_on() {
         assert_eq!(told(&reply), expected, "{task}: {reply:?}");
     }
     house.rests().await;
+}
+
+#[tokio::test]
+async fn arguments_are_judged_unless_the_call_was_made_before() {
+    let data = tempfile::tempdir().unwrap();
+    let house = House::start(data.path(), Duration::ZERO).await;
+    let CallEffect { call, name, run, agent, deadline, .. } = house.effect("echo", 3_600_000);
+    let wrong = "E3002 /do: value is not of type \"string\"";
+    let unknown = "probe does not know what came of a call before its restart";
+    for (task, rejoin, expected) in [
+        (json!(5), false, wrong.to_owned()),
+        (json!("echo"), false, "ok".to_owned()),
+        (json!(5), true, format!("lost, {unknown}")),
+        (json!("echo"), true, format!("lost, {unknown}")),
+    ] {
+        let body = ToolRequest {
+            call: call.clone(),
+            arguments: json!({"do": task}).into(),
+            session: SessionId::new("s").unwrap(),
+            run: run.clone(),
+            agent: agent.clone(),
+            budget: None,
+            rejoin,
+            tainted: false,
+            depth: 0,
+            reader: None,
+        };
+        let asking = perform::Asking {
+            subject: house.caller.subjects.tool(&house.caller.team.name, &name),
+            headers: wire::Headers::new(),
+            deadline,
+            stop: None,
+            repeatable: false,
+            patient: true,
+        };
+        let found = match perform::request::<ToolReply>(&house.caller, &asking, body).await {
+            Ok(ToolReply::Lost { error, .. }) => format!("lost, {}", error.message),
+            Ok(reply) => told(&reply),
+            Err(missed) => {
+                let error = missed.into_error();
+                format!("{} {}", error.code, error.message)
+            }
+        };
+        assert_eq!(found, expected, "{task}, rejoined: {rejoin}");
+    }
 }
 
 #[tokio::test]

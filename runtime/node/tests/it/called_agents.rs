@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use wire::RunStatus;
 
 use crate::house;
@@ -60,13 +60,17 @@ async fn a_called_agent_gets_the_text_that_its_task_makes_of_the_arguments() {
         json!({"when": "^You translate\\.\n\nTranslate into Simplified Chinese: Why did .*field!$",
             "content": TRANSLATED}),
     ];
-    let scripts: [(&str, &[serde_json::Value]); 2] =
-        [("large.jsonl", &large), ("small.jsonl", &small)];
+    let scripts: [(&str, &[Value]); 2] = [("large.jsonl", &large), ("small.jsonl", &small)];
     let node = house::start_with(folder.path(), TEAM, &scripts).await;
     let reply = house::say(&node, "Tell me a joke in Chinese.", None).await;
     assert_eq!((reply.status, reply.output.as_str()), (RunStatus::Completed, TRANSLATED));
     let sources = reply.sources.iter().map(|source| {
-        (source.tool.as_str(), source.arguments.clone(), source.status.as_str(), &*source.output)
+        (
+            source.tool.as_str(),
+            Value::clone(&source.arguments),
+            source.status.as_str(),
+            &*source.output,
+        )
     });
     assert_eq!(
         sources.collect::<Vec<_>>(),

@@ -198,7 +198,7 @@ async fn leave_that_a_called_agent_needs_is_seen_from_the_root_and_survives_a_re
     let before = open(&node).await;
     let [found] = before.calls.as_slice() else { panic!("{before:?}") };
     assert_eq!((&found.call, found.kind, found.attempt), (&call, OpenKind::Approval, 0));
-    assert_eq!((found.tool.as_str(), &found.arguments), ("pay", &json!({"to": "ann"})));
+    assert_eq!((found.tool.as_str(), found.arguments.as_ref()), ("pay", &json!({"to": "ann"})));
     assert_eq!(found.parent, Some(RunId::new("r-1").unwrap()));
 
     let left = crash(dir.path());

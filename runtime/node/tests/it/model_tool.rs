@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bus::Subscription;
 use node::Node;
-use serde_json::json;
+use serde_json::{Value, json};
 use wire::{ModelRequest, RunStatus, TraceContext, header};
 
 use crate::house;
@@ -52,7 +52,7 @@ parameters = { task = "string" }
 output = "calculate"
 "#;
 
-async fn start(folder: &Path, large: &[serde_json::Value], small: &[serde_json::Value]) -> Node {
+async fn start(folder: &Path, large: &[Value], small: &[Value]) -> Node {
     house::start_with(folder, TEAM, &[("large.jsonl", large), ("small.jsonl", small)]).await
 }
 
@@ -88,7 +88,12 @@ async fn an_agent_has_a_joke_told_and_translated_by_another_model() {
     let reply = house::say(&node, REQUEST, None).await;
     assert_eq!((reply.status, reply.output.as_str()), (RunStatus::Completed, TRANSLATED));
     let sources = reply.sources.iter().map(|source| {
-        (source.tool.as_str(), source.arguments.clone(), source.status.as_str(), &*source.output)
+        (
+            source.tool.as_str(),
+            Value::clone(&source.arguments),
+            source.status.as_str(),
+            &*source.output,
+        )
     });
     assert_eq!(
         sources.collect::<Vec<_>>(),

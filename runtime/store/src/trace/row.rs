@@ -102,7 +102,7 @@ struct Part {
 
 /// Orders spans by how likely they are the root; the least is it. Children end, and so arrive,
 /// before their parents, and a parent outside leaves no span without a parent.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Rank {
     has_parent: bool,
     start: Timestamp,
@@ -118,6 +118,15 @@ impl Rank {
             end: Reverse(span.end),
             span: span.context.span_id(),
         }
+    }
+
+    /// Tells whether a span is more likely the root, or is this one told again.
+    fn yields_to(&self, span: &EndedSpan) -> bool {
+        // As numbers ids are ordered as their digits are, which then need not be written.
+        let id = u64::from_str_radix(&self.span, 16).ok();
+        let other = Some(u64::from_be_bytes(span.context.span_bytes()));
+        let rank = (span.has_parent, span.start, Reverse(span.end), other);
+        other == id || rank < (self.has_parent, self.start, self.end, id)
     }
 }
 
@@ -153,7 +162,8 @@ impl Summary {
     /// Adds a span. One that was added before changes nothing, and one beyond what a trace may have
     /// is only counted, so that it notes no more runs and sessions than it has spans.
     pub(crate) fn add(&mut self, span: &EndedSpan) {
-        let spare = if span.ends_run() { RUN_SPANS_SPARE } else { 0 };
+        let ends_run = span.ends_run();
+        let spare = if ends_run { RUN_SPANS_SPARE } else { 0 };
         let has_room = self.row.spans < SPANS_MAX + spare;
         if !self.is_new(span, has_room) {
             return;
@@ -163,7 +173,7 @@ impl Summary {
         } else {
             self.row.spans_dropped = self.row.spans_dropped.saturating_add(1);
         }
-        self.note_run(span, has_room);
+        self.note_run(&span.run, ends_run, has_room);
     }
 
     /// Notes who tells of a span, and returns whether it comes for the first time: a session tells
@@ -190,14 +200,13 @@ impl Summary {
     }
 
     fn count(&mut self, span: &EndedSpan) {
-        let rank = Rank::of(span);
-        if rank < self.root || rank.span == self.root.span {
+        if self.root.yields_to(span) {
             self.row.name.clone_from(&span.name);
             self.row.run.clone_from(&span.run);
             self.row.agent.clone_from(&span.agent);
             self.row.session.clone_from(&span.session);
             self.row.error.clone_from(&span.error);
-            self.root = rank;
+            self.root = Rank::of(span);
         }
         note(&mut self.agents, span.agent.as_str(), NAMES_FOUND_MAX);
         note(&mut self.sessions, span.session.as_str(), SESSIONS_FOUND_MAX);
@@ -213,14 +222,14 @@ impl Summary {
     }
 
     /// Notes where the run of a span stands: its own span says that it is over.
-    fn note_run(&mut self, span: &EndedSpan, has_room: bool) {
-        if span.ends_run() {
-            let was_open = self.open.remove(&span.run);
+    fn note_run(&mut self, run: &RunId, is_over: bool, has_room: bool) {
+        if is_over {
+            let was_open = self.open.remove(run);
             if was_open || has_room {
-                self.over.insert(span.run.clone());
+                self.over.insert(run.clone());
             }
-        } else if has_room && !self.over.contains(&span.run) && !self.open.contains(&span.run) {
-            self.open.insert(span.run.clone());
+        } else if has_room && !self.over.contains(run) && !self.open.contains(run) {
+            self.open.insert(run.clone());
         }
         self.row.status = match (self.open.is_empty(), self.row.errors) {
             (false, _) => TraceStatus::Running,
@@ -272,5 +281,53 @@ fn hex(trace_id: &str) -> Option<Vec<u8>> {
 fn note(names: &mut BTreeSet<String>, name: &str, max: usize) {
     if names.len() < max && !name.contains('\0') && !names.contains(name) {
         names.insert(name.to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::TraceContext;
+
+    use super::*;
+
+    #[test]
+    fn the_root_is_the_least_by_parent_start_end_and_digits_of_the_id() {
+        let base = TraceContext::root(&Name::new("t").unwrap(), &RunId::new("r").unwrap());
+        let mut spans = Vec::new();
+        for has_parent in [false, true] {
+            for (start, end) in [(1, 5), (1, 4), (2, 5)] {
+                for key in ["a", "b", "c", "d"] {
+                    spans.push(ended(base.child("x", key), has_parent, start, end));
+                }
+            }
+        }
+        for one in &spans {
+            let root = Rank::of(one);
+            for other in &spans {
+                let of = |rank: &Rank| (rank.has_parent, rank.start, rank.end, rank.span.clone());
+                let rank = Rank::of(other);
+                let expected = of(&rank) < of(&root) || rank.span == root.span;
+                assert_eq!(root.yields_to(other), expected, "{rank:?} instead of {root:?}");
+            }
+        }
+    }
+
+    fn ended(context: TraceContext, has_parent: bool, start: u64, end: u64) -> EndedSpan {
+        let name = Name::new("a").unwrap();
+        EndedSpan {
+            context,
+            has_parent,
+            name: String::new(),
+            start: Timestamp::from_micros(start),
+            end: Timestamp::from_micros(end),
+            session: SessionId::new("s").unwrap(),
+            run: RunId::new("r").unwrap(),
+            agent: name,
+            error: None,
+            tool: None,
+            turn: None,
+            used: Usage::default(),
+            told: Told { slot: 0, number: 0 },
+        }
     }
 }

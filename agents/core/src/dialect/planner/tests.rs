@@ -180,7 +180,7 @@ pub(super) fn step(tool: &str, task: &str, results: &[&str]) -> Step {
         read: ReadCall {
             id: String::new(),
             name: tool.to_owned(),
-            arguments: json!({}),
+            arguments: json!({}).into(),
             raw: "{}".to_owned(),
             written: String::new(),
             fault: None,

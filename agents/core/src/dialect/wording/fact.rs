@@ -275,7 +275,7 @@ fn way_out(name: &str, answer: &str) -> Value {
 
 /// Returns the arguments of a call, or as the model wrote them if they are no JSON.
 fn arguments(call: &Called) -> serde_json::Value {
-    match &call.read.arguments {
+    match call.read.arguments.as_ref() {
         serde_json::Value::Null => shown(&call.read.raw).into(),
         arguments => arguments.clone(),
     }

@@ -221,7 +221,7 @@ fn called(name: &str, arguments: Value, result: &str, fault: Option<Feedback>) -
             id: String::new(),
             name: name.to_owned(),
             raw: arguments.to_string(),
-            arguments,
+            arguments: arguments.into(),
             written: String::new(),
             fault,
         },

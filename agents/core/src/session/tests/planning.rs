@@ -1,6 +1,7 @@
 //! The way of a run whose steps are planned: plan, act, call, and again until the answer.
 
-use serde_json::Value;
+use std::sync::Arc;
+
 use wire::Input::Resumed;
 use wire::entry::FeedbackCode::UnknownTool;
 use wire::entry::{Body, Entry};
@@ -240,7 +241,7 @@ fn a_call_of_another_tool_than_the_planned_one_breaks_a_rule() {
         told(run, EventKind::Planned { step: 1, tool, task, thoughts })
     };
     let calls = |run: &str, tool: &str| {
-        let (call, tool, arguments) = (call(0, 0), name(tool), Value::Null);
+        let (call, tool, arguments) = (call(0, 0), name(tool), Arc::default());
         told(run, EventKind::CallStarted { call, tool, arguments, is_agent: false })
     };
     let check = |effects: Vec<Vec<Effect>>| {

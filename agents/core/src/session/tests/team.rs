@@ -228,7 +228,7 @@ pub(super) fn read_call(tool: &str, arguments: Value) -> ReadCall {
         id: String::new(),
         name: tool.to_owned(),
         raw: arguments.to_string(),
-        arguments,
+        arguments: arguments.into(),
         written: String::new(),
         fault: None,
     }

@@ -206,7 +206,7 @@ fn a_reply_that_cannot_be_used_is_shown_with_what_is_wrong() {
         read: wire::entry::ReadCall {
             id: "c".to_owned(),
             name: "calculate".to_owned(),
-            arguments: json!({"digits": 1}),
+            arguments: json!({"digits": 1}).into(),
             raw: "{\"digits\":1}".to_owned(),
             written: String::new(),
             fault: None,

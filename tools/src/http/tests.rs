@@ -51,7 +51,7 @@ pub(crate) async fn server(answer: Answer) -> (String, JoinHandle<Seen>) {
     (base, task)
 }
 
-async fn read_request(stream: &mut TcpStream) -> Seen {
+pub(crate) async fn read_request(stream: &mut TcpStream) -> Seen {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line).await.unwrap();

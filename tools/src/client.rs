@@ -105,17 +105,28 @@ impl HttpClient {
     ///
     /// Headers that are marked as sensitive, `Authorization` and `Cookie` do not go to another
     /// origin. A redirect whose status is not one of those that are followed, or that says no
-    /// place, is an answer as any other.
-    pub async fn send(&self, reach: &Reach, mut request: Request) -> Result<Response, SendError> {
+    /// place, is an answer as any other. What fails once a server took a request that may change
+    /// something, and told to get the answer elsewhere, is a [`SendError::Redirected`].
+    pub async fn send(&self, reach: &Reach, request: Request) -> Result<Response, SendError> {
+        let mut is_taken = false;
+        let sent = self.follow(reach, request, &mut is_taken).await;
+        sent.map_err(|error| if is_taken { SendError::Redirected(Box::new(error)) } else { error })
+    }
+
+    async fn follow(
+        &self,
+        reach: &Reach,
+        mut request: Request,
+        is_taken: &mut bool,
+    ) -> Result<Response, SendError> {
         let mut hops = 0;
         loop {
             let again = request.try_clone();
             let response = self.hop(reach, request).await?;
-            let Some(next) = again.and_then(|again| redirect::next(again, &response).transpose())
-            else {
-                return Ok(response);
-            };
-            request = next?;
+            let Some(again) = again else { return Ok(response) };
+            *is_taken |= redirect::is_taken(&again, &response);
+            let Some(next) = redirect::next(again, &response)? else { return Ok(response) };
+            request = next;
             hops += 1;
             if hops > REDIRECTS_MAX {
                 return Err(SendError::Redirects);

@@ -218,6 +218,11 @@ impl McpTool {
                 let outcome = CallOutcome::error(ErrorCode::ToolFailed, clean(text));
                 Asked::Answered(ToolReply::settled(outcome))
             }
+            // The connection brought an answer, and other calls may be under way on it.
+            ServiceError::UnexpectedResponse => {
+                let text = format!("MCP server {server} answered with what is no result of a call");
+                Asked::Answered(ToolReply::lost(ErrorCode::ToolFailed, text))
+            }
             error if dial::is_connect(error) => Asked::NotSent,
             error => {
                 let text = format!("MCP server {server} went away during the call: ");

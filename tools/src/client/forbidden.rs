@@ -55,6 +55,10 @@ pub enum SendError {
     /// It was redirected to what is no address.
     #[error("the server redirects to what is no address: {0}")]
     Target(String),
+    /// A server took it, so that it may have been done, and the redirect to the answer could not
+    /// be followed.
+    #[error("the request was taken, but its redirect could not be followed: {0}")]
+    Redirected(Box<SendError>),
     /// Its answer stopped in the middle.
     #[error("the answer stopped for more than {} s", .0.as_secs())]
     Idle(Duration),

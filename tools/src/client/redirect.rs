@@ -27,6 +27,11 @@ pub(super) fn next(request: Request, response: &Response) -> Result<Option<Reque
     }
 }
 
+/// Tells whether a redirect asks for nothing but the answer to what was already done.
+pub(super) fn is_taken(request: &Request, response: &Response) -> bool {
+    way(response.status(), request.method()) == Some(true)
+}
+
 /// Tells whether a status is followed, and then whether as a GET without a body.
 fn way(status: StatusCode, method: &Method) -> Option<bool> {
     match status {

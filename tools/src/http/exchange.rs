@@ -184,6 +184,15 @@ pub(crate) fn unanswered(host: &str, error: SendError) -> ToolReply {
         SendError::Redirects | SendError::Target(_) => {
             settled(WireError::new(ErrorCode::ToolFailed, error.to_string()))
         }
+        SendError::Redirected(error) => match unanswered("the place that it names", *error) {
+            ToolReply::Settled { outcome: CallOutcome::Error { error }, .. }
+            | ToolReply::Lost { error, .. } => {
+                let what = "took the request, but its redirect could not be followed";
+                let message = format!("{host} {what}: {}", error.message);
+                ToolReply::Lost { error: WireError { message, ..error }, hop: None }
+            }
+            reply => reply,
+        },
         SendError::Idle(_) => {
             let lost = format!("{host} went silent: {error}");
             ToolReply::lost(ErrorCode::ToolTimeout, lost)

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use wire::{CallOutcome, EffectClass, ErrorCode, ToolReply};
 
 use super::{BodyTemplate, FieldSource, HttpSpec, HttpTool, QueryField, QueryStyle};
-use crate::client::HttpClient;
+use crate::client::{Allowed, HttpClient};
 use crate::secret::SecretRef;
 use crate::testing::context;
 use crate::tool::Tool;
@@ -51,7 +51,7 @@ pub(crate) async fn server(answer: Answer) -> (String, JoinHandle<Seen>) {
     (base, task)
 }
 
-async fn read_request(stream: &mut TcpStream) -> Seen {
+pub(crate) async fn read_request(stream: &mut TcpStream) -> Seen {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line).await.unwrap();
@@ -285,6 +285,64 @@ async fn a_request_without_a_whole_answer_is_lost() {
         let reply = reply_within(&tool(spec("POST", base)), json!({}), time).await;
         let ToolReply::Lost { error, .. } = &reply else { panic!("{reply:?}") };
         assert_eq!(error.code, expected, "{sent:?} {hangs}: {reply:?}");
+    }
+}
+
+/// Redirects every request to a place, over and over.
+async fn redirecting(status: &'static str, place: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            read_request(&mut stream).await;
+            let head = format!("location: {place}\r\nconnection: close\r\n");
+            let Answer::Bytes(bytes) = answer(status, &head, "") else { unreachable!() };
+            stream.write_all(bytes.as_bytes()).await.unwrap();
+        }
+    });
+    base
+}
+
+#[tokio::test]
+async fn a_request_that_was_taken_is_lost_if_its_redirect_leads_nowhere() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let dead = format!("http://{}/", listener.local_addr().unwrap());
+    drop(listener);
+    let dead_ends = [
+        ("http://10.0.0.5/", ErrorCode::AddressForbidden, "10.0.0.5 is not reached"),
+        ("ftp://127.0.0.1/", ErrorCode::AddressForbidden, "ftp: addresses"),
+        ("http://[", ErrorCode::ToolFailed, "no address"),
+        ("/", ErrorCode::ToolFailed, "more than 5 times"),
+        (&*dead, ErrorCode::ToolUnavailable, "connect to "),
+    ];
+    // Whether the server did what the method asks for, and answers elsewhere.
+    let ways = [
+        ("303 See Other", "POST", true),
+        ("303 See Other", "DELETE", true),
+        ("302 Found", "POST", true),
+        ("301 Moved Permanently", "POST", true),
+        ("303 See Other", "GET", false),
+        ("302 Found", "GET", false),
+        ("307 Temporary Redirect", "POST", false),
+        ("308 Permanent Redirect", "POST", false),
+        ("302 Found", "PUT", false),
+    ];
+    for (place, code, part) in dead_ends {
+        for (status, method, is_taken) in ways {
+            let base = redirecting(status, place.to_owned()).await;
+            let mut spec = spec(method, base);
+            spec.allowed = Allowed::parse(&["127.0.0.1".to_owned()]).unwrap();
+            let reply = reply_within(&tool(spec), json!({}), Duration::from_secs(20)).await;
+            let case = format!("{status} {method} {place}: {reply:?}");
+            let (error, is_lost) = match reply {
+                ToolReply::Lost { error, .. } => (error, true),
+                ToolReply::Settled { outcome, .. } => (error(outcome), false),
+                ToolReply::Asks { .. } | ToolReply::Suspended { .. } => panic!("{case}"),
+            };
+            assert_eq!((error.code, is_lost), (code, is_taken), "{case}");
+            assert!(error.message.contains(part), "{case}");
+        }
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod exchange;
 mod statement;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -170,9 +170,9 @@ fn encoded(text: &str) -> Vec<String> {
     let hex = hex(text);
     let json = Value::from(text).to_string();
     let json = json.strip_prefix('"').and_then(|json| json.strip_suffix('"')).unwrap_or(&json);
+    let ascii = ascii(json);
     let mut forms = vec![
         text.to_owned(),
-        ascii(json),
         json.to_owned(),
         lowered(&percent),
         percent.replace("%20", "+"),
@@ -180,6 +180,11 @@ fn encoded(text: &str) -> Vec<String> {
         hex.to_uppercase(),
         hex,
     ];
+    // Some writers of JSON, PHP's among them, escape slashes too.
+    if json.contains('/') {
+        forms.extend([json, &ascii].map(|json| json.replace('/', "\\/")));
+    }
+    forms.push(ascii);
     // The letters at either end depend on what stands beside the text.
     for (shift, from) in [(0, 0), (1, 2), (2, 3)] {
         for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
@@ -320,6 +325,23 @@ mod tests {
             let text = json!({"a": secret, "b": format!("x {secret}")}).to_string();
             let cleaned: Value = serde_json::from_str(&clean(text)).unwrap();
             assert_eq!(cleaned, json!({"a": "[secret]", "b": "x [secret]"}), "{secret}");
+        }
+    }
+
+    #[test]
+    fn slashes_may_be_escaped_in_json() {
+        for secret in
+            ["wJal/rXUtnFEMI/K7MDENG", "/first-half/second-half/", "p/ö\"/wört-größe/ß\\/ü"]
+        {
+            learn(&SecretString::from(secret));
+            for json in [json!(secret).to_string(), ascii(&json!(secret).to_string())] {
+                let escaped = json.replace('/', "\\/");
+                let cleaned = clean(format!("{{\"error\":{escaped}}}"));
+                assert_eq!(cleaned, r#"{"error":"[secret]"}"#, "{escaped}");
+                // Texts are cut.
+                let cut = escaped.split_at(escaped.floor_char_boundary(escaped.len() - 2)).0;
+                assert!(clean(cut.to_owned()).starts_with("\"[secret]"), "{cut}");
+            }
         }
     }
 

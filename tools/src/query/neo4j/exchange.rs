@@ -86,6 +86,11 @@ enum Failure {
     Unsent(String),
     /// It was perhaps sent, and nothing is known.
     Silent(String),
+    /// The answer is none of the Query API's: perhaps of a gateway before it, which says nothing
+    /// of what the server did.
+    Foreign(String),
+    /// The answer is longer than what is read.
+    Wide(String),
     /// The server said so.
     Told(Fault),
 }
@@ -179,7 +184,8 @@ impl Exchange {
         Ok(told)
     }
 
-    /// Ends a transaction; only a commit without an answer is unsure.
+    /// Ends a transaction. A commit that was perhaps sent is unsure unless the Query API itself
+    /// says what came of it.
     pub(super) async fn end(&self, transaction: &Transaction, how: Ending) -> Result<(), Fault> {
         let id = &transaction.id;
         let request = match how {
@@ -193,7 +199,9 @@ impl Exchange {
         };
         match timeout(END_TIME, self.send(request)).await {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(Failure::Silent(text))) => Err(Fault::Unsure(format!("commit: {text}"))),
+            Ok(Err(Failure::Silent(text) | Failure::Foreign(text) | Failure::Wide(text))) => {
+                Err(Fault::Unsure(format!("commit: {text}")))
+            }
             Ok(Err(failure)) => Err(failure.undone()),
             Err(_) => Err(Fault::Unsure("commit: the server did not answer".to_owned())),
         }
@@ -239,7 +247,7 @@ impl Exchange {
             if bytes.len() > ANSWER_BYTES_MAX {
                 let text =
                     format!("more than {ANSWER_BYTES_MAX} bytes came; ask for less by `LIMIT`");
-                return Err(Failure::Told(Fault::Statement(text)));
+                return Err(Failure::Wide(text));
             }
         }
         let told =
@@ -247,7 +255,7 @@ impl Exchange {
         match told {
             Ok(Told { errors, .. }) if !errors.is_empty() => Err(Failure::Told(meaning(&errors))),
             Ok(told) if status.is_success() => Ok((told, affinity)),
-            Ok(_) | Err(_) => Err(Failure::Told(refusal(status, &self.url))),
+            Ok(_) | Err(_) => Err(Failure::Foreign(refusal(status, &self.url))),
         }
     }
 }
@@ -256,7 +264,8 @@ impl Failure {
     /// Says what it means where nothing was made durable.
     fn undone(self) -> Fault {
         match self {
-            Self::Unsent(text) | Self::Silent(text) => Fault::Away(text),
+            Self::Unsent(text) | Self::Silent(text) | Self::Foreign(text) => Fault::Away(text),
+            Self::Wide(text) => Fault::Statement(text),
             Self::Told(fault) => fault,
         }
     }
@@ -294,13 +303,13 @@ fn meaning(errors: &[ErrorTold]) -> Fault {
 }
 
 /// Says what an answer means that does not come from the Query API.
-fn refusal(status: StatusCode, url: &str) -> Fault {
+fn refusal(status: StatusCode, url: &str) -> String {
     let what = match status {
         StatusCode::NOT_FOUND => "there is no Query API; Neo4j 5.19 or newer has it",
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => "the login was refused",
         _ => "it did not answer as the Query API does",
     };
-    Fault::Away(format!("{url}: {} {what}", status.as_u16()))
+    format!("{url}: {} {what}", status.as_u16())
 }
 
 /// Says what lies below an error, whose outer layers only say that a request failed.

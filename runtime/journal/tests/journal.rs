@@ -146,6 +146,31 @@ async fn a_blob_that_cannot_be_read_at_present_damages_nothing() {
 }
 
 #[tokio::test]
+async fn a_segment_that_cannot_be_read_at_present_damages_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = open(&dir);
+    journal.append(&id("a"), 0, vec!["a0".into()]).await.unwrap();
+    let segments = fs::read_dir(dir.path().join("journal")).unwrap();
+    let mut segments = segments.map(|entry| entry.unwrap().path());
+    let path = segments.find(|path| path.extension().is_some_and(|name| name == "log")).unwrap();
+    let aside = dir.path().join("aside");
+    fs::rename(&path, &aside).unwrap();
+    // It opens, and every read of it fails.
+    fs::create_dir(&path).unwrap();
+    let error = journal.read(&id("a")).unwrap_err();
+    assert!(matches!(error, Error::File { doing: "read", .. }), "{error}");
+    fs::remove_dir(&path).unwrap();
+    fs::rename(&aside, &path).unwrap();
+    assert_eq!(journal.read(&id("a")).unwrap(), ["a0"]);
+    assert!(journal.damaged().is_empty());
+
+    // What is not there is another matter.
+    fs::File::options().write(true).open(&path).unwrap().set_len(1).unwrap();
+    assert!(matches!(journal.read(&id("a")), Err(Error::Damaged { .. })));
+    assert_eq!(journal.damaged().len(), 1);
+}
+
+#[tokio::test]
 async fn a_closed_journal_takes_nothing_more_and_has_not_failed() {
     let dir = tempfile::tempdir().unwrap();
     let journal = open(&dir);

@@ -2,12 +2,12 @@
 
 #![cfg(test)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 
 use bytes::Bytes;
 use journal::{Error, Journal, Options, verify};
-use wire::{ErrorCode, SessionId};
+use wire::{Digest, ErrorCode, SessionId};
 
 fn id(text: &str) -> SessionId {
     SessionId::new(text).unwrap()
@@ -168,6 +168,52 @@ async fn a_segment_that_cannot_be_read_at_present_damages_nothing() {
     fs::File::options().write(true).open(&path).unwrap().set_len(1).unwrap();
     assert!(matches!(journal.read(&id("a")), Err(Error::Damaged { .. })));
     assert_eq!(journal.damaged().len(), 1);
+}
+
+#[tokio::test]
+async fn what_an_unread_entry_may_name_is_not_swept() {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Fault {
+        None,
+        Unreadable,
+        Missing,
+        Bad,
+    }
+    for fault in [Fault::None, Fault::Unreadable, Fault::Missing, Fault::Bad] {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = open(&dir);
+        let path =
+            |digest: Digest| dir.path().join(format!("blobs/{:.2}/{digest}", digest.to_string()));
+        let plan = journal.put_blob(b"plan").unwrap();
+        let other = journal.put_blob(b"other").unwrap();
+        let mut entry = plan.to_string().into_bytes();
+        entry.resize(200_000, b' ');
+        journal.append(&id("a"), 0, vec![entry.clone().into()]).await.unwrap();
+        drop(journal);
+        let journal = open(&dir);
+        let entry = path(Digest::of(&entry));
+        match fault {
+            Fault::None => {}
+            Fault::Unreadable => {
+                fs::remove_file(&entry).unwrap();
+                fs::create_dir(&entry).unwrap();
+            }
+            Fault::Missing => fs::remove_file(&entry).unwrap(),
+            Fault::Bad => fs::write(&entry, b"bad").unwrap(),
+        }
+        let mut refers = |entry: &[u8], found: &mut HashSet<Digest>| {
+            let name = String::from_utf8_lossy(entry).into_owned();
+            found.extend(name.trim().parse::<Digest>());
+        };
+        let swept = journal.sweep_blobs(HashSet::new(), &mut refers, &|blob| blob == b"plan");
+        if fault == Fault::Unreadable {
+            assert!(matches!(swept, Err(Error::File { .. })), "{swept:?}");
+        } else {
+            assert_eq!(swept.unwrap().removed, 1, "{fault:?}");
+        }
+        assert_eq!(path(other).exists(), fault == Fault::Unreadable, "{fault:?}");
+        assert!(path(plan).exists(), "{fault:?}");
+    }
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use agents_core::effect::Rejected;
+use agents_core::effect::{Effect, Rejected};
 use agents_core::session::SessionMachine;
 use journal::Since;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -51,6 +51,8 @@ pub(crate) enum SessionMsg {
     Input(Box<Input>),
     /// What is held has waited long enough.
     CommitHeld,
+    /// A turn whose plan could not be read is to be asked, which is attempt `number` at it.
+    AskAgain { effect: Box<Effect>, number: u32 },
     /// Whoever ended a run has waited long enough for the agents that it had called.
     CancelLate { run: RunId },
     /// The actor is to end, if the session has no work and nothing was handled since.
@@ -156,6 +158,7 @@ impl Actor for SessionActor {
             }
             SessionMsg::Input(input) => Box::pin(state.on_outcome(*input)).await?,
             SessionMsg::CommitHeld => Box::pin(state.commit_held()).await?,
+            SessionMsg::AskAgain { effect, number } => state.ask(*effect, number),
             SessionMsg::CancelLate { run } => {
                 state.answer_cancels(|machine, id| *id == run || !machine.is_telling(id));
             }

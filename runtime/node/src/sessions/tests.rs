@@ -283,3 +283,29 @@ async fn a_turn_whose_plan_cannot_be_read_fails() {
         assert_eq!(waits > 10, is_passing, "{waits}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_session_whose_files_cannot_be_read_is_taken_up_once_they_can() {
+    let data = tempfile::tempdir().unwrap();
+    let context = testing::open(data.path());
+    let (session, run) = (session(), RunId::new("r").unwrap());
+    let begun = submitted(&context, &run, &"x".repeat(1 << 20));
+    let entry = Entry::new(clock::now(), Body::Session(Input::Submitted(begun)));
+    let blob = wire::Digest::of(&wire::json::to_vec(&entry).unwrap());
+    context.append(&session, 0, &[entry]).await.unwrap().project(Vec::new()).await;
+    let hidden = Unreadable::blob(data.path(), &context, &blob);
+
+    let (sessions, _) = Actor::spawn(None, SessionSupervisor, context.clone()).await.unwrap();
+    sessions.cast(SessionsMsg::Activate { session: session.clone() }).unwrap();
+    let refused = view(&sessions, &session, &run).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::StorageFailed, "{refused}");
+    assert!(refused.retry_after_ms.is_some(), "{refused}");
+    // Longer than a session stays that has nothing to do.
+    sleep(3 * IDLE).await;
+    assert_eq!(context.journal.next_slot(&session), 1);
+    drop(hidden);
+    // Nobody asks for it.
+    sleep(3 * IDLE).await;
+    assert!(context.journal.next_slot(&session) > 1, "the run was taken up");
+    view(&sessions, &session, &run).await.unwrap();
+}

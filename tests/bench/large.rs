@@ -38,8 +38,10 @@ pub(crate) fn large(id: &str, url: &str) {
         let home = tempfile::tempdir().expect("a temporary folder");
         let file = team::write(&work, home.path());
         let node = team::start(&file, &home.path().join("data"), team::bus(&work).await).await;
-        // A small one first, after which the process has what all runs share.
+        // A small one first, after which the process has what all runs share: the store opens a
+        // database for traces with the first.
         team::ask(node.bus(), agent, &work.request("small")).await;
+        team::of(&node).settle().await;
         let work = Work { calls: BYTES, ..work };
         let before = measure::resident_kib();
         let began = measure::Began::now();

@@ -220,7 +220,7 @@ mod tests {
         let [a, z] = ["a", "z"].map(SharedText::from);
         assert_eq!((a.cmp(&z), part.cmp(&z)), (Ordering::Less, "ä".cmp("z")));
         assert_eq!(HashSet::from([part.clone(), copied.clone()]).len(), 1);
-        assert!(format!("{part:?}") == format!("{copied:?}") && part.to_string() == *copied);
+        assert!(format!("{part:?} {part}") == format!("{copied:?} {copied}"));
         let json = serde_json::to_string(&part).unwrap();
         assert!(json == serde_json::to_string(&*copied).unwrap());
         assert!(serde_json::from_str::<SharedText>(&json).unwrap() == part);

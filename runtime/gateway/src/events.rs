@@ -76,6 +76,7 @@ pub(crate) async fn stream(
         trace_id: scope.tree.then_some(trace_id),
         session: session.clone(),
         run,
+        after,
         live,
         out,
         closing,

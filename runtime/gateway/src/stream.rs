@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use wire::{Event, EventKind, RunId, SessionId};
 
 use crate::events::KEEP_ALIVE;
-use crate::replay::{Seen, past};
+use crate::replay::{Position, Seen, past};
 
 /// The longest time for a client to take one event of the past.
 const PAST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -18,6 +18,8 @@ pub(crate) struct Stream {
     pub(crate) team: TeamHandle,
     pub(crate) session: SessionId,
     pub(crate) run: RunId,
+    /// What the client saw last, if it comes again.
+    pub(crate) after: Option<Position>,
     /// The trace whose events are told; absent means those of the run alone.
     pub(crate) trace_id: Option<String>,
     pub(crate) live: bus::Subscription,
@@ -49,6 +51,7 @@ impl Stream {
                 () = self.out.closed() => Flow::Over,
                 () = self.closing.cancelled() => Flow::Over,
                 message = self.live.next() => match message {
+                    Some(_) if self.live.may_have_lost() => self.tell_lost(&mut seen).await,
                     Some(message) => self.tell_live(&mut seen, &message),
                     None => Flow::Over,
                 },
@@ -91,6 +94,23 @@ impl Stream {
         }
     }
 
+    /// Tells from the journal what the subscription lost, as while a slow client was told the past.
+    async fn tell_lost(&mut self, seen: &mut Seen) -> Flow {
+        // All that was told so far is durable, so the journal has it as well.
+        self.live.clear();
+        self.tell_since(seen, self.trace_id.is_some()).await
+    }
+
+    /// Tells what the journal has after what the client has seen.
+    async fn tell_since(&self, seen: &mut Seen, tree: bool) -> Flow {
+        let after = seen.position(&self.session).or(self.after);
+        match past(&self.team, &self.session, &self.run, after, tree).await {
+            Ok(past) => self.tell_past(seen, past.events).await,
+            // The client comes again, and is told why if it is still so.
+            Err(_) => Flow::Over,
+        }
+    }
+
     /// Tells the end of the run if it came to pass and the bus did not bring it, as happens to an
     /// event that is too large for a message.
     async fn tell_missed_end(&self, seen: &mut Seen) -> Flow {
@@ -101,17 +121,110 @@ impl Stream {
         if !has_ended {
             return Flow::On;
         }
-        let after = seen.position(&self.session);
-        match past(&self.team, &self.session, &self.run, after, false).await {
-            Ok(past) => {
-                self.tell_past(seen, past.events).await;
-                Flow::Over
-            }
-            Err(_) => Flow::Over,
-        }
+        self.tell_since(seen, false).await;
+        Flow::Over
     }
 
     fn is_last(&self, event: &Event) -> bool {
         event.run == self.run && matches!(event.kind, EventKind::RunEnded { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use bus::{Bus, LocalLimits};
+    use journal::Holder;
+    use node::{Node, NodeOptions};
+    use tokio::sync::{Semaphore, mpsc};
+    use wire::entry::{Body, Entry, Input, Submitted};
+    use wire::run::Budget;
+    use wire::{Digest, Headers, Subjects, Timestamp, TraceContext};
+
+    use super::*;
+
+    /// Messages that a subscription holds here.
+    const HELD_MAX: usize = 4;
+
+    async fn start(data: &Path) -> Node {
+        let teams = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/teams");
+        let team = config::load(&teams.join("quickstart.toml")).unwrap();
+        let holder = Holder {
+            pid: std::process::id(),
+            program: "test".to_owned(),
+            listen: None,
+            nats: None,
+            since: Timestamp::from_micros(1),
+        };
+        let options = NodeOptions {
+            data: data.to_owned(),
+            holder,
+            subjects: Subjects::default(),
+            reserve_bytes: 0,
+        };
+        let limits = LocalLimits { subscription_messages_max: HELD_MAX, ..LocalLimits::default() };
+        Node::start(vec![team], Bus::local_with(limits), options).await.unwrap()
+    }
+
+    /// Appends to the journal as the session's actor does, with nobody told of it.
+    async fn journal(team: &TeamHandle, session: &SessionId, slot: u64, input: Input) {
+        let entry = Entry::new(Timestamp::from_micros(slot + 1), Body::Session(input));
+        let bytes = serde_json::to_vec(&entry).unwrap();
+        team.journal().append(session, slot, vec![bytes.into()]).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_a_slow_client_lost_is_told_from_the_journal() {
+        let data = tempfile::tempdir().unwrap();
+        let node = start(data.path()).await;
+        let team = node.team("quickstart").unwrap().clone();
+        let (session, run) = (SessionId::new("s").unwrap(), RunId::new("r").unwrap());
+        let agent = team.team().entry.clone();
+        let submitted = Submitted {
+            run: run.clone(),
+            plan: team.team().agents[&agent].to_bytes().unwrap().0,
+            agent,
+            text: "x".to_owned(),
+            body: Digest::of(b"x"),
+            deadline: Timestamp::from_micros(u64::MAX / 2),
+            budget: Budget::default(),
+            trace: TraceContext::root(&team.team().name, &run),
+            caller_span: None,
+            parent: None,
+        };
+        journal(&team, &session, 0, Input::Submitted(submitted)).await;
+        let subject = team.subjects().session_events(&team.team().name, &session);
+        let live = node.bus().subscribe(&subject, None).await.unwrap();
+        let past = past(&team, &session, &run, None, false).await.unwrap();
+        assert!(past.events.len() > 1, "more than the client takes at once");
+        let (out, mut client) = mpsc::channel(1);
+        let stream = Stream {
+            team: team.clone(),
+            session: session.clone(),
+            run: run.clone(),
+            after: None,
+            trace_id: None,
+            live,
+            out,
+            closing: CancellationToken::new(),
+            _place: Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap(),
+        };
+        let told = tokio::spawn(stream.run(past.events));
+
+        // While the client takes nothing, more happens than is held for it.
+        for _ in 0..HELD_MAX {
+            node.bus().publish(&subject, Headers::new(), "{}".into()).await.unwrap();
+        }
+        let reason = "enough".to_owned();
+        journal(&team, &session, 1, Input::CancelRequested { run, reason }).await;
+        let expected = team.events(&session, None).await.unwrap();
+        let mut found = Vec::new();
+        while let Ok(Some(event)) = timeout(Duration::from_secs(5), client.recv()).await {
+            found.push(event.id);
+        }
+        assert_eq!(found, expected.into_iter().map(|event| event.id).collect::<Vec<_>>());
+        timeout(Duration::from_secs(5), told).await.unwrap().unwrap();
     }
 }

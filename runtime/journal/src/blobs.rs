@@ -26,6 +26,9 @@ const WRITTEN_BYTES: usize = 64 << 10;
 /// Writes an entry, the same at each call.
 pub(crate) type WriteEntry<'w> = dyn Fn(&mut dyn Write) -> io::Result<()> + 'w;
 
+/// Tells of the bytes of a blob whether it stays although no entry is known to refer to it.
+pub(crate) type Spares<'a> = &'a dyn Fn(&[u8]) -> bool;
+
 /// The blobs of one data directory.
 #[derive(Debug)]
 pub(crate) struct Blobs {
@@ -137,8 +140,12 @@ impl Blobs {
         newest.clear();
     }
 
-    /// Removes all blobs but some, and those that were put of late.
-    pub(crate) fn remove_all_but(&self, kept: &HashSet<Digest>) -> Result<Swept, Error> {
+    /// Removes all blobs but some, those that were put of late, and those whose bytes are spared.
+    pub(crate) fn remove_all_but(
+        &self,
+        kept: &HashSet<Digest>,
+        spares: Option<Spares<'_>>,
+    ) -> Result<Swept, Error> {
         let mut swept = Swept::default();
         for parent in list(&self.dir)? {
             if parent.file_name().is_none_or(|name| name.len() != 2) {
@@ -150,9 +157,21 @@ impl Blobs {
                     continue;
                 };
                 let bytes = fs::metadata(&path).map_err(Error::file("read", &path))?.len();
+                let is_spared = match spares.filter(|_| !kept.contains(&digest)) {
+                    None => false,
+                    Some(spares) => match self.get(&digest) {
+                        Ok(bytes) => spares(&bytes),
+                        // A bad one is of no use to anybody.
+                        Err(Error::BlobMissing(_) | Error::BlobDamaged(_)) => false,
+                        Err(error) => return Err(error),
+                    },
+                };
                 // Held while one is removed, so that nobody finds it there and relies on it.
                 let put = self.put.lock().unwrap_or_else(PoisonError::into_inner);
-                if kept.contains(&digest) || put.iter().any(|put| put.contains(&digest)) {
+                if is_spared
+                    || kept.contains(&digest)
+                    || put.iter().any(|put| put.contains(&digest))
+                {
                     swept.left += 1;
                     swept.bytes_left += bytes;
                 } else {

@@ -313,14 +313,18 @@ impl Journal {
     /// Removes the blobs to which no entry in any segment refers. Blocks: reads every segment.
     ///
     /// `refers` adds the blobs to which the bytes of an entry refer besides. Blobs in `kept` stay,
-    /// and so do those that were put since the sweep before.
+    /// and so do those that were put since the sweep before. If an entry is lost with its blob,
+    /// those stay whose bytes, says `may_be_named`, an entry may refer to.
+    ///
+    /// Fails, with nothing removed, if a segment or an entry cannot be read at present.
     pub fn sweep_blobs(
         &self,
         kept: HashSet<Digest>,
         refers: &mut dyn FnMut(&[u8], &mut HashSet<Digest>),
+        may_be_named: &dyn Fn(&[u8]) -> bool,
     ) -> Result<Swept, Error> {
         let _one = self.tidying.lock().unwrap_or_else(PoisonError::into_inner);
-        sweep::run(&self.shared, &self.files, kept, refers)
+        sweep::run(&self.shared, &self.files, kept, refers, may_be_named)
     }
 
     /// Returns the slot after the last durable entry of a session, 0 if it has none.

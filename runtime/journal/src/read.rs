@@ -1,6 +1,7 @@
 //! Reads the entries of a session from its segments and blobs.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -95,8 +96,13 @@ impl Files {
                 Some((base, file)) if base == location.base => file,
                 _ => self.open(location)?,
             };
-            let whole = read_frame(&file, location.offset, spot.length)
-                .map_err(|error| damaged(format!("slot {slot} cannot be read: {error}")))?;
+            let whole = match read_frame(&file, location.offset, spot.length) {
+                // What is not there is gone; what cannot be read at present may be another time.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                    return Err(damaged(format!("slot {slot} cannot be read: {error}")));
+                }
+                read => read.map_err(Error::file("read", &self.path(location)))?,
+            };
             let stored = frame::read(&whole, spot.position)
                 .filter(|found| found.session == session.as_str())
                 .and_then(|found| Some((found.kind, found.commit()?)))
@@ -131,8 +137,12 @@ impl Files {
     }
 
     fn open(&self, location: Location) -> Result<File, Error> {
-        let path = self.journal.join(segment::file_name(location.base, location.kept_end));
+        let path = self.path(location);
         File::open(&path).map_err(Error::file("open", &path))
+    }
+
+    fn path(&self, location: Location) -> PathBuf {
+        self.journal.join(segment::file_name(location.base, location.kept_end))
     }
 }
 

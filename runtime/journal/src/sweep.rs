@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use wire::Digest;
 
+use crate::blobs::Spares;
 use crate::error::Error;
 use crate::frame::{Frame, Stored};
 use crate::kept::Survey;
@@ -35,7 +36,9 @@ pub(crate) fn run(
     files: &Files,
     mut kept: HashSet<Digest>,
     refers: &mut dyn FnMut(&[u8], &mut HashSet<Digest>),
+    may_be_named: Spares<'_>,
 ) -> Result<Swept, Error> {
+    let mut is_one_lost = false;
     // From here on whatever is put is noted, so what is appended later need not be seen.
     files.blobs.begin_sweep();
     let segments: Vec<(u64, Option<u64>, u64)> = {
@@ -49,25 +52,36 @@ pub(crate) fn run(
         let mut bytes = segment::load(&path)?;
         // What is being written may end in the middle of a frame.
         bytes.truncate(usize::try_from(length).unwrap_or(usize::MAX));
+        let mut read = Ok(());
         let is_whole = Survey::default().segment(&bytes, base, kept_end, |_, frame| {
             for entry in entries(frame) {
                 match entry {
                     Stored::Inline(bytes) => refers(&bytes, &mut kept),
                     Stored::Blob(digest) => {
                         kept.insert(digest);
-                        if let Ok(bytes) = files.blobs.get(&digest) {
-                            refers(&bytes, &mut kept);
+                        if read.is_err() {
+                            continue;
+                        }
+                        match files.blobs.get(&digest) {
+                            Ok(bytes) => refers(&bytes, &mut kept),
+                            Err(Error::BlobMissing(_) | Error::BlobDamaged(_)) => {
+                                is_one_lost = true;
+                            }
+                            Err(error) => read = Err(error),
                         }
                     }
                 }
             }
         });
+        // One that cannot be read at present may be another time, and what it names is needed then.
+        read?;
         if !is_whole {
             // Nobody knows to what the bad bytes referred.
             return Ok(Swept::default());
         }
     }
-    files.blobs.remove_all_but(&kept)
+    // Nobody knows what a lost one named, and it may be put back.
+    files.blobs.remove_all_but(&kept, is_one_lost.then_some(may_be_named))
 }
 
 fn entries(frame: &Frame<'_>) -> Vec<Stored> {

@@ -2,13 +2,13 @@
 
 #![cfg(test)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io::Write;
 
 use bytes::Bytes;
 use journal::{Error, Journal, Options, Stored, verify};
-use wire::{ErrorCode, SessionId};
+use wire::{Digest, ErrorCode, SessionId};
 
 fn id(text: &str) -> SessionId {
     SessionId::new(text).unwrap()
@@ -143,7 +143,8 @@ async fn an_entry_that_is_written_to_its_blob_is_like_any_other() {
     assert_eq!(journal.read(&id("a")).unwrap(), [&*large, &*large]);
     let written = || fs::read_dir(dir.path().join("blobs/new")).unwrap().count();
     assert_eq!(written(), 0);
-    let endless = |out: &mut dyn Write| (0..100).try_for_each(|_| out.write_all(&[0; 1 << 20]));
+    let part = vec![0; 1 << 20];
+    let endless = |out: &mut dyn Write| (0..100).try_for_each(|_| out.write_all(&part));
     let error = journal.put_entry(endless).unwrap_err();
     assert!(matches!(error, Error::TooLarge { .. }), "{error}");
     assert_eq!(written(), 0);
@@ -167,6 +168,77 @@ async fn a_blob_that_cannot_be_read_at_present_damages_nothing() {
     fs::rename(&aside, &path).unwrap();
     assert_eq!(journal.read(&id("a")).unwrap(), [large]);
     assert!(journal.damaged().is_empty());
+}
+
+#[tokio::test]
+async fn a_segment_that_cannot_be_read_at_present_damages_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = open(&dir);
+    journal.append(&id("a"), 0, vec!["a0".into()]).await.unwrap();
+    let segments = fs::read_dir(dir.path().join("journal")).unwrap();
+    let mut segments = segments.map(|entry| entry.unwrap().path());
+    let path = segments.find(|path| path.extension().is_some_and(|name| name == "log")).unwrap();
+    let aside = dir.path().join("aside");
+    fs::rename(&path, &aside).unwrap();
+    // It opens, and every read of it fails.
+    fs::create_dir(&path).unwrap();
+    let error = journal.read(&id("a")).unwrap_err();
+    assert!(matches!(error, Error::File { doing: "read", .. }), "{error}");
+    fs::remove_dir(&path).unwrap();
+    fs::rename(&aside, &path).unwrap();
+    assert_eq!(journal.read(&id("a")).unwrap(), ["a0"]);
+    assert!(journal.damaged().is_empty());
+
+    // What is not there is another matter.
+    fs::File::options().write(true).open(&path).unwrap().set_len(1).unwrap();
+    assert!(matches!(journal.read(&id("a")), Err(Error::Damaged { .. })));
+    assert_eq!(journal.damaged().len(), 1);
+}
+
+#[tokio::test]
+async fn what_an_unread_entry_may_name_is_not_swept() {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Fault {
+        None,
+        Unreadable,
+        Missing,
+        Bad,
+    }
+    for fault in [Fault::None, Fault::Unreadable, Fault::Missing, Fault::Bad] {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = open(&dir);
+        let path =
+            |digest: Digest| dir.path().join(format!("blobs/{:.2}/{digest}", digest.to_string()));
+        let plan = journal.put_blob(b"plan").unwrap();
+        let other = journal.put_blob(b"other").unwrap();
+        let mut entry = plan.to_string().into_bytes();
+        entry.resize(200_000, b' ');
+        journal.append(&id("a"), 0, vec![entry.clone().into()]).await.unwrap();
+        drop(journal);
+        let journal = open(&dir);
+        let entry = path(Digest::of(&entry));
+        match fault {
+            Fault::None => {}
+            Fault::Unreadable => {
+                fs::remove_file(&entry).unwrap();
+                fs::create_dir(&entry).unwrap();
+            }
+            Fault::Missing => fs::remove_file(&entry).unwrap(),
+            Fault::Bad => fs::write(&entry, b"bad").unwrap(),
+        }
+        let mut refers = |entry: &[u8], found: &mut HashSet<Digest>| {
+            let name = String::from_utf8_lossy(entry).into_owned();
+            found.extend(name.trim().parse::<Digest>());
+        };
+        let swept = journal.sweep_blobs(HashSet::new(), &mut refers, &|blob| blob == b"plan");
+        if fault == Fault::Unreadable {
+            assert!(matches!(swept, Err(Error::File { .. })), "{swept:?}");
+        } else {
+            assert_eq!(swept.unwrap().removed, 1, "{fault:?}");
+        }
+        assert_eq!(path(other).exists(), fault == Fault::Unreadable, "{fault:?}");
+        assert!(path(plan).exists(), "{fault:?}");
+    }
 }
 
 #[tokio::test]

@@ -34,6 +34,8 @@ pub struct Archive {
     pub(crate) plans: Arc<PlanShelf>,
     /// The sessions that cannot be read.
     pub(crate) damaged: Vec<SessionId>,
+    /// Those of which a file cannot be read at present.
+    pub(crate) unread: Vec<SessionId>,
     pub(crate) results: Results,
     team: Name,
 }
@@ -85,9 +87,12 @@ impl Archive {
             journal: journal.clone(),
             plans: plans.clone(),
         }));
-        let damaged = damaged.into_iter().map(|(session, _)| session).collect();
+        let (unread, damaged): (Vec<_>, Vec<_>) =
+            damaged.into_iter().partition(|(_, error)| error.is_unreadable());
+        let ids = |found: Vec<(SessionId, Error)>| found.into_iter().map(|(id, _)| id).collect();
+        let (unread, damaged) = (ids(unread), ids(damaged));
         let results = Results::open(dir.join(RESULTS_DIR), RESULTS_BYTES_MAX);
-        Ok(Self { lock, journal, store, plans, damaged, results, team: team.clone() })
+        Ok(Self { lock, journal, store, plans, damaged, unread, results, team: team.clone() })
     }
 
     /// Returns the store.

@@ -69,6 +69,17 @@ impl From<ractor::SpawnErr> for Error {
 }
 
 impl Error {
+    /// Tells whether what could not be read may be read another time as it is: no data are damaged,
+    /// but a file cannot be read at present, or a newer version is needed.
+    pub(crate) fn may_pass(&self) -> bool {
+        self.is_unreadable() || matches!(self, Self::Fold { source: FoldError::Newer { .. }, .. })
+    }
+
+    /// Tells whether a file of the journal cannot be read at present.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        matches!(self, Self::Journal(journal::Error::File { .. }))
+    }
+
     /// Returns what a client is told.
     pub fn to_wire(&self) -> WireError {
         match self {

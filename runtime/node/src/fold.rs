@@ -1,11 +1,11 @@
 //! Folds what the journal holds: one session into its machine, or all that the store lacks.
 
-use agents_core::effect::Effect;
+use agents_core::effect::{Effect, Rejected};
 use agents_core::session::{FoldError, Plans, SessionMachine};
 use journal::{Journal, Since};
 use store::{Change, Store};
 use tracing::warn;
-use wire::entry::{Entry, memory_session};
+use wire::entry::{Body, Entry, Input, memory_session};
 use wire::{Name, SessionId, TraceSink};
 
 use crate::changes::changes_of;
@@ -79,7 +79,27 @@ fn fold(
     SessionMachine::beginning_at(team.clone(), session.clone(), held.first_slot)
         .telling(TraceSink::Nowhere)
         .fold_on(&held.entries, plans, on_entry)
-        .map_err(|source| Error::Fold { session: session.clone(), source })
+        .map_err(|source| match unreadable_plan(journal, &held.entries, &source) {
+            Some(error) => error.into(),
+            None => Error::Fold { session: session.clone(), source },
+        })
+}
+
+/// Returns why a plan is not there that is missed by a fold, if its file cannot be read at present.
+fn unreadable_plan(
+    journal: &Journal,
+    entries: &[Entry],
+    failed: &FoldError,
+) -> Option<journal::Error> {
+    if !matches!(failed, FoldError::Rejected { rejected: Rejected::PlanUnknown, .. }) {
+        return None;
+    }
+    let plans = entries.iter().filter_map(|entry| match &entry.body {
+        Body::Session(Input::Submitted(submitted)) => Some(&submitted.plan),
+        Body::Session(_) | Body::Memory(_) => None,
+    });
+    let mut failures = plans.filter_map(|plan| journal.blob(plan).err());
+    failures.find(|error| matches!(error, journal::Error::File { .. }))
 }
 
 /// Entries of a session, with the slot of the first.
@@ -120,7 +140,8 @@ pub(crate) fn read_entries(
 
 /// Brings the store up to the journal and returns the sessions that could not be folded.
 ///
-/// Blocks on the disk.
+/// If one of them may be another time, the store's position stays where it is: a session is folded
+/// again only if it was touched since then, and what was accepted in it would be forgotten. Blocks on the disk.
 pub(crate) fn catch_up(
     team: &Name,
     journal: &Journal,
@@ -128,7 +149,7 @@ pub(crate) fn catch_up(
     plans: &dyn Plans,
 ) -> Result<Vec<(SessionId, Error)>, Error> {
     let end = journal.end();
-    let mut damaged = Vec::new();
+    let mut unread = Vec::new();
     let mut gathered = Gathered::default();
     let touched = journal.touched_since(store.position());
     let is_behind = !touched.is_empty();
@@ -146,27 +167,100 @@ pub(crate) fn catch_up(
         match changes {
             Ok(changes) => gathered.add(changes),
             Err(failed) => {
-                warn!(%session, error = %failed, "session set aside: its journal cannot be read");
-                damaged.push((session, failed));
+                if failed.may_pass() {
+                    warn!(%session, error = %failed, "session left for the next start");
+                } else {
+                    warn!(%session, error = %failed, "session set aside: its journal cannot be read");
+                }
+                unread.push((session, failed));
             }
         }
         if gathered.is_enough() {
             store.apply(&std::mem::take(&mut gathered).changes, None)?;
         }
     }
-    store.apply(&gathered.changes, Some(end))?;
+    let is_passing = unread.iter().any(|(_, failed): &(_, Error)| failed.may_pass());
+    store.apply(&gathered.changes, (!is_passing).then_some(end))?;
     if is_behind {
         // Else a stop soon after the start would have it all done again at the next one.
         store.flush()?;
     }
-    Ok(damaged)
+    Ok(unread)
 }
 
 #[cfg(test)]
 mod tests {
-    use wire::{RunId, RunStatus, Timestamp};
+    use std::sync::Arc;
+
+    use wire::{Digest, RunId, RunStatus, Timestamp};
 
     use super::*;
+    use crate::clock;
+    use crate::plans::PlanShelf;
+    use crate::projector::Projector;
+    use crate::testing::{self, Unreadable, submitted};
+
+    /// What is wrong with the session of a run.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Fault {
+        EntryUnreadable,
+        PlanUnreadable,
+        Newer,
+        EntryMissing,
+    }
+
+    #[tokio::test]
+    async fn a_session_that_may_be_read_another_time_is_tried_again_at_the_next_start() {
+        let cases = [
+            (Fault::EntryUnreadable, false),
+            (Fault::PlanUnreadable, false),
+            (Fault::Newer, false),
+            (Fault::EntryMissing, true),
+        ];
+        for (fault, moves_on) in cases {
+            let data = tempfile::tempdir().unwrap();
+            let context = testing::open(data.path());
+            let (team, journal) = (&context.team.name, &context.journal);
+            let (session, run) = (SessionId::new("s").unwrap(), RunId::new("r").unwrap());
+            let begun = submitted(&context, &run, &"x".repeat(1 << 20));
+            let plan = begun.plan;
+            let mut entry = Entry::new(clock::now(), Body::Session(Input::Submitted(begun)));
+            if fault == Fault::Newer {
+                entry.v += 1;
+            }
+            let blob = Digest::of(&wire::json::to_vec(&entry).unwrap());
+            drop(context.append(&session, 0, &Arc::new(vec![entry])).await.unwrap());
+
+            // As at another start: a store that knows nothing, and no plans at hand.
+            let (store, _) = Store::open(&data.path().join("store")).unwrap();
+            let shelf = || Arc::new(PlanShelf::open(journal.clone(), []).unwrap());
+            let hidden = match fault {
+                Fault::EntryUnreadable | Fault::EntryMissing => Some(blob),
+                Fault::PlanUnreadable => Some(plan),
+                Fault::Newer => None,
+            };
+            let hidden = hidden.map(|digest| Unreadable::blob(data.path(), &context, &digest));
+            if fault == Fault::EntryMissing {
+                hidden.as_ref().unwrap().remove();
+            }
+            let plans = shelf();
+            assert_eq!(catch_up(team, journal, &store, &*plans).unwrap().len(), 1, "{fault:?}");
+            assert_eq!(store.position() == journal.end(), moves_on, "{fault:?}");
+
+            // What is committed from then on does not move the position beyond it either.
+            let projector =
+                Projector::start(team.clone(), store.clone(), journal.clone(), plans).unwrap();
+            projector.begin().project(Vec::new()).await;
+            projector.sync().await;
+            assert_eq!(store.position() == journal.end(), moves_on, "{fault:?}");
+            drop(hidden);
+            if !moves_on && fault != Fault::Newer {
+                assert_eq!(catch_up(team, journal, &store, &*shelf()).unwrap().len(), 0);
+                assert!(store.run(&run).unwrap().is_some(), "{fault:?}");
+                assert_eq!(store.position(), journal.end(), "{fault:?}");
+            }
+        }
+    }
 
     #[test]
     fn the_store_takes_what_is_many_changes_or_many_bytes() {

@@ -59,9 +59,14 @@ pub(crate) fn open_team(
     let trace_bytes_max = team.retention.trace_bytes_max;
     let NodeOptions { data, holder, .. } = &options;
     let opened = Archive::open_with(data, &team.name, holder, limits, trace_bytes_max, plans)?;
-    let Archive { lock, journal, store, plans, damaged, results, .. } = opened;
-    let unfinished =
-        store.unfinished()?.into_iter().filter(|session| !damaged.contains(session)).collect();
+    let Archive { lock, journal, store, plans, damaged, unread, results, .. } = opened;
+    let unfinished = store.unfinished()?.into_iter().filter(|session| !damaged.contains(session));
+    let mut unfinished: Vec<SessionId> = unfinished.collect();
+    // The store may not know of their runs.
+    let unread = unread.into_iter().filter(|session| *session != memory_session());
+    unfinished.extend(unread);
+    unfinished.sort();
+    unfinished.dedup();
     let exporter = match &team.otlp_endpoint {
         Some(endpoint) => Some(Arc::new(Exporter::start(endpoint, &service, &[])?)),
         None => None,

@@ -80,17 +80,19 @@ impl PlanShelf {
         Some((digest, self.plan(&digest)?))
     }
 
-    /// Returns a plan with its compiled schemas. May read a file.
-    pub(crate) fn catalogue(&self, digest: &Digest) -> Option<Arc<Catalogue>> {
+    /// Returns a plan with its compiled schemas, or why there is none. May read a file.
+    pub(crate) fn catalogue(&self, digest: &Digest) -> Result<Arc<Catalogue>, journal::Error> {
         let held = self.lock().known.get(digest).cloned();
-        if held.is_some() {
-            return held;
+        if let Some(held) = held {
+            return Ok(held);
         }
-        let bytes = self.journal.blob(digest).ok()?;
-        let plan: Plan = serde_json::from_slice(&bytes).ok()?;
+        let bytes = self.journal.blob(digest)?;
+        // Its bytes are those that its name says, so no other reading of them is to come.
+        let plan: Plan =
+            serde_json::from_slice(&bytes).map_err(|_| journal::Error::BlobDamaged(*digest))?;
         let catalogue = Arc::new(Catalogue::new(Arc::new(plan)));
         self.lock().known.insert(*digest, catalogue.clone());
-        Some(catalogue)
+        Ok(catalogue)
     }
 
     fn lock(&self) -> MutexGuard<'_, Shelf> {
@@ -100,6 +102,6 @@ impl PlanShelf {
 
 impl Plans for PlanShelf {
     fn plan(&self, digest: &Digest) -> Option<Arc<Plan>> {
-        self.catalogue(digest).map(|catalogue| catalogue.plan().clone())
+        self.catalogue(digest).ok().map(|catalogue| catalogue.plan().clone())
     }
 }

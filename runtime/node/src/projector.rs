@@ -122,6 +122,14 @@ impl Commits {
         (ticket, Handing { number, commits: self.clone() })
     }
 
+    /// Holds the store's position back for as long as the process lives.
+    fn hold_back(&self, position: u64) {
+        let mut open = self.lock();
+        let number = open.next;
+        open.next += 1;
+        open.positions.insert(number, position);
+    }
+
     /// Returns the position below which every commit is in the store.
     fn settled(&self, journal: &Journal) -> u64 {
         let open = self.lock();
@@ -198,7 +206,8 @@ fn is_large(change: &Change) -> bool {
 }
 
 impl Projector {
-    /// Starts the store's thread.
+    /// Starts the store's thread. A store that is behind the journal lacks a session that could not
+    /// be folded, and its position stays for the next start to try again.
     pub(crate) fn start(
         team: Name,
         store: Store,
@@ -206,9 +215,14 @@ impl Projector {
         plans: Arc<PlanShelf>,
     ) -> Result<Self, Error> {
         let (jobs, receiver) = mpsc::channel(JOBS_MAX);
+        let commits = Arc::<Commits>::default();
+        let position = store.position();
+        if position < journal.end() {
+            commits.hold_back(position);
+        }
         let projector = Self {
             jobs,
-            commits: Arc::default(),
+            commits,
             journal: journal.clone(),
             hurry: Arc::default(),
             failed: Arc::new(watch::Sender::new(false)),
@@ -391,11 +405,16 @@ impl Feeder {
     /// Opens the store again, and folds what it lacks.
     fn catch_up(&mut self) {
         let Some(held) = self.behind.take() else { return };
-        let done = self.store.reopen().map_err(Error::from).and_then(|()| {
-            catch_up(&self.team, &self.journal, &self.store, &*self.plans).map(drop)
-        });
+        let done = self
+            .store
+            .reopen()
+            .map_err(Error::from)
+            .and_then(|()| catch_up(&self.team, &self.journal, &self.store, &*self.plans));
         match done {
-            Ok(()) => {
+            Ok(unread) => {
+                if unread.iter().any(|(_, failed)| failed.may_pass()) {
+                    self.commits.hold_back(self.store.position());
+                }
                 self.forget(held.runs.iter());
                 held.tickets.into_iter().for_each(Ticket::settle);
                 info!("the store is brought up to the journal");

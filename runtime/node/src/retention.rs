@@ -15,7 +15,7 @@ use store::{Change, Store};
 use tokio::task::spawn_blocking;
 use tools::results::Results;
 use wire::entry::{Body, Entry, Fact, Input, MemoryChange, memory_session};
-use wire::{Digest, Name, RunId, SessionId, Snapshot, Timestamp};
+use wire::{Digest, Name, Plan, RunId, SessionId, Snapshot, Timestamp};
 
 use crate::error::Error;
 use crate::fold::{fold_machine, read_entries};
@@ -230,7 +230,7 @@ impl Keeper {
 
     /// Removes the blobs that no entry needs.
     pub(crate) fn sweep(&self) -> Result<Swept, Error> {
-        Ok(self.plans.sweep(|kept| self.journal.sweep_blobs(kept, &mut plans_of))?)
+        Ok(self.plans.sweep(|kept| self.journal.sweep_blobs(kept, &mut plans_of, &is_plan))?)
     }
 }
 
@@ -279,6 +279,11 @@ fn plans_of(entry: &[u8], found: &mut HashSet<Digest>) {
     {
         found.insert(submitted.plan);
     }
+}
+
+/// Tells whether the bytes of a blob are a plan.
+fn is_plan(blob: &[u8]) -> bool {
+    serde_json::from_slice::<Plan>(blob).is_ok()
 }
 
 /// Drops the results of sessions that are gone, rewrites all segments that should be, and looks

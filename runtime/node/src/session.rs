@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use agents_core::effect::Rejected;
+use agents_core::effect::{Effect, Rejected};
 use agents_core::session::SessionMachine;
 use journal::Since;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -36,6 +36,10 @@ use crate::sessions::SessionsMsg;
 
 /// How long an outcome waits that could not be journaled because the disk is full.
 const ROOM_PAUSE: Duration = Duration::from_millis(500);
+/// How long a session waits before its files are read again that could not be; doubled each time.
+const REBUILD_PAUSE_MIN: Duration = Duration::from_millis(500);
+/// The longest such pause.
+const REBUILD_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// How long an answer to a cancel waits until the called agents know of it as well, so that it
 /// speaks for all of them; agents that are out of reach are told later.
 const CANCEL_WAIT: Duration = Duration::from_secs(1);
@@ -49,6 +53,10 @@ pub(crate) enum SessionMsg {
     Input(Box<Input>),
     /// What is held has waited long enough.
     CommitHeld,
+    /// A turn whose plan could not be read is to be asked, which is attempt `number` at it.
+    AskAgain { effect: Box<Effect>, number: u32 },
+    /// The files of the session that could not be read may be now.
+    RebuildAgain,
     /// Whoever ended a run has waited long enough for the agents that it had called.
     CancelLate { run: RunId },
     /// The actor is to end, if the session has no work and nothing was handled since.
@@ -85,6 +93,8 @@ pub(crate) struct SessionState {
     held: Held,
     /// Outcomes of calls that were over at once, which are the next inputs.
     outcomes: VecDeque<Input>,
+    /// How often in a row the session's files could not be read.
+    unread: u32,
     /// The run in work is still to be taken up, for which there was no room on the disk.
     is_resume_due: bool,
     handled: u64,
@@ -123,6 +133,7 @@ impl Actor for SessionActor {
             prefixes: SentPrefixes::default(),
             held: Held::default(),
             outcomes: VecDeque::new(),
+            unread: 0,
             is_resume_due: false,
             handled: 0,
             idle_said: None,
@@ -156,6 +167,8 @@ impl Actor for SessionActor {
             }
             SessionMsg::Input(input) => Box::pin(state.on_outcome(*input)).await?,
             SessionMsg::CommitHeld => Box::pin(state.commit_held()).await?,
+            SessionMsg::RebuildAgain => Box::pin(state.rebuild_again()).await?,
+            SessionMsg::AskAgain { effect, number } => state.ask(*effect, number),
             SessionMsg::CancelLate { run } => {
                 state.answer_cancels(|machine, id| *id == run || !machine.is_telling(id));
             }
@@ -209,14 +222,40 @@ impl SessionState {
         } else {
             fold()
         };
+        let failed = std::mem::take(&mut self.unread);
         self.machine = match folded {
             Ok(machine) => Ok(Box::new(machine.telling(self.context.sink()))),
+            Err(error) if error.is_unreadable() => Err(self.rebuild_later(&error, failed)),
             Err(error) => {
                 warn!(session = %self.session, %error, "session set aside: it cannot be rebuilt");
                 Err(error.to_wire())
             }
         };
         Ok(())
+    }
+
+    /// Has the session rebuilt after a pause, since its run is in nobody's hands until then. Returns
+    /// what is said to whoever asks for it meanwhile.
+    fn rebuild_later(&mut self, error: &Error, failed: u32) -> WireError {
+        self.unread = failed.saturating_add(1);
+        let pause = REBUILD_PAUSE_MIN * 2u32.pow(failed.min(16));
+        let pause = pause.min(REBUILD_PAUSE_MAX);
+        warn!(session = %self.session, %error, "session cannot be read at present");
+        self.myself.send_after(pause, || SessionMsg::RebuildAgain);
+        error.to_wire().retry_after(u64::try_from(pause.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    async fn rebuild_again(&mut self) -> Result<(), Error> {
+        if self.unread == 0 {
+            return Ok(());
+        }
+        self.rebuild().await?;
+        if self.machine.is_ok() {
+            // What was under way before is taken up anew.
+            self.tasks.drain().for_each(|(_, task)| task.abort());
+            self.is_resume_due = false;
+        }
+        self.take_up().await
     }
 
     /// Goes on with what was outstanding when the session was last in memory.
@@ -455,7 +494,7 @@ impl SessionState {
 
     fn is_idle(&self) -> bool {
         let waiting = self.waiters.values().flatten().any(|waiter| !waiter.is_closed());
-        !waiting && self.machine.as_ref().map_or(true, |machine| machine.is_idle())
+        !waiting && self.machine.as_ref().map_or(self.unread == 0, |machine| machine.is_idle())
     }
 
     fn say_idle(&mut self) {

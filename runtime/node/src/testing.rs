@@ -1,16 +1,19 @@
 //! A team that is opened for a test, without its actors.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bus::Bus;
 use journal::Holder;
-use wire::Subjects;
+use wire::entry::Submitted;
+use wire::run::Budget;
+use wire::{Digest, RunId, Subjects, TraceContext};
 
 use crate::clock;
 use crate::context::{Shared, TeamContext};
 use crate::node::NodeOptions;
-use crate::opening::open_team;
+use crate::opening::{open_team, team_dir};
 
 /// Opens the data of the quickstart team, on a bus of its own.
 pub(crate) fn open(data: &Path) -> Arc<TeamContext> {
@@ -37,4 +40,55 @@ pub(crate) fn open_on(data: &Path, bus: Bus) -> Arc<TeamContext> {
     let shared = Shared::start(bus.clone());
     let http = tools::client::http_client().unwrap();
     open_team(team, bus, options, shared, &http).unwrap().context
+}
+
+/// Begins a run of the team's entry agent.
+pub(crate) fn submitted(context: &TeamContext, run: &RunId, text: &str) -> Submitted {
+    let agent = context.team.entry.clone();
+    Submitted {
+        run: run.clone(),
+        plan: context.plans.current(&agent).unwrap().0,
+        agent,
+        text: text.to_owned(),
+        body: Digest::of(text.as_bytes()),
+        deadline: clock::now().plus_ms(3_600_000),
+        budget: Budget::default(),
+        trace: TraceContext::root(&context.team.name, run),
+        caller_span: None,
+        parent: None,
+    }
+}
+
+/// A file that cannot be read, as on a disk with a passing fault, until this is dropped.
+pub(crate) struct Unreadable {
+    path: PathBuf,
+    away: PathBuf,
+}
+
+impl Unreadable {
+    pub(crate) fn file(path: PathBuf) -> Self {
+        let away = path.with_extension("away");
+        fs::rename(&path, &away).unwrap();
+        fs::create_dir(&path).unwrap();
+        Self { path, away }
+    }
+
+    /// Takes the file away altogether.
+    pub(crate) fn remove(&self) {
+        fs::remove_dir(&self.path).unwrap();
+    }
+
+    /// Makes a blob of the team unreadable.
+    pub(crate) fn blob(data: &Path, context: &TeamContext, digest: &Digest) -> Self {
+        let name = digest.to_string();
+        let dir = team_dir(data, &context.team.name).join("blobs");
+        Self::file(dir.join(format!("{name:.2}")).join(name))
+    }
+}
+
+impl Drop for Unreadable {
+    fn drop(&mut self) {
+        drop(fs::remove_dir(&self.path));
+        fs::rename(&self.away, &self.path).unwrap();
+    }
 }

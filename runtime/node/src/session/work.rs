@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 use tracing::{Instrument as _, debug, warn};
 use wire::chat::Observed;
-use wire::entry::{Input, ModelReplied};
+use wire::entry::{Input, ModelOutcome, ModelReplied};
 use wire::plan::Target;
 use wire::{CallKey, Name, RunId, ToolReply, WorkId};
 
@@ -23,6 +23,9 @@ use crate::context::TeamContext;
 use crate::perform;
 use crate::reply::Final;
 use crate::{clock, log};
+
+/// How often the file of a plan is read before the turn that needs it fails, some 6 seconds later.
+const PLAN_READS_MAX: u32 = 9;
 
 /// How a call that asked something is told what was said. In a box, since a queue has room for many
 /// and few calls ask anything.
@@ -54,42 +57,7 @@ impl SessionState {
     pub(super) fn perform_all(&mut self, effects: Vec<Effect>, written: &[(RunId, Bytes)]) {
         for effect in effects {
             match effect {
-                Effect::AskModel { run, turn, step, role, model, max_tokens, deadline } => {
-                    let Ok(machine) = &self.machine else { continue };
-                    let Some((submitted, transcript)) = machine.transcript() else { continue };
-                    let Some(catalogue) = self.context.plans.catalogue(&submitted.plan) else {
-                        continue;
-                    };
-                    let place = (role, model);
-                    let before = self.prefixes.kept(&run, &place);
-                    let prompt = dialect::prompt_after(role, &catalogue, &transcript, before);
-                    for fault in &prompt.faults {
-                        warn!(%run, agent = %submitted.agent, %fault, "a text of the team failed");
-                    }
-                    let planned = transcript.planned().cloned();
-                    let outgoing = self.prefixes.outgoing(&run, (place.0, &place.1), prompt);
-                    let observed = Observed {
-                        session: self.session.clone(),
-                        run: run.clone(),
-                        agent: submitted.agent.clone(),
-                        depth: submitted.parent.as_ref().map_or(0, |parent| parent.depth),
-                        step,
-                        hidden: catalogue.plan().continue_word.clone(),
-                    };
-                    let trace = submitted.trace.of_turn(&run, turn);
-                    self.ask_model(perform::Turn {
-                        run,
-                        number: turn,
-                        model: place.1,
-                        max_tokens,
-                        deadline,
-                        trace,
-                        observed,
-                        outgoing,
-                        catalogue,
-                        planned,
-                    });
-                }
+                ask @ Effect::AskModel { .. } => self.ask(ask, 1),
                 Effect::Call(call) => self.call(call),
                 Effect::Abort { run, calls } => self.abort(&run, calls),
                 Effect::Publish { reply } => {
@@ -118,6 +86,73 @@ impl SessionState {
                 Effect::Opened(_) | Effect::Span(_) => {}
             }
         }
+    }
+
+    /// Asks a model, if its run still goes on; `number` counts the attempts to read its plan.
+    pub(super) fn ask(&mut self, effect: Effect, number: u32) {
+        let Effect::AskModel { run, turn, step, role, model, max_tokens, deadline } = effect else {
+            return;
+        };
+        let Ok(machine) = &self.machine else { return };
+        let Some((submitted, transcript)) = machine.transcript() else { return };
+        if submitted.run != run {
+            return;
+        }
+        let catalogue = match self.context.plans.catalogue(&submitted.plan) {
+            Ok(catalogue) => catalogue,
+            Err(error) => {
+                let again = Effect::AskModel { run, turn, step, role, model, max_tokens, deadline };
+                return self.ask_later(again, number, &error);
+            }
+        };
+        let place = (role, model);
+        let before = self.prefixes.kept(&run, &place);
+        let prompt = dialect::prompt_after(role, &catalogue, &transcript, before);
+        for fault in &prompt.faults {
+            warn!(%run, agent = %submitted.agent, %fault, "a text of the team failed");
+        }
+        let planned = transcript.planned().cloned();
+        let outgoing = self.prefixes.outgoing(&run, (place.0, &place.1), prompt);
+        let observed = Observed {
+            session: self.session.clone(),
+            run: run.clone(),
+            agent: submitted.agent.clone(),
+            depth: submitted.parent.as_ref().map_or(0, |parent| parent.depth),
+            step,
+            hidden: catalogue.plan().continue_word.clone(),
+        };
+        let trace = submitted.trace.of_turn(&run, turn);
+        self.ask_model(perform::Turn {
+            run,
+            number: turn,
+            model: place.1,
+            max_tokens,
+            deadline,
+            trace,
+            observed,
+            outgoing,
+            catalogue,
+            planned,
+        });
+    }
+
+    /// Asks once more when the file of a plan may be read, or says that the turn failed: a run that
+    /// nobody asks anything for would only wait for its deadline.
+    fn ask_later(&mut self, effect: Effect, number: u32, failed: &journal::Error) {
+        let Effect::AskModel { run, turn, .. } = &effect else { return };
+        warn!(%run, error = %failed, "the plan of a run cannot be read");
+        let (run, turn, error) = (run.clone(), *turn, failed.to_wire());
+        if !matches!(failed, journal::Error::File { .. }) || number == PLAN_READS_MAX {
+            let outcome = ModelOutcome::Failed { error };
+            return report(&self.myself, Input::ModelReplied(ModelReplied { run, turn, outcome }));
+        }
+        let myself = self.myself.clone();
+        let number = number + 1;
+        let task = tokio::spawn(async move {
+            perform::pause_before(number).await;
+            drop(myself.cast(SessionMsg::AskAgain { effect: Box::new(effect), number }));
+        });
+        self.track(Work::Turn(run), task.abort_handle());
     }
 
     fn ask_model(&mut self, turn: perform::Turn) {

@@ -6,12 +6,25 @@ use std::time::Duration;
 use ractor::ActorStatus;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
-use wire::entry::{Body, Entry, Input, Submitted};
-use wire::run::Budget;
-use wire::{Digest, RunId, TraceContext};
+use wire::entry::{Body, Entry, Input};
+use wire::run::{RunState, RunView};
+use wire::{RunId, RunStatus};
 
 use super::*;
-use crate::testing;
+use crate::clock;
+use crate::testing::{self, Unreadable, submitted};
+
+/// Asks for a run.
+async fn view(
+    sessions: &ActorRef<SessionsMsg>,
+    session: &SessionId,
+    run: &RunId,
+) -> Result<RunView, WireError> {
+    let (answer, on_answer) = oneshot::channel();
+    let door = Door::View { run: run.clone(), answer };
+    sessions.cast(SessionsMsg::Route { session: session.clone(), door }).unwrap();
+    on_answer.await.unwrap()
+}
 
 /// A session whose actor panics at its first message.
 struct Grenade;
@@ -211,21 +224,8 @@ async fn a_session_that_cannot_be_taken_up_is_set_aside() {
     let data = tempfile::tempdir().unwrap();
     let context = testing::open(data.path());
     let (session, run) = (SessionId::new("s").unwrap(), RunId::new("r").unwrap());
-    let agent = context.team.entry.clone();
-    let now = crate::clock::now();
-    let submitted = Submitted {
-        run: run.clone(),
-        plan: context.plans.current(&agent).unwrap().0,
-        agent,
-        text: "x".to_owned(),
-        body: Digest::of(b"x"),
-        deadline: now.plus_ms(3_600_000),
-        budget: Budget::default(),
-        trace: TraceContext::root(&context.team.name, &run),
-        caller_span: None,
-        parent: None,
-    };
-    let entry = Entry::new(now, Body::Session(Input::Submitted(submitted)));
+    let begun = submitted(&context, &run, "x");
+    let entry = Entry::new(clock::now(), Body::Session(Input::Submitted(begun)));
     context.append(&session, 0, &Arc::new(vec![entry])).await.unwrap().project(Vec::new()).await;
     // From here on taking the run up fails, since that has to be journaled first.
     context.journal.clone().close();
@@ -244,4 +244,73 @@ async fn a_session_that_cannot_be_taken_up_is_set_aside() {
         }
     }
     assert_eq!(last, Some(ErrorCode::SessionDamaged));
+}
+
+/// A turn whose plan was dropped from memory and is to be read from its file.
+#[tokio::test(start_paused = true)]
+async fn a_turn_whose_plan_cannot_be_read_fails() {
+    for is_passing in [true, false] {
+        let data = tempfile::tempdir().unwrap();
+        let context = testing::open(data.path());
+        let (session, run) = (session(), RunId::new("r").unwrap());
+        let begun = submitted(&context, &run, "x");
+        let plan = begun.plan;
+        let machine = {
+            let mut machine = SessionMachine::new(context.team.name.clone(), session.clone());
+            machine.apply(clock::now(), &Input::Submitted(begun.clone()), &*context.plans).unwrap();
+            Box::new(machine)
+        };
+        let entry = Entry::new(clock::now(), Body::Session(Input::Submitted(begun)));
+        context
+            .append(&session, 0, &Arc::new(vec![entry]))
+            .await
+            .unwrap()
+            .project(Vec::new())
+            .await;
+        context.plans.replace([]).unwrap();
+        let hidden = Unreadable::blob(data.path(), &context, &plan);
+        if !is_passing {
+            hidden.remove();
+        }
+
+        let (sessions, _) = Actor::spawn(None, SessionSupervisor, context).await.unwrap();
+        sessions.cast(SessionsMsg::Rest { session: session.clone(), machine }).unwrap();
+        let mut waits = 0;
+        loop {
+            let found = view(&sessions, &session, &run).await.unwrap();
+            if matches!(found.state, RunState::Ended { status: RunStatus::Failed }) {
+                break;
+            }
+            waits += 1;
+            assert!(waits < 100, "{found:?}");
+            sleep(Duration::from_millis(100)).await;
+        }
+        assert_eq!(waits > 10, is_passing, "{waits}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_whose_files_cannot_be_read_is_taken_up_once_they_can() {
+    let data = tempfile::tempdir().unwrap();
+    let context = testing::open(data.path());
+    let (session, run) = (session(), RunId::new("r").unwrap());
+    let begun = submitted(&context, &run, &"x".repeat(1 << 20));
+    let entry = Entry::new(clock::now(), Body::Session(Input::Submitted(begun)));
+    let blob = wire::Digest::of(&wire::json::to_vec(&entry).unwrap());
+    context.append(&session, 0, &Arc::new(vec![entry])).await.unwrap().project(Vec::new()).await;
+    let hidden = Unreadable::blob(data.path(), &context, &blob);
+
+    let (sessions, _) = Actor::spawn(None, SessionSupervisor, context.clone()).await.unwrap();
+    sessions.cast(SessionsMsg::Activate { session: session.clone() }).unwrap();
+    let refused = view(&sessions, &session, &run).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::StorageFailed, "{refused}");
+    assert!(refused.retry_after_ms.is_some(), "{refused}");
+    // Longer than a session stays that has nothing to do.
+    sleep(3 * IDLE).await;
+    assert_eq!(context.journal.next_slot(&session), 1);
+    drop(hidden);
+    // Nobody asks for it.
+    sleep(3 * IDLE).await;
+    assert!(context.journal.next_slot(&session) > 1, "the run was taken up");
+    view(&sessions, &session, &run).await.unwrap();
 }

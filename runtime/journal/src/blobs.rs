@@ -87,8 +87,16 @@ impl Blobs {
         Ok(digest)
     }
 
-    /// Makes durable what is written and returns its name, without a copy of all of it in memory.
-    pub(crate) fn put_written(&self, write: &WriteEntry<'_>) -> Result<Digest, Error> {
+    /// Makes durable what is written and returns its name, without a copy of all of it in memory. On
+    /// a full disk it is looked for first, so that what is tried again takes no room again.
+    pub(crate) fn put_written(
+        &self,
+        write: &WriteEntry<'_>,
+        is_full: bool,
+    ) -> Result<Digest, Error> {
+        if is_full && let Some(digest) = self.find_written(write) {
+            return Ok(digest);
+        }
         let new = self.new_file();
         let digest = write_hashed(&new, write).map_err(|error| {
             // Left there it would only take room.
@@ -119,6 +127,19 @@ impl Blobs {
             }
             Err(error) => Err(Error::file("read", &path)(error)),
         }
+    }
+
+    /// Returns the name of what is written, if it is there and durable.
+    fn find_written(&self, write: &WriteEntry<'_>) -> Option<Digest> {
+        let mut hashed = Hashed { file: io::sink(), digest: Digest::writer(), bytes: 0 };
+        write(&mut hashed).ok()?;
+        let digest = hashed.digest.finish();
+        // Noted before it is looked for: whoever removes blobs leaves it alone from here on.
+        self.note_put(digest);
+        self.get(&digest).ok()?;
+        let (parent, _) = self.place(&digest);
+        sync_dir(&parent).ok()?;
+        Some(digest)
     }
 
     /// Names a file that is to be written.
@@ -161,9 +182,9 @@ impl Blobs {
                     None => false,
                     Some(spares) => match self.get(&digest) {
                         Ok(bytes) => spares(&bytes),
-                        // A bad one is of no use to anybody.
+                        // A bad one is of no use to anybody; another may be read another time.
                         Err(Error::BlobMissing(_) | Error::BlobDamaged(_)) => false,
-                        Err(error) => return Err(error),
+                        Err(_) => true,
                     },
                 };
                 // Held while one is removed, so that nobody finds it there and relies on it.
@@ -239,15 +260,18 @@ fn write_hashed(path: &Path, write: &WriteEntry<'_>) -> Result<Digest, Result<Er
     Ok(digest.finish())
 }
 
-/// A file that is hashed as it is written.
-struct Hashed {
-    file: File,
+/// A file that is hashed as it is written, and takes no more than a blob has.
+struct Hashed<F> {
+    file: F,
     digest: DigestWriter,
     bytes: u64,
 }
 
-impl Write for Hashed {
+impl<F: Write> Write for Hashed<F> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes > BLOB_BYTES_MAX {
+            return Ok(bytes.len());
+        }
         let written = self.file.write(bytes)?;
         self.digest.update(bytes.get(..written).unwrap_or_default());
         self.bytes = self.bytes.saturating_add(written as u64);

@@ -313,10 +313,10 @@ impl Journal {
     /// Removes the blobs to which no entry in any segment refers. Blocks: reads every segment.
     ///
     /// `refers` adds the blobs to which the bytes of an entry refer besides. Blobs in `kept` stay,
-    /// and so do those that were put since the sweep before. If an entry is lost with its blob,
-    /// those stay whose bytes, says `may_be_named`, an entry may refer to.
+    /// and so do those that were put since the sweep before. If the blob of an entry is lost or
+    /// cannot be read at present, those stay whose bytes, says `may_be_named`, an entry may refer to.
     ///
-    /// Fails, with nothing removed, if a segment or an entry cannot be read at present.
+    /// Fails, with nothing removed, if a segment cannot be read at present.
     pub fn sweep_blobs(
         &self,
         kept: HashSet<Digest>,
@@ -372,7 +372,7 @@ impl Journal {
         &self,
         write: impl Fn(&mut dyn io::Write) -> io::Result<()>,
     ) -> Result<Stored, Error> {
-        self.put_by(|blobs| blobs.put_written(&write)).map(Stored::Blob)
+        self.put_by(|blobs| blobs.put_written(&write, self.is_full())).map(Stored::Blob)
     }
 
     fn put_by(&self, put: impl Fn(&Blobs) -> Result<Digest, Error>) -> Result<Digest, Error> {

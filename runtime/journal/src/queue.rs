@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
 use wire::SessionId;
 
 use crate::error::Error;
@@ -20,6 +21,9 @@ pub(crate) const FRAME_BYTES: u64 = 256;
 /// Appends of a commit from which on the next is waited for, so that a sync has more to cover. With
 /// fewer there is nothing to gather, and an append would wait for nobody.
 const GATHERED_MIN: usize = 4;
+
+/// How long after a commit the node counts as being as busy as it was then.
+const GATHERED_WITHIN: Duration = Duration::from_millis(20);
 
 /// How long is waited for each append of the commit before.
 const GATHERING_EACH: Duration = Duration::from_micros(40);
@@ -48,6 +52,8 @@ pub(crate) struct State {
     settling: Vec<Settling>,
     /// How many appends the last commit had.
     taken: usize,
+    /// When it began.
+    committed: Instant,
     /// The committer waits to be woken, which costs a system call even if it does not wait.
     idle: bool,
     /// Nothing more is taken.
@@ -90,6 +96,7 @@ impl Shared {
             queue_bytes: 0,
             settling: Vec::new(),
             taken: 0,
+            committed: Instant::now(),
             idle: false,
             closed: false,
         };
@@ -224,11 +231,15 @@ impl Shared {
             state.idle = true;
             state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        let gathering = gathering(state.taken);
+        let gathering = gathering(state.taken, state.committed.elapsed());
         if !gathering.is_zero() {
             drop(state);
             thread::sleep(gathering);
             state = self.lock();
+            if state.queue.is_empty() {
+                // It failed meanwhile.
+                return None;
+            }
         }
         let (mut entries, mut bytes) = (0, 0);
         let mut taken = Vec::new();
@@ -243,7 +254,7 @@ impl Shared {
             state.queue_bytes = state.queue_bytes.saturating_sub(next.bytes);
             taken.extend(state.queue.pop_front());
         }
-        state.taken = taken.len();
+        (state.taken, state.committed) = (taken.len(), Instant::now());
         Some(Work::Commit(taken))
     }
 }
@@ -281,9 +292,10 @@ impl State {
     }
 }
 
-/// Returns how long appends are gathered after a commit of so many: the busier the node, the longer.
-fn gathering(appends: usize) -> Duration {
-    if appends < GATHERED_MIN {
+/// Returns how long appends are gathered after a commit of so many, some time ago: the busier the
+/// node, the longer.
+fn gathering(appends: usize, ago: Duration) -> Duration {
+    if appends < GATHERED_MIN || ago > GATHERED_WITHIN {
         return Duration::ZERO;
     }
     let each = u32::try_from(appends).unwrap_or(u32::MAX);
@@ -298,7 +310,11 @@ mod tests {
     fn a_busy_journal_gathers_and_one_at_rest_does_not() {
         let cases = [(0, 0), (1, 0), (3, 0), (4, 160), (20, 800), (50, 2000), (usize::MAX, 2000)];
         for (appends, micros) in cases {
-            assert_eq!(gathering(appends), Duration::from_micros(micros), "{appends}");
+            let expected = Duration::from_micros(micros);
+            assert_eq!(gathering(appends, Duration::ZERO), expected, "{appends}");
+            assert_eq!(gathering(appends, GATHERED_WITHIN), expected, "{appends}");
+            let long_ago = GATHERED_WITHIN + Duration::from_micros(1);
+            assert_eq!(gathering(appends, long_ago), Duration::ZERO, "{appends}");
         }
     }
 }

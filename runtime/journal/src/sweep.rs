@@ -52,35 +52,26 @@ pub(crate) fn run(
         let mut bytes = segment::load(&path)?;
         // What is being written may end in the middle of a frame.
         bytes.truncate(usize::try_from(length).unwrap_or(usize::MAX));
-        let mut read = Ok(());
         let is_whole = Survey::default().segment(&bytes, base, kept_end, |_, frame| {
             for entry in entries(frame) {
                 match entry {
                     Stored::Inline(bytes) => refers(&bytes, &mut kept),
                     Stored::Blob(digest) => {
                         kept.insert(digest);
-                        if read.is_err() {
-                            continue;
-                        }
                         match files.blobs.get(&digest) {
                             Ok(bytes) => refers(&bytes, &mut kept),
-                            Err(Error::BlobMissing(_) | Error::BlobDamaged(_)) => {
-                                is_one_lost = true;
-                            }
-                            Err(error) => read = Err(error),
+                            Err(_) => is_one_lost = true,
                         }
                     }
                 }
             }
         });
-        // One that cannot be read at present may be another time, and what it names is needed then.
-        read?;
         if !is_whole {
             // Nobody knows to what the bad bytes referred.
             return Ok(Swept::default());
         }
     }
-    // Nobody knows what a lost one named, and it may be put back.
+    // Nobody knows what it names, and it may be put back, or be read another time.
     files.blobs.remove_all_but(&kept, is_one_lost.then_some(may_be_named))
 }
 

@@ -1,5 +1,8 @@
 //! Folds what the journal holds: one session into its machine, or all that the store lacks.
 
+use std::io;
+use std::path::PathBuf;
+
 use agents_core::effect::{Effect, Rejected};
 use agents_core::session::{FoldError, Plans, SessionMachine};
 use journal::{Journal, Since};
@@ -79,26 +82,34 @@ fn fold(
     SessionMachine::beginning_at(team.clone(), session.clone(), held.first_slot)
         .telling(TraceSink::Nowhere)
         .fold_on(&held.entries, plans, on_entry)
-        .map_err(|source| match unreadable_plan(journal, &held.entries, &source) {
+        .map_err(|source| match unreadable_plan(journal, plans, &held.entries, &source) {
             Some(error) => error.into(),
             None => Error::Fold { session: session.clone(), source },
         })
 }
 
-/// Returns why a plan is not there that is missed by a fold, if its file cannot be read at present.
+/// Returns why a plan is not there that is missed by a fold, if its file cannot be read at present,
+/// or could not be a moment ago.
 fn unreadable_plan(
     journal: &Journal,
+    plans: &dyn Plans,
     entries: &[Entry],
     failed: &FoldError,
 ) -> Option<journal::Error> {
     if !matches!(failed, FoldError::Rejected { rejected: Rejected::PlanUnknown, .. }) {
         return None;
     }
-    let plans = entries.iter().filter_map(|entry| match &entry.body {
+    let named = entries.iter().filter_map(|entry| match &entry.body {
         Body::Session(Input::Submitted(submitted)) => Some(&submitted.plan),
         Body::Session(_) | Body::Memory(_) => None,
     });
-    let mut failures = plans.filter_map(|plan| journal.blob(plan).err());
+    let missing: Vec<_> = named.filter(|digest| plans.plan(digest).is_none()).collect();
+    if missing.is_empty() {
+        let source = io::Error::other("a plan could not be read a moment ago");
+        let path = PathBuf::from("blobs");
+        return Some(journal::Error::File { doing: "read", path, source });
+    }
+    let mut failures = missing.into_iter().filter_map(|plan| journal.blob(plan).err());
     failures.find(|error| matches!(error, journal::Error::File { .. }))
 }
 

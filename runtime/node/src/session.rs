@@ -29,7 +29,7 @@ use work::{Saying, Work};
 
 use crate::context::TeamContext;
 use crate::error::Error;
-use crate::fold::fold_machine;
+use crate::fold::{fold_changes, fold_machine};
 use crate::prefix::SentPrefixes;
 use crate::reply::Final;
 use crate::sessions::SessionsMsg;
@@ -245,6 +245,21 @@ impl SessionState {
         error.to_wire().retry_after(u64::try_from(pause.as_millis()).unwrap_or(u64::MAX))
     }
 
+    /// Tells the store what it may not know of the session, if that could not be read at the start.
+    async fn tell_store(&self) -> Result<(), Error> {
+        let commit = self.context.projector.begin();
+        let (context, session) = (self.context.clone(), self.session.clone());
+        let fold =
+            move || fold_changes(&context.team.name, &session, &context.journal, &*context.plans);
+        match spawn_blocking(fold).await {
+            Ok(Ok(changes)) => commit.project(changes).await,
+            // The next start tries again.
+            Ok(Err(_)) => commit.give_up(),
+            Err(_) => return Err(Error::Ending),
+        }
+        Ok(())
+    }
+
     async fn rebuild_again(&mut self) -> Result<(), Error> {
         if self.unread == 0 {
             return Ok(());
@@ -254,6 +269,7 @@ impl SessionState {
             // What was under way before is taken up anew.
             self.tasks.drain().for_each(|(_, task)| task.abort());
             self.is_resume_due = false;
+            self.tell_store().await?;
         }
         self.take_up().await
     }

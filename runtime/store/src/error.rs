@@ -1,7 +1,7 @@
 //! What can go wrong with the store.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Why the store could not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -90,15 +90,6 @@ impl Error {
             | Self::TooLarge { .. }
             | Self::Encode(_)
             | Self::AmbiguousTrace { .. } => false,
-        }
-    }
-
-    /// Sorts an error of a file that holds records as those of the database are sorted.
-    pub(crate) fn file(doing: &'static str, path: &Path, source: io::Error) -> Self {
-        if surroundings(source.kind()) {
-            Self::Directory { doing, path: path.to_owned(), source }
-        } else {
-            Self::Damaged { doing, reason: source.to_string() }
         }
     }
 

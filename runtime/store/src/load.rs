@@ -49,7 +49,13 @@ pub(crate) fn load(home: &Home, replies: Arc<Replies>) -> Result<Loaded, Error> 
             && state.bytes + bytes <= VERIFIED_BYTES_MAX;
         let counted = guard(doing, || {
             if is_small {
-                database::count(&database, Some(&replies), &state)?;
+                match database::count(&database, Some(&replies), &state) {
+                    // A file that cannot be read at present must not keep the store from opening.
+                    Err(error @ Error::Directory { .. }) => {
+                        tracing::warn!(%error, "the store is not counted");
+                    }
+                    counted => counted?,
+                }
                 segments.count()?;
             }
             Ok(())

@@ -82,7 +82,8 @@ impl Replies {
         if let Err(source) = read {
             return Err(match source.kind() {
                 io::ErrorKind::NotFound => Error::damaged(doing, "its file is gone"),
-                _ => Error::file(doing, &path, source),
+                // Such as with no file descriptor left, which says nothing of the file.
+                _ => failed("read", &path)(source),
             });
         }
         head.check(key, &bytes)?;

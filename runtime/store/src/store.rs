@@ -23,6 +23,7 @@ use crate::{call, fact, key, page};
 
 /// The most changes that are written at once, so that a batch stays within memory.
 const BATCH_CHANGES_MAX: usize = 256;
+
 /// The store of one team. Clones share it; the last one to go closes it, unless
 /// [`Store::close`] did.
 ///
@@ -202,7 +203,7 @@ impl Store {
         self.shared.shelf.read().unwrap_or_else(PoisonError::into_inner).usage()
     }
 
-    /// Reads and counts every record; returns how many there are, or what is damaged.
+    /// Reads and counts every record, replies in files among them; returns how many there are, or what is damaged.
     pub fn verify(&self) -> Result<u64, Error> {
         self.read("verify the store", |database, state| {
             let segments = self.shared.shelf.read().unwrap_or_else(PoisonError::into_inner);

@@ -159,7 +159,7 @@ impl Name {
     /// Makes a name that was not there before, in this process or another, and sorts by nothing:
     /// it needs no clock, and no lock that all threads share.
     pub(crate) fn unique() -> Self {
-        // 62 bits of these are random.
+        // The half that is not the time, most of which is random.
         static PROCESS: LazyLock<u64> = LazyLock::new(|| Uuid::now_v7().as_u64_pair().1);
         static MADE: AtomicU64 = AtomicU64::new(0);
         Self::of_uuid(Uuid::from_u64_pair(*PROCESS, MADE.fetch_add(1, Ordering::Relaxed)))

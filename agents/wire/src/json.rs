@@ -12,8 +12,8 @@ pub use bound::bound;
 /// first: a buffer that is moved whenever it is full takes some three times as much memory.
 const GROWN_BYTES_MAX: usize = 64 * 1024;
 
-/// What an ordinary entry of a journal takes, in bytes.
-const ENTRY_BYTES: usize = 512;
+/// What an ordinary value takes, in bytes.
+const ORDINARY_BYTES: usize = 512;
 
 /// Writes a value as JSON, into no more memory than it takes.
 ///
@@ -21,14 +21,11 @@ const ENTRY_BYTES: usize = 512;
 ///
 /// Those of `serde_json::to_vec`: a map whose keys are no texts, or a value that refuses.
 pub fn to_vec(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
-    let begins = Vec::with_capacity(128);
-    let mut measure = Measure { begins, begins_max: GROWN_BYTES_MAX, bytes: 0 };
-    serde_json::to_writer(&mut measure, value)?;
-    if measure.bytes <= GROWN_BYTES_MAX {
-        return Ok(measure.begins);
+    let Measure { begins, bytes, .. } = Measure::of(value, GROWN_BYTES_MAX)?;
+    if bytes <= GROWN_BYTES_MAX {
+        return Ok(begins);
     }
-    let bytes = measure.bytes;
-    drop(measure);
+    drop(begins);
     let mut whole = Vec::with_capacity(bytes);
     serde_json::to_writer(&mut whole, value)?;
     Ok(whole)
@@ -43,9 +40,7 @@ pub fn to_vec_within(
     value: &impl Serialize,
     bytes_max: usize,
 ) -> Result<Option<Vec<u8>>, serde_json::Error> {
-    let begins = Vec::with_capacity(ENTRY_BYTES);
-    let mut measure = Measure { begins, begins_max: bytes_max, bytes: 0 };
-    serde_json::to_writer(&mut measure, value)?;
+    let measure = Measure::of(value, bytes_max)?;
     Ok((measure.bytes <= bytes_max).then_some(measure.begins))
 }
 
@@ -55,9 +50,7 @@ pub fn to_vec_within(
 ///
 /// Those of [`to_vec`].
 pub fn measure(value: &impl Serialize) -> Result<usize, serde_json::Error> {
-    let mut measure = Measure { begins: Vec::new(), begins_max: 0, bytes: 0 };
-    serde_json::to_writer(&mut measure, value)?;
-    Ok(measure.bytes)
+    Measure::of(value, 0).map(|measure| measure.bytes)
 }
 
 /// Keeps what is written as long as it is little, and counts it.
@@ -65,6 +58,15 @@ struct Measure {
     begins: Vec<u8>,
     begins_max: usize,
     bytes: usize,
+}
+
+impl Measure {
+    fn of(value: &impl Serialize, begins_max: usize) -> Result<Self, serde_json::Error> {
+        let begins = Vec::with_capacity(ORDINARY_BYTES.min(begins_max));
+        let mut measure = Self { begins, begins_max, bytes: 0 };
+        serde_json::to_writer(&mut measure, value)?;
+        Ok(measure)
+    }
 }
 
 impl Write for Measure {

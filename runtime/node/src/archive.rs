@@ -71,13 +71,13 @@ impl Archive {
         }
         let plans = Arc::new(PlanShelf::open(journal.clone(), plans)?);
         let store = open_store(data, team, trace_bytes_max)?;
-        let (store, damaged) = match catch_up(team, &journal, &store, &*plans) {
+        let (store, damaged) = match catch_up(team, &journal, &store, &plans) {
             Ok(damaged) => (store, damaged),
             // In a large store damage shows only here; opened again, it is replaced.
             Err(Error::Store(store::Error::Damaged { .. })) => {
                 drop(store);
                 let store = open_store(data, team, trace_bytes_max)?;
-                let damaged = catch_up(team, &journal, &store, &*plans)?;
+                let damaged = catch_up(team, &journal, &store, &plans)?;
                 (store, damaged)
             }
             Err(error) => return Err(error),

@@ -132,9 +132,8 @@ impl TeamContext {
         slot: u64,
         entries: &Arc<Vec<Entry>>,
     ) -> Result<Commit, Error> {
-        let unwritten = |source| Error::Entry { session: session.clone(), slot, source };
         let commit = self.projector.begin();
-        match self.append_written(session, slot, entries, unwritten).await {
+        match self.append_written(session, slot, entries).await {
             Ok(()) => Ok(commit),
             Err(error) => {
                 // A journal that stopped may have written it before.
@@ -151,8 +150,8 @@ impl TeamContext {
         session: &SessionId,
         slot: u64,
         entries: &Arc<Vec<Entry>>,
-        unwritten: impl Fn(serde_json::Error) -> Error,
     ) -> Result<(), Error> {
+        let unwritten = |source| Error::Entry { session: session.clone(), slot, source };
         let mut bodies = Vec::with_capacity(entries.len());
         for (number, entry) in entries.iter().enumerate() {
             let most = self.journal.inline_bytes_max();

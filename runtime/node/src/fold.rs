@@ -1,18 +1,20 @@
 //! Folds what the journal holds: one session into its machine, or all that the store lacks.
 
-use std::io;
-use std::path::PathBuf;
+use std::collections::HashSet;
+use std::sync::Arc;
 
-use agents_core::effect::{Effect, Rejected};
-use agents_core::session::{FoldError, Plans, SessionMachine};
+use agents_core::effect::Effect;
+use agents_core::session::{FoldError, SessionMachine};
+use agents_core::validate::Catalogue;
 use journal::{Journal, Since};
 use store::{Change, Store};
 use tracing::warn;
 use wire::entry::{Body, Entry, Input, memory_session};
-use wire::{Name, SessionId, TraceSink};
+use wire::{Digest, Name, SessionId, TraceSink};
 
 use crate::changes::changes_of;
 use crate::error::Error;
+use crate::plans::PlanShelf;
 
 /// Changes that are gathered over sessions before the store takes them at once, which costs as much
 /// for one as for hundreds; about 1 MiB of memory without the replies in them.
@@ -50,7 +52,7 @@ pub(crate) fn fold_machine(
     team: &Name,
     session: &SessionId,
     journal: &Journal,
-    plans: &dyn Plans,
+    plans: &PlanShelf,
     since: Since,
 ) -> Result<SessionMachine, Error> {
     fold(team, session, journal, plans, since, |_, _, _| ())
@@ -61,7 +63,7 @@ pub(crate) fn fold_changes(
     team: &Name,
     session: &SessionId,
     journal: &Journal,
-    plans: &dyn Plans,
+    plans: &PlanShelf,
 ) -> Result<Vec<Change>, Error> {
     let mut changes = Vec::new();
     fold(team, session, journal, plans, Since::Oldest, |entry, slot, mut effects| {
@@ -74,43 +76,31 @@ fn fold(
     team: &Name,
     session: &SessionId,
     journal: &Journal,
-    plans: &dyn Plans,
+    plans: &PlanShelf,
     since: Since,
     on_entry: impl FnMut(&Entry, u64, Vec<Effect>),
 ) -> Result<SessionMachine, Error> {
     let held = read_entries(journal, session, since)?;
+    let _plans = plans_of(&held.entries, plans)?;
     SessionMachine::beginning_at(team.clone(), session.clone(), held.first_slot)
         .telling(TraceSink::Nowhere)
         .fold_on(&held.entries, plans, on_entry)
-        .map_err(|source| match unreadable_plan(journal, plans, &held.entries, &source) {
-            Some(error) => error.into(),
-            None => Error::Fold { session: session.clone(), source },
-        })
+        .map_err(|source| Error::Fold { session: session.clone(), source })
 }
 
-/// Returns why a plan is not there that is missed by a fold, if its file cannot be read at present,
-/// or could not be a moment ago.
-fn unreadable_plan(
-    journal: &Journal,
-    plans: &dyn Plans,
-    entries: &[Entry],
-    failed: &FoldError,
-) -> Option<journal::Error> {
-    if !matches!(failed, FoldError::Rejected { rejected: Rejected::PlanUnknown, .. }) {
-        return None;
-    }
-    let named = entries.iter().filter_map(|entry| match &entry.body {
-        Body::Session(Input::Submitted(submitted)) => Some(&submitted.plan),
-        Body::Session(_) | Body::Memory(_) => None,
-    });
-    let missing: Vec<_> = named.filter(|digest| plans.plan(digest).is_none()).collect();
-    if missing.is_empty() {
-        let source = io::Error::other("a plan could not be read a moment ago");
-        let path = PathBuf::from("blobs");
-        return Some(journal::Error::File { doing: "read", path, source });
-    }
-    let mut failures = missing.into_iter().filter_map(|plan| journal.blob(plan).err());
-    failures.find(|error| matches!(error, journal::Error::File { .. }))
+/// Returns the plans with which the runs of some entries began; they stay at hand for as long as they
+/// are held. Fails if a file cannot be read at present. One that is lost is left out, and the fold
+/// that misses it fails.
+fn plans_of(entries: &[Entry], plans: &PlanShelf) -> Result<Vec<Arc<Catalogue>>, journal::Error> {
+    let named: HashSet<Digest> = entries
+        .iter()
+        .filter_map(|entry| match &entry.body {
+            Body::Session(Input::Submitted(submitted)) => Some(submitted.plan),
+            Body::Session(_) | Body::Memory(_) => None,
+        })
+        .collect();
+    let read = named.iter().map(|digest| plans.catalogue(digest));
+    read.filter(|found| matches!(found, Ok(_) | Err(journal::Error::File { .. }))).collect()
 }
 
 /// Entries of a session, with the slot of the first.
@@ -152,12 +142,13 @@ pub(crate) fn read_entries(
 /// Brings the store up to the journal and returns the sessions that could not be folded.
 ///
 /// If one of them may be another time, the store's position stays where it is: a session is folded
-/// again only if it was touched since then, and what was accepted in it would be forgotten. Blocks on the disk.
+/// again only if it was touched since then, and what was accepted in it would be forgotten. Blocks on
+/// the disk.
 pub(crate) fn catch_up(
     team: &Name,
     journal: &Journal,
     store: &Store,
-    plans: &dyn Plans,
+    plans: &PlanShelf,
 ) -> Result<Vec<(SessionId, Error)>, Error> {
     let end = journal.end();
     let mut unread = Vec::new();
@@ -201,13 +192,10 @@ pub(crate) fn catch_up(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use wire::{Digest, RunId, RunStatus, Timestamp};
+    use wire::{RunId, RunStatus, Timestamp};
 
     use super::*;
     use crate::clock;
-    use crate::plans::PlanShelf;
     use crate::projector::Projector;
     use crate::testing::{self, Unreadable, submitted};
 
@@ -255,7 +243,7 @@ mod tests {
                 hidden.as_ref().unwrap().remove();
             }
             let plans = shelf();
-            assert_eq!(catch_up(team, journal, &store, &*plans).unwrap().len(), 1, "{fault:?}");
+            assert_eq!(catch_up(team, journal, &store, &plans).unwrap().len(), 1, "{fault:?}");
             assert_eq!(store.position() == journal.end(), moves_on, "{fault:?}");
 
             // What is committed from then on does not move the position beyond it either.
@@ -266,7 +254,7 @@ mod tests {
             assert_eq!(store.position() == journal.end(), moves_on, "{fault:?}");
             drop(hidden);
             if !moves_on && fault != Fault::Newer {
-                assert_eq!(catch_up(team, journal, &store, &*shelf()).unwrap().len(), 0);
+                assert_eq!(catch_up(team, journal, &store, &shelf()).unwrap().len(), 0);
                 assert!(store.run(&run).unwrap().is_some(), "{fault:?}");
                 assert_eq!(store.position(), journal.end(), "{fault:?}");
             }

@@ -209,7 +209,7 @@ mod tests {
         let (look, id) = (context.clone(), session.clone());
         let folded = spawn_blocking(move || {
             let TeamContext { team, journal, plans, .. } = &*look;
-            fold_changes(&team.name, &id, journal, &**plans).unwrap()
+            fold_changes(&team.name, &id, journal, plans).unwrap()
         });
         commit.project(folded.await.unwrap()).await;
         session

@@ -409,7 +409,7 @@ impl Feeder {
             .store
             .reopen()
             .map_err(Error::from)
-            .and_then(|()| catch_up(&self.team, &self.journal, &self.store, &*self.plans));
+            .and_then(|()| catch_up(&self.team, &self.journal, &self.store, &self.plans));
         match done {
             Ok(unread) => {
                 if unread.iter().any(|(_, failed)| failed.may_pass()) {
@@ -450,9 +450,9 @@ mod tests {
         let (journal, _) = Journal::open(data.path(), Options::default()).unwrap();
         let (store, _) = Store::open(&data.path().join("store")).unwrap();
         let (team, plans) =
-            (Name::new("t").unwrap(), PlanShelf::open(journal.clone(), []).unwrap());
+            (Name::new("t").unwrap(), Arc::new(PlanShelf::open(journal.clone(), []).unwrap()));
         let projector =
-            Projector::start(team, store.clone(), journal.clone(), Arc::new(plans)).unwrap();
+            Projector::start(team, store.clone(), journal.clone(), plans.clone()).unwrap();
         let session = memory_session();
         let change = |id: &str| {
             let fact = Fact {
@@ -478,7 +478,6 @@ mod tests {
         projector.sync().await;
         assert_eq!(store.facts(10).unwrap().len(), 1);
 
-        let plans = HashMap::new();
         catch_up(&Name::new("t").unwrap(), &journal, &store, &plans).unwrap();
         assert_eq!(store.facts(10).unwrap().len(), 2);
     }

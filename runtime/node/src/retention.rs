@@ -365,7 +365,7 @@ async fn tidy(
 ) -> Result<bool, Error> {
     let (look, id) = (keeper.clone(), session.clone());
     let folded = spawn_blocking(move || {
-        let machine = fold_machine(&look.team, &id, &look.journal, &*look.plans, Since::Newest);
+        let machine = fold_machine(&look.team, &id, &look.journal, &look.plans, Since::Newest);
         Ok::<_, Error>((machine, look.is_asked(&id)?))
     });
     let (machine, is_asked) = folded.await.map_err(|_| Error::Ending)??;

@@ -250,7 +250,7 @@ impl SessionState {
         let commit = self.context.projector.begin();
         let (context, session) = (self.context.clone(), self.session.clone());
         let fold =
-            move || fold_changes(&context.team.name, &session, &context.journal, &*context.plans);
+            move || fold_changes(&context.team.name, &session, &context.journal, &context.plans);
         match spawn_blocking(fold).await {
             Ok(Ok(changes)) => commit.project(changes).await,
             // The next start tries again.

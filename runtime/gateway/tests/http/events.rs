@@ -7,6 +7,9 @@ use wire::{Event, EventKind, Headers, Name, SessionId};
 
 use crate::house::{House, PATIENCE};
 
+/// Signs of life in a row that a stream may give without telling anything, which is a minute.
+const SILENCES_MAX: usize = 4;
+
 /// One event as a client sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Seen {
@@ -29,8 +32,10 @@ impl Events {
         Self { response, text: String::new() }
     }
 
-    /// Returns the next event, or `None` at the end of the stream.
+    /// Returns the next event, or `None` at the end of the stream. One that is kept alive and tells
+    /// nothing is not waited for.
     pub(crate) async fn next(&mut self) -> Option<Seen> {
+        let mut silences = 0;
         loop {
             while let Some((block, rest)) = self.text.split_once("\n\n") {
                 let seen = parse(block);
@@ -38,22 +43,19 @@ impl Events {
                 if seen.is_some() {
                     return seen;
                 }
+                silences += 1;
+                assert!(silences <= SILENCES_MAX, "the stream tells nothing more");
             }
             let chunk = timeout(PATIENCE, self.response.chunk()).await.unwrap().unwrap()?;
             self.text.push_str(std::str::from_utf8(&chunk).unwrap());
         }
     }
 
-    /// Returns what comes up to the end of the stream, which has to come in time: a stream that is
-    /// kept alive is never silent for long.
     pub(crate) async fn rest(mut self) -> Vec<Seen> {
         let mut all = Vec::new();
-        let read = async {
-            while let Some(event) = self.next().await {
-                all.push(event);
-            }
-        };
-        timeout(PATIENCE, read).await.expect("the stream ends");
+        while let Some(event) = self.next().await {
+            all.push(event);
+        }
         all
     }
 }

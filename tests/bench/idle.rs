@@ -30,8 +30,10 @@ const WARM_RUNS: usize = 20;
 /// Runs at once.
 const AT_ONCE: usize = 64;
 
-/// After so long a session without work has no actor any more.
-const RESTS: Duration = Duration::from_secs(3);
+/// After so long a session without work has no actor any more, and what was freed is given back:
+/// mimalloc does that when a thread ends, as those do that blocked for something ten seconds ago.
+/// Sooner it is chance whether what the work before took for a while is counted.
+const RESTS: Duration = Duration::from_secs(15);
 
 /// The longest wait for the last session to leave memory: idle ones stay a minute.
 const LEAVE_MAX: Duration = Duration::from_secs(180);

@@ -10,7 +10,8 @@ use crate::frame::{Chain, Tag, tag};
 /// What is known of all sessions. Sixteen bytes for each commit, some hundred for each session.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    pub(crate) sessions: HashMap<SessionId, Session>,
+    /// Each in a box, since a table that grows is up to twice as large as what stands in it.
+    pub(crate) sessions: HashMap<SessionId, Box<Session>>,
     /// Sessions of which no more is left than that there was a commit.
     pub(crate) lost: HashSet<Tag>,
     /// Sessions that were forgotten and whose frames may still be there.
@@ -259,6 +260,15 @@ mod tests {
         assert_eq!(session.spots, [spot(20), spot(30)]);
         assert_eq!(session.begins, [Begin { slot: 3, spot: 0 }]);
         assert!(session.holds(20) && !session.holds(10));
+    }
+
+    #[test]
+    fn a_place_in_the_table_of_sessions_takes_no_more_than_an_id_and_a_pointer() {
+        fn place<K, V>(_: &HashMap<K, V>) -> usize {
+            size_of::<(K, V)>()
+        }
+        let index = Index::default();
+        assert_eq!(place(&index.sessions), size_of::<SessionId>() + size_of::<usize>());
     }
 
     #[test]

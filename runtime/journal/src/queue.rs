@@ -142,7 +142,7 @@ impl Shared {
         let bytes = entries.iter().map(Stored::len).sum::<u64>() + FRAME_BYTES;
         let mut state = self.lock();
         state.admit(session, first_slot, bytes, &self.options)?;
-        let unknown = || Session { next: first_slot, ..Session::default() };
+        let unknown = || Box::new(Session { next: first_slot, ..Session::default() });
         state.index.sessions.entry(session.clone()).or_insert_with(unknown).next +=
             entries.len() as u64;
         state.queue_bytes += bytes;

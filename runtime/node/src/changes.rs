@@ -26,7 +26,7 @@ pub(crate) fn changes_of(
     match &entry.body {
         Body::Session(Input::Submitted(submitted)) => {
             changes.push(seen(&submitted.agent));
-            changes.push(Change::RunBegun(RunBegun {
+            changes.push(Change::RunBegun(Box::new(RunBegun {
                 run: submitted.run.clone(),
                 session: session.clone(),
                 agent: submitted.agent.clone(),
@@ -36,7 +36,7 @@ pub(crate) fn changes_of(
                 trace: submitted.trace,
                 parent: submitted.parent.clone(),
                 joined: effects.iter().find_map(joined).cloned(),
-            }));
+            })));
         }
         // What stood before it may be gone, and then this is all that tells of the session.
         Body::Session(Input::Snapshot(snapshot)) => {
@@ -54,9 +54,11 @@ pub(crate) fn changes_of(
         }
         Body::Session(_) => {}
         Body::Memory(MemoryChange::Restated { facts }) => {
-            changes.extend(facts.iter().cloned().map(Change::Fact));
+            changes.extend(facts.iter().cloned().map(Box::new).map(Change::Fact));
         }
-        Body::Memory(MemoryChange::Remembered(fact)) => changes.push(Change::Fact(fact.clone())),
+        Body::Memory(MemoryChange::Remembered(fact)) => {
+            changes.push(Change::Fact(fact.clone().into()));
+        }
         Body::Memory(MemoryChange::Forgotten { facts, .. }) => {
             changes.push(Change::Forgot(facts.clone()));
         }

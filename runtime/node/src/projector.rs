@@ -504,7 +504,7 @@ mod tests {
             joined: None,
         };
         // Whichever of the two is asked first, one of them knows.
-        projector.begin().project(vec![Change::RunBegun(begun)]).await;
+        projector.begin().project(vec![Change::RunBegun(begun.into())]).await;
         let unapplied = projector.session_of_unapplied(&run);
         let stored = store.run(&run).unwrap().map(|row| row.begun.session);
         assert_eq!(unapplied.or(stored), Some(session.clone()));

@@ -12,6 +12,8 @@ use crate::usage::{Tally, TurnUsed};
 use crate::{call, fact, key, run, session};
 
 /// One change. Making it twice is the same as making it once.
+///
+/// Thousands of them wait at once, most of them spans, so what takes much is in a box.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// A session was active.
@@ -28,7 +30,7 @@ pub enum Change {
     /// A session was forgotten; its runs go when they are old enough.
     SessionForgotten(SessionId),
     /// A run was accepted.
-    RunBegun(RunBegun),
+    RunBegun(Box<RunBegun>),
     /// A run ended.
     RunEnded {
         /// The run.
@@ -53,7 +55,7 @@ pub enum Change {
         call: CallKey,
     },
     /// A fact was remembered.
-    Fact(Fact),
+    Fact(Box<Fact>),
     /// Facts were forgotten.
     Forgot(Vec<CallKey>),
     /// A person has something to say about a call.
@@ -95,5 +97,15 @@ impl Change {
             Self::Span(span) => span.turn.iter().try_for_each(|turn| tally.count(pending, turn)),
             Self::Turn(turn) => tally.count(pending, turn),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_takes_no_more_than_the_end_of_a_run() {
+        assert!(size_of::<Change>() <= 72, "{} bytes", size_of::<Change>());
     }
 }

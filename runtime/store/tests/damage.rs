@@ -67,9 +67,9 @@ fn changes(number: u64) -> Vec<Change> {
     };
     vec![
         Change::SessionSeen { session, agent, at, slots: number },
-        Change::RunBegun(begun),
+        Change::RunBegun(begun.into()),
         Change::RunEnded { run, at, status: RunStatus::Completed, reply: reply(number).into() },
-        Change::Fact(fact),
+        Change::Fact(fact.into()),
     ]
 }
 

@@ -17,7 +17,7 @@ fn run_id(text: &str) -> RunId {
 
 fn begun(run: &str, at: u64) -> Change {
     let agent = Name::new("lead").unwrap();
-    Change::RunBegun(RunBegun {
+    Change::RunBegun(Box::new(RunBegun {
         run: run_id(run),
         session: SessionId::new("s").unwrap(),
         agent: agent.clone(),
@@ -27,7 +27,7 @@ fn begun(run: &str, at: u64) -> Change {
         trace: TraceContext::root(&agent, &run_id(run)),
         parent: None,
         joined: None,
-    })
+    }))
 }
 
 fn ended(run: &str, at: u64, reply: &[u8]) -> Change {

@@ -105,7 +105,7 @@ fn fill(store: &Store) {
         parent: None,
         joined: None,
     };
-    store.apply(&[Change::RunBegun(begun)], None).unwrap();
+    store.apply(&[Change::RunBegun(begun.into())], None).unwrap();
 }
 
 #[test]

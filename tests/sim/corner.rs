@@ -119,14 +119,14 @@ fn taken(input: &Input, effects: &[Effect]) -> String {
         Input::DeadlinePassed { .. } => "deadline passed",
         Input::ReplyPublished { .. } => "reply published",
         Input::CancelDelivered { .. } => "cancel delivered",
-        Input::Resumed if has(|effect| matches!(effect, Effect::Call(_))) => {
+        Input::Resumed { .. } if has(|effect| matches!(effect, Effect::Call(_))) => {
             "resumed and makes a call again"
         }
-        Input::Resumed if has(ends_call) => "resumed and gives a call up",
-        Input::Resumed if has(|effect| matches!(effect, Effect::AskModel { .. })) => {
+        Input::Resumed { .. } if has(ends_call) => "resumed and gives a call up",
+        Input::Resumed { .. } if has(|effect| matches!(effect, Effect::AskModel { .. })) => {
             "resumed and asks a model again"
         }
-        Input::Resumed => "resumed and waits for a person",
+        Input::Resumed { .. } => "resumed and waits for a person",
         Input::Snapshot(_) => "drops its past",
     }
     .to_owned()

@@ -103,9 +103,12 @@ impl World {
         }
         for session in &sessions {
             let Some(shell) = self.shell(session) else { return };
-            let working = shell.machine.is_working();
-            if working && self.flaw != Some(Flaw::SkipsResumed) {
-                self.input(session, Input::Resumed);
+            let resumed = shell.machine.resumption();
+            let working = resumed.is_some();
+            if let Some(resumed) = resumed
+                && self.flaw != Some(Flaw::SkipsResumed)
+            {
+                self.input(session, resumed);
                 continue;
             }
             if !working && self.flaw == Some(Flaw::LeavesReplies) {

@@ -206,7 +206,7 @@ impl Run {
         self.begin_step(effects);
     }
 
-    pub(crate) fn on_resumed(&mut self, effects: &mut Effects) {
+    pub(crate) fn on_resumed(&mut self, waiting: bool, effects: &mut Effects) {
         self.resumes_total += 1;
         effects.tell(&self.submitted, EventKind::RunResumed);
         let count = [(semconv::RESUMES, self.resumes_total)];
@@ -215,8 +215,9 @@ impl Run {
             self.end_early(RunStatus::Deadline, late(), effects);
             return;
         }
-        // A run that does nothing but wait for people is not what ended the process.
-        if !self.waits_for_people_only() {
+        // A run that does nothing but wait is not what ended the process. A called agent that is counts
+        // that for itself.
+        if !waiting && !self.waits_for_people_only() {
             self.resumes += 1;
         }
         if self.resumes > self.plan.limits.resumes_max {

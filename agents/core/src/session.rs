@@ -175,7 +175,7 @@ impl SessionMachine {
         plans: &dyn Plans,
     ) -> Result<Vec<Effect>, Rejected> {
         let mut effects = Effects::new(self.session.clone(), self.slot, now, self.sink);
-        let resumed = matches!(input, Input::Resumed);
+        let resumed = matches!(input, Input::Resumed { .. });
         match input {
             Input::Submitted(submitted) => {
                 self.on_submitted(submitted.clone(), plans, &mut effects)?;
@@ -239,8 +239,9 @@ impl SessionMachine {
                 parting.ok_or_else(|| Rejected::UnknownCall { call: call.clone() })?.on_told(call);
                 self.hand_off();
             }
-            Input::Resumed => {
-                self.run.as_mut().ok_or(Rejected::OutOfPlace)?.on_resumed(&mut effects);
+            Input::Resumed { waiting } => {
+                let run = self.run.as_mut().ok_or(Rejected::OutOfPlace)?;
+                run.on_resumed(*waiting, &mut effects);
             }
             Input::Snapshot(snapshot) => self.on_snapshot((**snapshot).clone(), &mut effects)?,
         }
@@ -264,9 +265,10 @@ impl SessionMachine {
         effects
     }
 
-    /// Tells whether a restart has to tell the machine [`Input::Resumed`].
-    pub fn is_working(&self) -> bool {
-        self.run.is_some()
+    /// Returns the input by which a restart takes up the run in work, if there is one.
+    pub fn resumption(&self) -> Option<Input> {
+        let run = self.run.as_ref()?;
+        Some(Input::Resumed { waiting: run.waits_for_others_only() })
     }
 
     /// Tells whether nothing is in work, waiting or to be handed over.

@@ -203,7 +203,12 @@ pub enum Input {
         call: CallKey,
     },
     /// The session was taken up again after its actor or its process ended.
-    Resumed,
+    Resumed {
+        /// The run only waited for people and for called agents, so it is not what ended the
+        /// process. Older programs did not say so, and took one that waits for agents for the cause.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        waiting: bool,
+    },
     /// The session is at rest, and what stands before this is no longer needed to go on.
     Snapshot(Box<Snapshot>),
 }
@@ -335,6 +340,18 @@ mod tests {
     #[test]
     fn the_memory_session_is_a_name() {
         assert_eq!(memory_session().as_str(), "_memory");
+    }
+
+    #[test]
+    fn a_run_of_which_no_more_is_said_was_at_work_when_it_was_taken_up() {
+        for (waiting, json) in [
+            (false, r#"{"input":"resumed"}"#),
+            (true, r#"{"input":"resumed","waiting":true}"#),
+        ] {
+            let input = Input::Resumed { waiting };
+            assert_eq!(serde_json::to_string(&input).unwrap(), json);
+            assert_eq!(serde_json::from_str::<Input>(json).unwrap(), input);
+        }
     }
 
     #[test]

@@ -280,8 +280,8 @@ impl SessionState {
             self.say_busy();
             return Ok(());
         };
-        if machine.is_working() {
-            self.on_outcome(Input::Resumed).await?;
+        if let Some(resumed) = machine.resumption() {
+            self.on_outcome(resumed).await?;
         } else {
             let effects = machine.outstanding();
             self.perform_all(effects, &[]);

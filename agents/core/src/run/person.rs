@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use wire::event::EventKind;
+use wire::plan::Target;
 use wire::run::{OpenQuestion, RunState};
 use wire::{
     CallKey, CallOutcome, Digest, ErrorCode, OpenCall, OpenKind, Resolution, Timestamp, Usage,
@@ -312,6 +313,16 @@ impl Run {
     pub(crate) fn waits_for_people_only(&self) -> bool {
         !self.pending.is_empty()
             && self.pending.iter().all(|pending| self.waits_for(pending).is_some())
+    }
+
+    /// Tells whether nothing goes on in the run until a person says something or a called agent is
+    /// done.
+    pub(crate) fn waits_for_others_only(&self) -> bool {
+        let is_agent = |pending: &Pending| {
+            self.plan.tools.get(pending.offer).is_some_and(|offer| offer.target == Target::Agent)
+        };
+        let waits = |pending: &Pending| self.waits_for(pending).is_some() || is_agent(pending);
+        !self.pending.is_empty() && self.pending.iter().all(waits)
     }
 
     /// Returns what can be decided about a call: its digest and its attempt.

@@ -46,7 +46,7 @@ impl SessionState {
     /// On a full disk nothing has happened, and the input may be given again.
     pub(super) async fn accept(&mut self, input: Input) -> Result<Result<(), Refusal>, Error> {
         let Ok(machine) = &mut self.machine else { return Ok(Ok(())) };
-        let resumes = matches!(input, Input::Resumed);
+        let resumes = matches!(input, Input::Resumed { .. });
         if self.is_resume_due && !resumes {
             return Ok(Err(Refusal::NoRoom(journal::Error::StorageFull.to_wire(), input.into())));
         }

@@ -1,11 +1,12 @@
 //! Calls without an answer: made again by their class, or found out about by a probe.
 
 use serde_json::{Value, json};
-use wire::Input::Resumed;
 use wire::{CallOutcome, ErrorCode, Input};
 
 use super::flow::START;
-use super::team::{actor, call, calls, done, found, lost, offering, probed, resolve, submit, with};
+use super::team::{
+    RESUMED, actor, call, calls, done, found, lost, offering, probed, resolve, submit, with,
+};
 use super::{Row, check_open, check_reports};
 
 const PUT: &str = r#"call put 1/0 idempotent {"n":0}, depth 1, by 5001"#;
@@ -48,11 +49,11 @@ fn attempts_count_across_restarts() {
         &[
             (0, submit("r"), START),
             (1, calls("r", 0, &["look"]), LOOK),
-            (10, Resumed, &format!("timer r at 60000\n{two}")),
+            (10, RESUMED, &format!("timer r at 60000\n{two}")),
             (20, lost(1, 0, 2), &three),
             (
                 900,
-                Resumed,
+                RESUMED,
                 "timer r at 60000\nask small as actor for r, turn 1, step 2, 200 tokens, by 9900",
             ),
         ],
@@ -75,8 +76,8 @@ call pay 1/0 once waited for {attempt} {{"n":0}}, depth 1, by {by}"#
         &[
             (0, submit("r"), START),
             (1, calls("r", 0, &["pay"]), PAY),
-            (10, Resumed, &waited(2, 10)),
-            (20, Resumed, &waited(3, 20)),
+            (10, RESUMED, &waited(2, 10)),
+            (20, RESUMED, &waited(3, 20)),
             (25, lost(1, 0, 2), "rejected: call 1/0 is not awaited"),
             // If no answer comes in its time, it is found out about as ever.
             (30, lost(1, 0, 3), &probe(1, 30)),
@@ -88,7 +89,7 @@ call pay 1/0 once waited for {attempt} {{"n":0}}, depth 1, by {by}"#
         &[
             (0, submit("r"), START),
             (1, calls("r", 0, &["pay"]), PAY),
-            (10, Resumed, &waited(2, 10)),
+            (10, RESUMED, &waited(2, 10)),
             (20, done(1, 0), &NEXT.replace("9900", "9020")),
         ],
     );
@@ -117,7 +118,7 @@ fn a_key_that_the_tool_may_have_forgotten_is_not_used_again() {
     let resumed = format!("timer r at 60000\n{}", again("put", "idempotent", 2, 1001));
     for (ms, miss, line) in [
         (1001, lost(1, 0, 1), kept.as_str()),
-        (1001, Resumed, &resumed),
+        (1001, RESUMED, &resumed),
         (
             1002,
             lost(1, 0, 1),
@@ -125,7 +126,7 @@ fn a_key_that_the_tool_may_have_forgotten_is_not_used_again() {
         ),
         (
             1002,
-            Resumed,
+            RESUMED,
             "open unknown 1/0 told, attempt 1\ntimer r at 60000\nask small as actor for r, turn 1, step 2, 200 tokens, by 10002",
         ),
     ] {
@@ -153,7 +154,7 @@ fn a_probe_says_what_came_of_a_call() {
     let plan = probed(actor(), "pay");
     let asked = probe(1, 10);
     let resumed = format!("timer r at 60000\n{asked}");
-    for (miss, line) in [(lost(1, 0, 1), &asked), (Resumed, &resumed)] {
+    for (miss, line) in [(lost(1, 0, 1), &asked), (RESUMED, &resumed)] {
         let begin: Vec<Row<'_>> = vec![
             (0, submit("r"), START),
             (1, calls("r", 0, &["pay"]), PAY),
@@ -183,7 +184,7 @@ fn a_probe_says_what_came_of_a_call() {
         with(&[
             (20, unclear(1), probe(2, 20)),
             (30, found(1, 0, 2, json!("no idea")), probe(3, 30)),
-            (40, Resumed, format!("timer r at 60000\n{}", probe(3, 40))),
+            (40, RESUMED, format!("timer r at 60000\n{}", probe(3, 40))),
             (900, unclear(3), format!("open unknown 1/0 told, attempt 1\n{NEXT}")),
             (901, resolve(1, 0, 1, None), "close 1/0".to_owned()),
         ]);

@@ -85,8 +85,8 @@ impl World {
         let folded =
             SessionMachine::fold(name("team"), session(), entries, &self.plans, |_, _, _| {});
         assert_eq!(folded.as_ref(), Ok(&self.machine));
-        if self.machine.is_working() {
-            self.give(Input::Resumed);
+        if let Some(resumed) = self.machine.resumption() {
+            self.give(resumed);
         }
     }
 

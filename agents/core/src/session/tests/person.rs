@@ -1,15 +1,14 @@
 //! Leave that is asked for, given, denied and not given, and people who say what came of a call.
 
 use serde_json::json;
-use wire::Input::Resumed;
 use wire::plan::{OnUnknown, Permission, Permissions};
 use wire::run::RunState;
 use wire::{ErrorCode, Input, OpenKind, Plan};
 
 use super::flow::START;
 use super::team::{
-    actor, allow, answer, call, calls, cancel, deny, done, expire, found, late, lost, name,
-    offering, probed, published, read_call, resolve, run, submit, suspend, unknown, with,
+    RESUMED, actor, allow, answer, call, calls, cancel, deny, done, expire, found, late, lost,
+    name, offering, probed, published, read_call, resolve, run, submit, suspend, unknown, with,
 };
 use super::{Row, check_open, check_reports};
 use crate::dialect::Act;
@@ -184,7 +183,7 @@ fn other_calls_go_on_while_one_waits_for_leave() {
 fn waiting_for_leave_survives_any_number_of_restarts() {
     let again = "timer r at 60000\nexpire 1/0 at 10001";
     let mut rows: Vec<Row<'_>> = vec![(0, submit("r"), START), (1, calls("r", 0, &["pay"]), ASKED)];
-    rows.extend((2..9).map(|ms| (ms, Resumed, again)));
+    rows.extend((2..9).map(|ms| (ms, RESUMED, again)));
     rows.push((
         9,
         allow(1, 0, "pay"),
@@ -193,7 +192,7 @@ fn waiting_for_leave_survives_any_number_of_restarts() {
     ));
     rows.push((
         10,
-        Resumed,
+        RESUMED,
         "open unknown 1/0 told, attempt 1
          timer r at 60000
          ask small as actor for r, turn 1, step 2, 200 tokens, by 9010",
@@ -206,11 +205,11 @@ fn a_call_without_leave_is_not_made_when_its_run_ends() {
     for (ending, ms, line) in [
         (cancel("r"), 5, "publish r cancelled E4004, 10 used pay=error"),
         (late("r"), 60_000, "publish r deadline E1007, 10 used pay=error"),
-        (Resumed, 60_000, "publish r deadline E1007, 10 used pay=error"),
+        (RESUMED, 60_000, "publish r deadline E1007, 10 used pay=error"),
     ] {
         let lines = format!("abort r []\nclose 1/0\n{line}");
         let resumed = format!("close 1/0\n{line}");
-        let lines = if ending == Resumed { resumed } else { lines };
+        let lines = if ending == RESUMED { resumed } else { lines };
         check_open(
             &careful(),
             &[(0, submit("r"), START), (1, calls("r", 0, &["pay"]), ASKED), (ms, ending, &lines)],
@@ -262,14 +261,14 @@ const MADE: &str = r#"call pay 1/0 once {"n":0}, depth 1, by 5001"#;
 #[test]
 fn a_run_can_wait_until_a_person_knows() {
     let waits = "open unknown 1/0 waits, attempt 1";
-    for miss in [unknown(1, 0), lost(1, 0, 1), Resumed] {
+    for miss in [unknown(1, 0), lost(1, 0, 1), RESUMED] {
         let lines =
-            if miss == Resumed { format!("{waits}\ntimer r at 60000") } else { waits.to_owned() };
+            if miss == RESUMED { format!("{waits}\ntimer r at 60000") } else { waits.to_owned() };
         let rows = [
             (0, submit("r"), START),
             (1, calls("r", 0, &["pay"]), MADE),
             (2, miss, &*lines),
-            (3, Resumed, "timer r at 60000"),
+            (3, RESUMED, "timer r at 60000"),
             (
                 4,
                 resolve(1, 0, 2, None),
@@ -394,7 +393,7 @@ fn a_run_can_end_when_nobody_knows() {
             (1, calls("r", 0, &["pay"]), MADE),
             (
                 2,
-                Resumed,
+                RESUMED,
                 "open unknown 1/0 told, attempt 1
                  publish r failed E3009, 10 used pay=unknown",
             ),

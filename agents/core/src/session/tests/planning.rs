@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use wire::Input::Resumed;
 use wire::entry::FeedbackCode::UnknownTool;
 use wire::entry::{Body, Entry};
 use wire::run::RunState;
 use wire::{EventKind, Timestamp, TraceSink};
 
 use super::team::{
-    answer, call, calls, cancel, done, faulty, garbage, name, planned, planner, published, run,
-    session, submit, submitted, thought, unknown, with,
+    RESUMED, answer, call, calls, cancel, done, faulty, garbage, name, planned, planner, published,
+    run, session, submit, submitted, thought, unknown, with,
 };
 use super::{Row, check, check_reports};
 use crate::dialect::{Act, RESPOND_TO_USER};
@@ -174,7 +173,7 @@ fn a_step_is_taken_up_again_where_it_stood() {
         (0, submit("r"), START),
         (
             1,
-            Resumed,
+            RESUMED,
             "timer r at 60000\nask big as thinker for r, turn 0, step 1, 200 tokens, by 9001",
         ),
         (
@@ -182,12 +181,12 @@ fn a_step_is_taken_up_again_where_it_stood() {
             planned("r", 0, "put", "keep x"),
             "ask clerk as actor for r, turn 1, step 1, 200 tokens, by 9002",
         ),
-        (20_000, Resumed, ask),
+        (20_000, RESUMED, ask),
         (20_001, planned("r", 0, "put", "keep x"), "rejected: turn 0 is not awaited"),
         (20_002, calls("r", 1, &["put"]), r#"call put 4/0 idempotent {"n":0}, depth 1, by 25002"#),
         (
             20_003,
-            Resumed,
+            RESUMED,
             r#"timer r at 60000
                call put 4/0 idempotent again 2 {"n":0}, depth 1, by 25003"#,
         ),
@@ -245,7 +244,7 @@ fn a_call_of_another_tool_than_the_planned_one_breaks_a_rule() {
         told(run, EventKind::CallStarted { call, tool, arguments, is_agent: false })
     };
     let check = |effects: Vec<Vec<Effect>>| {
-        let entry = Entry::new(Timestamp::from_micros(0), Body::Session(Resumed));
+        let entry = Entry::new(Timestamp::from_micros(0), Body::Session(RESUMED));
         called_as_planned(&[Record { entry, effects: effects.concat() }])
     };
     let broken = Err(Violation::NotPlanned { call: call(0, 0) });

@@ -1,14 +1,14 @@
 //! Questions of calls that are under way: answered, refused, forgotten, and lost with their call.
 
 use serde_json::{Value, json};
-use wire::Input::Resumed;
 use wire::question::QUESTIONS_MAX;
 use wire::run::{AnswerAction, AnswerRequest, RunState};
 use wire::{ErrorCode, Input, OpenKind, Plan, Question, Said};
 
 use super::flow::START;
 use super::team::{
-    actor, answer, call, calls, cancel, done, lost, name, offering, published, run, submit, with,
+    RESUMED, actor, answer, call, calls, cancel, done, lost, name, offering, published, run,
+    submit, with,
 };
 use super::{check, check_open, check_reports};
 
@@ -269,7 +269,7 @@ fn a_restart_loses_the_question_and_decides_about_the_call_by_its_effect() {
         open unknown 1/0 told, attempt 1
         timer r at 60000
         ask small as actor for r, turn 1, step 2, 200 tokens, by 12000";
-    rows.push((3000, Resumed, unknown));
+    rows.push((3000, RESUMED, unknown));
     rows.push((3001, says(1, 0, "q", seven()), "rejected: call 1/0 is not awaited"));
     check_open(&curious(), &rows);
 
@@ -278,7 +278,7 @@ fn a_restart_loses_the_question_and_decides_about_the_call_by_its_effect() {
     let again = r#"close 1/0
         timer r at 60000
         call look 1/0 read again 2 {"n":0}, depth 1, by 8000"#;
-    rows.push((3000, Resumed, again));
+    rows.push((3000, RESUMED, again));
     rows.push((
         3001,
         asks(1, 0, 1, "p"),
@@ -296,6 +296,6 @@ fn a_restart_loses_the_question_and_decides_about_the_call_by_its_effect() {
     let unknown = "open unknown 1/0 told, attempt 1
         timer r at 60000
         ask small as actor for r, turn 1, step 2, 200 tokens, by 12000";
-    rows.push((3000, Resumed, unknown));
+    rows.push((3000, RESUMED, unknown));
     check_open(&curious(), &rows);
 }

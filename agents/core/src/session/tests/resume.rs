@@ -1,11 +1,11 @@
 //! Sessions that are taken up again after their process ended.
 
-use wire::Input::Resumed;
+use wire::Input;
 
 use super::flow::START;
 use super::team::{
-    actor, answer, call, calls, done, garbage, published, run, submit, suspend, thinker, thought,
-    with,
+    RESUMED, actor, answer, call, calls, done, garbage, published, run, submit, suspend, thinker,
+    thought, with,
 };
 use super::{Row, check};
 
@@ -17,7 +17,7 @@ fn what_was_asked_is_asked_again_with_new_time() {
         (0, submit("r"), think),
         (
             20_000,
-            Resumed,
+            RESUMED,
             "timer r at 60000
              ask big as thinker for r, turn 0, step 1, 200 tokens, by 29000",
         ),
@@ -34,7 +34,7 @@ fn what_was_asked_is_asked_again_with_new_time() {
             ),
             (
                 20_000,
-                Resumed,
+                RESUMED,
                 "timer r at 60000
                  ask small as actor for r, turn 1, step 1, 200 tokens, by 29000",
             ),
@@ -60,7 +60,7 @@ fn calls_are_made_again_by_their_effect_class() {
             ),
             (
                 20_000,
-                Resumed,
+                RESUMED,
                 r#"timer r at 60000
                    call look 1/0 read again 2 {"n":0}, depth 1, by 25000
                    call put 1/1 idempotent again 2 {"n":1}, depth 1, by 25000
@@ -77,7 +77,7 @@ fn calls_are_made_again_by_their_effect_class() {
             ),
         ],
     );
-    assert!(!machine.is_working());
+    assert!(!machine.resumption().is_some());
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_step_whose_calls_are_all_unknown_is_over() {
             (1, calls("r", 0, &["pay"]), r#"call pay 1/0 once {"n":0}, depth 1, by 5001"#),
             (
                 2,
-                Resumed,
+                RESUMED,
                 "timer r at 60000
                  ask small as actor for r, turn 1, step 2, 200 tokens, by 9002",
             ),
@@ -104,7 +104,7 @@ fn a_suspended_call_stays_suspended_however_often_the_process_ends() {
         (1, calls("r", 0, &["pay"]), r#"call pay 1/0 once {"n":0}, depth 1, by 5001"#),
         (2, suspend(1, 0), ""),
     ];
-    rows.extend((3..10).map(|ms| (ms, Resumed, "timer r at 60000")));
+    rows.extend((3..10).map(|ms| (ms, RESUMED, "timer r at 60000")));
     let machine = check(&actor(), &rows);
     assert_eq!(machine.asks(&run("r")), [call(1, 0)]);
     rows.push((10, done(1, 0), "ask small as actor for r, turn 1, step 2, 200 tokens, by 9010"));
@@ -118,17 +118,41 @@ fn a_run_that_ends_the_process_again_and_again_is_given_up() {
     let rows = [
         (0, submit("r"), START),
         (0, submit("q"), "timer q at 60000"),
-        (1, Resumed, &format!("timer q at 60000\n{again}")),
-        (1, Resumed, &format!("timer q at 60000\n{again}")),
+        (1, RESUMED, &format!("timer q at 60000\n{again}")),
+        (1, RESUMED, &format!("timer q at 60000\n{again}")),
         (
             1,
-            Resumed,
+            RESUMED,
             "publish r failed E4005, 0 used
              timer q at 60000
              ask small as actor for q, turn 0, step 1, 200 tokens, by 9001",
         ),
     ];
     check(&actor(), &rows);
+}
+
+#[test]
+fn a_run_that_waits_for_called_agents_is_not_given_up() {
+    let waiting = Input::Resumed { waiting: true };
+    let made = |ms: u64, attempt: &str| {
+        let by = ms + 5000;
+        format!("call writer 1/0 idempotent{attempt} {{\"n\":0}}, depth 1, 495 tokens, by {by}")
+    };
+    let first = made(1, "");
+    let again: Vec<(u64, String)> = (2..9)
+        .map(|ms| (ms, format!("timer r at 60000\n{}", made(ms, &format!(" again {ms}")))))
+        .collect();
+    let mut rows: Vec<Row<'_>> =
+        vec![(0, submit("r"), START), (1, calls("r", 0, &["writer"]), &first)];
+    rows.extend(again.iter().map(|(ms, lines)| (*ms, waiting.clone(), lines.as_str())));
+    assert_eq!(check(&actor(), &rows).resumption(), Some(waiting.clone()));
+    // What is at work beside it may be the cause, and what a person was asked is not.
+    let pay = r#"call pay 1/1 once {"n":1}, depth 1, by 5001"#;
+    let both = format!("{first}\n{pay}");
+    let mut rows = vec![(0, submit("r"), START), (1, calls("r", 0, &["writer", "pay"]), &*both)];
+    assert_eq!(check(&actor(), &rows).resumption(), Some(RESUMED));
+    rows.push((2, suspend(1, 1), ""));
+    assert_eq!(check(&actor(), &rows).resumption(), Some(waiting));
 }
 
 #[test]
@@ -142,7 +166,7 @@ fn calls_of_a_run_that_is_given_up_are_told() {
             (1, calls("r", 0, &["writer", "pay"]), made),
             (
                 2,
-                Resumed,
+                RESUMED,
                 "abort r [1/0, 1/1]\npublish r failed E4005, 10 used writer=error pay=unknown",
             ),
         ],
@@ -162,11 +186,11 @@ fn a_run_that_moves_on_is_not_given_up() {
         &actor(),
         &[
             (0, submit("r"), START),
-            (1, Resumed, &zero),
-            (1, Resumed, &zero),
+            (1, RESUMED, &zero),
+            (1, RESUMED, &zero),
             (1, garbage("r", 0), "ask small as actor for r, turn 1, step 1, 200 tokens, by 9001"),
-            (1, Resumed, &one),
-            (1, Resumed, &one),
+            (1, RESUMED, &one),
+            (1, RESUMED, &one),
             (
                 1,
                 calls("r", 1, &["look", "pay"]),
@@ -176,16 +200,16 @@ fn a_run_that_moves_on_is_not_given_up() {
             (1, suspend(6, 1), ""),
             (
                 1,
-                Resumed,
+                RESUMED,
                 "timer r at 60000\ncall look 6/0 read again 2 {\"n\":0}, depth 1, by 5001",
             ),
             (
                 1,
-                Resumed,
+                RESUMED,
                 "timer r at 60000\ncall look 6/0 read again 3 {\"n\":0}, depth 1, by 5001",
             ),
             (1, done(6, 0), ""),
-            (1, Resumed, "timer r at 60000"),
+            (1, RESUMED, "timer r at 60000"),
         ],
     );
 }
@@ -193,10 +217,10 @@ fn a_run_that_moves_on_is_not_given_up() {
 #[test]
 fn a_reply_is_said_again_until_it_is_handed_over() {
     let rows = [
-        (0, Resumed, "rejected: the input makes no sense where the run stands"),
+        (0, RESUMED, "rejected: the input makes no sense where the run stands"),
         (0, submit("r"), START),
         (1, answer("r", 0, "42"), r#"publish r completed "42", 10 used"#),
-        (2, Resumed, "rejected: the input makes no sense where the run stands"),
+        (2, RESUMED, "rejected: the input makes no sense where the run stands"),
     ];
     let machine = check(&actor(), &rows);
     assert_eq!(machine.outstanding().len(), 1);
@@ -210,7 +234,7 @@ fn a_reply_is_said_again_until_it_is_handed_over() {
         ),
         (
             3,
-            Resumed,
+            RESUMED,
             r#"publish r completed "42", 10 used
                timer q at 60000
                ask small as actor for q, turn 0, step 1, 200 tokens, by 9003"#,
@@ -235,7 +259,7 @@ fn a_run_whose_time_passed_meanwhile_is_over() {
             (2, suspend(1, 1), ""),
             (
                 60_000,
-                Resumed,
+                RESUMED,
                 "abort r [1/0, 1/1]
                  publish r deadline E1007, 10 used look=error pay=error",
             ),

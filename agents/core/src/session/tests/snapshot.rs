@@ -141,7 +141,7 @@ fn a_fold_from_any_snapshot_comes_to_the_live_machine() {
                         submit(&format!("r{asked}"))
                     }
                 }
-            } else if live.is_working() {
+            } else if live.resumption().is_some() {
                 answer(&format!("r{asked}"), 0, &format!("answer {asked}"))
             } else {
                 published(&format!("r{asked}"))

@@ -11,8 +11,8 @@ use wire::{Digest, EventKind, Input, Plan, Timestamp, Usage};
 use super::busy::when_busy;
 use super::flow::START;
 use super::team::{
-    actor, answer, calls, cancel, done, garbage, late, name, planned, planner, published, run,
-    submit, suspend, thinker, thought, with,
+    RESUMED, actor, answer, calls, cancel, done, garbage, late, name, planned, planner, published,
+    run, submit, suspend, thinker, thought, with,
 };
 use super::{Row, check, check_reports};
 use crate::dialect::Act;
@@ -189,7 +189,7 @@ fn who_joined_leaves_alone_and_a_message_that_was_not_shown_is_taken_back() {
                 (3, end("q"), "rejected: run q is not in work"),
             ],
         );
-        assert!(!machine.is_working());
+        assert!(!machine.resumption().is_some());
     }
 }
 
@@ -261,7 +261,7 @@ fn a_restart_forgets_no_message() {
         (1, submit("q"), "timer q at 60000"),
         (
             2,
-            Input::Resumed,
+            RESUMED,
             "timer r at 60000
              timer q at 60000
              ask small as actor for r, turn 0, step 1, 200 tokens, by 9002",
@@ -269,7 +269,7 @@ fn a_restart_forgets_no_message() {
         (3, answer("r", 0, "42"), "ask small as actor for r, turn 1, step 2, 200 tokens, by 9003"),
         (
             4,
-            Input::Resumed,
+            RESUMED,
             "timer r at 60000
              timer q at 60000
              ask small as actor for r, turn 1, step 2, 200 tokens, by 9004",

@@ -18,6 +18,9 @@ use wire::{
     call_digest,
 };
 
+/// Takes a run up that was at work.
+pub(super) const RESUMED: Input = Input::Resumed { waiting: false };
+
 pub(super) fn name(text: &str) -> Name {
     Name::new(text).unwrap()
 }

@@ -2,14 +2,14 @@
 //! each turn was told.
 
 use serde_json::{Value, json};
-use wire::Input::{self, Resumed};
+use wire::Input;
 use wire::hop::Hop;
 use wire::plan::Permission;
 use wire::{Capture, Digest, Levels, Plan, SpanRecord, Timestamp, TraceSink, semconv};
 
 use super::team::{
-    actor, allow, answer, calls, deny, done, found, garbage, lost, name, offering, probed, resolve,
-    session, submit, suspend, thinker, thought, unknown,
+    RESUMED, actor, allow, answer, calls, deny, done, found, garbage, lost, name, offering, probed,
+    resolve, session, submit, suspend, thinker, thought, unknown,
 };
 use crate::effect::Effect;
 use crate::session::SessionMachine;
@@ -99,7 +99,7 @@ fn a_trace_tells_of_every_attempt_and_of_what_people_said() {
         (
             "look",
             leaving(actor(), "look"),
-            vec![(5, Resumed), (9, done(1, 0))],
+            vec![(5, RESUMED), (9, done(1, 0))],
             &["look 1-5 #1 E3005", "look 5-9 #2", "execute_tool look 1-9"],
             run(" resumed@5"),
         ),

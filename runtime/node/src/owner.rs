@@ -123,10 +123,12 @@ pub(crate) fn claim_of(node: &str, since: Timestamp, pid: u32, data: &Path, team
     }
 }
 
-/// Says who serves a team.
+/// Says who serves a team. The claim came from outside, and what is made of it is shown in terminals.
 pub(crate) fn told(claim: &Claim) -> String {
     let Claim { host, pid, data, since, .. } = claim;
-    format!("process {pid} on {host} since {}, with its data in {data}", rfc3339(*since))
+    let text =
+        format!("process {pid} on {host} since {}, with its data in {data}", rfc3339(*since));
+    text.chars().filter(|c| !c.is_control()).collect()
 }
 
 /// Claims one team.
@@ -151,7 +153,7 @@ impl Owner {
             Ok(answer) => Err(Lost { team: self.team.clone(), by: read(&answer.payload) }.into()),
             Err(bus::Error::NoResponders { .. }) => Ok(()),
             Err(bus::Error::Timeout { .. }) => {
-                warn!(team = %self.team, "whoever served the team does not answer, so it is served here");
+                warn!(team = %self.team, "somebody listens where the owner of the team is asked and does not answer, so the team is served here");
                 Ok(())
             }
             Err(error) => Err(error.into()),
@@ -253,6 +255,8 @@ fn read(body: &Bytes) -> Option<Claim> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::timeout;
+
     use super::*;
 
     fn team() -> Name {
@@ -284,7 +288,8 @@ mod tests {
     }
 
     async fn heard(lost: &mut watch::Receiver<Option<Lost>>) -> String {
-        let lost = lost.wait_for(Option::is_some).await.unwrap().clone();
+        let told = timeout(CLAIM_INTERVAL * 3, lost.wait_for(Option::is_some));
+        let lost = told.await.expect("it yields").unwrap().clone();
         lost.unwrap().by.unwrap().node
     }
 
@@ -312,6 +317,15 @@ mod tests {
         first.check().unwrap();
         first.release().await;
         claim_all(&bus, "c", 3).await.unwrap();
+    }
+
+    #[test]
+    fn what_is_shown_of_a_claim_moves_no_cursor() {
+        let shown = told(&Claim { host: "a\u{1b}[2Jb\n".to_owned(), ..claim("n", 0) });
+        assert_eq!(
+            shown,
+            "process 7 on a[2Jb since 1970-01-01T00:00:00.000Z, with its data in /data/crew"
+        );
     }
 
     #[tokio::test(start_paused = true)]

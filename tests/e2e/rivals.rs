@@ -65,7 +65,7 @@ impl House {
 
 /// Returns what a daemon says that ends since somebody else serves the team.
 async fn told(daemon: Child) -> String {
-    let output = timeout(END_MAX, daemon.wait_with_output()).await.expect("it is refused").unwrap();
+    let output = timeout(END_MAX, daemon.wait_with_output()).await.unwrap().unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(3), "{told}");
     assert!(told.contains("error[E5011]: team job is served by another daemon"), "{told}");

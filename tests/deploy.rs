@@ -111,6 +111,7 @@ fn subjects() -> Vec<String> {
         "run.r.cancel",
         "run.r.answer",
         "calls",
+        "owner",
         "call.c.approve",
         "session.s.events",
         "model.m",
@@ -280,6 +281,8 @@ async fn the_daemon_reaches_its_subjects_and_no_inbox_of_others() {
         "SUB $SRV.PING 2",
         "SUB _INBOX.x.* 3",
         "PUB callboard.v1.t.model.m 0\r\n",
+        "SUB callboard.v1.t.owner 4",
+        "PUB callboard.v1.t.owner 0\r\n",
         "PUB tools.search 0\r\n",
         "PUB $SRV.INFO 0\r\n",
         "PUB $SRV.INFO.orders 0\r\n",
@@ -289,10 +292,10 @@ async fn the_daemon_reaches_its_subjects_and_no_inbox_of_others() {
         assert_eq!(connection.refusal(line), None, "{line}");
     }
     for line in [
-        "SUB _INBOX_client.> 4",
-        "SUB _INBOX_tool.> 4",
-        "SUB $SYS.> 5",
-        "SUB > 6",
+        "SUB _INBOX_client.> 5",
+        "SUB _INBOX_tool.> 5",
+        "SUB $SYS.> 6",
+        "SUB > 7",
         "PUB $SRV.PING 0\r\n",
         "PUB $SYS.REQ.SERVER.PING 0\r\n",
         "PUB $JS.API.STREAM.CREATE.x 0\r\n",

@@ -122,8 +122,12 @@ fn served_subjects() -> Vec<String> {
     let calls = CallVerb::ALL.map(|verb| subjects.call(&team, &call, verb));
     let stops =
         [subjects.model_stop(&team, &name("foreman")), subjects.tool_stop(&team, &name("charge"))];
-    let lists =
-        [subjects.calls(&team), subjects.node_trace(&name("nobody")), subjects.node_stats()];
+    let lists = [
+        subjects.calls(&team),
+        subjects.owner(&team),
+        subjects.node_trace(&name("nobody")),
+        subjects.node_stats(),
+    ];
     let events = [subjects.session_events(&team, &SessionId::new("s").unwrap())];
     [&agents[..], &models, &tools, &runs, &calls, &stops, &lists, &events].concat()
 }

@@ -19,6 +19,7 @@ mod main_job;
 mod outage;
 mod ready;
 mod rebuild;
+mod rivals;
 mod secure;
 mod servers;
 mod setup;

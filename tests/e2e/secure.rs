@@ -109,6 +109,17 @@ async fn daemon_and_client_do_the_main_job_over_tls_with_nkeys() {
         .concat(),
     )
     .await;
+    // With the shipped permissions the daemons of a team hear each other.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let second = Command::new(binary())
+        .args(["serve", text(&team), "--data", text(elsewhere.path()), "--listen", "none"])
+        .args(common)
+        .args(["--nats-nkey-file", text(&daemon_nk)])
+        .output()
+        .await
+        .unwrap();
+    let why = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(second.status.code() == Some(3) && why.contains("E5011"), "{why}");
     let as_client = ["--nats-nkey-file", text(&client_nk), "--nats-inbox", "_INBOX_client"];
     let question = ["quickstart", QUESTION];
     let answer = ask(&[&common[..], &as_client, &question].concat()).await;

@@ -227,9 +227,11 @@ fn named(message: &Message) -> Option<&'static str> {
         Route::SessionEvents { .. } => "an event",
         Route::Run { verb: RunVerb::Cancel, .. } => "a run is cancelled",
         // Those who look change nothing.
-        Route::Run { .. } | Route::Calls { .. } | Route::NodeTrace { .. } | Route::NodeStats => {
-            return None;
-        }
+        Route::Run { .. }
+        | Route::Calls { .. }
+        | Route::Owner { .. }
+        | Route::NodeTrace { .. }
+        | Route::NodeStats => return None,
         Route::Call { .. } => "a person decides",
         Route::Model { .. } => "a model is asked",
         Route::EventReply { .. } => "an event answers a call",

@@ -8,15 +8,21 @@ use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// How long a daemon may take to be ready, on a busy machine and with sessions to rebuild.
 const READY_MAX: Duration = Duration::from_secs(180);
 
+/// How long the rest of a log that nobody writes any more may take to be read.
+const LOG_MAX: Duration = Duration::from_secs(2);
+
 /// A `callboard serve` that runs.
 pub struct Daemon {
     child: Child,
     log: Arc<Mutex<Vec<String>>>,
+    /// Reads the log, until the end of it was waited for.
+    reader: Option<JoinHandle<()>>,
     /// Its HTTP address.
     pub http: String,
 }
@@ -87,12 +93,12 @@ impl Daemon {
             panic!("the daemon is not ready:\n{}", log.lock().expect("not poisoned").join("\n"))
         };
         // What it logs later is read, so that it never waits for room in the pipe.
-        tokio::spawn(async move {
+        let reader = tokio::spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
                 note(line);
             }
         });
-        Self { child, log, http }
+        Self { child, log, reader: Some(reader), http }
     }
 
     /// Returns the id of its process.
@@ -108,12 +114,23 @@ impl Daemon {
     /// Waits until it ends by itself and returns its exit code.
     pub async fn ended(&mut self) -> Option<i32> {
         let ended = timeout(Duration::from_secs(30), self.child.wait()).await;
-        ended.expect("the daemon ends").expect("it can be waited for").code()
+        let code = ended.expect("the daemon ends").expect("it can be waited for").code();
+        self.read_log().await;
+        code
     }
 
     /// Ends it as a crash would.
     pub async fn kill(&mut self) {
         self.child.kill().await.expect("the daemon can be killed");
+        self.read_log().await;
+    }
+
+    /// Reads what it wrote last.
+    async fn read_log(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            // A program that it started may hold the pipe open.
+            drop(timeout(LOG_MAX, reader).await);
+        }
     }
 
     /// Tells whether it still runs.

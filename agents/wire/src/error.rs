@@ -132,6 +132,8 @@ codes! {
     NatsUnprotected = "E5009", "NATS unprotected";
     /// Others than the users of this machine would reach the HTTP door without a token.
     HttpUnprotected = "E5010", "HTTP door unprotected";
+    /// Another daemon serves the team on the same NATS server.
+    TeamServed = "E5011", "team served elsewhere";
 
     /// The team file is not valid.
     ConfigInvalid = "E6001", "invalid team file";

@@ -162,6 +162,11 @@ pub enum Route {
         /// The tool.
         tool: Name,
     },
+    /// Which node serves the runs of a team.
+    Owner {
+        /// The team.
+        team: Name,
+    },
     /// What every node has of a trace.
     NodeTrace {
         /// The trace's id, the first digits of its id, or a run in it.
@@ -281,6 +286,11 @@ impl Subjects {
         self.of(&[team.as_str(), "call", "*", verb.as_str()])
     }
 
+    /// Where the node that serves the runs of a team says so, and is asked.
+    pub fn owner(&self, team: &Name) -> String {
+        self.of(&[team.as_str(), "owner"])
+    }
+
     /// Where every node is asked what it has of a trace. Teams have no subject of this form, so one
     /// that is named `node` is in nobody's way.
     pub fn node_trace(&self, trace: &Name) -> String {
@@ -334,6 +344,7 @@ impl Subjects {
                 verb: RunVerb::ALL.into_iter().find(|v| v.as_str() == verb)?,
             }),
             [team, "calls"] => Some(Route::Calls { team: name(team)? }),
+            [team, "owner"] => Some(Route::Owner { team: name(team)? }),
             [team, "call", call, verb] => Some(Route::Call {
                 team: name(team)?,
                 call: CallKey::new(call).ok()?,
@@ -429,6 +440,7 @@ mod tests {
                 Route::Calls { team: Name::new("node").unwrap() },
             ),
             (subjects.calls(&team), Route::Calls { team: team.clone() }),
+            (subjects.owner(&team), Route::Owner { team: team.clone() }),
             (
                 subjects.call(&team, &call, CallVerb::Deny),
                 Route::Call { team, call, verb: CallVerb::Deny },
@@ -452,6 +464,7 @@ mod tests {
             "callboard.v1.t.run.r.explode",
             "callboard.v1.t.call.c.explode",
             "callboard.v1.t.calls.c",
+            "callboard.v1.t.owner.x",
             "callboard.v1.t.tool.x.start",
             "callboard.v1.t.trace.x",
             "callboard.v1.t.stats",

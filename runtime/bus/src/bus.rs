@@ -311,6 +311,14 @@ impl Bus {
         }
     }
 
+    /// Tells whether other processes may be on this bus.
+    pub const fn is_shared(&self) -> bool {
+        match &self.kind {
+            Kind::Local(_) => false,
+            Kind::Nats(_) => true,
+        }
+    }
+
     /// Tells whether messages can leave at present.
     pub fn is_connected(&self) -> bool {
         match &self.kind {

@@ -128,6 +128,7 @@ fn exit_of(code: ErrorCode) -> Exit {
         | ErrorCode::Unavailable
         | ErrorCode::ToolUnavailable
         | ErrorCode::DataInUse
+        | ErrorCode::TeamServed
         | ErrorCode::StorageFailed
         | ErrorCode::StorageFull
         | ErrorCode::NatsUnavailable

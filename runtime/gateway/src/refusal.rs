@@ -119,6 +119,7 @@ pub(crate) const fn status_of(code: ErrorCode) -> StatusCode {
         | Code::ModelResting
         | Code::ToolUnavailable
         | Code::DataInUse
+        | Code::TeamServed
         | Code::StorageFull
         | Code::NatsUnavailable
         | Code::NatsTooOld
@@ -153,7 +154,7 @@ mod tests {
             (429, "E1006"),
             (500, "E2003 E4005 E5002 E5003 E5006 E5007 E6001 E6002 E6003 E6004"),
             (502, "E2001 E2002 E2004 E2005 E3003 E3006 E3009 E3011"),
-            (503, "E1008 E2006 E3005 E5001 E5004 E5005 E5008 E5009 E5010"),
+            (503, "E1008 E2006 E3005 E5001 E5004 E5005 E5008 E5009 E5010 E5011"),
             (504, "E1007 E3004"),
         ];
         let mut listed = 0;

@@ -16,6 +16,14 @@ pub fn now() -> Timestamp {
     Timestamp::from_micros(wall.saturating_add(up.saturating_sub(began)))
 }
 
+/// Writes a time for people and for other programs.
+pub(crate) fn rfc3339(at: Timestamp) -> String {
+    let micros = i64::try_from(at.as_micros()).unwrap_or(i64::MAX);
+    chrono::DateTime::from_timestamp_micros(micros)
+        .map(|time| time.to_rfc3339_opts(chrono::SecondsFormat::Millis, true))
+        .unwrap_or_default()
+}
+
 /// Returns the wall time as it is set, for those who want to be told the time of day.
 pub(crate) fn wall() -> Timestamp {
     #[expect(clippy::disallowed_methods, reason = "this is the place that reads the clock")]

@@ -1,7 +1,9 @@
 //! What can go wrong with a node as a whole.
 
 use agents_core::session::FoldError;
-use wire::{ErrorCode, SessionId, WireError};
+use wire::{Claim, ErrorCode, Name, SessionId, WireError};
+
+use crate::owner::told;
 
 /// A fault of the node, as opposed to an outcome of a run.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +17,18 @@ pub enum Error {
     /// The bus failed.
     #[error(transparent)]
     Bus(#[from] bus::Error),
+    /// Another node serves a team on the same bus.
+    #[error(
+        "team {team} is served by another daemon on this NATS server: {}; stop that one, or leave \
+         the team to it",
+        by.as_deref().map_or_else(|| "its answer cannot be read".to_owned(), told)
+    )]
+    ServedElsewhere {
+        /// The team.
+        team: Name,
+        /// Who serves it, if that can be read.
+        by: Option<Box<Claim>>,
+    },
     /// A model or a tool cannot be made ready.
     #[error("prepare {what}: {}", error.message)]
     Prepare {
@@ -85,6 +99,7 @@ impl Error {
         match self {
             Self::Journal(error) => error.to_wire(),
             Self::Bus(error) => error.to_wire(),
+            Self::ServedElsewhere { .. } => WireError::new(ErrorCode::TeamServed, self.to_string()),
             Self::Prepare { error, .. } => error.clone(),
             Self::Fold { .. } | Self::Entry { .. } => {
                 WireError::new(ErrorCode::SessionDamaged, self.to_string())

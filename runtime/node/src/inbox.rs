@@ -114,6 +114,7 @@ impl Porter {
                 | Route::EventReply { .. }
                 | Route::Question { .. }
                 | Route::ToolStop { .. }
+                | Route::Owner { .. }
                 | Route::NodeTrace { .. }
                 | Route::NodeStats,
             )

@@ -23,6 +23,7 @@ mod model_actor;
 mod models;
 mod node;
 mod opening;
+mod owner;
 mod perform;
 mod plans;
 mod prefix;

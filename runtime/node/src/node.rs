@@ -26,6 +26,7 @@ use crate::feed::Feed;
 use crate::keeper;
 use crate::look::Look;
 use crate::opening::open_team;
+use crate::owner::{Owners, claim_of};
 use crate::room;
 use crate::team::{TeamArgs, TeamMsg, TeamSupervisor};
 use crate::team_handle::TeamHandle;
@@ -73,6 +74,8 @@ pub struct Node {
     subjects: Subjects,
     /// Answers those who ask all nodes.
     looks: Mutex<Vec<Feed>>,
+    /// Keeps others from serving the teams.
+    owners: Owners,
 }
 
 impl Node {
@@ -88,6 +91,8 @@ impl Node {
             .map_err(|error| Error::Prepare { what: "HTTP client".to_owned(), error })?;
         let guards = Arc::new(Guards::default());
         let shared = Shared::start(bus.clone());
+        // Before anything is opened, so that a node that is refused leaves nothing behind.
+        let owners = own(&teams, &bus, &options, &shared).await?;
         let mut node = Self {
             teams: BTreeMap::new(),
             bus: bus.clone(),
@@ -98,6 +103,7 @@ impl Node {
             shared: shared.clone(),
             subjects: options.subjects.clone(),
             looks: Mutex::default(),
+            owners,
         };
         for team in teams {
             for note in model::unenforced(&team, team.agents.values()) {
@@ -110,6 +116,9 @@ impl Node {
             };
             let opened = opened.await.map_err(|_| Error::Ending)??;
             let context = opened.context;
+            // Sessions that were in work go on with the actors, so this is the last moment at which
+            // to leave the team to a node that began at the same time.
+            node.owners.check()?;
             let (journal, store) = (context.journal.clone(), context.projector.stopped());
             let stopped = fault_tx.clone();
             tokio::spawn(async move {
@@ -127,7 +136,7 @@ impl Node {
                 guards: guards.clone(),
                 unfinished: opened.unfinished,
                 sessions: told,
-                started: rfc3339(clock::now()),
+                started: clock::rfc3339(clock::now()),
             };
             let (actor, _) =
                 TeamSupervisor::spawn_linked(None, TeamSupervisor, args, supervisor.get_cell())
@@ -141,6 +150,7 @@ impl Node {
         }
         let looks = node.look().serve().await?;
         bus.flush().await?;
+        node.owners.check()?;
         Ok(Self { looks: Mutex::new(looks), ..node })
     }
 
@@ -189,6 +199,7 @@ impl Node {
         !self.draining.load(Ordering::Relaxed)
             && self.bus.is_connected()
             && self.fault.borrow().is_none()
+            && self.owners.check().is_ok()
     }
 
     /// Tells whether the node is on its way to its end.
@@ -213,6 +224,12 @@ impl Node {
             Ok(reason) => reason.clone().unwrap_or_default(),
             Err(_) => "the node's supervisor ended".to_owned(),
         }
+    }
+
+    /// Waits until another node is found to serve a team of this one since before, and says which.
+    /// This node is to be drained then.
+    pub async fn superseded(&self) -> WireError {
+        self.owners.lost().await
     }
 
     /// Lets those go who still wait, and what is on its way to them.
@@ -296,14 +313,23 @@ impl Node {
             closed.await.unwrap_or_default();
             drop(lock.lock().unwrap_or_else(PoisonError::into_inner).take());
         }
+        self.owners.release().await;
     }
 }
 
-fn rfc3339(at: wire::Timestamp) -> String {
-    let micros = i64::try_from(at.as_micros()).unwrap_or(i64::MAX);
-    chrono::DateTime::from_timestamp_micros(micros)
-        .map(|time| time.to_rfc3339_opts(chrono::SecondsFormat::Millis, true))
-        .unwrap_or_default()
+/// Claims the teams of a node. On the bus inside the process the lock on the data directory is all
+/// that is needed.
+async fn own(
+    teams: &[config::Team],
+    bus: &Bus,
+    options: &NodeOptions,
+    shared: &Shared,
+) -> Result<Owners, Error> {
+    let NodeOptions { data, holder, subjects, .. } = options;
+    let claims = teams.iter().filter(|_| bus.is_shared()).map(|team| {
+        (team.name.clone(), claim_of(&shared.node, shared.since, holder.pid, data, &team.name))
+    });
+    Owners::claim(bus, subjects, claims.collect()).await
 }
 
 struct NodeSupervisor;

@@ -81,12 +81,13 @@ pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Resul
     }
 
     let exit = tokio::select! {
-        _ = term.recv() => Exit::Done,
-        _ = interrupt.recv() => Exit::Done,
+        _ = term.recv() => Ok(Exit::Done),
+        _ = interrupt.recv() => Ok(Exit::Done),
         reason = node.failed() => {
             error!(%reason, "the node cannot go on");
-            Exit::Fault
+            Ok(Exit::Fault)
         }
+        error = node.superseded() => Err(error.into()),
     };
     notify::tell("STOPPING=1");
     info!(grace = ?DRAIN_GRACE, "drains");
@@ -106,7 +107,7 @@ pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Resul
     if let Err(error) = bus.drain().await {
         info!(%error, "bus not drained");
     }
-    Ok(exit)
+    exit
 }
 
 /// Loads all team files, and reports on all that are wrong.

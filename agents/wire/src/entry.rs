@@ -344,10 +344,9 @@ mod tests {
 
     #[test]
     fn a_run_of_which_no_more_is_said_was_at_work_when_it_was_taken_up() {
-        for (waiting, json) in [
-            (false, r#"{"input":"resumed"}"#),
-            (true, r#"{"input":"resumed","waiting":true}"#),
-        ] {
+        for (waiting, json) in
+            [(false, r#"{"input":"resumed"}"#), (true, r#"{"input":"resumed","waiting":true}"#)]
+        {
             let input = Input::Resumed { waiting };
             assert_eq!(serde_json::to_string(&input).unwrap(), json);
             assert_eq!(serde_json::from_str::<Input>(json).unwrap(), input);

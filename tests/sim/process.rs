@@ -1,7 +1,7 @@
 //! The life of the process: when it ends, what is left of the journal, how it begins again.
 
 use agents_core::session::SessionMachine;
-use wire::{Input, SessionId};
+use wire::SessionId;
 
 use crate::check::snapshots;
 use crate::node::{Node, Shell};

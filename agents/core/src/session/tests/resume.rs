@@ -77,7 +77,7 @@ fn calls_are_made_again_by_their_effect_class() {
             ),
         ],
     );
-    assert!(!machine.resumption().is_some());
+    assert!(machine.resumption().is_none());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
+use std::time::Duration;
 
 use bus::testing::NatsServer;
 use bus::{Auth, Bus, NatsOptions, TlsIdentity};
@@ -12,9 +13,13 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tests::daemon::{Daemon, binary, root};
 use tokio::process::Command;
+use tokio::time::timeout;
 use wire::ErrorCode;
 
 use crate::setup::{QUESTION, shipped};
+
+/// How long a daemon may take until it is refused, on a busy machine.
+const REFUSED_MAX: Duration = Duration::from_secs(60);
 
 /// Certificates and keys in a folder.
 struct Papers(TempDir);
@@ -115,9 +120,9 @@ async fn daemon_and_client_do_the_main_job_over_tls_with_nkeys() {
         .args(["serve", text(&team), "--data", text(elsewhere.path()), "--listen", "none"])
         .args(common)
         .args(["--nats-nkey-file", text(&daemon_nk)])
-        .output()
-        .await
-        .unwrap();
+        .kill_on_drop(true)
+        .output();
+    let second = timeout(REFUSED_MAX, second).await.expect("it is refused").unwrap();
     let why = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(second.status.code() == Some(3) && why.contains("E5011"), "{why}");
     let as_client = ["--nats-nkey-file", text(&client_nk), "--nats-inbox", "_INBOX_client"];

@@ -19,9 +19,12 @@ pub enum Error {
     Bus(#[from] bus::Error),
     /// Another node serves a team on the same bus.
     #[error(
-        "team {team} is served by another daemon on this NATS server: {}; stop that one, or leave \
-         the team to it",
-        by.as_deref().map_or_else(|| "its answer cannot be read".to_owned(), told)
+        "team {team} is served by another daemon on this NATS server: {}",
+        by.as_deref().map_or_else(
+            || "the answer is no claim, and may be that of another version, or of a stream of \
+                JetStream that takes all subjects".to_owned(),
+            |claim| format!("{}; stop that one, or leave the team to it", told(claim)),
+        )
     )]
     ServedElsewhere {
         /// The team.

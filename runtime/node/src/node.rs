@@ -87,30 +87,46 @@ impl Node {
     ) -> Result<Self, Error> {
         let (fault_tx, fault) = watch::channel(None);
         let (supervisor, _) = Actor::spawn(None, NodeSupervisor, fault_tx.clone()).await?;
-        let http = tools::client::HttpClient::new()
-            .map_err(|error| Error::Prepare { what: "HTTP client".to_owned(), error })?;
-        let guards = Arc::new(Guards::default());
         let shared = Shared::start(bus.clone());
         // Before anything is opened, so that a node that is refused leaves nothing behind.
         let owners = own(&teams, &bus, &options, &shared).await?;
         let mut node = Self {
             teams: BTreeMap::new(),
             bus: bus.clone(),
-            supervisor: supervisor.clone(),
+            supervisor,
             fault,
             draining: AtomicBool::new(false),
             tasks: Vec::new(),
-            shared: shared.clone(),
+            shared,
             subjects: options.subjects.clone(),
             looks: Mutex::default(),
             owners,
         };
+        if let Err(error) = node.open(teams, &options, &fault_tx).await {
+            // The sessions of some teams may be at work already.
+            node.drain(Duration::ZERO).await;
+            return Err(error);
+        }
+        Ok(node)
+    }
+
+    /// Opens and starts all teams, then the look-ups over them.
+    async fn open(
+        &mut self,
+        teams: Vec<config::Team>,
+        options: &NodeOptions,
+        fault: &watch::Sender<Option<String>>,
+    ) -> Result<(), Error> {
+        let http = tools::client::HttpClient::new()
+            .map_err(|error| Error::Prepare { what: "HTTP client".to_owned(), error })?;
+        let guards = Arc::new(Guards::default());
         for team in teams {
             for note in model::unenforced(&team, team.agents.values()) {
                 warn!(team = %team.name, %note, "a part of a schema is not sent to the provider");
             }
             let opened = {
-                let (bus, options, shared) = (bus.clone(), options.clone(), shared.clone());
+                let (bus, options, shared) =
+                    (self.bus.clone(), options.clone(), self.shared.clone());
                 let http = http.clone();
                 spawn_blocking(move || open_team(team, bus, options, shared, http.written()))
             };
@@ -118,9 +134,9 @@ impl Node {
             let context = opened.context;
             // Sessions that were in work go on with the actors, so this is the last moment at which
             // to leave the team to a node that began at the same time.
-            node.owners.check()?;
+            self.owners.check()?;
             let (journal, store) = (context.journal.clone(), context.projector.stopped());
-            let stopped = fault_tx.clone();
+            let stopped = fault.clone();
             tokio::spawn(async move {
                 let reason = tokio::select! {
                     why = journal.stopped() => format!("the journal cannot be written: {why}"),
@@ -128,7 +144,7 @@ impl Node {
                 };
                 stopped.send_replace(Some(reason));
             });
-            node.tasks.push(tokio::spawn(room::watch(context.clone())).abort_handle());
+            self.tasks.push(tokio::spawn(room::watch(context.clone())).abort_handle());
             let (told, sessions) = oneshot::channel();
             let args = TeamArgs {
                 context: context.clone(),
@@ -138,20 +154,24 @@ impl Node {
                 sessions: told,
                 started: clock::rfc3339(clock::now()),
             };
-            let (actor, _) =
-                TeamSupervisor::spawn_linked(None, TeamSupervisor, args, supervisor.get_cell())
-                    .await?;
+            let (actor, _) = TeamSupervisor::spawn_linked(
+                None,
+                TeamSupervisor,
+                args,
+                self.supervisor.get_cell(),
+            )
+            .await?;
             let sessions = sessions.await.map_err(|_| Error::Ending)?;
             let keeping = keeper::keep(context.clone(), sessions.clone());
-            node.tasks.push(tokio::spawn(keeping).abort_handle());
+            self.tasks.push(tokio::spawn(keeping).abort_handle());
             let lock = Arc::new(Mutex::new(Some(opened.lock)));
             let name = context.team.name.clone();
-            node.teams.insert(name, TeamHandle { context, actor, sessions, lock });
+            self.teams.insert(name, TeamHandle { context, actor, sessions, lock });
         }
-        let looks = node.look().serve().await?;
-        bus.flush().await?;
-        node.owners.check()?;
-        Ok(Self { looks: Mutex::new(looks), ..node })
+        let looks = self.look().serve().await?;
+        *self.looks.lock().unwrap_or_else(PoisonError::into_inner) = looks;
+        self.bus.flush().await?;
+        Ok(())
     }
 
     fn look(&self) -> Look {
@@ -270,6 +290,7 @@ impl Node {
     /// A run that does not end in that time is not lost: it is taken up at the next start.
     pub async fn drain(&self, grace: Duration) {
         self.draining.store(true, Ordering::Relaxed);
+        self.owners.leave();
         let end = Instant::now() + grace;
         for team in self.teams.values() {
             team.context.draining.store(true, Ordering::Relaxed);

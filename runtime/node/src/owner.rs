@@ -9,7 +9,8 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bus::{Bus, Message, Subscription};
@@ -27,10 +28,11 @@ use crate::error::Error;
 use crate::feed;
 use crate::opening::team_dir;
 
-/// How long whoever serves a team has to answer. One on a busy machine needs some milliseconds, and
-/// where nobody listens the server says so at once; only a node that hangs or has vanished without
-/// closing its connection is waited for in vain.
-const ANSWER_MAX: Duration = Duration::from_millis(300);
+/// How long whoever serves a team has to answer: also on a machine that is busy, or far away, since
+/// one that is missed meets the newcomer only when that is at work. Where nobody listens the server
+/// says so at once; only a node that hangs or has vanished without closing its connection, and who
+/// only looks on, are waited for in vain.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// How often a claim is said: servers of a cluster that were apart find each other again without a
 /// connection of ours being lost.
@@ -55,6 +57,8 @@ impl From<Lost> for Error {
 /// The teams that this node claims.
 pub(crate) struct Owners {
     lost: watch::Sender<Option<Lost>>,
+    /// The node is on its way to its end.
+    leaving: Arc<AtomicBool>,
     /// What answers others, one for each team; ends with this.
     keepers: Mutex<JoinSet<()>>,
 }
@@ -70,13 +74,15 @@ impl Owners {
         claims: Vec<(Name, Claim)>,
     ) -> Result<Self, Error> {
         let (lost, _) = watch::channel(None);
+        let leaving = Arc::<AtomicBool>::default();
         let mut owners = Vec::with_capacity(claims.len());
         for (team, claim) in claims {
             let body = wire::json::to_vec(&claim)
                 .map_err(|source| bus::Error::Unwritable { source })?
                 .into();
             let (bus, subject, lost) = (bus.clone(), subjects.owner(&team), lost.clone());
-            owners.push(Owner { bus, subject, team, claim, body, met: None, lost });
+            let leaving = leaving.clone();
+            owners.push(Owner { bus, subject, team, claim, body, met: None, lost, leaving });
         }
         try_join_all(owners.iter().map(Owner::ask)).await?;
         let mut keepers = JoinSet::new();
@@ -84,7 +90,7 @@ impl Owners {
             let heard = owner.hold().await?;
             keepers.spawn(owner.keep(heard));
         }
-        Ok(Self { lost, keepers: Mutex::new(keepers) })
+        Ok(Self { lost, leaving, keepers: Mutex::new(keepers) })
     }
 
     /// Fails if a team was lost to another node.
@@ -100,6 +106,12 @@ impl Owners {
             // The sender is ours, and what is waited for is there.
             Ok(None) | Err(_) => std::future::pending().await,
         }
+    }
+
+    /// Says no claims from here on, so that nobody yields to a node that is about to end. Who would
+    /// serve a team is refused still.
+    pub(crate) fn leave(&self) {
+        self.leaving.store(true, Ordering::Relaxed);
     }
 
     /// Leaves the teams to others.
@@ -142,6 +154,7 @@ struct Owner {
     /// The node that was last told to stop, of which the log need not tell twice.
     met: Option<String>,
     lost: watch::Sender<Option<Lost>>,
+    leaving: Arc<AtomicBool>,
 }
 
 impl Owner {
@@ -152,8 +165,12 @@ impl Owner {
         match asked {
             Ok(answer) => Err(Lost { team: self.team.clone(), by: read(&answer.payload) }.into()),
             Err(bus::Error::NoResponders { .. }) => Ok(()),
-            Err(bus::Error::Timeout { .. }) => {
-                warn!(team = %self.team, "somebody listens where the owner of the team is asked and does not answer, so the team is served here");
+            Err(bus::Error::Timeout { .. }) if self.bus.is_connected() => {
+                warn!(
+                    team = %self.team, subject = self.subject,
+                    "no answer where the owner of the team is asked, so the team is served here: \
+                     who listens there only looks on or hangs, or this user may not use the subject"
+                );
                 Ok(())
             }
             Err(error) => Err(error.into()),
@@ -204,8 +221,8 @@ impl Owner {
             return ControlFlow::Continue(());
         }
         match other {
-            Some(other) => self.meet(other).await,
-            None => ControlFlow::Continue(()),
+            Some(other) if !self.is_leaving() => self.meet(other).await,
+            Some(_) | None => ControlFlow::Continue(()),
         }
     }
 
@@ -237,7 +254,14 @@ impl Owner {
         goes_on
     }
 
+    fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Relaxed)
+    }
+
     async fn say(&self) {
+        if self.is_leaving() {
+            return;
+        }
         let said = self.bus.publish(&self.subject, Headers::new(), self.body.clone()).await;
         if let Err(error) = said {
             info!(team = %self.team, %error, "claim not said, will be said again");
@@ -279,6 +303,7 @@ mod tests {
             claim,
             met: None,
             lost,
+            leaving: Arc::default(),
         };
         (owner, is_lost)
     }
@@ -369,6 +394,23 @@ mod tests {
         assert_eq!(heard(&mut told[0]).await, "old");
         keepers.join_next().await.unwrap().unwrap();
         assert!(told[1].borrow().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_yields_to_a_node_that_is_about_to_end() {
+        let bus = Bus::local();
+        let old = claim_all(&bus, "old", 1).await.unwrap();
+        old.leave();
+        let error = claim_all(&bus, "next", 2).await.err().unwrap().to_wire();
+        assert_eq!(error.code, wire::ErrorCode::TeamServed, "not before it has ended");
+        // One that was let in since the old one could not be heard.
+        let (young, lost) = owner(&bus, "young", 9);
+        let heard = young.hold().await.unwrap();
+        let mut keepers = JoinSet::new();
+        keepers.spawn(young.keep(heard));
+        tokio::time::sleep(CLAIM_INTERVAL * 3).await;
+        assert!(lost.borrow().is_none());
+        old.check().unwrap();
     }
 
     #[tokio::test(start_paused = true)]

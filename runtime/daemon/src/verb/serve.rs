@@ -89,11 +89,13 @@ pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Resul
         }
         error = node.superseded() => Err(error.into()),
     };
+    // Requests for the one that goes on would reach this one for as long as it drains.
+    let grace = if exit.is_ok() { DRAIN_GRACE } else { Duration::ZERO };
     notify::tell("STOPPING=1");
-    info!(grace = ?DRAIN_GRACE, "drains");
+    info!(?grace, "drains");
     tasks.abort_all();
     let drained = async {
-        node.drain(DRAIN_GRACE).await;
+        node.drain(grace).await;
         if let Some(door) = door {
             door.stop(CLOSE_GRACE).await;
         }

@@ -446,6 +446,6 @@ mod tests {
             .unwrap();
         let error = claim_all(&bus, "second", 2).await.err().unwrap().to_wire();
         assert_eq!(error.code, wire::ErrorCode::TeamServed);
-        assert!(error.message.contains("cannot be read"), "{error}");
+        assert!(error.message.contains("the answer is no claim"), "{error}");
     }
 }

@@ -215,8 +215,9 @@ impl Run {
             self.end_early(RunStatus::Deadline, late(), effects);
             return;
         }
-        // A run that does nothing but wait is not what ended the process. A called agent that is counts
-        // that for itself.
+        // A run that does nothing but wait is not what ended the process; a called agent may be, and
+        // counts it in its own run. What older programs wrote says nothing of agents, and is decided
+        // about as they did.
         if !waiting && !self.waits_for_people_only() {
             self.resumes += 1;
         }

@@ -35,8 +35,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an idle connection is kept; below the 60 seconds after which common proxies close it.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(50);
 
-/// Idle connections kept to one server; more than a model server usually serves at once.
-const POOL_IDLE_PER_HOST_MAX: usize = 64;
+/// Idle connections kept to one server: as many as a busy team asks a model at once, since making
+/// one anew costs more than the request, and a quarter of the files that a process may ordinarily
+/// open.
+const POOL_IDLE_PER_HOST_MAX: usize = 256;
 
 /// Redirects that one request follows; browsers take more, and no interface of machines needs them.
 pub const REDIRECTS_MAX: usize = 5;

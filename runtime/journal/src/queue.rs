@@ -18,14 +18,14 @@ use crate::room::Room;
 /// What a frame takes beside its entries, in bytes, at most.
 pub(crate) const FRAME_BYTES: u64 = 256;
 
-/// Appends of a commit from which on the next is waited for, so that a sync has more to cover. With
-/// fewer there is nothing to gather, and an append would wait for nobody.
+/// The time over which it is counted how many appends come.
+const LOAD_WINDOW: Duration = Duration::from_millis(5);
+
+/// Appends within that time from which on more are waited for, so that a sync has more to cover.
+/// With fewer there is nothing to gather, and an append would wait for nobody.
 const GATHERED_MIN: usize = 4;
 
-/// How long after a commit the node counts as being as busy as it was then.
-const GATHERED_WITHIN: Duration = Duration::from_millis(20);
-
-/// How long is waited for each append of the commit before.
+/// How long is waited for each of them.
 const GATHERING_EACH: Duration = Duration::from_micros(40);
 
 /// How long is waited at most, which is less than a busy session waits for a core.
@@ -50,10 +50,7 @@ pub(crate) struct State {
     queue: VecDeque<Pending>,
     queue_bytes: u64,
     settling: Vec<Settling>,
-    /// How many appends the last commit had.
-    taken: usize,
-    /// When it began.
-    committed: Instant,
+    load: Load,
     /// The committer waits to be woken, which costs a system call even if it does not wait.
     idle: bool,
     /// Nothing more is taken.
@@ -95,8 +92,7 @@ impl Shared {
             queue: VecDeque::new(),
             queue_bytes: 0,
             settling: Vec::new(),
-            taken: 0,
-            committed: Instant::now(),
+            load: Load { appends: 0, at: Instant::now() },
             idle: false,
             closed: false,
         };
@@ -231,7 +227,7 @@ impl Shared {
             state.idle = true;
             state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        let gathering = gathering(state.taken, state.committed.elapsed());
+        let gathering = gathering(state.load.after(state.load.at.elapsed()));
         if !gathering.is_zero() {
             drop(state);
             thread::sleep(gathering);
@@ -254,7 +250,9 @@ impl Shared {
             state.queue_bytes = state.queue_bytes.saturating_sub(next.bytes);
             taken.extend(state.queue.pop_front());
         }
-        (state.taken, state.committed) = (taken.len(), Instant::now());
+        let now = Instant::now();
+        let appends = state.load.after(now - state.load.at) + taken.len();
+        state.load = Load { appends, at: now };
         Some(Work::Commit(taken))
     }
 }
@@ -292,10 +290,26 @@ impl State {
     }
 }
 
-/// Returns how long appends are gathered after a commit of so many, some time ago: the busier the
-/// node, the longer.
-fn gathering(appends: usize, ago: Duration) -> Duration {
-    if appends < GATHERED_MIN || ago > GATHERED_WITHIN {
+/// How many appends came within [`LOAD_WINDOW`] before a moment.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    appends: usize,
+    at: Instant,
+}
+
+impl Load {
+    /// Returns how many of them are still within it some time later, as if they had come evenly.
+    fn after(self, time: Duration) -> usize {
+        let left = LOAD_WINDOW.saturating_sub(time).as_micros();
+        let appends = self.appends as u128 * left / LOAD_WINDOW.as_micros();
+        usize::try_from(appends).unwrap_or(usize::MAX)
+    }
+}
+
+/// Returns how long appends are gathered when so many came of late: the busier the node, the
+/// longer.
+fn gathering(appends: usize) -> Duration {
+    if appends < GATHERED_MIN {
         return Duration::ZERO;
     }
     let each = u32::try_from(appends).unwrap_or(u32::MAX);
@@ -310,11 +324,23 @@ mod tests {
     fn a_busy_journal_gathers_and_one_at_rest_does_not() {
         let cases = [(0, 0), (1, 0), (3, 0), (4, 160), (20, 800), (50, 2000), (usize::MAX, 2000)];
         for (appends, micros) in cases {
-            let expected = Duration::from_micros(micros);
-            assert_eq!(gathering(appends, Duration::ZERO), expected, "{appends}");
-            assert_eq!(gathering(appends, GATHERED_WITHIN), expected, "{appends}");
-            let long_ago = GATHERED_WITHIN + Duration::from_micros(1);
-            assert_eq!(gathering(appends, long_ago), Duration::ZERO, "{appends}");
+            assert_eq!(gathering(appends), Duration::from_micros(micros), "{appends}");
         }
+    }
+
+    #[test]
+    fn a_load_is_forgotten_within_its_window() {
+        let cases =
+            [(0, 1, 0), (50, 0, 50), (50, 1, 40), (50, 4, 10), (50, 5, 0), (50, 3_600_000, 0)];
+        for (appends, millis, left) in cases {
+            let load = Load { appends, at: Instant::now() };
+            assert_eq!(load.after(Duration::from_millis(millis)), left, "{appends} {millis}");
+        }
+        // Of those that come evenly it keeps as many as come within the window.
+        let mut load = Load { appends: 0, at: Instant::now() };
+        for _ in 0..100 {
+            load.appends = load.after(Duration::from_millis(1)) + 10;
+        }
+        assert!((45..=50).contains(&load.appends), "{}", load.appends);
     }
 }

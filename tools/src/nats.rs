@@ -113,7 +113,7 @@ impl NatsTool {
         let whole = &answer.payload;
         let kept = whole.get(..self.response_bytes_max).unwrap_or(whole);
         let is_cut = kept.len() < whole.len();
-        let body = Body::read(kept, answer.headers.get(header::CONTENT_TYPE), is_cut);
+        let body = Body::read(kept, answer.headers.get(header::CONTENT_TYPE).as_deref(), is_cut);
         let cut = is_cut.then_some(kept.len());
         ToolReply::settled(outcome(&subject, &answer, body, cut))
     }
@@ -162,9 +162,9 @@ fn outcome(subject: &str, answer: &Letter, body: Body, cut: Option<usize>) -> Ca
     let code = answer.headers.get(header::SERVICE_ERROR_CODE);
     let told = answer.headers.get(header::SERVICE_ERROR);
     if code.is_some() || told.is_some() {
-        let code = code.map_or_else(String::new, |code| format!(" {}", excerpt(code)));
+        let code = code.map_or_else(String::new, |code| format!(" {}", excerpt(&code)));
         let text = body.into_text();
-        let parts = [told.unwrap_or_default(), text.trim()].map(excerpt);
+        let parts = [told.as_deref().unwrap_or_default(), text.trim()].map(excerpt);
         let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         let message = format!("{subject} answered with error{code}: {}", parts.join(": "));
         return CallOutcome::error(ErrorCode::ToolFailed, message);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use wire::entry::Submitted;
-use wire::event::EventKind;
+use wire::event::{EventId, EventKind};
 use wire::plan::Target;
 use wire::run::{Budget, RunReply};
 use wire::{
@@ -349,9 +349,9 @@ impl Effects {
     /// Tells observers of a run.
     pub(crate) fn tell(&mut self, submitted: &Submitted, kind: EventKind) {
         let event = Event {
-            id: Some(format!("{}.{}", self.slot, self.told)),
+            id: Some(EventId { slot: self.slot, number: self.told }),
             at: self.now,
-            trace_id: submitted.trace.trace_id(),
+            trace_id: submitted.trace.trace(),
             session: self.session.clone(),
             run: submitted.run.clone(),
             agent: submitted.agent.clone(),

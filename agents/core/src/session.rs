@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use wire::entry::{Body, Entry, Input, Submitted};
-use wire::event::EventKind;
+use wire::event::{EventId, EventKind};
 use wire::run::{AnswerRequest, RunReply, RunState, RunStatus, RunView};
 use wire::{
     CallKey, Digest, ErrorCode, Event, Name, OpenCall, Plan, Resolution, RunId, SessionId,
@@ -552,23 +552,14 @@ pub enum FoldError {
 }
 
 /// Collects the events of a folded journal after a position, for observers that re-attach.
-pub fn events_after(effects: &[Effect], after: Option<(u64, u32)>) -> Vec<Event> {
+pub fn events_after(effects: &[Effect], after: Option<EventId>) -> Vec<Event> {
     effects
         .iter()
         .filter_map(|effect| match effect {
             Effect::Tell(event) => Some(event),
             _ => None,
         })
-        .filter(|event| {
-            let position = event.id.as_deref().and_then(parse_event_id);
-            after.is_none_or(|after| position.is_some_and(|position| position > after))
-        })
+        .filter(|event| after.is_none_or(|after| event.id.is_some_and(|id| id > after)))
         .cloned()
         .collect()
-}
-
-/// Reads the id of an event: the slot of its entry and its number there.
-pub fn parse_event_id(id: &str) -> Option<(u64, u32)> {
-    let (slot, n) = id.split_once('.')?;
-    Some((slot.parse().ok()?, n.parse().ok()?))
 }

@@ -1,8 +1,10 @@
 //! What observers of a session see. Events drive nothing.
 
+use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::chat::{ModelRole, Usage};
@@ -13,19 +15,63 @@ use crate::open::OpenKind;
 use crate::question::{Progress, QuestionEnd};
 use crate::run::RunStatus;
 use crate::shared::SharedText;
+use crate::text;
 use crate::time::Timestamp;
+use crate::trace::TraceId;
+
+/// Where an event stands in its session; as text `<slot>.<n>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventId {
+    /// The slot of the entry that tells of it.
+    pub slot: u64,
+    /// Its number there, from 0.
+    pub number: u32,
+}
+
+/// The text is no [`EventId`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not the id of an event, which is of the form <slot>.<n>")]
+pub struct EventIdError;
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.slot, self.number)
+    }
+}
+
+impl FromStr for EventId {
+    type Err = EventIdError;
+
+    fn from_str(text: &str) -> Result<Self, EventIdError> {
+        let (slot, number) = text.split_once('.').ok_or(EventIdError)?;
+        let slot = slot.parse().map_err(|_| EventIdError)?;
+        Ok(Self { slot, number: number.parse().map_err(|_| EventIdError)? })
+    }
+}
+
+impl Serialize for EventId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for EventId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text::read(deserializer)
+    }
+}
 
 /// One thing that happened, as published on the session's events subject.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// The position to re-attach after: `<slot>.<n>`; absent on deltas, switches of models
-    /// and progress, which are not kept.
+    /// The position to re-attach after; absent on deltas, switches of models and progress, which
+    /// are not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
+    pub id: Option<EventId>,
     /// When.
     pub at: Timestamp,
     /// The trace of the run; the same for the runs that it asks for.
-    pub trace_id: String,
+    pub trace_id: TraceId,
     /// The session.
     pub session: SessionId,
     /// The run.

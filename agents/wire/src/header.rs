@@ -1,8 +1,12 @@
 //! Message headers: their names, and the list that carries them.
 
 use std::borrow::Cow;
+use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use crate::id::{CallKey, SessionId};
+use crate::text;
+use crate::trace::{self, TraceContext};
+use crate::work::WorkId;
 
 /// W3C trace context of the caller; lower case, since NATS compares names exactly.
 pub const TRACEPARENT: &str = "traceparent";
@@ -34,10 +38,89 @@ pub const WORK: &str = "Callboard-Work";
 /// The headers that an ordinary message has, so that its list need not grow.
 const ORDINARY: usize = 6;
 
+/// The value of one header: a text, or what is written as one only where it leaves the process.
+#[derive(Clone, Debug)]
+pub enum HeaderValue {
+    /// A text.
+    Text(String),
+    /// A number.
+    Number(u64),
+    /// A position in a trace.
+    Trace(TraceContext),
+    /// A session.
+    Session(SessionId),
+    /// A call.
+    Call(CallKey),
+    /// Work that can be stopped.
+    Work(WorkId),
+}
+
+impl HeaderValue {
+    /// Returns the value as text.
+    pub fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Text(text) => text.into(),
+            Self::Number(number) => number.to_string().into(),
+            Self::Trace(trace) => String::from(*trace).into(),
+            Self::Session(session) => session.as_str().into(),
+            Self::Call(call) => call.as_str().into(),
+            Self::Work(work) => String::from(work).into(),
+        }
+    }
+
+    /// Returns the length of the text, in bytes.
+    fn text_len(&self) -> usize {
+        match self {
+            Self::Trace(_) => trace::CONTEXT_BYTES,
+            Self::Number(number) => text::digits(*number),
+            Self::Work(work) => work.text_bytes(),
+            Self::Text(_) | Self::Session(_) | Self::Call(_) => self.text().len(),
+        }
+    }
+}
+
+/// What the value of a header may stand for.
+pub trait HeaderType: FromStr + Into<HeaderValue> {
+    /// Takes it out of a value that is of this type already.
+    fn taken(value: &HeaderValue) -> Option<Self>;
+}
+
+macro_rules! header_types {
+    ($($kind:ident: $type:ty),+) => {$(
+        impl From<$type> for HeaderValue {
+            fn from(value: $type) -> Self {
+                Self::$kind(value)
+            }
+        }
+
+        impl HeaderType for $type {
+            fn taken(value: &HeaderValue) -> Option<Self> {
+                match value {
+                    HeaderValue::$kind(value) => Some(value.clone()),
+                    _ => None,
+                }
+            }
+        }
+    )+};
+}
+
+header_types!(Number: u64, Trace: TraceContext, Session: SessionId, Call: CallKey, Work: WorkId);
+
+impl From<String> for HeaderValue {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for HeaderValue {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
 /// The headers of one message, in order; names are compared exactly.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Headers(Vec<(Cow<'static, str>, String)>);
+#[derive(Clone, Debug, Default)]
+pub struct Headers(Vec<(Cow<'static, str>, HeaderValue)>);
 
 impl Headers {
     /// Makes an empty list.
@@ -45,13 +128,24 @@ impl Headers {
         Self(Vec::new())
     }
 
-    /// Returns the first value under a name.
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
+    /// Returns the first value under a name, as text.
+    pub fn get(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.value(name).map(HeaderValue::text)
+    }
+
+    /// Returns the first value under a name as what it stands for; absent as well if it is a text
+    /// that stands for nothing of the kind.
+    pub fn read<T: HeaderType>(&self, name: &str) -> Option<T> {
+        let value = self.value(name)?;
+        T::taken(value).or_else(|| value.text().parse().ok())
+    }
+
+    fn value(&self, name: &str) -> Option<&HeaderValue> {
+        self.0.iter().find(|(n, _)| n == name).map(|(_, value)| value)
     }
 
     /// Sets the one value under a name, in place of any it had.
-    pub fn insert(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) {
+    pub fn insert(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<HeaderValue>) {
         let name = name.into();
         self.0.retain(|(n, _)| *n != name);
         if self.0.capacity() == 0 {
@@ -62,19 +156,23 @@ impl Headers {
 
     /// Adds a header and returns the list.
     #[must_use]
-    pub fn with(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Self {
+    pub fn with(
+        mut self,
+        name: impl Into<Cow<'static, str>>,
+        value: impl Into<HeaderValue>,
+    ) -> Self {
         self.insert(name, value);
         self
     }
 
-    /// Returns the first value under a name, read as a number.
-    pub fn number(&self, name: &str) -> Option<u64> {
-        self.get(name)?.parse().ok()
+    /// Iterates over names and values, these as text.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
+        self.values().map(|(name, value)| (name, value.text()))
     }
 
     /// Iterates over names and values.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(n, v)| (&**n, v.as_str()))
+    pub fn values(&self) -> impl Iterator<Item = (&str, &HeaderValue)> {
+        self.0.iter().map(|(name, value)| (&**name, value))
     }
 
     /// Tells whether there are none.
@@ -87,7 +185,59 @@ impl Headers {
         if self.0.is_empty() {
             0
         } else {
-            12 + self.0.iter().map(|(n, v)| n.len() + v.len() + 4).sum::<usize>()
+            12 + self.values().map(|(n, value)| n.len() + value.text_len() + 4).sum::<usize>()
+        }
+    }
+}
+
+/// Headers are the same if they are the same as texts.
+impl PartialEq for Headers {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Headers {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_what_it_stands_for_or_its_text() {
+        let (session, call) = (SessionId::new("s").unwrap(), CallKey::new("c").unwrap());
+        let trace: TraceContext =
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".parse().unwrap();
+        let work = WorkId::of_call(call.clone()).attempt();
+        let typed = Headers::new()
+            .with(SESSION, session.clone())
+            .with(IDEMPOTENCY_KEY, call.clone())
+            .with(TRACEPARENT, trace)
+            .with(WORK, work.clone())
+            .with(REMAINING_MS, 1_200);
+        let mut written = Headers::new();
+        for (name, value) in typed.iter() {
+            written.insert(name.to_owned(), value.into_owned());
+        }
+        assert_eq!((&typed, typed.wire_len()), (&written, written.wire_len()));
+        for headers in [&typed, &written] {
+            assert_eq!(headers.read(SESSION), Some(session.clone()));
+            assert_eq!(headers.read(IDEMPOTENCY_KEY), Some(call.clone()));
+            assert_eq!(headers.read(TRACEPARENT), Some(trace));
+            assert_eq!(headers.read(WORK), Some(work.clone()));
+            assert_eq!(headers.read(REMAINING_MS), Some(1_200));
+            assert_eq!(headers.get(REMAINING_MS).as_deref(), Some("1200"));
+            assert_eq!(headers.read::<u64>(SESSION), None, "a text that is no number");
+            assert_eq!(headers.read::<u64>(DEPTH), None, "no such header");
+        }
+        assert_ne!(typed, Headers::new());
+    }
+
+    #[test]
+    fn the_length_of_a_number_is_that_of_its_text() {
+        for number in [0, 9, 10, 99, 100, 86_400_000, u64::MAX] {
+            let value = HeaderValue::from(number);
+            assert_eq!(value.text_len(), value.text().len(), "{number}");
         }
     }
 }

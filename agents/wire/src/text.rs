@@ -6,6 +6,11 @@ use std::str::FromStr;
 
 use serde::de::{Deserializer, Error, Visitor};
 
+/// Returns how many digits a number has as text.
+pub(crate) fn digits(number: u64) -> usize {
+    number.checked_ilog10().map_or(1, |tens| tens as usize + 1)
+}
+
 /// Reads such a value without a copy of its text.
 pub(crate) fn read<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where

@@ -18,6 +18,50 @@ mod attributes;
 
 pub use attributes::Attributes;
 
+/// The length of a trace context as text, in bytes.
+pub(crate) const CONTEXT_BYTES: usize = "00-".len() + 32 + "-".len() + 16 + "-01".len();
+
+/// What names a trace: the W3C trace id, as text 32 hex digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TraceId([u8; 16]);
+
+/// The text is no [`TraceId`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a trace id, which has 32 hex digits that are not all 0")]
+pub struct TraceIdError;
+
+impl fmt::Display for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex(&self.0))
+    }
+}
+
+impl fmt::Debug for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl FromStr for TraceId {
+    type Err = TraceIdError;
+
+    fn from_str(text: &str) -> Result<Self, TraceIdError> {
+        unhex(text).map(Self).ok_or(TraceIdError)
+    }
+}
+
+impl Serialize for TraceId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&hex(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for TraceId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text::read(deserializer)
+    }
+}
+
 /// A position in a trace: W3C trace id, span id and the sampled flag.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceContext {
@@ -71,6 +115,11 @@ impl TraceContext {
     #[must_use]
     pub fn of_turn(&self, run: &RunId, turn: u32) -> Self {
         self.child("turn", &numbered(run.as_str(), turn))
+    }
+
+    /// Returns the id of the trace.
+    pub const fn trace(&self) -> TraceId {
+        TraceId(self.trace)
     }
 
     /// Returns the trace id as 32 hex digits.
@@ -181,7 +230,7 @@ impl<'de> Deserialize<'de> for TraceContext {
 
 impl From<TraceContext> for String {
     fn from(context: TraceContext) -> Self {
-        let mut text = Self::with_capacity("00-".len() + 32 + "-".len() + 16 + "-01".len());
+        let mut text = Self::with_capacity(CONTEXT_BYTES);
         text.push_str("00-");
         push_hex(&mut text, &context.trace);
         text.push('-');

@@ -3,7 +3,8 @@
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
-use crate::id::{CallKey, NAME_CHARS_MAX, Name, RunId};
+use crate::id::{CallKey, Name, RunId};
+use crate::text;
 
 /// Names work under way: a call, or a turn of a run, in all its attempts or in one of them.
 ///
@@ -43,6 +44,17 @@ impl WorkId {
         Self { what: self.what.clone(), attempt: None }
     }
 
+    /// Returns the length of the text, in bytes.
+    pub(crate) fn text_bytes(&self) -> usize {
+        let what = match &self.what {
+            What::Call(call) => "call.".len() + call.as_str().len(),
+            What::Turn(run, turn) => {
+                "turn..".len() + run.as_str().len() + text::digits(u64::from(*turn))
+            }
+        };
+        what + self.attempt.as_ref().map_or(0, |attempt| ":".len() + attempt.as_str().len())
+    }
+
     /// Tells whether a stop of this work concerns the other.
     pub fn covers(&self, other: &Self) -> bool {
         self.what == other.what && (self.attempt.is_none() || self.attempt == other.attempt)
@@ -51,8 +63,7 @@ impl WorkId {
 
 impl From<&WorkId> for String {
     fn from(work: &WorkId) -> Self {
-        // Two names with what stands around them, for all requests to models and tools.
-        let mut text = Self::with_capacity(2 * NAME_CHARS_MAX + "turn..4294967295:".len());
+        let mut text = Self::with_capacity(work.text_bytes());
         write!(text, "{work}").unwrap_or_default();
         text
     }
@@ -103,6 +114,7 @@ mod tests {
         for text in ["call.c", "turn.r-1.0", "call.c:a", "turn.r.17:r-9"] {
             let work: WorkId = text.parse().unwrap();
             assert_eq!((work.to_string().as_str(), String::from(&work).as_str()), (text, text));
+            assert_eq!(work.text_bytes(), text.len());
         }
         for text in ["", "call", "call.", "call.a.b", "turn.r", "turn.r.", "turn.r.-1", "turn..1"]
             .into_iter()

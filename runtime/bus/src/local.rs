@@ -1,5 +1,6 @@
 //! The twin of NATS inside the process: same routing, same limits, no copy of a payload.
 
+use std::fmt::Write as _;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,7 +13,7 @@ use crate::carried::Carried;
 use crate::listening::{Handler, Work};
 use crate::parcel::Parcel;
 use crate::pending::Pending;
-use crate::router::{Pick, Router, Sink, Target};
+use crate::router::{Pick, Picks, Router, Sink, Target};
 use crate::subscription::Subscription;
 #[cfg(any(test, feature = "testing"))]
 use crate::tap::{Moment, Tap};
@@ -20,6 +21,9 @@ use crate::{Error, PAYLOAD_BYTES_MAX_DEFAULT, SUBSCRIPTION_MESSAGES_MAX_DEFAULT}
 
 /// Where answers to requests go on a bus that has nobody outside; the last token is the request's.
 const INBOX: &str = "_INBOX.request.";
+
+/// The digits of the largest token.
+const TOKEN_DIGITS_MAX: usize = 20;
 
 /// Bounds the twin.
 #[derive(Clone, Copy, Debug)]
@@ -123,7 +127,7 @@ impl Local {
         let Some(mut ticket) = self.requests.wait() else {
             return Err(Error::Overflow { subject });
         };
-        parcel.message_mut().reply = Some(format!("{}{}", self.inbox, ticket.token()));
+        parcel.message_mut().reply = Some(self.answer_subject(ticket.token()));
         let delivery = self.deliver(parcel);
         let mut carried = Carried::new(delivery.work);
         if delivery.lost_by_queue || (delivery.taken == 0 && delivery.lost > 0) {
@@ -137,6 +141,14 @@ impl Local {
             Ok(Some(answer)) => Ok(answer),
             Ok(None) | Err(_) => Err(Error::Timeout { subject, after_ms }),
         }
+    }
+
+    /// Returns where the request of a token is answered.
+    fn answer_subject(&self, token: u64) -> String {
+        let mut subject = String::with_capacity(self.inbox.len() + TOKEN_DIGITS_MAX);
+        // A text takes all that is written to it.
+        write!(subject, "{}{token}", self.inbox).unwrap_or_default();
+        subject
     }
 
     /// Tells whether a subject is that of an answer to a request made here.
@@ -209,7 +221,7 @@ impl Local {
 
     fn hand_over(&self, mut parcel: Parcel) -> Delivery {
         // Handlers are called without the lock: they may subscribe.
-        let picks: Vec<Pick> = {
+        let picks: Picks = {
             let routing = self.router.read().unwrap_or_else(PoisonError::into_inner);
             routing.router.pick(&parcel.message().subject, self.draw())
         };

@@ -82,6 +82,11 @@ impl Parcel {
         Self { message: self.into_message(), content: None }
     }
 
+    /// Returns the message without its content, for whoever has read that.
+    pub fn into_head(self) -> Message {
+        self.message
+    }
+
     /// Returns the message with its payload.
     pub fn into_message(mut self) -> Message {
         self.message.payload = self.payload();

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use smallvec::SmallVec;
 use tokio::sync::mpsc;
 
 use crate::check;
@@ -42,6 +43,12 @@ pub(crate) struct Pick {
     pub(crate) target: Target,
     pub(crate) queued: bool,
 }
+
+/// Where one message goes: mostly to one place.
+pub(crate) type Picks = SmallVec<[Pick; 1]>;
+
+/// The listeners that one subject reaches.
+type Reached<'a> = SmallVec<[&'a Listeners; 4]>;
 
 #[derive(Debug, Default)]
 struct Listeners {
@@ -101,8 +108,8 @@ impl Router {
         !self.reached(subject).is_empty()
     }
 
-    fn reached(&self, subject: &str) -> Vec<&Listeners> {
-        let mut reached: Vec<&Listeners> = self.exact.get(subject).into_iter().collect();
+    fn reached(&self, subject: &str) -> Reached<'_> {
+        let mut reached: Reached<'_> = self.exact.get(subject).into_iter().collect();
         if !self.wild.is_empty() {
             self.wild.reach(subject.split('.'), &mut reached);
         }
@@ -111,9 +118,9 @@ impl Router {
 
     /// Returns all plain subscriptions that a subject reaches, and of each queue group the member
     /// that `draw`, any number, falls on. A group is one group over all patterns, as in NATS.
-    pub(crate) fn pick(&self, subject: &str, draw: u64) -> Vec<Pick> {
+    pub(crate) fn pick(&self, subject: &str, draw: u64) -> Picks {
         let reached = self.reached(subject);
-        let mut picks = Vec::new();
+        let mut picks = Picks::new();
         for listeners in &reached {
             let plain = listeners.plain.iter().cloned();
             picks.extend(plain.map(|target| Pick { target, queued: false }));
@@ -123,8 +130,8 @@ impl Router {
                 let is_first = |earlier: &&Listeners| earlier.group(&group.name).is_none();
                 if reached.iter().take(n).all(is_first) {
                     let target = draw_member(&reached, &group.name, draw);
-                    picks
-                        .extend(target.map(|target| Pick { target: target.clone(), queued: true }));
+                    let pick = |target: &Target| Pick { target: target.clone(), queued: true };
+                    picks.extend(target.map(pick));
                 }
             }
         }
@@ -205,7 +212,7 @@ impl Node {
     fn reach<'a, 's>(
         &'a self,
         mut tokens: impl Iterator<Item = &'s str> + Clone,
-        reached: &mut Vec<&'a Listeners>,
+        reached: &mut Reached<'a>,
     ) {
         let Some(token) = tokens.next() else {
             if !self.here.is_empty() {

@@ -417,7 +417,7 @@ mod tests {
     fn event(ms: u64, who: (&str, &str, u32), mut kind: Value) -> Event {
         let (run, agent, depth) = who;
         let mut event = json!({
-            "at": ms * 1000, "trace_id": "t", "session": "s", "run": run, "agent": agent,
+            "at": ms * 1000, "trace_id": "0af7651916cd43dd8448eb211c80319c", "session": "s", "run": run, "agent": agent,
             "depth": depth,
         });
         event.as_object_mut().unwrap().append(kind.as_object_mut().unwrap());

@@ -11,6 +11,7 @@ use futures_util::{StreamExt as _, stream};
 use node::TeamHandle;
 use serde::Deserialize;
 use tokio::sync::mpsc;
+use wire::event::EventId;
 use wire::{ErrorCode, Event, RunId, SessionId};
 
 use crate::refusal::Refusal;
@@ -99,18 +100,18 @@ pub(crate) async fn stream(
 fn write(event: &Event, session: &SessionId) -> Option<sse::Event> {
     let written = sse::Event::default().json_data(event).ok()?;
     Some(match &event.id {
-        Some(id) if event.session == *session => written.id(id),
+        Some(id) if event.session == *session => written.id(id.to_string()),
         _ => written,
     })
 }
 
-fn last_event_id(headers: &HeaderMap) -> Result<Option<(u64, u32)>, Refusal> {
+fn last_event_id(headers: &HeaderMap) -> Result<Option<EventId>, Refusal> {
     let Some(value) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
     let text = value.to_str().unwrap_or_default();
     if text.is_empty() {
         return Ok(None);
     }
-    agents_core::session::parse_event_id(text).map(Some).ok_or_else(|| {
+    text.parse().map(Some).map_err(|_| {
         let text = format!("Last-Event-ID {} is not of the form <slot>.<n>", shown(text));
         Refusal::new(ErrorCode::BadRequest, text)
     })

@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use agents_core::session::parse_event_id;
 use node::TeamHandle;
-use wire::{CallKey, Event, EventKind, RunId, SessionId, Timestamp, WireError};
+use wire::event::EventId;
+use wire::{CallKey, Event, EventKind, RunId, SessionId, Timestamp, TraceId, WireError};
 
 /// Runs below a run whose past is told. A tree that is larger is watched from its traces.
 const CHILDREN_MAX: usize = 256;
@@ -13,7 +13,7 @@ const CHILDREN_MAX: usize = 256;
 const POSITIONS_MAX: usize = 4096;
 
 /// A position in the events of a session.
-pub(crate) type Position = (u64, u32);
+pub(crate) type Position = EventId;
 
 /// The past of a run.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct Past {
     /// Whether the run is over.
     pub(crate) ended: bool,
     /// Its trace; absent if the session does not know the run.
-    pub(crate) trace_id: Option<String>,
+    pub(crate) trace_id: Option<TraceId>,
 }
 
 /// Reads the past of a run after a position, with that of the runs below it if asked for.
@@ -50,7 +50,7 @@ pub(crate) async fn past(
     }
     Ok(Past {
         ended: own.iter().any(|event| matches!(event.kind, EventKind::RunEnded { .. })),
-        trace_id: own.first().map(|event| event.trace_id.clone()),
+        trace_id: own.first().map(|event| event.trace_id),
         events: merge(own, after, children),
     })
 }
@@ -76,8 +76,7 @@ fn calls_open_after(events: &[Event], after: Option<Position>) -> Vec<CallKey> {
 }
 
 fn is_after(event: &Event, after: Option<Position>) -> bool {
-    let position = event.id.as_deref().and_then(parse_event_id);
-    after.is_none_or(|after| position.is_some_and(|position| position > after))
+    after.is_none_or(|after| event.id.is_some_and(|id| id > after))
 }
 
 /// Orders the events of several sessions by time, each session's own order kept and no run told of
@@ -119,7 +118,7 @@ impl Seen {
     /// that the client knows as a whole.
     pub(crate) fn is_new(&mut self, event: &Event) -> bool {
         let last = self.0.get(&event.session).copied();
-        let Some(position) = event.id.as_deref().and_then(parse_event_id) else {
+        let Some(position) = event.id else {
             return last.is_none_or(|(_, at)| event.at >= at);
         };
         if last.is_some_and(|(last, _)| position <= last) {
@@ -146,7 +145,7 @@ mod tests {
     /// Makes an event out of the fields that differ.
     fn event(session: &str, id: Option<&str>, at: u64, kind: &Value) -> Event {
         let mut event = json!({
-            "at": at, "trace_id": "t", "session": session, "run": session, "agent": "a", "depth": 0,
+            "at": at, "trace_id": "0af7651916cd43dd8448eb211c80319c", "session": session, "run": session, "agent": "a", "depth": 0,
         });
         let fields = event.as_object_mut().unwrap();
         fields.extend(kind.as_object().unwrap().clone());
@@ -195,10 +194,8 @@ mod tests {
     fn a_tree_is_told_in_the_order_of_time() {
         let (own, children) = tree();
         let merged = merge(own, None, children);
-        let told: Vec<String> = merged
-            .iter()
-            .map(|event| format!("{}{}", event.session, event.id.as_deref().unwrap()))
-            .collect();
+        let told: Vec<String> =
+            merged.iter().map(|event| format!("{}{}", event.session, event.id.unwrap())).collect();
         let expected = [
             "r0.0", "r1.0", "r1.1", "c0.0", "d0.0", "c1.0", "r2.0", "d1.0", "r3.0", "r3.1", "e0.0",
             "e1.0",
@@ -210,12 +207,13 @@ mod tests {
     fn calls_that_had_ended_are_not_told_again() {
         let cases = [
             (None, vec!["c", "d", "e"]),
-            (Some((1, 1)), vec!["c", "d", "e"]),
-            (Some((2, 0)), vec!["d", "e"]),
-            (Some((3, 0)), vec!["e"]),
+            (Some("1.1"), vec!["c", "d", "e"]),
+            (Some("2.0"), vec!["d", "e"]),
+            (Some("3.0"), vec!["e"]),
         ];
         let (own, _) = tree();
         for (after, expected) in cases {
+            let after = after.map(|id| id.parse().unwrap());
             let open = calls_open_after(&own, after);
             let open: Vec<&str> = open.iter().map(CallKey::as_str).collect();
             assert_eq!(open, expected, "{after:?}");
@@ -241,6 +239,6 @@ mod tests {
         for (n, (event, expected)) in steps.iter().enumerate() {
             assert_eq!(seen.is_new(event), *expected, "step {n}");
         }
-        assert_eq!(seen.position(&SessionId::new("r").unwrap()), Some((10, 0)));
+        assert_eq!(seen.position(&SessionId::new("r").unwrap()), Some("10.0".parse().unwrap()));
     }
 }

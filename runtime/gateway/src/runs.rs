@@ -73,7 +73,7 @@ pub(crate) async fn submit(
     let subject = team.subjects().agent_run(&present.name, &plan.agent);
     let mut passed_on = Headers::new();
     if let Some(trace) = traceparent(&headers) {
-        passed_on.insert(header::TRACEPARENT, trace.to_string());
+        passed_on.insert(header::TRACEPARENT, trace);
     }
     let waits = query.wait.unwrap_or_else(|| !prefers_async(&headers));
     if waits {

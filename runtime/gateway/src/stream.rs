@@ -5,7 +5,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::Sender;
 use tokio::time::{Duration, interval, timeout};
 use tokio_util::sync::CancellationToken;
-use wire::{Event, EventKind, RunId, SessionId};
+use wire::{Event, EventKind, RunId, SessionId, TraceId};
 
 use crate::events::KEEP_ALIVE;
 use crate::replay::{Position, Seen, past};
@@ -21,7 +21,7 @@ pub(crate) struct Stream {
     /// What the client saw last, if it comes again.
     pub(crate) after: Option<Position>,
     /// The trace whose events are told; absent means those of the run alone.
-    pub(crate) trace_id: Option<String>,
+    pub(crate) trace_id: Option<TraceId>,
     pub(crate) live: bus::Subscription,
     pub(crate) out: Sender<Event>,
     pub(crate) closing: CancellationToken,

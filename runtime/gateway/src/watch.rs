@@ -109,7 +109,7 @@ mod tests {
             [("run_accepted", true), ("call_suspended", true), ("delta", false), ("x", false)];
         for (event, expected) in cases {
             let whole = json!({
-                "id": "0.0", "at": 7, "trace_id": "t", "session": "s", "run": "r", "agent": "a",
+                "id": "0.0", "at": 7, "trace_id": "0af7651916cd43dd8448eb211c80319c", "session": "s", "run": "r", "agent": "a",
                 "depth": 0, "event": event, "input": "a long one",
             });
             let found = notice(Name::new("crew").unwrap(), whole.to_string().as_bytes());

@@ -18,7 +18,7 @@ use crate::room::Room;
 /// What a frame takes beside its entries, in bytes, at most.
 pub(crate) const FRAME_BYTES: u64 = 256;
 
-/// The time over which it is counted how many appends come.
+/// The time over which it is counted how many appends come beside others.
 const LOAD_WINDOW: Duration = Duration::from_millis(5);
 
 /// Appends within that time from which on more are waited for, so that a sync has more to cover.
@@ -251,7 +251,9 @@ impl Shared {
             taken.extend(state.queue.pop_front());
         }
         let now = Instant::now();
-        let appends = state.load.after(now - state.load.at) + taken.len();
+        // One that came alone would have waited for nobody.
+        let beside = taken.len().saturating_sub(1);
+        let appends = state.load.after(now - state.load.at) + beside;
         state.load = Load { appends, at: now };
         Some(Work::Commit(taken))
     }
@@ -290,7 +292,7 @@ impl State {
     }
 }
 
-/// How many appends came within [`LOAD_WINDOW`] before a moment.
+/// How many appends came beside others within [`LOAD_WINDOW`] before a moment.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     appends: usize,

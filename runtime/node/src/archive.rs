@@ -9,6 +9,7 @@ use journal::{DataLock, Holder, Journal, Options, Since};
 use store::{Opened, Store};
 use tools::results::{RESULTS_BYTES_MAX, Results};
 use tracing::warn;
+use wire::event::EventId;
 use wire::{Event, Name, Plan, SessionId, Timestamp, TraceSink};
 
 use crate::error::Error;
@@ -143,7 +144,7 @@ pub(crate) fn events(
     session: &SessionId,
     journal: &Journal,
     plans: &PlanShelf,
-    after: Option<(u64, u32)>,
+    after: Option<EventId>,
 ) -> Result<Vec<Event>, Error> {
     let held = read_entries(journal, session, Since::Oldest)?;
     let mut events = Vec::new();

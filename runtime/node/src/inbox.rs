@@ -148,7 +148,7 @@ impl Porter {
         let end = Instant::now() + clock::until(arrival.submitted.deadline) + REPLY_GRACE;
         let bus = &self.context.bus;
         let (accepted, done) = self.submit(&arrival, end).await?;
-        if message.headers.get(header::REPLY_MODE) == Some(REPLY_ACCEPTED) {
+        if message.headers.get(header::REPLY_MODE).as_deref() == Some(REPLY_ACCEPTED) {
             feed::answer(bus, message, Headers::new(), &accepted).await;
             // The sender has its answer; the run keeps its place until it ends.
             drop(self.finish(&arrival, done, end).await);
@@ -264,7 +264,7 @@ impl Porter {
                 self.answer_view(message, &view).await;
             }
             RunVerb::Result => {
-                let wait = message.headers.number(header::REMAINING_MS);
+                let wait = message.headers.read(header::REMAINING_MS);
                 let wait = wait.map_or(AWAIT_DEFAULT, Duration::from_millis).min(AWAIT_MAX);
                 let Ok(_place) = self.awaited.try_acquire() else {
                     let text =

@@ -17,10 +17,7 @@ use tracing::{Instrument as _, Span, error};
 use wire::chat::Observed;
 use wire::event::EventKind;
 use wire::look::{Doing, DoingKind};
-use wire::{
-    ErrorCode, Event, ModelRequest, ModelRole, Name, Route, SessionId, TraceContext, WireError,
-    header,
-};
+use wire::{ErrorCode, Event, ModelRequest, ModelRole, Name, TraceContext, WireError, header};
 
 use crate::context::TeamContext;
 use crate::feed;
@@ -60,6 +57,7 @@ pub(crate) struct ModelState {
 
 struct Served {
     context: Arc<TeamContext>,
+    name: Name,
     client: ModelClient,
     held: Mutex<HeldPrefixes>,
 }
@@ -76,7 +74,8 @@ impl Actor for ModelActor {
     ) -> Result<ModelState, ActorProcessingErr> {
         let ModelArgs { context, model, client } = args;
         let subject = context.subjects.model(&context.team.name, &model);
-        let served = Served { context: context.clone(), client, held: Mutex::default() };
+        let team = context.clone();
+        let served = Served { context: team, name: model, client, held: Mutex::default() };
         let served = Arc::new(served);
         let serving = served.clone();
         let take = move |parcel: Parcel| {
@@ -141,19 +140,16 @@ impl Served {
         let Held { digest, head, messages } = held;
         let remaining = message
             .headers
-            .number(header::REMAINING_MS)
+            .read(header::REMAINING_MS)
             .map_or(REMAINING_DEFAULT, Duration::from_millis);
         let conversation = Conversation {
             head,
             messages,
             max_tokens: request.max_tokens,
             role: request.role,
-            session: message
-                .headers
-                .get(header::SESSION)
-                .and_then(|text| SessionId::new(text).ok()),
+            session: message.headers.read(header::SESSION),
         };
-        let trace = message.headers.get(header::TRACEPARENT).and_then(|text| text.parse().ok());
+        let trace = message.headers.read(header::TRACEPARENT);
         let logged = match (&request.observed, &trace) {
             (Some(observed), Some(trace)) => log::work(&observed.run, trace, None),
             (Some(_) | None, _) => Span::none(),
@@ -161,13 +157,8 @@ impl Served {
         let run = request.observed.as_ref().map(|observed| observed.run.clone());
         let mut deltas = Deltas::start(context, request.role, request.observed.clone(), trace);
         // Who asks without naming its work cannot stop it.
-        let doing = |name| Doing { kind: DoingKind::Turn, name, since: clock::now() };
-        let work = match (work_of(message), context.subjects.parse(&message.subject)) {
-            (Some(work), Some(Route::Model { model, .. })) => {
-                Some(context.work.begin(work, run, doing(model)))
-            }
-            _ => None,
-        };
+        let doing = Doing { kind: DoingKind::Turn, name: self.name.clone(), since: clock::now() };
+        let work = work_of(message).map(|work| context.work.begin(work, run, doing));
         let stopped = async {
             match &work {
                 Some(work) => work.stop().cancelled().await,
@@ -274,7 +265,7 @@ impl Deltas {
         let event = Event {
             id: None,
             at: clock::now(),
-            trace_id: trace.trace_id(),
+            trace_id: trace.trace(),
             session: observed.session.clone(),
             run: observed.run.clone(),
             agent: observed.agent.clone(),

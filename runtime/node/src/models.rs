@@ -29,8 +29,8 @@ impl TeamModels {
     ) -> Result<ModelReply, WireError> {
         let ModelQuestion { model, messages, response_schema, max_tokens, remaining } = question;
         let headers = Headers::new()
-            .with(header::TRACEPARENT, call.trace.to_string())
-            .with(header::SESSION, call.session.as_str());
+            .with(header::TRACEPARENT, call.trace)
+            .with(header::SESSION, call.session.clone());
         let deadline = clock::now().plus_ms(u64::try_from(remaining.as_millis()).unwrap_or(0));
         let body = ModelRequest {
             role: match response_schema {

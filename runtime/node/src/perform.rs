@@ -24,7 +24,7 @@ use wire::{
     Usage, WireError, WorkId, header,
 };
 
-pub(crate) use asking::{Asking, Stop, request, stop};
+pub(crate) use asking::{Asking, Stop, Stopped, request, stop};
 use asking::{PAUSE_MAX, PAUSE_MIN, Waiting, decode, request_held};
 pub(crate) use talk::{Say, converse};
 
@@ -88,7 +88,7 @@ async fn ask(context: &Arc<TeamContext>, turn: &Turn) -> Result<ModelReply, Wire
     let work = WorkId::of_turn(turn.run.clone(), turn.number);
     let headers = Headers::new()
         .with(header::TRACEPARENT, turn.trace)
-        .with(header::SESSION, turn.observed.session.as_str());
+        .with(header::SESSION, turn.observed.session.clone());
     let asking = Asking::of_model(context, &turn.model, work, headers, turn.deadline);
     let complete = |request: &ModelRequest| ModelRequest {
         max_tokens: Some(turn.max_tokens),
@@ -120,8 +120,8 @@ async fn begin_call(
 ) -> (ToolReply, Option<Waiting>) {
     let headers = Headers::new()
         .with(header::TRACEPARENT, call.trace)
-        .with(header::IDEMPOTENCY_KEY, call.call.as_str())
-        .with(header::MESSAGE_ID, call.call.as_str());
+        .with(header::IDEMPOTENCY_KEY, call.call.clone())
+        .with(header::MESSAGE_ID, call.call.clone());
     let body = ToolRequest {
         call: call.call.clone(),
         arguments: call.arguments.clone(),
@@ -139,7 +139,7 @@ async fn begin_call(
         headers,
         deadline: call.deadline,
         stop: Some(Stop {
-            subject: context.subjects.tool_stop(&context.team.name, &call.name),
+            whom: Stopped::Tool(call.name.clone()),
             work: WorkId::of_call(call.call.clone()),
         }),
         // What follows from a call without an answer depends on its effect class.
@@ -226,7 +226,7 @@ pub(crate) async fn call_agent(
     };
     let headers = Headers::new()
         .with(header::TRACEPARENT, call.trace)
-        .with(header::DEPTH, call.depth.to_string());
+        .with(header::DEPTH, u64::from(call.depth));
     let asking = Asking {
         subject: context.subjects.agent_run(&context.team.name, &call.name),
         headers,

@@ -76,6 +76,8 @@ pub(crate) struct SessionArgs {
 pub(crate) struct SessionState {
     context: Arc<TeamContext>,
     session: SessionId,
+    /// Where its observers listen.
+    events_subject: String,
     supervisor: ActorRef<SessionsMsg>,
     myself: ActorRef<SessionMsg>,
     busy: Arc<AtomicBool>,
@@ -118,6 +120,7 @@ impl Actor for SessionActor {
         let text = format!("session {session} is being rebuilt");
         let rebuilding = WireError::new(ErrorCode::Unavailable, text).retry_after(100);
         Ok(SessionState {
+            events_subject: context.events_of(&session),
             context,
             session,
             supervisor,

@@ -6,6 +6,7 @@ use journal::{DataLock, Journal};
 use ractor::ActorRef;
 use store::Store;
 use tokio::task::spawn_blocking;
+use wire::event::EventId;
 use wire::{Event, SessionId, Subjects, WireError};
 
 use crate::archive;
@@ -123,7 +124,7 @@ impl TeamHandle {
     pub async fn events(
         &self,
         session: &SessionId,
-        after: Option<(u64, u32)>,
+        after: Option<EventId>,
     ) -> Result<Vec<Event>, WireError> {
         let (context, session) = (self.context.clone(), session.clone());
         let folded = spawn_blocking(move || {

@@ -72,6 +72,8 @@ pub(crate) struct ToolState {
 struct Served {
     context: Arc<TeamContext>,
     name: Name,
+    /// As what the team's service counts its calls.
+    endpoint: String,
     definition: Definition,
     validator: jsonschema::Validator,
     places: Arc<Semaphore>,
@@ -100,7 +102,9 @@ impl Actor for ToolActor {
         let places = Arc::new(Semaphore::new(places));
         let ToolArgs { context, name, definition, .. } = args;
         let team = context.clone();
-        let served = Arc::new(Served { context, name, definition, validator, places });
+        let endpoint = tool_endpoint(&name);
+        let served = Served { context, name, endpoint, definition, validator, places };
+        let served = Arc::new(served);
         let present = Arc::new(RwLock::new(served));
         let serving = present.clone();
         let feed = feed::start(&team, &subject, move |parcel| {
@@ -109,7 +113,7 @@ impl Actor for ToolActor {
             let came = Instant::now();
             async move {
                 match ticket {
-                    Ok(ticket) => served.on_request(&parcel, came, ticket).await,
+                    Ok(ticket) => served.on_request(parcel, came, ticket).await,
                     Err(_) => served.refuse(&parcel).await,
                 }
             }
@@ -135,6 +139,23 @@ impl Actor for ToolActor {
     }
 }
 
+/// What the headers of a call say.
+struct Head {
+    remaining: Option<Duration>,
+    work: Option<WorkId>,
+    trace: Option<TraceContext>,
+}
+
+impl Head {
+    fn of(message: &Message) -> Self {
+        Self {
+            remaining: message.headers.read(header::REMAINING_MS).map(Duration::from_millis),
+            work: work_of(message),
+            trace: message.headers.read(header::TRACEPARENT),
+        }
+    }
+}
+
 /// How a call ended.
 enum Ended {
     Replied(ToolReply),
@@ -148,15 +169,22 @@ impl Served {
     /// Answers a call that has a ticket, which bounds how many wait.
     async fn on_request(
         self: Arc<Self>,
-        parcel: &Parcel,
+        parcel: Parcel,
         came: Instant,
         ticket: OwnedSemaphorePermit,
     ) {
         let began = Instant::now();
-        let mut line = Line::new(self.clone(), parcel.message().clone());
-        let done = self.call(parcel, came, &mut line).await;
-        let endpoint = tool_endpoint(&self.name);
-        self.context.record(&endpoint, began.elapsed(), done.as_ref().err());
+        let request = parcel.read().map_err(|error| {
+            WireError::new(ErrorCode::BadRequest, format!("not a tool call: {error}"))
+        });
+        let message = parcel.into_head();
+        let head = Head::of(&message);
+        let mut line = Line::new(self.clone(), message);
+        let done = match request {
+            Ok(request) => self.call(request, head, came, &mut line).await,
+            Err(error) => Err(error),
+        };
+        self.context.record(&self.endpoint, began.elapsed(), done.as_ref().err());
         line.end(done).await;
         drop(ticket);
     }
@@ -171,20 +199,23 @@ impl Served {
     /// Returns what another form of the tool is served with: the same places.
     fn with(&self, definition: Definition) -> Result<Self, ActorProcessingErr> {
         let validator = validator(&definition.offer.spec.parameters)?;
-        let (context, name) = (self.context.clone(), self.name.clone());
-        Ok(Self { context, name, definition, validator, places: self.places.clone() })
+        Ok(Self {
+            context: self.context.clone(),
+            name: self.name.clone(),
+            endpoint: self.endpoint.clone(),
+            definition,
+            validator,
+            places: self.places.clone(),
+        })
     }
 
     async fn call(
         self: &Arc<Self>,
-        parcel: &Parcel,
+        request: Arc<ToolRequest>,
+        head: Head,
         came: Instant,
         line: &mut Line,
     ) -> Result<ToolReply, WireError> {
-        let message = parcel.message();
-        let request: Arc<ToolRequest> = parcel.read().map_err(|error| {
-            WireError::new(ErrorCode::BadRequest, format!("not a tool call: {error}"))
-        })?;
         // The session has checked its model's arguments; others may ask here too. What was sent
         // before is not judged by what the tool takes at present.
         if !request.rejoin && !self.validator.is_valid(&request.arguments) {
@@ -192,10 +223,9 @@ impl Served {
             return Err(WireError::new(ErrorCode::InvalidArguments, faults.join("; ")));
         }
         let longest = Duration::from_millis(self.definition.offer.timeout_ms);
-        let asked = message.headers.number(header::REMAINING_MS).map(Duration::from_millis);
-        let remaining = asked.map_or(longest, |asked| asked.min(longest));
+        let remaining = head.remaining.map_or(longest, |asked| asked.min(longest));
         let end = came + shortened(remaining);
-        let work = work_of(message).unwrap_or_else(|| WorkId::of_call(request.call.clone()));
+        let work = head.work.unwrap_or_else(|| WorkId::of_call(request.call.clone()));
         let doing = Doing { kind: DoingKind::Call, name: self.name.clone(), since: clock::now() };
         let work = self.context.work.begin(work, Some(request.run.clone()), doing);
         let place = tokio::select! {
@@ -221,7 +251,7 @@ impl Served {
         };
         let (interim, heard) = Interim::open(end);
         let stop = work.stop().child_token();
-        let context = self.context(message, &request, end, interim, stop);
+        let context = self.context(head.trace, &request, end, interim, stop);
         let asked = Asked::of(&request);
         let hop = context.hop.clone();
         let logged = log::work(&request.run, &context.trace, Some(&request.call));
@@ -253,17 +283,14 @@ impl Served {
 
     fn context(
         &self,
-        message: &Message,
+        trace: Option<TraceContext>,
         request: &ToolRequest,
         end: Instant,
         interim: Interim,
         stop: CancellationToken,
     ) -> ToolContext {
-        let trace = message
-            .headers
-            .get(header::TRACEPARENT)
-            .and_then(|text| text.parse().ok())
-            .unwrap_or_else(|| TraceContext::root(&self.context.team.name, &request.run));
+        let trace =
+            trace.unwrap_or_else(|| TraceContext::root(&self.context.team.name, &request.run));
         ToolContext {
             call: request.call.clone(),
             team: self.context.team.name.clone(),

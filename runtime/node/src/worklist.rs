@@ -150,7 +150,7 @@ pub(crate) async fn listen(
 
 /// Returns the work that a message says it is about.
 pub(crate) fn work_of(message: &Message) -> Option<WorkId> {
-    message.headers.get(header::WORK)?.parse().ok()
+    message.headers.read(header::WORK)
 }
 
 /// Lets work panic without those who wait for it: the error is what the panic says.
@@ -165,7 +165,7 @@ pub(crate) async fn contained<T>(work: impl Future<Output = T>) -> Result<T, Str
 /// Tells all who serve a subject that nobody waits for some work any more. The journal already
 /// says so; this only saves what the work would still cost, so it is tried once.
 pub(crate) async fn tell(bus: &Bus, subject: &str, work: &WorkId) {
-    let headers = Headers::new().with(header::WORK, work.to_string());
+    let headers = Headers::new().with(header::WORK, work.clone());
     if let Err(error) = bus.publish(subject, headers, bytes::Bytes::new()).await {
         debug!(subject, %work, %error, "stop not sent");
     }

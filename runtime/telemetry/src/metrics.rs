@@ -3,6 +3,7 @@
 //! There is one set of instruments for each team, read by two: Prometheus, which comes for it, and
 //! an OTLP endpoint, to which it is sent. Durations are those of the spans, so the two agree.
 
+mod labels;
 mod names;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,8 @@ use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
 use prometheus::proto::MetricFamily;
 use prometheus::{Encoder as _, Registry, TextEncoder};
 use wire::{Name, SpanRecord, Timestamp, semconv};
+
+use labels::Labels;
 
 use crate::endpoint::{EXPORT_TIMEOUT, Endpoint, Error, Service, apart, resource};
 
@@ -60,7 +63,10 @@ pub struct Metrics {
     provider: SdkMeterProvider,
     registry: Registry,
     meter: Meter,
-    team: KeyValue,
+    /// The label of the team.
+    team: [KeyValue; 1],
+    /// The labels of tokens that were read, and of those that were written.
+    kinds: [[KeyValue; 2]; 2],
     model_time: Histogram<f64>,
     tokens: Histogram<u64>,
     call_time: Histogram<f64>,
@@ -71,6 +77,7 @@ pub struct Metrics {
     entries: Counter<u64>,
     bytes: Counter<u64>,
     restarts: Counter<u64>,
+    labels: Labels,
 }
 
 /// Tells how much there is of something, for each value of the labels.
@@ -116,6 +123,7 @@ impl Metrics {
         let counter = |(name, description): (&'static str, &'static str), unit: &'static str| {
             meter.u64_counter(name).with_unit(unit).with_description(description).build()
         };
+        let label = KeyValue::new(semconv::TEAM, team.to_string());
         let (tokens, tokens_told) = names::TOKENS;
         let (cost, cost_told) = names::COST;
         Ok(Self {
@@ -134,7 +142,10 @@ impl Metrics {
             entries: counter(names::ENTRIES, "{entry}"),
             bytes: counter(names::BYTES, "By"),
             restarts: counter(names::RESTARTS, "{restart}"),
-            team: KeyValue::new(semconv::TEAM, team.to_string()),
+            kinds: ["input", "output"]
+                .map(|kind| [label.clone(), KeyValue::new(names::TOKEN_TYPE, kind)]),
+            team: [label],
+            labels: Labels::default(),
             meter,
             registry,
             provider,
@@ -143,29 +154,17 @@ impl Metrics {
 
     /// Counts a span that has finished.
     pub fn observe(&self, span: &SpanRecord) {
-        let text = |name: &'static str| {
-            let value = span.attributes.text(name)?;
-            Some(KeyValue::new(name, value.to_owned()))
-        };
-        let labels = |names: &[&'static str]| -> Vec<KeyValue> {
-            // One more finds its place for a while.
-            let mut labels = Vec::with_capacity(names.len() + 2);
-            labels.extend(names.iter().filter_map(|name| text(name)));
-            labels.push(self.team.clone());
-            labels
-        };
+        let labels = |names: &[&'static str]| self.labels.of(&span.attributes, names, &self.team);
         let took = seconds(span.start, span.end);
-        let operation = span.attributes.text(semconv::OPERATION_NAME);
-        match operation {
+        match span.attributes.text(semconv::OPERATION_NAME) {
             Some(semconv::operation::CHAT) => {
-                let mut labels = labels(names::OF_MODELS);
+                let labels = labels(names::OF_MODELS);
                 self.model_time.record(took, &labels);
-                if let Some(code) = text(semconv::FEEDBACK) {
-                    labels.push(code);
-                    self.feedback.add(1, &labels);
-                    labels.pop();
+                if let Some(code) = span.attributes.text(semconv::FEEDBACK) {
+                    let code = [KeyValue::new(semconv::FEEDBACK, code.to_owned())];
+                    self.feedback.add(1, &[&*labels, &code].concat());
                 }
-                self.count_tokens(span, labels);
+                self.count_tokens(span);
             }
             Some(semconv::operation::EXECUTE_TOOL) => {
                 self.call_time.record(took, &labels(names::OF_CALLS));
@@ -177,34 +176,32 @@ impl Metrics {
         }
     }
 
-    fn count_tokens(&self, span: &SpanRecord, mut labels: Vec<KeyValue>) {
+    fn count_tokens(&self, span: &SpanRecord) {
         let count = |name: &str| span.attributes.number(name);
-        labels.retain(|label| label.key.as_str() != semconv::ERROR_TYPE);
-        let kinds = [(semconv::INPUT_TOKENS, "input"), (semconv::OUTPUT_TOKENS, "output")];
-        for (name, kind) in kinds {
+        let labels = |more: &[KeyValue]| self.labels.of(&span.attributes, names::OF_TOKENS, more);
+        for (name, kind) in [semconv::INPUT_TOKENS, semconv::OUTPUT_TOKENS].iter().zip(&self.kinds)
+        {
             if let Some(tokens) = count(name) {
-                labels.push(KeyValue::new(names::TOKEN_TYPE, kind));
-                self.tokens.record(tokens, &labels);
-                labels.pop();
+                self.tokens.record(tokens, &labels(kind));
             }
         }
         if let Some(nano_usd) = count(semconv::COST_NANO_USD) {
             #[expect(clippy::cast_precision_loss, reason = "2^53 billionths are nine million USD")]
-            self.cost.add(nano_usd as f64 / 1e9, &labels);
+            self.cost.add(nano_usd as f64 / 1e9, &labels(&self.team));
         }
     }
 
     /// Counts a commit of the journal.
     pub fn committed(&self, entries: u64, bytes: u64, sync: Duration) {
-        let labels = [self.team.clone()];
-        self.sync_time.record(sync.as_secs_f64(), &labels);
-        self.entries.add(entries, &labels);
-        self.bytes.add(bytes, &labels);
+        self.sync_time.record(sync.as_secs_f64(), &self.team);
+        self.entries.add(entries, &self.team);
+        self.bytes.add(bytes, &self.team);
     }
 
     /// Counts the restart of a part, such as `model` or `session`.
     pub fn restarted(&self, part: &'static str) {
-        self.restarts.add(1, &[self.team.clone(), KeyValue::new(names::PART, part)]);
+        let part = [KeyValue::new(names::PART, part)];
+        self.restarts.add(1, &[&self.team, &part[..]].concat());
     }
 
     /// Has something asked whenever somebody reads.
@@ -214,7 +211,7 @@ impl Metrics {
             ask(&|value, labels| {
                 let own =
                     labels.iter().map(|(name, value)| KeyValue::new(*name, (*value).to_owned()));
-                let labels: Vec<KeyValue> = own.chain([team.clone()]).collect();
+                let labels: Vec<KeyValue> = own.chain(team.iter().cloned()).collect();
                 observer.observe(value, &labels);
             });
         };

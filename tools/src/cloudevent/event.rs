@@ -139,7 +139,7 @@ impl CloudEvent {
     ///
     /// The error says what is wrong with an event.
     pub fn read<'h>(
-        headers: impl Iterator<Item = (&'h str, &'h str)>,
+        headers: impl Iterator<Item = (&'h str, impl AsRef<str>)>,
         body: &[u8],
     ) -> Result<Option<Self>, String> {
         match form(headers)? {
@@ -153,7 +153,7 @@ impl CloudEvent {
 
     /// Reads as [`read`](Self::read) does, and takes the body where it is the data.
     pub(crate) fn take<'h>(
-        headers: impl Iterator<Item = (&'h str, &'h str)>,
+        headers: impl Iterator<Item = (&'h str, impl AsRef<str>)>,
         body: &mut Vec<u8>,
     ) -> Result<Option<Self>, String> {
         match form(headers)? {
@@ -234,17 +234,17 @@ enum Form {
     },
 }
 
-fn form<'h>(headers: impl Iterator<Item = (&'h str, &'h str)>) -> Result<Form, String> {
+fn form<'h>(headers: impl Iterator<Item = (&'h str, impl AsRef<str>)>) -> Result<Form, String> {
     let mut media_type = None;
     let mut fields = BTreeMap::new();
     for (name, value) in headers {
         let name = name.to_ascii_lowercase();
         if name == "content-type" {
-            media_type = Some(value.to_owned());
+            media_type = Some(value.as_ref().to_owned());
         } else if let Some(attribute) = name.strip_prefix(PREFIX)
             && fields.len() < ATTRIBUTES_MAX
         {
-            fields.insert(attribute.to_owned(), unescaped(value)?);
+            fields.insert(attribute.to_owned(), unescaped(value.as_ref())?);
         }
     }
     let essence = media_type.as_deref().map(essence).unwrap_or_default();

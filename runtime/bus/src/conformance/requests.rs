@@ -28,7 +28,7 @@ async fn a_request_is_answered(kind: Kind) {
     let server = async {
         let request = next(&mut requests).await;
         assert_eq!((request.subject.as_str(), &request.payload[..]), ("a.b", &b"question"[..]));
-        assert_eq!(request.headers.get("k"), Some("v"));
+        assert_eq!(request.headers.get("k").as_deref(), Some("v"));
         let inbox = request.reply.clone().unwrap();
         assert!(wire::subject::is_inbox(&inbox), "{inbox}");
         let headers = Headers::new().with("r", "w");
@@ -40,7 +40,7 @@ async fn a_request_is_answered(kind: Kind) {
     let (inbox, answer) = tokio::join!(server, request);
     let answer = answer.unwrap();
     assert_eq!((answer.subject, &answer.payload[..]), (inbox, &b"answer"[..]));
-    assert_eq!(answer.headers.get("r"), Some("w"));
+    assert_eq!(answer.headers.get("r").as_deref(), Some("w"));
 }
 
 async fn many_requests_get_their_own_answers(kind: Kind) {
@@ -125,8 +125,8 @@ async fn errors_travel_in_body_and_headers(kind: Kind) {
     };
     let ((), answer) = tokio::join!(server, pair.ask("a", ""));
     let answer = answer.unwrap();
-    assert_eq!(answer.headers.get(header::SERVICE_ERROR), Some("line one  line two: ä"));
-    assert_eq!(answer.headers.get(header::SERVICE_ERROR_CODE), Some("E3003"));
+    assert_eq!(answer.headers.get(header::SERVICE_ERROR).as_deref(), Some("line one  line two: ä"));
+    assert_eq!(answer.headers.get(header::SERVICE_ERROR_CODE).as_deref(), Some("E3003"));
     assert_eq!(serde_json::from_slice::<ErrorBody>(&answer.payload).unwrap().error, error);
 }
 

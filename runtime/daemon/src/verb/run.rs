@@ -13,7 +13,7 @@ use wire::run::{AnswerRequest, INPUT_BYTES_MAX};
 use wire::subject::{CallVerb, RunVerb};
 use wire::{
     ErrorCode, Event, EventKind, Headers, Name, OpenKind, Plan, RunId, RunReply, RunRequest,
-    RunStatus, Subjects,
+    RunStatus, Subjects, TraceId,
 };
 
 use crate::args::Run;
@@ -196,7 +196,7 @@ impl Asking {
         let mut frames = interval(REDRAW_INTERVAL);
         frames.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut lines: Option<mpsc::Receiver<String>> = None;
-        let mut trace: Option<String> = None;
+        let mut trace: Option<TraceId> = None;
         let mut cancelled = false;
         let reply = loop {
             tokio::select! {
@@ -240,12 +240,12 @@ impl Asking {
         reply.map_err(|error| Failure::new(ErrorCode::Internal, format!("ask: {error}")))?
     }
 
-    fn on_event(&mut self, event: &Event, trace: &mut Option<String>) {
+    fn on_event(&mut self, event: &Event, trace: &mut Option<TraceId>) {
         // Others may be at work in the team: runs that are taken up from an earlier time.
         if event.run == self.run {
-            trace.get_or_insert_with(|| event.trace_id.clone());
+            trace.get_or_insert(event.trace_id);
         }
-        if trace.as_ref() != Some(&event.trace_id) {
+        if *trace != Some(event.trace_id) {
             return;
         }
         self.live.on_event(event, node::now());

@@ -55,7 +55,7 @@ impl Porter {
             return Err(bad("ids that begin with '_' are reserved".to_owned()));
         }
         let message_id = message.headers.get(header::MESSAGE_ID);
-        let named = match (&request.run, message_id.and_then(|id| RunId::new(id).ok())) {
+        let named = match (&request.run, message_id.and_then(|id| RunId::new(&id).ok())) {
             (Some(run), _) => Some(run.clone()),
             (None, id) => id.filter(|id| !reserved(id.as_str())),
         };
@@ -70,7 +70,7 @@ impl Porter {
         };
         let now = clock::now();
         let limit = plan.limits.deadline_ms;
-        let asked = [request.timeout_ms, message.headers.number(header::REMAINING_MS)];
+        let asked = [request.timeout_ms, message.headers.read(header::REMAINING_MS)];
         let within = asked.into_iter().flatten().min().map_or(limit, |ms| ms.min(limit));
         let passed = u64::try_from(received.elapsed().as_millis()).unwrap_or(u64::MAX);
         let Some(left) = within.checked_sub(passed) else {
@@ -78,8 +78,7 @@ impl Porter {
                 format!("{within} ms were over before the run could begin; nothing was done");
             return Err(WireError::new(ErrorCode::DeadlineExceeded, text));
         };
-        let caller: Option<TraceContext> =
-            message.headers.get(header::TRACEPARENT).and_then(|text| text.parse().ok());
+        let caller: Option<TraceContext> = message.headers.read(header::TRACEPARENT);
         let trace = match &caller {
             Some(caller) => caller.of_run(&run),
             None => TraceContext::root(&self.context.team.name, &run),

@@ -39,8 +39,26 @@ pub(crate) struct Asking {
 /// How those who work on a request are told that nobody waits any more.
 #[derive(Clone)]
 pub(crate) struct Stop {
-    pub(crate) subject: String,
+    pub(crate) whom: Stopped,
     pub(crate) work: WorkId,
+}
+
+/// Who works on what is to be stopped.
+#[derive(Clone)]
+pub(crate) enum Stopped {
+    Model(Name),
+    Tool(Name),
+}
+
+impl Stop {
+    /// Returns where all who may work on it hear of stops.
+    fn subject(&self, context: &TeamContext) -> String {
+        let (subjects, team) = (&context.subjects, &context.team.name);
+        match &self.whom {
+            Stopped::Model(model) => subjects.model_stop(team, model),
+            Stopped::Tool(tool) => subjects.tool_stop(team, tool),
+        }
+    }
 }
 
 impl Asking {
@@ -53,7 +71,7 @@ impl Asking {
         deadline: Timestamp,
     ) -> Self {
         let (subjects, team) = (&context.subjects, &context.team.name);
-        let stop = Some(Stop { subject: subjects.model_stop(team, model), work });
+        let stop = Some(Stop { whom: Stopped::Model(model.clone()), work });
         let subject = subjects.model(team, model);
         Self { subject, headers, deadline, stop, repeatable: true, patient: true }
     }
@@ -89,8 +107,8 @@ impl Drop for Waiting {
 pub(crate) fn stop(context: &TeamContext, stop: &Stop) {
     // A process that ends stops its work by ending.
     let Ok(runtime) = Handle::try_current() else { return };
-    let (bus, stop) = (context.bus.clone(), stop.clone());
-    runtime.spawn(async move { worklist::tell(&bus, &stop.subject, &stop.work).await });
+    let (bus, subject, work) = (context.bus.clone(), stop.subject(context), stop.work.clone());
+    runtime.spawn(async move { worklist::tell(&bus, &subject, &work).await });
 }
 
 /// Makes a request until it is answered or its time is over.
@@ -124,10 +142,10 @@ pub(super) async fn request_held<T: Answer>(
     loop {
         let remaining = end.saturating_duration_since(Instant::now());
         let millis = u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX);
-        let mut headers = asking.headers.clone().with(header::REMAINING_MS, millis.to_string());
+        let mut headers = asking.headers.clone().with(header::REMAINING_MS, millis);
         let waiting = asking.stop.as_ref().map(|stop| Waiting::begin(context, stop));
         if let Some(waiting) = &waiting {
-            headers.insert(header::WORK, &waiting.stop.work);
+            headers.insert(header::WORK, waiting.stop.work.clone());
         }
         // Who is in the process may be asked past the server. One that has no room is asked again
         // in turn with the others, which are asked over it.

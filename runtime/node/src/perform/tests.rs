@@ -160,7 +160,7 @@ async fn the_key_of_a_call_reaches_its_tool_and_a_probe_has_its_own() {
             let request = requests.next().await.unwrap();
             let body: ToolRequest = serde_json::from_slice(&request.payload).unwrap();
             let headers = [header::IDEMPOTENCY_KEY, header::MESSAGE_ID];
-            assert!(headers.iter().all(|h| request.headers.get(h) == Some(body.call.as_str())));
+            assert!(headers.iter().all(|h| request.headers.read(h) == Some(body.call.clone())));
             keys.push(body.call);
             let done = ToolReply::settled(CallOutcome::Ok { output: json!({"done": false}) });
             let done = serde_json::to_vec(&done).unwrap();

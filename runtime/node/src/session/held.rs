@@ -119,7 +119,8 @@ mod tests {
         Effect::Tell(Event {
             id: None,
             at: Timestamp::default(),
-            trace_id: String::new(),
+            trace_id: TraceContext::root(&Name::new("t").unwrap(), &RunId::new("r").unwrap())
+                .trace(),
             session: SessionId::new("s").unwrap(),
             run: run(),
             agent: Name::new("a").unwrap(),

@@ -19,7 +19,6 @@ use wire::{CallKey, Name, RunId, ToolReply, WorkId};
 
 use super::held::HELD_TIME_MAX;
 use super::{SessionMsg, SessionState};
-use crate::context::TeamContext;
 use crate::perform;
 use crate::reply::Final;
 use crate::{clock, log};
@@ -81,7 +80,7 @@ impl SessionState {
                 }
                 Effect::Expire { call, question, at, .. } => self.set_expiry(call, question, at),
                 Effect::Closed { call, .. } => self.end(&Work::Expiry(call)),
-                Effect::Tell(event) => self.context.tell(&event),
+                Effect::Tell(event) => self.context.tell_at(&self.events_subject, &event),
                 // The store is told of these with the commit.
                 Effect::Opened(_) | Effect::Span(_) => {}
             }
@@ -282,10 +281,9 @@ impl SessionState {
 
     /// Stops all attempts at a call, those of an earlier life of this process among them.
     fn stop_tool(&self, aborted: &Aborted) {
-        let TeamContext { subjects, team, .. } = &*self.context;
-        let subject = subjects.tool_stop(&team.name, &aborted.name);
+        let whom = perform::Stopped::Tool(aborted.name.clone());
         let work = WorkId::of_call(aborted.call.clone());
-        perform::stop(&self.context, &perform::Stop { subject, work });
+        perform::stop(&self.context, &perform::Stop { whom, work });
     }
 
     /// Tells a called agent to end, until it is known that it does.

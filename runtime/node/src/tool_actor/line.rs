@@ -164,7 +164,7 @@ impl Line {
 
     /// Lets the call go on with what was said, in the time that its caller gives it.
     fn go_on(&mut self, message: Message, said: Said, heard: &Heard) {
-        let remaining = message.headers.number(header::REMAINING_MS).map(Duration::from_millis);
+        let remaining = message.headers.read(header::REMAINING_MS).map(Duration::from_millis);
         let remaining = remaining.unwrap_or_default();
         heard.end.send_replace(Some(Instant::now() + shortened(remaining)));
         if let Some(Open { said: Some(sender), .. }) = self.open.take() {
@@ -225,7 +225,7 @@ impl Teller {
         let event = Event {
             id: None,
             at: context.now,
-            trace_id: context.trace.trace_id(),
+            trace_id: context.trace.trace(),
             session: request.session.clone(),
             run: request.run.clone(),
             agent: request.agent.clone(),

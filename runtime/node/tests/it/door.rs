@@ -43,8 +43,8 @@ async fn start(data: &Path) -> Node {
 async fn request(node: &Node, subject: &str, headers: Headers, body: Value) -> (String, Value) {
     let payload = if body.is_null() { Vec::new() } else { serde_json::to_vec(&body).unwrap() };
     let answer = house::ask(node, subject, headers, payload.into()).await;
-    let code = answer.headers.get(header::SERVICE_ERROR_CODE).unwrap_or("none").to_owned();
-    (code, serde_json::from_slice(&answer.payload).unwrap())
+    let code = answer.headers.get(header::SERVICE_ERROR_CODE).unwrap_or("none".into());
+    (code.into_owned(), serde_json::from_slice(&answer.payload).unwrap())
 }
 
 #[tokio::test]

@@ -59,9 +59,9 @@ async fn start(folder: &Path, large: &[Value], small: &[Value]) -> Node {
 /// Returns the span and the texts of the next question to the model behind the tools.
 async fn heard(questions: &mut Subscription) -> (TraceContext, Vec<String>) {
     let message = questions.next().await.unwrap();
-    let remaining = message.headers.number(header::REMAINING_MS).unwrap();
+    let remaining = message.headers.read::<u64>(header::REMAINING_MS).unwrap();
     assert!(remaining > 0 && remaining < 120_000, "{remaining}");
-    let span = message.headers.get(header::TRACEPARENT).unwrap().parse().unwrap();
+    let span = message.headers.read(header::TRACEPARENT).unwrap();
     let request: ModelRequest = serde_json::from_slice(&message.payload).unwrap();
     assert_eq!(request.max_tokens, Some(1024));
     (span, request.messages.iter().map(|message| message.content().to_owned()).collect())

@@ -85,6 +85,6 @@ async fn the_same_run_id_gets_the_same_bytes_also_after_a_restart_and_without_th
     assert_eq!(first, rebuilt);
     let conflict = RunRequest { input: "something else".to_owned(), ..question("r1") };
     let refused = ask(&node, &conflict).await;
-    assert_eq!(refused.headers.get("Nats-Service-Error-Code"), Some("E1005"));
+    assert_eq!(refused.headers.get("Nats-Service-Error-Code").as_deref(), Some("E1005"));
     node.drain(Duration::from_secs(5)).await;
 }

@@ -40,6 +40,15 @@ pub(super) const OF_MODELS: &[&str] = &[
     semconv::ERROR_TYPE,
     semconv::ROLE,
 ];
+/// By what the tokens of such turns and their cost are told apart.
+pub(super) const OF_TOKENS: &[&str] = &[
+    semconv::OPERATION_NAME,
+    semconv::PROVIDER_NAME,
+    semconv::REQUEST_MODEL,
+    semconv::RESPONSE_MODEL,
+    semconv::SERVER_ADDRESS,
+    semconv::ROLE,
+];
 /// By what calls are told apart.
 pub(super) const OF_CALLS: &[&str] = &[
     semconv::TOOL_NAME,
@@ -57,7 +66,7 @@ mod tests {
 
     #[test]
     fn what_is_measured_is_known_of_spans_that_nobody_reads() {
-        for name in [OF_MODELS, OF_CALLS, OF_RUNS].concat() {
+        for name in [OF_MODELS, OF_TOKENS, OF_CALLS, OF_RUNS].concat() {
             assert!(semconv::MEASURED.contains(&name), "{name}");
         }
     }

@@ -127,7 +127,8 @@ fn show_event(event: &Event) -> String {
         EventKind::RunResumed => "resumed".to_owned(),
         EventKind::RunEnded { status, .. } => format!("over {}", status.as_str()),
     };
-    format!("tell {} {what}", event.id.as_deref().unwrap_or("-"))
+    let id = event.id.map_or_else(|| "-".to_owned(), |id| id.to_string());
+    format!("tell {id} {what}")
 }
 
 /// Writes the keys of calls as `slot/index`.

@@ -196,16 +196,15 @@ pub(crate) fn next(
     let job = Job { shared, journal: &files.journal, sources };
     let Some((head, live)) = job.survey()? else { return Ok(None) };
     let name = segment::kept_name(head.base, head.end);
-    let written = job.write(bench, &head, &live).and_then(|segment| {
-        bench.name(&name)?;
-        Ok(segment)
-    });
-    if written.is_err() {
+    let replaced = job
+        .write(bench, &head, &live)
+        .and_then(|segment| job.replace(bench, &head, &name, segment));
+    if replaced.is_err() {
         bench.discard();
     }
-    let segment =
-        written.map_err(|error| room::full_or("rewrite segments in", &files.journal, error))?;
-    job.replace(bench, &head, &name, segment).map(Some).map_err(|error| {
+    let bytes_before =
+        replaced.map_err(|error| room::full_or("rewrite segments in", &files.journal, error))?;
+    job.finish(bench, &name, bytes_before).map(Some).map_err(|error| {
         shared.fail(&error.to_string());
         Error::file("replace segments in", &files.journal)(error)
     })
@@ -283,33 +282,44 @@ impl Job<'_> {
         })
     }
 
-    /// Puts the new segment in the place of the old ones.
+    /// Puts the new segment in the place of the old ones; returns how many bytes these had.
     fn replace(
         &self,
         bench: &mut dyn Bench,
         head: &Head,
         name: &str,
         mut segment: Segment,
+    ) -> io::Result<u64> {
+        let mut state = self.shared.lock();
+        // The file has its name from the moment on from which the index speaks of it: the name may
+        // be that of an old one, in which whoever looks up a place by the old index would find
+        // another frame there, and take the session for damaged.
+        bench.name(name)?;
+        let index = &mut state.index;
+        let removed = self.sources.iter().filter_map(|old| index.segments.remove(&old.base));
+        let bytes_before = removed.map(|old| old.bytes).sum();
+        let bytes_after = segment.bytes;
+        let end = segment.end;
+        segment.fixed_bytes = 0;
+        index.segments.insert(head.base, segment);
+        let live = index.live_bytes().get(&head.base).copied().unwrap_or_default();
+        if let Some(segment) = index.segments.get_mut(&head.base) {
+            // Frames of sessions that are set aside stay, and are not held.
+            segment.fixed_bytes = bytes_after.saturating_sub(live);
+        }
+        index.rewrites += 1;
+        forget_dropped(index, head.base, end);
+        Ok(bytes_before)
+    }
+
+    /// Makes the new name durable, and removes the old files.
+    fn finish(
+        &self,
+        bench: &mut dyn Bench,
+        name: &str,
+        bytes_before: u64,
     ) -> io::Result<Rewritten> {
         bench.sync_dir()?;
-        let bytes_before = {
-            let mut state = self.shared.lock();
-            let index = &mut state.index;
-            let removed = self.sources.iter().filter_map(|old| index.segments.remove(&old.base));
-            let bytes_before = removed.map(|old| old.bytes).sum();
-            let bytes_after = segment.bytes;
-            let end = segment.end;
-            segment.fixed_bytes = 0;
-            index.segments.insert(head.base, segment);
-            let live = index.live_bytes().get(&head.base).copied().unwrap_or_default();
-            if let Some(segment) = index.segments.get_mut(&head.base) {
-                // Frames of sessions that are set aside stay, and are not held.
-                segment.fixed_bytes = bytes_after.saturating_sub(live);
-            }
-            index.rewrites += 1;
-            forget_dropped(index, head.base, end);
-            bytes_before
-        };
         let bytes_after = fs::metadata(self.journal.join(name))?.len();
         for source in &self.sources {
             let old = segment::file_name(source.base, source.kept_end);

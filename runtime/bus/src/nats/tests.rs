@@ -142,7 +142,11 @@ async fn t14_every_request_to_a_reader_that_stands_still_is_answered() {
     let room = crate::SUBSCRIPTION_MESSAGES_MAX_DEFAULT;
     for n in room..REQUESTS {
         let answer = tokio::time::timeout(LONG, answers.next()).await.expect("an answer").unwrap();
-        assert_eq!(answer.headers.get("Nats-Service-Error-Code").as_deref(), Some("E1006"), "answer {n}");
+        assert_eq!(
+            answer.headers.get("Nats-Service-Error-Code").as_deref(),
+            Some("E1006"),
+            "answer {n}"
+        );
     }
     assert_eq!(bus.dropped(), (REQUESTS - room) as u64, "each is counted, and no other is lost");
     assert_eq!(asking.dropped(), 0);

@@ -303,6 +303,77 @@ async fn a_rewriting_may_stop_anywhere() {
     assert_eq!(order[..once.len()], once, "{whole:?}");
 }
 
+/// A bench at which somebody reads everything whenever the names are made durable.
+struct Watched<'a> {
+    disk: DiskBench,
+    journal: &'a Journal,
+    model: &'a Model,
+    /// How often a file took the name of another one.
+    replaced: usize,
+}
+
+impl Bench for Watched<'_> {
+    fn create(&mut self) -> io::Result<()> {
+        self.disk.create()
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.disk.append(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.disk.sync()
+    }
+
+    fn name(&mut self, name: &str) -> io::Result<()> {
+        self.replaced += usize::from(self.journal.files.journal.join(name).exists());
+        self.disk.name(name)
+    }
+
+    fn remove(&mut self, name: &str) -> io::Result<()> {
+        self.disk.remove(name)
+    }
+
+    fn sync_dir(&mut self) -> io::Result<()> {
+        check(self.journal, self.model, "while the names are made durable");
+        self.disk.sync_dir()
+    }
+
+    fn discard(&mut self) {
+        self.disk.discard();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_reads_meanwhile_finds_what_is_held() {
+    let (_dir, journal, mut model) = filled(7).await;
+    let mut replaced = 0;
+    // What was rewritten once keeps its name when it is rewritten by itself.
+    for _ in 0..4 {
+        let held = model.iter().filter(|(_, given)| !given.entries.is_empty());
+        let sessions: Vec<SessionId> = held.map(|(session, _)| session.clone()).collect();
+        for session in sessions {
+            let given = model.get_mut(&session).unwrap();
+            let slot = given.next();
+            journal.append_begin(&session, slot, "next".into()).await.unwrap();
+            given.begins.push(slot);
+            given.entries.push("next".into());
+            assert!(journal.retire(&session, slot));
+            let (journal, model) = (journal.clone(), model.clone());
+            let work = move || {
+                let disk = DiskBench::new(&journal.files.journal);
+                let (journal, model) = (&journal, &model);
+                let mut bench = Watched { disk, journal, model, replaced: 0 };
+                while rewrite_with(journal, &mut bench).unwrap().is_some() {}
+                bench.replaced
+            };
+            replaced += tokio::task::spawn_blocking(work).await.unwrap();
+        }
+    }
+    assert!(replaced > 0, "no file took the name of another one");
+    assert_eq!(journal.damaged(), []);
+}
+
 fn rewrite_with(journal: &Journal, bench: &mut dyn Bench) -> Result<Option<Rewritten>, Error> {
     next(&journal.shared, &journal.files, bench)
 }

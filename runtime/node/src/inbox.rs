@@ -156,7 +156,11 @@ impl Porter {
         }
         let reply = self.finish(&arrival, done, end).await?;
         drop(permit);
-        feed::answer_bytes(bus, message, reply.headers(), reply.bytes.clone()).await;
+        let bytes = match &arrival.submitted.parent {
+            Some(_) => reply.for_a_caller(bus.payload_bytes_max()),
+            None => reply.bytes.clone(),
+        };
+        feed::answer_bytes(bus, message, reply.headers(), bytes).await;
         Ok(())
     }
 

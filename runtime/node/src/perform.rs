@@ -138,6 +138,7 @@ async fn begin_call(
         subject: context.subjects.tool(&context.team.name, &call.name),
         headers,
         deadline: call.deadline,
+        grace: Duration::ZERO,
         stop: Some(Stop {
             whom: Stopped::Tool(call.name.clone()),
             work: WorkId::of_call(call.call.clone()),
@@ -231,6 +232,8 @@ pub(crate) async fn call_agent(
         subject: context.subjects.agent_run(&context.team.name, &call.name),
         headers,
         deadline: call.deadline.plus_ms(u64::try_from(REPLY_GRACE.as_millis()).unwrap_or(0)),
+        // A run that is taken late would otherwise have it as well.
+        grace: REPLY_GRACE,
         // A run is not stopped by whoever asked for it, but by name and through its journal.
         stop: None,
         repeatable: true,

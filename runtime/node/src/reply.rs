@@ -34,6 +34,15 @@ impl Final {
         Some(Self { bytes: stored.into(), error: reply.error, _sending: sending })
     }
 
+    /// Returns the bytes of the reply for an agent that called this one, which takes messages of
+    /// so many bytes. What the calls of this run said is left out of one that is longer: the caller
+    /// does not read it, and without an answer would take the run for lost.
+    pub(crate) fn for_a_caller(&self, most: usize) -> Bytes {
+        let is_long = self.bytes.len() + self.headers().wire_len() > most;
+        let short = if is_long { without_sources(&self.bytes) } else { None };
+        short.unwrap_or_else(|| self.bytes.clone())
+    }
+
     /// Returns the headers of the reply.
     pub(crate) fn headers(&self) -> Headers {
         match &self.error {
@@ -45,8 +54,39 @@ impl Final {
     }
 }
 
+/// Returns the bytes of a reply without the calls that were made for it.
+fn without_sources(whole: &[u8]) -> Option<Bytes> {
+    let reply: RunReply = serde_json::from_slice(whole).ok()?;
+    Some(bytes(&RunReply { sources: Vec::new(), ..reply }))
+}
+
 /// Serialises a reply.
 pub(crate) fn bytes(reply: &RunReply) -> Bytes {
     // A reply consists of texts, numbers and JSON values, none of which can fail to serialise.
     wire::json::to_vec(reply).unwrap_or_default().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tokio_util::task::TaskTracker;
+
+    use super::*;
+
+    #[test]
+    fn a_caller_is_told_what_fits_into_a_message() {
+        let source = json!({"call": "c", "tool": "t", "arguments": {}, "status": "ok",
+            "output": "x".repeat(1000)});
+        let whole = json!({"run": "r", "session": "s", "status": "completed", "output": "done",
+            "sources": [source], "usage": {"input_tokens": 1, "output_tokens": 2},
+            "trace_id": "0af7651916cd43dd8448eb211c80319c"});
+        let reply: Arc<RunReply> = Arc::new(serde_json::from_value(whole).unwrap());
+        let ready = Final::of(&reply, TaskTracker::new().token());
+        let bytes = ready.bytes.len();
+        for (most, sources) in [(bytes, 1), (bytes - 1, 0)] {
+            let told: RunReply = serde_json::from_slice(&ready.for_a_caller(most)).unwrap();
+            assert_eq!(told.sources.len(), sources, "{most} of {bytes}");
+            assert_eq!(RunReply { sources: reply.sources.clone(), ..told }, *reply);
+        }
+    }
 }

@@ -14,6 +14,7 @@ use serde::Serialize;
 use store::{Change, Store};
 use tokio::task::spawn_blocking;
 use tools::results::Results;
+use tracing::warn;
 use wire::entry::{Body, Entry, Fact, Input, MemoryChange, memory_session};
 use wire::{Digest, Name, Plan, RunId, SessionId, Snapshot, Timestamp};
 
@@ -216,9 +217,7 @@ impl Keeper {
         let facts = remembered(&held.entries);
         let at = held.entries.last().map(|entry| entry.at);
         let is_due = held.entries.len() > 2 * facts.len() + MEMORY_ENTRIES_SPARE;
-        Ok(at
-            .filter(|_| is_due)
-            .map(|at| Entry::new(at, Body::Memory(MemoryChange::Restated { facts }))))
+        Ok(at.filter(|_| is_due).and_then(|at| restated(at, facts, SNAPSHOT_BYTES_MAX)))
     }
 
     /// Drops from the store what ended up to the cutoff, some of it at once; returns how much.
@@ -240,6 +239,19 @@ pub(crate) struct Candidates {
     pub(crate) due: Vec<SessionId>,
     /// Those that the store has and the journal has not.
     pub(crate) stale: Vec<SessionId>,
+}
+
+/// Says facts anew, unless that takes more bytes than one entry may have.
+fn restated(at: Timestamp, facts: Vec<Fact>, most: usize) -> Option<Entry> {
+    let entry = Entry::new(at, Body::Memory(MemoryChange::Restated { facts }));
+    match wire::json::measure(&entry) {
+        Ok(bytes) if bytes > most => {
+            warn!(bytes, most, "the memory is too large to be said anew in one entry");
+            None
+        }
+        // One that cannot be written fails where it is.
+        Ok(_) | Err(_) => Some(entry),
+    }
 }
 
 /// Returns the facts that are left of the entries of a memory, in the order in which they came.
@@ -419,6 +431,16 @@ mod tests {
             agent: Name::new("a").unwrap(),
             session: SessionId::new("s").unwrap(),
             tainted: false,
+        }
+    }
+
+    #[test]
+    fn a_memory_is_said_anew_only_in_an_entry_of_its_size() {
+        let (at, facts) = (Timestamp::from_micros(1), vec![fact("a"), fact("b")]);
+        let whole = restated(at, facts.clone(), usize::MAX).unwrap();
+        let bytes = serde_json::to_vec(&whole).unwrap().len();
+        for (most, is_said) in [(bytes, true), (bytes - 1, false)] {
+            assert_eq!(restated(at, facts.clone(), most).is_some(), is_said, "{most} of {bytes}");
         }
     }
 

@@ -78,12 +78,13 @@ impl Pins {
                 Ok(Some(pinned)) => {
                     is_changed |= sources.mcp.get(name) != Some(&pinned);
                     sources.mcp.insert(name.clone(), pinned);
+                    *known = found;
                 }
                 // Nothing is approved by a list that is gone.
-                Ok(None) => {}
+                Ok(None) => *known = found,
+                // What cannot be read at present is looked at again.
                 Err(error) => warn!(server = %name, %error, "the pinned tools stay as they were"),
             }
-            *known = found;
         }
         is_changed
     }

@@ -27,6 +27,8 @@ pub(crate) struct Asking {
     pub(crate) headers: Headers,
     /// Until when the answer is of use.
     pub(crate) deadline: Timestamp,
+    /// How much of that whoever answers is not told of, since it is for the way of the answer.
+    pub(crate) grace: Duration,
     /// How it is stopped, if it can be.
     pub(crate) stop: Option<Stop>,
     /// Whether it may be made again although somebody may have taken it: a turn changes nothing,
@@ -73,7 +75,8 @@ impl Asking {
         let (subjects, team) = (&context.subjects, &context.team.name);
         let stop = Some(Stop { whom: Stopped::Model(model.clone()), work });
         let subject = subjects.model(team, model);
-        Self { subject, headers, deadline, stop, repeatable: true, patient: true }
+        let grace = Duration::ZERO;
+        Self { subject, headers, deadline, grace, stop, repeatable: true, patient: true }
     }
 }
 
@@ -141,7 +144,8 @@ pub(super) async fn request_held<T: Answer>(
     let mut asks_server = false;
     loop {
         let remaining = end.saturating_duration_since(Instant::now());
-        let millis = u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX);
+        let told = remaining.saturating_sub(asking.grace);
+        let millis = u64::try_from(told.as_millis()).unwrap_or(u64::MAX);
         let mut headers = asking.headers.clone().with(header::REMAINING_MS, millis);
         let waiting = asking.stop.as_ref().map(|stop| Waiting::begin(context, stop));
         if let Some(waiting) = &waiting {

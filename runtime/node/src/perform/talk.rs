@@ -60,6 +60,7 @@ async fn answered(
         subject: context.subjects.question(&context.team.name, &call.name, &question.id),
         headers: Headers::new(),
         deadline,
+        grace: Duration::ZERO,
         stop: None,
         repeatable,
         // Only the tool that asked listens, and it does not come back.

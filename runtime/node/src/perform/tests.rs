@@ -94,6 +94,26 @@ async fn a_call_that_may_have_taken_effect_is_lost_and_not_failed() {
 }
 
 #[tokio::test]
+async fn a_called_agent_has_no_more_time_than_its_call() {
+    let data = tempfile::tempdir().unwrap();
+    let context = testing::open(data.path());
+    let name = Name::new("clerk").unwrap();
+    let subject = context.subjects.agent_run(&context.team.name, &name);
+    let mut runs = context.bus.subscribe(&subject, None).await.unwrap();
+    let call = call(&context, "clerk", Target::Agent, EffectClass::Read);
+    let session = SessionId::new("s").unwrap();
+    let calling = call_agent(&context, &session, &call);
+    let asked = tokio::select! {
+        asked = runs.next() => asked.unwrap(),
+        done = calling => panic!("{done:?}"),
+    };
+    let body: RunRequest = serde_json::from_slice(&asked.payload).unwrap();
+    for time in [body.timeout_ms, asked.headers.read(header::REMAINING_MS)] {
+        assert!(time.is_some_and(|ms| (4_000..=5_000).contains(&ms)), "{time:?}");
+    }
+}
+
+#[tokio::test]
 async fn an_attempt_that_was_not_begun_says_nothing_of_those_before_it() {
     let data = tempfile::tempdir().unwrap();
     let context = testing::open(data.path());

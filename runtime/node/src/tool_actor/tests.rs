@@ -239,6 +239,7 @@ async fn arguments_are_judged_unless_the_call_was_made_before() {
             subject: house.caller.subjects.tool(&house.caller.team.name, &name),
             headers: wire::Headers::new(),
             deadline,
+            grace: Duration::ZERO,
             stop: None,
             repeatable: false,
             patient: true,

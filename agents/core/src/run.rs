@@ -249,7 +249,8 @@ impl Run {
         effects.push(Effect::Abort { run: self.id().clone(), calls: self.aborted.clone() });
         while let Some(pending) = self.pending.first() {
             let outcome = self.outcome_at_end(pending, &error);
-            self.settle(0, &outcome, Usage::default(), effects);
+            let usage = self.unheard(pending);
+            self.settle(0, &outcome, usage, effects);
         }
         self.stop(status, error, effects);
     }

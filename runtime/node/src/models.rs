@@ -48,7 +48,15 @@ impl TeamModels {
         };
         let work = WorkId::of_call(call.call.clone());
         let asking = Asking::of_model(&self.context, &model, work, headers, deadline);
-        request::<ModelReply>(&self.context, &asking, body).await.map_err(Missed::into_error)
+        let reply = request::<ModelReply>(&self.context, &asking, body).await;
+        let mut reply = reply.map_err(Missed::into_error)?;
+        // Whoever counts the call knows the price of the model that was to be asked.
+        let models = &self.context.team.models;
+        let stand_in = reply.served_by.as_ref().and_then(|name| models.get(name));
+        if let Some(price) = stand_in.and_then(|model| model.price) {
+            reply.usage = reply.usage.priced(price);
+        }
+        Ok(reply)
     }
 }
 

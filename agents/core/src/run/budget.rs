@@ -12,6 +12,7 @@ use wire::run::Budget;
 use wire::{ErrorCode, ModelRole, Name, Plan, Usage, WireError};
 
 use super::Run;
+use super::call::Pending;
 use crate::dialect::Exchange;
 use crate::spans::Left;
 
@@ -186,16 +187,32 @@ impl Run {
         usage
     }
 
-    /// Counts what a pending call used, and returns it with its price.
+    /// Counts what a pending call used, and returns it with its price, which a model that stood in
+    /// for another has told.
     pub(super) fn spend_on_call(&mut self, position: usize, usage: Usage) -> Usage {
         let pending = self.pending.get(position);
         let offer = pending.and_then(|pending| self.plan.tools.get(pending.offer));
         let usage = match offer.and_then(|offer| offer.model.as_ref()) {
-            Some(model) => usage.priced(self.price(model)),
-            None => usage,
+            Some(model) if usage.cost_nano_usd == 0 => usage.priced(self.price(model)),
+            Some(_) | None => usage,
         };
         self.usage.add(usage);
         usage
+    }
+
+    /// Returns what a call may have used that is ended with its run: for an agent above it all that
+    /// was set aside, so that what it gives away is never more than it has. The reply to a person
+    /// says what is known.
+    pub(super) fn unheard(&self, pending: &Pending) -> Usage {
+        let offer = self.plan.tools.get(pending.offer);
+        if self.submitted.parent.is_none()
+            || !pending.is_under_way()
+            || !offer.is_some_and(Offer::spends)
+        {
+            return Usage::default();
+        }
+        let Share { tokens, cost_nano_usd, calls } = pending.reserve;
+        Usage { calls, cost_nano_usd: cost_nano_usd.unwrap_or(0), ..Usage::of_tokens(0, tokens) }
     }
 
     fn price(&self, model: &Name) -> Price {

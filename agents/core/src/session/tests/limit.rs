@@ -398,6 +398,27 @@ fn a_withheld_reply_is_no_answer() {
 }
 
 #[test]
+fn a_called_run_that_ends_early_counts_what_it_gave_away() {
+    let given = r#"call writer 1/0 idempotent {"n":0}, depth 2, 495 tokens, by 5001
+                   call look 1/1 read {"n":1}, depth 2, by 5001"#;
+    let told = |used| {
+        format!("abort r [1/0, 1/1]\npublish r cancelled E4004, {used} used writer=error look=error")
+    };
+    let asked = calls("r", 0, &["writer", "look"]);
+    check(
+        &actor(),
+        &[
+            (0, submit_below("r", 1), START),
+            (1, asked.clone(), given),
+            (2, cancel("r"), &told(505)),
+        ],
+    );
+    // Nobody bounds what a person asks for next by what this one left.
+    let given = given.replace("depth 2", "depth 1");
+    check(&actor(), &[(0, submit("r"), START), (1, asked, &given), (2, cancel("r"), &told(10))]);
+}
+
+#[test]
 fn agents_are_called_so_deep_and_no_deeper() {
     check(
         &actor(),

@@ -8,6 +8,7 @@ pub mod effect;
 pub mod form;
 pub mod grammar;
 pub mod invariant;
+pub mod owner;
 pub mod permission;
 pub mod restart;
 mod run;

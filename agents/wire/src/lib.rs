@@ -42,7 +42,7 @@ pub use event::{Event, EventKind};
 pub use header::Headers;
 pub use id::{CallKey, Digest, Name, RunId, SessionId};
 pub use open::{OpenCall, OpenKind, Resolution, call_digest};
-pub use owner::{Claim, Standing};
+pub use owner::Claim;
 pub use plan::Plan;
 pub use question::{Question, Said};
 pub use run::{RunReply, RunRequest, RunState, RunStatus};

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use agents_core::owner::Standing;
 use bus::{Bus, Message, Subscription};
 use bytes::Bytes;
 use futures_util::future::try_join_all;
@@ -21,7 +22,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tracing::{error, info, warn};
-use wire::{Claim, Headers, Name, Standing, Subjects, Timestamp, WireError};
+use wire::{Claim, Headers, Name, Subjects, Timestamp, WireError};
 
 use crate::clock::rfc3339;
 use crate::error::Error;
@@ -228,7 +229,7 @@ impl Owner {
 
     /// Takes the claim of a node that serves the team as well, or is about to.
     async fn meet(&mut self, other: Claim) -> ControlFlow<()> {
-        let goes_on = match self.claim.against(&other) {
+        let goes_on = match Standing::of(&self.claim, &other) {
             Standing::Own => return ControlFlow::Continue(()),
             Standing::Stays => {
                 if self.met.as_ref() != Some(&other.node) {

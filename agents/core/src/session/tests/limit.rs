@@ -402,7 +402,9 @@ fn a_called_run_that_ends_early_counts_what_it_gave_away() {
     let given = r#"call writer 1/0 idempotent {"n":0}, depth 2, 495 tokens, by 5001
                    call look 1/1 read {"n":1}, depth 2, by 5001"#;
     let told = |used| {
-        format!("abort r [1/0, 1/1]\npublish r cancelled E4004, {used} used writer=error look=error")
+        format!(
+            "abort r [1/0, 1/1]\npublish r cancelled E4004, {used} used writer=error look=error"
+        )
     };
     let asked = calls("r", 0, &["writer", "look"]);
     check(

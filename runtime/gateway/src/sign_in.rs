@@ -71,6 +71,7 @@ impl Porter {
     }
 
     fn try_token(&self, token: &Token, given: &str, peer: IpAddr) -> Result<bool, Refusal> {
+        // Before the token is looked at: a pause in which the right one is taken bounds no guesses.
         if let Some(wait) = self.tries.wait(peer) {
             let text = "too many wrong tokens came from this address; wait and try again";
             let refusal = Refusal::new(ErrorCode::NotSignedIn, text);
@@ -234,10 +235,13 @@ fn is_encrypted(headers: &HeaderMap) -> bool {
     headers.get(header::ORIGIN).is_some_and(|origin| origin.as_bytes().starts_with(b"https://"))
 }
 
+/// Returns the token that a request carries. What has another scheme is none of ours: proxies that ask
+/// for a password of their own pass theirs on.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(header::AUTHORIZATION)?.to_str().unwrap_or_default();
-    let (scheme, token) = value.split_once(' ').unwrap_or_default();
-    Some(if scheme.eq_ignore_ascii_case("bearer") { token.trim() } else { "" })
+    let values = headers.get_all(header::AUTHORIZATION).iter();
+    let pairs = values.filter_map(|value| value.to_str().ok()?.split_once(' '));
+    let mut tokens = pairs.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    tokens.next().map(|(_, token)| token.trim())
 }
 
 fn peer_of(request: &Request) -> IpAddr {

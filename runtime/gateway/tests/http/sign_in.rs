@@ -221,6 +221,25 @@ async fn guesses_are_few() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_header_of_another_scheme_is_no_token() {
+    let door = Door::open().await;
+    let (cookie, right) = (door.cookie().await, format!("Bearer {TOKEN}"));
+    let (basic, cookie) = (("authorization", "Basic dTpw"), ("cookie", cookie.as_str()));
+    let cases: [(&[(&str, &str)], u16); 5] = [
+        (&[basic, cookie], 200),
+        (&[basic], 401),
+        (&[("authorization", TOKEN)], 401),
+        (&[basic, ("authorization", &right)], 200),
+        (&[("authorization", &right)], 200),
+    ];
+    for (headers, status) in cases {
+        for at in 0..2 * TRIES_MAX {
+            assert_eq!(door.status(headers).await.0, status, "{headers:?}, time {at}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_bad_body_is_not_told_of() {
     let door = Door::open().await;
     for body in ["", "{}", "[]", TOKEN, r#"{"token":7}"#, r#"{"token":"x","more":1}"#] {

@@ -15,6 +15,10 @@ use crate::trace::TraceContext;
 /// The longest input of a run, in bytes; what is larger belongs into a tool's reach.
 pub const INPUT_BYTES_MAX: usize = 1024 * 1024;
 
+/// The largest body of a request, in bytes: the longest input with every character escaped by one
+/// more, as line ends and quotes are, and 64 KiB for the rest.
+pub const BODY_BYTES_MAX: usize = 2 * INPUT_BYTES_MAX + 64 * 1024;
+
 /// The body of a request on an agent's subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

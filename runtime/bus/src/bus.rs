@@ -36,7 +36,7 @@ enum Kind {
 }
 
 impl Bus {
-    /// Makes a bus inside the process with the limits of an ordinary nats-server.
+    /// Makes a bus inside the process, with room for the longest input of a run.
     pub fn local() -> Self {
         Self::local_with(LocalLimits::default())
     }

@@ -37,8 +37,10 @@ pub use parcel::{Content, Parcel};
 pub use service::{Endpoint, Service, ServiceInfo, find as find_services};
 pub use subscription::Subscription;
 
-/// The largest message of the twin, headers included, in bytes: what a nats-server takes by default.
-pub const PAYLOAD_BYTES_MAX_DEFAULT: usize = 1024 * 1024;
+/// The largest message of the twin, headers included, in bytes: twice the largest request for a run,
+/// since the longest input then goes to a model beside instructions, tools and earlier messages. A
+/// nats-server takes 1 MiB unless it is configured otherwise.
+pub const PAYLOAD_BYTES_MAX_DEFAULT: usize = 2 * wire::run::BODY_BYTES_MAX;
 
 /// How many messages wait in one subscription: a second of work at a thousand messages a second;
 /// what comes on top would be answered too late to matter.

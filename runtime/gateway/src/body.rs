@@ -8,12 +8,9 @@ use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use tokio::time::timeout;
 use wire::ErrorCode;
-use wire::run::INPUT_BYTES_MAX;
+pub use wire::run::BODY_BYTES_MAX;
 
 use crate::refusal::Refusal;
-
-/// The largest body that is taken, in bytes: the longest input with every character escaped.
-pub const BODY_BYTES_MAX: usize = 2 * INPUT_BYTES_MAX;
 
 /// The longest time for a body to arrive; 2 MiB need no more on a line of 2 Mbit/s.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(10);

@@ -39,6 +39,9 @@ model = "main"
 tools = ["ask_user", "remember", "book", "spend"]
 agents = ["helper"]
 
+[agents.lead.limits]
+tokens_max = 10000000
+
 [agents.helper]
 description = "Helps."
 instructions = "You help."
@@ -67,6 +70,11 @@ pub(crate) struct House {
 
 impl House {
     pub(crate) async fn open() -> Self {
+        let limits = LocalLimits { payload_bytes_max: PAYLOAD_MAX, ..LocalLimits::default() };
+        Self::on(Bus::local_with(limits)).await
+    }
+
+    pub(crate) async fn on(bus: Bus) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("crew.toml");
         let pages = "p".repeat(LARGE);
@@ -87,8 +95,7 @@ impl House {
             subjects: Subjects::default(),
             reserve_bytes: 0,
         };
-        let limits = LocalLimits { payload_bytes_max: PAYLOAD_MAX, ..LocalLimits::default() };
-        let node = Node::start(vec![team], Bus::local_with(limits), options).await.unwrap();
+        let node = Node::start(vec![team], bus, options).await.unwrap();
         let node = Arc::new(node);
         let listen = Options::new(SocketAddr::from(([127, 0, 0, 1], 0)));
         let gateway = Gateway::start(node.clone(), listen).await.unwrap();

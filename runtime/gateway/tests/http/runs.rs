@@ -1,9 +1,32 @@
 //! Runs: asked for, waited for, controlled.
 
+use bus::Bus;
 use reqwest::Method;
 use serde_json::{Value, json};
+use wire::run::INPUT_BYTES_MAX;
 
 use crate::house::{House, LARGE, read};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_longest_input_is_answered_on_the_bus_of_a_daemon() {
+    let house = House::on(Bus::local()).await;
+    let path = "/v1/teams/crew/agents/lead/runs";
+    let most = INPUT_BYTES_MAX - "hello".len();
+    // What is sent of one byte has one, or two as in JSON, or is past the limit of a body.
+    let cases = [
+        ("x", most, 200, json!(null)),
+        ("\n", most, 200, json!(null)),
+        ("\n", most + 1, 413, json!("E1002")),
+        ("\u{1}", most, 413, json!("E1002")),
+    ];
+    for (character, count, status, code) in cases {
+        let input = format!("{}hello", character.repeat(count));
+        let (found, reply) = house.post(path, &json!({"input": input})).await;
+        let told = (found.as_u16(), &reply["error"]["code"]);
+        assert_eq!(told, (status, &code), "{count} of {character:?}: {}", reply["error"]);
+        assert_eq!(reply["status"] == "completed", status == 200, "{count} of {character:?}");
+    }
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_is_answered_and_asked_for_again_gives_the_same_bytes() {

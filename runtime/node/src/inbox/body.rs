@@ -2,14 +2,11 @@
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
-use wire::run::INPUT_BYTES_MAX;
+use wire::run::BODY_BYTES_MAX;
 use wire::{ErrorCode, WireError};
 
 /// The nesting of JSON that is read; deeper texts are refused unread.
 const JSON_DEPTH_MAX: usize = 64;
-
-/// The largest body of a request, in bytes: the input with every character escaped, and the rest.
-const BODY_BYTES_MAX: usize = 2 * INPUT_BYTES_MAX;
 
 /// Reads a body, refusing what is too large, too deep or of another form.
 pub(super) fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, WireError> {

@@ -13,8 +13,8 @@ use wire::plan::Text;
 use super::fact::{self, Fact};
 use super::filter;
 
-/// The most bytes of one rendered text. A result has less than the 1 MiB of a message on the bus,
-/// and a text may quote it a few times; a template that writes more repeats itself by mistake.
+/// The most bytes of one rendered text. A result of 1 MiB is a large one, and a text may quote it a
+/// few times; a template that writes more repeats itself by mistake.
 pub const TEXT_BYTES_MAX: usize = 4 << 20;
 
 /// The most instructions that a template may take, about a tenth of a second; a text that tells

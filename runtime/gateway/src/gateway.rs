@@ -15,6 +15,7 @@ use tracing::{debug, warn};
 use crate::connection;
 use crate::error::Error;
 use crate::guard::Guard;
+use crate::host_name::HostName;
 use crate::places::{Place, Places};
 use crate::routes;
 use crate::sign_in::{Peer, Porter};
@@ -38,7 +39,7 @@ pub struct Options {
     pub token: Option<Token>,
     /// Names under which requests are served beside the loopback names and the address itself, as
     /// through a proxy.
-    pub host_names: Vec<String>,
+    pub host_names: Vec<HostName>,
     /// Connections that are open at once. For one more the oldest that asks for nothing is closed;
     /// if all wait for an answer, it waits to be accepted.
     pub connections_max: usize,
@@ -71,7 +72,7 @@ impl Gateway {
                 return Err(Error::Unprotected(listen.to_string()));
             }
             if let Some(name) = options.host_names.first() {
-                return Err(Error::Unprotected(name.clone()));
+                return Err(Error::Unprotected(name.to_string()));
             }
         }
         let failed = |source| Error::Listen { addr: listen, source };

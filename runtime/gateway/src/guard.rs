@@ -14,6 +14,7 @@ use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 
+use crate::host_name::HostName;
 use crate::refusal::Refusal;
 use crate::state::shown;
 
@@ -21,12 +22,12 @@ use crate::state::shown;
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
     listen: IpAddr,
-    names: Arc<[String]>,
+    names: Arc<[HostName]>,
 }
 
 impl Guard {
     /// Allows the loopback names, the address that is listened on, and some names more.
-    pub(crate) fn new(listen: SocketAddr, names: &[String]) -> Self {
+    pub(crate) fn new(listen: SocketAddr, names: &[HostName]) -> Self {
         Self { listen: listen.ip(), names: names.into() }
     }
 
@@ -34,10 +35,16 @@ impl Guard {
         let Some(host) = host_of(authority) else { return false };
         if let Ok(ip) = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
             // Nobody can make a page of theirs come from a bare address that is not theirs.
-            return ip.is_loopback() || ip == self.listen || self.listen.is_unspecified();
+            return ip.is_loopback()
+                || ip == self.listen
+                || self.listen.is_unspecified()
+                || self.names.contains(&HostName::Address(ip));
         }
-        host.eq_ignore_ascii_case("localhost")
-            || self.names.iter().any(|name| name.eq_ignore_ascii_case(host))
+        let fits = |name: &HostName| match name {
+            HostName::Name(name) => name.eq_ignore_ascii_case(host),
+            HostName::Address(_) => false,
+        };
+        host.eq_ignore_ascii_case("localhost") || self.names.iter().any(fits)
     }
 
     fn check(&self, request: &Request) -> Result<(), Refusal> {
@@ -141,6 +148,9 @@ mod tests {
             (loopback, "[::1]:8787", true),
             (loopback, "callboard.internal", true),
             (loopback, "10.0.0.7:8787", false),
+            (loopback, "10.0.0.9:8787", true),
+            (loopback, "[2001:db8::9]", true),
+            (loopback, "[2001:db8::7]", false),
             (everywhere, "10.0.0.7:8787", true),
             (everywhere, "evil.example", false),
             (loopback, "evil.example:8787", false),
@@ -153,8 +163,10 @@ mod tests {
             (loopback, "", false),
             (loopback, ":8787", false),
         ];
+        let names = ["callboard.internal", "10.0.0.9", "2001:db8::9"];
+        let names = names.map(|name| HostName::new(name).unwrap());
         for (listen, host, expected) in cases {
-            let guard = Guard::new(listen, &["callboard.internal".to_owned()]);
+            let guard = Guard::new(listen, &names);
             assert_eq!(guard.admits(host), expected, "{host:?} at {listen}");
         }
     }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use gateway::{BODY_BYTES_MAX, BODY_TIMEOUT, Error, Gateway, HEADER_TIMEOUT, Options};
+use gateway::{BODY_BYTES_MAX, BODY_TIMEOUT, Error, Gateway, HEADER_TIMEOUT, HostName, Options};
 use reqwest::Method;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -121,7 +121,8 @@ async fn other_machines_are_let_in_only_when_told_so() {
     let refused = Gateway::start(house.node.clone(), Options::new(everywhere)).await;
     assert!(matches!(refused, Err(Error::Unprotected(_))));
     let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
-    let named = Options { host_names: vec!["a.example".to_owned()], ..Options::new(loopback) };
+    let named =
+        Options { host_names: vec![HostName::new("a.example").unwrap()], ..Options::new(loopback) };
     let refused = Gateway::start(house.node.clone(), named).await;
     assert!(matches!(refused, Err(Error::Unprotected(name)) if name == "a.example"));
     let options = Options { token: Some(crate::sign_in::token()), ..Options::new(everywhere) };

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use gateway::view::{Readiness, SignInView};
-use gateway::{Gateway, Options, SIGNED_IN_FOR, TRIES_MAX, TRY_REGAINED, Token};
+use gateway::{Gateway, HostName, Options, SIGNED_IN_FOR, TRIES_MAX, TRY_REGAINED, Token};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ impl Door {
     async fn open() -> Self {
         let house = House::open().await;
         let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
-        let host_names = vec!["agents.example".to_owned()];
+        let host_names = vec![HostName::new("agents.example").unwrap()];
         let options = Options { token: Some(token()), host_names, ..Options::new(loopback) };
         let gateway = Gateway::start(house.node.clone(), options).await.unwrap();
         Self { house, gateway }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use gateway::{Error, Gateway, Options, Token};
+use gateway::{Error, Gateway, HostName, Options, Token};
 use node::Node;
 use secrecy::SecretString;
 use wire::ErrorCode;
@@ -20,7 +20,11 @@ pub(super) fn options(
     let token = token.map(Token::new).transpose().map_err(|error| {
         Failure::new(ErrorCode::HttpUnprotected, format!("take the token of the door: {error}"))
     })?;
-    Ok(Options { token, host_names: host_names.to_vec(), ..Options::new(listen) })
+    let names = host_names.iter().map(|name| HostName::new(name));
+    let host_names = names
+        .collect::<Result<_, _>>()
+        .map_err(|error| Failure::new(ErrorCode::BadRequest, format!("--host-name: {error}")))?;
+    Ok(Options { token, host_names, ..Options::new(listen) })
 }
 
 /// Opens the door of a node.
@@ -36,4 +40,32 @@ pub(super) async fn open(node: Arc<Node>, options: Options) -> Result<Gateway, F
         };
         Failure::new(code, format!("{error}{help}"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_name_that_no_request_can_have_is_refused() {
+        let cases = [
+            ("agents.example.org", None),
+            ("10.0.0.7", None),
+            ("[2001:db8::7]", None),
+            ("agents.example.org:8443", Some(ErrorCode::BadRequest)),
+            ("https://agents.example.org", Some(ErrorCode::BadRequest)),
+            ("10.0.0.7:8787", Some(ErrorCode::BadRequest)),
+            ("*.example.org", Some(ErrorCode::BadRequest)),
+            ("", Some(ErrorCode::BadRequest)),
+        ];
+        for (name, expected) in cases {
+            let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+            let code = match options(listen, &[name.to_owned()], None) {
+                Ok(_) => None,
+                Err(Failure::Error(error)) => Some(error.code),
+                Err(Failure::Report(report)) => panic!("{name:?}: {report}"),
+            };
+            assert_eq!(code, expected, "{name:?}");
+        }
+    }
 }

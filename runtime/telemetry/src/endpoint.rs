@@ -12,6 +12,7 @@ use wire::WireError;
 
 /// How long one request may take, its retries included.
 pub const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// The path of traces below an OTLP endpoint.
 const TRACES_PATH: &str = "/v1/traces";
 
@@ -60,40 +61,40 @@ pub enum Error {
     Text(#[source] prometheus::Error),
 }
 
-/// An address of OTLP over HTTP.
+/// The base address of a receiver of OTLP over HTTP.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint(Url);
 
 impl Endpoint {
-    /// Reads an address; one without a path is the root of all that OTLP takes.
+    /// Reads a base address; one of traces or of measures stands for the base that it is below.
     pub(crate) fn read(endpoint: &str) -> Result<Self, Error> {
         let failed = |reason: String| Error::Endpoint { endpoint: endpoint.to_owned(), reason };
-        let url = Url::parse(endpoint).map_err(|error| failed(error.to_string()))?;
+        let mut url = Url::parse(endpoint).map_err(|error| failed(error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(failed(format!("its scheme is {:?}", url.scheme())));
         }
+        let path = url.path().trim_end_matches('/');
+        let base = path.strip_suffix(TRACES_PATH).or_else(|| path.strip_suffix(METRICS_PATH));
+        let base = base.unwrap_or(path).to_owned();
+        url.set_path(&base);
         Ok(Self(url))
     }
 
     /// Returns where traces go.
     pub(crate) fn traces(&self) -> String {
-        let mut url = self.0.clone();
-        if url.path() == "/" {
-            url.set_path(TRACES_PATH);
-        }
-        url.into()
+        self.below(TRACES_PATH)
     }
 
-    /// Returns where measures go; nowhere, if the path is one of something else.
-    pub(crate) fn metrics(&self) -> Option<String> {
+    /// Returns where measures go.
+    pub(crate) fn metrics(&self) -> String {
+        self.below(METRICS_PATH)
+    }
+
+    fn below(&self, path: &str) -> String {
         let mut url = self.0.clone();
-        let root = match url.path() {
-            "/" => "",
-            path => path.strip_suffix(TRACES_PATH)?,
-        };
-        let path = format!("{root}{METRICS_PATH}");
+        let path = format!("{}{path}", url.path().trim_end_matches('/'));
         url.set_path(&path);
-        Some(url.into())
+        url.into()
     }
 }
 
@@ -126,24 +127,26 @@ mod tests {
         let cases = [
             (
                 "http://localhost:4318",
-                Some(("http://localhost:4318/v1/traces", Some("http://localhost:4318/v1/metrics"))),
+                Some(("http://localhost:4318/v1/traces", "http://localhost:4318/v1/metrics")),
             ),
             (
                 "http://localhost:4318/",
-                Some(("http://localhost:4318/v1/traces", Some("http://localhost:4318/v1/metrics"))),
+                Some(("http://localhost:4318/v1/traces", "http://localhost:4318/v1/metrics")),
             ),
+            ("https://x/otlp", Some(("https://x/otlp/v1/traces", "https://x/otlp/v1/metrics"))),
+            ("https://x/otlp/", Some(("https://x/otlp/v1/traces", "https://x/otlp/v1/metrics"))),
             (
                 "https://x/otlp/v1/traces?k=1",
-                Some(("https://x/otlp/v1/traces?k=1", Some("https://x/otlp/v1/metrics?k=1"))),
+                Some(("https://x/otlp/v1/traces?k=1", "https://x/otlp/v1/metrics?k=1")),
             ),
-            ("https://x/spans", Some(("https://x/spans", None))),
+            ("https://x/v1/metrics", Some(("https://x/v1/traces", "https://x/v1/metrics"))),
             ("localhost:4318", None),
             ("grpc://localhost:4317", None),
             ("", None),
         ];
         for (endpoint, expected) in cases {
             let read = Endpoint::read(endpoint).ok().map(|to| (to.traces(), to.metrics()));
-            let read = read.as_ref().map(|(traces, metrics)| (traces.as_str(), metrics.as_deref()));
+            let read = read.as_ref().map(|(traces, metrics)| (traces.as_str(), metrics.as_str()));
             assert_eq!(read, expected, "{endpoint:?}");
         }
     }

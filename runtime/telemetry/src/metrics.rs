@@ -109,7 +109,7 @@ impl Metrics {
             .map_err(Error::Metrics)?;
         let mut provider =
             SdkMeterProvider::builder().with_resource(resource(service)).with_reader(reader);
-        if let Some(url) = otlp.map(Endpoint::read).transpose()?.and_then(|to| to.metrics()) {
+        if let Some(url) = otlp.map(Endpoint::read).transpose()?.map(|to| to.metrics()) {
             let exporter = apart(move || exporter(&url))?;
             let reader = PeriodicReader::builder(exporter).with_interval(EXPORT_INTERVAL).build();
             provider = provider.with_reader(reader);

@@ -49,7 +49,7 @@ impl Exporter {
     /// Starts exporting to an OTLP/HTTP endpoint. Nothing is sent until there are spans, so an
     /// endpoint that is down is no error.
     ///
-    /// An endpoint without a path gets `/v1/traces`. The headers may hold secrets; they are not
+    /// The endpoint is a base address, to which `/v1/traces` is added. The headers may hold secrets; they are not
     /// logged and not sent along redirects.
     pub fn start(
         endpoint: &str,

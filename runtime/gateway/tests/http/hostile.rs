@@ -84,6 +84,48 @@ async fn requests_for_others_are_refused() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn no_route_passes_over_a_parameter() {
+    let house = House::open().await;
+    let routes = include_str!("../../../HTTP.md")
+        .lines()
+        .filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`')?.split_once(' '));
+    for (method, path) in routes {
+        let path = path.replace("{team}", "crew").replace(['{', '}'], "");
+        let expected = if path == "/" { 200 } else { 400 };
+        if path.starts_with("/console/") {
+            continue;
+        }
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        let (status, error) = read(house.request(method, &format!("{path}?nonsense=1"))).await;
+        assert_eq!(status, expected, "{path}: {error}");
+        if status == 400 {
+            assert_eq!(error["error"]["code"], "E1001", "{path}");
+            assert!(error["error"]["message"].as_str().unwrap().contains("nonsense"), "{error}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_head_out_of_bounds_is_answered_without_a_body() {
+    let house = House::open().await;
+    let head = |headers: &str| format!("GET /health HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
+    let more = |count: usize| "x: y\r\n".repeat(count);
+    let cases = [
+        (head(&(more(62) + "Connection: close\r\n")), "200 OK", "ok\n"),
+        (head(&more(64)), "431 Request Header Fields Too Large", ""),
+        (head("no colon\r\n"), "400 Bad Request", ""),
+    ];
+    for (request, status, body) in cases {
+        let (_, answer) = waited(&house, &request).await;
+        let shown = &request[..request.len().min(80)];
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{shown}: {answer}");
+        assert!(answer.ends_with(&format!("\r\n\r\n{body}")), "{shown}: {answer}");
+        let is_ours = answer.contains("x-content-type-options");
+        assert_eq!(is_ours, status == "200 OK", "{shown}: {answer}");
+    }
+}
+
 /// Sends the begin of a request and returns how long the server waited for the rest.
 async fn waited(house: &House, begin: &str) -> (Duration, String) {
     let mut stream = TcpStream::connect(house.gateway.addr()).await.unwrap();

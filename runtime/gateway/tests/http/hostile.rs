@@ -112,17 +112,16 @@ async fn a_head_out_of_bounds_is_answered_without_a_body() {
     let head = |headers: &str| format!("GET /health HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
     let more = |count: usize| "x: y\r\n".repeat(count);
     let cases = [
-        (head(&(more(62) + "Connection: close\r\n")), "200 OK", "ok\n"),
-        (head(&more(64)), "431 Request Header Fields Too Large", ""),
-        (head("no colon\r\n"), "400 Bad Request", ""),
+        ("64 headers", head(&(more(62) + "Connection: close\r\n")), "200 OK", "ok\n"),
+        ("65 headers", head(&more(64)), "431 Request Header Fields Too Large", ""),
+        ("no header", head("no colon\r\n"), "400 Bad Request", ""),
     ];
-    for (request, status, body) in cases {
+    for (what, request, status, body) in cases {
         let (_, answer) = waited(&house, &request).await;
-        let shown = &request[..request.len().min(80)];
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{shown}: {answer}");
-        assert!(answer.ends_with(&format!("\r\n\r\n{body}")), "{shown}: {answer}");
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{what}: {answer}");
+        assert!(answer.ends_with(&format!("\r\n\r\n{body}")), "{what}: {answer}");
         let is_ours = answer.contains("x-content-type-options");
-        assert_eq!(is_ours, status == "200 OK", "{shown}: {answer}");
+        assert_eq!(is_ours, status == "200 OK", "{what}: {answer}");
     }
 }
 

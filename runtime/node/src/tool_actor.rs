@@ -178,10 +178,10 @@ impl Served {
             WireError::new(ErrorCode::BadRequest, format!("not a tool call: {error}"))
         });
         let message = parcel.into_head();
-        let head = Head::of(&message);
+        let said = Head::of(&message);
         let mut line = Line::new(self.clone(), message);
         let done = match request {
-            Ok(request) => self.call(request, head, came, &mut line).await,
+            Ok(request) => self.call(request, said, came, &mut line).await,
             Err(error) => Err(error),
         };
         self.context.record(&self.endpoint, began.elapsed(), done.as_ref().err());
@@ -212,7 +212,7 @@ impl Served {
     async fn call(
         self: &Arc<Self>,
         request: Arc<ToolRequest>,
-        head: Head,
+        said: Head,
         came: Instant,
         line: &mut Line,
     ) -> Result<ToolReply, WireError> {
@@ -223,9 +223,9 @@ impl Served {
             return Err(WireError::new(ErrorCode::InvalidArguments, faults.join("; ")));
         }
         let longest = Duration::from_millis(self.definition.offer.timeout_ms);
-        let remaining = head.remaining.map_or(longest, |asked| asked.min(longest));
+        let remaining = said.remaining.map_or(longest, |asked| asked.min(longest));
         let end = came + shortened(remaining);
-        let work = head.work.unwrap_or_else(|| WorkId::of_call(request.call.clone()));
+        let work = said.work.unwrap_or_else(|| WorkId::of_call(request.call.clone()));
         let doing = Doing { kind: DoingKind::Call, name: self.name.clone(), since: clock::now() };
         let work = self.context.work.begin(work, Some(request.run.clone()), doing);
         let place = tokio::select! {
@@ -251,7 +251,7 @@ impl Served {
         };
         let (interim, heard) = Interim::open(end);
         let stop = work.stop().child_token();
-        let context = self.context(head.trace, &request, end, interim, stop);
+        let context = self.context(said.trace, &request, end, interim, stop);
         let asked = Asked::of(&request);
         let hop = context.hop.clone();
         let logged = log::work(&request.run, &context.trace, Some(&request.call));

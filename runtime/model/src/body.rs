@@ -10,6 +10,7 @@ use wire::chat::Head;
 use wire::{Message, ToolCall, ToolSpec};
 
 use crate::client::Conversation;
+use crate::fields::Json;
 use crate::part::Part;
 
 /// What a short field takes with its name, in bytes, about.
@@ -157,6 +158,15 @@ pub(crate) fn arguments_object(call: &ToolCall) -> Value {
     }
 }
 
+/// Returns the arguments of a call as the text of an object: as the model wrote them if they are
+/// one, since servers that read the text refuse the whole request over one that is not.
+pub(crate) fn arguments_text(call: &ToolCall) -> Cow<'_, str> {
+    match serde_json::from_str(&call.arguments) {
+        Ok(Json::Object(_)) => Cow::Borrowed(&call.arguments),
+        _ => Cow::Owned(arguments_object(call).to_string()),
+    }
+}
+
 /// Writes every message of a conversation in a protocol's form.
 pub(crate) fn written(
     conversation: &Conversation,
@@ -259,12 +269,16 @@ mod tests {
 
     #[test]
     fn arguments_become_an_object_and_nothing_is_lost() {
-        for (arguments, object) in [
-            (r#"{"b":1,"a":[]}"#, json!({"b": 1, "a": []})),
-            ("", json!({})),
-            (" \n", json!({})),
-            ("{\"a\":", json!({"arguments": "{\"a\":"})),
-            ("[1]", json!({"arguments": "[1]"})),
+        for (arguments, object, is_kept) in [
+            (r#"{"b":1,"a":[]}"#, json!({"b": 1, "a": []}), true),
+            (" { \"a\" :1 } ", json!({"a": 1}), true),
+            ("", json!({}), false),
+            (" \n", json!({}), false),
+            ("{\"a\":", json!({"arguments": "{\"a\":"}), false),
+            ("{'a': 1}", json!({"arguments": "{'a': 1}"}), false),
+            ("{\"a\":1e999}", json!({"arguments": "{\"a\":1e999}"}), false),
+            ("x", json!({"arguments": "x"}), false),
+            ("[1]", json!({"arguments": "[1]"}), false),
         ] {
             let call = ToolCall {
                 id: String::new(),
@@ -272,6 +286,9 @@ mod tests {
                 arguments: arguments.to_owned(),
             };
             assert_eq!(arguments_object(&call), object, "{arguments}");
+            let text = arguments_text(&call);
+            assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), object, "{arguments}");
+            assert_eq!(text == arguments, is_kept, "{arguments}");
         }
     }
 

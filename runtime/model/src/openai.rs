@@ -1,5 +1,6 @@
 //! The OpenAI chat completions protocol, as many servers speak it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use config::team::OpenAi;
@@ -8,7 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use wire::{FinishReason, Message, ToolCall, Usage};
 
-use crate::body::{Body, merge_adjacent, stops, written};
+use crate::body::{Body, arguments_text, merge_adjacent, stops, written};
 use crate::client::Conversation;
 use crate::complaint::Complaint;
 use crate::draft::{CallPiece, Draft};
@@ -131,7 +132,7 @@ struct ChatCall<'a> {
 #[derive(Serialize)]
 struct ChatFunction<'a> {
     name: &'a str,
-    arguments: &'a str,
+    arguments: Cow<'a, str>,
 }
 
 fn chat_message(message: &Message) -> serde_json::Result<Box<RawValue>> {
@@ -157,8 +158,9 @@ fn chat_message(message: &Message) -> serde_json::Result<Box<RawValue>> {
     })
 }
 
-fn chat_call(ToolCall { id, name, arguments }: &ToolCall) -> ChatCall<'_> {
-    ChatCall { id, r#type: "function", function: ChatFunction { name, arguments } }
+fn chat_call(call: &ToolCall) -> ChatCall<'_> {
+    let function = ChatFunction { name: &call.name, arguments: arguments_text(call) };
+    ChatCall { id: &call.id, r#type: "function", function }
 }
 
 /// Writes how the reply has to look.

@@ -19,7 +19,7 @@ fn body(options: &OpenAi, conversation: &Conversation) -> Result<Vec<u8>, String
 }
 
 #[test]
-fn the_history_is_sent_in_order_with_arguments_unchanged() {
+fn the_history_is_sent_in_order_and_arguments_as_they_are_if_they_are_an_object() {
     let call = |id: &str, arguments: &str| ToolCall {
         id: id.to_owned(),
         name: "int_mult".to_owned(),
@@ -54,16 +54,40 @@ fn the_history_is_sent_in_order_with_arguments_unchanged() {
                 {"role": "system", "content": "Be brief."},
                 {"role": "user", "content": "12*34?"},
                 {"role": "assistant", "content": null,
-                    "tool_calls": [call("a", r#"{"a": 12,"b":34 }"#), call("b", "{\"a\":")]},
+                    "tool_calls": [call("a", r#"{"a": 12,"b":34 }"#),
+                        call("b", r#"{"arguments":"{\"a\":"}"#)]},
                 {"role": "tool", "tool_call_id": "a", "name": "int_mult", "content": "408"},
                 {"role": "tool", "tool_call_id": "b", "name": "int_mult", "content": "no JSON"},
                 {"role": "assistant", "content": "408"},
                 {"role": "assistant", "content": ""},
-                {"role": "assistant", "content": "again", "tool_calls": [call("c", "")]},
+                {"role": "assistant", "content": "again", "tool_calls": [call("c", "{}")]},
             ],
             "stream": false,
         })
     );
+}
+
+#[test]
+fn arguments_are_the_text_of_an_object_whatever_a_model_wrote() {
+    let calls = ["{\"a\":", "{'a': 1}", "x", "", "[1]"].map(|arguments| ToolCall {
+        id: "a".to_owned(),
+        name: "t".to_owned(),
+        arguments: arguments.to_owned(),
+    });
+    let messages =
+        vec![user("hi"), Message::Assistant { content: String::new(), calls: calls.to_vec() }];
+    for merge_adjacent in [false, true] {
+        let options = options(|o| o.merge_adjacent = merge_adjacent);
+        let bytes = body(&options, &conversation(Head::default(), messages.clone(), None)).unwrap();
+        let body: Value = serde_json::from_slice(&bytes).unwrap();
+        let sent = body["messages"][1]["tool_calls"].as_array().unwrap();
+        assert_eq!(sent.len(), calls.len());
+        for (call, sent) in calls.iter().zip(sent) {
+            let text = sent["function"]["arguments"].as_str().unwrap();
+            let object = serde_json::from_str::<serde_json::Map<String, Value>>(text);
+            assert!(object.is_ok(), "{}: {text}", call.arguments);
+        }
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::bound::{
     SAYING_BYTES_MAX, SERVERS_MAX, STATEMENT_BYTES_MAX, STATEMENTS_MAX, SUBJECT_BYTES_MAX,
     TOOLS_MAX,
 };
-use crate::team::{Constrain, Template};
+use crate::team::{Constrain, Template, TokensField};
 
 mod databases;
 mod discover;
@@ -199,6 +199,9 @@ pub(crate) struct RawModel {
     /// Providers `openai` and `llamacpp`: whether neighbouring messages of one role are sent as one.
     #[schemars(extend("default" = false))]
     pub(crate) merge_adjacent: Option<bool>,
+    /// Provider `openai`: the name under which the request says how many tokens the reply may have.
+    #[schemars(extend("default" = "max_tokens"))]
+    pub(crate) tokens_field: Option<TokensField>,
     /// Provider `llamacpp`: who turns messages into a prompt, and how.
     #[schemars(extend("default" = "server"))]
     pub(crate) template: Option<Template>,

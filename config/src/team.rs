@@ -196,6 +196,8 @@ pub struct OpenAi {
     pub strict: bool,
     /// Whether neighbouring messages of one role are sent as one, as strict chat templates want.
     pub merge_adjacent: bool,
+    /// The name under which the request says how many tokens the reply may have.
+    pub tokens_field: TokensField,
 }
 
 /// A server of llama.cpp.
@@ -275,4 +277,25 @@ pub enum Constrain {
     JsonSchema,
     /// A grammar that we make of the schema.
     Grammar,
+}
+
+/// The name under which a request says how many tokens the reply may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TokensField {
+    /// What nearly all servers know.
+    #[default]
+    MaxTokens,
+    /// What the models of `OpenAI` that think want, which refuse the other.
+    MaxCompletionTokens,
+}
+
+impl TokensField {
+    /// Returns the name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::MaxTokens => "max_tokens",
+            Self::MaxCompletionTokens => "max_completion_tokens",
+        }
+    }
 }

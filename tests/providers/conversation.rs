@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use config::Team;
 use config::team::{
-    Constrain, LlamaCpp, Model, Ollama, OpenAi, Provider, Sampling, Server, Template,
+    Constrain, LlamaCpp, Model, Ollama, OpenAi, Provider, Sampling, Server, Template, TokensField,
 };
 use model::{Conversation, Guards, ModelClient, ModelClients, Progress};
 use serde_json::{Map, Value, json};

@@ -36,6 +36,7 @@ const OWNERS: &[(&str, &[RawProvider])] = &[
     ("extra_body", SERVED),
     ("strict", &[OpenAi]),
     ("merge_adjacent", &[OpenAi, LlamaCpp]),
+    ("tokens_field", &[OpenAi]),
     ("template", &[LlamaCpp]),
     ("constrain", &[LlamaCpp]),
     ("n_predict", &[LlamaCpp]),
@@ -191,6 +192,7 @@ impl Compiler<'_> {
                 server,
                 strict: raw.strict.unwrap_or(false),
                 merge_adjacent: raw.merge_adjacent.unwrap_or(false),
+                tokens_field: raw.tokens_field.unwrap_or_default(),
             }),
             LlamaCpp => Provider::LlamaCpp(team::LlamaCpp {
                 server,

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use config::Team;
-use config::team::{Constrain, OpenAi, Provider, Retention, Sampling, Server, Template};
+use config::team::{
+    Constrain, OpenAi, Provider, Retention, Sampling, Server, Template, TokensField,
+};
 use serde_json::json;
 use tools::http::{BodyTemplate, FieldSource, HttpSpec, QueryField, QueryStyle};
 use tools::model::{ModelOutput, ModelSpec};
@@ -28,6 +30,7 @@ base_url = "https://host/v1/"
 model = "big-1"
 api_key_file = "keys/big"
 strict = true
+tokens_field = "max_completion_tokens"
 temperature = 1
 timeout_ms = 300_000
 requests_per_minute = 60
@@ -147,7 +150,8 @@ fn models() {
     assert_eq!((big.timeout_ms, big.idle_timeout_ms), (300_000, 30_000));
     assert_eq!((big.requests_per_minute, big.tokens_per_minute), (Some(60), Some(90_000)));
     assert_eq!((small.requests_per_minute, small.tokens_per_minute), (None, None));
-    let Provider::OpenAi(OpenAi { server, strict, merge_adjacent }) = &big.provider else {
+    let Provider::OpenAi(OpenAi { server, strict, merge_adjacent, tokens_field }) = &big.provider
+    else {
         panic!("{big:?}")
     };
     let Server { base_url, api_key, stream, temperature, extra_body, .. } = server;
@@ -155,7 +159,9 @@ fn models() {
     assert_eq!((server.concurrency, team.weight), (Some(5), 1));
     assert_eq!(*api_key, Some(SecretRef::File(PathBuf::from("folder/keys/big"))));
     assert_eq!((*stream, *strict, *temperature), (true, true, Some(1.0)));
-    assert!(!merge_adjacent);
+    assert_eq!((*merge_adjacent, *tokens_field), (false, TokensField::MaxCompletionTokens));
+    let Provider::OpenAi(small) = &small.provider else { panic!("{small:?}") };
+    assert_eq!(small.tokens_field, TokensField::MaxTokens);
     let written = serde_json::to_string(extra_body).unwrap();
     assert_eq!(written, r#"{"seed":7,"nested":{"b":1,"a":[true,0.5]}}"#);
 }

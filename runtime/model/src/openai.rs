@@ -54,7 +54,7 @@ impl Protocol for OpenAiProtocol {
     }
 
     fn body(&self, conversation: &Conversation) -> Result<Body, String> {
-        let OpenAi { server, strict, merge_adjacent } = &self.options;
+        let OpenAi { server, strict, merge_adjacent, tokens_field } = &self.options;
         let head = &conversation.head;
         let mut body = Body::default();
         body.set("model", server.model.as_str());
@@ -71,7 +71,7 @@ impl Protocol for OpenAiProtocol {
             };
             body.set("response_format", response_format(schema.name.as_str(), &form, *strict));
         }
-        body.set_some("max_tokens", conversation.max_tokens);
+        body.set_some(tokens_field.as_str(), conversation.max_tokens);
         body.set_some("temperature", server.temperature);
         body.set_list("stop", stops(head, &server.stop));
         body.set("stream", server.stream);

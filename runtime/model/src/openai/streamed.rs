@@ -1,5 +1,6 @@
 //! Streams of chat completions.
 
+use config::team::TokensField;
 use wire::{FinishReason, Usage};
 
 use super::*;
@@ -12,7 +13,12 @@ fn read(stream: &[u8], cut: usize) -> (Result<Answer, Error>, String) {
 }
 
 fn protocol() -> OpenAiProtocol {
-    let options = OpenAi { server: server(true), strict: false, merge_adjacent: false };
+    let options = OpenAi {
+        server: server(true),
+        strict: false,
+        merge_adjacent: false,
+        tokens_field: TokensField::MaxTokens,
+    };
     OpenAiProtocol::new(options)
 }
 

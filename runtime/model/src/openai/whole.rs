@@ -1,5 +1,6 @@
 //! Chat completions in one piece.
 
+use config::team::TokensField;
 use wire::chat::TurnDetail;
 
 use super::*;
@@ -9,7 +10,12 @@ use crate::fixture::{call, server};
 use crate::http::read;
 
 fn protocol() -> OpenAiProtocol {
-    let options = OpenAi { server: server(false), strict: false, merge_adjacent: false };
+    let options = OpenAi {
+        server: server(false),
+        strict: false,
+        merge_adjacent: false,
+        tokens_field: TokensField::MaxTokens,
+    };
     OpenAiProtocol::new(options)
 }
 

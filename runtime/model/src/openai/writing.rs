@@ -1,5 +1,6 @@
 //! Requests for chat completions.
 
+use config::team::TokensField;
 use serde_json::json;
 use wire::chat::{Head, ResponseSchema};
 use wire::{Name, ToolSpec};
@@ -8,7 +9,12 @@ use super::*;
 use crate::fixture::{conversation, sent, server, user};
 
 fn options(change: impl FnOnce(&mut OpenAi)) -> OpenAi {
-    let mut options = OpenAi { server: server(false), strict: false, merge_adjacent: false };
+    let mut options = OpenAi {
+        server: server(false),
+        strict: false,
+        merge_adjacent: false,
+        tokens_field: TokensField::MaxTokens,
+    };
     change(&mut options);
     options
 }
@@ -129,6 +135,12 @@ fn options_become_fields() {
             Some(9),
             with(json!({
             "max_tokens": 9, "stream": true, "stream_options": {"include_usage": true}})),
+        ),
+        (
+            options(|o| o.tokens_field = TokensField::MaxCompletionTokens),
+            Head::default(),
+            Some(9),
+            with(json!({"max_completion_tokens": 9})),
         ),
         (
             options(|o| o.server.temperature = Some(0.0)),

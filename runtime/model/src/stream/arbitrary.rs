@@ -1,6 +1,6 @@
 //! Whatever a server sends, reading it ends and gives the same however it was cut.
 
-use config::team::{Constrain, LlamaCpp, Ollama, OpenAi, Sampling, Template};
+use config::team::{Constrain, LlamaCpp, Ollama, OpenAi, Sampling, Template, TokensField};
 use proptest::prelude::*;
 
 use crate::anthropic::AnthropicProtocol;
@@ -19,6 +19,7 @@ fn protocols() -> [Box<dyn Protocol>; 4] {
             server: server(true),
             strict: false,
             merge_adjacent: false,
+            tokens_field: TokensField::MaxTokens,
         })),
         Box::new(LlamaCppProtocol::new(LlamaCpp {
             server: server(true),

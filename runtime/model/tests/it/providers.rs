@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use config::script::Script;
 use config::team::{
     Constrain, LlamaCpp, Model, Ollama, OpenAi, Provider, Sampling, Server as Served, Template,
+    TokensField,
 };
 use serde_json::json;
 use tools::SecretRef;
@@ -50,7 +51,12 @@ fn ollama(server: Served) -> Provider {
 }
 
 fn openai(server: Served) -> Provider {
-    Provider::OpenAi(OpenAi { server, strict: false, merge_adjacent: false })
+    Provider::OpenAi(OpenAi {
+        server,
+        strict: false,
+        merge_adjacent: false,
+        tokens_field: TokensField::MaxTokens,
+    })
 }
 
 fn events(events: &[serde_json::Value]) -> String {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use config::Team;
 use config::script::Script;
-use config::team::{Model, OpenAi, Provider, Server};
+use config::team::{Model, OpenAi, Provider, Server, TokensField};
 use model::{Conversation, Guards, ModelClient, ModelClients, Progress};
 use serde_json::Map;
 use tools::client::http_client;
@@ -36,7 +36,12 @@ pub(crate) fn model(provider: Provider) -> Model {
 }
 
 pub(crate) fn openai(base_url: &str, stream: bool) -> OpenAi {
-    OpenAi { server: served(base_url, stream), strict: false, merge_adjacent: false }
+    OpenAi {
+        server: served(base_url, stream),
+        strict: false,
+        merge_adjacent: false,
+        tokens_field: TokensField::MaxTokens,
+    }
 }
 
 pub(crate) fn served(base_url: &str, stream: bool) -> Server {

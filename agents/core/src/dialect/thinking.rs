@@ -1,9 +1,11 @@
 //! Removes the thinking that some models write into their text.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
+const FENCE: &str = "```";
 
 /// A text without its thinking.
 #[derive(Debug, PartialEq, Eq)]
@@ -15,11 +17,25 @@ pub(super) struct Spoken<'a> {
 }
 
 /// Removes thinking blocks. A closing tag without an opening one drops all that precedes it,
-/// since chat templates often write the opening tag themselves.
+/// since chat templates often write the opening tag themselves. A tag in backticks or in a fence is
+/// spoken of, not used.
 pub(super) fn removed(text: &str) -> Spoken<'_> {
     if !text.contains(OPEN) && !text.contains(CLOSE) {
         return Spoken { text: text.trim().into(), cut: false };
     }
+    let quotes = quotes(text);
+    let at = |rest: &str| text.len() - rest.len();
+    let is_spoken_of = |at: usize| {
+        let next = quotes.partition_point(|quote| quote.end <= at);
+        quotes.get(next).is_some_and(|quote| quote.contains(&at))
+    };
+    let closes: Vec<usize> = text.match_indices(CLOSE).map(|(at, _)| at).collect();
+    let used: Vec<usize> = closes.iter().copied().filter(|at| !is_spoken_of(*at)).collect();
+    // Backticks that are odd in a thought must not hide its end.
+    let closed = |from: usize| {
+        let first = |places: &[usize]| places.get(places.partition_point(|at| *at < from)).copied();
+        text.get(first(&used).or_else(|| first(&closes))? + CLOSE.len()..)
+    };
     let mut kept = String::new();
     let mut rest = text;
     loop {
@@ -35,9 +51,12 @@ pub(super) fn removed(text: &str) -> Spoken<'_> {
         if tag.is_empty() {
             return Spoken { text: kept.trim().to_owned().into(), cut: false };
         }
-        if let Some(inside) = tag.strip_prefix(OPEN) {
-            match inside.split_once(CLOSE) {
-                Some((_, after)) => rest = after,
+        if is_spoken_of(at(tag)) {
+            kept.push('<');
+            rest = tag.strip_prefix('<').unwrap_or_default();
+        } else if let Some(inside) = tag.strip_prefix(OPEN) {
+            match closed(at(inside)) {
+                Some(after) => rest = after,
                 None => return Spoken { text: kept.trim().to_owned().into(), cut: true },
             }
         } else if let Some(after) = tag.strip_prefix(CLOSE) {
@@ -47,6 +66,55 @@ pub(super) fn removed(text: &str) -> Spoken<'_> {
             kept.push('<');
             rest = tag.strip_prefix('<').unwrap_or_default();
         }
+    }
+}
+
+/// Finds what stands in fences, and in backticks if a tag is at its border: a longer text between
+/// two backticks of a line may as well be what is not quoted.
+fn quotes(text: &str) -> Vec<Range<usize>> {
+    let mut quotes = Vec::new();
+    let mut fence = None;
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let marked = line.trim().strip_prefix(FENCE);
+        match (fence, marked) {
+            (Some(start), Some(rest)) if rest.trim_matches('`').is_empty() => {
+                quotes.push(start..at);
+                fence = None;
+            }
+            (None, Some(rest)) if !rest.contains('`') => fence = Some(at),
+            (None, _) => spans(line, at, &mut quotes),
+            (Some(_), _) => {}
+        }
+        at += line.len();
+    }
+    quotes
+}
+
+/// Finds what stands in one or two backticks of a line that begins at a byte.
+fn spans(line: &str, at: usize, quotes: &mut Vec<Range<usize>>) {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for (tick, _) in line.match_indices('`') {
+        match runs.last_mut() {
+            Some(run) if run.end == tick => run.end += 1,
+            _ => runs.push(tick..tick + 1),
+        }
+    }
+    let mut runs = runs.as_slice();
+    while let Some((opens, later)) = runs.split_first() {
+        runs = later;
+        if opens.len() >= FENCE.len() {
+            continue;
+        }
+        let Some(index) = later.iter().position(|run| run.len() == opens.len()) else { continue };
+        let Some((closes, rest)) = later.get(index..).and_then(<[_]>::split_first) else {
+            continue;
+        };
+        let inside = line.get(opens.end..closes.start).unwrap_or_default().trim();
+        if [OPEN, CLOSE].iter().any(|tag| inside.starts_with(tag) || inside.ends_with(tag)) {
+            quotes.push(at + opens.end..at + closes.start);
+        }
+        runs = rest;
     }
 }
 
@@ -77,6 +145,35 @@ mod tests {
     }
 
     #[test]
+    fn a_tag_that_is_spoken_of_stays() {
+        for text in [
+            "They write `<think>` before it.",
+            "They write `</think>` after it.",
+            "They write `<think>` before and `</think>` after it.",
+            "They write `<think>hm</think>` before it.",
+            "They write ``<think>`` before it, a ` aside.",
+            "So:\n```xml\n<think>\nhm\n</think>\n```\nThat is all.",
+            "`</think>`\n`x`",
+        ] {
+            for thought in ["", "<think>They use `<think>` and `</think>`.</think>"] {
+                let spoken = Spoken { text: text.into(), cut: false };
+                assert_eq!(removed(&format!("{thought}{text}")), spoken, "{thought}{text}");
+            }
+        }
+        for (text, expected) in [
+            ("<think>x</think>`a` is it", "`a` is it"),
+            ("reasoning</think>`a` is it", "`a` is it"),
+            ("it`s so</think>use `x`", "use `x`"),
+            ("<think>it`s</think>use `x`", "use `x`"),
+            ("<think>`</think>` is it", "` is it"),
+            ("<think>\n```py\nx\n</think>\n```json\n{}\n```", "```json\n{}\n```"),
+            ("<think>\n```\nx\n</think>a", "a"),
+        ] {
+            assert_eq!(removed(text), Spoken { text: expected.into(), cut: false }, "{text:?}");
+        }
+    }
+
+    #[test]
     fn what_follows_the_thinking_is_not_copied() {
         for text in
             ["<think>x</think>\n\nanswer ", " <think>1</think> <think>2</think>a < b", "x</think>a"]
@@ -89,6 +186,8 @@ mod tests {
     fn many_tags_take_linear_time() {
         let text = "</think><".repeat(200_000);
         assert_eq!(removed(&text).text, "<");
+        assert_eq!(removed(&"<think>`</think>`".repeat(100_000)).text, "`".repeat(100_000));
+        assert_eq!(removed(&"` `` </think>".repeat(100_000)).text, "");
         let text = "<think></think>".repeat(200_000);
         assert_eq!(removed(&text).text, "");
     }

@@ -23,7 +23,7 @@ pub fn offered_names<'c, T>(
     is_wanted: impl Fn(&T) -> bool,
     is_taken: impl Fn(&str) -> bool,
 ) -> BTreeMap<Name, &'c T> {
-    let plain = |tool: &T| format!("{prefix}{}", cleaned(own(tool)));
+    let plain = |tool: &T| format!("{prefix}{}", Name::cleaned(own(tool)));
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for tool in tools {
         *counts.entry(plain(tool)).or_default() += 1;
@@ -31,7 +31,7 @@ pub fn offered_names<'c, T>(
     let mut names = BTreeMap::new();
     for tool in tools.iter().filter(|tool| is_wanted(tool)) {
         let name = plain(tool);
-        let is_own = cleaned(own(tool)) == own(tool);
+        let is_own = Name::cleaned(own(tool)) == own(tool);
         let is_alone = is_own || counts.get(&name).is_none_or(|count| *count == 1);
         let fits = (1..=NAME_BYTES_MAX).contains(&name.len());
         let name =
@@ -42,11 +42,6 @@ pub fn offered_names<'c, T>(
         }
     }
     names
-}
-
-fn cleaned(name: &str) -> String {
-    let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    name.chars().map(|c| if is_letter(c) { c } else { '_' }).collect()
 }
 
 fn told_apart(name: &str, own: &str) -> String {

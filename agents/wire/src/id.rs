@@ -137,6 +137,14 @@ name_type! {
     CallKey
 }
 
+impl Name {
+    /// Returns a text with `_` for the letters that no name has. It may still be empty or too long.
+    pub fn cleaned(text: &str) -> String {
+        let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        text.chars().map(|c| if is_letter(c) { c } else { '_' }).collect()
+    }
+}
+
 impl SessionId {
     /// Returns the session that a call to an agent runs in: one of its own, named by the call.
     pub fn of_call(call: &CallKey) -> Self {

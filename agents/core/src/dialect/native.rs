@@ -6,8 +6,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use wire::chat::Head;
 use wire::entry::Reason;
+use wire::id::NAME_CHARS_MAX;
 use wire::plan::{Audience, Offer};
-use wire::{Message, ModelReply, ModelRole, Reading, ToolCall};
+use wire::{Message, ModelReply, ModelRole, Name, Reading, ToolCall};
 
 use super::calls::{self, Arguments, RESPOND, Written};
 use super::told::{Place, Told, places};
@@ -73,15 +74,23 @@ pub(super) fn called(
 ) {
     let written = calls.iter().zip(&ids).map(|(call, id)| ToolCall {
         id: id.clone(),
-        name: call.read.name.clone(),
+        name: told_name(&call.read.name),
         arguments: call.read.raw.clone(),
     });
     told.push(Message::Assistant { content: text.to_owned(), calls: written.collect() });
     let places = places(calls, Place { last, again: true, ..Place::default() });
     for ((place, call), call_id) in places.zip(ids) {
         let content = told.answer(call, place);
-        told.push(Message::Tool { call_id, name: call.read.name.clone(), content });
+        told.push(Message::Tool { call_id, name: told_name(&call.read.name), content });
     }
+}
+
+/// Returns a name as it can be told again: providers refuse a whole conversation over a name that
+/// a model made up and that no tool could have.
+fn told_name(name: &str) -> String {
+    let mut cleaned = Name::cleaned(name);
+    cleaned.truncate(NAME_CHARS_MAX);
+    if cleaned.is_empty() { "unknown".to_owned() } else { cleaned }
 }
 
 /// Writes an offer in the OpenAI form.
@@ -192,8 +201,10 @@ mod tests {
     use serde_json::{Value, json};
     use wire::FinishReason::{self, ContentFilter, Length, Stop, ToolCalls};
     use wire::SharedText;
+    use wire::entry::{Feedback, ReadCall};
     use wire::plan::Dialect;
 
+    use super::super::Step;
     use super::super::fixture::{catalogue, outline, reply};
     use super::*;
 
@@ -219,6 +230,7 @@ mod tests {
         let cases: &[Case<'_>] = &[
             (Stop, " hello ", &[], json!({"final": "hello"})),
             (Stop, "<think>hm</think>hello", &[], json!({"final": "hello"})),
+            (Stop, "Write `<think>` first.", &[], json!({"final": "Write `<think>` first."})),
             (Length, "half an ans", &[], json!({"final": "half an ans"})),
             (Stop, "", &[], json!({"fault": "empty_reply"})),
             (Stop, "<think>hm</think>", &[], json!({"fault": "empty_reply"})),
@@ -312,6 +324,45 @@ mod tests {
             let reading = read_calls(*finish, content, calls);
             assert_eq!(outline(&reading), *expected, "{finish:?} {content:?} {calls:?}");
         }
+    }
+
+    #[test]
+    fn names_that_no_tool_can_have_are_told_again_as_names() {
+        let long = "x".repeat(80);
+        let written = [
+            ("", "unknown"),
+            ("a.b c", "a_b_c"),
+            ("größe", "gr__e"),
+            (&long, long.get(..64).unwrap()),
+            ("search", "search"),
+        ];
+        let calls: Vec<_> = written.iter().map(|(name, _)| (*name, "{}")).collect();
+        let catalogue = catalogue(Dialect::Native, false);
+        let Reading::Calls { text, calls } = read_calls(ToolCalls, "", &calls) else {
+            panic!("not read as calls");
+        };
+        let answered = |read: ReadCall| {
+            let result = read.fault.as_ref().map(Feedback::to_text);
+            Called { read, key: None, result }
+        };
+        let act = Act::Calls { text, calls: calls.into_iter().map(answered).collect() };
+        let steps = [Step { thought: None, planned: None, acts: vec![act] }];
+        let transcript =
+            Transcript { plan: catalogue.plan(), history: &[], request: "Q", steps: &steps };
+        let prompt = prompt(&catalogue, &transcript, &[]);
+        let (mut called, mut answers) = (Vec::new(), Vec::new());
+        for message in &prompt.messages {
+            match message.as_ref() {
+                Message::Assistant { calls, .. } => {
+                    called.extend(calls.iter().map(|call| call.name.as_str()));
+                }
+                Message::Tool { name, .. } => answers.push(name.as_str()),
+                Message::System { .. } | Message::User { .. } => {}
+            }
+        }
+        assert_eq!(called, written.map(|(_, told)| told));
+        assert_eq!(answers, called);
+        assert!(answers.iter().all(|name| Name::new(name).is_ok()), "{answers:?}");
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! A pattern is a tool's name, and if wanted conditions on arguments in brackets:
 //! `send_mail`, `delete_*`, `send_mail(to=*@example.com, subject=?*)`. `*` stands for any text,
 //! `?` for one character, and `\` before a character for that character itself. An argument that
-//! is a text is compared as it is, any other value as JSON.
+//! is a text is compared as it is, any other value as JSON, and a whole number with `.0` or an
+//! exponent also as it is written without.
 //!
 //! `deny` wins over `ask` and `ask` over `allow`; a call that no pattern names needs what its offer
 //! says. In a tainted run, one that has read untrusted words, a call that reaches outside needs
@@ -68,17 +69,18 @@ pub fn decide<'a>(
     arguments: &Value,
     is_tainted: bool,
 ) -> Decision<'a> {
-    let Permissions { allow, allow_tainted, ask, deny } = permissions;
+    let Permissions { allow, allow_tainted, ask, deny, by_meaning } = permissions;
+    let by_patterns = |rows: &[_]| by_patterns(rows, *by_meaning, offer, arguments);
     let rows = [
         (deny, Permission::Deny, Reading::Wide),
         (ask, Permission::Ask, Reading::Wide),
         (allow_tainted, Permission::Allow, Reading::Narrow),
     ];
-    if let Some(decision) = by_patterns(&rows, offer, arguments) {
+    if let Some(decision) = by_patterns(&rows) {
         return decision;
     }
     let follows = Decision { permission: offer.permission, pattern: None, for_taint: false };
-    let allowed = by_patterns(&[(allow, Permission::Allow, Reading::Narrow)], offer, arguments);
+    let allowed = by_patterns(&[(allow, Permission::Allow, Reading::Narrow)]);
     let decision = allowed.unwrap_or(follows);
     match decision.permission {
         Permission::Allow if is_tainted && offer.labels.external => {
@@ -95,7 +97,7 @@ pub fn may_pass(permissions: &Permissions, offer: &Offer) -> bool {
         let mut read = patterns.iter().filter_map(|text| Pattern::parse(text).ok());
         read.any(|pattern| pattern.names(tool) && !(all && pattern.arguments().next().is_some()))
     };
-    let Permissions { allow, allow_tainted, ask, deny } = permissions;
+    let Permissions { allow, allow_tainted, ask, deny, by_meaning: _ } = permissions;
     let stopped = named(deny, true) || named(ask, true);
     let allowed = named(allow, false) || named(allow_tainted, false);
     !stopped && (allowed || offer.permission == Permission::Allow)
@@ -103,6 +105,7 @@ pub fn may_pass(permissions: &Permissions, offer: &Offer) -> bool {
 
 fn by_patterns<'a>(
     rows: &[(&'a Vec<String>, Permission, Reading)],
+    by_meaning: bool,
     offer: &Offer,
     arguments: &Value,
 ) -> Option<Decision<'a>> {
@@ -110,7 +113,7 @@ fn by_patterns<'a>(
     for (patterns, permission, reading) in rows.iter().copied() {
         // A text that is no pattern was refused with the team file; it never allows anything.
         let fits = |text: &&String| match Pattern::parse(text) {
-            Ok(pattern) => pattern.fits(tool, arguments, reading),
+            Ok(pattern) => pattern.fits(tool, arguments, reading, by_meaning),
             Err(_) => reading == Reading::Wide,
         };
         if let Some(pattern) = patterns.iter().find(fits) {
@@ -162,20 +165,26 @@ impl Pattern {
         self.arguments.iter().map(|(name, _)| name.as_str())
     }
 
-    fn fits(&self, tool: &str, arguments: &Value, reading: Reading) -> bool {
+    fn fits(&self, tool: &str, arguments: &Value, reading: Reading, by_meaning: bool) -> bool {
         self.names(tool)
             && self.arguments.iter().all(|(name, glob)| {
                 let mut values = Vec::new();
                 if let Some(value) = arguments.get(name) {
-                    leaves(value, &mut values);
+                    leaves(value, by_meaning, &mut values);
                 }
                 match reading {
                     Reading::Narrow => {
-                        !values.is_empty() && values.iter().all(|value| glob.matches(value))
+                        let fits = |Leaf { text, whole }: &Leaf| {
+                            let whole = whole.as_ref();
+                            glob.matches(text) || whole.is_some_and(|text| glob.matches(text))
+                        };
+                        !values.is_empty() && values.iter().all(fits)
                     }
                     Reading::Wide => {
                         let glob = glob.lowered();
-                        values.iter().any(|value| glob.matches(&value.to_lowercase()))
+                        let texts =
+                            values.iter().flat_map(|leaf| leaf.whole.iter().chain([&leaf.text]));
+                        texts.into_iter().any(|text| glob.matches(&lowered(text, by_meaning)))
                     }
                 }
             })
@@ -207,13 +216,39 @@ fn split(conditions: &str) -> Result<Vec<&str>, PatternError> {
     Ok(parts)
 }
 
-/// Lists the values within a value as texts.
-fn leaves(value: &Value, into: &mut Vec<String>) {
+/// A value within a value.
+struct Leaf {
+    text: String,
+    /// The same number without `.0` and exponent: how a model writes a number is no way round a
+    /// pattern.
+    whole: Option<String>,
+}
+
+/// Lists the values within a value.
+fn leaves(value: &Value, by_meaning: bool, into: &mut Vec<Leaf>) {
+    let plain = |text| Leaf { text, whole: None };
     match value {
-        Value::Array(items) => items.iter().for_each(|item| leaves(item, into)),
-        Value::Object(fields) => fields.values().for_each(|field| leaves(field, into)),
-        Value::String(text) => into.push(text.clone()),
-        Value::Null | Value::Bool(_) | Value::Number(_) => into.push(value.to_string()),
+        Value::Array(items) => items.iter().for_each(|item| leaves(item, by_meaning, into)),
+        Value::Object(fields) => fields.values().for_each(|field| leaves(field, by_meaning, into)),
+        Value::String(text) => into.push(plain(text.clone())),
+        Value::Number(number) => {
+            let whole = wire::open::whole(number).filter(|_| by_meaning);
+            into.push(Leaf {
+                text: value.to_string(),
+                whole: whole.map(|whole| whole.to_string()),
+            });
+        }
+        Value::Null | Value::Bool(_) => into.push(plain(value.to_string())),
+    }
+}
+
+/// Returns a text in lower case, letter by letter as patterns are: as a whole, a Σ at the end of a
+/// word becomes another letter than within it.
+fn lowered(text: &str, by_meaning: bool) -> String {
+    if by_meaning {
+        text.chars().flat_map(char::to_lowercase).collect()
+    } else {
+        text.to_lowercase()
     }
 }
 
@@ -403,6 +438,42 @@ mod tests {
     }
 
     #[test]
+    fn how_a_value_is_written_is_no_way_round_a_pattern() {
+        use Permission::{Allow, Ask, Deny};
+        // The pattern, the argument, and whether it fits in a list of `deny`, `ask` and `allow`; then
+        // whether it does in `deny` and `allow` of a plan of an older journal.
+        let cases = [
+            ("100", "100", [true; 3], [true; 2]),
+            ("100", "100.0", [true; 3], [false; 2]),
+            ("100", "1e2", [true; 3], [false; 2]),
+            ("100", "[7, 1E+2]", [true, true, false], [false; 2]),
+            ("100.0", "100.0", [true; 3], [true; 2]),
+            ("100", "100.5", [false; 3], [false; 2]),
+            ("100", "\"100.0\"", [false; 3], [false; 2]),
+            ("0", "-0.0", [true; 3], [false; 2]),
+            ("ΟΔΟΣ", "\"ΟΔΟΣ\"", [true; 3], [false, true]),
+            ("οδοσ", "\"ΟΔΟΣ\"", [true, true, false], [false; 2]),
+            ("οδος", "\"οδος\"", [true; 3], [true; 2]),
+        ];
+        for (pattern, argument, fits, fitted) in cases {
+            let list = || vec![format!("charge(amount={pattern})")];
+            let arguments = json!({"amount": serde_json::from_str::<Value>(argument).unwrap()});
+            let none = Permissions::default;
+            let check = |permissions: Permissions, by_meaning, own, then, fits| {
+                let permissions = Permissions { by_meaning, ..permissions };
+                let found = decide(&permissions, &offer("charge", own), &arguments, false);
+                let expected = if fits { then } else { own };
+                assert_eq!(found.permission, expected, "{permissions:?}: {argument}");
+            };
+            check(Permissions { deny: list(), ..none() }, true, Allow, Deny, fits[0]);
+            check(Permissions { ask: list(), ..none() }, true, Allow, Ask, fits[1]);
+            check(Permissions { allow: list(), ..none() }, true, Ask, Allow, fits[2]);
+            check(Permissions { deny: list(), ..none() }, false, Allow, Deny, fitted[0]);
+            check(Permissions { allow: list(), ..none() }, false, Ask, Allow, fitted[1]);
+        }
+    }
+
+    #[test]
     fn a_tainted_run_needs_leave_for_what_goes_outside() {
         use Permission::{Allow, Ask, Deny};
         type Lists<'a> = [&'a [&'a str]; 4];
@@ -432,6 +503,7 @@ mod tests {
                 allow_tainted: list(allow_tainted),
                 ask: list(ask),
                 deny: list(deny),
+                by_meaning: true,
             };
             let inner = offer("send", own);
             let labels = Labels { external: true, ..Labels::NONE };

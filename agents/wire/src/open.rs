@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use crate::id::{CallKey, Digest, Name, RunId, SessionId};
 use crate::time::Timestamp;
@@ -148,6 +148,13 @@ pub fn call_digest(tool: &Name, arguments: &Value) -> Digest {
 /// Whole numbers up to this size are exact as floating-point numbers.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
+/// Returns the whole number that a number with `.0` or an exponent stands for, if it does.
+pub fn whole(number: &Number) -> Option<i64> {
+    let float = number.as_f64().filter(|_| number.is_f64())?;
+    #[expect(clippy::cast_possible_truncation, reason = "a whole number within bounds")]
+    (float.fract() == 0.0 && float.abs() < EXACT_MAX).then_some(float as i64)
+}
+
 /// A value that is written the same as every other that means the same.
 struct Canonical<'a>(&'a Value);
 
@@ -161,14 +168,9 @@ impl Serialize for Canonical<'_> {
                 let fields = sorted.into_iter().map(|(key, value)| (key, Canonical(value)));
                 serializer.collect_map(fields)
             }
-            Value::Number(number) => match number.as_f64() {
-                #[expect(clippy::cast_possible_truncation, reason = "a whole number within bounds")]
-                Some(float)
-                    if number.is_f64() && float.fract() == 0.0 && float.abs() < EXACT_MAX =>
-                {
-                    serializer.serialize_i64(float as i64)
-                }
-                _ => number.serialize(serializer),
+            Value::Number(number) => match whole(number) {
+                Some(whole) => serializer.serialize_i64(whole),
+                None => number.serialize(serializer),
             },
             Value::Null | Value::Bool(_) | Value::String(_) => self.0.serialize(serializer),
         }

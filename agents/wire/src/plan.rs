@@ -440,6 +440,9 @@ pub struct Permissions {
     /// Calls that are never made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deny: Vec<String>,
+    /// Whether `100.0` is compared as `100` too. Plans in older journals were decided on without.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub by_meaning: bool,
 }
 
 /// A tool that says whether a call took effect.

@@ -33,6 +33,7 @@ impl Compiler<'_> {
             allow_tainted: both(&team.allow_tainted, &own.allow_tainted),
             ask: both(&team.ask, &own.ask),
             deny: both(&team.deny, &own.deny),
+            by_meaning: true,
         }
     }
 

@@ -59,6 +59,7 @@ fn what_a_call_needs_follows_from_its_effect_and_the_patterns() {
         allow_tainted: list(&["put(what=a)", "pay(to=bob)"]),
         ask: Vec::new(),
         deny: list(&["put(what=x*)"]),
+        by_meaning: true,
     };
     assert_eq!(plan.permissions, expected);
     assert_eq!(plan.limits.approval_timeout_ms, 7);

@@ -205,10 +205,11 @@ pub(crate) fn read_event(chunk: &Json<'_>, draft: &mut Draft) -> Result<(), Erro
 /// Reads what stands around the choices: the token counts, the model that answered, and the id.
 fn read_frame(answer: &Json<'_>, draft: &mut Draft) {
     if let Some(usage) = fields::object(answer, "usage") {
-        *draft.usage() = Usage::of_tokens(
-            fields::count(usage, "prompt_tokens").unwrap_or(0),
-            fields::count(usage, "completion_tokens").unwrap_or(0),
-        );
+        let count = |name| fields::count(usage, name).unwrap_or(0);
+        let prompt = count("prompt_tokens");
+        // Some servers leave hidden reasoning out of the completion and count it in the total only.
+        let output = count("completion_tokens").max(count("total_tokens").saturating_sub(prompt));
+        *draft.usage() = Usage::of_tokens(prompt, output);
         let of = |details: &str, name| fields::count(fields::get(usage, details)?, name);
         let detail = draft.detail();
         detail.cache_read_tokens = of("prompt_tokens_details", "cached_tokens");

@@ -79,6 +79,14 @@ fn answers_are_read_whatever_is_left_out() {
             ]),
         ),
         (
+            r#"{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":10120,"completion_tokens":1499,"total_tokens":14428,"completion_tokens_details":{"reasoning_tokens":2809}}}"#,
+            Answer {
+                usage: Usage::of_tokens(10_120, 4_308),
+                detail: TurnDetail { reasoning_tokens: Some(2_809), ..TurnDetail::default() },
+                ..text("hi", stop)
+            },
+        ),
+        (
             r#"{"id":"x","object":"chat.completion","model":"m-2","choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18,"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":5}},"timings":{}}"#,
             Answer {
                 usage: Usage::of_tokens(11, 7),

@@ -19,6 +19,9 @@ pub const FAULT_CHARS_MAX: usize = 300;
 /// deeper, as text may hold JSON that holds text.
 const ROUNDS_MAX: usize = 4;
 
+/// The first whole number that has no place in 64 bits.
+const WHOLE_MAX: f64 = 18_446_744_073_709_551_616.0;
+
 /// A plan with its texts and the schemas of its tools compiled, as asking a model and reading its
 /// reply need it.
 #[derive(Debug)]
@@ -120,7 +123,11 @@ impl Known {
     pub(crate) fn check(&self, arguments: Value) -> Result<Value, (Value, Vec<String>)> {
         match &self.validator {
             None => Ok(arguments),
-            Some(Ok(validator)) => check(validator, arguments, self.coerce),
+            Some(Ok(validator)) => {
+                let arguments = check(validator, arguments, self.coerce)?;
+                let faults = rounded(validator, &arguments);
+                if faults.is_empty() { Ok(arguments) } else { Err((arguments, faults)) }
+            }
             Some(Err(message)) => {
                 Err((arguments, vec![format!("the tool cannot be called: {message}")]))
             }
@@ -159,6 +166,64 @@ fn check(
         let faults = faults(validator, &arguments);
         (arguments, faults)
     })
+}
+
+/// Lists the whole numbers beyond 64 bits where the schema wants whole numbers: what was written
+/// there is rounded, so that the tool would be called with another number.
+fn rounded(validator: &Validator, arguments: &Value) -> Vec<String> {
+    let mut places = Vec::new();
+    beyond(arguments, String::new(), &mut places);
+    let is_rounded = |path: &String| {
+        let mut probe = arguments.clone();
+        let Some(place) = probe.pointer_mut(path) else { return false };
+        // What takes no fraction there wants a whole number.
+        *place = Value::from(0.5);
+        validator.iter_errors(&probe).any(|error| wants_whole(&error, path))
+    };
+    let places = places.into_iter().filter(is_rounded);
+    places.map(|path| format!("{path}: a whole number beyond 64 bits would be rounded")).collect()
+}
+
+/// Collects the places of numbers that no whole number of 64 bits reaches, a few of them.
+fn beyond(value: &Value, path: String, places: &mut Vec<String>) {
+    match value {
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                beyond(item, format!("{path}/{index}"), places);
+            }
+        }
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                let name = name.replace('~', "~0").replace('/', "~1");
+                beyond(field, format!("{path}/{name}"), places);
+            }
+        }
+        Value::Number(number) if number.is_f64() && places.len() < FAULTS_MAX => {
+            let float = number.as_f64().unwrap_or_default();
+            if float >= WHOLE_MAX || float <= -WHOLE_MAX / 2.0 {
+                places.push(path);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Tells whether an error, or one of the alternatives that it sums up, is that a place wants a
+/// whole number.
+fn wants_whole(error: &ValidationError<'_>, path: &str) -> bool {
+    match error.kind() {
+        ValidationErrorKind::Type { kind } => {
+            let is_whole = match kind {
+                TypeKind::Single(single) => *single == JsonType::Integer,
+                TypeKind::Multiple(set) => set.contains(JsonType::Integer),
+            };
+            is_whole && error.instance_path().as_str() == path
+        }
+        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
+            context.iter().flatten().any(|error| wants_whole(error, path))
+        }
+        _ => false,
+    }
 }
 
 /// Lists what is wrong with a value, at most [`FAULTS_MAX`] faults; none if it is valid.
@@ -357,6 +422,35 @@ mod tests {
         ];
         for (case, given, expected) in cases {
             assert_eq!(check(&validator, given, true).ok(), expected, "{case}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers_that_were_rounded_are_refused() {
+        let mut toolbox = Toolbox::default();
+        toolbox.add("t", Some(schema()));
+        let known = toolbox.find("t").unwrap();
+        for (given, expected) in [
+            (r#"{"s": "", "n": 18446744073709551615}"#, None),
+            (r#"{"s": "", "n": 1e19}"#, None),
+            (r#"{"s": "", "n": 18446744073709551616}"#, Some("/n: ")),
+            (r#"{"s": "", "n": 117512345678901234567}"#, Some("/n: ")),
+            (r#"{"s": "", "n": -9223372036854775808}"#, None),
+            (r#"{"s": "", "n": -9223372036854775810}"#, Some("/n: ")),
+            (r#"{"s": "", "list": [1, 1e21]}"#, Some("/list/1: ")),
+            (r#"{"s": "", "maybe": 1e21}"#, Some("/maybe: ")),
+            (r#"{"s": "", "either": 1e21}"#, Some("/either: ")),
+            (r#"{"s": "", "x": 1e21}"#, None),
+            (r#"{"s": "", "x": 117512345678901234567}"#, None),
+        ] {
+            let found = known.check(serde_json::from_str(given).unwrap());
+            let faults = found.err().map(|(_, faults)| faults.join("; "));
+            let is_expected = match (&faults, expected) {
+                (None, None) => true,
+                (Some(faults), Some(part)) => faults.starts_with(part),
+                (None, Some(_)) | (Some(_), None) => false,
+            };
+            assert!(is_expected, "{given}: {faults:?}");
         }
     }
 

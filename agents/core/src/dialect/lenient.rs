@@ -235,6 +235,11 @@ impl<'a> Cursor<'a> {
         let digits = digits.strip_prefix('+').unwrap_or(digits);
         let number: Option<Number> = serde_json::from_str(digits).ok();
         match number {
+            // A float in place of the number would be another number.
+            Some(number) if number.is_f64() && is_whole(digits) && number.as_f64() != Some(0.0) => {
+                let what = "a whole number beyond 64 bits (write it as a text)";
+                Err(Fault { at: start, what, is_cut: false })
+            }
             Some(number) if !self.peek().is_some_and(|c| c.is_alphanumeric() || c == '_') => {
                 Ok(number.into())
             }
@@ -335,6 +340,11 @@ impl<'a> Cursor<'a> {
         let is_cut = self.rest().is_empty();
         Fault { at: self.at, what: if is_cut { "the text ends too soon" } else { what }, is_cut }
     }
+}
+
+/// Tells whether the digits of a number have neither a point nor an exponent.
+fn is_whole(digits: &str) -> bool {
+    !digits.contains(['.', 'e', 'E'])
 }
 
 /// Reads a text that is one value and nothing else.

@@ -132,6 +132,16 @@ mod tests {
             ),
             (
                 Stop,
+                r#"{"tool":"calculate","arguments":{"expression":"1","digits":117512345678901234567}}"#
+                    .to_owned(),
+                json!([[
+                    "calculate",
+                    {"expression": "1", "digits": 1.175_123_456_789_012_3e20},
+                    "invalid_arguments",
+                ]]),
+            ),
+            (
+                Stop,
                 r#"{"tool":"respond_to_user","arguments":{"answer":"42"}}"#.to_owned(),
                 json!({"final": "42"}),
             ),

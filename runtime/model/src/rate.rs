@@ -26,11 +26,13 @@ struct Used {
     tokens: Window,
 }
 
-/// Room for one request. Dropped before anything was sent, it is given back.
+/// Room for one request. Dropped before anything was sent, it is given back; after that it counts
+/// as it was estimated, since the server has the request.
 pub(crate) struct Grant<'a> {
     rate: &'a Rate,
     marks: Option<(Mark, Mark)>,
     tokens: u64,
+    is_sent: bool,
 }
 
 impl Rate {
@@ -51,7 +53,7 @@ impl Rate {
     /// Fails with the time after which there is room as far as is known, if that is too late.
     pub(crate) async fn enter(&self, tokens: u64, end: Instant) -> Result<Grant<'_>, Duration> {
         if self.requests_max.is_none() && self.tokens_max.is_none() {
-            return Ok(Grant { rate: self, marks: None, tokens });
+            return Ok(Grant { rate: self, marks: None, tokens, is_sent: false });
         }
         let Ok(_first) = timeout_at(end, self.line.lock()).await else {
             return Err(self.wait(&mut self.lock(), tokens));
@@ -66,7 +68,7 @@ impl Rate {
                 if wait.is_zero() {
                     let now = self.now();
                     let marks = (used.requests.add(now, 1), used.tokens.add(now, tokens));
-                    return Ok(Grant { rate: self, marks: Some(marks), tokens });
+                    return Ok(Grant { rate: self, marks: Some(marks), tokens, is_sent: false });
                 }
                 wait
             };
@@ -99,6 +101,11 @@ impl Rate {
 }
 
 impl Grant<'_> {
+    /// Tells that the request is sent from here on.
+    pub(crate) fn send(&mut self) {
+        self.is_sent = true;
+    }
+
     /// Tells how many tokens the request used in the end.
     pub(crate) fn settle(mut self, tokens: u64) {
         self.put_right(1, tokens);
@@ -116,7 +123,11 @@ impl Grant<'_> {
 
 impl Drop for Grant<'_> {
     fn drop(&mut self) {
-        self.put_right(0, 0);
+        if self.is_sent {
+            self.put_right(1, self.tokens);
+        } else {
+            self.put_right(0, 0);
+        }
     }
 }
 
@@ -155,6 +166,23 @@ mod tests {
         drop(second);
         rate.enter(900, later(1)).await.ok().unwrap().settle(900);
         assert!(rate.enter(1, later(1)).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_sent_counts_also_if_its_end_is_not_awaited() {
+        let rates = [Rate::new(Some(1), None), Rate::new(None, Some(100))];
+        for (rate, (is_sent, expected)) in rates
+            .iter()
+            .flat_map(|rate| [(false, 0), (true, 0), (false, 60)].map(|row| (rate, row)))
+        {
+            let began = Instant::now();
+            let mut grant = rate.enter(100, later(120)).await.ok().unwrap();
+            let waited = began.elapsed().as_secs();
+            assert!((expected..=expected + 1).contains(&waited), "{waited} s for {expected}");
+            if is_sent {
+                grant.send();
+            }
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -255,7 +255,7 @@ impl Source {
         &self,
         conversation: &Conversation,
         request: &Written,
-        (mut attempt, grant, _place): (Attempt, Grant<'_>, Place),
+        (mut attempt, mut grant, _place): (Attempt, Grant<'_>, Place),
         tokens: u64,
         time: Time,
         on_piece: &mut (dyn FnMut(&str) + Send),
@@ -268,6 +268,7 @@ impl Source {
             shown = true;
             on_piece(piece);
         };
+        grant.send();
         let asked = self.backend.attempt(conversation, request, &mut show);
         let Ok(outcome) = timeout_at(time.end, asked).await else {
             grant.settle(tokens);

@@ -6,7 +6,7 @@ use config::team::{Model, Provider};
 use model::{Guards, ModelClients};
 use serde_json::json;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use wire::ErrorCode::{self, DeadlineExceeded, ModelRefused, ModelResting, ModelUnavailable};
 use wire::{ErrorCode::Overloaded, Name, SessionId};
 
@@ -215,6 +215,20 @@ async fn turns_wait_for_room_in_the_minute_and_are_told_if_it_comes_too_late() {
     let (late, _) = turn_in(&client, &conversation, Duration::from_secs(30)).await;
     let error = assert_failed(late, Overloaded, "leave no room for another ");
     assert!(error.retry_after_ms.is_some_and(|ms| ms > 55_000), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_given_up_keeps_its_place_in_the_minute() {
+    let mut model = named("m", scripted(&[r#"{"content":"ok","delay_ms":1000}"#]));
+    model.requests_per_minute = Some(1);
+    model.timeout_ms = 600_000;
+    let client = client(&model);
+    let conversation = conversation(vec![user("hi")]);
+    let begun = Instant::now();
+    let given_up = timeout(Duration::from_millis(500), turn(&client, &conversation)).await;
+    assert!(given_up.is_err());
+    turn(&client, &conversation).await.0.unwrap();
+    assert!((60..=62).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

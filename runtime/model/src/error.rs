@@ -20,7 +20,7 @@ const THROTTLED: &[&str] = &["rate_limit_error", "rate_limit_exceeded", "too_man
 /// Why one attempt at a provider gave no reply.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// There was no connection, or it broke before an answer began.
+    /// There was no connection, so that nothing was sent.
     #[error("the server cannot be reached: {reason}")]
     Unreachable {
         /// What the network says.
@@ -47,7 +47,7 @@ pub(crate) enum Error {
         /// How long.
         limit: Duration,
     },
-    /// The answer ended before the reply did.
+    /// The answer ended before the reply did, or before it began.
     #[error("the reply was cut: {reason}")]
     Cut {
         /// What the network says.
@@ -80,9 +80,14 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// Takes an error of the HTTP client from before the answer began.
-    pub(crate) fn unreachable(error: reqwest::Error) -> Self {
-        Self::Unreachable { reason: chain(error) }
+    /// Takes an error of the HTTP client from before the answer began. Where there was a connection
+    /// the server may have the request, and work on it.
+    pub(crate) fn unanswered(error: reqwest::Error) -> Self {
+        if error.is_connect() || error.is_builder() {
+            Self::Unreachable { reason: chain(error) }
+        } else {
+            Self::cut(error)
+        }
     }
 
     /// Takes an error of the HTTP client from amid the answer.

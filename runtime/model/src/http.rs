@@ -78,8 +78,7 @@ impl Endpoint {
     ) -> Result<Answer, Error> {
         let began = Instant::now();
         let request = self.http.post(self.url.clone()).headers(self.headers.clone()).body(body);
-        let response =
-            self.in_time(self.idle, request.send()).await?.map_err(Error::unreachable)?;
+        let response = self.in_time(self.idle, request.send()).await?.map_err(Error::unanswered)?;
         if !response.status().is_success() {
             return Err(self.refusal(response).await);
         }

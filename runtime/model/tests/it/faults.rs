@@ -149,6 +149,8 @@ async fn what_does_not_pass_ends_with_its_code() {
             "asked 3 times: the answer is no JSON: \"][\"",
             3,
         ),
+        ("cut for ever", send(chunked(&[TEXT], false)), ModelProtocol, "asked 3 times", 3),
+        ("no answer for ever", vec![], ModelProtocol, "asked 3 times: the reply was cut: ", 3),
         (
             "error after text",
             send(chunked(&[TEXT, BUSY], true)),

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use wire::{ErrorCode, WireError};
 
 use crate::paint::Paint;
+use crate::text;
 
 /// How a command ended, as the shell is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +66,8 @@ impl Failure {
             Self::Error(WireError { code, message, .. }) => {
                 let label = paint.red(&format!("error[{code}]"));
                 let help = paint.cyan("help");
+                // Some messages carry what a model, a tool or a server said.
+                let message = text::harmless(message);
                 format!("{label}: {message}\n{help}: callboard explain {code}\n")
             }
         }

@@ -12,7 +12,7 @@ use wire::run::RunView;
 use wire::subject::CallVerb;
 use wire::{CallKey, ErrorCode, Headers, Name, OpenCall, OpenKind, Subjects};
 
-use super::control::state;
+use super::control::stands;
 use super::look::when;
 use super::nats;
 use crate::args::{Calls, CallsList, Door};
@@ -205,7 +205,7 @@ impl Board {
                 ask(bus, &subjects.call(&self.team, call, verb), body).await?
             }
         };
-        screen::note(&format!("run {} {}\n", view.run, text::one_line(&state(&view.state))));
+        screen::note(&stands(&view));
         Ok(Exit::Done)
     }
 }

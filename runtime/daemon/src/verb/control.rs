@@ -9,6 +9,7 @@ use crate::client::{Client, LOOKUP_TIMEOUT};
 use crate::failure::{Exit, Failure};
 use crate::place::Place;
 use crate::screen;
+use crate::text;
 
 /// Answers a run that waits for a person.
 pub(crate) async fn answer(args: &Answer, place: &Place) -> Result<Exit, Failure> {
@@ -25,14 +26,14 @@ pub(crate) async fn answer(args: &Answer, place: &Place) -> Result<Exit, Failure
     let body = AnswerRequest { call: args.call.clone(), action, text, content };
     let body = serde_json::to_value(body).unwrap_or_default();
     let view = tell(&args.target, &args.run, "answer", &body, place).await?;
-    screen::note(&format!("run {} {}\n", view.run, state(&view.state)));
+    screen::note(&stands(&view));
     Ok(Exit::Done)
 }
 
 /// Ends a run.
 pub(crate) async fn cancel(args: &Cancel, place: &Place) -> Result<Exit, Failure> {
     let view = tell(&args.target, &args.run, "cancel", &json!({}), place).await?;
-    screen::note(&format!("run {} {}\n", view.run, state(&view.state)));
+    screen::note(&stands(&view));
     Ok(Exit::Done)
 }
 
@@ -75,7 +76,12 @@ async fn tell(
         .unwrap_or_else(|| Failure::new(ErrorCode::UnknownRun, format!("no run {run} is known"))))
 }
 
-pub(crate) fn state(state: &RunState) -> String {
+/// Says in a line where a run stands.
+pub(crate) fn stands(view: &RunView) -> String {
+    format!("run {} {}\n", view.run, text::one_line(&state(&view.state)))
+}
+
+fn state(state: &RunState) -> String {
     match state {
         RunState::Queued => "waits for its turn".to_owned(),
         RunState::Running { step, phase } => format!("is {phase} in step {step}"),
@@ -93,5 +99,31 @@ pub(crate) fn state(state: &RunState) -> String {
             format!("waits to be told what came of call {call}: {question}")
         }
         RunState::Ended { status } => format!("has ended: {}", status.as_str()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::TraceContext;
+
+    use super::*;
+
+    #[test]
+    fn where_a_run_stands_is_told_in_one_harmless_line() {
+        for (kind, expected) in [
+            ("question", "run r1 waits for an answer to: [2Jsure? and with --call k2 to: ba\n"),
+            ("approval", "run r1 waits for leave: [2Jsure? See `callboard calls show k1`\n"),
+            ("unknown", "run r1 waits to be told what came of call k1: [2Jsure?\n"),
+        ] {
+            let run = RunId::new("r1").unwrap();
+            let trace = TraceContext::root(&Name::new("t").unwrap(), &run);
+            let view = json!({
+                "run": run, "trace": trace, "session": "s", "agent": "a", "state": "waiting", "kind": kind,
+                "call": "k1", "question": "\u{1b}[2Jsure?",
+                "others": [{"call": "k2", "kind": "question", "question": "b\u{202e}a"}],
+            });
+            let view: RunView = serde_json::from_value(view).unwrap();
+            assert_eq!(stands(&view), expected);
+        }
     }
 }

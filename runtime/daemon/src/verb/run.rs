@@ -96,7 +96,8 @@ pub(crate) fn show(reply: &RunReply, json: bool, screen: &Screen) -> Exit {
                 screen::note(&Failure::from(error.clone()).render(screen.err.paint));
             }
             if !json && !reply.output.trim().is_empty() {
-                screen::note(&format!("It said last:\n{}\n", reply.output.trim_end()));
+                let last = text::harmless(reply.output.trim_end());
+                screen::note(&format!("It said last:\n{last}\n"));
             }
             Exit::Failed
         }

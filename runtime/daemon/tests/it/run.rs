@@ -121,3 +121,36 @@ fn a_question_is_answered_from_stdin() {
     assert!(ended.err.contains("callboard answer r-"), "{}", ended.err);
     assert!(ended.err.contains("error[E1007]"), "{}", ended.err);
 }
+
+#[test]
+fn what_a_model_said_cannot_steer_the_terminal() {
+    let callboard = Callboard::new();
+    let call = r#""calls": [{"name": "calculate", "arguments": {"expression": "1"}}]"#;
+    callboard.file(
+        "replies.jsonl",
+        &format!(
+            "{{\"when\": \"think\", \"content\": \"so\\u001b[2J\\u202e far\", {call}}}\n\
+             {{\"when\": \"\", \"content\": \"no\\u001b[2J\\u202e JSON\"}}\n"
+        ),
+    );
+    let cases = [
+        ("native", "think", "error[E4001]", "It said last:\nso[2J far\n"),
+        ("json", "act", "error[E2004]", "no[2J JSON"),
+    ];
+    for (dialect, message, code, said) in cases {
+        let file = callboard.file(
+            "speaker.toml",
+            &format!(
+                "[models.m]\nprovider = \"scripted\"\nscript = \"replies.jsonl\"\n\
+                 dialect = \"{dialect}\"\n[agents.lead]\ninstructions = \"Speak.\"\nactor = \"m\"\n\
+                 tools = [\"calculate\"]\nlimits.steps_max = 1\n"
+            ),
+        );
+        let ended = callboard.run(&["run", file.to_str().unwrap(), message]);
+        assert_eq!(ended.code, Some(1), "{}", ended.err);
+        for part in [code, said] {
+            assert!(ended.err.contains(part), "{part:?} is not in {:?}", ended.err);
+        }
+        assert!(!ended.err.contains(['\u{1b}', '\u{202e}']), "{:?}", ended.err);
+    }
+}

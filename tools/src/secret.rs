@@ -7,8 +7,7 @@ use std::path::PathBuf;
 use secrecy::SecretString;
 use wire::{ErrorCode, WireError};
 
-pub(crate) use known::learn;
-pub use known::{Cleaner, clean, clean_str, clean_value};
+pub use known::{Cleaner, clean, clean_str, clean_value, learn, learn_login};
 
 /// Where a secret stands; the team file never holds the secret itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use aho_corasick::{AhoCorasick, MatchKind};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
 
@@ -41,8 +41,19 @@ struct Known {
     finder: Option<Arc<AhoCorasick>>,
 }
 
-/// Makes a secret known.
-pub(crate) fn learn(secret: &SecretString) {
+/// Makes known what a URL says of who we are: the password, or what stands alone as a token, both as
+/// it is written and without its escapes.
+pub fn learn_login(url: &str) {
+    let Some((before, _)) = url.rsplit_once('@') else { return };
+    let login = before.split_once("://").map_or(before, |(_, login)| login);
+    let secret = login.split_once(':').map_or(login, |(_, password)| password);
+    learn(&SecretString::from(secret));
+    learn(&SecretString::from(percent_decode_str(secret).decode_utf8_lossy().into_owned()));
+}
+
+/// Makes a secret known that was not read by a [`SecretRef`](super::SecretRef), so that [`clean`]
+/// takes it out of texts.
+pub fn learn(secret: &SecretString) {
     let text = secret.expose_secret();
     let holds = |known: &Known| known.secrets.iter().any(|one| one.expose_secret() == text);
     if text.len() < SECRET_BYTES_MIN || holds(&KNOWN.read().unwrap_or_else(PoisonError::into_inner))
@@ -342,6 +353,23 @@ mod tests {
                 let cut = escaped.split_at(escaped.floor_char_boundary(escaped.len() - 2)).0;
                 assert!(clean(cut.to_owned()).starts_with("\"[secret]"), "{cut}");
             }
+        }
+    }
+
+    #[test]
+    fn logins_in_urls_are_secrets() {
+        let cases = [
+            ("nats://ann:url-pass-4711@h:4222", "url-pass-4711", true),
+            ("nats://url-token-4712@h", "url-token-4712", true),
+            ("ann:url-pass-4713@h", "url-pass-4713", true),
+            ("tls://ann:url%2Fpass%3A4714@h", "url/pass:4714", true),
+            ("tls://ann:url-p@ss-4715@h", "url-p@ss-4715", true),
+            ("tls://ann-4716:long-enough@h", "ann-4716", false),
+            ("tls://host-4717:4222", "host-4717", false),
+        ];
+        for (url, text, is_secret) in cases {
+            learn_login(url);
+            assert_eq!(clean(text.to_owned()) == MARK, is_secret, "{url}");
         }
     }
 

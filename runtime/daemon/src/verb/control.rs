@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use wire::run::{AnswerAction, AnswerRequest, RunState, RunView};
-use wire::{ErrorCode, Name, OpenKind, RunId};
+use wire::{ErrorCode, OpenKind, RunId};
 
 use crate::args::{Answer, Cancel, Target};
 use crate::client::{Client, LOOKUP_TIMEOUT};
@@ -45,19 +45,22 @@ async fn tell(
     body: &Value,
     place: &Place,
 ) -> Result<RunView, Failure> {
-    let clients: Vec<(Name, Client)> = match (&target.url, &target.team) {
-        (Some(url), Some(team)) => vec![(team.clone(), Client::new(url, place.token()?)?)],
+    let mut clients = Vec::new();
+    // Of several teams, one that cannot be asked says nothing of a run that another may have.
+    let mut failed = Vec::new();
+    match (&target.url, &target.team) {
+        (Some(url), Some(team)) => clients.push((team.clone(), Client::new(url, place.token()?)?)),
         (_, named) => {
-            let mut clients = Vec::new();
             for team in place.teams(named.as_ref())? {
-                if let Some(client) = Client::of_holder(place, &team)? {
-                    clients.push((team, client));
+                match Client::of_holder(place, &team) {
+                    Ok(Some(client)) => clients.push((team, client)),
+                    Ok(None) => {}
+                    Err(failure) => failed.push(failure),
                 }
             }
-            clients
         }
-    };
-    if clients.is_empty() {
+    }
+    if clients.is_empty() && failed.is_empty() {
         let text = "no daemon runs on this data directory; start one with `callboard serve`, or \
                     name it with --url and --team";
         return Err(Failure::new(ErrorCode::Unavailable, text));
@@ -66,14 +69,26 @@ async fn tell(
     for (team, client) in clients {
         let path = format!("/v1/teams/{team}/runs/{run}/{verb}");
         match client.post(&path, body, LOOKUP_TIMEOUT).await {
-            Err(Failure::Error(error)) if error.code == ErrorCode::UnknownRun => {
-                unknown = Some(error.into());
-            }
-            done => return done,
+            Ok(view) => return Ok(view),
+            Err(failure) => match &failure {
+                Failure::Error(error) if error.code == ErrorCode::UnknownRun => {
+                    unknown = Some(failure);
+                }
+                Failure::Error(error) if cannot_tell(error.code) => failed.push(failure),
+                Failure::Error(_) | Failure::Report(_) => return Err(failure),
+            },
         }
     }
-    Err(unknown
+    Err(failed
+        .into_iter()
+        .next()
+        .or(unknown)
         .unwrap_or_else(|| Failure::new(ErrorCode::UnknownRun, format!("no run {run} is known"))))
+}
+
+/// Tells whether a daemon that answers so has not looked for the run, if it answers at all.
+fn cannot_tell(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::Unavailable | ErrorCode::DeadlineExceeded | ErrorCode::NotSignedIn)
 }
 
 /// Says in a line where a run stands.
@@ -104,7 +119,7 @@ fn state(state: &RunState) -> String {
 
 #[cfg(test)]
 mod tests {
-    use wire::TraceContext;
+    use wire::{Name, TraceContext};
 
     use super::*;
 

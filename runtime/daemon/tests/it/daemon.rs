@@ -1,5 +1,7 @@
 //! `serve`, and the commands that find it.
 
+use journal::{DataLock, Holder};
+
 use crate::callboard::{Callboard, QUESTION, team};
 
 #[test]
@@ -105,6 +107,38 @@ fn a_daemon_with_a_token_is_asked_with_it() {
         assert_eq!(ended.code, Some(code), "{args:?}: {}", ended.err);
         let told = ended.out + &ended.err;
         assert!(told.contains(part) && !told.contains(token), "{args:?}: {told}");
+    }
+    assert_eq!(daemon.stop().code, Some(0));
+}
+
+#[test]
+fn a_run_is_told_something_whatever_other_teams_do() {
+    let callboard = Callboard::new();
+    let daemon = callboard.serve(&team("quickstart.toml"));
+    assert_eq!(callboard.run(&["ask", "quickstart", "--run", "r1", QUESTION]).code, Some(0));
+    let data = callboard.dir.path().join("data");
+    let hold = |team: &str, listen: Option<String>| {
+        let holder = Holder {
+            pid: 1,
+            program: "callboard run".to_owned(),
+            listen,
+            nats: None,
+            since: node::now(),
+        };
+        DataLock::acquire(&data.join(team), &holder).unwrap()
+    };
+    // They come before the team that has the run; nobody listens on the port.
+    let cases = [
+        ("a-team", None, "error[E5001]"),
+        ("b-team", Some("127.0.0.1:1".to_owned()), "error[E1008]"),
+    ];
+    for (other, listen, code) in cases {
+        let held = hold(other, listen);
+        let known = callboard.run(&["cancel", "r1"]);
+        assert_eq!((known.code, known.err.as_str()), (Some(0), "run r1 has ended: completed\n"));
+        let unknown = callboard.run(&["cancel", "nothing"]);
+        assert!(unknown.err.contains(code), "{other}: {unknown:?}");
+        drop(held);
     }
     assert_eq!(daemon.stop().code, Some(0));
 }

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod looks;
+mod read;
 
 use std::path::PathBuf;
 
@@ -108,7 +109,7 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) session: Option<SessionId>,
     /// Seconds after which the run is ended
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=TIMEOUT_MAX))]
     pub(crate) timeout: Option<u64>,
     /// Print the whole reply as JSON
     #[arg(long)]
@@ -141,6 +142,9 @@ pub(crate) struct Serve {
     )]
     pub(crate) disk_reserve: u64,
 }
+
+/// The longest time of a run, in seconds: a week, as in team files.
+const TIMEOUT_MAX: u64 = 604_800;
 
 /// The largest reserve, in MiB: a tebibyte, so that a slip of the finger does not take the disk.
 const DISK_RESERVE_MIB_MAX: u64 = 1 << 20;
@@ -197,7 +201,7 @@ pub(crate) struct Ask {
     #[command(flatten)]
     pub(crate) nats: Nats,
     /// Address of a daemon's HTTP door [default: that of the daemon that holds the team's data]
-    #[arg(long = "url", value_name = "HTTP", conflicts_with = "url")]
+    #[arg(long = "url", value_name = "HTTP")]
     pub(crate) url_http: Option<String>,
     /// The conversation to go on with
     #[arg(long)]
@@ -205,8 +209,9 @@ pub(crate) struct Ask {
     /// Id of the run; asking again with the same id gives the same reply
     #[arg(long)]
     pub(crate) run: Option<RunId>,
-    /// Seconds after which the run is ended
-    #[arg(long, value_name = "SECONDS")]
+    /// Seconds after which the run is ended; without it the team's limit holds, and the reply is
+    /// waited for an hour
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=TIMEOUT_MAX))]
     pub(crate) timeout: Option<u64>,
     /// Print the whole reply as JSON
     #[arg(long)]
@@ -379,7 +384,7 @@ pub(crate) struct Door {
     #[command(flatten)]
     pub(crate) nats: Nats,
     /// Address of a daemon's HTTP door; needs --team
-    #[arg(long = "url", value_name = "HTTP", requires = "team", conflicts_with = "url")]
+    #[arg(long = "url", value_name = "HTTP", requires = "team")]
     pub(crate) url_http: Option<String>,
 }
 

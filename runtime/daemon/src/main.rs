@@ -19,7 +19,6 @@ mod waterfall;
 use std::process::ExitCode;
 
 use args::{Format, Global, Line, Verb};
-use clap::Parser as _;
 use failure::{Exit, Failure};
 use place::Place;
 use screen::Screen;
@@ -32,7 +31,7 @@ use wire::ErrorCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let line = Line::parse();
+    let line = Line::read();
     let screen = Screen::new(line.global.color);
     let done = set_up_log(&line, &screen).and_then(|()| run(&line, &screen));
     done.unwrap_or_else(|failure| {
@@ -59,12 +58,12 @@ fn run(line: &Line, screen: &Screen) -> Result<Exit, Failure> {
         Place::new(data.as_deref()).map(|place| place.with_token_file(http_token_file.as_deref()))
     };
     match &line.verb {
-        Verb::Check(args) => Ok(verb::check::check(args, screen)),
+        Verb::Check(args) => verb::check::check(args, screen),
         Verb::Tools(args) => wait(verb::tools::tools(args, &place()?, screen)),
         Verb::Parse(args) => verb::parse::parse(args),
         Verb::Explain(args) => verb::explain::explain(args),
         Verb::Schema => {
-            screen::json(&config::schema());
+            screen::json(&config::schema())?;
             Ok(Exit::Done)
         }
         Verb::Store(args) => wait(verb::store::store(args, &place()?, screen)),

@@ -5,7 +5,9 @@ use std::io::{self, IsTerminal as _, Write as _};
 use anstream::{AutoStream, ColorChoice};
 use serde::Serialize;
 use terminal_size::{Width, terminal_size_of};
+use wire::ErrorCode;
 
+use crate::failure::Failure;
 use crate::paint::Paint;
 use crate::text;
 
@@ -71,26 +73,40 @@ impl Screen {
     }
 
     /// Writes what a model said: byte for byte into a pipe, harmless on a terminal.
-    pub(crate) fn reply(&self, reply: &str) {
-        if self.out.is_terminal {
-            answer(&text::harmless(reply));
-        } else {
-            answer(reply);
+    pub(crate) fn reply(&self, reply: &str) -> Result<(), Failure> {
+        if self.out.is_terminal { answer(&text::harmless(reply)) } else { answer(reply) }
+    }
+}
+
+/// Writes an answer to stdout, closed by a line break. A reader that has gone away, such as `head`,
+/// wants no more, and has had what it wanted.
+pub(crate) fn answer(answer: &str) -> Result<(), Failure> {
+    tell(answer).map(|_| ())
+}
+
+/// Writes a part of an answer to stdout, closed by a line break, and tells whether the reader is
+/// still there.
+pub(crate) fn tell(answer: &str) -> Result<bool, Failure> {
+    let end = if answer.ends_with('\n') { "" } else { "\n" };
+    put(&format!("{answer}{end}"))
+}
+
+/// Writes to stdout as it is, and tells whether the reader is still there.
+pub(crate) fn put(text: &str) -> Result<bool, Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => {
+            let text = format!("write the answer to stdout: {error}");
+            Err(Failure::new(ErrorCode::StorageFailed, text))
         }
     }
 }
 
-/// Writes an answer to stdout, closed by a line break.
-pub(crate) fn answer(answer: &str) {
-    let end = if answer.ends_with('\n') { "" } else { "\n" };
-    let mut out = io::stdout().lock();
-    // A reader that has gone away, such as `head`, wants no more.
-    write!(out, "{answer}{end}").and_then(|()| out.flush()).unwrap_or_default();
-}
-
 /// Writes an answer to stdout as indented JSON.
-pub(crate) fn json(value: &impl Serialize) {
-    answer(&serde_json::to_string_pretty(value).unwrap_or_default());
+pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
+    answer(&serde_json::to_string_pretty(value).unwrap_or_default())
 }
 
 /// Writes to stderr as it is.

@@ -1,8 +1,9 @@
 //! Shows a text that changes in place on a terminal, and leaves the terminal as it was.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 
+use crate::failure::Failure;
 use crate::screen;
 
 /// Where the text stands.
@@ -35,10 +36,10 @@ impl Stage {
 
     /// Shows a text in the place of the one before. What does not fit is left out at the end, or
     /// at the beginning where the newest stands last.
-    pub(crate) fn show(&mut self, text: &str) {
+    /// Tells whether anybody is there to see it.
+    pub(crate) fn show(&mut self, text: &str) -> Result<bool, Failure> {
         let (_, height) = screen::size();
-        let frame = self.frame(text, height);
-        put(&frame);
+        screen::put(&self.frame(text, height))
     }
 
     fn frame(&mut self, text: &str, height: usize) -> String {
@@ -68,7 +69,7 @@ impl Stage {
     /// Takes the text away, so that others can write in its place.
     pub(crate) fn clear(&mut self) {
         if self.place == Place::Below && self.drawn > 0 {
-            put(&format!("\u{1b}[{}A\r\u{1b}[J", std::mem::take(&mut self.drawn)));
+            show_last(&format!("\u{1b}[{}A\r\u{1b}[J", std::mem::take(&mut self.drawn)));
         }
     }
 }
@@ -76,7 +77,7 @@ impl Stage {
 impl Drop for Stage {
     fn drop(&mut self) {
         if self.is_begun {
-            put(match self.place {
+            show_last(match self.place {
                 Place::Below => "\u{1b}[?25h",
                 Place::Alone => "\u{1b}[?25h\u{1b}[?1049l",
             });
@@ -96,10 +97,9 @@ fn fit(text: &str, most: usize) -> Vec<String> {
     lines.into_iter().take(kept).map(str::to_owned).chain([rest]).collect()
 }
 
-fn put(text: &str) {
-    let mut out = io::stdout().lock();
-    // A reader that has gone away wants no more.
-    write!(out, "{text}").and_then(|()| out.flush()).unwrap_or_default();
+/// Leaves the terminal as it was, if it is still there: nothing of an answer is lost otherwise.
+fn show_last(text: &str) {
+    screen::put(text).unwrap_or_default();
 }
 
 #[cfg(test)]

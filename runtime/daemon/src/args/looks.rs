@@ -27,7 +27,7 @@ pub(crate) struct Trace {
     #[command(flatten)]
     pub(crate) nats: Nats,
     /// Address of a daemon's HTTP door, which asks all nodes on its bus
-    #[arg(long = "url", value_name = "HTTP", conflicts_with = "url")]
+    #[arg(long = "url", value_name = "HTTP")]
     pub(crate) url_http: Option<String>,
 }
 
@@ -120,7 +120,7 @@ pub(crate) struct Top {
     #[command(flatten)]
     pub(crate) nats: Nats,
     /// Address of a daemon's HTTP door, which asks all nodes on its bus
-    #[arg(long = "url", value_name = "HTTP", conflicts_with = "url")]
+    #[arg(long = "url", value_name = "HTTP")]
     pub(crate) url_http: Option<String>,
 }
 

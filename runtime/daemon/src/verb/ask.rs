@@ -41,11 +41,13 @@ pub(crate) async fn ask(args: &Ask, place: &Place, screen: &Screen) -> Result<Ex
         parent: None,
     };
     let limit = args.timeout.map_or(REPLY_TIMEOUT_DEFAULT, Duration::from_secs);
-    let reply = match nats::options(&args.nats)? {
+    // A daemon that is named by its URL is meant, also where `CALLBOARD_NATS` is set.
+    let options = if args.url_http.is_some() { None } else { nats::options(&args.nats)? };
+    let reply = match options {
         Some(options) => over_nats(args, options, &request, limit).await?,
         None => over_http(args, place, &request, limit).await?,
     };
-    Ok(show(&reply, args.json, screen))
+    show(&reply, args.json, screen)
 }
 
 async fn over_http(
@@ -93,7 +95,12 @@ async fn over_nats(
         Some(agent) => agent.clone(),
         None => entry_over_nats(&bus, team).await?,
     };
-    let headers = Headers::new().with(header::REMAINING_MS, limit.as_millis().to_string());
+    // The node ends the run when this time is over: that is for whoever asks to say, since a team
+    // may let its runs take longer than a reply is waited for here.
+    let headers = match request.timeout_ms {
+        Some(ms) => Headers::new().with(header::REMAINING_MS, ms.to_string()),
+        None => Headers::new(),
+    };
     let body = client::encode(request)?;
     let subject = subjects.agent_run(team, &agent);
     let answer = bus.request(&subject, headers, body, limit + REPLY_GRACE).await?;

@@ -48,9 +48,9 @@ pub(crate) async fn calls(args: &Calls, place: &Place, screen: &Screen) -> Resul
         Calls::Show { call, door, json } => {
             let (board, open) = find(door, call, place, screen).await?;
             if *json {
-                screen::json(&Of { team: board.team, found: open });
+                screen::json(&Of { team: board.team, found: open })?;
             } else {
-                screen::answer(&render_call(&board.team, &open, screen.out.paint));
+                screen::answer(&render_call(&board.team, &open, screen.out.paint))?;
             }
             Ok(Exit::Done)
         }
@@ -91,11 +91,11 @@ async fn list(args: &CallsList, place: &Place, screen: &Screen) -> Result<Exit, 
     rows.sort_by_key(|row| row.found.since);
     rows.truncate(args.limit);
     if args.json {
-        screen::json(&json!({"calls": rows}));
+        screen::json(&json!({"calls": rows}))?;
     } else if rows.is_empty() {
         screen::note("no call is open\n");
     } else {
-        screen::answer(&render_calls(&rows, screen.out.paint, screen.out.width));
+        screen::answer(&render_calls(&rows, screen.out.paint, screen.out.width))?;
     }
     Ok(Exit::Done)
 }
@@ -104,14 +104,14 @@ async fn list(args: &CallsList, place: &Place, screen: &Screen) -> Result<Exit, 
 async fn boards(door: &Door, place: &Place, screen: &Screen) -> Result<Vec<Board>, Failure> {
     let needs_team =
         || Failure::new(ErrorCode::BadRequest, "name the team with --team as well as the daemon");
+    if let Some(url) = &door.url_http {
+        let team = door.team.clone().ok_or_else(needs_team)?;
+        return Ok(vec![Board { team, source: Source::Http(Client::new(url, place.token()?)?) }]);
+    }
     if let Some(options) = nats::options(&door.nats)? {
         let team = door.team.clone().ok_or_else(needs_team)?;
         let source = Source::Nats(Bus::connect(options).await?, nats::subjects(&door.nats)?);
         return Ok(vec![Board { team, source }]);
-    }
-    if let Some(url) = &door.url_http {
-        let team = door.team.clone().ok_or_else(needs_team)?;
-        return Ok(vec![Board { team, source: Source::Http(Client::new(url, place.token()?)?) }]);
     }
     let teams = place.teams(door.team.as_ref())?;
     let several = teams.len() > 1;

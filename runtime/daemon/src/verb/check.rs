@@ -5,23 +5,23 @@ use model::unenforced;
 use serde_json::{Value, json};
 
 use crate::args::Check;
-use crate::failure::Exit;
+use crate::failure::{Exit, Failure};
 use crate::screen::{self, Screen};
 
 /// Checks every file and reports on all of them.
-pub(crate) fn check(args: &Check, screen: &Screen) -> Exit {
+pub(crate) fn check(args: &Check, screen: &Screen) -> Result<Exit, Failure> {
     let checked: Vec<Result<Team, Report>> =
         args.teams.iter().map(|file| config::load(file)).collect();
     let sound = checked.iter().all(Result::is_ok);
     if args.json {
         screen::json(
             &json!({"ok": sound, "files": checked.iter().map(to_json).collect::<Value>()}),
-        );
+        )?;
     } else {
         for file in &checked {
             match file {
                 Ok(team) => {
-                    screen::answer(&summary(team));
+                    screen::answer(&summary(team))?;
                     super::note_left_out(team);
                     super::note_unenforced(&unenforced(team, team.agents.values()));
                 }
@@ -29,7 +29,7 @@ pub(crate) fn check(args: &Check, screen: &Screen) -> Exit {
             }
         }
     }
-    if sound { Exit::Done } else { Exit::Usage }
+    Ok(if sound { Exit::Done } else { Exit::Usage })
 }
 
 fn to_json(checked: &Result<Team, Report>) -> Value {

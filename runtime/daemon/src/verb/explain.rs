@@ -10,7 +10,7 @@ use crate::screen;
 pub(crate) fn explain(args: &Explain) -> Result<Exit, Failure> {
     let Some(code) = &args.code else {
         let line = |code: &ErrorCode| format!("{code}  {}\n", code.title());
-        screen::answer(&ErrorCode::ALL.iter().map(line).collect::<String>());
+        screen::answer(&ErrorCode::ALL.iter().map(line).collect::<String>())?;
         return Ok(Exit::Done);
     };
     let code: ErrorCode = code.trim().parse().map_err(|error| {
@@ -18,7 +18,7 @@ pub(crate) fn explain(args: &Explain) -> Result<Exit, Failure> {
         let text = format!("{error}; {near}`callboard explain` lists all");
         Failure::new(ErrorCode::BadRequest, text)
     })?;
-    screen::answer(code.page());
+    screen::answer(code.page())?;
     Ok(Exit::Done)
 }
 

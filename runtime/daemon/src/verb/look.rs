@@ -26,9 +26,9 @@ pub(crate) async fn sessions(
             if let Some(found) = records.session(id).await? {
                 let team = records.team.clone();
                 if args.look.json {
-                    screen::json(&Of { team, found });
+                    screen::json(&Of { team, found })?;
                 } else {
-                    screen::answer(&render_session(&found, screen.out.paint, screen.out.width));
+                    screen::answer(&render_session(&found, screen.out.paint, screen.out.width))?;
                 }
                 return Ok(Exit::Done);
             }
@@ -42,7 +42,7 @@ pub(crate) async fn sessions(
         rows.extend(list.into_iter().map(|found| Of { team: records.team.clone(), found }));
     }
     newest(&mut rows, args.look.limit, |row| row.at);
-    Ok(show(&args.look, screen, "sessions", &rows, render_sessions))
+    show(&args.look, screen, "sessions", &rows, render_sessions)
 }
 
 /// Lists runs.
@@ -53,7 +53,7 @@ pub(crate) async fn runs(args: &Look, place: &Place, screen: &Screen) -> Result<
         rows.extend(list.into_iter().map(|found| Of { team: records.team.clone(), found }));
     }
     newest(&mut rows, args.limit, |row| row.at);
-    Ok(show(args, screen, "runs", &rows, render_runs))
+    show(args, screen, "runs", &rows, render_runs)
 }
 
 /// Shows what teams remember.
@@ -68,7 +68,7 @@ pub(crate) async fn memory(args: &Memory, place: &Place, screen: &Screen) -> Res
     if query.is_empty() {
         newest(&mut rows, args.look.limit, |fact| fact.at);
     }
-    Ok(show(&args.look, screen, "facts", &rows, render_facts))
+    show(&args.look, screen, "facts", &rows, render_facts)
 }
 
 /// Keeps the newest rows, newest first.
@@ -84,15 +84,15 @@ pub(crate) fn show<T: serde::Serialize>(
     what: &str,
     rows: &[Of<T>],
     render: impl Fn(&[Of<T>], Paint, usize) -> String,
-) -> Exit {
+) -> Result<Exit, Failure> {
     if look.json {
-        screen::json(&serde_json::json!({ what: rows }));
+        screen::json(&serde_json::json!({ what: rows }))?;
     } else if rows.is_empty() {
         screen::note(&format!("no {what} yet\n"));
     } else {
-        screen::answer(&render(rows, screen.out.paint, screen.out.width));
+        screen::answer(&render(rows, screen.out.paint, screen.out.width))?;
     }
-    Exit::Done
+    Ok(Exit::Done)
 }
 
 /// Writes a time as the clock on the wall shows it.

@@ -25,7 +25,7 @@ pub(crate) fn parse(args: &Parse) -> Result<Exit, Failure> {
     let parsed = dialect::parse(args.dialect.into(), &toolbox, &reply);
     let line = serde_json::to_string(&parsed)
         .map_err(|error| Failure::new(ErrorCode::Internal, format!("write JSON: {error}")))?;
-    screen::answer(&line);
+    screen::answer(&line)?;
     Ok(Exit::Done)
 }
 

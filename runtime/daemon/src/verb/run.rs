@@ -76,20 +76,20 @@ pub(crate) async fn run(args: &Run, place: &Place, screen: &Screen) -> Result<Ex
     if screen.err.is_terminal || !args.json {
         screen::note(&closing(&reply, node::now().since(began), place, screen));
     }
-    Ok(show(&reply, args.json, screen))
+    show(&reply, args.json, screen)
 }
 
 /// Prints a reply and tells how it ended.
-pub(crate) fn show(reply: &RunReply, json: bool, screen: &Screen) -> Exit {
+pub(crate) fn show(reply: &RunReply, json: bool, screen: &Screen) -> Result<Exit, Failure> {
     if json {
-        screen::json(reply);
+        screen::json(reply)?;
     }
     match (&reply.error, reply.status) {
         (_, RunStatus::Completed) => {
             if !json {
-                screen.reply(&reply.output);
+                screen.reply(&reply.output)?;
             }
-            Exit::Done
+            Ok(Exit::Done)
         }
         (error, _) => {
             if let Some(error) = error {
@@ -99,7 +99,7 @@ pub(crate) fn show(reply: &RunReply, json: bool, screen: &Screen) -> Exit {
                 let last = text::harmless(reply.output.trim_end());
                 screen::note(&format!("It said last:\n{last}\n"));
             }
-            Exit::Failed
+            Ok(Exit::Failed)
         }
     }
 }
@@ -132,11 +132,16 @@ pub(crate) fn message(words: &[String]) -> Result<String, Failure> {
         return Ok(words.join(" "));
     }
     let limit = u64::try_from(INPUT_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
-    let mut text = String::new();
-    std::io::stdin().lock().take(limit).read_to_string(&mut text).map_err(|error| {
-        Failure::new(ErrorCode::BadRequest, format!("read the message from stdin: {error}"))
-    })?;
-    Ok(text)
+    let mut bytes = Vec::new();
+    let unread = |why: &dyn std::fmt::Display| {
+        Failure::new(ErrorCode::BadRequest, format!("read the message from stdin: {why}"))
+    };
+    std::io::stdin().lock().take(limit).read_to_end(&mut bytes).map_err(|error| unread(&error))?;
+    if bytes.len() > INPUT_BYTES_MAX {
+        let text = format!("the message on stdin has more than {INPUT_BYTES_MAX} bytes");
+        return Err(Failure::new(ErrorCode::TooLarge, text));
+    }
+    String::from_utf8(bytes).map_err(|error| unread(&error.utf8_error()))
 }
 
 /// One run that was asked for over the bus, and is watched until its reply.

@@ -18,7 +18,7 @@ pub(crate) async fn compare(
     as_json: bool,
 ) -> Result<Exit, Failure> {
     let found = node::compare(team, place.dir(), server).await?;
-    show(server, &found, as_json);
+    show(server, &found, as_json)?;
     if !as_json && !changes(&found).is_empty() {
         let option = place.option();
         screen::note(&format!(
@@ -38,7 +38,7 @@ pub(crate) async fn approve(
 ) -> Result<Exit, Failure> {
     let found = node::compare(team, place.dir(), server).await?;
     node::approve(team, place.dir(), server, &found.listed).await?;
-    show(server, &found, as_json);
+    show(server, &found, as_json)?;
     if !as_json {
         let count = found.listed.tools.len();
         screen::note(&format!(
@@ -52,14 +52,14 @@ fn changes(found: &Compared) -> Vec<Change> {
     found.pinned.clone().unwrap_or_default().changes(&found.listed)
 }
 
-fn show(server: &Name, found: &Compared, as_json: bool) {
+fn show(server: &Name, found: &Compared, as_json: bool) -> Result<(), Failure> {
     let changes = changes(found);
     if as_json {
         let changes: Vec<Value> = changes.iter().map(|change| to_json(change, found)).collect();
         let is_pinned = found.pinned.is_some();
-        screen::json(&json!({"server": server, "pinned": is_pinned, "changes": changes}));
+        screen::json(&json!({"server": server, "pinned": is_pinned, "changes": changes}))
     } else {
-        screen::answer(&render(server, &changes, found));
+        screen::answer(&render(server, &changes, found))
     }
 }
 

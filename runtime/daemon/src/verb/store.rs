@@ -34,7 +34,7 @@ async fn compact(args: &Compact, place: &Place, screen: &Screen) -> Result<Exit,
     let archive = Archive::open(place.dir(), &team.name, &holder("store compact"))?;
     let done = archive.compact(&team.retention, node::now()).await?;
     if args.json {
-        screen::json(&json!({"team": team.name, "compacted": done}));
+        screen::json(&json!({"team": team.name, "compacted": done}))?;
     } else {
         let lines = [
             format!(
@@ -48,7 +48,7 @@ async fn compact(args: &Compact, place: &Place, screen: &Screen) -> Result<Exit,
             format!("blobs: {} removed", text::count(done.blobs.removed)),
             format!("store: {} records dropped", text::count(done.records_dropped)),
         ];
-        screen::answer(&lines.join("\n"));
+        screen::answer(&lines.join("\n"))?;
     }
     Ok(Exit::Done)
 }
@@ -88,9 +88,9 @@ fn verify(stored: &Stored, place: &Place, screen: &Screen) -> Result<Exit, Failu
             "sound": sound,
             "journal": report,
             "store": {"records": records, "damage": damage},
-        }));
+        }))?;
     } else {
-        screen::answer(&render(&team, &report, &store, screen.out.paint));
+        screen::answer(&render(&team, &report, &store, screen.out.paint))?;
     }
     Ok(if sound { Exit::Done } else { Exit::Failed })
 }
@@ -172,12 +172,12 @@ fn rebuild(stored: &Stored, place: &Place, screen: &Screen) -> Result<Exit, Fail
     let records = archive.store().verify()?;
     let damaged = archive.damaged();
     if stored.json {
-        screen::json(&json!({"team": team, "records": records, "damaged_sessions": damaged}));
+        screen::json(&json!({"team": team, "records": records, "damaged_sessions": damaged}))?;
     } else {
         let records = text::count(records);
-        screen::answer(&format!("store of {team}: made anew from the journal, {records} records"));
+        screen::answer(&format!("store of {team}: made anew from the journal, {records} records"))?;
         for session in damaged {
-            screen::answer(&format!("  session {session} cannot be read and is left out"));
+            screen::answer(&format!("  session {session} cannot be read and is left out"))?;
         }
     }
     Ok(if damaged.is_empty() { Exit::Done } else { Exit::Failed })

@@ -60,9 +60,9 @@ pub(crate) async fn tools(args: &Tools, place: &Place, screen: &Screen) -> Resul
             });
             (plan.agent.to_string(), offer)
         };
-        screen::json(&plans.into_iter().map(offered).collect::<Map<String, Value>>());
+        screen::json(&plans.into_iter().map(offered).collect::<Map<String, Value>>())?;
     } else {
-        screen::answer(&render(&plans, screen.out.paint, screen.out.width));
+        screen::answer(&render(&plans, screen.out.paint, screen.out.width))?;
         super::note_unenforced(&unenforced(&team, plans));
     }
     Ok(Exit::Done)

@@ -35,12 +35,12 @@ pub(crate) async fn top(args: &Top, place: &Place, screen: &Screen) -> Result<Ex
     let source = source(args, place).await?;
     let first = source.ask().await?;
     if args.json {
-        screen::json(&first);
+        screen::json(&first)?;
         return Ok(Exit::Done);
     }
     if args.once || !Stage::is_there() {
         let look = Look { before: None, now: &first };
-        screen::answer(&look.render(screen.out.paint, screen.out.width));
+        screen::answer(&look.render(screen.out.paint, screen.out.width))?;
         return Ok(Exit::Done);
     }
     watch(args, &source, first, screen).await
@@ -62,7 +62,9 @@ async fn watch(
     loop {
         let (width, _) = screen::size();
         let look = Look { before: before.as_ref(), now: &now };
-        stage.show(&look.render(screen.out.paint, width));
+        if !stage.show(&look.render(screen.out.paint, width))? {
+            return Ok(Exit::Done);
+        }
         let next = tokio::select! {
             _ = &mut interrupt => return Ok(Exit::Done),
             next = async { looks.tick().await; source.ask().await } => next?,

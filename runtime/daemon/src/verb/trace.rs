@@ -63,17 +63,17 @@ pub(crate) async fn trace(args: &Trace, place: &Place, screen: &Screen) -> Resul
         let written = telemetry::traces_data(&found.view.spans, &service).map_err(|error| {
             Failure::new(ErrorCode::Internal, format!("write the trace: {error}"))
         })?;
-        screen::answer(&written.to_string());
+        screen::answer(&written.to_string())?;
     } else if args.look.json {
-        print_json(found);
+        print_json(found)?;
     } else {
         let (paint, width) = (screen.out.paint, screen.out.width);
-        screen::answer(&draw(&found.view, paint, width));
+        screen::answer(&draw(&found.view, paint, width))?;
     }
     Ok(Exit::Done)
 }
 
-fn print_json(found: Found) {
+fn print_json(found: Found) -> Result<(), Failure> {
     match found.team {
         Some(team) => screen::json(&Of { team, found: found.view }),
         None => screen::json(&found.view),
@@ -155,7 +155,7 @@ async fn list(args: &Trace, source: &Source, screen: &Screen) -> Result<Exit, Fa
              `trace_bytes_max`\n"
         ));
     }
-    Ok(show(&args.look, screen, "traces", &rows, render))
+    show(&args.look, screen, "traces", &rows, render)
 }
 
 /// Draws a trace below a line that says what it is of.

@@ -2,7 +2,7 @@
 
 use journal::{DataLock, Holder};
 
-use crate::callboard::{Callboard, QUESTION, team};
+use crate::callboard::{Callboard, Ended, QUESTION, team};
 
 #[test]
 fn a_daemon_is_found_asked_looked_into_and_stopped() {
@@ -139,6 +139,32 @@ fn a_run_is_told_something_whatever_other_teams_do() {
         let unknown = callboard.run(&["cancel", "nothing"]);
         assert!(unknown.err.contains(code), "{other}: {unknown:?}");
         drop(held);
+    }
+    assert_eq!(daemon.stop().code, Some(0));
+}
+
+#[test]
+fn a_daemon_that_is_named_is_asked_whatever_the_environment_says() {
+    let callboard = Callboard::new();
+    let daemon = callboard.serve(&team("quickstart.toml"));
+    let url = daemon.url.as_str();
+    let nowhere = "nats://127.0.0.1:1";
+    let ask = ["ask", "quickstart", "--run", "r1", QUESTION];
+    let cases: [&[&str]; 4] =
+        [&ask, &["trace", "r1"], &["top", "--once"], &["calls", "list", "--team", "quickstart"]];
+    for args in cases {
+        let with_url = [args, &["--url", url]].concat();
+        let both = [&with_url[..], &["--nats", nowhere]].concat();
+        for (args, code, part) in [
+            (&with_url[..], 0, ""),
+            (args, 3, "error[E5004]"),
+            (&both, 2, "'--url <HTTP>' cannot be used with '--nats <URL>'"),
+        ] {
+            let set = callboard.command(args).env("CALLBOARD_NATS", nowhere).output().unwrap();
+            let ended = Ended::from(set);
+            assert_eq!(ended.code, Some(code), "{args:?}: {}", ended.err);
+            assert!(ended.err.contains(part), "{args:?}: {}", ended.err);
+        }
     }
     assert_eq!(daemon.stop().code, Some(0));
 }

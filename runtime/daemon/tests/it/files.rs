@@ -1,6 +1,10 @@
 //! Commands that need no node: check, tools, explain, schema.
 
-use crate::callboard::{Callboard, team};
+use std::fs::File;
+use std::io::Write as _;
+use std::process::Stdio;
+
+use crate::callboard::{Callboard, Ended, QUESTION, team};
 
 #[test]
 fn shipped_teams_are_sound() {
@@ -64,6 +68,57 @@ fn the_schema_is_json_and_offers_are_shown() {
     assert!(system("thinker").contains("You only say what comes next"), "{offered}");
     assert!(system("actor").contains("A call is one JSON object"), "{offered}");
     assert_eq!(callboard.run(&["tools", file, "--agent", "nobody"]).code, Some(2));
+}
+
+#[test]
+fn an_answer_that_cannot_be_written_is_no_success() {
+    let callboard = Callboard::new();
+    let file = team("quickstart.toml");
+    let file = file.to_str().unwrap();
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    for args in [
+        &["schema"][..],
+        &["explain"],
+        &["check", file],
+        &["tools", file],
+        &["run", file, QUESTION],
+        &["trace", "--json"],
+        &["runs"],
+    ] {
+        let child = callboard.command(args).stdout(full()).stderr(Stdio::piped()).spawn().unwrap();
+        let ended: Ended = child.wait_with_output().unwrap().into();
+        assert_eq!(ended.code, Some(3), "{args:?}: {}", ended.err);
+        let told = "error[E5003]: write the answer to stdout: No space left on device";
+        assert!(ended.err.contains(told), "{args:?}: {}", ended.err);
+    }
+    // A reader that has gone away has had what it wanted.
+    let mut child = callboard.command(&["schema"]).stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_message_on_stdin_is_measured_before_it_is_read_as_text() {
+    let callboard = Callboard::new();
+    let args = ["ask", "--url", "http://127.0.0.1:1", "team/agent", "-"];
+    let cases = [
+        ("é".repeat(600_000).into_bytes(), 2, "error[E1002]"),
+        ("é".repeat(1 << 19).into_bytes(), 3, "error[E1008]"),
+        (b"a\xff".to_vec(), 2, "error[E1001]"),
+    ];
+    for (message, code, part) in cases {
+        let mut command = callboard.command(&args);
+        let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // It reads no more than it takes.
+        child.stdin.take().unwrap().write_all(&message).unwrap_or_default();
+        let ended: Ended = child.wait_with_output().unwrap().into();
+        assert_eq!(ended.code, Some(code), "{}", ended.err);
+        assert!(ended.err.contains(part), "{}", ended.err);
+    }
+    let forever = ["ask", "--timeout", "18446744073709551615", "team/agent", "hi"];
+    let ended = callboard.run(&forever);
+    assert_eq!(ended.code, Some(2), "{}", ended.err);
+    assert!(ended.err.contains("not in 0..=604800"), "{}", ended.err);
 }
 
 #[test]

@@ -106,3 +106,21 @@ async fn a_trace_is_put_together_from_all_nodes() {
     let rest = nowhere.run(&["trace", TRACE, "--json", "--nats", &url]).json();
     assert_eq!(runs(&rest), ["r-one", "r-one"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_is_told_of_a_time_only_if_one_is_named() {
+    let nats = NatsServer::start("").await.unwrap();
+    let url = nats.url();
+    let bus = Bus::connect(NatsOptions::new([url.as_str()])).await.unwrap();
+    let mut asked = bus.subscribe("callboard.v1.t.agent.a.run", None).await.unwrap();
+    let nowhere = Callboard::new();
+    for (more, expected) in [(&[][..], None), (&["--timeout", "5"], Some(5_000))] {
+        let args = [&["ask", "--nats", &url, "t/a", "hi"], more].concat();
+        let mut child = nowhere.command(&args).spawn().unwrap();
+        let message = asked.next().await.unwrap();
+        assert_eq!(message.headers.read::<u64>("Callboard-Remaining-Ms"), expected, "{args:?}");
+        let error = wire::WireError::new(wire::ErrorCode::UnknownAgent, "there is no a");
+        bus.reply_error(&message, &error).await.unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(2));
+    }
+}

@@ -125,6 +125,16 @@ fn a_run_is_followed_while_it_is_in_work() {
         assert!(!once.out.contains('\u{1b}'), "{:?}", once.out);
     }
 
+    // One whose reader has gone away ends, though the run goes on.
+    for more in [&[][..], &["--json"]] {
+        let args = [&["trace", "r1", "--follow"], more].concat();
+        let mut unread = callboard.command(&args).stdout(Stdio::piped()).spawn().unwrap();
+        drop(unread.stdout.take());
+        assert_eq!(unread.wait().unwrap().code(), Some(0), "{args:?}");
+        let runs = callboard.run(&["runs", "--json"]).json();
+        assert!(runs["runs"][0]["status"].is_null(), "{args:?}: {runs}");
+    }
+
     assert_eq!(callboard.run(&["cancel", "r1"]).code, Some(0));
     let rest: Vec<String> = lines.map(Result::unwrap).collect();
     assert!(rest.iter().any(|line| line.starts_with("execute_tool calculate")), "{rest:?}");

@@ -46,8 +46,9 @@ pub(super) async fn follow(
             if begun.elapsed() >= APPEAR_MAX {
                 return Err(unknown(id));
             }
-            if is_drawn {
-                stage.show(&screen.out.paint.dim("waits for the first span"));
+            let text = screen.out.paint.dim("waits for the first span");
+            if is_drawn && !stage.show(&text)? {
+                return Ok(Exit::Done);
             }
             continue;
         };
@@ -59,13 +60,16 @@ pub(super) async fn follow(
                 // All of it is written where it stays, however long it is.
                 stage.clear();
                 drop(stage);
-                screen::answer(&drawn);
+                screen::answer(&drawn)?;
                 return Ok(Exit::Done);
             }
-            stage.show(&format!("{drawn}\n{}", in_work(&open, screen.out.paint, width)));
+            let text = format!("{drawn}\n{}", in_work(&open, screen.out.paint, width));
+            if !stage.show(&text)? {
+                return Ok(Exit::Done);
+            }
         } else {
-            tell(&found.view, &mut told, args.look.json, screen);
-            if open.is_empty() {
+            let is_read = tell(&found.view, &mut told, args.look.json, screen)?;
+            if open.is_empty() || !is_read {
                 return Ok(Exit::Done);
             }
         }
@@ -84,19 +88,29 @@ fn in_work(open: &BTreeMap<RunId, Name>, paint: Paint, width: usize) -> String {
     paint.yellow(&text::shorten(&format!("in work: {}", runs.join(", ")), width))
 }
 
-/// Writes the spans that were not told yet, a line each, in the order in which they ended.
-fn tell(view: &TraceView, told: &mut HashSet<TraceContext>, json: bool, screen: &Screen) {
+/// Writes the spans that were not told yet, a line each, in the order in which they ended, and tells
+/// whether the reader is still there.
+fn tell(
+    view: &TraceView,
+    told: &mut HashSet<TraceContext>,
+    json: bool,
+    screen: &Screen,
+) -> Result<bool, Failure> {
     let mut fresh: Vec<&SpanRecord> =
         view.spans.iter().filter(|span| told.insert(span.context)).collect();
     // What ends with its last part is told after it.
     fresh.sort_by_key(|span| (span.end, std::cmp::Reverse(span.start)));
     for span in fresh {
-        if json {
-            screen::answer(&serde_json::to_string(span).unwrap_or_default());
+        let line = if json {
+            serde_json::to_string(span).unwrap_or_default()
         } else {
-            screen::answer(&waterfall::line(span, screen.out.paint, screen.out.width));
+            waterfall::line(span, screen.out.paint, screen.out.width)
+        };
+        if !screen::tell(&line)? {
+            return Ok(false);
         }
     }
+    Ok(true)
 }
 
 #[cfg(test)]

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use bus::{Auth, NatsOptions, TlsIdentity};
-use secrecy::{ExposeSecret as _, SecretString};
-use tools::SecretRef;
+use secrecy::SecretString;
 use tools::secret::{learn, learn_login};
 use wire::{ErrorCode, Subjects};
 
@@ -61,12 +60,15 @@ pub(crate) fn without_secrets(urls: &str) -> String {
 }
 
 fn secret(file: &Path) -> Result<SecretString, Failure> {
-    let text = SecretRef::File(file.to_owned()).resolve()?;
-    let text = text.expose_secret().trim();
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        Failure::new(ErrorCode::SecretMissing, format!("read {}: {error}", file.display()))
+    })?;
+    let text = text.trim();
     if text.is_empty() || text.len() > SECRET_BYTES_MAX {
         let text = format!("read {}: it is empty or longer than a secret is", file.display());
         return Err(Failure::new(ErrorCode::SecretMissing, text));
     }
+    // Known only once it is short: to look for a long text in all others would take for ever.
     let secret = SecretString::from(text.to_owned());
     learn(&secret);
     Ok(secret)

@@ -133,12 +133,12 @@ fn a_run_is_told_something_whatever_other_teams_do() {
         ("b-team", Some("127.0.0.1:1".to_owned()), "error[E1008]"),
     ];
     for (other, listen, code) in cases {
-        let held = hold(other, listen);
+        let lock = hold(other, listen);
         let known = callboard.run(&["cancel", "r1"]);
         assert_eq!((known.code, known.err.as_str()), (Some(0), "run r1 has ended: completed\n"));
         let unknown = callboard.run(&["cancel", "nothing"]);
         assert!(unknown.err.contains(code), "{other}: {unknown:?}");
-        drop(held);
+        drop(lock);
     }
     assert_eq!(daemon.stop().code, Some(0));
 }

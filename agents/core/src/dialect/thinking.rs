@@ -32,7 +32,7 @@ pub(super) fn removed(text: &str) -> Spoken<'_> {
     let closes: Vec<usize> = text.match_indices(CLOSE).map(|(at, _)| at).collect();
     let used: Vec<usize> = closes.iter().copied().filter(|at| !is_spoken_of(*at)).collect();
     // Backticks that are odd in a thought must not hide its end.
-    let closed = |from: usize| {
+    let past_thought = |from: usize| {
         let first = |places: &[usize]| places.get(places.partition_point(|at| *at < from)).copied();
         text.get(first(&used).or_else(|| first(&closes))? + CLOSE.len()..)
     };
@@ -55,7 +55,7 @@ pub(super) fn removed(text: &str) -> Spoken<'_> {
             kept.push('<');
             rest = tag.strip_prefix('<').unwrap_or_default();
         } else if let Some(inside) = tag.strip_prefix(OPEN) {
-            match closed(at(inside)) {
+            match past_thought(at(inside)) {
                 Some(after) => rest = after,
                 None => return Spoken { text: kept.trim().to_owned().into(), cut: true },
             }

@@ -52,6 +52,7 @@ fn providers(url: &str, stream: bool) -> [(&'static str, Provider); 4] {
         server: server(format!("{url}/v1"), stream),
         strict: false,
         merge_adjacent: false,
+        tokens_field: TokensField::default(),
     };
     let ollama = Ollama {
         server: server(url.to_owned(), stream),

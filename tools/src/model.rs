@@ -15,8 +15,7 @@ use serde_json::{Map, Value};
 use tokio::time::timeout;
 use wire::chat::ResponseSchema;
 use wire::{
-    CallOutcome, EffectClass, ErrorCode, FinishReason, Message, ModelReply, Name, ToolReply, Usage,
-    WireError,
+    CallOutcome, EffectClass, ErrorCode, FinishReason, Message, ModelReply, Name, ToolReply,
 };
 
 use crate::template::{Template, declared};
@@ -118,25 +117,20 @@ impl ModelTool {
             question.max_tokens = question.max_tokens.min(room);
         }
         let max_tokens = question.max_tokens;
-        // What it may have used that does not answer, which may be paid all the same.
-        let unheard = Usage::of_tokens(question.prompt_tokens(), max_tokens);
-        let late = |error| ToolReply::Settled {
-            outcome: CallOutcome::Error { error },
-            usage: unheard,
-            tainted: false,
-            hop: None,
-        };
         match timeout(remaining, self.models.ask(context, question)).await {
             Ok(Ok(reply)) => {
                 let outcome = self.outcome(form, &reply, max_tokens);
                 ToolReply::Settled { outcome, usage: reply.usage, tainted: false, hop: None }
             }
-            Ok(Err(error)) if error.code == ErrorCode::DeadlineExceeded => late(error),
+            // The model may have been asked and paid.
+            Ok(Err(error)) if error.code == ErrorCode::DeadlineExceeded => {
+                ToolReply::Lost { error, hop: None }
+            }
             Ok(Err(error)) => ToolReply::settled(CallOutcome::Error { error }),
             Err(_) => {
                 let (model, limit) = (&self.spec.model, remaining.as_millis());
                 let message = format!("model {model} did not answer within {limit} ms");
-                late(WireError::new(ErrorCode::ToolTimeout, message))
+                ToolReply::lost(ErrorCode::ToolTimeout, message)
             }
         }
     }

@@ -232,14 +232,20 @@ fn leaves(value: &Value, by_meaning: bool, into: &mut Vec<Leaf>) {
         Value::Object(fields) => fields.values().for_each(|field| leaves(field, by_meaning, into)),
         Value::String(text) => into.push(plain(text.clone())),
         Value::Number(number) => {
-            let whole = wire::open::whole(number).filter(|_| by_meaning);
             into.push(Leaf {
                 text: value.to_string(),
-                whole: whole.map(|whole| whole.to_string()),
+                whole: number.as_f64().filter(|_| by_meaning && number.is_f64()).and_then(whole),
             });
         }
         Value::Null | Value::Bool(_) => into.push(plain(value.to_string())),
     }
+}
+
+/// Returns the digits of a number without a fraction.
+fn whole(float: f64) -> Option<String> {
+    // Of the two zeros one has a sign.
+    let float = if float == 0.0 { 0.0 } else { float };
+    (float.fract() == 0.0).then(|| format!("{float:.0}"))
 }
 
 /// Returns a text in lower case, letter by letter as patterns are: as a whole, a Σ at the end of a
@@ -451,6 +457,8 @@ mod tests {
             ("100", "100.5", [false; 3], [false; 2]),
             ("100", "\"100.0\"", [false; 3], [false; 2]),
             ("0", "-0.0", [true; 3], [false; 2]),
+            ("1152921504606846976", "1152921504606846976.0", [true; 3], [false; 2]),
+            ("-9007199254740993*", "-9007199254740993", [true; 3], [true; 2]),
             ("ΟΔΟΣ", "\"ΟΔΟΣ\"", [true; 3], [false, true]),
             ("οδοσ", "\"ΟΔΟΣ\"", [true, true, false], [false; 2]),
             ("οδος", "\"οδος\"", [true; 3], [true; 2]),

@@ -181,30 +181,45 @@ fn rounded(validator: &Validator, arguments: &Value) -> Vec<String> {
         validator.iter_errors(&probe).any(|error| wants_whole(&error, path))
     };
     let places = places.into_iter().filter(is_rounded);
-    places.map(|path| format!("{path}: a whole number beyond 64 bits would be rounded")).collect()
+    let told = |path: String| -> String {
+        let text = format!("{path}: a whole number beyond 64 bits would be rounded");
+        text.chars().take(FAULT_CHARS_MAX).collect()
+    };
+    places.map(told).collect()
 }
 
-/// Collects the places of numbers that no whole number of 64 bits reaches, a few of them.
+/// Tells whether a value holds a number that no whole number of 64 bits reaches.
+fn holds_beyond(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.iter().any(holds_beyond),
+        Value::Object(fields) => fields.values().any(holds_beyond),
+        Value::Number(number) => {
+            let float = number.as_f64().filter(|_| number.is_f64()).unwrap_or_default();
+            float >= WHOLE_MAX || float <= -WHOLE_MAX / 2.0
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => false,
+    }
+}
+
+/// Collects the places of such numbers, a few of them.
 fn beyond(value: &Value, path: String, places: &mut Vec<String>) {
+    // Nearly no arguments hold one, and then no path is made.
+    if places.len() >= FAULTS_MAX || !holds_beyond(value) {
+        return;
+    }
     match value {
         Value::Array(items) => {
-            for (index, item) in items.iter().enumerate() {
+            for (index, item) in items.iter().enumerate().filter(|(_, item)| holds_beyond(item)) {
                 beyond(item, format!("{path}/{index}"), places);
             }
         }
         Value::Object(fields) => {
-            for (name, field) in fields {
+            for (name, field) in fields.iter().filter(|(_, field)| holds_beyond(field)) {
                 let name = name.replace('~', "~0").replace('/', "~1");
                 beyond(field, format!("{path}/{name}"), places);
             }
         }
-        Value::Number(number) if number.is_f64() && places.len() < FAULTS_MAX => {
-            let float = number.as_f64().unwrap_or_default();
-            if float >= WHOLE_MAX || float <= -WHOLE_MAX / 2.0 {
-                places.push(path);
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => places.push(path),
     }
 }
 

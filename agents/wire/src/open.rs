@@ -149,7 +149,7 @@ pub fn call_digest(tool: &Name, arguments: &Value) -> Digest {
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// Returns the whole number that a number with `.0` or an exponent stands for, if it does.
-pub fn whole(number: &Number) -> Option<i64> {
+fn whole(number: &Number) -> Option<i64> {
     let float = number.as_f64().filter(|_| number.is_f64())?;
     #[expect(clippy::cast_possible_truncation, reason = "a whole number within bounds")]
     (float.fract() == 0.0 && float.abs() < EXACT_MAX).then_some(float as i64)

@@ -440,7 +440,8 @@ pub struct Permissions {
     /// Calls that are never made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deny: Vec<String>,
-    /// Whether `100.0` is compared as `100` too. Plans in older journals were decided on without.
+    /// Whether `100.0` is compared as `100` too, and letters are lowered one by one. Plans in older
+    /// journals were decided on without.
     #[serde(default, skip_serializing_if = "is_no")]
     pub by_meaning: bool,
 }

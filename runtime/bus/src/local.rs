@@ -1,4 +1,4 @@
-//! The twin of NATS inside the process: same routing, same limits, no copy of a payload.
+//! The twin of NATS inside the process: same routing, limits of the same kinds, no copy of a payload.
 
 use std::fmt::Write as _;
 use std::pin::pin;

@@ -235,8 +235,8 @@ fn is_encrypted(headers: &HeaderMap) -> bool {
     headers.get(header::ORIGIN).is_some_and(|origin| origin.as_bytes().starts_with(b"https://"))
 }
 
-/// Returns the token that a request carries. What has another scheme is none of ours: proxies that ask
-/// for a password of their own pass theirs on.
+/// Returns the token that a request carries. What has another scheme is none of ours: proxies that
+/// ask for a password of their own pass theirs on.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let values = headers.get_all(header::AUTHORIZATION).iter();
     let pairs = values.filter_map(|value| value.to_str().ok()?.split_once(' '));

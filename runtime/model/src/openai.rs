@@ -206,10 +206,11 @@ pub(crate) fn read_event(chunk: &Json<'_>, draft: &mut Draft) -> Result<(), Erro
 fn read_frame(answer: &Json<'_>, draft: &mut Draft) {
     if let Some(usage) = fields::object(answer, "usage") {
         let count = |name| fields::count(usage, name).unwrap_or(0);
-        let prompt = count("prompt_tokens");
+        let prompt = fields::count(usage, "prompt_tokens");
         // Some servers leave hidden reasoning out of the completion and count it in the total only.
-        let output = count("completion_tokens").max(count("total_tokens").saturating_sub(prompt));
-        *draft.usage() = Usage::of_tokens(prompt, output);
+        let beside = prompt.map_or(0, |prompt| count("total_tokens").saturating_sub(prompt));
+        let output = count("completion_tokens").max(beside);
+        *draft.usage() = Usage::of_tokens(prompt.unwrap_or(0), output);
         let of = |details: &str, name| fields::count(fields::get(usage, details)?, name);
         let detail = draft.detail();
         detail.cache_read_tokens = of("prompt_tokens_details", "cached_tokens");

@@ -49,8 +49,8 @@ impl Exporter {
     /// Starts exporting to an OTLP/HTTP endpoint. Nothing is sent until there are spans, so an
     /// endpoint that is down is no error.
     ///
-    /// The endpoint is a base address, to which `/v1/traces` is added. The headers may hold secrets; they are not
-    /// logged and not sent along redirects.
+    /// The endpoint is a base address, to which `/v1/traces` is added. The headers may hold secrets;
+    /// they are not logged and not sent along redirects.
     pub fn start(
         endpoint: &str,
         service: &Service,

@@ -24,10 +24,22 @@ pub(super) fn removed(text: &str) -> Spoken<'_> {
         return Spoken { text: text.trim().into(), cut: false };
     }
     let quotes = quotes(text);
+    let opens: Vec<usize> = text.match_indices(OPEN).map(|(at, _)| at).collect();
     let at = |rest: &str| text.len() - rest.len();
     let is_spoken_of = |at: usize| {
         let next = quotes.partition_point(|quote| quote.end <= at);
-        quotes.get(next).is_some_and(|quote| quote.contains(&at))
+        let Some(quote) = quotes.get(next).filter(|quote| quote.contains(&at)) else {
+            return false;
+        };
+        let is_close = text.get(at..).is_some_and(|tag| tag.starts_with(CLOSE));
+        let is_first = || text.get(quote.start..at).is_some_and(|text| text.trim().is_empty());
+        let is_opened = || {
+            let next = opens.partition_point(|open| *open < quote.start);
+            opens.get(next).is_some_and(|open| *open < at)
+        };
+        // Where nothing opens it, what looks like its quote may be made of odd backticks in the
+        // thought and in what comes after it.
+        !is_close || is_first() || is_opened()
     };
     let closes: Vec<usize> = text.match_indices(CLOSE).map(|(at, _)| at).collect();
     let used: Vec<usize> = closes.iter().copied().filter(|at| !is_spoken_of(*at)).collect();
@@ -166,6 +178,8 @@ mod tests {
             ("it`s so</think>use `x`", "use `x`"),
             ("<think>it`s</think>use `x`", "use `x`"),
             ("<think>`</think>` is it", "` is it"),
+            ("it`s so</think>`x` is it", "`x` is it"),
+            ("x\n```py\ny\n</think>\n```json\n{}\n```", "```json\n{}\n```"),
             ("<think>\n```py\nx\n</think>\n```json\n{}\n```", "```json\n{}\n```"),
             ("<think>\n```\nx\n</think>a", "a"),
         ] {
@@ -184,6 +198,8 @@ mod tests {
 
     #[test]
     fn many_tags_take_linear_time() {
+        let quoted = format!("```\n<{}", "</think>".repeat(200_000));
+        assert_eq!(removed(&quoted).text, "");
         let text = "</think><".repeat(200_000);
         assert_eq!(removed(&text).text, "<");
         assert_eq!(removed(&"<think>`</think>`".repeat(100_000)).text, "`".repeat(100_000));

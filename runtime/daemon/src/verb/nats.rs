@@ -13,6 +13,12 @@ use crate::failure::Failure;
 /// The largest file with a password or a token, in bytes.
 const SECRET_BYTES_MAX: usize = 4_096;
 
+/// The largest file with a seed or with credentials whose content is known as a secret, in bytes.
+const KEYS_BYTES_MAX: u64 = 16 << 10;
+
+/// What is secret in credentials: a token and a seed.
+const KEYS_MAX: usize = 2;
+
 /// Returns how to connect; `None` if no server is named. What it reads is known as a secret then.
 pub(crate) fn options(args: &Nats) -> Result<Option<NatsOptions>, Failure> {
     let Some(url) = &args.url else { return Ok(None) };
@@ -75,13 +81,19 @@ fn secret(file: &Path) -> Result<SecretString, Failure> {
 }
 
 /// Makes known what is secret in a file with a seed or with credentials: each line that is neither
-/// prose nor a frame. The bus reads the file too, and reports one that cannot be read.
+/// prose nor a frame, of which there are two at most. The bus reads the file too, and reports one
+/// that cannot be read; so what can be read only once, such as a pipe, is left to it.
 fn learn_keys(file: &Path) {
+    let is_whole = |file: &std::fs::Metadata| file.is_file() && file.len() <= KEYS_BYTES_MAX;
+    if !std::fs::metadata(file).is_ok_and(|file| is_whole(&file)) {
+        return;
+    }
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let is_key = |line: &&str| {
         line.starts_with(|c: char| c.is_ascii_alphanumeric()) && !line.contains(char::is_whitespace)
     };
-    text.lines().map(str::trim).filter(is_key).for_each(|key| learn(&SecretString::from(key)));
+    let keys = text.lines().map(str::trim).filter(is_key).take(KEYS_MAX);
+    keys.for_each(|key| learn(&SecretString::from(key)));
 }
 
 #[cfg(test)]

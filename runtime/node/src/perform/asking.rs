@@ -21,6 +21,9 @@ pub(super) const PAUSE_MIN: Duration = Duration::from_millis(50);
 /// The longest pause between two attempts.
 pub(super) const PAUSE_MAX: Duration = Duration::from_secs(2);
 
+/// The time that a request names that is made within its grace: enough for a reply that is there.
+const LATE_TIME: Duration = Duration::from_millis(100);
+
 /// A request to a model, a tool or an agent.
 pub(crate) struct Asking {
     pub(crate) subject: String,
@@ -144,7 +147,7 @@ pub(super) async fn request_held<T: Answer>(
     let mut asks_server = false;
     loop {
         let remaining = end.saturating_duration_since(Instant::now());
-        let told = remaining.saturating_sub(asking.grace);
+        let told = remaining.saturating_sub(asking.grace).max(remaining.min(LATE_TIME));
         let millis = u64::try_from(told.as_millis()).unwrap_or(u64::MAX);
         let mut headers = asking.headers.clone().with(header::REMAINING_MS, millis);
         let waiting = asking.stop.as_ref().map(|stop| Waiting::begin(context, stop));

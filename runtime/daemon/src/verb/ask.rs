@@ -98,7 +98,7 @@ async fn over_nats(
     // The node ends the run when this time is over: that is for whoever asks to say, since a team
     // may let its runs take longer than a reply is waited for here.
     let headers = match request.timeout_ms {
-        Some(ms) => Headers::new().with(header::REMAINING_MS, ms.to_string()),
+        Some(ms) => Headers::new().with(header::REMAINING_MS, ms),
         None => Headers::new(),
     };
     let body = client::encode(request)?;

@@ -104,6 +104,9 @@ pub struct HopReport {
     /// The process that was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<u32>,
+    /// The model that answered, if it stood in for the one that the tool asks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub served_by: Option<Name>,
 }
 
 impl HopReport {

@@ -6,8 +6,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tools::{Missed, ModelQuestion, Models, ToolContext};
 use wire::chat::Head;
-use wire::money::Price;
-use wire::{Headers, ModelReply, ModelRequest, ModelRole, Usage, WireError, WorkId, header};
+use wire::{Headers, ModelReply, ModelRequest, ModelRole, WireError, WorkId, header};
 
 use crate::clock;
 use crate::context::TeamContext;
@@ -50,22 +49,8 @@ impl TeamModels {
         let work = WorkId::of_call(call.call.clone());
         let asking = Asking::of_model(&self.context, &model, work, headers, deadline);
         let reply = request::<ModelReply>(&self.context, &asking, body).await;
-        let mut reply = reply.map_err(Missed::into_error)?;
-        let models = &self.context.team.models;
-        let stand_in = reply.served_by.as_ref().and_then(|name| models.get(name));
-        if let Some(price) = stand_in.and_then(|model| model.price) {
-            reply.usage = of_stand_in(reply.usage, price);
-        }
-        Ok(reply)
+        reply.map_err(Missed::into_error)
     }
-}
-
-/// Prices what a model used that stood in for another. Whoever counts the call takes a cost of 0 for
-/// one that is not known, and the price of the model that was to be asked, so what is free is told
-/// as the least that can be told.
-fn of_stand_in(usage: Usage, price: Price) -> Usage {
-    let priced = usage.priced(price);
-    Usage { cost_nano_usd: priced.cost_nano_usd.max(1), ..priced }
 }
 
 impl Models for TeamModels {
@@ -75,19 +60,5 @@ impl Models for TeamModels {
         question: ModelQuestion,
     ) -> BoxFuture<'a, Result<ModelReply, WireError>> {
         self.turn(context, question).boxed()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_model_that_stands_in_is_never_without_a_price() {
-        for (input, output, expected) in [(0, 0, 1), (2, 0, 20), (0, 3, 15), (2, 3, 35)] {
-            let price = Price { input: input * 1_000_000, output: output * 1_000_000 };
-            let told = of_stand_in(Usage::of_tokens(10, 5), price);
-            assert_eq!(told, Usage { cost_nano_usd: expected, ..Usage::of_tokens(10, 5) });
-        }
     }
 }

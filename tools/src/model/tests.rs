@@ -188,6 +188,20 @@ async fn an_error_stays_short() {
     }
 }
 
+#[tokio::test]
+async fn a_model_that_stood_in_is_told_though_its_reply_is_unusable() {
+    for (content, served_by) in [("4", Some("spare")), (" ", Some("spare")), ("4", None)] {
+        let served_by = served_by.map(|text| Name::new(text).unwrap());
+        let models = Arc::new(PreparedModels::default());
+        let prepared = reply(content, FinishReason::Stop);
+        models.prepare(Ok(ModelReply { served_by: served_by.clone(), ..prepared }));
+        let tool = ModelTool::new(spec(ModelOutput::Text), models);
+        let context = context();
+        drop(tool.call(&context, &json!({})).await);
+        assert_eq!(context.hop.report().served_by, served_by, "{content}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_question_without_an_answer_is_an_error_or_lost() {
     let refused = WireError::new(ErrorCode::Overloaded, "model small: full").retry_after(7);

@@ -1,11 +1,12 @@
 //! What a run may still use: tokens, money and calls, over all runs below it.
 //!
 //! All of it is reserved before it is used and settled afterwards, so that what is used goes beyond
-//! the limit by no more than one prompt that was estimated too low: a turn reserves its prompt, by an estimate, and the longest reply; a called
-//! agent draws on a part of what its caller has.
+//! the limit by no more than one prompt that was estimated too low: a turn reserves its prompt, by
+//! an estimate, and the longest reply; a called agent draws on a part of what its caller has.
 
 use wire::chat::estimated_tokens;
 use wire::entry::TurnReport;
+use wire::hop::HopReport;
 use wire::money::{Price, usd};
 use wire::plan::{Dialect, Offer, Target};
 use wire::run::Budget;
@@ -187,17 +188,24 @@ impl Run {
         usage
     }
 
-    /// Counts what a pending call used, and returns it with its price, which a model that stood in
-    /// for another has told.
-    pub(super) fn spend_on_call(&mut self, position: usize, usage: Usage) -> Usage {
+    /// Returns what a pending call used with its price: of the model that answered, if its tool asks
+    /// one. A called agent has told its own, and so has a tool of an earlier version whose model was
+    /// stood in for.
+    pub(super) fn priced_call(
+        &self,
+        position: usize,
+        usage: Usage,
+        hop: Option<&HopReport>,
+    ) -> Usage {
         let pending = self.pending.get(position);
         let offer = pending.and_then(|pending| self.plan.tools.get(pending.offer));
-        let usage = match offer.and_then(|offer| offer.model.as_ref()) {
-            Some(model) if usage.cost_nano_usd == 0 => usage.priced(self.price(model)),
+        let stand_in = hop.and_then(|hop| hop.served_by.as_ref());
+        match offer.and_then(|offer| offer.model.as_ref()) {
+            Some(asked) if usage.cost_nano_usd == 0 => {
+                usage.priced(self.price(stand_in.unwrap_or(asked)))
+            }
             Some(_) | None => usage,
-        };
-        self.usage.add(usage);
-        usage
+        }
     }
 
     /// Returns what a call may have used that is ended with its run: for an agent above it all that

@@ -392,9 +392,10 @@ impl Run {
         self.tainted |= tainted;
         self.note_answer(position, effects.now());
         self.end_settled_attempt(position, hop, outcome, effects);
+        let usage = self.priced_call(position, usage, hop);
         match outcome {
             CallOutcome::Unknown { note } => {
-                self.spend_on_call(position, usage);
+                self.usage.add(usage);
                 self.on_unknown(position, note, effects);
             }
             CallOutcome::Ok { .. } | CallOutcome::Error { .. } | CallOutcome::Ended { .. } => {
@@ -436,7 +437,7 @@ impl Run {
         })
     }
 
-    /// Gives a pending call its outcome.
+    /// Gives a pending call its outcome, and counts what it used.
     pub(super) fn settle(
         &mut self,
         position: usize,
@@ -446,7 +447,7 @@ impl Run {
     ) {
         self.end_settled_attempt(position, None, outcome, effects);
         let waited = self.pending.get(position).is_some_and(Pending::is_open);
-        let usage = self.spend_on_call(position, usage);
+        self.usage.add(usage);
         let pending = self.pending.remove(position);
         let output = outcome.to_text();
         let mut told = output.clone();

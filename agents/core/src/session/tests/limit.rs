@@ -2,6 +2,7 @@
 
 use wire::entry::FeedbackCode::UnknownTool;
 use wire::entry::{ModelOutcome, Submitted};
+use wire::hop::HopReport;
 use wire::money::{ModelPrice, Price};
 use wire::run::Budget;
 use wire::{CallOutcome, ErrorCode, FinishReason, Input, Plan, RunStatus, Usage, WireError};
@@ -265,6 +266,45 @@ fn a_model_that_stands_in_is_paid_at_its_own_price() {
         ],
     );
     assert_eq!(machine.reply(&run("r")).unwrap().usage.cost_nano_usd, 70_000);
+}
+
+#[test]
+fn the_model_of_a_tool_is_paid_at_the_price_of_the_one_that_answered() {
+    let spare = HopReport { served_by: Some(name("spare")), ..HopReport::default() };
+    // The turn before cost 10, and the tool's model read 3 tokens and wrote 2.
+    for (hop, told, cost_nano_usd) in
+        [(None, 0, 21_000), (spare.clone().boxed(), 0, 39_000), (spare.boxed(), 5_000, 15_000)]
+    {
+        let mut plan = with(paying(1000), |limits| limits.steps_max = 1);
+        if let Some(look) = plan.tools.first_mut() {
+            look.model = Some(name("small"));
+        }
+        let ended = Input::CallSettled {
+            call: call(1, 0),
+            outcome: CallOutcome::text("a"),
+            usage: Usage { cost_nano_usd: told, ..Usage::of_tokens(3, 2) },
+            tainted: false,
+            hop,
+        };
+        let machine = check(
+            &plan,
+            &[
+                (
+                    0,
+                    submit("r"),
+                    "timer r at 60000
+                     ask small as actor for r, turn 0, step 1, 189 tokens, by 9000",
+                ),
+                (
+                    1,
+                    calls("r", 0, &["look"]),
+                    r#"call look 1/0 read {"n":0}, depth 1, 99 tokens, $0.000495, 0 calls, by 5001"#,
+                ),
+                (2, ended, "publish r partial E4001, 15 used look=ok"),
+            ],
+        );
+        assert_eq!(machine.reply(&run("r")).unwrap().usage.cost_nano_usd, cost_nano_usd);
+    }
 }
 
 #[test]

@@ -1,16 +1,20 @@
 //! Decides about inputs, makes them durable, and only then has done what follows from them, but for
-//! what is held (`held.rs`).
+//! what is held (`held.rs`) and the turn of a model, which is asked for meanwhile.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::Bytes;
 use store::Change;
 use wire::entry::{Body, Entry, Input};
 use wire::{RunId, WireError};
 
-use agents_core::effect::Rejected;
+use agents_core::effect::{Effect, Rejected};
 
 use super::held::Taken;
+use super::work::Work;
 use super::{ROOM_PAUSE, SessionMsg, SessionState};
 use crate::changes::changes_of;
 use crate::clock;
@@ -103,8 +107,21 @@ impl SessionState {
         // Durable before anyone can see what follows. A fault here ends this actor, whose machine
         // is ahead of the journal by then and must not be used again.
         let entries = Arc::new(entries);
-        let commit = match self.context.append(&self.session, slot, &entries).await {
+        let (asked, appended) = {
+            let (context, session) = (self.context.clone(), self.session.clone());
+            let mut append = pin!(context.append(&session, slot, &entries));
+            let begun = poll_fn(|task| Poll::Ready(append.as_mut().poll(task))).await;
+            match begun {
+                Poll::Ready(appended) => (None, appended),
+                Poll::Pending => (self.ask_ahead(&effects), append.await),
+            }
+        };
+        let commit = match appended {
             Err(Error::Journal(journal::Error::StorageFull)) => {
+                if let Some(run) = asked {
+                    self.end(&Work::Turn(run));
+                    self.prefixes.clear();
+                }
                 self.rebuild().await?;
                 let entries = Arc::unwrap_or_clone(entries);
                 let input = |entry: Entry| match entry.body {
@@ -123,12 +140,27 @@ impl SessionState {
         self.context.counters.note(&changes);
         let written: Vec<_> = changes.iter().filter_map(written).collect();
         commit.project(changes).await;
-        for effects in effects {
+        for mut effects in effects {
             self.context.counters.note_steps(&effects, &mut self.step_counted);
+            effects.retain(|effect| asked.is_none() || !matches!(effect, Effect::AskModel { .. }));
             self.perform_all(effects, &written);
         }
         self.say_busy();
         Ok(Ok(()))
+    }
+
+    /// Asks for the turn that follows from inputs while they are made durable, and returns its run.
+    /// A crash takes its reply with them, as it takes that of every turn under way: a turn changes
+    /// nothing, and nobody is told of it before they are durable.
+    fn ask_ahead(&mut self, effects: &[Vec<Effect>]) -> Option<RunId> {
+        // They will hardly be taken, and the turn would be paid for nothing.
+        if self.context.journal.is_full() {
+            return None;
+        }
+        let ask = effects.iter().flatten().find(|effect| matches!(effect, Effect::AskModel { .. }));
+        let Some(ask @ Effect::AskModel { run, .. }) = ask else { return None };
+        self.ask(ask.clone(), 1);
+        Some(run.clone())
     }
 
     /// Gives an input again when there may be room for it. One whose turn comes too early is not

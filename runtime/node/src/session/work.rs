@@ -298,7 +298,7 @@ impl SessionState {
     }
 
     /// Ends something if it is under way.
-    fn end(&mut self, work: &Work) {
+    pub(super) fn end(&mut self, work: &Work) {
         if let Some(task) = self.tasks.remove(work) {
             task.abort();
         }

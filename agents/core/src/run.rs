@@ -247,6 +247,7 @@ impl Run {
     pub(crate) fn end_early(&mut self, status: RunStatus, error: WireError, effects: &mut Effects) {
         self.aborted = self.pending.iter().filter_map(|pending| self.aborts(pending)).collect();
         effects.push(Effect::Abort { run: self.id().clone(), calls: self.aborted.clone() });
+        self.usage.add(self.unheard_turn());
         while let Some(pending) = self.pending.first() {
             let outcome = self.outcome_at_end(pending, &error);
             let usage = self.unheard(pending);

@@ -12,8 +12,8 @@ use wire::plan::{Dialect, Offer, Target};
 use wire::run::Budget;
 use wire::{ErrorCode, ModelRole, Name, Plan, Usage, WireError};
 
-use super::Run;
 use super::call::Pending;
+use super::{Phase, Run};
 use crate::dialect::Exchange;
 use crate::spans::Left;
 
@@ -221,6 +221,22 @@ impl Run {
         }
         let Share { tokens, cost_nano_usd, calls } = pending.reserve;
         Usage { calls, cost_nano_usd: cost_nano_usd.unwrap_or(0), ..Usage::of_tokens(0, tokens) }
+    }
+
+    /// Returns what the awaited turn may have used that is never heard of, by the same rule: its
+    /// prompt and the longest reply, at the highest price.
+    pub(super) fn unheard_turn(&self) -> Usage {
+        let role = match self.phase {
+            Phase::Thinking => ModelRole::Thinker,
+            Phase::Acting => ModelRole::Actor,
+            Phase::Calling | Phase::Replying => return Usage::default(),
+        };
+        if self.submitted.parent.is_none() {
+            return Usage::default();
+        }
+        let price = self.plan.prices.get(self.model(role)).map(|price| price.highest);
+        let usage = Usage::of_tokens(self.prompts.tokens(role), self.turn_tokens);
+        usage.priced(price.unwrap_or_default())
     }
 
     fn price(&self, model: &Name) -> Price {

@@ -27,6 +27,10 @@ impl Run {
         let (reading, unread, report) = match outcome {
             ModelOutcome::Failed { error } => {
                 self.report_turn(role, None, Err(error), None, effects);
+                // Its reply may be written all the same.
+                if error.code == ErrorCode::DeadlineExceeded {
+                    self.usage.add(self.unheard_turn());
+                }
                 if self.is_late(effects.now()) {
                     self.stop(RunStatus::Deadline, error.clone(), effects);
                 } else {

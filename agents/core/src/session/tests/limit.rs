@@ -1,7 +1,7 @@
 //! Where a run is stopped because it has used what it may use.
 
 use wire::entry::FeedbackCode::UnknownTool;
-use wire::entry::{ModelOutcome, Submitted};
+use wire::entry::{ModelOutcome, ModelReplied, Submitted};
 use wire::hop::HopReport;
 use wire::money::{ModelPrice, Price};
 use wire::run::Budget;
@@ -10,8 +10,8 @@ use wire::{CallOutcome, ErrorCode, FinishReason, Input, Plan, RunStatus, Usage, 
 use super::check;
 use super::flow::START;
 use super::team::{
-    actor, answer, call, calls, calls_using, cancel, done, faulty, garbage, name, run, settle,
-    submit, submit_below, submit_with, submitted, with,
+    actor, answer, call, calls, calls_using, cancel, done, faulty, garbage, model_failed, name,
+    run, settle, submit, submit_below, submit_with, submitted, with,
 };
 use crate::dialect::Act;
 
@@ -458,6 +458,26 @@ fn a_called_run_that_ends_early_counts_what_it_gave_away() {
     // Nobody bounds what a person asks for next by what this one left.
     let given = given.replace("depth 2", "depth 1");
     check(&actor(), &[(0, submit("r"), START), (1, asked, &given), (2, cancel("r"), &told(10))]);
+}
+
+#[test]
+fn a_called_run_that_ends_during_a_turn_counts_the_turn() {
+    // The prompt of 55 tokens and the longest reply. Of a turn that was refused nothing is paid.
+    let late = WireError::new(ErrorCode::DeadlineExceeded, "no reply in 9000 ms");
+    let failed = |error| {
+        let (run, outcome) = (run("r"), ModelOutcome::Failed { error });
+        Input::ModelReplied(ModelReplied { run, turn: 0, outcome })
+    };
+    for (ms, end, below, expected) in [
+        (2, cancel("r"), 1, "abort r []\npublish r cancelled E4004, 255 used"),
+        (9000, failed(late.clone()), 1, "publish r failed E1007, 255 used"),
+        (2, model_failed("r", 0), 1, "publish r failed E2002, 0 used"),
+        (2, cancel("r"), 0, "abort r []\npublish r cancelled E4004, 0 used"),
+        (9000, failed(late), 0, "publish r failed E1007, 0 used"),
+    ] {
+        let submitted = if below > 0 { submit_below("r", below) } else { submit("r") };
+        check(&actor(), &[(0, submitted, START), (ms, end, expected)]);
+    }
 }
 
 #[test]

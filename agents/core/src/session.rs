@@ -337,6 +337,12 @@ impl SessionMachine {
         })
     }
 
+    /// Returns what stands in the way of a call that waits for leave: two of a turn may ask for the
+    /// same, and one of them was denied, or made, while the other waited.
+    pub fn bar_of(&self, call: &CallKey) -> Option<String> {
+        self.run.as_ref()?.bar_of(call)
+    }
+
     /// Tells whether called agents have still to be told that a run is over.
     pub fn is_telling(&self, id: &RunId) -> bool {
         self.outbox.iter().any(|parting| parting.is_telling(id))

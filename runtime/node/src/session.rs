@@ -442,6 +442,11 @@ impl SessionState {
         };
         let input = match decision {
             Decision::Approve { digest } => {
+                let bar = self.machine.as_ref().ok().and_then(|machine| machine.bar_of(&call));
+                if let Some(bar) = bar {
+                    let text = format!("call {call} cannot be allowed: {bar}; deny it");
+                    return Ok(Err(WireError::new(ErrorCode::CallDenied, text)));
+                }
                 Input::CallApproved { call, digest: digest.unwrap_or(present) }
             }
             Decision::Deny { reason } => Input::CallDenied { call, reason },

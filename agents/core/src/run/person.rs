@@ -325,6 +325,13 @@ impl Run {
         !self.pending.is_empty() && self.pending.iter().all(waits)
     }
 
+    /// Returns what stands in the way of a call that waits for leave, in the words that its model
+    /// would read: the same call was denied meanwhile, or made.
+    pub(crate) fn bar_of(&self, call: &CallKey) -> Option<String> {
+        let position = self.unapproved(call).ok()?;
+        self.barred(&self.pending.get(position)?.digest)
+    }
+
     /// Returns what can be decided about a call: its digest and its attempt.
     pub(crate) fn decidable(&self, call: &CallKey) -> Option<(Digest, u32)> {
         let pending = self.pending.iter().find(|pending| pending.key == *call);

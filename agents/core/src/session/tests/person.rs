@@ -1,14 +1,18 @@
 //! Leave that is asked for, given, denied and not given, and people who say what came of a call.
 
+use std::collections::HashMap;
+
 use serde_json::json;
+use wire::entry::Reading;
 use wire::plan::{OnUnknown, Permission, Permissions};
 use wire::run::RunState;
-use wire::{ErrorCode, Input, OpenKind, Plan};
+use wire::{Digest, ErrorCode, Input, ModelRole, OpenKind, Plan, Timestamp};
 
 use super::flow::START;
 use super::team::{
     RESUMED, actor, allow, answer, call, calls, cancel, deny, done, expire, found, late, lost,
-    name, offering, probed, published, read_call, resolve, run, submit, suspend, unknown, with,
+    name, offering, probed, published, read_call, replied, resolve, run, session, submit, suspend,
+    unknown, with,
 };
 use super::{Row, check_open, check_reports};
 use crate::dialect::Act;
@@ -126,6 +130,30 @@ fn what_is_denied_is_not_asked_for_again() {
             let told = told(&machine, step, 0);
             assert!(told.contains(text) && told.contains("E3008"), "{told}");
         }
+    }
+}
+
+#[test]
+fn one_of_two_like_calls_cannot_be_allowed_once_the_other_is_denied_or_unknown() {
+    let two = vec![read_call("pay", json!({"n": 0})); 2];
+    let asked = Reading::Calls { text: String::new(), calls: two };
+    let asked = replied("r", 0, ModelRole::Actor, 10, asked);
+    for (rows, expected) in [
+        (vec![], None),
+        (vec![deny(1, 0, "no")], Some("a person denied this call: no")),
+        (vec![allow(1, 0, "pay"), lost(1, 0, 1)], Some("its outcome is unknown")),
+        (vec![allow(1, 0, "pay"), lost(1, 0, 1), resolve(1, 0, 1, None)], None),
+        (vec![allow(1, 0, "pay"), done(1, 0)], None),
+    ] {
+        let plans = HashMap::from([(Digest::of(b"plan"), careful().into())]);
+        let mut machine = SessionMachine::new(name("team"), session());
+        let inputs = [submit("r"), asked.clone()].into_iter().chain(rows);
+        for (ms, input) in (0u64..).zip(inputs) {
+            machine.apply(Timestamp::from_micros(ms * 1000), &input, &plans).unwrap();
+        }
+        let bar = machine.bar_of(&call(1, 1));
+        let is_expected = bar.as_deref().zip(expected).is_none_or(|(bar, part)| bar.contains(part));
+        assert!(bar.is_some() == expected.is_some() && is_expected, "{bar:?}, not {expected:?}");
     }
 }
 
@@ -462,7 +490,7 @@ fn the_same_call_is_known_however_it_is_written() {
     let one = |turn: u32, arguments: serde_json::Value| {
         let Input::ModelReplied(mut replied) = calls("r", turn, &["pay"]) else { panic!() };
         if let wire::entry::ModelOutcome::Read {
-            reading: wire::Reading::Calls { calls, .. }, ..
+            reading: Reading::Calls { calls, .. }, ..
         } = &mut replied.outcome
         {
             calls[0] = read_call("pay", arguments);

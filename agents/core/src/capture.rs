@@ -135,6 +135,17 @@ pub(crate) fn reduce_value(value: &Value, level: Capture) -> Value {
     }
 }
 
+/// Returns a text as a level holds it: empty where it holds none.
+pub(crate) fn reduce_text(text: &str, level: Capture) -> String {
+    match level {
+        Capture::None | Capture::Metadata => String::new(),
+        Capture::Redacted | Capture::Full => {
+            let reducer = Reducer { level, clean: &|text| Cow::Borrowed(text) };
+            reducer.text(text, &reducer.budget()).into_owned()
+        }
+    }
+}
+
 struct Reducer<'c> {
     level: Capture,
     clean: Clean<'c>,

@@ -29,6 +29,12 @@ impl Run {
         self.told = [before, extent];
     }
 
+    /// Notes that the last step has no more than so many acts of those that it had.
+    pub(super) fn cut_extent(&mut self, acts: usize) {
+        let [_, last] = &mut self.told;
+        last.acts = last.acts.min(acts);
+    }
+
     /// Returns what the awaited turn was told that no turn before was told: the user's messages,
     /// thoughts of the other model, results of calls, and feedback.
     pub(super) fn told(&self) -> Vec<Said<'_>> {
@@ -62,9 +68,10 @@ impl Step {
 }
 
 fn led<'a>(step: &'a Step, told: &mut Vec<Said<'a>>) {
-    let thought = step.thought.iter().map(String::as_str);
-    let planned = step.planned.iter().map(|planned| planned.task.as_str());
-    told.extend(thought.chain(planned).map(|text| Said::model(vec![Part::Text(text)])));
+    let thought = step.thought.iter().map(|text| Part::Text(text));
+    let planned = step.planned.iter();
+    let task = planned.map(|it| Part::Task { tool: it.tool.as_str(), text: &it.task });
+    told.extend(thought.chain(task).map(|part| Said::model(vec![part])));
 }
 
 /// Returns what a model hears by an act; what it said itself is none of it.

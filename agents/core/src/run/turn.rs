@@ -209,9 +209,11 @@ impl Run {
         if let Some(step) = self.steps.last_mut() {
             // Feedback until here was for the thinker or planner; the actor model has no use for it.
             step.acts.retain(|act| matches!(act, Act::Steered { .. }));
+            let acts = step.acts.len();
             if !is_overtaken {
                 keep(step);
             }
+            self.cut_extent(acts);
         }
         self.ask(if is_overtaken { ModelRole::Thinker } else { ModelRole::Actor }, effects);
     }

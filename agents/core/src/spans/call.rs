@@ -56,7 +56,7 @@ pub fn call_span(facts: &RunFacts<'_>, call: &CallFacts<'_>) -> SpanRecord {
             format!("{} {name}", operation::EXECUTE_TOOL),
             (call.start, call.end),
             attributes,
-            outcome_failure(call.outcome),
+            outcome_failure(call.outcome).map(|error| Contents::of(facts).failure(name, error)),
         )
     }
 }

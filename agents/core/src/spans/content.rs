@@ -27,6 +27,11 @@ pub(crate) struct Said<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Part<'a> {
     Text(&'a str),
+    /// What a planner wants done by a tool.
+    Task {
+        tool: &'a str,
+        text: &'a str,
+    },
     Call {
         id: &'a str,
         name: &'a str,
@@ -142,6 +147,21 @@ impl<'p> Contents<'p> {
         }
     }
 
+    /// Returns why a call failed, with what its tool permits to be held of the sentence, which may
+    /// repeat what came back.
+    pub(crate) fn failure<'c>(
+        self,
+        tool: &str,
+        (code, message): (&'c str, String),
+    ) -> (&'c str, String) {
+        let own = self.plan.offer(tool).and_then(|offer| offer.capture);
+        match own {
+            Some(Capture::None | Capture::Metadata) => (code, code.to_owned()),
+            Some(level @ Capture::Redacted) => (code, capture::reduce_text(&message, level)),
+            Some(Capture::Full) | None => (code, message),
+        }
+    }
+
     /// Puts a text by itself.
     pub(crate) fn put_text(self, attributes: &mut Attributes, name: &'static str, text: &str) {
         self.size(attributes, name, text.len());
@@ -160,9 +180,10 @@ impl<'p> Contents<'p> {
     fn bytes(self, part: &Part<'_>) -> usize {
         match part {
             Part::Text(text) => text.len(),
+            Part::Task { tool, text } if self.of_tool(tool) > Capture::None => text.len(),
             Part::Call { name, bytes, .. } if self.of_tool(name) > Capture::None => *bytes,
             Part::Result { name, text, .. } if self.of_tool(name) > Capture::None => text.len(),
-            Part::Call { .. } | Part::Result { .. } => 0,
+            Part::Task { .. } | Part::Call { .. } | Part::Result { .. } => 0,
         }
     }
 
@@ -170,6 +191,13 @@ impl<'p> Contents<'p> {
         Some(match part {
             Part::Text("") => return None,
             Part::Text(text) => json!({"type": "text", "content": text}),
+            Part::Task { tool, text } => {
+                let level = self.of_tool(tool);
+                if level < Capture::Redacted {
+                    return None;
+                }
+                json!({"type": "text", "content": self.held(level, &Value::from(*text))})
+            }
             Part::Call { id, name, arguments, .. } => {
                 let level = self.of_tool(name);
                 let arguments = (level >= Capture::Redacted).then(|| self.held(level, arguments));

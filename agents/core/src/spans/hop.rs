@@ -5,6 +5,7 @@ use wire::semconv;
 use wire::trace::SpanKind;
 use wire::{Attributes, CallKey, Name, SpanRecord, Timestamp};
 
+use super::content::Contents;
 use super::{RunFacts, set_server};
 
 /// The version of `CloudEvents` by which events are made.
@@ -53,9 +54,10 @@ pub fn hop_span(facts: &RunFacts<'_>, attempt: &AttemptFacts<'_>) -> SpanRecord 
     let (name, kind) = described(&mut attributes, facts, attempt, report);
     let status = report.status.filter(|status| *status >= STATUS_FAILED_MIN);
     let status = status.map(|status| status.to_string());
-    let error = attempt
-        .error
-        .map(|(code, message)| (status.as_deref().unwrap_or(code), message.to_owned()));
+    let error = attempt.error.map(|(code, message)| {
+        let error = (status.as_deref().unwrap_or(code), message.to_owned());
+        Contents::of(facts).failure(attempt.tool.as_str(), error)
+    });
     SpanRecord {
         context: facts.trace.of_attempt(attempt.call, attempt.attempt),
         parent: Some(facts.trace.of_call(attempt.call)),

@@ -458,5 +458,27 @@ fn spans_hold_what_their_plan_permits() {
         assert_eq!(found, size, "{told}");
         let result = span.attributes.get(semconv::TOOL_CALL_RESULT);
         assert_eq!(result.is_some(), held.is_some(), "{told}");
+        // A sentence may repeat what came back. What the trace's own level takes of it, it takes later.
+        let outcome = CallOutcome::error(ErrorCode::ToolFailed, long.as_str());
+        let failed = call_span(&facts, &CallFacts { outcome: &outcome, ..call });
+        let attempt = AttemptFacts {
+            call: &key,
+            tool: &plan.tools[0].spec.name,
+            hop: &Hop::Command { program: "wc".to_owned() },
+            attempt: 1,
+            rejoined: false,
+            start: START,
+            end: END,
+            report: None,
+            error: Some(("E3003", &outcome.to_text())),
+        };
+        for error in [failed.error, hop_span(&facts, &attempt).error] {
+            let error = error.unwrap();
+            match tool {
+                Some(Capture::None | Capture::Metadata) => assert_eq!(error, "E3003", "{told}"),
+                Some(Capture::Redacted) => assert!(error.contains("[cut, "), "{told}: {error}"),
+                Some(Capture::Full) | None => assert!(error.contains(&long), "{told}: {error}"),
+            }
+        }
     }
 }

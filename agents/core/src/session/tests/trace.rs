@@ -4,12 +4,13 @@
 use serde_json::{Value, json};
 use wire::Input;
 use wire::hop::Hop;
-use wire::plan::Permission;
+use wire::plan::{Permission, WhenBusy};
 use wire::{Capture, Digest, Levels, Plan, SpanRecord, Timestamp, TraceSink, semconv};
 
+use super::busy::when_busy;
 use super::team::{
-    RESUMED, actor, allow, answer, calls, deny, done, found, garbage, lost, name, offering, probed,
-    resolve, session, submit, suspend, thinker, thought, unknown,
+    RESUMED, actor, allow, answer, calls, deny, done, found, garbage, lost, name, offering,
+    planned, planner, probed, resolve, session, submit, suspend, thinker, thought, unknown,
 };
 use crate::effect::Effect;
 use crate::session::SessionMachine;
@@ -179,5 +180,41 @@ fn a_turn_is_told_of_with_what_is_new_to_it() {
             "tool: done, tool: done",
             "assistant: I know",
         ]
+    );
+}
+
+#[test]
+fn a_planned_task_is_held_as_the_calls_of_its_tool_are() {
+    for (capture, expected) in [(None, 2), (Some(Capture::Redacted), 2), (Some(Capture::None), 0)] {
+        let plan = offering(planner(), "look", |offer| offer.capture = capture);
+        let plan = Plan { traces: Levels { store: Capture::Full, ..Levels::default() }, ..plan };
+        let rows = [
+            (0, submit("r")),
+            (1, planned("r", 0, "look", "find the purse")),
+            (2, calls("r", 1, &["look"])),
+        ];
+        let spans = spans(&plan, &rows);
+        let written = spans.iter().map(|span| serde_json::to_string(span).unwrap());
+        let holding = written.filter(|span| span.contains("the purse")).count();
+        assert_eq!(holding, expected, "{capture:?}");
+    }
+}
+
+#[test]
+fn a_message_that_overtakes_a_thought_after_feedback_is_told_of() {
+    let plan = Plan { traces: Levels { store: Capture::Full, ..Levels::default() }, ..thinker() };
+    let plan = when_busy(WhenBusy::Steer, plan);
+    let rows = [
+        (0, submit("r")),
+        (1, garbage("r", 0)),
+        (2, submit("s")),
+        (3, thought("r", 1, "look it up")),
+        (4, thought("r", 2, "do both")),
+    ];
+    let spans = spans(&plan, &rows);
+    let turns = spans.iter().filter(|span| span.name.starts_with("chat "));
+    assert_eq!(
+        turns.map(told).collect::<Vec<_>>(),
+        ["user: ask r", "user: this is no JSON", "user: ask s"]
     );
 }

@@ -239,7 +239,15 @@ pub(crate) async fn call_agent(
         repeatable: true,
         patient: true,
     };
-    match request::<RunReply>(context, &asking, body).await {
+    let asked = if context.team.agents.contains_key(&call.name) {
+        request::<RunReply>(context, &asking, body).await
+    } else if call.may_have_happened() {
+        reply_of(context, asking, RunId::of_call(&call.call)).await
+    } else {
+        let text = format!("agent {} is gone from the team; the call was not made", call.name);
+        Err(Missed::NotDelivered(WireError::new(ErrorCode::UnknownAgent, text)))
+    };
+    match asked {
         Ok(reply) => {
             let outcome = match reply.status {
                 RunStatus::Completed => CallOutcome::text(reply.output.as_str()),
@@ -253,10 +261,11 @@ pub(crate) async fn call_agent(
             };
             settled(outcome, reply.usage, reply.tainted)
         }
-        Err(Missed::NotDelivered(error)) => {
+        Err(Missed::NotDelivered(error)) if !call.may_have_happened() => {
             settled(ended(RunStatus::Refused, error), Usage::default(), false)
         }
-        Err(Missed::Unanswered(error)) => {
+        // Its run may have begun by an attempt before.
+        Err(Missed::NotDelivered(error) | Missed::Unanswered(error)) => {
             // Its run may go on, for nobody.
             let aborted = Aborted {
                 call: call.call.clone(),
@@ -274,6 +283,29 @@ pub(crate) async fn call_agent(
                 calls: call.budget.calls.unwrap_or_default(),
             };
             settled(ended(RunStatus::Unknown, error), usage, false)
+        }
+    }
+}
+
+/// Waits for the reply of a run whose agent is gone from the team: it goes on by the plan with which
+/// it began.
+async fn reply_of(
+    context: &Arc<TeamContext>,
+    asking: Asking,
+    run: RunId,
+) -> Result<RunReply, Missed> {
+    let subject = context.subjects.run(&context.team.name, &run, RunVerb::Result);
+    let asking = Asking { subject, ..asking };
+    loop {
+        match request::<RunReply>(context, &asking, Value::Null).await {
+            // A look-up ends before a long run does.
+            Err(Missed::Unanswered(error))
+                if error.code == ErrorCode::DeadlineExceeded
+                    && clock::until(asking.deadline) > PAUSE_MAX =>
+            {
+                debug!(%run, %error, "the reply of a called agent is awaited further");
+            }
+            replied => return replied,
         }
     }
 }

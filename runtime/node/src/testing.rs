@@ -22,8 +22,18 @@ pub(crate) fn open(data: &Path) -> Arc<TeamContext> {
 
 /// Opens the data of the quickstart team, as one of several nodes on a bus.
 pub(crate) fn open_on(data: &Path, bus: Bus) -> Arc<TeamContext> {
+    open_changed(data, bus, |_| {})
+}
+
+/// Opens the data of the quickstart team after a change.
+pub(crate) fn open_changed(
+    data: &Path,
+    bus: Bus,
+    change: impl FnOnce(&mut config::Team),
+) -> Arc<TeamContext> {
     let teams = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/teams");
-    let team = config::load(&teams.join("quickstart.toml")).unwrap();
+    let mut team = config::load(&teams.join("quickstart.toml")).unwrap();
+    change(&mut team);
     let holder = Holder {
         pid: std::process::id(),
         program: "test".to_owned(),

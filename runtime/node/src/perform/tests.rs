@@ -1,5 +1,6 @@
 //! Calls against responders that answer in every way.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::json;
@@ -96,7 +97,7 @@ async fn a_call_that_may_have_taken_effect_is_lost_and_not_failed() {
 #[tokio::test]
 async fn a_called_agent_has_no_more_time_than_its_call() {
     let data = tempfile::tempdir().unwrap();
-    let context = testing::open(data.path());
+    let context = open_with(data.path(), &["clerk"]);
     let name = Name::new("clerk").unwrap();
     let subject = context.subjects.agent_run(&context.team.name, &name);
     let mut runs = context.bus.subscribe(&subject, None).await.unwrap();
@@ -198,7 +199,7 @@ async fn the_key_of_a_call_reaches_its_tool_and_a_probe_has_its_own() {
 #[tokio::test]
 async fn an_agent_that_left_no_count_used_all_it_was_given() {
     let data = tempfile::tempdir().unwrap();
-    let context = testing::open(data.path());
+    let context = open_with(data.path(), &["writer0", "writer1"]);
     let cases = [(ErrorCode::RunConflict, "refused", 0), (ErrorCode::TooLarge, "unknown", 70)];
     let session = SessionId::new("s").unwrap();
     for (n, (code, ended, expected)) in cases.into_iter().enumerate() {
@@ -210,6 +211,66 @@ async fn an_agent_that_left_no_count_used_all_it_was_given() {
         let Input::CallSettled { outcome, usage, .. } = settled else { panic!("{settled:?}") };
         assert_eq!((outcome.as_str(), usage.total()), (ended, expected), "{code}");
     }
+}
+
+/// A team in which the agents exist whose calls are tested.
+fn open_with(data: &Path, agents: &[&str]) -> Arc<TeamContext> {
+    testing::open_changed(data, bus::Bus::local(), |team| {
+        let entry = team.agents.values().next().unwrap().clone();
+        team.agents.extend(agents.iter().map(|name| (Name::new(*name).unwrap(), entry.clone())));
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_whose_run_may_have_begun_before_used_all_it_was_given() {
+    let data = tempfile::tempdir().unwrap();
+    let context = open_with(data.path(), &["writer"]);
+    let session = SessionId::new("s").unwrap();
+    let subject = context.subjects.agent_run(&context.team.name, &Name::new("writer").unwrap());
+    let _agent = answer_on(&context, &subject, error_of(ErrorCode::Unavailable)).await;
+    for (attempt, ended, expected) in [(1, "refused", 0), (2, "unknown", 70)] {
+        let call = call(&context, "writer", Target::Agent, EffectClass::Idempotent);
+        let call = CallEffect { attempt, ..call };
+        let settled = call_agent(&context, &session, &call).await;
+        let Input::CallSettled { outcome, usage, .. } = settled else { panic!("{settled:?}") };
+        assert_eq!((outcome.as_str(), usage.total()), (ended, expected), "attempt {attempt}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_run_of_an_agent_that_is_gone_from_the_team_still_gives_its_reply() {
+    let data = tempfile::tempdir().unwrap();
+    let context = testing::open(data.path());
+    let session = SessionId::new("s").unwrap();
+    let call = call(&context, "writer", Target::Agent, EffectClass::Idempotent);
+    let call = CallEffect { deadline: clock::now().plus_ms(3_600_000), ..call };
+    let run = RunId::of_call(&call.call);
+    let subject = context.subjects.run(&context.team.name, &run, RunVerb::Result);
+    let mut asked = context.bus.subscribe(&subject, None).await.unwrap();
+    let began = Instant::now();
+    let settled = call_agent(&context, &session, &call).await;
+    let Input::CallSettled { outcome, .. } = settled else { panic!("{settled:?}") };
+    assert_eq!((outcome.as_str(), began.elapsed()), ("refused", Duration::ZERO));
+    assert!(outcome.to_text().contains("agent writer is gone from the team"), "{outcome:?}");
+
+    let bus = context.bus.clone();
+    let node = tokio::spawn(async move {
+        // A look-up takes no longer than ten minutes, and the run does.
+        let request = asked.next().await.unwrap();
+        let late = WireError::new(ErrorCode::DeadlineExceeded, "no reply yet");
+        bus.reply_error(&request, &late).await.unwrap();
+        let request = asked.next().await.unwrap();
+        let reply = json!({
+            "run": run, "session": "s", "status": "completed", "output": "written",
+            "sources": [], "usage": {"input_tokens": 3, "output_tokens": 4}, "trace_id": "0".repeat(32),
+        });
+        bus.reply(&request, Headers::new(), reply.to_string().into()).await.unwrap();
+    });
+    let again = CallEffect { attempt: 2, ..call };
+    let settled = call_agent(&context, &session, &again).await;
+    let Input::CallSettled { outcome, usage, .. } = settled else { panic!("{settled:?}") };
+    assert_eq!((outcome, usage.total()), (CallOutcome::text("written"), 7));
+    node.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
+use tokio::time::sleep;
 use wire::Timestamp;
 
 /// Returns the time by which the node decides: the wall time at its start, and what has passed
@@ -48,4 +49,49 @@ fn up_micros() -> u64 {
 /// Returns how long it is until a wall time, zero if it is past.
 pub(crate) fn until(at: Timestamp) -> Duration {
     at.since(now())
+}
+
+/// How long a sleep may be at once. The runtime's timers stand still while the machine sleeps and
+/// [`now`] does not, so after that the time that is left is looked up again.
+const SLEEP_MAX: Duration = Duration::from_secs(30);
+
+/// Sleeps until a wall time.
+pub(crate) async fn sleep_until(at: Timestamp) {
+    sleep_out(|| until(at)).await;
+}
+
+/// Sleeps until nothing is left.
+async fn sleep_out(left: impl Fn() -> Duration) {
+    loop {
+        let wait = left();
+        if wait.is_zero() {
+            return;
+        }
+        sleep(wait.min(SLEEP_MAX)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sleep_ends_soon_after_the_machine_has_slept_beyond_its_end() {
+        // What is left each time that it is looked up, and how long the sleep takes; all in seconds.
+        for (left, expected) in [
+            (vec![0], 0),
+            (vec![0, 10], 10),
+            (vec![0, 1_770, 1_800], 60),
+            // The machine slept for two hours in the first half minute.
+            (vec![0, 1_800], 30),
+        ] {
+            let (left, began) = (RefCell::new(left), Instant::now());
+            sleep_out(|| Duration::from_secs(left.borrow_mut().pop().unwrap_or_default())).await;
+            assert_eq!(began.elapsed().as_secs(), expected);
+        }
+    }
 }

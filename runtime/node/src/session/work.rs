@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use ractor::ActorRef;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tracing::{Instrument as _, debug, warn};
 use wire::chat::Observed;
 use wire::entry::{Input, ModelOutcome, ModelReplied};
@@ -316,9 +316,8 @@ impl SessionState {
     fn set_timer(&mut self, run: RunId, at: wire::Timestamp) {
         let myself = self.myself.clone();
         let work = Work::Timer(run.clone());
-        let wait = clock::until(at);
         let task = tokio::spawn(async move {
-            sleep(wait).await;
+            clock::sleep_until(at).await;
             report(&myself, Input::DeadlinePassed { run });
         });
         self.track(work, task.abort_handle());
@@ -327,9 +326,8 @@ impl SessionState {
     fn set_expiry(&mut self, call: CallKey, question: Option<Name>, at: wire::Timestamp) {
         let myself = self.myself.clone();
         let work = Work::Expiry(call.clone());
-        let wait = clock::until(at);
         let task = tokio::spawn(async move {
-            sleep(wait).await;
+            clock::sleep_until(at).await;
             report(
                 &myself,
                 match question {

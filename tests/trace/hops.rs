@@ -97,6 +97,7 @@ fn every_way_out_of_the_process_conforms() {
         version: Some("2".to_owned()),
         exit_code: Some(1),
         process: Some(7),
+        served_by: None,
     };
     let mut seen = Vec::new();
     for offer in &plan.tools {

@@ -7,6 +7,7 @@
     reason = "helpers of tests fail by panicking, as tests do"
 )]
 
+mod ahead;
 mod bombs;
 mod called_agents;
 mod calls;

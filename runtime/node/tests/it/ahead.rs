@@ -1,0 +1,69 @@
+//! A model is asked while what led to the question becomes durable, and nobody else is told of it.
+
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
+
+use journal::testing::{Step, Watch, watch};
+use node::team_dir;
+use wire::Name;
+use wire::subject::RunVerb;
+
+use crate::steps::{self, SOON, Silent, accept, until, view};
+
+/// A disk that takes its time for a sync until it is told to go on.
+#[derive(Default)]
+struct Gate {
+    is_shut: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    fn shut(&self) {
+        *self.is_shut.lock().unwrap() = true;
+    }
+
+    fn open(&self) {
+        *self.is_shut.lock().unwrap() = false;
+        self.opened.notify_all();
+    }
+}
+
+impl Watch for Gate {
+    fn before(&self, step: Step<'_>) {
+        if step == Step::Sync {
+            let shut = self.is_shut.lock().unwrap();
+            drop(self.opened.wait_while(shut, |is_shut| *is_shut).unwrap());
+        }
+    }
+
+    fn after(&self, _: Step<'_>) {}
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_model_is_asked_before_the_disk_is_done_and_nobody_is_told_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let gate = Arc::new(Gate::default());
+    let dir: &Path = &team_dir(&folder.path().join("data"), &Name::new("steps").unwrap());
+    let _watching = watch(dir, gate.clone());
+    let silent = Silent::start().await;
+    let node = steps::start(folder.path(), &silent).await;
+    let team = node.teams().next().unwrap();
+    let events = team.subjects().all_session_events(&team.team().name);
+    let mut events = node.bus().subscribe(&events, None).await.unwrap();
+    gate.shut();
+    let accepting = accept(&node, "acts", "hello", "r1");
+    tokio::pin!(accepting);
+    let asked = until("the model is asked", SOON, async || silent.asked() == 1);
+    tokio::select! {
+        () = asked => {}
+        run = &mut accepting => panic!("{run} is accepted and not durable"),
+    }
+    let told = tokio::time::timeout(std::time::Duration::ZERO, events.next()).await;
+    assert!(told.is_err(), "{told:?}");
+    gate.open();
+    let run = accepting.await;
+    assert_eq!(view(&node, &run, RunVerb::Status).await.run, run);
+    assert!(events.next().await.is_some());
+    assert_eq!(silent.asked(), 1);
+    node.drain(std::time::Duration::ZERO).await;
+}

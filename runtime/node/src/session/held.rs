@@ -1,6 +1,6 @@
 //! Inputs that wait to be made durable together with the next.
 //!
-//! A sync of the disk is most of what a step costs beside its model. The reply of a model that asks
+//! A sync of the disk is much of what a step costs beside its model. The reply of a model that asks
 //! for nothing but calls that change nothing and stay in the runtime is held while they are made, and
 //! becomes durable in one commit with what comes of them. A crash takes it with these calls, of
 //! which nobody outside has heard; all else that follows from it waits.

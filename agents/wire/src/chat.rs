@@ -222,12 +222,23 @@ pub struct ModelRequest {
     /// How many of `messages` will stand in later requests too and are worth keeping.
     #[serde(default)]
     pub keep: usize,
+    /// Whether nothing is asked, and `messages` are only to be kept: a part of a conversation that is
+    /// too large for one message. It is answered by [`PrefixHeld`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fills: bool,
     /// The most tokens that the reply may have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
     /// Present if observers want the reply while it is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<Observed>,
+}
+
+/// What a model actor answers to a request that [fills](ModelRequest::fills).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrefixHeld {
+    /// The digest of what it holds, which the next request has as its `base`.
+    pub held: Digest,
 }
 
 /// Why a model stopped writing.

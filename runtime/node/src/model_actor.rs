@@ -14,7 +14,7 @@ use model::{Admission, Conversation, ModelClient, Progress};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span, error};
-use wire::chat::Observed;
+use wire::chat::{Observed, PrefixHeld};
 use wire::event::EventKind;
 use wire::look::{Doing, DoingKind};
 use wire::{ErrorCode, Event, ModelRequest, ModelRole, Name, TraceContext, WireError, header};
@@ -125,6 +125,12 @@ impl Served {
             WireError::new(ErrorCode::PrefixUnknown, text)
         })?;
         let message = parcel.message();
+        if request.fills {
+            drop(admission);
+            let held = PrefixHeld { held: conversation.digest };
+            feed::answer_of(&self.context.bus, message, held).await;
+            return Ok(());
+        }
         self.turn(message, admission, &request, conversation).await;
         Ok(())
     }

@@ -42,6 +42,7 @@ impl TeamModels {
             messages: messages.into_iter().map(Arc::new).collect(),
             // The conversation ends with its first reply, so nothing of it is worth keeping.
             keep: 0,
+            fills: false,
             max_tokens: Some(max_tokens),
             // What a tool writes on the way is no speech of the agent that observers follow.
             observed: None,

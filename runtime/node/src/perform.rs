@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use tools::{Missed, Template};
 use tracing::{debug, warn};
-use wire::chat::Observed;
+use wire::chat::{Observed, PrefixHeld};
 use wire::entry::{ModelOutcome, TurnReport};
 use wire::run::{Budget, Parent, RunState, RunView};
 use wire::subject::RunVerb;
@@ -30,7 +30,7 @@ pub(crate) use talk::{Say, converse};
 
 use crate::clock;
 use crate::context::TeamContext;
-use crate::prefix::Outgoing;
+use crate::prefix::{Outgoing, in_pieces};
 
 /// What a called agent is given beyond its own deadline to hand over its reply.
 const REPLY_GRACE: Duration = Duration::from_secs(1);
@@ -41,6 +41,10 @@ const CANCEL_TRIES: u32 = 6;
 
 /// How long an answer to that is waited for.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often a conversation is sent whole that is not held: what was handed over in pieces may be
+/// forgotten before it is asked for.
+const WHOLE_TRIES: u32 = 2;
 
 /// A model turn that is to be asked for.
 pub(crate) struct Turn {
@@ -90,26 +94,53 @@ async fn ask(context: &Arc<TeamContext>, turn: &Turn) -> Result<ModelReply, Wire
         .with(header::TRACEPARENT, turn.trace)
         .with(header::SESSION, turn.observed.session.clone());
     let asking = Asking::of_model(context, &turn.model, work, headers, turn.deadline);
-    let complete = |request: &ModelRequest| ModelRequest {
-        max_tokens: Some(turn.max_tokens),
-        observed: Some(turn.observed.clone()),
-        ..request.clone()
-    };
-    if let Some(short) = &turn.outgoing.short {
-        let body = complete(short);
-        match request::<ModelReply>(context, &asking, body).await {
-            Err(missed) => {
-                let error = missed.into_error();
-                if error.code != ErrorCode::PrefixUnknown {
-                    return Err(error);
-                }
+    let Outgoing { short, full } = &turn.outgoing;
+    let mut asked = ask_form(context, turn, &asking, short.as_ref().unwrap_or(full)).await;
+    for _ in 0..WHOLE_TRIES {
+        match asked {
+            Err(error) if error.code == ErrorCode::PrefixUnknown => {
+                asked = Box::pin(ask_form(context, turn, &asking, full)).await;
             }
-            Ok(reply) => return Ok(reply),
+            Ok(_) | Err(_) => break,
         }
     }
-    let body = complete(&turn.outgoing.full);
+    asked
+}
+
+/// Asks for a turn in one of the forms in which its conversation can be sent.
+async fn ask_form(
+    context: &Arc<TeamContext>,
+    turn: &Turn,
+    asking: &Asking,
+    form: &ModelRequest,
+) -> Result<ModelReply, WireError> {
+    let complete = || ModelRequest {
+        max_tokens: Some(turn.max_tokens),
+        observed: Some(turn.observed.clone()),
+        ..form.clone()
+    };
     // A turn changes nothing outside, so it may be asked for again for as long as there is time.
-    Box::pin(request(context, &asking, body)).await.map_err(Missed::into_error)
+    let asked = match request::<ModelReply>(context, asking, complete()).await {
+        Err(Missed::NotDelivered(error)) if error.code == ErrorCode::TooLarge => {
+            Box::pin(ask_in_pieces(context, asking, complete())).await
+        }
+        asked => asked,
+    };
+    asked.map_err(Missed::into_error)
+}
+
+/// Hands a conversation over that is too large for one message, and asks for the turn with the last
+/// of it.
+async fn ask_in_pieces(
+    context: &Arc<TeamContext>,
+    asking: &Asking,
+    whole: ModelRequest,
+) -> Result<ModelReply, Missed> {
+    let (pieces, last) = in_pieces(&whole, context.bus.payload_bytes_max());
+    for piece in pieces {
+        request::<PrefixHeld>(context, asking, piece).await?;
+    }
+    request::<ModelReply>(context, asking, last).await
 }
 
 /// Calls a tool, and returns what it says first, which is the end of it unless it asks something.

@@ -3,6 +3,8 @@
 //! A conversation is named by the digest of its head and messages. The asking side keeps the
 //! digest of what it sent; the model's side keeps the messages. Either may forget at any time.
 
+mod pieces;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -12,6 +14,8 @@ use model::Part;
 use tokio::time::Instant;
 use wire::chat::Head;
 use wire::{Digest, Message, ModelReply, ModelRequest, ModelRole, Name, RunId};
+
+pub(crate) use pieces::in_pieces;
 
 /// Bytes that one model actor holds for all conversations together, heads included.
 const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -139,6 +143,7 @@ impl SentPrefixes {
             head: None,
             messages: new.to_vec(),
             keep: keep - from,
+            fills: false,
             max_tokens: None,
             observed: None,
         });
@@ -148,6 +153,7 @@ impl SentPrefixes {
             head: Some(head),
             messages: prompt.messages,
             keep,
+            fills: false,
             max_tokens: None,
             observed: None,
         };
@@ -319,6 +325,7 @@ mod tests {
             head: Some(Arc::new(head.clone())),
             messages: Vec::new(),
             keep: 0,
+            fills: false,
             max_tokens: None,
             observed: None,
         }

@@ -101,6 +101,7 @@ async fn a_model_lets_in_no_more_turns_than_it_has_places_and_queue() {
         head: Some(std::sync::Arc::default()),
         messages: vec![std::sync::Arc::new(Message::User { content: "Hi.".to_owned() })],
         keep: 0,
+        fills: false,
         max_tokens: None,
         observed: None,
     };

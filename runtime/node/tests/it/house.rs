@@ -15,6 +15,11 @@ const ANSWER_MAX: Duration = Duration::from_secs(20);
 
 /// Starts a node on an embedded bus of its own.
 pub(crate) async fn start(team_file: &Path, data: &Path) -> Node {
+    start_on(&Bus::local(), team_file, data).await
+}
+
+/// Starts a node on a bus.
+pub(crate) async fn start_on(bus: &Bus, team_file: &Path, data: &Path) -> Node {
     let holder = || Holder {
         pid: std::process::id(),
         program: "test".to_owned(),
@@ -32,7 +37,7 @@ pub(crate) async fn start(team_file: &Path, data: &Path) -> Node {
             reserve_bytes: 0,
         };
         let team = config::load(team_file).unwrap();
-        match Node::start(vec![team], Bus::local(), options).await {
+        match Node::start(vec![team], bus.clone(), options).await {
             Ok(node) => return node,
             Err(error) => assert!(Instant::now() < end, "{error}"),
         }

@@ -16,6 +16,7 @@ mod door;
 mod fallback;
 mod going_on;
 mod house;
+mod large;
 mod long_results;
 mod model_tool;
 mod planner;

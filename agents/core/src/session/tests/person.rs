@@ -489,9 +489,8 @@ fn an_unknown_outcome_is_kept_for_people_when_its_run_is_over() {
 fn the_same_call_is_known_however_it_is_written() {
     let one = |turn: u32, arguments: serde_json::Value| {
         let Input::ModelReplied(mut replied) = calls("r", turn, &["pay"]) else { panic!() };
-        if let wire::entry::ModelOutcome::Read {
-            reading: Reading::Calls { calls, .. }, ..
-        } = &mut replied.outcome
+        if let wire::entry::ModelOutcome::Read { reading: Reading::Calls { calls, .. }, .. } =
+            &mut replied.outcome
         {
             calls[0] = read_call("pay", arguments);
         }

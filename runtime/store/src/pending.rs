@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use wire::Timestamp;
 
 use crate::error::Error;
 use crate::key;
@@ -30,6 +31,10 @@ pub(crate) struct State {
     pub(crate) words: u64,
     /// The number of traces.
     pub(crate) traces: u64,
+    /// The latest end of a run that was dropped. The journal may tell of such runs again, and the
+    /// records by which they would be known are gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) runs_dropped_until: Option<Timestamp>,
 }
 
 impl State {

@@ -82,6 +82,12 @@ pub(crate) fn end(
     end: RunEnd,
     reply: &[u8],
 ) -> Result<(), Error> {
+    // The journal tells again of what was dropped for as long as its session goes on with it.
+    if Some(end.at) <= pending.state.runs_dropped_until
+        && let Some(begun) = pending.row::<RunBegun>(&key::run(run))?
+    {
+        return remove(pending, &begun);
+    }
     pending.remove(&key::open(run))?;
     pending.put_reply(key::reply(run), reply)?;
     pending.put_row(key::run_end(run), &end)
@@ -104,16 +110,24 @@ pub(crate) fn drop_until(
         let by_time = entry.map_err(|error| Error::engine("drop old runs", error))?;
         let id = key::id_of(&by_time);
         let ended: Option<RunEnd> = row(tree, &Space::RunEnd.key(&[id]))?;
-        if ended.is_some_and(|ended| ended.at <= cutoff) {
-            for space in [Space::Run, Space::RunEnd, Space::Reply] {
-                pending.remove(&space.key(&[id]))?;
-            }
-            usage::forget(pending, id)?;
-            pending.remove(&by_time)?;
-            dropped += 1;
-        }
+        let Some(ended) = ended.filter(|ended| ended.at <= cutoff) else { continue };
+        let begun: RunBegun = row(tree, &Space::Run.key(&[id]))?
+            .ok_or_else(|| Error::damaged("drop old runs", "a run has an end and no begin"))?;
+        remove(pending, &begun)?;
+        let until = &mut pending.state.runs_dropped_until;
+        *until = (*until).max(Some(ended.at));
+        dropped += 1;
     }
     Ok(dropped)
+}
+
+fn remove(pending: &mut Pending, begun: &RunBegun) -> Result<(), Error> {
+    let run = &begun.run;
+    for key in [key::run(run), key::run_end(run), key::reply(run), key::open(run)] {
+        pending.remove(&key)?;
+    }
+    pending.remove(&key::run_at(begun.at, run))?;
+    usage::forget(pending, run)
 }
 
 /// Returns when the oldest of so many newest runs began, if there are as many.

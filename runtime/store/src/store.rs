@@ -215,6 +215,9 @@ impl Store {
 
     /// Drops runs with their replies that ended at a time or before; some at once. Returns how many
     /// records went: as long as there are any, there may be more.
+    ///
+    /// What was dropped does not come back, and its turns count no second time, when changes are
+    /// made that tell of it again.
     pub fn drop_runs_until(&self, cutoff: Timestamp) -> Result<u64, Error> {
         let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
         self.shared.guard("drop old runs", |database| {

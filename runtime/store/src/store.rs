@@ -231,8 +231,8 @@ impl Store {
         })
     }
 
-    /// Drops traces that ended at a time or before; some at once. Returns how many records went: as
-    /// long as there are any, there may be more.
+    /// Drops traces that ended at a time or before; some at once. Those with a run in work stay.
+    /// Returns how many records went: as long as there are any, there may be more.
     pub fn drop_traces_until(&self, cutoff: Timestamp) -> Result<u64, Error> {
         let _state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
         let mut segments = self.shared.shelf.write().unwrap_or_else(PoisonError::into_inner);

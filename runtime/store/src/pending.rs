@@ -141,6 +141,11 @@ impl Pending {
         self.bytes
     }
 
+    /// Tells whether there will be a record when this is written.
+    pub(crate) fn has(&self, key: &[u8]) -> Result<bool, Error> {
+        self.value(key).map(|value| value.is_some())
+    }
+
     fn value(&self, key: &[u8]) -> Result<Option<sled::IVec>, Error> {
         match self.writes.get(key) {
             Some(value) => Ok(value.clone()),

@@ -16,6 +16,7 @@ mod fallback;
 mod going_on;
 mod house;
 mod long_results;
+mod look;
 mod model_tool;
 mod planner;
 mod refresh;

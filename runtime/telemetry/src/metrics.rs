@@ -21,6 +21,7 @@ use wire::{Name, SpanRecord, Timestamp, semconv};
 use labels::Labels;
 
 use crate::endpoint::{EXPORT_TIMEOUT, Endpoint, Error, Service, apart, resource};
+use crate::headers;
 
 /// The media type of [`text`].
 pub const TEXT_TYPE: &str = prometheus::TEXT_FORMAT;
@@ -116,6 +117,7 @@ impl Metrics {
             SdkMeterProvider::builder().with_resource(resource(service)).with_reader(reader);
         for endpoint in otlp {
             let url = Endpoint::read(endpoint)?.metrics();
+            headers::learn();
             let exporter = apart(move || exporter(&url))?;
             let reader = PeriodicReader::builder(exporter).with_interval(EXPORT_INTERVAL).build();
             provider = provider.with_reader(reader);

@@ -96,6 +96,7 @@ pub const MEASURED: &[&str] = &[
     REQUEST_MODEL,
     RESPONSE_MODEL,
     SERVER_ADDRESS,
+    SERVER_PORT,
     MODEL,
     ROLE,
     TURN,

@@ -180,9 +180,12 @@ fn notes(span: &SpanRecord) -> Vec<String> {
     let count = |name: &str| span.attributes.number(name);
     let feedback =
         text(semconv::FEEDBACK).map(|code| format!("the reply could not be used: {code}"));
-    let attempts = count(semconv::ATTEMPTS)
-        .filter(|attempts| *attempts > 1)
-        .map(|attempts| format!("the provider was asked {attempts} times"));
+    let attempts = count(semconv::ATTEMPTS).filter(|attempts| *attempts > 1).map(|attempts| {
+        match kind(span) {
+            semconv::operation::CHAT => format!("the provider was asked {attempts} times"),
+            _ => format!("made {attempts} times"),
+        }
+    });
     let served_by = text(semconv::SERVED_BY).map(|name| format!("model {name} stood in for it"));
     let resumes = count(semconv::RESUMES)
         .filter(|resumes| *resumes > 0)
@@ -327,6 +330,21 @@ invoke_agent lead             ████████████████�
         for ((start, end), expected) in cases {
             let drawn = bar((at(0), Duration::from_micros(100)), (at(start), at(end)), 10);
             assert_eq!(drawn, expected, "{start} to {end}");
+        }
+    }
+
+    #[test]
+    fn attempts_are_those_of_what_the_span_is() {
+        let cases = [
+            ("chat big", 1, ""),
+            ("chat big", 3, "the provider was asked 3 times"),
+            ("execute_tool pay", 1, ""),
+            ("execute_tool pay", 2, "made 2 times"),
+        ];
+        for (name, attempts, expected) in cases {
+            let mut span = span(1, 0, name, 0, 1);
+            span.attributes.set("callboard.attempts", attempts);
+            assert_eq!(notes(&span).join(", "), expected, "{name} {attempts}");
         }
     }
 

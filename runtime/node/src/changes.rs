@@ -65,12 +65,16 @@ pub(crate) fn changes_of(
     }
     for effect in &*effects {
         match effect {
-            Effect::Publish { reply } => changes.push(Change::RunEnded {
-                run: reply.run.clone(),
-                at: entry.at,
-                status: reply.status,
-                reply: crate::reply::bytes(reply),
-            }),
+            // A reply that a restart hands over again is of a run that ended before.
+            Effect::Publish { reply } => {
+                let is_end = effects.iter().any(|effect| ended(effect) == Some(&reply.run));
+                changes.extend(is_end.then(|| Change::RunEnded {
+                    run: reply.run.clone(),
+                    at: entry.at,
+                    status: reply.status,
+                    reply: crate::reply::bytes(reply),
+                }));
+            }
             Effect::Tell(Event { agent, kind: EventKind::RunEnded { .. }, .. }) => {
                 changes.push(seen(agent));
             }
@@ -108,10 +112,69 @@ pub(crate) fn changes_of(
     changes
 }
 
+/// Returns the run whose end is told.
+fn ended(effect: &Effect) -> Option<&RunId> {
+    let Effect::Tell(Event { run, kind: EventKind::RunEnded { .. }, .. }) = effect else {
+        return None;
+    };
+    Some(run)
+}
+
 /// Returns the run that a message joins.
 fn joined(effect: &Effect) -> Option<&RunId> {
     let Effect::Tell(Event { kind: EventKind::RunJoined { joined }, .. }) = effect else {
         return None;
     };
     Some(joined)
+}
+
+#[cfg(test)]
+mod tests {
+    use agents_core::session::SessionMachine;
+    use wire::{RunStatus, Timestamp, TraceSink};
+
+    use super::*;
+    use crate::testing;
+
+    fn published(effect: &Effect) -> Option<String> {
+        if let Effect::Publish { reply } = effect { Some(reply.run.to_string()) } else { None }
+    }
+
+    #[tokio::test]
+    async fn a_run_ends_once_however_often_its_reply_is_handed_over() {
+        let data = tempfile::tempdir().unwrap();
+        let context = testing::open(data.path());
+        let session = SessionId::new("s").unwrap();
+        let run = |id: &str| RunId::new(id).unwrap();
+        let begun = |id: &str| Input::Submitted(testing::submitted(&context, &run(id), "x"));
+        let cancel = |id: &str| Input::CancelRequested { run: run(id), reason: "enough".into() };
+        // The next run begins with the end of the first, and the process ends before it is noted
+        // that the first has its reply.
+        let inputs = [
+            begun("first"),
+            begun("next"),
+            cancel("first"),
+            Input::Resumed { waiting: false },
+            Input::ReplyPublished { run: run("first") },
+            cancel("next"),
+        ];
+        let mut machine = SessionMachine::new(context.team.name.clone(), session.clone())
+            .telling(TraceSink::Nowhere);
+        let (mut ends, mut handed) = (Vec::new(), Vec::new());
+        for ((slot, at), input) in (0..).zip(1..).zip(inputs) {
+            let at = Timestamp::from_micros(at);
+            let mut effects = machine.apply(at, &input, &*context.plans).unwrap();
+            handed.extend(effects.iter().filter_map(published));
+            let entry = Entry::new(at, Body::Session(input));
+            for change in changes_of(&session, &entry, slot, &mut effects) {
+                if let Change::RunEnded { run, at, status, reply } = change {
+                    assert!(!reply.is_empty());
+                    ends.push((run.to_string(), at.as_micros(), status));
+                }
+            }
+        }
+        assert_eq!(handed, ["first", "first", "next"]);
+        let cancelled = RunStatus::Cancelled;
+        assert_eq!(ends, [("first".to_owned(), 3, cancelled), ("next".to_owned(), 6, cancelled)]);
+    }
 }

@@ -164,55 +164,23 @@ async fn restate_memory(context: &Arc<TeamContext>, keeper: &Keeper) -> Result<(
 mod tests {
     use ractor::Actor;
     use tools::Memory as _;
-    use wire::entry::{Body, Entry, Fact, Input, MemoryChange, Submitted};
-    use wire::run::{Budget, Parent};
-    use wire::{CallKey, Digest, RunId, Timestamp, TraceContext};
+    use wire::entry::{Body, Entry, Fact, MemoryChange};
+    use wire::run::Parent;
+    use wire::{CallKey, RunId};
 
     use super::*;
-    use crate::fold::fold_changes;
     use crate::memory::TeamMemory;
     use crate::sessions::SessionSupervisor;
     use crate::testing;
 
-    /// Journals a run that was cancelled some days ago, in a session of its own.
+    /// Journals a run that was cancelled some days ago.
     async fn ended(
         context: &Arc<TeamContext>,
         id: &str,
         days: u64,
         parent: Option<Parent>,
     ) -> SessionId {
-        let (session, run) = (SessionId::new(id).unwrap(), RunId::new(id).unwrap());
-        let agent = context.team.entry.clone();
-        let ago = clock::now().as_micros() - days * 86_400_000_000;
-        let at = Timestamp::from_micros(ago);
-        let submitted = Submitted {
-            run: run.clone(),
-            plan: context.plans.current(&agent).unwrap().0,
-            agent,
-            text: "x".repeat(1000),
-            body: Digest::of(b"x"),
-            deadline: at.plus_ms(1000),
-            budget: Budget::default(),
-            trace: TraceContext::root(&context.team.name, &run),
-            caller_span: None,
-            parent,
-        };
-        let reason = "enough".to_owned();
-        let inputs = [
-            Input::Submitted(submitted),
-            Input::CancelRequested { run: run.clone(), reason },
-            Input::ReplyPublished { run },
-        ];
-        let entries = inputs.map(|input| Entry::new(at, Body::Session(input)));
-        let entries = Arc::new(Vec::from(entries));
-        let commit = context.append(&session, 0, &entries).await.unwrap();
-        let (look, id) = (context.clone(), session.clone());
-        let folded = spawn_blocking(move || {
-            let TeamContext { team, journal, plans, .. } = &*look;
-            fold_changes(&team.name, &id, journal, plans).unwrap()
-        });
-        commit.project(folded.await.unwrap()).await;
-        session
+        testing::journal_run(context, id, days, parent, true).await
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -12,7 +12,7 @@ use bus::{Bus, Message};
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
-use tracing::debug;
+use tracing::{debug, warn};
 use wire::look::TracePart;
 use wire::{ErrorCode, Headers, Name, Route, Scope, SpanRecord, Subjects, WireError};
 
@@ -84,7 +84,7 @@ impl Look {
                 }
             }
             Some(Route::NodeStats) => {
-                let stats = self.stats().await?;
+                let stats = self.stats().await;
                 feed::answer(&self.bus, message, Headers::new(), &stats).await;
             }
             _ => debug!(subject = %message.subject, "no look-up"),
@@ -99,9 +99,9 @@ impl Look {
         }
         let (teams, name) = (self.teams.clone(), name.to_string());
         let read = spawn_blocking(move || {
-            let mut trace_id = None;
+            let (mut trace_id, mut fault) = (None, None);
             for team in &teams {
-                let spans = team.store().trace(&name).map_err(Error::from)?;
+                let spans = told(team, &name, &mut fault)?;
                 trace_id = spans.first().map(|span| span.context.trace_id());
                 if trace_id.is_some() {
                     break;
@@ -109,11 +109,14 @@ impl Look {
             }
             let (mut spans, mut seen) = (Vec::new(), HashSet::new());
             for team in teams.iter().filter(|_| trace_id.is_some()) {
-                let found = team.store().trace(trace_id.as_deref().unwrap_or_default());
-                let found = found.map_err(Error::from)?;
+                let found = told(team, trace_id.as_deref().unwrap_or_default(), &mut fault)?;
                 spans.extend(found.into_iter().filter(|span| seen.insert(span.context)));
             }
-            Ok::<_, Error>((trace_id, spans))
+            match fault.filter(|_| trace_id.is_none()) {
+                // Whoever could not be asked may know it.
+                Some(fault) => Err(Error::Store(fault)),
+                None => Ok((trace_id, spans)),
+            }
         });
         read.await.map_err(|_| Error::Ending.to_wire())?.map_err(|error| match error {
             Error::Store(store::Error::AmbiguousTrace { .. }) => {
@@ -151,6 +154,23 @@ impl Look {
         open.more = false;
         parts.push(open);
         parts
+    }
+}
+
+/// Returns what a team has of a trace; nothing if its store cannot be read, which is noted.
+fn told(
+    team: &TeamHandle,
+    name: &str,
+    fault: &mut Option<store::Error>,
+) -> Result<Vec<SpanRecord>, store::Error> {
+    match team.store().trace(name) {
+        Err(error @ store::Error::AmbiguousTrace { .. }) => Err(error),
+        Err(error) => {
+            warn!(team = %team.context().team.name, %error, "what a team has of a trace is left out");
+            *fault = Some(error);
+            Ok(Vec::new())
+        }
+        found => found,
     }
 }
 

@@ -1,14 +1,17 @@
-//! What of a team is measured beside its spans: how full its queues and places are, and what was
-//! lost on the way to observers.
+//! What of a team and of its node is measured beside spans: how full queues and places are, and what
+//! was lost on the way to observers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use telemetry::metrics::{Tell, Watched};
+use telemetry::{Metrics, Service};
 use wire::Name;
 
-use crate::context::TeamContext;
+use crate::context::{Shared, TeamContext};
+use crate::error::Error;
+use crate::herald::Herald;
 
 /// What a queue is of.
 const QUEUE: &str = "callboard.queue.name";
@@ -79,7 +82,6 @@ pub(crate) fn watch(context: &Arc<TeamContext>) {
             }
         }
     };
-    let gauge = |name, unit, description| Watched { name, unit, description, is_total: false };
     let metrics = &context.metrics;
     metrics.watch(
         gauge("callboard.runs", "{run}", "Runs that clients asked for and that have no reply."),
@@ -90,7 +92,7 @@ pub(crate) fn watch(context: &Arc<TeamContext>) {
         own(|team, tell| tell(count(team.places.load().limit), &[])),
     );
     metrics.watch(
-        gauge("callboard.queue.depth", "{item}", "What waits in a queue."),
+        QUEUE_DEPTH,
         own(|team, tell| {
             for (name, load) in queues(team) {
                 tell(count(load.taken), &[(QUEUE, name)]);
@@ -98,7 +100,7 @@ pub(crate) fn watch(context: &Arc<TeamContext>) {
         }),
     );
     metrics.watch(
-        gauge("callboard.queue.limit", "{item}", "What a queue takes."),
+        QUEUE_LIMIT,
         own(|team, tell| {
             for (name, load) in queues(team) {
                 tell(count(load.limit), &[(QUEUE, name)]);
@@ -130,27 +132,63 @@ pub(crate) fn watch(context: &Arc<TeamContext>) {
         own(|team, tell| tell(team.journal.usage().bytes, &[])),
     );
     metrics.watch(
-        Watched {
-            name: "callboard.dropped",
-            unit: "{item}",
-            description: "Spans that no receiver took, and events that no observer heard of.",
-            is_total: true,
-        },
+        DROPPED,
         own(|team, tell| {
             let spans = team.exporter.as_ref().map_or(0, |exporter| exporter.dropped());
             tell(spans, &[(ITEM, "span")]);
-            tell(team.shared.herald.lost(), &[(ITEM, "event")]);
         }),
     );
 }
 
-/// Returns how full the queues are that a run passes; that of events is the node's.
-fn queues(team: &TeamContext) -> [(&'static str, Load); 4] {
+/// Measures what the teams of a node have in common, once and not with each of them; it is sent to
+/// the receivers of OTLP that any of them names.
+pub(crate) fn of_node(shared: &Arc<Shared>, teams: &[config::Team]) -> Result<Metrics, Error> {
+    let otlp: BTreeSet<&str> =
+        teams.iter().filter_map(|team| team.otlp_endpoint.as_deref()).collect();
+    let metrics = Metrics::start(None, &service(shared.node.clone()), otlp)?;
+    let own = |ask: fn(&Herald) -> u64, labels: [(&'static str, &'static str); 1]| {
+        let shared = Arc::downgrade(shared);
+        move |tell: Tell<'_>| {
+            if let Some(shared) = shared.upgrade() {
+                tell(ask(&shared.herald), &labels);
+            }
+        }
+    };
+    let events = [(QUEUE, "events")];
+    metrics.watch(QUEUE_DEPTH, own(|herald| count(herald.load().taken), events));
+    metrics.watch(QUEUE_LIMIT, own(|herald| count(herald.load().limit), events));
+    metrics.watch(DROPPED, own(Herald::lost, [(ITEM, "event")]));
+    Ok(metrics)
+}
+
+/// Says who measures.
+pub(crate) fn service(instance: String) -> Service {
+    Service {
+        name: "callboard".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        instance,
+    }
+}
+
+const QUEUE_DEPTH: Watched = gauge("callboard.queue.depth", "{item}", "What waits in a queue.");
+const QUEUE_LIMIT: Watched = gauge("callboard.queue.limit", "{item}", "What a queue takes.");
+const DROPPED: Watched = Watched {
+    name: "callboard.dropped",
+    unit: "{item}",
+    description: "Spans that no receiver took, and events that no observer heard of.",
+    is_total: true,
+};
+
+const fn gauge(name: &'static str, unit: &'static str, description: &'static str) -> Watched {
+    Watched { name, unit, description, is_total: false }
+}
+
+/// Returns how full the queues of the team are that a run passes.
+fn queues(team: &TeamContext) -> [(&'static str, Load); 3] {
     let spans = team.exporter.as_ref().map_or(0, |exporter| exporter.queued());
     [
         ("journal", Load { taken: team.journal.waiting().0, limit: team.journal.queue_max() }),
         ("store", team.projector.load()),
-        ("events", team.shared.herald.load()),
         ("spans", Load { taken: spans, limit: telemetry::QUEUE_SPANS_MAX }),
     ]
 }
@@ -181,7 +219,7 @@ mod tests {
             "callboard_queue_limit{callboard_queue_name=\"store\",callboard_team=\"quickstart\"} 8192",
             "callboard_requests{callboard_part=\"tool\",callboard_part_name=\"calculate\",callboard_team=\"quickstart\"} 2",
             "callboard_requests_limit{callboard_part=\"tool\",callboard_part_name=\"calculate\",callboard_team=\"quickstart\"} 9",
-            "callboard_dropped_total{callboard_item=\"event\",callboard_team=\"quickstart\"} 0",
+            "callboard_dropped_total{callboard_item=\"span\",callboard_team=\"quickstart\"} 0",
         ] {
             assert!(told.lines().any(|line| line == expected), "{expected} in\n{told}");
         }
@@ -196,5 +234,22 @@ mod tests {
         let told = read();
         assert!(!told.contains("callboard_part_name"), "{told}");
         assert!(entries(&told).is_some_and(|line| !line.ends_with(" 0")), "{told}");
+    }
+
+    #[tokio::test]
+    async fn what_teams_have_in_common_is_told_once() {
+        let data = tempfile::tempdir().unwrap();
+        let teams = ["one", "two"].map(|name| testing::open(&data.path().join(name)));
+        let node = of_node(&teams[0].shared, &[]).unwrap();
+        let told = text(teams.iter().map(|team| &*team.metrics).chain([&node])).unwrap();
+        for expected in [
+            "callboard_queue_depth{callboard_queue_name=\"events\"} 0",
+            "callboard_queue_limit{callboard_queue_name=\"events\"} 8192",
+            "callboard_dropped_total{callboard_item=\"event\"} 0",
+        ] {
+            let (series, _) = expected.split_once('}').unwrap();
+            let found: Vec<&str> = told.lines().filter(|line| line.starts_with(series)).collect();
+            assert_eq!(found, [expected], "in\n{told}");
+        }
     }
 }

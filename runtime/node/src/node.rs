@@ -11,6 +11,7 @@ use futures_util::future::join_all;
 use journal::Holder;
 use model::Guards;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+use telemetry::Metrics;
 use tokio::sync::{oneshot, watch};
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::{Instant, sleep, timeout};
@@ -25,6 +26,7 @@ use crate::error::Error;
 use crate::feed::Feed;
 use crate::keeper;
 use crate::look::Look;
+use crate::metrics;
 use crate::opening::open_team;
 use crate::owner::{Owners, claim_of};
 use crate::room;
@@ -71,6 +73,8 @@ pub struct Node {
     /// What looks after the data.
     tasks: Vec<AbortHandle>,
     shared: Arc<Shared>,
+    /// What is measured apart from the teams; there once they are.
+    metrics: Option<Arc<Metrics>>,
     subjects: Subjects,
     /// Answers those who ask all nodes.
     looks: Mutex<Vec<Feed>>,
@@ -98,6 +102,7 @@ impl Node {
             draining: AtomicBool::new(false),
             tasks: Vec::new(),
             shared,
+            metrics: None,
             subjects: options.subjects.clone(),
             looks: Mutex::default(),
             owners,
@@ -120,6 +125,10 @@ impl Node {
         let http = tools::client::HttpClient::new()
             .map_err(|error| Error::Prepare { what: "HTTP client".to_owned(), error })?;
         let guards = Arc::new(Guards::default());
+        let shared = self.shared.clone();
+        let measuring = move || metrics::of_node(&shared, &teams).map(|of_node| (of_node, teams));
+        let (of_node, teams) = spawn_blocking(measuring).await.map_err(|_| Error::Ending)??;
+        self.metrics = Some(Arc::new(of_node));
         for team in teams {
             for note in model::unenforced(&team, team.agents.values()) {
                 warn!(team = %team.name, %note, "a part of a schema is not sent to the provider");
@@ -183,8 +192,8 @@ impl Node {
         }
     }
 
-    /// Returns how the node fares.
-    pub async fn stats(&self) -> Result<NodeStats, WireError> {
+    /// Returns how the node fares; a team whose store cannot be read is left out.
+    pub async fn stats(&self) -> NodeStats {
         self.look().stats().await
     }
 
@@ -203,10 +212,11 @@ impl Node {
         self.teams.values()
     }
 
-    /// Writes what all teams measure, in the text format of Prometheus. Blocks for a moment.
+    /// Writes what is measured of the node and all its teams, in the text format of Prometheus.
+    /// Blocks for a moment.
     pub fn metrics(&self) -> Result<String, Error> {
-        let all = self.teams.values().map(|team| &*team.context.metrics);
-        Ok(telemetry::metrics::text(all)?)
+        let teams = self.teams.values().map(|team| &*team.context.metrics);
+        Ok(telemetry::metrics::text(teams.chain(self.metrics.as_deref()))?)
     }
 
     /// Returns the bus.
@@ -327,14 +337,22 @@ impl Node {
                 {
                     warn!(%error, "the last spans were not exported");
                 }
-                if let Err(error) = metrics.shutdown(EXPORT_MAX) {
-                    warn!(%error, "what was measured last was not exported");
-                }
+                end_measuring(&metrics);
             });
             closed.await.unwrap_or_default();
             drop(lock.lock().unwrap_or_else(PoisonError::into_inner).take());
         }
+        if let Some(metrics) = self.metrics.clone() {
+            spawn_blocking(move || end_measuring(&metrics)).await.unwrap_or_default();
+        }
         self.owners.release().await;
+    }
+}
+
+/// Sends what was measured last. Blocks.
+fn end_measuring(metrics: &Metrics) {
+    if let Err(error) = metrics.shutdown(EXPORT_MAX) {
+        warn!(%error, "what was measured last was not exported");
     }
 }
 

@@ -43,12 +43,8 @@ pub(crate) fn open_team(
     shared: Arc<Shared>,
     http: &reqwest::Client,
 ) -> Result<OpenedTeam, Error> {
-    let service = telemetry::Service {
-        name: "callboard".to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        instance: format!("{}-{}", team.name, options.holder.pid),
-    };
-    let metrics = Metrics::start(&team.name, &service, team.otlp_endpoint.as_deref())?;
+    let service = metrics::service(format!("{}-{}", team.name, options.holder.pid));
+    let metrics = Metrics::start(Some(&team.name), &service, team.otlp_endpoint.as_deref())?;
     let metrics = Arc::new(metrics);
     let heard = metrics.clone();
     let on_commit = OnCommit::tell(move |commit| {

@@ -420,8 +420,10 @@ pub(crate) fn forgotten(session: &SessionId) -> Vec<Change> {
 #[cfg(test)]
 mod tests {
     use wire::CallKey;
+    use wire::run::Parent;
 
     use super::*;
+    use crate::{clock, testing};
 
     fn fact(id: &str) -> Fact {
         Fact {
@@ -431,6 +433,43 @@ mod tests {
             agent: Name::new("a").unwrap(),
             session: SessionId::new("s").unwrap(),
             tainted: false,
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_called_session_stays_while_the_run_that_asked_for_it_is_in_work() {
+        let data = tempfile::tempdir().unwrap();
+        let context = testing::open(data.path());
+        let session = testing::journal_run(&context, "open", 40, None, false).await;
+        let parent = Parent { session, run: RunId::new("open").unwrap(), depth: 1, tainted: false };
+        let asked = testing::journal_run(&context, "asked", 40, Some(parent), true).await;
+        let other = Parent {
+            session: SessionId::new("gone").unwrap(),
+            run: RunId::new("gone").unwrap(),
+            depth: 1,
+            tainted: false,
+        };
+        let over = testing::journal_run(&context, "over", 40, Some(other), true).await;
+        context.projector.sync().await;
+        let keeper = Keeper {
+            team: context.team.name.clone(),
+            journal: context.journal.clone(),
+            store: context.store.clone(),
+            plans: context.plans.clone(),
+            results: context.results.clone(),
+        };
+        let kept = Retention {
+            runs_ms: Some(86_400_000),
+            runs_max: None,
+            sessions_ms: None,
+            traces_ms: None,
+            trace_bytes_max: None,
+        };
+        // What the first drops, the second decides without.
+        for _ in 0..2 {
+            compact(&keeper, &kept, clock::now()).await.unwrap();
+            assert!(context.journal.knows(&asked));
+            assert!(!context.journal.knows(&over));
         }
     }
 

@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use bus::Bus;
 use journal::Holder;
-use wire::entry::Submitted;
-use wire::run::Budget;
-use wire::{Digest, RunId, Subjects, TraceContext};
+use tokio::task::spawn_blocking;
+use wire::entry::{Body, Entry, Input, Submitted};
+use wire::run::{Budget, Parent};
+use wire::{Digest, RunId, SessionId, Subjects, Timestamp, TraceContext};
 
 use crate::clock;
 use crate::context::{Shared, TeamContext};
+use crate::fold::fold_changes;
 use crate::node::NodeOptions;
 use crate::opening::{open_team, team_dir};
 
@@ -67,6 +69,36 @@ pub(crate) fn submitted(context: &TeamContext, run: &RunId, text: &str) -> Submi
         caller_span: None,
         parent: None,
     }
+}
+
+/// Journals a run of some days ago in a session of its own, and ends it by a cancel or leaves it in
+/// work; the store knows of it.
+pub(crate) async fn journal_run(
+    context: &Arc<TeamContext>,
+    id: &str,
+    days: u64,
+    parent: Option<Parent>,
+    is_over: bool,
+) -> SessionId {
+    let (session, run) = (SessionId::new(id).unwrap(), RunId::new(id).unwrap());
+    let at = Timestamp::from_micros(clock::now().as_micros() - days * 86_400_000_000);
+    let deadline = at.plus_ms(1000);
+    let begun = submitted(context, &run, &"x".repeat(1000));
+    let mut inputs = vec![Input::Submitted(Submitted { deadline, parent, ..begun })];
+    if is_over {
+        let reason = "enough".to_owned();
+        inputs.push(Input::CancelRequested { run: run.clone(), reason });
+        inputs.push(Input::ReplyPublished { run });
+    }
+    let entries = inputs.into_iter().map(|input| Entry::new(at, Body::Session(input)));
+    let commit = context.append(&session, 0, &Arc::new(entries.collect())).await.unwrap();
+    let (look, id) = (context.clone(), session.clone());
+    let folded = spawn_blocking(move || {
+        let TeamContext { team, journal, plans, .. } = &*look;
+        fold_changes(&team.name, &id, journal, plans).unwrap()
+    });
+    commit.project(folded.await.unwrap()).await;
+    session
 }
 
 /// A file that cannot be read, as on a disk with a passing fault, until this is dropped.

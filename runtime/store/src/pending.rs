@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use wire::Timestamp;
 
 use crate::error::Error;
 use crate::key;
@@ -30,6 +31,10 @@ pub(crate) struct State {
     pub(crate) words: u64,
     /// The number of traces.
     pub(crate) traces: u64,
+    /// The latest end of a run that was dropped. The journal may tell of such runs again, and the
+    /// records by which they would be known are gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) runs_dropped_until: Option<Timestamp>,
 }
 
 impl State {
@@ -134,6 +139,11 @@ impl Pending {
     /// Returns how many bytes were put, also those that were put again or removed since.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Tells whether there will be a record when this is written.
+    pub(crate) fn has(&self, key: &[u8]) -> Result<bool, Error> {
+        self.value(key).map(|value| value.is_some())
     }
 
     fn value(&self, key: &[u8]) -> Result<Option<sled::IVec>, Error> {

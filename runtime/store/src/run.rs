@@ -82,6 +82,13 @@ pub(crate) fn end(
     end: RunEnd,
     reply: &[u8],
 ) -> Result<(), Error> {
+    // The journal tells again of what was dropped for as long as its session goes on with it.
+    if Some(end.at) <= pending.state.runs_dropped_until
+        && let Some(begun) = pending.row::<RunBegun>(&key::run(run))?
+        && !is_asked(pending, &begun)?
+    {
+        return remove(pending, &begun);
+    }
     pending.remove(&key::open(run))?;
     pending.put_reply(key::reply(run), reply)?;
     pending.put_row(key::run_end(run), &end)
@@ -90,7 +97,8 @@ pub(crate) fn end(
 /// The most runs that are dropped at once, so that no batch waits long for it.
 const DROPPED_AT_ONCE_MAX: usize = 200;
 
-/// Drops runs that ended at a time or before, up to a limit; returns how many.
+/// Drops runs that ended at a time or before, up to a limit; returns how many. One that a run in
+/// work asked for stays, since that run may ask for it again.
 pub(crate) fn drop_until(
     tree: &sled::Tree,
     pending: &mut Pending,
@@ -104,16 +112,33 @@ pub(crate) fn drop_until(
         let by_time = entry.map_err(|error| Error::engine("drop old runs", error))?;
         let id = key::id_of(&by_time);
         let ended: Option<RunEnd> = row(tree, &Space::RunEnd.key(&[id]))?;
-        if ended.is_some_and(|ended| ended.at <= cutoff) {
-            for space in [Space::Run, Space::RunEnd, Space::Reply] {
-                pending.remove(&space.key(&[id]))?;
-            }
-            usage::forget(pending, id)?;
-            pending.remove(&by_time)?;
-            dropped += 1;
+        let Some(ended) = ended.filter(|ended| ended.at <= cutoff) else { continue };
+        let begun: RunBegun = row(tree, &Space::Run.key(&[id]))?
+            .ok_or_else(|| Error::damaged("drop old runs", "a run has an end and no begin"))?;
+        if is_asked(pending, &begun)? {
+            continue;
         }
+        remove(pending, &begun)?;
+        let until = &mut pending.state.runs_dropped_until;
+        *until = (*until).max(Some(ended.at));
+        dropped += 1;
     }
     Ok(dropped)
+}
+
+/// Tells whether a run was asked for by another that is in work.
+fn is_asked(pending: &Pending, begun: &RunBegun) -> Result<bool, Error> {
+    let Some(parent) = &begun.parent else { return Ok(false) };
+    Ok(pending.has(&key::run(&parent.run))? && !pending.has(&key::run_end(&parent.run))?)
+}
+
+fn remove(pending: &mut Pending, begun: &RunBegun) -> Result<(), Error> {
+    let run = &begun.run;
+    for key in [key::run(run), key::run_end(run), key::reply(run), key::open(run)] {
+        pending.remove(&key)?;
+    }
+    pending.remove(&key::run_at(begun.at, run))?;
+    usage::forget(pending, run)
 }
 
 /// Returns when the oldest of so many newest runs began, if there are as many.

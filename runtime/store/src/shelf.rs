@@ -340,7 +340,8 @@ impl Shelf {
         database::flush(main)
     }
 
-    /// Drops traces that ended at a time or before, some at once; returns how many records went.
+    /// Drops traces that were over at a time or before, some at once; returns how many records went.
+    /// Those of runs in work stay, but no longer than all of them have room.
     pub(crate) fn drop_until(&mut self, main: &sled::Db, cutoff: Timestamp) -> Result<u64, Error> {
         for at in 0..self.segments.len() {
             let Some(segment) = self.segments.get_mut(at) else { continue };
@@ -355,7 +356,11 @@ impl Shelf {
                 return Ok(records.max(1));
             }
             let mut pending = Pending::new(&segment.database, segment.state);
-            let dropped = trace::drop_until(&segment.database, &mut pending, cutoff)?;
+            let is_open = |run: &RunId| {
+                let found = main.contains_key(key::open(run));
+                found.map_err(|error| Error::engine("drop old traces", error))
+            };
+            let dropped = trace::drop_until(&segment.database, &mut pending, cutoff, is_open)?;
             if dropped > 0 {
                 segment.recent = Recent::default();
                 segment.state = pending.commit()?;

@@ -213,8 +213,11 @@ impl Store {
         })
     }
 
-    /// Drops runs with their replies that ended at a time or before; some at once. Returns how many
-    /// records went: as long as there are any, there may be more.
+    /// Drops runs with their replies that ended at a time or before; some at once. Those that a run in
+    /// work asked for stay. Returns how many records went: as long as there are any, there may be more.
+    ///
+    /// What was dropped does not come back, and its turns count no second time, when changes are
+    /// made that tell of it again.
     pub fn drop_runs_until(&self, cutoff: Timestamp) -> Result<u64, Error> {
         let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
         self.shared.guard("drop old runs", |database| {
@@ -228,8 +231,8 @@ impl Store {
         })
     }
 
-    /// Drops traces that ended at a time or before; some at once. Returns how many records went: as
-    /// long as there are any, there may be more.
+    /// Drops traces that ended at a time or before; some at once. Those with a run in work stay.
+    /// Returns how many records went: as long as there are any, there may be more.
     pub fn drop_traces_until(&self, cutoff: Timestamp) -> Result<u64, Error> {
         let _state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
         let mut segments = self.shared.shelf.write().unwrap_or_else(PoisonError::into_inner);

@@ -10,10 +10,10 @@ pub(crate) mod told;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map, hash_map};
 
-use wire::Timestamp;
+use wire::{RunId, Timestamp};
 
 use crate::error::Error;
-use crate::key::{self, Space};
+use crate::key::{self, Facet, Space};
 use crate::page::row;
 use crate::pending::Pending;
 use crate::record::Head;
@@ -194,8 +194,11 @@ pub(crate) fn beginning_with(
     Ok(())
 }
 
-/// Tells whether all traces of a database ended at a time or before.
+/// Tells whether all traces of a database are over, and were so at a time or before.
 pub(crate) fn all_ended(tree: &sled::Tree, cutoff: Timestamp) -> Result<bool, Error> {
+    if tree.scan_prefix(running()).keys().next().is_some() {
+        return Ok(false);
+    }
     for entry in tree.scan_prefix(Space::TraceAt.key(&[])) {
         let (_, value) = entry.map_err(|error| Error::engine("drop old traces", error))?;
         if Head::read(&value)?.end()? > cutoff {
@@ -207,11 +210,15 @@ pub(crate) fn all_ended(tree: &sled::Tree, cutoff: Timestamp) -> Result<bool, Er
 
 /// Drops traces that ended at a time or before, up to a limit; returns how many went.
 ///
+/// One that is in work stays, however long ago its last span ended, as long as one of its runs
+/// `is_open`. One whose run is gone without an end will never be over, and goes with the others.
+///
 /// `pending` must hold no writes of traces, because they are not seen here.
 pub(crate) fn drop_until(
     tree: &sled::Tree,
     pending: &mut Pending,
     cutoff: Timestamp,
+    is_open: impl Fn(&RunId) -> Result<bool, Error>,
 ) -> Result<u64, Error> {
     let mut dropped = 0;
     for entry in tree.range(key::until(Space::TraceAt, cutoff)) {
@@ -219,12 +226,40 @@ pub(crate) fn drop_until(
             break;
         }
         let (by_start, value) = entry.map_err(|error| Error::engine("drop old traces", error))?;
-        if Head::read(&value)?.end()? <= cutoff {
+        if Head::read(&value)?.end()? <= cutoff && !goes_on(tree, &by_start, &is_open)? {
             remove(tree, pending, &by_start)?;
             dropped += 1;
         }
     }
     Ok(dropped as u64)
+}
+
+/// Tells whether a trace is in work, and may still be over one day.
+fn goes_on(
+    tree: &sled::Tree,
+    by_start: &[u8],
+    is_open: impl Fn(&RunId) -> Result<bool, Error>,
+) -> Result<bool, Error> {
+    let mut running = running();
+    running.extend_from_slice(by_start.get(1..).unwrap_or_default());
+    let is_running = tree.contains_key(running);
+    if !is_running.map_err(|error| Error::engine("drop old traces", error))? {
+        return Ok(false);
+    }
+    let Some(trace) = row::<Summary>(tree, &key::trace(key::id_of(by_start)))? else {
+        return Ok(false);
+    };
+    for run in trace.open() {
+        if is_open(run)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns the prefix of all traces that are in work.
+fn running() -> Vec<u8> {
+    key::traces_by(Facet::Status, TraceStatus::Running.as_str())
 }
 
 fn remove(tree: &sled::Tree, pending: &mut Pending, by_start: &[u8]) -> Result<(), Error> {

@@ -43,6 +43,7 @@ pub struct TurnUsed {
     agent: Name,
     model: Name,
     start: Timestamp,
+    end: Timestamp,
     used: Usage,
 }
 
@@ -53,7 +54,8 @@ impl TurnUsed {
         let number = span.attributes.number(TURN)?;
         let model = Name::new(span.attributes.text(MODEL)?).ok()?;
         let (run, agent) = (span.run.clone(), span.agent.clone());
-        Some(Self { run, number, agent, model, start: span.start, used })
+        let (start, end) = (span.start, span.end);
+        Some(Self { run, number, agent, model, start, end, used })
     }
 }
 
@@ -68,13 +70,18 @@ pub(crate) struct Tally<'s> {
 
 impl<'s> Tally<'s> {
     /// Counts a model turn, once: the turns of a run come in order, so the number of those that
-    /// were counted tells whether this one was.
+    /// were counted tells whether this one was. Of a run that was dropped that number is gone, but
+    /// its turns ended before it did.
     pub(crate) fn count(&mut self, pending: &Pending, turn: &'s TurnUsed) -> Result<(), Error> {
-        let TurnUsed { run, number, agent, model, start, used: more } = turn;
+        let TurnUsed { run, number, agent, model, start, end, used: more } = turn;
         let (_, counted) = match self.runs.entry(run) {
             hash_map::Entry::Occupied(known) => known.into_mut(),
             hash_map::Entry::Vacant(new) => {
-                let counted = pending.row(&key::turns_counted(run))?.unwrap_or(0);
+                let counted = pending.row(&key::turns_counted(run))?;
+                if counted.is_none() && Some(*end) <= pending.state.runs_dropped_until {
+                    return Ok(());
+                }
+                let counted = counted.unwrap_or(0);
                 new.insert((counted, counted))
             }
         };
@@ -114,8 +121,8 @@ impl<'s> Tally<'s> {
 }
 
 /// Forgets how far the turns of a run were counted; the run itself is dropped.
-pub(crate) fn forget(pending: &mut Pending, run: &[u8]) -> Result<(), Error> {
-    pending.remove(&key::Space::TurnsCounted.key(&[run]))
+pub(crate) fn forget(pending: &mut Pending, run: &RunId) -> Result<(), Error> {
+    pending.remove(&key::turns_counted(run))
 }
 
 /// Drops the rows of days that are too long ago, as seen from the newest; a few at once.

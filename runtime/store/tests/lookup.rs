@@ -11,6 +11,7 @@ use store::{
 };
 use tempfile::TempDir;
 use wire::entry::Fact;
+use wire::run::Parent;
 use wire::trace::SpanKind;
 use wire::{
     Attributes, CallKey, Digest, Name, RunId, RunStatus, SessionId, SpanRecord, Timestamp,
@@ -442,6 +443,36 @@ fn what_ended_long_ago_is_dropped_whole() {
     assert_eq!(store.sessions(10).unwrap().len(), 1);
     store.verify().unwrap();
     assert_eq!(store.position(), 9);
+}
+
+#[test]
+fn a_run_stays_while_one_that_asked_for_it_is_in_work() {
+    let (_dir, store) = open();
+    let parent = Parent {
+        session: SessionId::new("s").unwrap(),
+        run: run_id("parent"),
+        depth: 1,
+        tainted: false,
+    };
+    let child = RunBegun { parent: Some(parent), ..begun("child", 2) };
+    let told = [Change::RunBegun(child.into()), ended("child", 3, b"reply")];
+    store.apply(&[Change::RunBegun(begun("parent", 1).into())], None).unwrap();
+    store.apply(&told, None).unwrap();
+    store
+        .apply(&[Change::RunBegun(begun("other", 4).into()), ended("other", 5, b"x")], None)
+        .unwrap();
+    let left = || {
+        while store.drop_runs_until(at(10)).unwrap() > 0 {}
+        store.verify().unwrap();
+        let rows = store.runs(usize::MAX).unwrap();
+        rows.iter().map(|row| row.begun.run.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(left(), ["child", "parent"]);
+    // Also when it is told of again after others were dropped.
+    store.apply(&told, None).unwrap();
+    assert_eq!(left(), ["child", "parent"]);
+    store.apply(&[ended("parent", 9, b"reply")], None).unwrap();
+    assert_eq!(left(), [""; 0]);
 }
 
 #[test]

@@ -94,18 +94,23 @@ fn fill(store: &Store) {
     let helped = SpanRecord { agent: name("helper"), ..call(&b, "get", 310, 320) };
     let spans = [call(&a, "get", 110, 120), a, helped, b, failed, c, call(&d, "post", 700, 750)];
     apply(store, &spans);
+    store.apply(&[begun("b", 300)], None).unwrap();
+}
+
+/// The begin of a run.
+fn begun(run: &str, time: u64) -> Change {
     let begun = RunBegun {
-        run: RunId::new("b").unwrap(),
-        session: SessionId::new("s-b").unwrap(),
+        run: RunId::new(run).unwrap(),
+        session: SessionId::new(&format!("s-{run}")).unwrap(),
         agent: name("clerk"),
-        body: Digest::of(b"b"),
-        at: at(300),
+        body: Digest::of(run.as_bytes()),
+        at: at(time),
         input: "x".into(),
-        trace: root("b"),
+        trace: root(run),
         parent: None,
         joined: None,
     };
-    store.apply(&[Change::RunBegun(begun.into())], None).unwrap();
+    Change::RunBegun(begun.into())
 }
 
 #[test]
@@ -342,6 +347,27 @@ fn old_traces_go_one_by_one_and_their_segments_at_last() {
 }
 
 /// Copies a directory as it is.
+#[test]
+fn the_trace_of_a_run_in_work_stays_and_goes_on() {
+    let (_dir, store) = open();
+    let (waits, gone) = (run("waits", "lead", 100, 2_000), run("gone", "lead", 100, 2_000));
+    let (first, lost) = (call(&waits, "get", 110, 120), call(&gone, "get", 110, 120));
+    store.apply(&[begun("waits", 100), spanned(&first), spanned(&lost)], None).unwrap();
+    let drop_until = |cutoff| while store.drop_traces_until(at(cutoff)).unwrap() > 0 {};
+    drop_until(1_000);
+    // Nobody will say that a run is over of which nothing is known.
+    assert_eq!(found(&store, &TraceQuery::default()), ["waits"]);
+    apply(&store, std::slice::from_ref(&waits));
+    assert_eq!(store.trace("waits").unwrap(), [waits, first]);
+    let rows = store.traces(&TraceQuery::default(), usize::MAX).unwrap().rows;
+    assert_eq!((rows[0].status, rows[0].spans), (TraceStatus::Ok, 2));
+    store.verify().unwrap();
+    drop_until(1_999);
+    assert_eq!(found(&store, &TraceQuery::default()), ["waits"]);
+    drop_until(2_000);
+    assert_eq!(store.trace_usage().traces, 0);
+}
+
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {

@@ -6,9 +6,12 @@
 mod told;
 
 use serde_json::json;
-use store::{Change, Store, TurnUsed, USAGE_DAYS_MAX};
+use store::{Change, RunBegun, Store, TurnUsed, USAGE_DAYS_MAX};
 use wire::trace::SpanKind;
-use wire::{Attributes, Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext, Usage};
+use wire::{
+    Attributes, Digest, Name, RunId, RunStatus, SessionId, SpanRecord, Timestamp, TraceContext,
+    Usage,
+};
 
 use told::spanned;
 
@@ -87,6 +90,65 @@ fn turns_are_counted_once_by_day_agent_and_model() {
     assert_eq!(rows(&store, 0), expected);
     assert_eq!(rows(&store, DAY_US * 4 + 5), expected[3..], "from the day of a time on");
     assert!(store.verify().is_ok());
+}
+
+/// A run with two turns that ends at a time.
+fn whole(run: &str, end: u64) -> [Change; 4] {
+    let id = RunId::new(run).unwrap();
+    let begun = RunBegun {
+        run: id.clone(),
+        session: SessionId::new("s").unwrap(),
+        agent: Name::new("lead").unwrap(),
+        body: Digest::of(b"x"),
+        at: Timestamp::from_micros(end - 20),
+        input: "x".into(),
+        trace: TraceContext::root(&Name::new("team").unwrap(), &id),
+        parent: None,
+        joined: None,
+    };
+    let at = Timestamp::from_micros(end);
+    [
+        Change::RunBegun(begun.into()),
+        turn(run, 0, "lead", "large", end - 15),
+        turn(run, 1, "lead", "large", end - 5),
+        Change::RunEnded { run: id, at, status: RunStatus::Completed, reply: "{}".into() },
+    ]
+}
+
+#[test]
+fn a_run_that_was_dropped_and_is_told_again_neither_counts_nor_comes_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let store_dir = dir.path().join("store");
+    let (store, _) = told::open(&store_dir);
+    let end = DAY_US * 3;
+    let all = [whole("dropped", end), whole("kept", end + 100)].concat();
+    store.apply(&all, Some(1)).unwrap();
+    let before = rows(&store, 0);
+    assert_eq!(before, [row(2, "lead", "large", 2), row(3, "lead", "large", 2)]);
+    assert_eq!(store.drop_runs_until(Timestamp::from_micros(end)).unwrap(), 1);
+    let check = |store: &Store| {
+        // Each change by itself, as when a commit ends between them, and all at once.
+        for change in &all {
+            store.apply(std::slice::from_ref(change), None).unwrap();
+        }
+        store.apply(&all, None).unwrap();
+        assert_eq!(rows(store, 0), before);
+        let left = store.runs(10).unwrap();
+        let left: Vec<&str> = left.iter().map(|row| row.begun.run.as_str()).collect();
+        assert_eq!(left, ["kept"]);
+        assert_eq!(store.unfinished().unwrap(), []);
+        assert_eq!(store.reply(&RunId::new("dropped").unwrap()).unwrap(), None);
+        store.verify().unwrap();
+    };
+    check(&store);
+    drop(store);
+    check(&told::open(&store_dir).0);
+
+    // A store that is filled anew has counted nothing before.
+    let (fresh, _) = told::open(&dir.path().join("fresh"));
+    fresh.apply(&all, None).unwrap();
+    assert_eq!(rows(&fresh, 0), before);
+    assert_eq!(fresh.runs(10).unwrap().len(), 2);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 mod attribute;
 mod endpoint;
 mod export;
+mod headers;
 mod log;
 pub mod metrics;
 mod otlp;

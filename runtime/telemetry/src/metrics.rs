@@ -1,7 +1,8 @@
 //! Measures: what finished spans say about time, tokens and money, and what stands in queues.
 //!
-//! There is one set of instruments for each team, read by two: Prometheus, which comes for it, and
-//! an OTLP endpoint, to which it is sent. Durations are those of the spans, so the two agree.
+//! There is one set of instruments for each team, and one for what the teams of a node share, read by
+//! two: Prometheus, which comes for it, and an OTLP endpoint, to which it is sent. Durations are those
+//! of the spans, so the two agree.
 
 mod labels;
 mod names;
@@ -20,6 +21,7 @@ use wire::{Name, SpanRecord, Timestamp, semconv};
 use labels::Labels;
 
 use crate::endpoint::{EXPORT_TIMEOUT, Endpoint, Error, Service, apart, resource};
+use crate::headers;
 
 /// The media type of [`text`].
 pub const TEXT_TYPE: &str = prometheus::TEXT_FORMAT;
@@ -58,15 +60,15 @@ const CALL_SECONDS: &[f64] = &[
 const SYNC_SECONDS: &[f64] =
     &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0];
 
-/// What is measured of a team.
+/// What is measured of a team, or of a node apart from its teams.
 pub struct Metrics {
     provider: SdkMeterProvider,
     registry: Registry,
     meter: Meter,
-    /// The label of the team.
-    team: [KeyValue; 1],
+    /// The label of the team, if it is one.
+    team: Vec<KeyValue>,
     /// The labels of tokens that were read, and of those that were written.
-    kinds: [[KeyValue; 2]; 2],
+    kinds: [Vec<KeyValue>; 2],
     model_time: Histogram<f64>,
     tokens: Histogram<u64>,
     call_time: Histogram<f64>,
@@ -97,9 +99,13 @@ pub struct Watched {
 }
 
 impl Metrics {
-    /// Begins to measure; what is measured is sent to the endpoint of OTLP as well, if there is
-    /// one that takes more than traces.
-    pub fn start(team: &Name, service: &Service, otlp: Option<&str>) -> Result<Self, Error> {
+    /// Begins to measure a team, or without one what belongs to the node; what is measured is sent to
+    /// the endpoints of OTLP as well.
+    pub fn start<'e>(
+        team: Option<&Name>,
+        service: &Service,
+        otlp: impl IntoIterator<Item = &'e str>,
+    ) -> Result<Self, Error> {
         let registry = Registry::new();
         let reader = opentelemetry_prometheus::exporter()
             .with_registry(registry.clone())
@@ -109,7 +115,9 @@ impl Metrics {
             .map_err(Error::Metrics)?;
         let mut provider =
             SdkMeterProvider::builder().with_resource(resource(service)).with_reader(reader);
-        if let Some(url) = otlp.map(Endpoint::read).transpose()?.map(|to| to.metrics()) {
+        for endpoint in otlp {
+            let url = Endpoint::read(endpoint)?.metrics();
+            headers::learn();
             let exporter = apart(move || exporter(&url))?;
             let reader = PeriodicReader::builder(exporter).with_interval(EXPORT_INTERVAL).build();
             provider = provider.with_reader(reader);
@@ -123,7 +131,8 @@ impl Metrics {
         let counter = |(name, description): (&'static str, &'static str), unit: &'static str| {
             meter.u64_counter(name).with_unit(unit).with_description(description).build()
         };
-        let label = KeyValue::new(semconv::TEAM, team.to_string());
+        let team: Vec<KeyValue> =
+            team.iter().map(|team| KeyValue::new(semconv::TEAM, team.to_string())).collect();
         let (tokens, tokens_told) = names::TOKENS;
         let (cost, cost_told) = names::COST;
         Ok(Self {
@@ -143,8 +152,8 @@ impl Metrics {
             bytes: counter(names::BYTES, "By"),
             restarts: counter(names::RESTARTS, "{restart}"),
             kinds: ["input", "output"]
-                .map(|kind| [label.clone(), KeyValue::new(names::TOKEN_TYPE, kind)]),
-            team: [label],
+                .map(|kind| [&team[..], &[KeyValue::new(names::TOKEN_TYPE, kind)]].concat()),
+            team,
             labels: Labels::default(),
             meter,
             registry,
@@ -201,7 +210,7 @@ impl Metrics {
     /// Counts the restart of a part, such as `model` or `session`.
     pub fn restarted(&self, part: &'static str) {
         let part = [KeyValue::new(names::PART, part)];
-        self.restarts.add(1, &[&self.team, &part[..]].concat());
+        self.restarts.add(1, &[&self.team[..], &part].concat());
     }
 
     /// Has something asked whenever somebody reads.
@@ -238,7 +247,7 @@ impl std::fmt::Debug for Metrics {
     }
 }
 
-/// Writes what several teams measure in the text format of Prometheus.
+/// Writes what several teams and their node measure in the text format of Prometheus.
 pub fn text<'m>(all: impl IntoIterator<Item = &'m Metrics>) -> Result<String, Error> {
     let mut families: BTreeMap<String, MetricFamily> = BTreeMap::new();
     for family in all.into_iter().flat_map(|metrics| metrics.registry.gather()) {

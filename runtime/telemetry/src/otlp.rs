@@ -15,6 +15,7 @@ use opentelemetry_sdk::trace::{
 use wire::SpanRecord;
 
 use crate::endpoint::{EXPORT_TIMEOUT, Endpoint, Error, Service, apart, resource};
+use crate::headers;
 use crate::span::{span_context, span_data};
 
 /// The most spans that wait to be exported or are on their way; further ones are dropped and
@@ -57,6 +58,7 @@ impl Exporter {
         headers: &[(String, String)],
     ) -> Result<Self, Error> {
         let endpoint = Endpoint::read(endpoint)?.traces();
+        headers::learn();
         let headers: HashMap<String, String> = headers.iter().cloned().collect();
         let tally = Arc::new(Tally::default());
         let (resource, counted) = (resource(service), Arc::clone(&tally));

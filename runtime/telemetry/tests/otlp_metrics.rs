@@ -29,7 +29,8 @@ fn what_is_measured_leaves_at_the_end() {
         (head, ExportMetricsServiceRequest::decode(body.as_slice()).unwrap())
     });
     let service = Service { name: "callboard".into(), version: "1".into(), instance: "i".into() };
-    let metrics = Metrics::start(&Name::new("t").unwrap(), &service, Some(&address)).unwrap();
+    let metrics =
+        Metrics::start(Name::new("t").ok().as_ref(), &service, Some(address.as_str())).unwrap();
     metrics.restarted("tool");
     metrics.committed(2, 100, Duration::from_millis(3));
     metrics.shutdown(Duration::from_secs(20)).unwrap();

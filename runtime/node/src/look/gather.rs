@@ -6,6 +6,7 @@ use std::time::Duration;
 use bus::{Bus, ServiceInfo, Subscription, find_services};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
+use tracing::debug;
 use wire::error::ErrorBody;
 use wire::look::{NodeStats, TracePart};
 use wire::subject::SERVICE_PREFIX;
@@ -36,13 +37,14 @@ pub struct Gathered {
     pub left_out: u64,
     /// The nodes that answered.
     pub nodes: Vec<String>,
-    /// The nodes that are there and did not answer in time, each with its teams.
+    /// The nodes that are there and did not answer in time, or with an error, each with its teams.
     pub silent: Vec<String>,
 }
 
 /// Asks all nodes for a trace by its id, by the first digits of its id, or by a run in it.
 ///
 /// Waits until every node has answered of which a team is listed as a service, but not for ever.
+/// The error of a node is returned only if no other knows the trace.
 pub async fn gather_trace(
     bus: &Bus,
     subjects: &Subjects,
@@ -59,20 +61,24 @@ pub async fn gather_trace(
     }
 }
 
-/// Asks all nodes how they fare; returns what they say, and those that did not answer in time.
+/// Asks all nodes how they fare; returns what they say, and those that did not answer in time or
+/// with an error. That error is returned only if no other node answered.
 pub async fn gather_stats(
     bus: &Bus,
     subjects: &Subjects,
 ) -> Result<(Vec<NodeStats>, Vec<String>), WireError> {
     let mut nodes: Vec<NodeStats> = Vec::new();
     let mut asked = Asked::begin(bus, subjects, &subjects.node_stats()).await?;
-    let (_, silent) = asked
+    let Answers { silent, error, .. } = asked
         .collect(|stats: NodeStats| {
             let node = stats.node.clone();
             nodes.push(stats);
             Some(node)
         })
         .await?;
+    if let Some(error) = error.filter(|_| nodes.is_empty()) {
+        return Err(error);
+    }
     nodes.sort_by(|a, b| a.node.cmp(&b.node));
     Ok((nodes, silent))
 }
@@ -94,13 +100,25 @@ async fn ask_trace(bus: &Bus, subjects: &Subjects, name: &Name) -> Result<Gather
         }
         (!part.more).then_some(part.node)
     };
-    let (nodes, silent) = asked.collect(take).await?;
+    let Answers { nodes, silent, error } = asked.collect(take).await?;
+    if let Some(error) = error.filter(|_| ids.is_empty()) {
+        return Err(error);
+    }
     if ids.len() > 1 {
         let text = format!("several traces are known as {name}; give the whole id of one");
         return Err(WireError::new(ErrorCode::BadRequest, text));
     }
     found.spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
     Ok(Gathered { trace_id: ids.pop_first(), nodes, silent, ..found })
+}
+
+/// What came of a question to all nodes.
+struct Answers {
+    /// The nodes that answered, and those that did not.
+    nodes: Vec<String>,
+    silent: Vec<String>,
+    /// What one of those that answered with an error said. None of them says which it is.
+    error: Option<WireError>,
 }
 
 /// A question to all nodes that is being answered.
@@ -123,19 +141,20 @@ impl Asked {
     }
 
     /// Takes answers until every node that is there has said its last; `take` returns the node
-    /// whose last answer it was. Returns the nodes that answered and those that did not.
+    /// whose last answer it was.
     async fn collect<T: DeserializeOwned>(
         &mut self,
         mut take: impl FnMut(T) -> Option<String>,
-    ) -> Result<(Vec<String>, Vec<String>), WireError> {
+    ) -> Result<Answers, WireError> {
         let end = Instant::now() + ANSWER_MAX;
         let mut looking = std::pin::pin!(find_services(&self.bus, None));
         let mut known: Option<BTreeMap<String, BTreeSet<String>>> = None;
         let mut answered = BTreeSet::new();
+        let mut errors = Vec::new();
         loop {
-            let is_done = known
-                .as_ref()
-                .is_some_and(|known| known.keys().all(|node| answered.contains(node)));
+            let is_done = known.as_ref().is_some_and(|known| {
+                known.keys().filter(|node| !answered.contains(*node)).count() <= errors.len()
+            });
             if is_done {
                 break;
             }
@@ -153,7 +172,8 @@ impl Asked {
                     if let Ok(part) = serde_json::from_slice(&answer.payload) {
                         answered.extend(take(part));
                     } else if let Ok(ErrorBody { error }) = serde_json::from_slice(&answer.payload) {
-                        return Err(error);
+                        debug!(%error, "a node answers with an error");
+                        errors.push(error);
                     }
                 }
             }
@@ -164,7 +184,9 @@ impl Asked {
             format!("{node} ({})", teams.join(", "))
         });
         let silent = silent.collect();
-        Ok((answered.into_iter().collect(), silent))
+        // What the question itself is to blame for helps more than how a node fares.
+        let error = errors.into_iter().min_by_key(|error| error.code != ErrorCode::BadRequest);
+        Ok(Answers { nodes: answered.into_iter().collect(), silent, error })
     }
 }
 
@@ -178,4 +200,120 @@ fn nodes_of(found: &[ServiceInfo], prefix: &str) -> BTreeMap<String, BTreeSet<St
         }
     }
     nodes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bus::{Listening, Service};
+    use wire::trace::SpanKind;
+    use wire::{Attributes, RunId, SessionId, Timestamp, TraceContext};
+
+    use super::*;
+
+    /// What a node answers.
+    #[derive(Clone, Debug)]
+    enum Says {
+        Nothing,
+        Trace(&'static str),
+        Error(ErrorCode),
+    }
+
+    /// Has a node be listed, and answer look-ups of traces.
+    async fn node(bus: &Bus, id: String, says: Says) -> (Service, Listening) {
+        let subjects = Subjects::default();
+        let info = ServiceInfo {
+            name: format!("{SERVICE_PREFIX}crew"),
+            id: id.clone(),
+            version: "0.1.0".to_owned(),
+            description: String::new(),
+            started: String::new(),
+            metadata: BTreeMap::from([(SUBJECTS.to_owned(), subjects.prefix().to_owned())]),
+            endpoints: Vec::new(),
+        };
+        let service = Service::start(bus, info).await.unwrap();
+        let (own, says) = (bus.clone(), Arc::new(says));
+        let subject = subjects.all_node_traces();
+        let listening = bus.listen(&subject, None, move |request| {
+            let (own, says, id) = (own.clone(), says.clone(), id.clone());
+            tokio::spawn(async move {
+                let part = |trace_id, spans| {
+                    let part = TracePart { node: id, trace_id, spans, left_out: 0, more: false };
+                    serde_json::to_vec(&part).unwrap().into()
+                };
+                let sent = match &*says {
+                    Says::Nothing => own.reply(&request, Headers::new(), part(None, vec![])).await,
+                    Says::Trace(run) => {
+                        let span = span(run);
+                        let part = part(Some(span.context.trace_id()), vec![span]);
+                        own.reply(&request, Headers::new(), part).await
+                    }
+                    Says::Error(code) => {
+                        own.reply_error(&request, &WireError::new(*code, "no")).await
+                    }
+                };
+                sent.unwrap();
+            });
+        });
+        (service, listening.await.unwrap())
+    }
+
+    fn span(run: &str) -> SpanRecord {
+        let run = RunId::new(run).unwrap();
+        let name = Name::new("crew").unwrap();
+        SpanRecord {
+            context: TraceContext::root(&name, &run),
+            parent: None,
+            name: "a span".to_owned(),
+            kind: SpanKind::Internal,
+            start: Timestamp::from_micros(1),
+            end: Timestamp::from_micros(2),
+            session: SessionId::new("s").unwrap(),
+            run,
+            agent: name,
+            attributes: Attributes::new(),
+            error: None,
+            links: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_one_node_cannot_tell_is_told_by_the_others() {
+        // What the nodes say; the run whose trace is found or the error; how many are silent.
+        type Case<'a> = (&'a [Says], Result<Option<&'a str>, ErrorCode>, usize);
+        let overloaded = ErrorCode::Overloaded;
+        let error = Says::Error;
+        let cases: [Case<'_>; 8] = [
+            (&[Says::Trace("r"), Says::Nothing], Ok(Some("r")), 0),
+            (&[Says::Nothing, Says::Nothing], Ok(None), 0),
+            (&[error(overloaded), Says::Trace("r")], Ok(Some("r")), 1),
+            (&[Says::Trace("r"), error(ErrorCode::Internal)], Ok(Some("r")), 1),
+            (&[error(ErrorCode::BadRequest), Says::Trace("r")], Ok(Some("r")), 1),
+            (&[Says::Nothing, error(overloaded)], Err(overloaded), 1),
+            (&[error(overloaded), error(ErrorCode::BadRequest)], Err(ErrorCode::BadRequest), 2),
+            (&[Says::Trace("r"), Says::Trace("other")], Err(ErrorCode::BadRequest), 0),
+        ];
+        for (all, expected, silent) in cases {
+            let bus = Bus::local();
+            let mut nodes = Vec::new();
+            for (number, says) in all.iter().enumerate() {
+                nodes.push(node(&bus, format!("n-{number}"), says.clone()).await);
+            }
+            let began = Instant::now();
+            let name = Name::new("r").unwrap();
+            let found = gather_trace(&bus, &Subjects::default(), &name).await;
+            assert!(began.elapsed() < ANSWER_MAX, "{all:?}: all nodes have answered");
+            match (found, expected) {
+                (Ok(found), Ok(run)) => {
+                    let runs: Vec<&str> = found.spans.iter().map(|s| s.run.as_str()).collect();
+                    assert_eq!(runs, Vec::from_iter(run), "{all:?}");
+                    assert_eq!(found.silent.len(), silent, "{all:?}");
+                }
+                (Err(error), Err(code)) => assert_eq!(error.code, code, "{all:?}"),
+                (found, expected) => panic!("{all:?}: {found:?} instead of {expected:?}"),
+            }
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use tokio::task::spawn_blocking;
+use tracing::warn;
 use wire::look::{Doing, NodeStats, RunInWork, TeamStats, TracesKept, Waiting};
 use wire::{RunId, WireError};
 
@@ -22,12 +23,18 @@ const INPUT_CHARS_MAX: usize = 80;
 
 impl Look {
     /// Looks at all that is counted and queued.
-    pub(crate) async fn stats(&self) -> Result<NodeStats, WireError> {
+    pub(crate) async fn stats(&self) -> NodeStats {
         let mut teams = Vec::with_capacity(self.teams.len());
         for team in &self.teams {
-            teams.push(of_team(team).await?);
+            match of_team(team).await {
+                Ok(stats) => teams.push(stats),
+                // The others are to be seen all the more.
+                Err(error) => {
+                    warn!(team = %team.context().team.name, %error, "how a team fares is left out");
+                }
+            }
         }
-        Ok(NodeStats {
+        NodeStats {
             node: self.shared.node.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             since: self.shared.since,
@@ -37,7 +44,7 @@ impl Look {
             events_waiting: self.shared.herald.load().taken as u64,
             events_lost: self.shared.herald.lost(),
             teams,
-        })
+        }
     }
 }
 

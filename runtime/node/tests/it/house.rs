@@ -15,11 +15,11 @@ const ANSWER_MAX: Duration = Duration::from_secs(20);
 
 /// Starts a node on an embedded bus of its own.
 pub(crate) async fn start(team_file: &Path, data: &Path) -> Node {
-    start_on(&Bus::local(), team_file, data).await
+    start_teams(&Bus::local(), &[team_file], data).await
 }
 
-/// Starts a node on a bus.
-pub(crate) async fn start_on(bus: &Bus, team_file: &Path, data: &Path) -> Node {
+/// Starts a node with several teams on a bus.
+pub(crate) async fn start_teams(bus: &Bus, team_files: &[&Path], data: &Path) -> Node {
     let holder = || Holder {
         pid: std::process::id(),
         program: "test".to_owned(),
@@ -36,8 +36,8 @@ pub(crate) async fn start_on(bus: &Bus, team_file: &Path, data: &Path) -> Node {
             subjects: Subjects::default(),
             reserve_bytes: 0,
         };
-        let team = config::load(team_file).unwrap();
-        match Node::start(vec![team], bus.clone(), options).await {
+        let teams = team_files.iter().map(|file| config::load(file).unwrap()).collect();
+        match Node::start(teams, bus.clone(), options).await {
             Ok(node) => return node,
             Err(error) => assert!(Instant::now() < end, "{error}"),
         }

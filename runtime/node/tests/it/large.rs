@@ -30,7 +30,7 @@ async fn a_conversation_that_is_larger_than_a_message_goes_on() {
     let bus = Bus::local_with(limits);
     let (team, data) = (folder.path().join("team.toml"), folder.path().join("data"));
     let session = SessionId::new("long").unwrap();
-    let node = house::start_on(&bus, &team, &data).await;
+    let node = house::start_teams(&bus, &[&team], &data).await;
     // Of each new run the model is told all that was said before.
     for n in 0..4 {
         let reply = house::say(&node, &"word ".repeat(6_000), Some(&session)).await;

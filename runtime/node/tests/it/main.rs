@@ -18,6 +18,7 @@ mod going_on;
 mod house;
 mod large;
 mod long_results;
+mod look;
 mod model_tool;
 mod planner;
 mod refresh;

@@ -238,6 +238,11 @@ impl Summary {
         };
     }
 
+    /// Returns the runs that have spans and are in work.
+    pub(crate) fn open(&self) -> impl Iterator<Item = &RunId> {
+        self.open.iter()
+    }
+
     /// Returns who tells of it.
     pub(crate) fn parts(&self) -> Vec<TracePart> {
         let part = |(session, part): (&SessionId, &Part)| TracePart {

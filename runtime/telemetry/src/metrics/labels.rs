@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use opentelemetry::KeyValue;
+use opentelemetry::{KeyValue, Value};
 use wire::Attributes;
 
 /// Labels that are kept. There are a few for each model and tool; what a server makes up beyond
@@ -21,21 +21,25 @@ pub(super) struct Labels {
 }
 
 impl Labels {
-    /// Returns the texts among the attributes of these names as labels, with more behind them.
+    /// Returns the texts and whole numbers among the attributes of these names as labels, with more
+    /// behind them.
     pub(super) fn of(
         &self,
         attributes: &Attributes,
         names: &[&'static str],
         more: &[KeyValue],
     ) -> Arc<[KeyValue]> {
-        let told = || names.iter().filter_map(|name| Some((*name, attributes.text(name)?)));
-        let whole =
-            || told().map(|(name, value)| (name, value.into())).chain(more.iter().map(pair));
+        let told =
+            || names.iter().filter_map(|name| Some((*name, Told::of(attributes.get(name)?)?)));
+        let whole = || {
+            let told = told().map(|(name, value)| -> (&str, Told<'_>) { (name, value) });
+            told.chain(more.iter().map(pair))
+        };
         let hash = self.hash(whole());
         if let Some(made) = self.read(hash).filter(|made| are(made, whole())) {
             return made;
         }
-        let labels = told().map(|(name, value)| KeyValue::new(name, value.to_owned()));
+        let labels = told().map(|(name, value)| KeyValue::new(name, value.into_value()));
         let labels: Arc<[KeyValue]> = labels.chain(more.iter().cloned()).collect();
         let mut made = self.made.write().unwrap_or_else(PoisonError::into_inner);
         if made.len() < KEPT_MAX {
@@ -44,7 +48,7 @@ impl Labels {
         labels
     }
 
-    fn hash<'p>(&self, pairs: impl Iterator<Item = (&'p str, Cow<'p, str>)>) -> u64 {
+    fn hash<'p>(&self, pairs: impl Iterator<Item = (&'p str, Told<'p>)>) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         pairs.for_each(|pair| pair.hash(&mut hasher));
         hasher.finish()
@@ -56,14 +60,39 @@ impl Labels {
 }
 
 /// Tells whether labels have these names and values.
-fn are<'p>(labels: &[KeyValue], mut pairs: impl Iterator<Item = (&'p str, Cow<'p, str>)>) -> bool {
+fn are<'p>(labels: &[KeyValue], mut pairs: impl Iterator<Item = (&'p str, Told<'p>)>) -> bool {
     let is_next = |label| pairs.next().is_some_and(|told| pair(label) == told);
     labels.iter().all(is_next) && pairs.next().is_none()
 }
 
 /// Returns the name and the value of a label.
-fn pair(label: &KeyValue) -> (&str, Cow<'_, str>) {
-    (label.key.as_str(), label.value.as_str())
+fn pair(label: &KeyValue) -> (&str, Told<'_>) {
+    let value = match &label.value {
+        Value::I64(number) => Told::Whole(*number),
+        other => Told::Text(other.as_str()),
+    };
+    (label.key.as_str(), value)
+}
+
+/// What a label says.
+#[derive(PartialEq, Eq, Hash)]
+enum Told<'a> {
+    Text(Cow<'a, str>),
+    Whole(i64),
+}
+
+impl<'a> Told<'a> {
+    fn of(value: &'a serde_json::Value) -> Option<Self> {
+        let text = value.as_str().map(|text| Self::Text(text.into()));
+        text.or_else(|| value.as_i64().map(Self::Whole))
+    }
+
+    fn into_value(self) -> Value {
+        match self {
+            Self::Text(text) => Value::from(text.into_owned()),
+            Self::Whole(number) => Value::from(number),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -83,9 +112,17 @@ mod tests {
         let swapped = Attributes::from_iter([("a", "y"), ("b", "x")]);
         let mut numbered = Attributes::from_iter([("a", "x")]);
         numbered.set("b", 7);
-        for attributes in [swapped, numbered, Attributes::new()] {
+        let mut listed = Attributes::from_iter([("a", "x")]);
+        listed.set("b", serde_json::json!(["y"]));
+        for attributes in [swapped, numbered.clone(), listed.clone(), Attributes::new()] {
             assert_ne!(*labels.of(&attributes, &names, &one), *made, "{attributes:?}");
         }
+        let made = labels.of(&numbered, &names, &one);
+        assert_eq!(*made, [KeyValue::new("a", "x"), KeyValue::new("b", 7), one[0].clone()]);
+        assert!(Arc::ptr_eq(&made, &labels.of(&numbered, &names, &one)));
+        numbered.set("b", "7");
+        assert_ne!(labels.of(&numbered, &names, &one), made, "a text is no number");
+        assert_eq!(*labels.of(&listed, &names, &one), [KeyValue::new("a", "x"), one[0].clone()]);
         assert_eq!(labels.of(&both, &names, &two).last(), two.last());
     }
 

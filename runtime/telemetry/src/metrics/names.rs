@@ -37,6 +37,7 @@ pub(super) const OF_MODELS: &[&str] = &[
     semconv::REQUEST_MODEL,
     semconv::RESPONSE_MODEL,
     semconv::SERVER_ADDRESS,
+    semconv::SERVER_PORT,
     semconv::ERROR_TYPE,
     semconv::ROLE,
 ];
@@ -47,6 +48,7 @@ pub(super) const OF_TOKENS: &[&str] = &[
     semconv::REQUEST_MODEL,
     semconv::RESPONSE_MODEL,
     semconv::SERVER_ADDRESS,
+    semconv::SERVER_PORT,
     semconv::ROLE,
 ];
 /// By what calls are told apart.
@@ -62,12 +64,17 @@ pub(super) const OF_RUNS: &[&str] = &[semconv::AGENT_NAME, semconv::OUTCOME, sem
 
 #[cfg(test)]
 mod tests {
+    use wire::semconv::Kind;
+
     use super::*;
 
     #[test]
     fn what_is_measured_is_known_of_spans_that_nobody_reads() {
         for name in [OF_MODELS, OF_TOKENS, OF_CALLS, OF_RUNS].concat() {
             assert!(semconv::MEASURED.contains(&name), "{name}");
+            // Others make no label.
+            let attribute = semconv::ATTRIBUTES.iter().find(|attribute| attribute.name == name);
+            assert!(matches!(attribute.unwrap().kind, Kind::Text | Kind::Whole), "{name}");
         }
     }
 }

@@ -6,7 +6,7 @@ use super::*;
 
 fn metrics(team: &str) -> Metrics {
     let service = Service { name: "callboard".into(), version: "1".into(), instance: "i".into() };
-    Metrics::start(&Name::new(team).unwrap(), &service, None).unwrap()
+    Metrics::start(Name::new(team).ok().as_ref(), &service, None).unwrap()
 }
 
 fn span(millis: u64, attributes: &serde_json::Value) -> SpanRecord {
@@ -108,6 +108,28 @@ fn spans_become_times_tokens_and_money() {
     assert_eq!(lines(&text, "# TYPE callboard_run_duration_seconds ").len(), 1, "one family");
     let bounds = lines(&text, "gen_ai_client_operation_duration_seconds_bucket").len();
     assert_eq!(bounds, MODEL_SECONDS.len() + 1, "the advised bounds, and one for all");
+}
+
+#[test]
+fn servers_of_models_on_one_host_are_told_apart() {
+    let metrics = metrics("one");
+    for (port, count) in [(8001, 1), (8002, 2)] {
+        let chat = json!({
+            "gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 20,
+            "server.address": "localhost", "server.port": port,
+        });
+        (0..count).for_each(|_| metrics.observe(&span(50, &chat)));
+    }
+    let text = text([&metrics]).unwrap();
+    for name in ["gen_ai_client_operation_duration_seconds", "gen_ai_client_token_usage"] {
+        for (port, count) in [(8001, 1), (8002, 2)] {
+            let label = format!("server_port=\"{port}\"");
+            let lines = lines(&text, &format!("{name}_count"));
+            let found: Vec<_> = lines.iter().filter(|line| line.contains(&label)).collect();
+            assert_eq!(found.len(), 1, "{name} {port} in\n{text}");
+            assert!(found[0].ends_with(&format!("}} {count}")), "{}", found[0]);
+        }
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::bound::{RUNS_MAX, TEAM_WEIGHT, TRACE_EXPORT_DEFAULT, TRACE_STORE_DEFA
 use crate::document::Document;
 use crate::raw::RawFile;
 use crate::report::Report;
+use crate::secrecy::{is_variable, may_hold_login};
 use crate::sources::Sources;
 use crate::suggest::nearest;
 use crate::team::{Model, Team, TeamTool};
@@ -292,10 +293,16 @@ impl Compiler<'_> {
         let rest = address.strip_prefix("http://").or_else(|| address.strip_prefix("https://"));
         let host = rest.map(|rest| rest.split('/').next().unwrap_or_default());
         let clean = !address.contains(|c: char| c.is_whitespace() || c.is_control());
-        if !clean || host.is_none_or(|host| host.is_empty() || host.contains(['@', '?', '#'])) {
+        if !clean || host.is_none_or(|host| host.is_empty() || may_hold_login(host)) {
+            let what = if may_hold_login(address) {
+                self.report.hide(self.document.value_span(path));
+                "this".to_owned()
+            } else {
+                format!("{address:?}")
+            };
             self.fault(
                 path,
-                format!("{address:?} is no address of an HTTP server"),
+                format!("{what} is no address of an HTTP server"),
                 "write one such as `http://127.0.0.1:8080/v1`; keys and passwords do not belong in it",
             );
         }
@@ -329,12 +336,9 @@ impl Compiler<'_> {
                 None
             }
             (Some(name), None) => {
-                let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
-                if name.is_empty()
-                    || !name.chars().all(letters)
-                    || name.starts_with(|c: char| c.is_ascii_digit())
-                {
-                    // The text may be the secret itself, so it is not repeated.
+                if !is_variable(name) {
+                    // The text may be the secret itself, so it is not repeated. The check of the
+                    // shape has hidden it in what is drawn.
                     self.fault(
                         &[path, &[env_field]].concat(),
                         format!("`{env_field}` is not the name of an environment variable"),

@@ -1,6 +1,6 @@
 //! Gives a team file its meaning: resolves every reference and fills in every default.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,7 @@ use crate::team::{Model, Team, TeamTool};
 mod agents;
 mod called;
 mod circle;
+mod coming;
 mod command_tools;
 mod databases;
 mod discover;
@@ -46,6 +47,7 @@ mod servers;
 mod tools;
 mod values;
 
+use coming::Coming;
 use labels::Labelling;
 
 /// The name by which an actor model gives its answer; nothing else may be called so.
@@ -73,9 +75,9 @@ pub(crate) fn compile(
         files,
         event_files,
         events_known: &sources.events,
-        unlisted: Vec::new(),
+        unlisted: BTreeSet::new(),
+        coming: Vec::new(),
         of_interfaces: BTreeMap::new(),
-        passing: Vec::new(),
         left_out: Vec::new(),
         secrets: Vec::new(),
         report,
@@ -175,14 +177,14 @@ pub(crate) struct Compiler<'a> {
     event_files: &'a dyn Fn(&Path) -> io::Result<EventTypes>,
     /// The event types of sources that were read before.
     events_known: &'a BTreeMap<Name, EventTypes>,
-    /// The servers whose tools are not known, with what the names of their tools begin with.
-    unlisted: Vec<(Name, String)>,
+    /// The servers whose tools are not known.
+    unlisted: BTreeSet<Name>,
+    /// The tools that are not known and may be there all the same.
+    coming: Vec<Coming>,
     /// The tools that operations of OpenAPI files became, with the tables of these.
     of_interfaces: BTreeMap<Name, Name>,
     /// The secrets that are named so far.
     secrets: Vec<SecretRef>,
-    /// What the names of tools begin with that come and go by themselves.
-    passing: Vec<String>,
     /// What is described and cannot be offered, and why.
     left_out: Vec<String>,
     report: &'a mut Report,

@@ -176,7 +176,7 @@ impl Compiler<'_> {
         if let Some(name) = self.unlisted_tool(text, tools) {
             return Some(name);
         }
-        if self.may_come(text) && !self.document.has(&["agents", text]) {
+        if self.may_come(text).is_some() && !self.document.has(&["agents", text]) {
             return None;
         }
         let help = if self.document.has(&["agents", text]) {

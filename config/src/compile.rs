@@ -185,7 +185,7 @@ pub(crate) struct Compiler<'a> {
     of_interfaces: BTreeMap<Name, Name>,
     /// The secrets that are named so far.
     secrets: Vec<SecretRef>,
-    /// What is described and cannot be offered, and why.
+    /// What is described and cannot be offered, and why, and what is named that no tool is called.
     left_out: Vec<String>,
     report: &'a mut Report,
 }

@@ -77,11 +77,21 @@ impl Compiler<'_> {
         self.coming.extend(coming);
     }
 
-    /// Returns the source from which a tool may come whose name is this one, or one of those that a
-    /// pattern stands for.
-    pub(super) fn may_come(&self, text: &str) -> Option<&Source> {
+    /// Tells whether a tool may come whose name is this one, or one of those that a pattern stands
+    /// for.
+    ///
+    /// Where nothing but its beginning speaks for it, that is noted: it may be a slip. `said` is how
+    /// the note begins.
+    pub(super) fn may_come(&mut self, text: &str, said: &str) -> bool {
         let words = Words::of(text);
-        self.coming.iter().find(|coming| coming.fits(&words)).map(|coming| &coming.source)
+        let mut fitting = self.coming.iter().filter(|coming| coming.fits(&words)).peekable();
+        let Some(first) = fitting.peek() else { return false };
+        let note = format!("{said} at present; it may come from {}", first.source);
+        let is_doubtful = fitting.all(|coming| coming.begin.len() < words.literal.len());
+        if is_doubtful && !self.left_out.contains(&note) {
+            self.left_out.push(note);
+        }
+        true
     }
 
     /// Returns the server whose tool a name may be, and its name there, if the server's list is not

@@ -66,7 +66,7 @@ impl Compiler<'_> {
         let named: Vec<&&Offer> =
             offers.iter().filter(|offer| pattern.names(offer.spec.name.as_str())).collect();
         if named.is_empty() {
-            if self.may_come(text).is_some() {
+            if self.may_come(text, &format!("pattern {text:?} fits no tool")) {
                 return;
             }
             let offered = offers.iter().map(|offer| offer.spec.name.as_str());

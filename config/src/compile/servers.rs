@@ -291,11 +291,10 @@ impl Compiler<'_> {
                 offers.push(tool.offer.clone());
             }
         }
-        if !found && self.may_come(&format!("{prefix}*")).is_none() {
-            let message =
-                format!("no tool of a server, service or interface begins with {prefix:?}");
+        let said = format!("no tool of a server, service or interface begins with {prefix:?}");
+        if !found && !self.may_come(&format!("{prefix}*"), &said) {
             let help = "name tools one by one, or add `tools = [\"*\"]` to the server";
-            self.fault(at, message, help);
+            self.fault(at, said, help);
         }
     }
 
@@ -305,9 +304,6 @@ impl Compiler<'_> {
         text: &str,
         tools: &mut BTreeMap<Name, TeamTool>,
     ) -> Option<Name> {
-        if self.document.has(&["agents", text]) {
-            return None;
-        }
         let (server, own) = self.may_be_of_server(text)?;
         let name = Name::new(text).ok()?;
         let listed = unknown(&own);

@@ -237,6 +237,7 @@ fn only_what_an_unknown_server_may_have_goes_unchecked() {
         (ALL, "now", "deny = ['mail_*']", Some("pattern \"mail_*\" fits no tool")),
         (ALL, "mail_*", "", Some("no tool of a server, service or interface begins with")),
         (ALL, "mail_x", "", Some("there is no tool `mail_x`")),
+        (ALL, "files_a b", "", Some("there is no tool `files_a b`")),
         (read, "files_read", "deny = ['files_wipe_all', 'files_w*', 'files_read_1a2b3c4d']", None),
         (read, "files_*", "", None),
         (read, "files_write", "", Some("there is no tool `files_write`")),
@@ -260,6 +261,67 @@ fn only_what_an_unknown_server_may_have_goes_unchecked() {
             (Ok(_), Some(fault)) => panic!("accepted, but {fault}:\n{text}"),
             (Err(report), None) => panic!("{text}\n{report}"),
         }
+    }
+}
+
+#[test]
+fn a_name_that_only_its_beginning_speaks_for_is_noted() {
+    const TYPES: &str = "[eventtypes.e]\npath = 'none.yaml'\nsink = 'http://h'\n";
+    for (source, agent, permission, note) in [
+        ("tools = ['*']", "files_*", "ask = ['files_*', 'f*', '*']", None),
+        ("tools = ['read']", "files_read", "ask = ['files_read']", None),
+        (
+            "tools = ['*']",
+            "files_raed",
+            "",
+            Some("`files_raed` is no tool at present; it may come from MCP server `files`"),
+        ),
+        (
+            "tools = ['*']",
+            "files_w*",
+            "",
+            Some(
+                "no tool of a server, service or interface begins with \"files_w\" at present; it may come from MCP server `files`",
+            ),
+        ),
+        (
+            "tools = ['*']",
+            "now",
+            "deny = ['files_wipe(a=1)']",
+            Some(
+                "pattern \"files_wipe(a=1)\" fits no tool at present; it may come from MCP server `files`",
+            ),
+        ),
+        (
+            "prefix = ''\ntools = ['*']",
+            "humna",
+            "",
+            Some("`humna` is no tool at present; it may come from MCP server `files`"),
+        ),
+        (
+            "[discover.d]\nservice = 'shop'\nprefix = ''",
+            "humna",
+            "",
+            Some("`humna` is no tool at present; it may come from services `d`"),
+        ),
+        (
+            &format!("{TYPES}prefix = ''"),
+            "humna",
+            "",
+            Some("`humna` is no tool at present; it may come from event types `e`"),
+        ),
+        (&format!("{TYPES}prefix = ''\ntypes = ['human']"), "human", "", None),
+    ] {
+        let text = format!(
+            "{FINE}tools = ['{agent}']\npermissions = {{ {permission} }}\n{FILES}{source}\n"
+        );
+        let events = |path: &Path| {
+            if path.ends_with("none.yaml") { Ok(String::new()) } else { files(path) }
+        };
+        let team = config::parse(Path::new("teams/t.toml"), &text, &events)
+            .unwrap_or_else(|report| panic!("{}", report.render(false)));
+        let notes = team.left_out.iter().filter(|note| note.contains("may come from"));
+        assert_eq!(notes.map(String::as_str).collect::<Vec<_>>(), Vec::from_iter(note), "{text}");
     }
 }
 

@@ -84,7 +84,7 @@ pub(crate) fn compile(
     };
     let name = compiler.team_name(raw.team.name.as_deref());
     let labelling = Labelling::of(&raw);
-    let models = compiler.models(std::mem::take(&mut raw.models), &raw.agents);
+    let models = compiler.models(std::mem::take(&mut raw.models));
     let databases = compiler.databases(std::mem::take(&mut raw.databases));
     let servers = compiler.servers(std::mem::take(&mut raw.mcp), &sources.mcp);
     let events = compiler.event_sources(std::mem::take(&mut raw.eventtypes));
@@ -99,6 +99,7 @@ pub(crate) fn compile(
     labelling.apply(&compiler.of_interfaces, &mut tools);
     hops(&behind, &mut tools);
     let mut agents = compiler.agents(name.as_ref(), &raw, &models, &mut tools);
+    compiler.stand_ins(&agents, &models);
     served::serve(&mut agents, &models);
     compiler.aliases(&tools);
     let entry = compiler.entry(raw.team.entry.as_deref());

@@ -14,7 +14,7 @@ use crate::bound::{
     SCRIPT_BYTES_MAX,
 };
 use crate::raw::RawProvider::{self, Anthropic, LlamaCpp, Ollama, OpenAi, Scripted};
-use crate::raw::{RawAgent, RawModel, RawThink};
+use crate::raw::{RawModel, RawThink};
 use crate::script::Script;
 use crate::team::{self, Constrain, Model, Provider, Sampling, Server, Template};
 
@@ -153,11 +153,7 @@ impl RawProvider {
 }
 
 impl Compiler<'_> {
-    pub(super) fn models(
-        &mut self,
-        mut raw: BTreeMap<String, RawModel>,
-        agents: &BTreeMap<String, RawAgent>,
-    ) -> BTreeMap<Name, Model> {
+    pub(super) fn models(&mut self, mut raw: BTreeMap<String, RawModel>) -> BTreeMap<Name, Model> {
         let fallbacks = raw.iter_mut().filter_map(|(text, raw)| {
             let fallbacks = raw.fallback.take()?;
             Some((text.clone(), fallbacks))
@@ -169,7 +165,7 @@ impl Compiler<'_> {
             Some((name, model))
         });
         let mut models = models.collect();
-        self.fallbacks(&fallbacks, agents, &mut models);
+        self.fallbacks(&fallbacks, &mut models);
         models
     }
 

@@ -204,13 +204,6 @@ impl Compiler<'_> {
                 );
                 return None;
             }
-            (Some(text), None) if text.len() > INSTRUCTIONS_BYTES_MAX => {
-                let message = format!(
-                    "the instructions of agent `{name}` have more than {INSTRUCTIONS_BYTES_MAX} bytes"
-                );
-                self.fault_at_key(&[table, own, "instructions"], message, "make them shorter");
-                return None;
-            }
             (Some(text), None) => text.clone(),
             (None, Some(file)) => {
                 self.read(&[table, own, "instructions_file"], file, INSTRUCTIONS_BYTES_MAX)?

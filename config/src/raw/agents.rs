@@ -1,5 +1,6 @@
 //! The tables of agents, and what they share with the team: permissions and limits.
 
+use agents_core::permission::PATTERN_BYTES_MAX;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -16,6 +17,7 @@ pub(crate) struct RawAgent {
     #[schemars(length(max = DESCRIPTION_BYTES_MAX))]
     pub(crate) description: Option<String>,
     /// The agent's system text.
+    #[schemars(length(max = INSTRUCTIONS_BYTES_MAX))]
     pub(crate) instructions: Option<String>,
     /// The file with the agent's system text, relative to the team file.
     pub(crate) instructions_file: Option<String>,
@@ -67,16 +69,16 @@ pub(crate) struct RawAgent {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RawPermissions {
     /// Calls that are made without asking; those that act outside only in a run that is not tainted.
-    #[schemars(length(max = b::PATTERNS_MAX))]
+    #[schemars(length(max = b::PATTERNS_MAX), inner(length(max = PATTERN_BYTES_MAX)))]
     pub(crate) allow: Vec<String>,
     /// Calls that are made without asking in a tainted run too, one that has read what others than the team and its users wrote.
-    #[schemars(length(max = b::PATTERNS_MAX))]
+    #[schemars(length(max = b::PATTERNS_MAX), inner(length(max = PATTERN_BYTES_MAX)))]
     pub(crate) allow_tainted: Vec<String>,
     /// Calls that a person has to allow, each by itself.
-    #[schemars(length(max = b::PATTERNS_MAX))]
+    #[schemars(length(max = b::PATTERNS_MAX), inner(length(max = PATTERN_BYTES_MAX)))]
     pub(crate) ask: Vec<String>,
     /// Calls that are never made.
-    #[schemars(length(max = b::PATTERNS_MAX))]
+    #[schemars(length(max = b::PATTERNS_MAX), inner(length(max = PATTERN_BYTES_MAX)))]
     pub(crate) deny: Vec<String>,
 }
 

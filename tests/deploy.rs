@@ -102,6 +102,35 @@ async fn the_shipped_file_is_valid() {
     assert!(!check(&["daemon", "client", "tool"]).status.success());
 }
 
+/// Returns what a setting of the unit says, which has to stand in a section, once.
+fn setting<'u>(unit: &'u str, section: &str, name: &str) -> Option<&'u str> {
+    let sections = unit.split("\n[").map(|part| part.trim_start_matches('['));
+    let of = |part: &&'u str| part.starts_with(&format!("{section}]\n"));
+    let mut lines = sections.filter(of).flat_map(str::lines);
+    let said = lines.by_ref().find_map(|line| line.strip_prefix(&format!("{name}=")));
+    assert!(lines.all(|line| !line.starts_with(&format!("{name}="))), "{name} is there twice");
+    said
+}
+
+#[test]
+fn the_unit_is_started_again_until_what_it_needs_is_there() {
+    let unit = std::fs::read_to_string(root().join("deploy/callboard.service")).unwrap();
+    for (section, name, expected) in [
+        // Without this, systemd gives up after a few starts within seconds.
+        ("Unit", "StartLimitIntervalSec", Some("0")),
+        ("Unit", "StartLimitBurst", None),
+        ("Service", "Restart", Some("on-failure")),
+        ("Service", "RestartSec", Some("1")),
+        ("Service", "RestartSteps", Some("5")),
+        ("Service", "RestartMaxDelaySec", Some("30")),
+        // A usage fault alone stays as it is; what is away may come back.
+        ("Service", "RestartPreventExitStatus", Some("2")),
+        ("Service", "SuccessExitStatus", None),
+    ] {
+        assert_eq!(setting(&unit, section, name), expected, "{name} in [{section}]");
+    }
+}
+
 /// Subjects that roles try to publish to and to hear.
 fn subjects() -> Vec<String> {
     let of_team = [

@@ -1,6 +1,6 @@
 //! Gives a team file its meaning: resolves every reference and fills in every default.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,7 @@ use crate::bound::{RUNS_MAX, TEAM_WEIGHT, TRACE_EXPORT_DEFAULT, TRACE_STORE_DEFA
 use crate::document::Document;
 use crate::raw::RawFile;
 use crate::report::Report;
+use crate::secrecy::{is_variable, may_hold_login};
 use crate::sources::Sources;
 use crate::suggest::nearest;
 use crate::team::{Model, Team, TeamTool};
@@ -23,6 +24,7 @@ use crate::team::{Model, Team, TeamTool};
 mod agents;
 mod called;
 mod circle;
+mod coming;
 mod command_tools;
 mod databases;
 mod discover;
@@ -45,6 +47,7 @@ mod servers;
 mod tools;
 mod values;
 
+use coming::Coming;
 use labels::Labelling;
 
 /// The name by which an actor model gives its answer; nothing else may be called so.
@@ -72,16 +75,16 @@ pub(crate) fn compile(
         files,
         event_files,
         events_known: &sources.events,
-        unlisted: Vec::new(),
+        unlisted: BTreeSet::new(),
+        coming: Vec::new(),
         of_interfaces: BTreeMap::new(),
-        passing: Vec::new(),
         left_out: Vec::new(),
         secrets: Vec::new(),
         report,
     };
     let name = compiler.team_name(raw.team.name.as_deref());
     let labelling = Labelling::of(&raw);
-    let models = compiler.models(std::mem::take(&mut raw.models), &raw.agents);
+    let models = compiler.models(std::mem::take(&mut raw.models));
     let databases = compiler.databases(std::mem::take(&mut raw.databases));
     let servers = compiler.servers(std::mem::take(&mut raw.mcp), &sources.mcp);
     let events = compiler.event_sources(std::mem::take(&mut raw.eventtypes));
@@ -96,6 +99,7 @@ pub(crate) fn compile(
     labelling.apply(&compiler.of_interfaces, &mut tools);
     hops(&behind, &mut tools);
     let mut agents = compiler.agents(name.as_ref(), &raw, &models, &mut tools);
+    compiler.stand_ins(&agents, &models);
     served::serve(&mut agents, &models);
     compiler.aliases(&tools);
     let entry = compiler.entry(raw.team.entry.as_deref());
@@ -174,15 +178,15 @@ pub(crate) struct Compiler<'a> {
     event_files: &'a dyn Fn(&Path) -> io::Result<EventTypes>,
     /// The event types of sources that were read before.
     events_known: &'a BTreeMap<Name, EventTypes>,
-    /// The servers whose tools are not known, with what the names of their tools begin with.
-    unlisted: Vec<(Name, String)>,
+    /// The servers whose tools are not known.
+    unlisted: BTreeSet<Name>,
+    /// The tools that are not known and may be there all the same.
+    coming: Vec<Coming>,
     /// The tools that operations of OpenAPI files became, with the tables of these.
     of_interfaces: BTreeMap<Name, Name>,
     /// The secrets that are named so far.
     secrets: Vec<SecretRef>,
-    /// What the names of tools begin with that come and go by themselves.
-    passing: Vec<String>,
-    /// What is described and cannot be offered, and why.
+    /// What is described and cannot be offered, and why, and what is named that no tool is called.
     left_out: Vec<String>,
     report: &'a mut Report,
 }
@@ -292,10 +296,16 @@ impl Compiler<'_> {
         let rest = address.strip_prefix("http://").or_else(|| address.strip_prefix("https://"));
         let host = rest.map(|rest| rest.split('/').next().unwrap_or_default());
         let clean = !address.contains(|c: char| c.is_whitespace() || c.is_control());
-        if !clean || host.is_none_or(|host| host.is_empty() || host.contains(['@', '?', '#'])) {
+        if !clean || host.is_none_or(|host| host.is_empty() || may_hold_login(host)) {
+            let what = if may_hold_login(address) {
+                self.report.hide(self.document.value_span(path));
+                "this".to_owned()
+            } else {
+                format!("{address:?}")
+            };
             self.fault(
                 path,
-                format!("{address:?} is no address of an HTTP server"),
+                format!("{what} is no address of an HTTP server"),
                 "write one such as `http://127.0.0.1:8080/v1`; keys and passwords do not belong in it",
             );
         }
@@ -329,12 +339,9 @@ impl Compiler<'_> {
                 None
             }
             (Some(name), None) => {
-                let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
-                if name.is_empty()
-                    || !name.chars().all(letters)
-                    || name.starts_with(|c: char| c.is_ascii_digit())
-                {
-                    // The text may be the secret itself, so it is not repeated.
+                if !is_variable(name) {
+                    // The text may be the secret itself, so it is not repeated. The check of the
+                    // shape has hidden it in what is drawn.
                     self.fault(
                         &[path, &[env_field]].concat(),
                         format!("`{env_field}` is not the name of an environment variable"),

@@ -48,6 +48,16 @@ impl<'a> Document<'a> {
         }
     }
 
+    /// Returns the texts in a list.
+    pub(crate) fn texts(&self, path: &[&str]) -> Vec<&str> {
+        match self.find(path).map(|(_, value)| value.get_ref()) {
+            Some(DeValue::Array(array)) => {
+                array.iter().filter_map(|element| element.get_ref().as_str()).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// Returns the place of the key at a path, or of the nearest key above it.
     pub(crate) fn key_span(&self, path: &[&str]) -> Option<Range<usize>> {
         (1..=path.len()).rev().find_map(|len| self.find(path.get(..len)?)?.0)

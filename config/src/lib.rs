@@ -15,6 +15,7 @@ mod raw;
 mod report;
 mod schema;
 pub mod script;
+mod secrecy;
 mod shape;
 mod sources;
 mod suggest;

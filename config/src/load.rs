@@ -15,6 +15,7 @@ use crate::document::Document;
 use crate::raw::RawFile;
 use crate::report::Report;
 use crate::schema::schema;
+use crate::secrecy::places_in_text;
 use crate::shape::Shape;
 use crate::sources::Sources;
 use crate::team::Team;
@@ -125,6 +126,7 @@ fn parse_on(
     let document = match Document::parse(text) {
         Ok(document) => document,
         Err(errors) => {
+            report.hide(places_in_text(text));
             for error in errors {
                 report.add(
                     error.span(),

@@ -10,6 +10,8 @@ use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, Na
 use serde_json::{Value, json};
 use wire::ErrorCode;
 
+use crate::secrecy::blotted;
+
 /// Faults that are reported one by one; a file with more is not the file that was meant.
 pub const FAULTS_MAX: usize = 64;
 
@@ -26,6 +28,8 @@ pub struct Report {
     sources: Vec<Source>,
     faults: Vec<Fault>,
     omitted: usize,
+    /// The bytes of the team file that are not drawn, since they may be secrets.
+    hidden: Vec<Range<usize>>,
 }
 
 /// One fault.
@@ -57,7 +61,13 @@ struct Source {
 impl Report {
     pub(crate) fn new(file: &Path, text: &str) -> Self {
         let source = Source { file: file.to_owned(), text: text.into() };
-        Self { file: file.to_owned(), sources: vec![source], faults: Vec::new(), omitted: 0 }
+        Self {
+            file: file.to_owned(),
+            sources: vec![source],
+            faults: Vec::new(),
+            omitted: 0,
+            hidden: Vec::new(),
+        }
     }
 
     /// Makes the report on a team file that cannot be read at all.
@@ -71,6 +81,11 @@ impl Report {
     pub(crate) fn add_source(&mut self, file: &Path, text: &str) -> usize {
         self.sources.push(Source { file: file.to_owned(), text: text.into() });
         self.sources.len() - 1
+    }
+
+    /// Hides places of the team file in all that is drawn of it.
+    pub(crate) fn hide(&mut self, places: impl IntoIterator<Item = Range<usize>>) {
+        self.hidden.extend(places);
     }
 
     /// Returns the text of the team file.
@@ -154,9 +169,10 @@ impl Report {
         let theme =
             if color { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
         let handler = GraphicalReportHandler::new_themed(theme).with_width(WIDTH).with_links(false);
+        let sources = self.shown();
         let mut out = String::new();
         for fault in &self.faults {
-            let shown = Shown { fault, source: self.snippet(fault) };
+            let shown = Shown { fault, source: snippet(&sources, fault) };
             if handler.render_report(&mut out, &shown).is_err() {
                 out.extend([fault.to_string().as_str(), "\n"]);
             }
@@ -187,14 +203,24 @@ impl Report {
         format!("{}: {count} {noun}{shown}", self.file.display())
     }
 
-    fn snippet(&self, fault: &Fault) -> Option<NamedSource<Arc<str>>> {
-        let source = self.sources.get(fault.source)?;
-        let span = fault.span.as_ref()?;
-        let start = source.text.get(..span.start)?.rfind('\n').map_or(0, |at| at + 1);
-        let line = source.text.get(start..)?.lines().next().unwrap_or_default();
-        let short = line.len() <= LINE_BYTES_MAX;
-        short.then(|| NamedSource::new(source.file.display().to_string(), source.text.clone()))
+    /// Returns the files as they may be drawn.
+    fn shown(&self) -> Vec<Source> {
+        let mut sources = self.sources.clone();
+        if let Some(own) = sources.first_mut().filter(|_| !self.hidden.is_empty()) {
+            own.text = blotted(&own.text, &self.hidden).into();
+        }
+        sources
     }
+}
+
+/// Returns the text that a fault points into, unless its line is too long to be drawn.
+fn snippet(sources: &[Source], fault: &Fault) -> Option<NamedSource<Arc<str>>> {
+    let source = sources.get(fault.source)?;
+    let span = fault.span.as_ref()?;
+    let start = source.text.get(..span.start)?.rfind('\n').map_or(0, |at| at + 1);
+    let line = source.text.get(start..)?.lines().next().unwrap_or_default();
+    let short = line.len() <= LINE_BYTES_MAX;
+    short.then(|| NamedSource::new(source.file.display().to_string(), source.text.clone()))
 }
 
 impl Error for Report {}

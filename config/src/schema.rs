@@ -11,9 +11,20 @@ use crate::raw::RawFile;
 pub fn schema() -> Value {
     SchemaSettings::draft2020_12()
         .with_transform(RecursiveTransform(drop_null))
+        .with_transform(RecursiveTransform(say_bytes))
         .into_generator()
         .into_root_schema_for::<RawFile>()
         .to_value()
+}
+
+/// Says of texts with a largest length that it is one of bytes, as they are counted here: an editor
+/// counts characters, so that it takes some that are refused.
+fn say_bytes(schema: &mut Schema) {
+    let Some(object) = schema.as_object_mut() else { return };
+    let Some(bytes) = object.get("maxLength").and_then(Value::as_u64) else { return };
+    let said = object.get("description").and_then(Value::as_str).unwrap_or_default();
+    let said = format!("{said} At most {bytes} bytes.").trim_start().to_owned();
+    object.insert("description".to_owned(), said.into());
 }
 
 /// Removes `null` from the types of optional fields, since TOML has none.

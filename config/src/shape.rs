@@ -11,10 +11,14 @@ use toml::de::{DeTable, DeValue};
 
 use crate::document::{Document, in_order};
 use crate::report::Report;
+use crate::secrecy::{self, Place, may_be_secret};
 use crate::suggest::nearest;
 
 /// The schema that everything obeys.
 static ANY: Value = Value::Bool(true);
+
+/// The only table of any keys that holds no schema of arguments.
+const EXTRA_BODY: &str = "extra_body";
 
 /// The check of one document.
 pub(crate) struct Shape<'a> {
@@ -91,8 +95,22 @@ impl<'a> Shape<'a> {
         let mut result = Map::new();
         for (key, value) in in_order(table) {
             let name = key.get_ref().as_ref();
-            let field = known.and_then(|known| known.get(name));
-            let Some(field) = field.or((*others != Value::Bool(false)).then_some(others)) else {
+            let own = known.and_then(|known| known.get(name));
+            let field = own.or((*others != Value::Bool(false)).then_some(others));
+            let place = match (own, field) {
+                (Some(field), _) => {
+                    Place::Field { fits: self.choose(field, value.get_ref()).is_some() }
+                }
+                (None, Some(_)) => Place::Entry,
+                (None, None) => Place::Unknown { table: last_of(at), known },
+            };
+            let is_schema = *others == ANY && last_of(at) != EXTRA_BODY;
+            if !is_schema && may_be_secret(name, value.get_ref(), place) {
+                let mut places = Vec::new();
+                secrecy::places(value, &mut places);
+                self.report.hide(places);
+            }
+            let Some(field) = field else {
                 self.unknown_key(key.span(), name, at, known);
                 continue;
             };
@@ -122,7 +140,12 @@ impl<'a> Shape<'a> {
         known: Option<&Map<String, Value>>,
     ) {
         let keys = || known.into_iter().flat_map(Map::keys).map(String::as_str);
+        let variable = format!("{name}_env");
         let help = match nearest(name, keys()) {
+            // A secret that was written where its name is wanted.
+            _ if keys().any(|key| key == variable) => {
+                format!("write the name of the environment variable that holds it: `{variable}`")
+            }
             Some(key) => format!("did you mean `{key}`?"),
             None => format!("known keys: {}", keys().collect::<Vec<_>>().join(", ")),
         };
@@ -234,6 +257,11 @@ impl<'a> Shape<'a> {
         let text = text.trim_end_matches('.');
         if words.is_empty() { text.to_owned() } else { format!("{text}: {}", one_of(&words)) }
     }
+}
+
+/// Returns the last name of a path.
+fn last_of(at: &str) -> &str {
+    at.rsplit('.').next().unwrap_or_default()
 }
 
 fn words(schema: &Value) -> Vec<&str> {

@@ -42,7 +42,8 @@ pub struct Team {
     pub events: BTreeMap<Name, Events>,
     /// The services whose endpoints are tools, by the names of their tables.
     pub discover: BTreeMap<Name, Discovery>,
-    /// What others describe and cannot be offered, each with the reason.
+    /// What others describe and cannot be offered, each with the reason, and what the file names
+    /// that no tool is called at present.
     pub left_out: Vec<String>,
     /// Its share of the places at a server that it shares with other teams of the node.
     pub weight: u32,

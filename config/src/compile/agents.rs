@@ -173,13 +173,12 @@ impl Compiler<'_> {
         if known.contains(&text) || Builtin::from_name(text).is_some() || tools.contains_key(text) {
             return Name::new(text).ok();
         }
-        if let Some(name) = self.unlisted_tool(text, tools) {
-            return Some(name);
+        let is_agent = self.document.has(&["agents", text]);
+        let is_name = Name::new(text).is_ok();
+        if is_name && !is_agent && self.may_come(text, &format!("`{text}` is no tool")) {
+            return self.unlisted_tool(text, tools);
         }
-        if self.may_come(text) && !self.document.has(&["agents", text]) {
-            return None;
-        }
-        let help = if self.document.has(&["agents", text]) {
+        let help = if is_agent {
             format!("`{text}` is an agent: put it into `agents`")
         } else {
             let of_servers = tools.keys().map(Name::as_str).filter(|name| !known.contains(name));
@@ -203,13 +202,6 @@ impl Compiler<'_> {
                     message,
                     "remove one of them",
                 );
-                return None;
-            }
-            (Some(text), None) if text.len() > INSTRUCTIONS_BYTES_MAX => {
-                let message = format!(
-                    "the instructions of agent `{name}` have more than {INSTRUCTIONS_BYTES_MAX} bytes"
-                );
-                self.fault_at_key(&[table, own, "instructions"], message, "make them shorter");
                 return None;
             }
             (Some(text), None) => text.clone(),

@@ -13,6 +13,7 @@ use wire::{ErrorCode, Name};
 use super::Compiler;
 use crate::bound::{DATABASE_CONNECTIONS, INIT_BYTES_MAX};
 use crate::raw::{RawDatabase, RawDatabaseKind, RawSecret};
+use crate::secrecy::may_hold_login;
 
 /// Where a server is looked for if the file says nothing.
 const LOOPBACK: &str = "127.0.0.1";
@@ -196,7 +197,13 @@ impl Compiler<'_> {
             || host.contains(is_odd)
             || !is_socket && (has_port || host.contains('/'))
         {
-            let message = format!("{host:?} is no name of a machine");
+            let what = if may_hold_login(&host) {
+                self.report.hide(self.document.value_span(&[table, own, "host"]));
+                "this".to_owned()
+            } else {
+                format!("{host:?}")
+            };
+            let message = format!("{what} is no name of a machine");
             let help = "write the name or the address alone, such as `db.example.com`";
             self.fault(&[table, own, "host"], message, help);
             return None;

@@ -11,6 +11,7 @@ use wire::subject::service_of;
 use wire::{EffectClass, Name, ToolSpec};
 
 use super::Compiler;
+use super::coming::{ALL, Source};
 use super::tools::{concurrency, offer};
 use crate::bound::{DESCRIPTION_BYTES_MAX, RESPONSE_BYTES_MAX, TOOL_TIMEOUT_MS};
 use crate::raw::RawDiscover;
@@ -38,7 +39,7 @@ impl Compiler<'_> {
         for (name, raw) in self.named("discover", raw) {
             let path = ["discover", name.as_str()];
             let prefix = self.prefix(&path, raw.prefix);
-            self.passing.push(prefix.clone());
+            self.expect_tools(&Source::Services(name.clone()), &prefix, &[ALL.to_owned()]);
             let what = "the name of a NATS service, with `*` for any text";
             let Some(service) = self.needed(&path, "service", raw.service, what) else { continue };
             let is_letter = |c: char| c.is_ascii_alphanumeric() || "_-*?".contains(c);

@@ -74,7 +74,7 @@ impl Compiler<'_> {
         let tool = tools.get(&probe)?;
         let offer = &tool.offer;
         let is_known = match &tool.kind {
-            ToolKind::Mcp(spec) => !self.unlisted.iter().any(|(server, _)| *server == spec.server),
+            ToolKind::Mcp(spec) => !self.unlisted.contains(&spec.server),
             ToolKind::Builtin(_)
             | ToolKind::CloudEvent(_)
             | ToolKind::Command(_)

@@ -10,6 +10,7 @@ use tools::{ToolKind, offered_names};
 use wire::{EffectClass, ErrorCode, Name, ToolSpec};
 
 use super::Compiler;
+use super::coming::{self, ALL};
 use super::tools::{concurrency, offer};
 use crate::bound::{
     DESCRIPTION_BYTES_MAX, EVENT_SOURCE_DEFAULT, RESPONSE_BYTES_MAX, TOOL_TIMEOUT_MS,
@@ -17,9 +18,6 @@ use crate::bound::{
 use crate::raw::{RawEventTypes, RawMode, RawReplyWay, RawTool};
 use crate::suggest::nearest;
 use crate::team::{Events, TeamTool};
-
-/// Stands for all types of a source.
-const ALL: &str = "*";
 
 /// Stands for the address of each type's own reference.
 const REFERENCE: &str = "reference";
@@ -63,7 +61,11 @@ impl Compiler<'_> {
                 for fault in &source.found.faults {
                     self.left_out.push(format!("{}: {}", fault.file.display(), fault.what));
                 }
-                self.passing.push(source.prefix.clone());
+                self.expect_tools(
+                    &coming::Source::Events(name.clone()),
+                    &source.prefix,
+                    &source.types,
+                );
                 sources.insert(name, source);
             }
         }

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wire::Name;
-use wire::plan::Dialect;
+use wire::plan::{Dialect, Plan};
 
 use super::Compiler;
 use super::circle::{Calls, circles};
 use crate::bound::MODEL_TIMEOUT_MS;
-use crate::raw::RawAgent;
 use crate::team::Model;
 
 impl Compiler<'_> {
@@ -16,31 +15,12 @@ impl Compiler<'_> {
     pub(super) fn fallbacks(
         &mut self,
         written: &BTreeMap<String, Vec<String>>,
-        agents: &BTreeMap<String, RawAgent>,
         models: &mut BTreeMap<Name, Model>,
     ) {
-        let acting: BTreeSet<&str> = agents
-            .values()
-            .filter_map(|agent| agent.actor.as_deref().or(agent.model.as_deref()))
-            .collect();
         for (text, listed) in written {
             for (index, named) in self.listed(&["models", text], "fallback", listed) {
                 let at = ["models", text, "fallback", &index];
-                let Some(named) = self.reference("models", &named, &at) else { continue };
-                let (Some(model), Some(other)) = (models.get(text.as_str()), models.get(&named))
-                else {
-                    continue;
-                };
-                if acting.contains(text.as_str()) && !can_stand_in(other.dialect, model.dialect) {
-                    let (its, wanted) = (other.dialect.as_str(), model.dialect.as_str());
-                    let message = format!(
-                        "model `{named}` of dialect `{its}` cannot stand in for `{text}`, whose agents ask by `{wanted}`"
-                    );
-                    let help = format!(
-                        "the prompt is made for `{text}`: give both a dialect that both know, or name another model"
-                    );
-                    self.fault(&at, message, help);
-                }
+                self.reference("models", &named, &at);
             }
         }
         let calls: Calls = written
@@ -78,6 +58,69 @@ impl Compiler<'_> {
     }
 }
 
+impl Compiler<'_> {
+    /// Holds those that stand in for the models of all plans against what they would be sent.
+    pub(super) fn stand_ins(
+        &mut self,
+        plans: &BTreeMap<Name, Plan>,
+        models: &BTreeMap<Name, Model>,
+    ) {
+        let sent: BTreeSet<(&Name, Sent)> = plans.values().flat_map(sent).collect();
+        for (name, sent) in sent {
+            let chain = models.get(name).map(|model| model.fallback.as_slice()).unwrap_or_default();
+            for other in chain.iter().filter_map(|other| models.get(other)) {
+                if sent.is_known_to(other.dialect) {
+                    continue;
+                }
+                let (its, other) = (other.dialect.as_str(), &other.name);
+                let message = format!(
+                    "model `{other}` of dialect `{its}` cannot stand in for `{name}`, {}",
+                    sent.said()
+                );
+                let help = format!(
+                    "the prompt is made for `{name}`: give both a dialect that both know, or name another model"
+                );
+                // One that a fallback names stands in as well.
+                let own = self.document.texts(&["models", name.as_str(), "fallback"]);
+                let index = own.iter().position(|own| *own == other.as_str());
+                let index = index.map(|index| index.to_string());
+                let path = ["models", name.as_str(), "fallback"];
+                let at: Vec<&str> = path.into_iter().chain(index.as_deref()).collect();
+                self.fault(&at, message, help);
+            }
+        }
+    }
+}
+
+/// What is asked of a model that not every model can be asked.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Sent {
+    /// Calls, by the dialect of the model.
+    Calls(Asked),
+    /// A plan under a schema.
+    Plan,
+}
+
+/// The dialects of which something has to be known.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Asked {
+    Native,
+    Schema,
+}
+
+/// Returns what the models of a plan are sent, as far as not every model takes it.
+fn sent(plan: &Plan) -> Vec<(&Name, Sent)> {
+    let acts = |(name, dialect): (_, Dialect)| Some((name, Sent::Calls(asked(dialect)?)));
+    let mut all: Vec<(&Name, Sent)> = acts((&plan.actor, plan.dialect)).into_iter().collect();
+    if let Some(planner) = &plan.planner {
+        all.extend(asked(planner.dialect).map(|_| (&planner.model, Sent::Plan)));
+        // The actor of a tool makes the arguments of what a planner selected.
+        let own = plan.tools.iter().filter_map(|offer| offer.actor.as_ref());
+        all.extend(own.filter_map(|own| acts((&own.model, own.dialect))));
+    }
+    all
+}
+
 /// Adds the fallbacks of a model to a chain, each followed by its own.
 fn follow(name: &str, calls: &Calls<'_>, models: &BTreeMap<Name, Model>, chain: &mut Vec<Name>) {
     for named in calls.get(name).into_iter().flatten() {
@@ -89,13 +132,32 @@ fn follow(name: &str, calls: &Calls<'_>, models: &BTreeMap<Name, Model>, chain: 
     }
 }
 
-/// Tells whether a model whose own dialect is `own` can be asked by `asked`: a model that is
-/// usually asked by less is taken to know no more.
-const fn can_stand_in(own: Dialect, asked: Dialect) -> bool {
-    match asked {
-        Dialect::Native => matches!(own, Dialect::Native),
-        Dialect::Schema => matches!(own, Dialect::Native | Dialect::Schema),
-        Dialect::Json | Dialect::React => true,
+const fn asked(dialect: Dialect) -> Option<Asked> {
+    match dialect {
+        Dialect::Native => Some(Asked::Native),
+        Dialect::Schema => Some(Asked::Schema),
+        Dialect::Json | Dialect::React => None,
+    }
+}
+
+impl Sent {
+    /// Tells whether a model of this dialect can be sent it: one that is usually asked by less is
+    /// taken to know no more.
+    const fn is_known_to(self, own: Dialect) -> bool {
+        match self {
+            Self::Calls(Asked::Native) => matches!(own, Dialect::Native),
+            Self::Calls(Asked::Schema) | Self::Plan => {
+                matches!(own, Dialect::Native | Dialect::Schema)
+            }
+        }
+    }
+
+    const fn said(self) -> &'static str {
+        match self {
+            Self::Calls(Asked::Native) => "whose agents ask by `native`",
+            Self::Calls(Asked::Schema) => "whose agents ask by `schema`",
+            Self::Plan => "whose plans are held to a schema",
+        }
     }
 }
 

@@ -126,7 +126,7 @@ impl Compiler<'_> {
             if let FieldSource::Template(text) = source
                 && tools::Template::parse(text).has_places()
             {
-                let message = format!("`{name}` of `{field}` has places for arguments: {text:?}");
+                let message = format!("`{name}` of `{field}` has places for arguments");
                 self.fault(&[table, own, field, name], message, "write a fixed text, or a secret");
             }
         }

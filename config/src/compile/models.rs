@@ -14,7 +14,7 @@ use crate::bound::{
     SCRIPT_BYTES_MAX,
 };
 use crate::raw::RawProvider::{self, Anthropic, LlamaCpp, Ollama, OpenAi, Scripted};
-use crate::raw::{RawAgent, RawModel, RawThink};
+use crate::raw::{RawModel, RawThink};
 use crate::script::Script;
 use crate::team::{self, Constrain, Model, Provider, Sampling, Server, Template};
 
@@ -73,10 +73,23 @@ impl RawProvider {
         }
     }
 
-    /// Returns the fields of the request body that the runtime writes itself.
+    /// Returns the fields of the request body that the runtime writes itself. Those that bound the
+    /// reply are among them by every name that the server knows: a limit that a field of the same
+    /// meaning replaces would hold nothing.
     const fn body_fields(self) -> &'static [&'static str] {
         match self {
-            OpenAi => &["model", "messages", "tools", "response_format", "stream"],
+            OpenAi => &[
+                "model",
+                "messages",
+                "tools",
+                "response_format",
+                "max_tokens",
+                "max_completion_tokens",
+                "temperature",
+                "stop",
+                "stream",
+                "stream_options",
+            ],
             LlamaCpp => &[
                 "prompt",
                 "model",
@@ -85,21 +98,62 @@ impl RawProvider {
                 "response_format",
                 "json_schema",
                 "grammar",
+                "max_tokens",
+                "max_completion_tokens",
+                "n_predict",
+                "temperature",
+                "top_k",
+                "top_p",
+                "repeat_penalty",
+                "repeat_last_n",
+                "seed",
+                "stop",
+                "stream",
+                "stream_options",
+            ],
+            Ollama => &[
+                "model",
+                "messages",
+                "tools",
+                "format",
+                "stream",
+                "options",
+                "keep_alive",
+                "think",
+            ],
+            Anthropic => &[
+                "model",
+                "messages",
+                "system",
+                "tools",
+                "output_config",
+                "max_tokens",
+                "temperature",
+                "stop_sequences",
                 "stream",
             ],
-            Ollama => &["model", "messages", "tools", "format", "stream", "options"],
-            Anthropic => &["model", "messages", "system", "tools", "output_config", "stream"],
             Scripted => &[],
         }
+    }
+
+    /// Returns what to do about a field of the request body that the runtime writes.
+    fn instead(self, field: &str) -> String {
+        let own = OWNERS.iter().any(|(name, owners)| *name == field && owners.contains(&self));
+        let said = match field {
+            _ if own => format!("`{field}` beside it"),
+            "max_tokens" | "max_completion_tokens" => {
+                "`reply_tokens_max` in the limits of an agent".to_owned()
+            }
+            "stop_sequences" => "`stop` beside it".to_owned(),
+            "options" => "its options beside it, such as `num_ctx`".to_owned(),
+            _ => return "remove it from `extra_body`".to_owned(),
+        };
+        format!("remove it from `extra_body`, and write {said} if it is to be said")
     }
 }
 
 impl Compiler<'_> {
-    pub(super) fn models(
-        &mut self,
-        mut raw: BTreeMap<String, RawModel>,
-        agents: &BTreeMap<String, RawAgent>,
-    ) -> BTreeMap<Name, Model> {
+    pub(super) fn models(&mut self, mut raw: BTreeMap<String, RawModel>) -> BTreeMap<Name, Model> {
         let fallbacks = raw.iter_mut().filter_map(|(text, raw)| {
             let fallbacks = raw.fallback.take()?;
             Some((text.clone(), fallbacks))
@@ -111,7 +165,7 @@ impl Compiler<'_> {
             Some((name, model))
         });
         let mut models = models.collect();
-        self.fallbacks(&fallbacks, agents, &mut models);
+        self.fallbacks(&fallbacks, &mut models);
         models
     }
 
@@ -251,7 +305,7 @@ impl Compiler<'_> {
             self.fault_at_key(
                 &[table, name, "extra_body", field],
                 format!("`{field}` of the request is written by the runtime"),
-                "remove it from `extra_body`",
+                kind.instead(field),
             );
         }
         Some(Server {

@@ -66,8 +66,7 @@ impl Compiler<'_> {
         let named: Vec<&&Offer> =
             offers.iter().filter(|offer| pattern.names(offer.spec.name.as_str())).collect();
         if named.is_empty() {
-            // It may name a tool of a server whose tools are not known.
-            if !self.unlisted.is_empty() || self.may_come(text) {
+            if self.may_come(text, &format!("pattern {text:?} fits no tool")) {
                 return;
             }
             let offered = offers.iter().map(|offer| offer.spec.name.as_str());

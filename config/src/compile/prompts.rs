@@ -52,11 +52,6 @@ impl Compiler<'_> {
     fn template(&mut self, path: &[&str], written: &RawText) -> Option<Template> {
         let owned = path.iter().map(|&step| step.to_owned()).collect();
         match written {
-            RawText::Template(source) if source.len() > PROMPT_BYTES_MAX => {
-                let message = format!("a template has at most {PROMPT_BYTES_MAX} bytes");
-                self.fault_at_key(path, message, "make it shorter");
-                None
-            }
             RawText::Template(source) => {
                 Some(Template { source: source.clone(), path: owned, file: None })
             }

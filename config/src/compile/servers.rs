@@ -13,6 +13,7 @@ use wire::plan::Offer;
 use wire::{EffectClass, Name, ToolSpec};
 
 use super::Compiler;
+use super::coming::{ALL, Source};
 use super::tools::{concurrency, offer};
 use crate::bound::{
     DESCRIPTION_BYTES_MAX, QUESTION_TIMEOUT_MS, RESPONSE_BYTES_MAX, SERVER_START_TIMEOUT_MS,
@@ -22,9 +23,6 @@ use crate::raw::{RawServer, RawTool, RawValue};
 use crate::sources::Catalogs;
 use crate::suggest::nearest;
 use crate::team::{McpServer, TeamTool};
-
-/// Stands for all tools of a server.
-const ALL: &str = "*";
 
 /// The servers that have no faults of their own.
 pub(super) type Servers = BTreeMap<Name, Server>;
@@ -63,7 +61,9 @@ impl Compiler<'_> {
             let catalog = catalogs.get(&name).cloned();
             if let Some(server) = self.mcp_server(&name, raw, catalog) {
                 if server.catalog.is_none() {
-                    self.unlisted.push((name.clone(), server.prefix.clone()));
+                    let source = Source::Server(name.clone(), server.prefix.clone());
+                    self.expect_tools(&source, &server.prefix, &server.tools);
+                    self.unlisted.insert(name.clone());
                 }
                 servers.insert(name, server);
             }
@@ -272,16 +272,6 @@ impl Compiler<'_> {
         }
     }
 
-    /// Tells whether a name, or one of those that a pattern stands for, may be that of a tool that
-    /// comes and goes by itself.
-    pub(super) fn may_come(&self, text: &str) -> bool {
-        let literal = text.split(['*', '?', '(']).next().unwrap_or_default();
-        let is_whole = literal == text;
-        self.passing.iter().any(|prefix| {
-            literal.starts_with(prefix.as_str()) || !is_whole && prefix.starts_with(literal)
-        })
-    }
-
     /// Adds the offers of all tools of sources whose names begin with a text.
     pub(super) fn offers_of_sources(
         &mut self,
@@ -301,11 +291,10 @@ impl Compiler<'_> {
                 offers.push(tool.offer.clone());
             }
         }
-        if !found && self.unlisted.is_empty() && !self.may_come(&format!("{prefix}*")) {
-            let message =
-                format!("no tool of a server, service or interface begins with {prefix:?}");
+        let said = format!("no tool of a server, service or interface begins with {prefix:?}");
+        if !found && !self.may_come(&format!("{prefix}*"), &said) {
             let help = "name tools one by one, or add `tools = [\"*\"]` to the server";
-            self.fault(at, message, help);
+            self.fault(at, said, help);
         }
     }
 
@@ -315,14 +304,10 @@ impl Compiler<'_> {
         text: &str,
         tools: &mut BTreeMap<Name, TeamTool>,
     ) -> Option<Name> {
-        if self.document.has(&["agents", text]) {
-            return None;
-        }
-        let begins = |(_, prefix): &&(Name, String)| text.starts_with(prefix.as_str());
-        let (server, prefix) = self.unlisted.iter().find(begins)?;
+        let (server, own) = self.may_be_of_server(text)?;
         let name = Name::new(text).ok()?;
-        let listed = unknown(text.strip_prefix(prefix.as_str()).unwrap_or(text));
-        let mut tool = tool_of(&name, server, &listed, EffectClass::Once, TOOL_TIMEOUT_MS.default);
+        let listed = unknown(&own);
+        let mut tool = tool_of(&name, &server, &listed, EffectClass::Once, TOOL_TIMEOUT_MS.default);
         tool.offer.labels = tool.kind.labels(tool.offer.effect);
         tools.insert(name.clone(), tool);
         Some(name)

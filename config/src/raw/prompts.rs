@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use wire::plan::{Audience, Text};
 
-use crate::bound::FORM_WORD_BYTES_MAX;
+use crate::bound::{FORM_WORD_BYTES_MAX, PROMPT_BYTES_MAX};
 
 /// Texts that models read in place of the runtime's own.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -57,7 +57,7 @@ pub(crate) struct RawTexts {
 #[schemars(untagged)]
 pub(crate) enum RawText {
     /// The template itself.
-    Template(String),
+    Template(#[schemars(length(max = PROMPT_BYTES_MAX))] String),
     /// The file that holds it.
     File(RawTextFile),
 }

@@ -43,6 +43,12 @@ fn fallbacks_follow_each_other_and_add_their_time() {
 #[test]
 fn what_cannot_stand_in_is_told() {
     for (fields, line, message, help) in [
+        (
+            ["fallback = ['b']", "fallback = ['c']", "dialect = 'json'", ""],
+            4,
+            "model `c` of dialect `json` cannot stand in for `a`, whose agents ask by `native`",
+            "name another model",
+        ),
         (["fallback = ['e']", "", "", ""], 4, "there is no model `e`", "known models: a, b, c, d"),
         (["fallback = ['b', 'b']", "", "", ""], 4, "`b` is twice in `fallback`", "remove one"),
         (["fallback = ['a']", "", "", ""], 4, "in a circle: a -> a", "remove one of them"),
@@ -69,5 +75,42 @@ fn what_cannot_stand_in_is_told() {
         (["requests_per_minute = 0", "", "", ""], 4, "requests_per_minute", ""),
     ] {
         check(&text(fields, "model = 'a'"), line, message, help);
+    }
+}
+
+#[test]
+fn those_of_planners_and_of_the_actors_of_tools_are_held_against_what_they_are_sent() {
+    const PLANS: &str = "planner = 'a'\nactor = 'd'\ntools = ['now']";
+    const OWN: &str = "[tools.now]\nkind = 'builtin'\nactor = 'a'";
+    let planned = |tools: &str| format!("planner = 'd'\nactor = 'd'\n{tools}{OWN}");
+    let to = |dialect: &str| ["fallback = ['b']".to_owned(), format!("dialect = '{dialect}'")];
+    let from = |own: &str, [fallback, other]: [String; 2]| {
+        [format!("{fallback}\ndialect = '{own}'"), other]
+    };
+    let plan = Some("whose plans are held to a schema");
+    for (fields, agent, fault) in [
+        // A plan is held to a schema, whichever way the planner's model makes calls.
+        (to("json"), PLANS.to_owned(), plan),
+        (from("schema", to("react")), PLANS.to_owned(), plan),
+        (to("schema"), PLANS.to_owned(), None),
+        (from("json", to("react")), PLANS.to_owned(), None),
+        // The actor of a tool acts where a planner selects that tool, and nowhere else.
+        (to("schema"), planned("tools = ['now']\n"), Some("whose agents ask by `native`")),
+        (from("schema", to("json")), planned("tools = ['now']\n"), Some("ask by `schema`")),
+        (from("schema", to("native")), planned("tools = ['now']\n"), None),
+        (to("json"), planned("tools = []\n"), None),
+        (to("json"), format!("actor = 'd'\ntools = ['now']\n{OWN}"), None),
+        // A thinker is asked for words.
+        (to("json"), "thinker = 'a'\nactor = 'd'".to_owned(), None),
+    ] {
+        let [a, b] = &fields;
+        let text = text([a, b, "", ""], &agent);
+        match fault {
+            Some(fault) => check(&text, 4, fault, "the prompt is made for `a`"),
+            None => drop(
+                config::parse(Path::new("teams/t.toml"), &text, &files)
+                    .unwrap_or_else(|report| panic!("{}", report.render(false))),
+            ),
+        }
     }
 }

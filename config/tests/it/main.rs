@@ -10,6 +10,9 @@ mod broken_databases;
 mod broken_http;
 #[cfg(test)]
 mod broken_model_tools;
+#[cfg(test)]
+mod broken_models;
+#[cfg(test)]
 mod broken_nats_tools;
 #[cfg(test)]
 mod broken_prompts;

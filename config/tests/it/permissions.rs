@@ -80,8 +80,12 @@ fn what_follows_from_doubt_is_the_tools_own() {
 
 #[test]
 fn one_fault_in_what_is_permitted() {
+    // A line that is too long would not be drawn.
+    let half = "x".repeat(256);
+    let long = format!("[permissions]\nask = [\"\"\"\\\n{half}\\\n{half}x\"\"\"]");
     for (added, line, message, help) in [
         ("[permissions]\ndeny = ['delete(']", 9, "cannot be read: the bracket", "conditions:"),
+        (&*long, 9, "`permissions.ask[0]` has 513 bytes, at most 512 allowed", "shorter"),
         ("[permissions]\nask = ['pey']", 9, "pattern \"pey\" fits no tool", "did you mean `pay`?"),
         ("[permissions]\nask = ['delete_*']", 9, "fits no tool", "`*` stands for any text"),
         ("[permissions]\ndeny = ['pay(too=x)']", 9, "the argument \"too\"", "parameters"),

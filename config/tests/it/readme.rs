@@ -68,6 +68,34 @@ fn every_field_stands_in_its_section_with_default_and_bounds() {
 }
 
 #[test]
+fn every_length_of_a_text_is_told_in_bytes() {
+    let schema = config::schema();
+    let mut untold = Vec::new();
+    for (name, heading) in HEADINGS {
+        let rows: Vec<&str> = section(heading).lines().collect();
+        for (field, schema) in schema["$defs"][name]["properties"].as_object().unwrap() {
+            let of_texts = [schema, &schema["items"]];
+            let lengths = of_texts.iter().filter_map(|schema| {
+                let length = schema["maxLength"].as_u64()?;
+                Some((length, schema["description"].as_str().unwrap()))
+            });
+            for (length, description) in lengths {
+                assert!(description.ends_with(&format!(" {length} bytes.")), "{description}");
+                let row = rows.iter().find(|row| row.starts_with(&format!("| `{field}` |")));
+                let row = row.unwrap_or_else(|| panic!("{heading} lacks `{field}`"));
+                let told = [format!("{length} bytes"), format!("{} KiB", length >> 10)];
+                if !told.iter().any(|told| row.contains(told)) {
+                    untold.push(format!("{heading} {length} bytes: {row}"));
+                }
+            }
+        }
+    }
+    assert!(untold.is_empty(), "{}", untold.join("\n"));
+    let text = &schema["$defs"]["RawText"]["anyOf"][0];
+    assert_eq!(text["maxLength"], 256 << 10, "of a template: {text}");
+}
+
+#[test]
 fn every_heading_is_of_a_table() {
     let schema = config::schema();
     for (table, _) in HEADINGS {

@@ -226,6 +226,106 @@ fn a_team_whose_servers_are_not_known_is_checked_as_far_as_it_goes() {
 }
 
 #[test]
+fn only_what_an_unknown_server_may_have_goes_unchecked() {
+    const ALL: &str = "tools = ['*']\n";
+    let read = "tools = ['read', 'wipe.all']\n";
+    for (server, agent, permission, fault) in [
+        (ALL, "files_x", "deny = ['files_x(a=1)', 'files_*', 'f*', '*_x', 'files\\_y']", None),
+        (ALL, "now", "deny = ['mail_send']", Some("pattern \"mail_send\" fits no tool")),
+        (ALL, "now", "deny = ['file']", Some("pattern \"file\" fits no tool")),
+        (ALL, "now", "deny = ['f(a=*)']", Some("pattern \"f(a=*)\" fits no tool")),
+        (ALL, "now", "deny = ['mail_*']", Some("pattern \"mail_*\" fits no tool")),
+        (ALL, "mail_*", "", Some("no tool of a server, service or interface begins with")),
+        (ALL, "mail_x", "", Some("there is no tool `mail_x`")),
+        (ALL, "files_a b", "", Some("there is no tool `files_a b`")),
+        (read, "files_read", "deny = ['files_wipe_all', 'files_w*', 'files_read_1a2b3c4d']", None),
+        (read, "files_*", "", None),
+        (read, "files_write", "", Some("there is no tool `files_write`")),
+        (read, "now", "deny = ['files_plain*']", Some("pattern \"files_plain*\" fits no tool")),
+        // A tool of its own table is all that the team has of this one.
+        ("", "look", "deny = ['look']", None),
+        ("", "files_read", "", Some("there is no tool `files_read`")),
+        ("", "files_*", "", Some("no tool of a server, service or interface begins with")),
+        ("", "now", "deny = ['files_*']", Some("pattern \"files_*\" fits no tool")),
+    ] {
+        let text = format!(
+            "{FINE}tools = ['{agent}']\npermissions = {{ {permission} }}\n{FILES}{server}
+             [tools.look]\nkind = 'mcp'\nserver = 'files'\ntool = 'read'\n"
+        );
+        match (parse(&text, &Catalogs::new()), fault) {
+            (Ok(_), None) => {}
+            (Err(report), Some(fault)) => {
+                let [found] = report.faults() else { panic!("{text}\n{report}") };
+                assert!(found.message.contains(fault), "{text}\n{found}");
+            }
+            (Ok(_), Some(fault)) => panic!("accepted, but {fault}:\n{text}"),
+            (Err(report), None) => panic!("{text}\n{report}"),
+        }
+    }
+}
+
+#[test]
+fn a_name_that_only_its_beginning_speaks_for_is_noted() {
+    const TYPES: &str = "[eventtypes.e]\npath = 'none.yaml'\nsink = 'http://h'\n";
+    for (source, agent, permission, note) in [
+        ("tools = ['*']", "files_*", "ask = ['files_*', 'f*', '*']", None),
+        ("tools = ['read']", "files_read", "ask = ['files_read']", None),
+        (
+            "tools = ['*']",
+            "files_raed",
+            "",
+            Some("`files_raed` is no tool at present; it may come from MCP server `files`"),
+        ),
+        (
+            "tools = ['*']",
+            "files_w*",
+            "",
+            Some(
+                "no tool of a server, service or interface begins with \"files_w\" at present; it may come from MCP server `files`",
+            ),
+        ),
+        (
+            "tools = ['*']",
+            "now",
+            "deny = ['files_wipe(a=1)']",
+            Some(
+                "pattern \"files_wipe(a=1)\" fits no tool at present; it may come from MCP server `files`",
+            ),
+        ),
+        (
+            "prefix = ''\ntools = ['*']",
+            "humna",
+            "",
+            Some("`humna` is no tool at present; it may come from MCP server `files`"),
+        ),
+        (
+            "[discover.d]\nservice = 'shop'\nprefix = ''",
+            "humna",
+            "",
+            Some("`humna` is no tool at present; it may come from services `d`"),
+        ),
+        (
+            &format!("{TYPES}prefix = ''"),
+            "humna",
+            "",
+            Some("`humna` is no tool at present; it may come from event types `e`"),
+        ),
+        (&format!("{TYPES}prefix = ''\ntypes = ['human']"), "human", "", None),
+    ] {
+        let text = format!(
+            "{FINE}tools = ['{agent}']\npermissions = {{ {permission} }}\n{FILES}{source}\n"
+        );
+        let events = |path: &Path| {
+            if path.ends_with("none.yaml") { Ok(String::new()) } else { files(path) }
+        };
+        let team = config::parse(Path::new("teams/t.toml"), &text, &events)
+            .unwrap_or_else(|report| panic!("{}", report.render(false)));
+        let notes = team.left_out.iter().filter(|note| note.contains("may come from"));
+        assert_eq!(notes.map(String::as_str).collect::<Vec<_>>(), Vec::from_iter(note), "{text}");
+    }
+}
+
+#[test]
 fn one_fault_in_a_server() {
     for (added, line, message, help) in [
         ("[mcp.s]\ntools = ['*']", 7, "server `s` does not say how it is reached", "`command ="),

@@ -56,6 +56,10 @@ pub(crate) enum Format {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Ask a team one thing, with live progress; the answer goes to stdout
+    ///
+    /// The team runs within the command, without a NATS server: tools of the kind `nats`, services
+    /// of `[discover]` and events with a `sink_subject` cannot be reached. `serve --nats` reaches
+    /// them.
     Run(Run),
     /// Run teams as a daemon
     Serve(Serve),
@@ -514,25 +518,4 @@ pub(crate) struct Explain {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::CommandFactory as _;
-
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_sound() {
-        Line::command().debug_assert();
-    }
-
-    #[test]
-    fn a_team_may_name_an_agent() {
-        let cases = [("a", Some(("a", None))), ("a/b", Some(("a", Some("b")))), ("a/", None)];
-        for (text, expected) in cases {
-            let whom: Option<Whom> = text.parse().ok();
-            let found = whom
-                .as_ref()
-                .map(|whom| (whom.team.as_str(), whom.agent.as_ref().map(Name::as_str)));
-            assert_eq!(found, expected, "{text}");
-        }
-    }
-}
+mod tests;

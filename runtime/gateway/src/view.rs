@@ -79,7 +79,8 @@ pub struct TeamView {
     pub tools: Vec<ToolView>,
     /// Its models.
     pub models: Vec<Name>,
-    /// What others describe and cannot be offered, each with the reason.
+    /// What others describe and cannot be offered, each with the reason, and what the team file
+    /// names that no tool is called at present.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
     /// Why its tools are not as those say who describe them, if so.

@@ -201,3 +201,6 @@ impl Backend {
         Ok(answer)
     }
 }
+
+#[cfg(test)]
+mod tests;

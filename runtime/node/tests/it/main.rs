@@ -12,6 +12,7 @@ mod bombs;
 mod called_agents;
 mod calls;
 mod cancel;
+mod changed;
 mod door;
 mod fallback;
 mod going_on;

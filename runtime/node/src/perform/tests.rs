@@ -217,7 +217,7 @@ async fn an_agent_that_left_no_count_used_all_it_was_given() {
 fn open_with(data: &Path, agents: &[&str]) -> Arc<TeamContext> {
     testing::open_changed(data, bus::Bus::local(), |team| {
         let entry = team.agents.values().next().unwrap().clone();
-        team.agents.extend(agents.iter().map(|name| (Name::new(*name).unwrap(), entry.clone())));
+        team.agents.extend(agents.iter().map(|name| (Name::new(name).unwrap(), entry.clone())));
     })
 }
 

@@ -1,5 +1,6 @@
 //! What a node tells of itself while a team of it has no store that can be read.
 
+use bus::Bus;
 use node::{gather_stats, gather_trace};
 use serde_json::json;
 use wire::{Headers, Name, Subjects};

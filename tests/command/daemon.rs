@@ -92,10 +92,16 @@ async fn a_daemon_that_is_killed_leaves_no_process_of_its_sandboxes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_daemon_that_is_told_to_end_leaves_no_process_without_a_sandbox() {
+async fn a_daemon_that_is_told_to_end_waits_for_programs_and_leaves_none_of_them() {
     let folder = folder();
     let seconds = format!("4{:07}", std::process::id());
-    let script = format!("trap '' TERM; sleep {seconds} & sleep {seconds}");
+    let tidied = folder.path().join("tidied");
+    // One puts things in order, and leaves another behind that does not listen.
+    let script = format!(
+        "trap 'sleep 1; echo tidied >{}; exit' TERM\n\
+         (trap '' TERM; exec sleep {seconds}) & sleep {seconds} & wait",
+        tidied.display()
+    );
     let fields = format!("argv = ['sh', '-c', '''{script}''']\nsandbox = 'none'");
     let file = team(folder.path(), &fields);
     let data = folder.path().join("data");
@@ -113,4 +119,5 @@ async fn a_daemon_that_is_told_to_end_leaves_no_process_without_a_sandbox() {
     }
     assert_eq!(daemon.terminate().await, Some(0), "{}", daemon.log());
     assert_eq!(processes(&seconds), 0, "{}", daemon.log());
+    assert!(tidied.exists(), "it had no time: {}", daemon.log());
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tests::daemon::root;
+use tests::processes::processes;
 use wire::ErrorCode;
 
 use crate::house::{House, installed, read, until};
@@ -70,6 +71,49 @@ async fn a_call_of_a_server_that_dies_ends_as_its_effect_says() {
     let looked = house.call(2).await;
     assert_eq!((looked.status.as_str(), looked.output.as_str()), ("ok", "alive"), "it may repeat");
     house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_started_ends_with_it() {
+    let seconds = format!("5{:07}", std::process::id());
+    let calls = [("own_start", json!({"seconds": seconds})), ("own_die", json!({}))];
+    let mut house = House::started(&["own_*"], &server("").await, &calls).await;
+    assert_eq!(house.call(0).await.output, "started");
+    assert_eq!(processes(&seconds), 1);
+    assert_eq!(house.call(1).await.status, "unknown", "it dies");
+    assert_eq!(house.call(1).await.output, "alive", "it is there again");
+    assert_eq!(processes(&seconds), 0);
+
+    assert_eq!(house.call(0).await.output, "started");
+    assert_eq!(processes(&seconds), 1);
+    house.end().await;
+    until("none is left", async || processes(&seconds) == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_end_by_itself_is_killed() {
+    let stubborn = format!("stubborn {}", std::process::id());
+    let own = server("").await.replace("\".\"]", &format!("\".\", {stubborn:?}]"));
+    let calls = [("own_say", json!({"text": "hi"}))];
+    let mut house = House::started(&["own_*"], &own, &calls).await;
+    assert_eq!(house.call(0).await.output, "hi");
+    assert_eq!(processes(&stubborn), 1);
+    house.end().await;
+    assert_eq!(processes(&stubborn), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_was_given_up_before_it_was_ready_is_killed() {
+    let seconds = format!("6{:07}", std::process::id());
+    let script = format!("trap '' TERM; sleep {seconds} & sleep {seconds}");
+    let silent = format!(
+        "[mcp.own]\ncommand = {}\ntools = ['*']\nstart_timeout_ms = 1000\n",
+        json!(["sh", "-c", script])
+    );
+    let house = House::new(&["own_say"], &silent, &[]);
+    let error = node::catalogs(&house.load(), &house.data()).await.unwrap_err().to_wire();
+    assert!(error.message.contains("was not ready within 1.0 s"), "{error}");
+    until("none is left", async || processes(&seconds) == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

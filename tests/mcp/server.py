@@ -1,12 +1,16 @@
 """An MCP server of the older protocol over stdio, without any library, that misbehaves on request.
 
-Usage: server.py FOLDER. In FOLDER it keeps what outlives it: `evolved` if its tool `say` is another
+Usage: server.py FOLDER [ANYTHING]. With more than a folder it ends neither with its input nor by
+SIGTERM. In FOLDER it keeps what outlives it: `evolved` if its tool `say` is another
 one by now, `died` if it was killed by a call, and `heard`, one line a notification.
 """
 
 import json
 import os
+import signal
+import subprocess
 import sys
+import time
 
 folder = sys.argv[1]
 waiting = {}
@@ -46,6 +50,7 @@ def tools():
         tool("die", "Dies during its first call."),
         tool("look", "Dies during its first call.", annotations={"readOnlyHint": True}),
         tool("hang", "Never answers."),
+        tool("start", "Starts a program that goes on.", {"seconds": {"type": "string"}}),
         tool("ask", "Asks a person."),
         tool("fill", "Asks a person for a size and a colour."),
         tool("hurry", "Asks a person, and goes on without an answer."),
@@ -99,6 +104,10 @@ def call(id, name, arguments, meta):
     if name in ("die", "look"):
         die_once()
         return text("alive")
+    if name == "start":
+        # It has the same output as the server.
+        subprocess.Popen(["sleep", arguments["seconds"]])
+        return text("started")
     if name == "hang":
         note("hangs")
         return None
@@ -142,6 +151,10 @@ def answer(id, method, params):
         send({"id": id, "error": {"code": -32601, "message": f"no method {method}"}})
 
 
+is_stubborn = len(sys.argv) > 2
+if is_stubborn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
 for line in sys.stdin:
     message = json.loads(line)
     if "method" in message and "id" in message:
@@ -154,3 +167,6 @@ for line in sys.stdin:
         if result.get("content"):
             said += " " + json.dumps(result["content"], sort_keys=True)
         send({"id": waiting.pop(message["id"]), "result": text(f"the person said: {said}")})
+
+while is_stubborn:
+    time.sleep(60)

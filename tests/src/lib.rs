@@ -13,5 +13,6 @@ pub mod job;
 pub mod ledger;
 pub mod machine;
 pub mod postgres;
+pub mod processes;
 pub mod results;
 pub mod trade;

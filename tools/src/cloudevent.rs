@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use reqwest::StatusCode;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 use wire::{CallOutcome, EffectClass, ErrorCode, Name, ToolReply, WireError, header};
@@ -135,16 +134,10 @@ impl EventTool {
             (Ok(Sent::Perhaps(error)), None) => ToolReply::Lost { error, hop: None },
             (Ok(Sent::Published), None) => ToolReply::Lost { error: late(context), hop: None },
             (Ok(Sent::Answered(letter)), None) => self.answer(context, &event.id, &letter),
-            (Ok(Sent::Published | Sent::Answered(_)), Some(waiting)) => {
+            (Ok(Sent::Published | Sent::Answered(_) | Sent::Taken(_)), Some(waiting)) => {
                 self.await_reply(context, waiting, end, None).await
             }
             (Ok(Sent::Taken(received)), None) => self.response(context, &event.id, *received),
-            (Ok(Sent::Taken(received)), Some(waiting)) => match received.status() {
-                status if status.is_success() => {
-                    self.await_reply(context, waiting, end, None).await
-                }
-                _ => ToolReply::settled(received.outcome()),
-            },
             // What was perhaps sent is perhaps answered.
             (Ok(Sent::Perhaps(error)), Some(waiting)) => {
                 self.await_reply(context, waiting, end, Some(error)).await
@@ -209,16 +202,8 @@ impl EventTool {
         ToolReply::settled(self.outcome(reply, is_cut))
     }
 
-    /// Says what the answer to the request means.
+    /// Says what the answer to a request that was taken means.
     fn response(&self, context: &ToolContext, id: &str, mut received: Received) -> ToolReply {
-        let lost = |error| ToolReply::Lost { error, hop: None };
-        match received.status() {
-            StatusCode::REQUEST_TIMEOUT => return lost(late(context)),
-            status if !status.is_success() => {
-                return ToolReply::settled(received.outcome());
-            }
-            _ => {}
-        }
         let most = self.spec.response_bytes_max;
         let (head, body) = received.parts();
         match CloudEvent::take(head.headers(), body) {
@@ -227,8 +212,8 @@ impl EventTool {
                 drop(received);
                 self.own_reply(context, id, reply, is_cut)
             }
-            Ok(None) if body.is_empty() => lost(late(context)),
-            Ok(None) => ToolReply::settled(received.cut_to(most).outcome()),
+            Ok(None) if body.is_empty() => ToolReply::Lost { error: late(context), hop: None },
+            Ok(None) => received.cut_to(most).reply(),
             Err(fault) => broken_reply(context, &fault),
         }
     }

@@ -3,6 +3,7 @@
 mod address;
 mod body;
 mod exchange;
+pub(crate) mod failure;
 mod field;
 mod pages;
 mod request;
@@ -211,7 +212,8 @@ impl HttpSpec {
 /// A tool that makes the request of its template.
 ///
 /// Every request carries the call's key as `Idempotency-Key` and its span as `traceparent`. A
-/// request that was perhaps sent and of which no whole answer came is lost.
+/// request that was perhaps sent and of which no whole answer came is lost, and so is one whose
+/// status says that nobody knows what became of it, such as 504.
 pub struct HttpTool {
     /// The template, or why it cannot be used.
     blueprint: Result<Blueprint, String>,

@@ -27,6 +27,7 @@ mod template;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod tool;
+mod tree;
 
 pub use interim::Interim;
 pub use memory::Memory;

@@ -10,6 +10,7 @@ mod catalog;
 mod dial;
 pub(crate) mod draft;
 pub mod pin;
+mod program;
 mod server;
 #[cfg(test)]
 mod tests;

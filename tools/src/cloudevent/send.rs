@@ -3,10 +3,11 @@
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::ExposeSecret as _;
 use tokio::time::{Instant, timeout_at};
-use wire::{CallOutcome, ErrorCode, Headers, ToolReply, WireError, header};
+use wire::{CallOutcome, ErrorCode, Headers, WireError, header};
 
 use super::event::CloudEvent;
 use super::{EventTool, ReplyWay, late};
+use crate::http::failure::Failure;
 use crate::http::response::Received;
 use crate::http::unanswered;
 use crate::mcp::Setting;
@@ -61,15 +62,14 @@ impl EventTool {
         };
         let host = reqwest::Url::parse(url).ok();
         let host = host.as_ref().and_then(|url| url.host_str()).unwrap_or("the sink");
-        match timeout_at(end, exchange).await {
-            Ok(Ok(received)) => Ok(Sent::Taken(Box::new(received))),
-            Ok(Err(error)) => match unanswered(host, error) {
-                ToolReply::Lost { error, .. } => Ok(Sent::Perhaps(error)),
-                ToolReply::Settled { outcome, .. } => Err(outcome),
-                ToolReply::Suspended { question } => Err(CallOutcome::Unknown { note: question }),
-                ToolReply::Asks { question } => Err(CallOutcome::Unknown { note: question.text }),
-            },
-            Err(_) => Ok(Sent::Perhaps(late(context))),
+        let Ok(exchanged) = timeout_at(end, exchange).await else {
+            return Ok(Sent::Perhaps(late(context)));
+        };
+        let taken = exchanged.map_err(|error| unanswered(host, error)).and_then(Received::done);
+        match taken {
+            Ok(received) => Ok(Sent::Taken(Box::new(received))),
+            Err(Failure::Lost(error)) => Ok(Sent::Perhaps(error)),
+            Err(Failure::Settled(error)) => Err(CallOutcome::Error { error }),
         }
     }
 

@@ -151,11 +151,15 @@ async fn what_a_response_means() {
         ),
         (
             answer("408 Request Timeout", "", ""),
-            Err((
-                ErrorCode::ToolTimeout,
-                "tool sent its event and got no reply within 20.0 s",
-                true,
-            )),
+            Err((ErrorCode::ToolTimeout, "the server answered 408 Request Timeout", true)),
+        ),
+        (
+            answer("504 Gateway Timeout", "", "no reply"),
+            Err((ErrorCode::ToolTimeout, "504 Gateway Timeout: no reply", true)),
+        ),
+        (
+            answer("502 Bad Gateway", "", ""),
+            Err((ErrorCode::ToolUnavailable, "502 Bad Gateway", true)),
         ),
         (
             answer("500 Internal Server Error", "", "broker is down"),
@@ -217,6 +221,44 @@ async fn replies_that_are_events_of_their_own_find_their_calls() {
         replies.take(&source(), "aa", reply("aa", "application/json", "1")),
         Taken::Duplicate
     );
+}
+
+#[tokio::test]
+async fn an_event_that_was_perhaps_taken_is_waited_for() {
+    for (status, is_taken) in [
+        ("202 Accepted", true),
+        ("504 Gateway Timeout", true),
+        ("502 Bad Gateway", true),
+        ("408 Request Timeout", true),
+        ("503 Service Unavailable", false),
+        ("500 Internal Server Error", false),
+        ("404 Not Found", false),
+    ] {
+        let (url, seen) = server(answer(status, "", "")).await;
+        let (tool, replies) = tool(spec(&url, Mode::Binary, ReplyWay::Event));
+        let call = tokio::spawn(async move { tool.call(&context(LONG), &json!({})).await });
+        seen.await.unwrap();
+        if !is_taken {
+            let refused = call.await.unwrap();
+            assert_eq!(told(&refused).0, ErrorCode::ToolFailed, "{status}");
+            assert!(!told(&refused).2, "{status}");
+            continue;
+        }
+        let event = reply("0123abcd", "application/json", "5");
+        assert_eq!(replies.take(&source(), "0123abcd", event), Taken::Delivered, "{status}");
+        let outcome = CallOutcome::Ok { output: json!(5) };
+        assert_eq!(call.await.unwrap(), ToolReply::settled(outcome), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_reply_that_does_not_come_to_an_event_that_was_perhaps_taken_is_lost() {
+    let (url, _seen) = server(answer("504 Gateway Timeout", "", "")).await;
+    let (tool, _) = tool(spec(&url, Mode::Binary, ReplyWay::Event));
+    let reply = tool.call(&context(Duration::from_millis(500)), &json!({})).await;
+    let (code, message, is_lost) = told(&reply);
+    assert_eq!((code, is_lost), (ErrorCode::ToolTimeout, true), "{message}");
+    assert!(message.contains("504 Gateway Timeout"), "{message}");
 }
 
 #[tokio::test]

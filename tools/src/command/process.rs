@@ -3,25 +3,19 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::process::{ChildStdin, Command};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::output::{ERROR_BYTES_MAX, text};
 use crate::tool::HopLog;
-
-/// How long a program that was asked to end has to put things in order before it is killed.
-const TERM_GRACE: Duration = Duration::from_secs(2);
-
-/// How long the kernel is given to end what was killed, and to hand over what is left in pipes.
-const KILL_GRACE: Duration = Duration::from_millis(200);
+use crate::tree::{KILL_GRACE, ProcessTree};
 
 /// How long a call that is to stop needs at most until all its processes are gone.
 pub const STOP_GRACE: Duration = Duration::from_millis(2_500);
@@ -117,7 +111,7 @@ pub(super) async fn run(job: Job, stop: CancellationToken, hop: HopLog) -> io::R
     }
     let mut child = command.spawn()?;
     hop.note(|report| report.process = child.id());
-    let mut tree = Tree { root: child.id().and_then(pid), is_sandbox };
+    let mut tree = ProcessTree::of(&child, is_sandbox);
     let mut stdout = Kept { bytes: Vec::new(), bytes_max, cut: false };
     let mut stderr = Tail::default();
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -184,88 +178,4 @@ async fn drain(from: Option<impl AsyncRead + Unpin>, to: &mut impl Sink) {
             Ok(read) => to.take(chunk.get(..read).unwrap_or_default()),
         }
     }
-}
-
-/// A process and its descendants, which end with this.
-struct Tree {
-    root: Option<Pid>,
-    is_sandbox: bool,
-}
-
-impl Tree {
-    /// Asks all processes to end, and kills those that are left after a while.
-    async fn end(&mut self, child: &mut Child) -> Option<ExitStatus> {
-        self.signal(Signal::TERM);
-        if let Ok(status) = timeout(TERM_GRACE, child.wait()).await {
-            return status.ok();
-        }
-        self.signal(Signal::KILL);
-        // The sandbox ends when the last process in it has.
-        if let Ok(status) = timeout(KILL_GRACE, child.wait()).await {
-            return status.ok();
-        }
-        self.kill();
-        timeout(KILL_GRACE, child.wait()).await.ok()?.ok()
-    }
-
-    /// Sends a signal to the program and what it started, not to the one that holds the sandbox.
-    fn signal(&self, signal: Signal) {
-        let Some(root) = self.root else { return };
-        if self.is_sandbox {
-            for pid in descendants(root) {
-                send(kill_process(pid, signal));
-            }
-        } else {
-            send(kill_process_group(root, signal));
-        }
-    }
-
-    /// Kills what is left, once.
-    fn kill(&mut self) {
-        if let Some(root) = self.root.take() {
-            send(kill_process_group(root, Signal::KILL));
-        }
-    }
-}
-
-impl Drop for Tree {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-fn send(sent: rustix::io::Result<()>) {
-    if let Err(error) = sent
-        && error != rustix::io::Errno::SRCH
-    {
-        tracing::debug!(%error, "a process cannot be sent a signal");
-    }
-}
-
-fn pid(id: u32) -> Option<Pid> {
-    Pid::from_raw(i32::try_from(id).ok()?)
-}
-
-/// Finds the processes below one, in no order. What loses its parent in a sandbox is given to the
-/// first process in it, and so stays below.
-fn descendants(root: Pid) -> Vec<Pid> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    let all: Vec<(Pid, Pid)> = entries.filter_map(|entry| family(&entry.ok()?.path())).collect();
-    let mut found = vec![root];
-    let mut at = 0;
-    while let Some(parent) = found.get(at).copied() {
-        found.extend(all.iter().filter(|(_, above)| *above == parent).map(|(pid, _)| *pid));
-        at += 1;
-    }
-    found.split_off(1)
-}
-
-/// Reads the process and its parent from a folder of `/proc`.
-fn family(folder: &Path) -> Option<(Pid, Pid)> {
-    let id: u32 = folder.file_name()?.to_str()?.parse().ok()?;
-    let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
-    // The name before the last bracket may hold anything.
-    let (_, rest) = stat.rsplit_once(')')?;
-    let parent: u32 = rest.split_whitespace().nth(1)?.parse().ok()?;
-    Some((pid(id)?, pid(parent)?))
 }

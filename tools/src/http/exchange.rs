@@ -6,8 +6,9 @@ use std::error::Error as _;
 use reqwest::Request;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
-use wire::{CallOutcome, ErrorCode, ToolReply, WireError};
+use wire::{CallOutcome, ErrorCode, ToolReply};
 
+use super::failure::Failure;
 use super::pages::{Gathered, Pages};
 use super::request::{Blueprint, IDEMPOTENCY_KEY};
 use super::response::{Head, Received, Said};
@@ -38,8 +39,8 @@ impl HttpTool {
         let exchange = self.answer(context, request, blueprint);
         let time = context.answer_time();
         match timeout(time, exchange).await {
-            Ok(Ok(outcome)) => ToolReply::settled(outcome),
-            Ok(Err(error)) => unanswered(&host, error),
+            Ok(Ok(reply)) => reply,
+            Ok(Err(error)) => unanswered(&host, error).into_reply(),
             Err(_) => {
                 let lost = format!("{host} did not answer within {} ms", time.as_millis());
                 ToolReply::lost(ErrorCode::ToolTimeout, lost)
@@ -53,25 +54,25 @@ impl HttpTool {
         context: &ToolContext,
         request: Request,
         blueprint: &Blueprint,
-    ) -> Result<CallOutcome, SendError> {
+    ) -> Result<ToolReply, SendError> {
         let again = self.pages.as_ref().zip(request.try_clone());
         let received = self.ask(&context.hop, request, self.response_bytes_max).await?;
         let (said, head) = match received.said() {
             Ok(said) => said,
-            Err(error) => return Ok(CallOutcome::Error { error }),
+            Err(failure) => return Ok(failure.into_reply()),
         };
         let (value, cut) = match (said, again) {
-            (Said::Text(text), _) => return Ok(self.text(text)),
+            (Said::Text(text), _) => return Ok(ToolReply::settled(self.text(text))),
             (Said::Json(value), None) => (value, None),
             (Said::Json(value), Some((pages, first))) => {
                 let ask = Asked { hop: &context.hop, pages, first: &first, blueprint };
                 match self.further(value, head, ask).await? {
                     Ok(gathered) => gathered.into_parts(),
-                    Err(error) => return Ok(CallOutcome::Error { error }),
+                    Err(failure) => return Ok(failure.into_reply()),
                 }
             }
         };
-        Ok(self.checked(value, cut))
+        Ok(ToolReply::settled(self.checked(value, cut)))
     }
 
     async fn ask(
@@ -92,7 +93,7 @@ impl HttpTool {
         value: Value,
         mut head: Head,
         ask: Asked<'_>,
-    ) -> Result<Result<Gathered, WireError>, SendError> {
+    ) -> Result<Result<Gathered, Failure>, SendError> {
         let Asked { hop, pages, first, blueprint } = ask;
         let mut room = self.response_bytes_max.saturating_sub(head.bytes);
         let mut gathered = Gathered::new(value.clone());
@@ -118,9 +119,9 @@ impl HttpTool {
                     gathered.stop();
                     break;
                 }
-                Err(error) => {
-                    let place = format!("page {}: {}", gathered.pages() + 1, error.message);
-                    return Ok(Err(WireError { message: place, ..error }));
+                Err(failure) => {
+                    let page = gathered.pages() + 1;
+                    return Ok(Err(failure.told(|message| format!("page {page}: {message}"))));
                 }
             };
             room = room.saturating_sub(head.bytes);
@@ -176,32 +177,27 @@ struct Asked<'a> {
 }
 
 /// Says what it means for a call that there is no answer.
-pub(crate) fn unanswered(host: &str, error: SendError) -> ToolReply {
-    let settled = |error: WireError| ToolReply::settled(CallOutcome::Error { error });
+pub(crate) fn unanswered(host: &str, error: SendError) -> Failure {
     match error {
-        SendError::Forbidden(forbidden) => settled(forbidden.into()),
-        SendError::Client(error) => settled(error),
+        SendError::Forbidden(forbidden) => Failure::Settled(forbidden.into()),
+        SendError::Client(error) => Failure::Settled(error),
         SendError::Redirects | SendError::Target(_) => {
-            settled(WireError::new(ErrorCode::ToolFailed, error.to_string()))
+            Failure::settled(ErrorCode::ToolFailed, error.to_string())
         }
-        SendError::Redirected(error) => match unanswered("the place that it names", *error) {
-            ToolReply::Settled { outcome: CallOutcome::Error { error }, .. }
-            | ToolReply::Lost { error, .. } => {
-                let what = "took the request, but its redirect could not be followed";
-                let message = format!("{host} {what}: {}", error.message);
-                ToolReply::Lost { error: WireError { message, ..error }, hop: None }
-            }
-            reply => reply,
-        },
+        SendError::Redirected(error) => {
+            let failure = unanswered("the place that it names", *error);
+            let what = "took the request, but its redirect could not be followed";
+            let failure = failure.told(|message| format!("{host} {what}: {message}"));
+            Failure::Lost(failure.into_error())
+        }
         SendError::Idle(_) => {
-            let lost = format!("{host} went silent: {error}");
-            ToolReply::lost(ErrorCode::ToolTimeout, lost)
+            Failure::lost(ErrorCode::ToolTimeout, format!("{host} went silent: {error}"))
         }
         SendError::Http(error) => broken(host, &error),
     }
 }
 
-fn broken(host: &str, error: &reqwest::Error) -> ToolReply {
+fn broken(host: &str, error: &reqwest::Error) -> Failure {
     // The outer errors only say that a request failed, and one of them shows the whole URL.
     let mut cause = error.source();
     while let Some(deeper) = cause.and_then(|cause| cause.source()) {
@@ -209,13 +205,12 @@ fn broken(host: &str, error: &reqwest::Error) -> ToolReply {
     }
     let cause = cause.map_or_else(|| "no cause given".to_owned(), ToString::to_string);
     if error.is_builder() {
-        let message = format!("make the request: {cause}");
-        return ToolReply::settled(CallOutcome::error(ErrorCode::ToolFailed, message));
+        return Failure::settled(ErrorCode::ToolFailed, format!("make the request: {cause}"));
     }
     if error.is_connect() {
         let message = format!("connect to {host}: {cause}");
-        return ToolReply::settled(CallOutcome::error(ErrorCode::ToolUnavailable, message));
+        return Failure::settled(ErrorCode::ToolUnavailable, message);
     }
     let lost = format!("the connection to {host} broke before the answer was complete: {cause}");
-    ToolReply::lost(ErrorCode::ToolUnavailable, lost)
+    Failure::lost(ErrorCode::ToolUnavailable, lost)
 }

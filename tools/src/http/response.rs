@@ -8,8 +8,9 @@ use reqwest::header::{
 use reqwest::{Response, StatusCode, Url};
 use serde_json::Value;
 use tokio::time::timeout;
-use wire::{CallOutcome, ErrorCode, WireError};
+use wire::{CallOutcome, ErrorCode, ToolReply, WireError};
 
+use super::failure::{Failure, Meaning, meaning};
 use crate::client::SendError;
 use crate::output::{Body, cut_mark, excerpt, is_json};
 use crate::secret::clean;
@@ -67,10 +68,6 @@ impl Received {
         Ok(Self { head: Head { status, url, headers, bytes: body.len(), cut }, body })
     }
 
-    pub(crate) const fn status(&self) -> StatusCode {
-        self.head.status
-    }
-
     /// Returns the body beside what else is known, for whoever wants to take it.
     pub(crate) fn parts(&mut self) -> (&Head, &mut Vec<u8>) {
         (&self.head, &mut self.body)
@@ -84,19 +81,31 @@ impl Received {
         self
     }
 
-    /// Says how the call ended.
-    pub(crate) fn outcome(self) -> CallOutcome {
-        match self.said() {
-            Ok((Said::Json(output), _)) => CallOutcome::Ok { output },
-            Ok((Said::Text(text), _)) => CallOutcome::text(text),
-            Err(error) => CallOutcome::Error { error },
+    /// Returns the response if what was asked for was done.
+    pub(crate) fn done(self) -> Result<Self, Failure> {
+        let Self { head, body } = self;
+        match meaning(head.status) {
+            Meaning::Done => Ok(Self { head, body }),
+            Meaning::Failed => Err(Failure::Settled(head.failure(body, ErrorCode::ToolFailed))),
+            Meaning::Unknown(code) => Err(Failure::Lost(head.failure(body, code))),
         }
     }
 
-    /// Returns what it says without secrets and what else is known of it, or the error that it is.
-    pub(super) fn said(self) -> Result<(Said, Head), WireError> {
-        let Self { head, body } = self;
-        head.said(body).map(|said| (said, head))
+    /// Says how the call ended.
+    pub(crate) fn reply(self) -> ToolReply {
+        match self.said() {
+            Ok((Said::Json(output), _)) => ToolReply::settled(CallOutcome::Ok { output }),
+            Ok((Said::Text(text), _)) => ToolReply::settled(CallOutcome::text(text)),
+            Err(failure) => failure.into_reply(),
+        }
+    }
+
+    /// Returns what it says without secrets and what else is known of it, or why the call has no
+    /// result.
+    pub(super) fn said(self) -> Result<(Said, Head), Failure> {
+        let Self { head, body } = self.done()?;
+        let said = head.said(body).map_err(Failure::Settled)?;
+        Ok((said, head))
     }
 }
 
@@ -111,7 +120,28 @@ impl Head {
         self.cut
     }
 
+    /// Reads what came with a status of success.
     fn said(&self, body: Vec<u8>) -> Result<Said, WireError> {
+        Ok(match self.unpacked(body)? {
+            Body::Text(text) => self.content(text),
+            Body::NotShown(told) => Said::Text(told),
+        })
+    }
+
+    /// Says what came with a status of another kind.
+    fn failure(&self, body: Vec<u8>, code: ErrorCode) -> WireError {
+        let mut error = match self.unpacked(body) {
+            Ok(body) => WireError::new(code, self.refusal(&body.into_text())),
+            Err(error) => WireError { code, ..error },
+        };
+        error.retry_after_ms = self
+            .header(&RETRY_AFTER)
+            .and_then(|seconds| seconds.trim().parse::<u64>().ok())
+            .map(|seconds| seconds.min(RETRY_AFTER_S_MAX) * 1000);
+        error
+    }
+
+    fn unpacked(&self, body: Vec<u8>) -> Result<Body, WireError> {
         if let Some(encoding) = self.header(&CONTENT_ENCODING)
             && !encoding.trim().eq_ignore_ascii_case("identity")
         {
@@ -122,19 +152,12 @@ impl Head {
             );
             return Err(WireError::new(ErrorCode::ToolFailed, text));
         }
-        let body = Body::read(body, self.header(&CONTENT_TYPE), self.cut);
-        if !self.status.is_success() {
-            return Err(self.failure(&body.into_text()));
-        }
-        Ok(match body {
-            Body::Text(text) => self.content(text),
-            Body::NotShown(told) => Said::Text(told),
-        })
+        Ok(Body::read(body, self.header(&CONTENT_TYPE), self.cut))
     }
 
-    fn failure(&self, text: &str) -> WireError {
+    fn refusal(&self, text: &str) -> String {
         let status = self.status;
-        let message = if status.is_redirection() {
+        if status.is_redirection() {
             let target = clean(self.header(&LOCATION).unwrap_or("nowhere").to_owned());
             format!(
                 "the server answered {status} and points to {}, which is not followed; ask there if \
@@ -145,13 +168,7 @@ impl Head {
             format!("the server answered {status} without a body")
         } else {
             format!("the server answered {status}: {}", excerpt(text))
-        };
-        let mut error = WireError::new(ErrorCode::ToolFailed, message);
-        error.retry_after_ms = self
-            .header(&RETRY_AFTER)
-            .and_then(|seconds| seconds.trim().parse::<u64>().ok())
-            .map(|seconds| seconds.min(RETRY_AFTER_S_MAX) * 1000);
-        error
+        }
     }
 
     fn content(&self, text: String) -> Said {

@@ -269,6 +269,28 @@ async fn a_status_of_failure_is_an_error_that_says_why() {
 }
 
 #[tokio::test]
+async fn a_status_by_which_nobody_knows_what_was_done_is_a_lost_call() {
+    let packed = "content-encoding: gzip\r\nretry-after: 7\r\n";
+    for (status, headers, code, retry_after_ms) in [
+        ("504 Gateway Timeout", "", ErrorCode::ToolTimeout, None),
+        ("504 Gateway Timeout", packed, ErrorCode::ToolTimeout, Some(7000)),
+        ("502 Bad Gateway", "", ErrorCode::ToolUnavailable, None),
+        ("408 Request Timeout", "", ErrorCode::ToolTimeout, None),
+        ("524 A Timeout Occurred", "", ErrorCode::ToolTimeout, None),
+    ] {
+        for method in ["POST", "PUT", "GET"] {
+            let (base, _server) = server(answer(status, headers, "upstream")).await;
+            let tool = tool(spec(method, base));
+            let reply = reply_within(&tool, json!({}), Duration::from_secs(20)).await;
+            let ToolReply::Lost { error, .. } = &reply else { panic!("{status}: {reply:?}") };
+            assert_eq!((error.code, error.retry_after_ms), (code, retry_after_ms), "{status}");
+            let told = status.split(' ').next().unwrap();
+            assert!(error.message.contains(told), "{status}: {}", error.message);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_request_without_a_whole_answer_is_lost() {
     let short = Duration::from_millis(300);
     let long = Duration::from_secs(20);

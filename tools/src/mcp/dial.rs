@@ -2,12 +2,9 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::error::Error as StdError;
-use std::path::Path;
-use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use process_wrap::tokio::{CommandWrap, ProcessGroup};
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::ClientHandler;
 use rmcp::model::{
@@ -17,10 +14,9 @@ use rmcp::model::{
 };
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, NotificationContext, Peer,
-    RequestContext, RoleClient, RunningService, RunningServiceCancellationToken,
+    RequestContext, RoleClient, RunningService,
 };
 use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::child_process::TokioChildProcess;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use secrecy::ExposeSecret as _;
 use tokio::io::AsyncReadExt as _;
@@ -28,20 +24,19 @@ use tokio::process::ChildStderr;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
 use tracing::debug;
 use wire::Name;
 
 use super::ask::{Calls, elicit};
+use super::program::{self, Program};
 use super::{ServerSpec, Setting, Transport};
 use crate::secret::clean;
 
-/// Variables of the daemon's environment that every server gets: without them few programs find
-/// their interpreter or a place for their files. Whatever else it needs, the team file names.
-const PASSED: [&str; 6] = ["HOME", "LANG", "PATH", "TMPDIR", "TZ", "USER"];
-
-/// How long a server may take to end after it was asked to; then it is killed.
-const CLOSE_MAX: Duration = Duration::from_secs(2);
+/// How long a connection may take to be over once it is to be; a server that takes in nothing more
+/// may hold it for longer.
+const CLOSE_MAX: Duration = Duration::from_secs(1);
 
 /// Requests to one server over HTTP at once; each tool has a bound of its own before that.
 const REQUESTS_MAX: usize = 256;
@@ -56,42 +51,43 @@ const LAST_WORDS_WAIT: Duration = Duration::from_millis(200);
 /// How long to wait before a stream of changes that ended is opened again.
 const LISTEN_PAUSE: Duration = Duration::from_secs(5);
 
-/// An open connection. Dropping it ends the server's process.
+/// An open connection. Dropping it ends the server's program and all that it started.
 pub(super) struct Connection {
     pub(super) peer: Peer<RoleClient>,
     /// The calls that are under way on it.
     pub(super) calls: Arc<Calls>,
     /// Told when the server says that its list of tools changed.
     pub(super) changed: Arc<Notify>,
-    end: Option<RunningServiceCancellationToken>,
+    /// Ends the connection when dropped.
+    unwanted: Option<DropGuard>,
     /// Cancelled when the connection is over.
-    ended: CancellationToken,
+    over: CancellationToken,
+    /// Keeps the server's processes, if it is a program.
+    keeper: Option<JoinHandle<()>>,
     /// Follows changes of servers that only tell those who listen.
     listener: Option<JoinHandle<()>>,
 }
 
 impl Connection {
-    /// Asks the server to end, and waits for it within bounds.
+    /// Ends the connection, and waits until nothing of the server's program is left.
     pub(super) async fn close(mut self) {
-        if let Some(end) = self.end.take() {
-            end.cancel();
-        }
-        if timeout(CLOSE_MAX, self.ended.cancelled()).await.is_err() {
-            debug!("an MCP server did not end when asked");
+        drop(self.unwanted.take());
+        self.over.cancelled().await;
+        if let Some(keeper) = self.keeper.take()
+            && let Err(error) = keeper.await
+        {
+            debug!(%error, "the keeper of an MCP server's processes failed");
         }
     }
 
     /// Waits until the connection is over.
     pub(super) async fn ended(&self) {
-        self.ended.cancelled().await;
+        self.over.cancelled().await;
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        if let Some(end) = self.end.take() {
-            end.cancel();
-        }
         if let Some(listener) = &self.listener {
             listener.abort();
         }
@@ -99,11 +95,17 @@ impl Drop for Connection {
 }
 
 /// Connects to a server. The error says why not, without secrets.
+///
+/// The server's program is among `programs` until nothing of it is left, also if this future is
+/// dropped.
 pub(super) async fn dial(
     name: &Name,
     spec: &ServerSpec,
     http: &reqwest::Client,
+    programs: &TaskTracker,
 ) -> Result<Connection, String> {
+    let over = CancellationToken::new();
+    let holds = over.clone().drop_guard();
     let changed = Arc::new(Notify::new());
     let calls = Arc::new(Calls::default());
     let handler = Handler {
@@ -112,19 +114,17 @@ pub(super) async fn dial(
         calls: calls.clone(),
         elicitation: spec.elicitation,
     };
-    let running = match &spec.transport {
+    let (running, keeper) = match &spec.transport {
         Transport::Process { command, directory, env } => {
             let values = resolved(env)?;
-            let (transport, stderr) = spawn(command, directory, &values)?;
+            let started = program::start(command, directory, &values, over.clone(), programs)?;
+            let Program { input, output, errors, keeper } = started;
             let words = LastWords::default();
-            let followed =
-                stderr.map(|stderr| tokio::spawn(follow(name.clone(), stderr, words.clone())));
-            match handler.serve_with_lifecycle(transport, auto()).await {
-                Ok(running) => running,
+            let followed = tokio::spawn(follow(name.clone(), errors, words.clone()));
+            match handler.serve_with_lifecycle((output, input), auto()).await {
+                Ok(running) => (running, Some(keeper)),
                 Err(error) => {
-                    if let Some(followed) = followed {
-                        drop(timeout(LAST_WORDS_WAIT, followed).await);
-                    }
+                    drop(timeout(LAST_WORDS_WAIT, followed).await);
                     let said = words.text();
                     let said = if said.is_empty() { said } else { format!("; it said: {said}") };
                     return Err(clean(causes(&error) + &said));
@@ -134,21 +134,35 @@ pub(super) async fn dial(
         Transport::Http { url, headers } => {
             let values = resolved(headers)?;
             let headers = header_map(values)?;
-            serve_http(&handler, url, &headers, http)
-                .await
-                .map_err(|error| clean(causes(&*error)))?
+            let served = serve_http(&handler, url, &headers, http).await;
+            (served.map_err(|error| clean(causes(&*error)))?, None)
         }
     };
-    let (peer, end) = (running.peer().clone(), running.cancellation_token());
+    let peer = running.peer().clone();
     let listener = must_listen(&peer).then(|| tokio::spawn(listen(peer.clone(), changed.clone())));
-    let ended = CancellationToken::new();
-    let over = ended.clone().drop_guard();
-    tokio::spawn(async move {
-        let reason = running.waiting().await;
-        debug!(?reason, "the connection to an MCP server is over");
-        drop(over);
-    });
-    Ok(Connection { peer, calls, changed, end: Some(end), ended, listener })
+    let unwanted = CancellationToken::new();
+    programs.spawn(attend(running, unwanted.clone(), holds));
+    let unwanted = Some(unwanted.drop_guard());
+    Ok(Connection { peer, calls, changed, unwanted, over, keeper, listener })
+}
+
+/// Waits until a connection is over, and sees to it once it is unwanted.
+async fn attend(
+    running: RunningService<RoleClient, Handler>,
+    unwanted: CancellationToken,
+    holds: DropGuard,
+) {
+    let end = running.cancellation_token();
+    let mut waiting = std::pin::pin!(running.waiting());
+    let reason = tokio::select! {
+        reason = &mut waiting => Some(reason),
+        () = unwanted.cancelled() => {
+            end.cancel();
+            timeout(CLOSE_MAX, waiting).await.ok()
+        }
+    };
+    debug!(?reason, "the connection to an MCP server is over");
+    drop(holds);
 }
 
 /// The current protocol first, and the handshake of older ones if the server does not know it.
@@ -180,38 +194,6 @@ async fn serve_http(
             handler.clone().serve_with_lifecycle(transport(), mode).await.map_err(Box::new)
         }
     }
-}
-
-fn spawn(
-    command: &[String],
-    directory: &Path,
-    env: &[(String, String)],
-) -> Result<(TokioChildProcess, Option<ChildStderr>), String> {
-    let Some((program, arguments)) = command.split_first() else {
-        return Err("its command is empty".to_owned());
-    };
-    // Joined with nothing, an empty path becomes the present one.
-    let directory = std::path::absolute(directory.join("."))
-        .map_err(|error| format!("find the folder {}: {error}", directory.display()))?;
-    let is_path = program.contains('/');
-    let place = if is_path { directory.join(program) } else { program.into() };
-    let mut command = CommandWrap::with_new(place, |command| {
-        command.args(arguments).env_clear().current_dir(&directory).kill_on_drop(true);
-        command.envs(PASSED.iter().filter_map(|name| Some((name, passed(name)?))));
-        command.envs(env.iter().map(|(name, value)| (name, value)));
-    });
-    // With its own group, what the program starts ends with it.
-    command.wrap(ProcessGroup::leader());
-    TokioChildProcess::builder(command)
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("start {program}: {error}"))
-}
-
-fn passed(name: &str) -> Option<String> {
-    #[expect(clippy::disallowed_methods, reason = "a program needs the surroundings of its user")]
-    let value = std::env::var(name);
-    value.ok()
 }
 
 /// Reads the secrets of settings.

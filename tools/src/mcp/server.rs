@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 use wire::{ErrorCode, Name, WireError};
 
@@ -236,10 +237,7 @@ async fn keep(server: Arc<Server>, spec: ServerSpec, http: reqwest::Client) {
     let mut last = None;
     loop {
         server.link.send_replace(Link::Opening { last: last.take() });
-        let opened = tokio::select! {
-            () = server.stop.cancelled() => return,
-            opened = open(&name, &spec, &http) => opened,
-        };
+        let opened = open(&name, &spec, &http, &server.stop).await;
         let why = match opened {
             Ok((connection, listed)) => {
                 info!(server = %name, tools = listed.tools.len(), "MCP server is there");
@@ -259,6 +257,7 @@ async fn keep(server: Arc<Server>, spec: ServerSpec, http: reqwest::Client) {
                 connection.close().await;
                 why
             }
+            Err(_) if server.stop.is_cancelled() => return,
             Err(why) => why,
         };
         warn!(server = %name, why, ?wait, "MCP server is away and will be tried again");
@@ -299,7 +298,10 @@ async fn attend(
                 () = connection.changed.notified() => {}
             }
             sleep(LOOK_PAUSE).await;
-            let again = timeout(LOOK_MAX, look(&connection.peer)).await;
+            let again = tokio::select! {
+                () = server.stop.cancelled() => return Over::Stopped,
+                again = timeout(LOOK_MAX, look(&connection.peer)) => again,
+            };
             match again.unwrap_or_else(|_| Err("it does not list its tools".to_owned())) {
                 Ok(again) if again == listed => {}
                 Ok(again) => {
@@ -333,7 +335,7 @@ pub async fn list(
     spec: &ServerSpec,
     http: &reqwest::Client,
 ) -> Result<Catalog, WireError> {
-    match open(name, spec, http).await {
+    match open(name, spec, http, &CancellationToken::new()).await {
         Ok((connection, listed)) => {
             connection.close().await;
             Ok(listed)
@@ -345,20 +347,32 @@ pub async fn list(
     }
 }
 
+/// Makes a connection and looks what is listed, unless it is told to stop. Where that fails, nothing
+/// of the server's program is left.
 async fn open(
     name: &Name,
     spec: &ServerSpec,
     http: &reqwest::Client,
+    stop: &CancellationToken,
 ) -> Result<(Connection, Catalog), String> {
-    let opened = timeout(spec.start_timeout, async {
-        let connection = dial(name, spec, http).await?;
+    let programs = TaskTracker::new();
+    let opening = timeout(spec.start_timeout, async {
+        let connection = dial(name, spec, http, &programs).await?;
         let listed = look(&connection.peer).await;
         let listed = listed.map_err(clean)?;
         Ok((connection, listed))
     });
-    opened.await.unwrap_or_else(|_| {
-        Err(format!("it was not ready within {:.1} s", spec.start_timeout.as_secs_f64()))
-    })
+    let opened = tokio::select! {
+        () = stop.cancelled() => Err("it was stopped".to_owned()),
+        opened = opening => opened.unwrap_or_else(|_| {
+            Err(format!("it was not ready within {:.1} s", spec.start_timeout.as_secs_f64()))
+        }),
+    };
+    if opened.is_err() {
+        programs.close();
+        programs.wait().await;
+    }
+    opened
 }
 
 /// Reads the whole list of a server's tools, page by page.

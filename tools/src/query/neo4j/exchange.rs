@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::super::database::{Fault, ResultSet, Results, Work};
 use super::{Login, Neo4jSpec};
+use crate::http::failure::{self, Meaning};
 
 /// Bytes of one answer: many times what a model reads, and little enough that a few statements
 /// without a limit at once do not fill the memory.
@@ -252,10 +253,15 @@ impl Exchange {
         }
         let told =
             if bytes.is_empty() { Ok(Told::default()) } else { serde_json::from_slice(&bytes) };
-        match told {
-            Ok(Told { errors, .. }) if !errors.is_empty() => Err(Failure::Told(meaning(&errors))),
-            Ok(told) if status.is_success() => Ok((told, affinity)),
-            Ok(_) | Err(_) => Err(Failure::Foreign(refusal(status, &self.url))),
+        match (failure::meaning(status), told) {
+            (Meaning::Done | Meaning::Failed, Ok(Told { errors, .. })) if !errors.is_empty() => {
+                Err(Failure::Told(meaning(&errors)))
+            }
+            (Meaning::Done, Ok(told)) => Ok((told, affinity)),
+            // The Query API has no status of the unknown ones, whatever the form of the body.
+            (Meaning::Done | Meaning::Failed | Meaning::Unknown(_), Ok(_) | Err(_)) => {
+                Err(Failure::Foreign(refusal(status, &self.url)))
+            }
         }
     }
 }

@@ -54,9 +54,13 @@ async fn put(url: String) -> ToolReply {
 #[tokio::test]
 async fn a_commit_is_lost_unless_the_server_itself_says_what_came_of_it() {
     let page = || "<html>Bad Gateway</html>".to_owned();
+    let told = |code: &str| json!({"errors": [{"code": code, "message": "why"}]}).to_string();
     for (status, body) in [
         ("502 Bad Gateway", page()),
         ("504 Gateway Timeout", String::new()),
+        // A gateway may write its errors as the server does.
+        ("504 Gateway Timeout", told("504")),
+        ("502 Bad Gateway", told("Neo.ClientError.Statement.SyntaxError")),
         ("503 Service Unavailable", json!({"message": "no upstream"}).to_string()),
         ("500 x", json!({"errors": ["upstream"]}).to_string()),
         ("401 Unauthorized", page()),
@@ -71,7 +75,6 @@ async fn a_commit_is_lost_unless_the_server_itself_says_what_came_of_it() {
         let text = &error.message;
         assert!(text.contains("commit: ") && !text.contains("nothing was changed"), "{text}");
     }
-    let told = |code: &str| json!({"errors": [{"code": code, "message": "why"}]}).to_string();
     for (status, body, expected) in [
         ("200 OK", json!({"bookmarks": ["b"]}).to_string(), None),
         (

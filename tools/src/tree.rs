@@ -1,0 +1,107 @@
+//! A process and all that it starts, none of which is left behind.
+
+use std::path::Path;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use tokio::process::Child;
+use tokio::time::timeout;
+
+/// How long a program that was asked to end has to put things in order before it is killed.
+const TERM_GRACE: Duration = Duration::from_secs(2);
+
+/// How long the kernel is given to end what was killed, and to hand over what is left in pipes.
+pub(crate) const KILL_GRACE: Duration = Duration::from_millis(200);
+
+/// A process and its descendants, which end with this. Those that leave its group are found only
+/// in a sandbox.
+pub(crate) struct ProcessTree {
+    root: Option<Pid>,
+    is_sandbox: bool,
+}
+
+impl ProcessTree {
+    /// Takes a process that leads a group of its own and was not waited for yet, and which makes a
+    /// sandbox for the others or does not.
+    pub(crate) fn of(child: &Child, is_sandbox: bool) -> Self {
+        Self { root: child.id().and_then(pid), is_sandbox }
+    }
+
+    /// Asks all processes to end, and kills those that are left after a while. Returns how the
+    /// first one ended, if that can be told.
+    pub(crate) async fn end(&mut self, child: &mut Child) -> Option<ExitStatus> {
+        self.signal(Signal::TERM);
+        if let Ok(status) = timeout(TERM_GRACE, child.wait()).await {
+            return status.ok();
+        }
+        self.signal(Signal::KILL);
+        // The sandbox ends when the last process in it has.
+        if let Ok(status) = timeout(KILL_GRACE, child.wait()).await {
+            return status.ok();
+        }
+        self.kill();
+        timeout(KILL_GRACE, child.wait()).await.ok()?.ok()
+    }
+
+    /// Sends a signal to the program and what it started, not to the one that holds the sandbox.
+    fn signal(&self, signal: Signal) {
+        let Some(root) = self.root else { return };
+        if self.is_sandbox {
+            for pid in descendants(root) {
+                send(kill_process(pid, signal));
+            }
+        } else {
+            send(kill_process_group(root, signal));
+        }
+    }
+
+    /// Kills what is left, once.
+    pub(crate) fn kill(&mut self) {
+        if let Some(root) = self.root.take() {
+            send(kill_process_group(root, Signal::KILL));
+        }
+    }
+}
+
+impl Drop for ProcessTree {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn send(sent: rustix::io::Result<()>) {
+    if let Err(error) = sent
+        && error != rustix::io::Errno::SRCH
+    {
+        tracing::debug!(%error, "a process cannot be sent a signal");
+    }
+}
+
+fn pid(id: u32) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(id).ok()?)
+}
+
+/// Finds the processes below one, in no order. What loses its parent in a sandbox is given to the
+/// first process in it, and so stays below.
+fn descendants(root: Pid) -> Vec<Pid> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let all: Vec<(Pid, Pid)> = entries.filter_map(|entry| family(&entry.ok()?.path())).collect();
+    let mut found = vec![root];
+    let mut at = 0;
+    while let Some(parent) = found.get(at).copied() {
+        found.extend(all.iter().filter(|(_, above)| *above == parent).map(|(pid, _)| *pid));
+        at += 1;
+    }
+    found.split_off(1)
+}
+
+/// Reads the process and its parent from a folder of `/proc`.
+fn family(folder: &Path) -> Option<(Pid, Pid)> {
+    let id: u32 = folder.file_name()?.to_str()?.parse().ok()?;
+    let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
+    // The name before the last bracket may hold anything.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let parent: u32 = rest.split_whitespace().nth(1)?.parse().ok()?;
+    Some((pid(id)?, pid(parent)?))
+}

@@ -7,7 +7,8 @@ use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use serde_json::json;
-use tests::daemon::binary;
+use tests::daemon::{Daemon, binary};
+use tests::processes::processes;
 use tokio::process::Command;
 use tokio::time::Instant;
 
@@ -70,15 +71,6 @@ async fn a_run_calls_a_command_and_a_team_without_a_sandbox_does_not_start() {
     }
 }
 
-/// Finds the processes that were started with an argument.
-fn processes(argument: &str) -> usize {
-    let folders = std::fs::read_dir("/proc").unwrap().flatten();
-    let lines = folders.filter_map(|folder| std::fs::read(folder.path().join("cmdline")).ok());
-    lines
-        .filter(|line| line.split(|byte| *byte == 0).any(|word| word == argument.as_bytes()))
-        .count()
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_daemon_that_is_killed_leaves_no_process_of_its_sandboxes() {
     let folder = folder();
@@ -97,4 +89,35 @@ async fn a_daemon_that_is_killed_leaves_no_process_of_its_sandboxes() {
         assert!(killed.elapsed() < Duration::from_secs(10), "they live on");
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_that_is_told_to_end_waits_for_programs_and_leaves_none_of_them() {
+    let folder = folder();
+    let seconds = format!("4{:07}", std::process::id());
+    let tidied = folder.path().join("tidied");
+    // One puts things in order, and leaves another behind that does not listen.
+    let script = format!(
+        "trap 'sleep 1; echo tidied >{}; exit' TERM\n\
+         (trap '' TERM; exec sleep {seconds}) & sleep {seconds} & wait",
+        tidied.display()
+    );
+    let fields = format!("argv = ['sh', '-c', '''{script}''']\nsandbox = 'none'");
+    let file = team(folder.path(), &fields);
+    let data = folder.path().join("data");
+    let mut daemon = Daemon::start(&[file.as_os_str(), "--data".as_ref(), data.as_os_str()]).await;
+    let url = format!("{}/v1/teams/team/agents/a/runs?wait=false", daemon.http);
+    let body = json!({"input": "count them, please"}).to_string();
+    // A second installation in one process is refused, which is fine.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let asked = reqwest::Client::new().post(url).header("content-type", "application/json");
+    let accepted = asked.body(body).send().await.unwrap();
+    assert!(accepted.status().is_success(), "{accepted:?}");
+    while processes(&seconds) < 2 {
+        assert!(daemon.is_running(), "{}", daemon.log());
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(daemon.terminate().await, Some(0), "{}", daemon.log());
+    assert_eq!(processes(&seconds), 0, "{}", daemon.log());
+    assert!(tidied.exists(), "it had no time: {}", daemon.log());
 }

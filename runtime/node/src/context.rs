@@ -99,6 +99,8 @@ pub(crate) struct TeamContext {
     pub(crate) replies: TaskTracker,
     /// Requests that are being answered: by the door, by models and by tools.
     pub(crate) requests: TaskTracker,
+    /// Calls of tools that were told to stop and put things in order.
+    pub(crate) stopping: TaskTracker,
     pub(crate) draining: AtomicBool,
     /// Look-ups of runs that are named by requests, each of which needs a thread of its own.
     pub(crate) lookups: Semaphore,

@@ -41,6 +41,10 @@ const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
 /// longer is out of reach.
 const LEAVE_MAX: Duration = Duration::from_millis(500);
 
+/// How long calls that were told to stop may put things in order at the end of a drain: longer than
+/// any program needs to end, and well below what a service manager gives a daemon to stop.
+const TIDY_MAX: Duration = Duration::from_secs(4);
+
 /// How long the actors have to stop at the end of a drain.
 const STOP_MAX: Duration = Duration::from_secs(1);
 
@@ -270,6 +274,18 @@ impl Node {
         self.shared.herald.flush(LEAVE_MAX).await;
     }
 
+    /// Waits until calls that were stopped have put things in order, so that no program of theirs
+    /// outlives the process.
+    async fn tidy(&self) {
+        let tidied = self.teams.values().map(|TeamHandle { context, .. }| {
+            context.stopping.close();
+            context.stopping.wait()
+        });
+        if timeout(TIDY_MAX, join_all(tidied)).await.is_err() {
+            warn!("a call that was stopped did not end in time");
+        }
+    }
+
     /// Counts the sessions that have work to do by themselves, and the replies on their way. What
     /// waits for a person does not count: it waits as well at the next start.
     async fn busy(&self) -> usize {
@@ -311,7 +327,7 @@ impl Node {
         self.tasks.iter().for_each(AbortHandle::abort);
         self.leave().await;
         let servers = self.teams.values().filter_map(|team| team.context.servers.get());
-        join_all(servers.map(Servers::close)).await;
+        tokio::join!(self.tidy(), join_all(servers.map(Servers::close)));
         self.looks.lock().unwrap_or_else(PoisonError::into_inner).clear();
         for TeamHandle { context, lock, .. } in self.teams.values() {
             context.projector.sync().await;

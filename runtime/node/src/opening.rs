@@ -101,6 +101,7 @@ pub(crate) fn open_team(
         work: Arc::default(),
         replies: TaskTracker::new(),
         requests: TaskTracker::new(),
+        stopping: TaskTracker::new(),
         draining: AtomicBool::new(false),
         lookups: Semaphore::new(LOOKUPS_AT_ONCE_MAX),
         service: OnceLock::new(),

@@ -310,7 +310,7 @@ impl Served {
     }
 
     /// Runs the tool until it replies or has to stop. One that puts things in order afterwards
-    /// keeps its place for as long.
+    /// keeps its place for as long, and the team waits for it at its end.
     async fn run(
         self: Arc<Self>,
         context: ToolContext,
@@ -323,6 +323,7 @@ impl Served {
         let mut teller = Teller::new(&self, &request, &context);
         let over = heard.over();
         let grace = self.definition.tool.stop_grace();
+        let team = self.context.clone();
         let call = async move {
             let (tool, arguments) = (&self.definition.tool, &request.arguments);
             if request.rejoin {
@@ -344,7 +345,7 @@ impl Served {
         };
         stop.cancel();
         if !grace.is_zero() {
-            tokio::spawn(async move {
+            team.stopping.spawn(async move {
                 drop(timeout(grace, call).await);
                 drop(place);
             });

@@ -89,7 +89,7 @@ pub(super) fn arguments(
     workdir: &Path,
 ) -> Vec<OsString> {
     let Sandbox::Bubblewrap { network, .. } = sandbox else { return Vec::new() };
-    let mut list = List(Vec::new());
+    let mut list = List::default();
     list.add(&["--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc"]);
     list.add(&["--unshare-uts", "--unshare-cgroup-try", "--hostname", "callboard"]);
     if !network {
@@ -101,7 +101,7 @@ pub(super) fn arguments(
     list.system();
     let network_settings = NETWORK_SETTINGS.into_iter().filter(|_| *network);
     for path in SETTINGS.into_iter().chain(network_settings) {
-        list.add(&["--ro-bind-try", path, path]);
+        list.bind("--ro-bind-try", Path::new(path));
     }
     let size = limits.file_bytes.to_string();
     list.add(&["--proc", "/proc", "--dev", "/dev"]);
@@ -110,41 +110,86 @@ pub(super) fn arguments(
     for Opened { path, writable } in opened {
         list.bind(if *writable { "--bind" } else { "--ro-bind" }, path);
     }
-    for path in hidden.iter().filter(|path| opened.iter().any(|open| path.starts_with(&open.path)))
-    {
-        list.add(&["--tmpfs"]);
-        list.0.push(path.into());
-        list.add(&["--remount-ro"]);
-        list.0.push(path.into());
+    for path in hidden {
+        list.hide(path);
     }
     list.add(&["--remount-ro", "/", "--chdir"]);
-    list.0.push(workdir.into());
+    list.arguments.push(workdir.into());
     list.add(&["--"]);
-    list.0
+    list.arguments
 }
 
-struct List(Vec<OsString>);
+/// The arguments, and what of the machine they open.
+#[derive(Default)]
+struct List {
+    arguments: Vec<OsString>,
+    bound: Vec<PathBuf>,
+}
 
 impl List {
     fn add(&mut self, texts: &[&str]) {
-        self.0.extend(texts.iter().map(OsString::from));
+        self.arguments.extend(texts.iter().map(OsString::from));
     }
 
+    /// Opens a path of the machine.
     fn bind(&mut self, how: &str, path: &Path) {
-        self.0.extend([OsString::from(how), path.into(), path.into()]);
+        self.arguments.extend([OsString::from(how), path.into(), path.into()]);
+        self.bound.push(path.to_owned());
+    }
+
+    /// Puts an empty folder in the place of one that lies within what was opened so far.
+    fn hide(&mut self, path: &Path) {
+        if self.bound.iter().any(|bound| path.starts_with(bound)) {
+            self.arguments.extend(["--tmpfs".into(), path.into()]);
+            self.arguments.extend(["--remount-ro".into(), path.into()]);
+        }
     }
 
     fn system(&mut self) {
-        self.add(&["--ro-bind", "/usr", "/usr"]);
+        self.bind("--ro-bind", Path::new("/usr"));
         for folder in SYSTEM {
             match std::fs::read_link(folder) {
                 Ok(target) => {
                     self.add(&["--symlink"]);
-                    self.0.push(target.into());
+                    self.arguments.push(target.into());
                     self.add(&[folder]);
                 }
-                Err(_) => self.add(&["--ro-bind-try", folder, folder]),
+                Err(_) => self.bind("--ro-bind-try", Path::new(folder)),
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_hidden_is_covered_wherever_it_lies_in_what_is_seen() {
+        let sandbox = |network| {
+            let (read, write) = (Vec::new(), Vec::new());
+            Sandbox::Bubblewrap { network, read, write }
+        };
+        let limits = Limits { memory_bytes: 1, processes: 1, open_files: 1, file_bytes: 1 };
+        // The hidden folder, what is opened, whether there is the network, and whether it is seen.
+        for (hidden, opened, network, is_covered) in [
+            ("/usr/local/var/x", None, false, true),
+            ("/srv/data", None, false, false),
+            ("/srv/data", Some("/srv"), false, true),
+            ("/srv/data", Some("/srv/other"), false, false),
+            ("/usr2/data", None, false, false),
+            ("/etc/ssl/data", None, false, false),
+            ("/etc/ssl/data", None, true, true),
+        ] {
+            let opened: Vec<Opened> =
+                opened.iter().map(|path| Opened { path: path.into(), writable: true }).collect();
+            let paths = [PathBuf::from(hidden)];
+            let list = arguments(&sandbox(network), &limits, &opened, &paths, Path::new("/tmp"));
+            let at = |words: [&str; 2]| list.windows(2).position(|pair| pair == words);
+            let (covered, kept) = (at(["--tmpfs", hidden]), at(["--remount-ro", hidden]));
+            assert_eq!((covered.is_some(), kept.is_some()), (is_covered, is_covered), "{hidden}");
+            let last_bind = list.iter().rposition(|word| word.to_string_lossy().contains("-bind"));
+            assert!(covered.is_none_or(|covered| Some(covered) > last_bind), "{hidden}");
         }
     }
 }

@@ -18,7 +18,8 @@ async fn a_team_without_a_store_is_left_out_of_what_its_node_tells() {
     for file in &files {
         std::fs::write(file, team).unwrap();
     }
-    let node = house::start_teams(&Bus::local(), &[&files[0], &files[1]], &dir.path().join("data")).await;
+    let node =
+        house::start_teams(&Bus::local(), &[&files[0], &files[1]], &dir.path().join("data")).await;
     let (bus, subjects) = (node.bus(), Subjects::default());
     let name = |text: &str| Name::new(text).unwrap();
     let subject = subjects.agent_run(&name("two"), &name("a"));

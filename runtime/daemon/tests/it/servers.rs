@@ -120,7 +120,7 @@ fn what_a_server_changed_is_shown_and_approved() {
     assert!(shown.out.contains("own_say  tool, once, "), "{}", shown.out);
     assert!(shown.out.contains("Says it.\n"), "{}", shown.out);
     let same = callboard.run(&["tools", team, "--compare", "own"]);
-    assert_eq!(same.out, "own: 12 tools, as they are pinned\n");
+    assert_eq!(same.out, "own: 13 tools, as they are pinned\n");
 
     callboard.file("evolved", "");
     let shown = callboard.run(&["tools", team]);

@@ -134,7 +134,7 @@ fn what_a_server_changed_is_shown_and_approved() {
 
     let approved = callboard.run(&["tools", team, "--approve", "own"]);
     assert_eq!(approved.code, Some(0), "{approved:?}");
-    assert!(approved.err.contains("13 tools of own are pinned"), "{}", approved.err);
+    assert!(approved.err.contains("14 tools of own are pinned"), "{}", approved.err);
     let shown = callboard.run(&["tools", team]);
     assert!(shown.out.contains("after it was sent to a place of ours"), "{}", shown.out);
 

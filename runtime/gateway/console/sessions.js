@@ -51,6 +51,8 @@ export function session(context) {
     h("h1", { class: "id-title" }, "Session ", h("span", { class: "id" }, foreign(id))), facts, said, form);
   let agent;
   let shown = "";
+  // Until the session is read it is not known whom to send to.
+  button.disabled = true;
 
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -78,6 +80,7 @@ export function session(context) {
 
   async function refresh() {
     const found = await get(path`/v1/teams/${team}/sessions/${id}`, context.signal);
+    if (agent === undefined) button.disabled = false;
     agent = found.agent;
     // Those of called agents have ids of their calls, and take messages of their callers alone.
     form.hidden = found.exchanges.some((one) => one.parent);

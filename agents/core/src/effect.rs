@@ -187,6 +187,12 @@ impl Effect {
             | Self::SetTimer { .. } => false,
         }
     }
+
+    /// Tells whether it may be done while what it follows from becomes durable: a turn of a model
+    /// changes nothing, and its reply is taken up afterwards.
+    pub const fn goes_ahead(&self) -> bool {
+        matches!(self, Self::AskModel { .. })
+    }
 }
 
 impl CallEffect {

@@ -73,13 +73,7 @@ pub(crate) async fn pass(
     sessions: &ActorRef<SessionsMsg>,
     sweeps: bool,
 ) -> Result<Compacted, Error> {
-    let keeper = Keeper {
-        team: context.team.name.clone(),
-        journal: context.journal.clone(),
-        store: context.store.clone(),
-        plans: context.plans.clone(),
-        results: context.results.clone(),
-    };
+    let keeper = Keeper::of(context);
     let (retention, now, look) = (context.team.retention, clock::now(), keeper.clone());
     let found = spawn_blocking(move || {
         let cutoffs = Cutoffs::at(now, &retention, &look.store)?;

@@ -18,6 +18,7 @@ use tracing::warn;
 use wire::entry::{Body, Entry, Fact, Input, MemoryChange, memory_session};
 use wire::{Digest, Name, Plan, RunId, SessionId, Snapshot, Timestamp};
 
+use crate::context::TeamContext;
 use crate::error::Error;
 use crate::fold::{fold_machine, read_entries};
 use crate::plans::PlanShelf;
@@ -137,6 +138,17 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
+    /// Returns the data of a team that is open.
+    pub(crate) fn of(context: &TeamContext) -> Self {
+        Self {
+            team: context.team.name.clone(),
+            journal: context.journal.clone(),
+            store: context.store.clone(),
+            plans: context.plans.clone(),
+            results: context.results.clone(),
+        }
+    }
+
     /// Returns the sessions about which something may have to be done.
     pub(crate) fn candidates(&self, cutoffs: &Cutoffs) -> Result<Candidates, Error> {
         let mut found = Candidates::default();
@@ -451,13 +463,7 @@ mod tests {
         };
         let over = testing::journal_run(&context, "over", 40, Some(other), true).await;
         context.projector.sync().await;
-        let keeper = Keeper {
-            team: context.team.name.clone(),
-            journal: context.journal.clone(),
-            store: context.store.clone(),
-            plans: context.plans.clone(),
-            results: context.results.clone(),
-        };
+        let keeper = Keeper::of(&context);
         let kept = Retention {
             runs_ms: Some(86_400_000),
             runs_max: None,

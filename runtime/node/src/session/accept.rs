@@ -142,7 +142,7 @@ impl SessionState {
         commit.project(changes).await;
         for mut effects in effects {
             self.context.counters.note_steps(&effects, &mut self.step_counted);
-            effects.retain(|effect| asked.is_none() || !matches!(effect, Effect::AskModel { .. }));
+            effects.retain(|effect| asked.is_none() || !effect.goes_ahead());
             self.perform_all(effects, &written);
         }
         self.say_busy();
@@ -157,7 +157,7 @@ impl SessionState {
         if self.context.journal.is_full() {
             return None;
         }
-        let ask = effects.iter().flatten().find(|effect| matches!(effect, Effect::AskModel { .. }));
+        let ask = effects.iter().flatten().find(|effect| effect.goes_ahead());
         let Some(ask @ Effect::AskModel { run, .. }) = ask else { return None };
         self.ask(ask.clone(), 1);
         Some(run.clone())

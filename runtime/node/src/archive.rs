@@ -16,7 +16,9 @@ use crate::error::Error;
 use crate::fold::{catch_up, read_entries};
 use crate::opening::team_dir;
 use crate::plans::PlanShelf;
-use crate::retention::{self, Compacted, Keeper};
+use crate::retention::at_rest::AtRest;
+use crate::retention::pass::pass;
+use crate::retention::{Compacted, Keeper};
 use crate::retold::Retold;
 
 /// The folder of the store below a team's directory; a damaged store is moved aside as a whole,
@@ -115,7 +117,8 @@ impl Archive {
             plans: self.plans.clone(),
             results: self.results.clone(),
         };
-        retention::compact(&keeper, kept, now).await
+        let hand = AtRest { keeper: keeper.clone(), now };
+        pass(&keeper, &hand, kept, now, true).await
     }
 
     /// Returns what observers of a session were told. Blocks on the disk.

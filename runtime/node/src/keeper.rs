@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use ractor::ActorRef;
 use tokio::sync::oneshot;
-use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 use wire::SessionId;
@@ -14,7 +13,8 @@ use wire::entry::memory_session;
 use crate::clock;
 use crate::context::TeamContext;
 use crate::error::Error;
-use crate::retention::{Candidates, Compacted, Cutoffs, Keeper, forgotten, tidy_files};
+use crate::retention::pass::{Hand, pass};
+use crate::retention::{Cutoffs, Keeper, forgotten};
 use crate::session::{Door, Tidied};
 use crate::sessions::SessionsMsg;
 
@@ -59,7 +59,9 @@ pub(crate) async fn keep(context: Arc<TeamContext>, sessions: ActorRef<SessionsM
         }
         pause = INTERVAL;
         let sweeps = look % SWEEP_LOOKS == 0 || context.journal.is_full();
-        match pass(&context, &sessions, sweeps).await {
+        let keeper = Keeper::of(&context);
+        let hand = AtWork { context: &context, sessions: &sessions };
+        match pass(&keeper, &hand, &context.team.retention, clock::now(), sweeps).await {
             Ok(done) if done.is_nothing() => {}
             Ok(done) => info!(?done, "dropped what need not be kept"),
             Err(error) => warn!(%error, "not all was dropped that need not be kept"),
@@ -67,91 +69,48 @@ pub(crate) async fn keep(context: Arc<TeamContext>, sessions: ActorRef<SessionsM
     }
 }
 
-/// Goes once through all that may be dropped.
-pub(crate) async fn pass(
-    context: &Arc<TeamContext>,
-    sessions: &ActorRef<SessionsMsg>,
-    sweeps: bool,
-) -> Result<Compacted, Error> {
-    let keeper = Keeper::of(context);
-    let (retention, now, look) = (context.team.retention, clock::now(), keeper.clone());
-    let found = spawn_blocking(move || {
-        let cutoffs = Cutoffs::at(now, &retention, &look.store)?;
-        Ok::<_, Error>((cutoffs, look.candidates(&cutoffs)?))
-    });
-    let (cutoffs, Candidates { due, stale }) = found.await.map_err(|_| Error::Ending)??;
-    let mut total =
-        Compacted { bytes_before: keeper.journal.usage().bytes, ..Compacted::default() };
-    for session in stale {
-        context.projector.begin().project(forgotten(&session)).await;
-    }
-    for session in due {
-        // What is left of the reserve is for ending runs.
-        if context.journal.is_full() {
-            break;
-        }
-        match tidy(&keeper, sessions, &session, &cutoffs).await? {
-            Tidied::Forgotten => total.sessions_forgotten += 1,
-            Tidied::Shortened | Tidied::Unchanged => {}
-        }
-        sleep(SESSION_PAUSE).await;
-    }
-    if !context.journal.is_full() {
-        restate_memory(context, &keeper).await?;
-    }
-    let retiring = keeper.clone();
-    let retired = spawn_blocking(move || retiring.retire_all(&cutoffs)).await;
-    total.sessions_shortened += retired.map_err(|_| Error::Ending)?;
-    while !context.journal.is_full() {
-        let dropping = keeper.clone();
-        let dropped = spawn_blocking(move || dropping.drop_records(&cutoffs)).await;
-        let dropped = dropped.map_err(|_| Error::Ending)??;
-        total.records_dropped += dropped;
-        if dropped == 0 {
-            break;
-        }
-        sleep(RECORDS_PAUSE).await;
-    }
-    tidy_files(&keeper, sweeps, &mut total).await?;
-    let usage = keeper.journal.usage();
-    (total.bytes_after, total.live_bytes) = (usage.bytes, usage.live_bytes);
-    Ok(total)
+/// Has the actors of a team at work write what a pass comes to.
+pub(crate) struct AtWork<'a> {
+    pub(crate) context: &'a Arc<TeamContext>,
+    pub(crate) sessions: &'a ActorRef<SessionsMsg>,
 }
 
-/// Has a session do what is due about it.
-async fn tidy(
-    keeper: &Keeper,
-    sessions: &ActorRef<SessionsMsg>,
-    session: &SessionId,
-    cutoffs: &Cutoffs,
-) -> Result<Tidied, Error> {
-    let (look, id) = (keeper.clone(), session.clone());
-    let is_asked =
-        spawn_blocking(move || look.is_asked(&id)).await.map_err(|_| Error::Ending)??;
-    let (answer, on_answer) = oneshot::channel();
-    let door = Door::Tidy { cutoffs: *cutoffs, is_asked, answer };
-    let session = session.clone();
-    if sessions.cast(SessionsMsg::Route { session, door }).is_err() {
-        return Err(Error::Ending);
-    }
-    // A session that is set aside stays as it is, and one that is being restarted has time.
-    match timeout(SESSION_TIMEOUT, on_answer).await {
-        Ok(Ok(Ok(done))) => Ok(done),
-        Ok(Ok(Err(_)) | Err(_)) | Err(_) => Ok(Tidied::Unchanged),
-    }
-}
+impl Hand for AtWork<'_> {
+    const SESSION_PAUSE: Option<Duration> = Some(SESSION_PAUSE);
+    const RECORDS_PAUSE: Option<Duration> = Some(RECORDS_PAUSE);
 
-/// Says anew what is remembered, if the journal has much more than that.
-async fn restate_memory(context: &Arc<TeamContext>, keeper: &Keeper) -> Result<(), Error> {
-    let mut slot = context.memory_slot.lock().await;
-    let look = keeper.clone();
-    let entry = spawn_blocking(move || look.restatement()).await.map_err(|_| Error::Ending)??;
-    let Some(entry) = entry else { return Ok(()) };
-    let session = memory_session();
-    // The store has all of it already.
-    context.append(&session, *slot, &Arc::new(vec![entry])).await?.project(Vec::new()).await;
-    *slot += 1;
-    Ok(())
+    async fn tidy(
+        &self,
+        session: &SessionId,
+        cutoffs: &Cutoffs,
+        is_asked: bool,
+    ) -> Result<Tidied, Error> {
+        let (answer, on_answer) = oneshot::channel();
+        let door = Door::Tidy { cutoffs: *cutoffs, is_asked, answer };
+        if self.sessions.cast(SessionsMsg::Route { session: session.clone(), door }).is_err() {
+            return Err(Error::Ending);
+        }
+        // A session that is set aside stays as it is, and one that is being restarted has time.
+        match timeout(SESSION_TIMEOUT, on_answer).await {
+            Ok(Ok(Ok(done))) => Ok(done),
+            Ok(Ok(Err(_)) | Err(_)) | Err(_) => Ok(Tidied::Unchanged),
+        }
+    }
+
+    async fn drop_stale(&self, session: &SessionId) -> Result<(), Error> {
+        self.context.projector.begin().project(forgotten(session)).await;
+        Ok(())
+    }
+
+    async fn restate_memory(&self, keeper: &Keeper) -> Result<(), Error> {
+        let mut slot = self.context.memory_slot.lock().await;
+        let Some(entry) = keeper.apart(Keeper::restatement).await? else { return Ok(()) };
+        let commit = self.context.append(&memory_session(), *slot, &Arc::new(vec![entry])).await?;
+        // The store has all of it already.
+        commit.project(Vec::new()).await;
+        *slot += 1;
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -215,7 +174,10 @@ mod tests {
         assert_eq!(context.store.runs(10).unwrap().len(), 3);
 
         let (sessions, _) = Actor::spawn(None, SessionSupervisor, context.clone()).await.unwrap();
-        let done = pass(&context, &sessions, true).await.unwrap();
+        let keeper = Keeper::of(&context);
+        let hand = AtWork { context: &context, sessions: &sessions };
+        let pass = || pass(&keeper, &hand, &context.team.retention, clock::now(), true);
+        let done = pass().await.unwrap();
         context.projector.sync().await;
         // The memory is shortened too.
         assert_eq!((done.sessions_shortened, done.sessions_forgotten), (2, 1), "{done:?}");
@@ -232,7 +194,7 @@ mod tests {
         let facts = context.store.facts(10).unwrap();
         assert_eq!(facts.iter().map(|fact| fact.id.as_str()).collect::<Vec<_>>(), ["f7"]);
 
-        let again = pass(&context, &sessions, true).await.unwrap();
+        let again = pass().await.unwrap();
         assert!(again.is_nothing(), "{again:?}");
         let memory = TeamMemory::new(context.clone());
         let by = CallKey::new("later").unwrap();

@@ -1,8 +1,10 @@
-//! Drops what need not be kept any longer, so that the disk follows what is.
+//! Decides what need not be kept any longer, so that the disk follows what is.
 //!
 //! A session whose runs have all ended long enough ago goes on with a snapshot, and what stands
-//! before it is no longer held; one that nobody goes on with is forgotten. Only then are segments
-//! rewritten and blobs removed. Each step is whole by itself, so a pass may end anywhere.
+//! before it is no longer held; one that nobody goes on with is forgotten.
+
+pub(crate) mod at_rest;
+pub(crate) mod pass;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,7 +22,7 @@ use wire::{Digest, Name, Plan, RunId, SessionId, Snapshot, Timestamp};
 
 use crate::context::TeamContext;
 use crate::error::Error;
-use crate::fold::{fold_machine, read_entries};
+use crate::fold::read_entries;
 use crate::plans::PlanShelf;
 
 /// Commits after which a session that is in use gets a snapshot, so that it is quickly rebuilt and
@@ -178,6 +180,15 @@ impl Keeper {
         })
     }
 
+    /// Does something with the data where it may block.
+    pub(crate) async fn apart<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let keeper = self.clone();
+        spawn_blocking(move || work(&keeper)).await.map_err(|_| Error::Ending)?
+    }
+
     /// Tells whether a run that has not ended asked for the run of a called session.
     pub(crate) fn is_asked(&self, session: &SessionId) -> Result<bool, Error> {
         let Ok(run) = RunId::new(session.as_str()) else { return Ok(false) };
@@ -310,120 +321,6 @@ fn is_plan(blob: &[u8]) -> bool {
     serde_json::from_slice::<Plan>(blob).is_ok()
 }
 
-/// Drops the results of sessions that are gone, rewrites all segments that should be, and looks
-/// through the blobs if that is asked.
-pub(crate) async fn tidy_files(
-    keeper: &Keeper,
-    sweeps: bool,
-    total: &mut Compacted,
-) -> Result<(), Error> {
-    let look = keeper.clone();
-    let dropped =
-        spawn_blocking(move || look.results.retain(|session| look.journal.knows(session)));
-    dropped.await.map_err(|_| Error::Ending)?;
-    loop {
-        let journal = keeper.journal.clone();
-        let rewritten = spawn_blocking(move || journal.rewrite_next()).await;
-        if rewritten.map_err(|_| Error::Ending)??.is_none() {
-            break;
-        }
-        tokio::time::sleep(REWRITE_PAUSE).await;
-    }
-    if sweeps {
-        let keeper = keeper.clone();
-        total.blobs = spawn_blocking(move || keeper.sweep()).await.map_err(|_| Error::Ending)??;
-    }
-    Ok(())
-}
-
-/// Drops at once what need not be kept, from data on which nobody works.
-pub(crate) async fn compact(
-    keeper: &Keeper,
-    kept: &Retention,
-    now: Timestamp,
-) -> Result<Compacted, Error> {
-    let (look, kept) = (keeper.clone(), *kept);
-    let found = spawn_blocking(move || {
-        let cutoffs = Cutoffs::at(now, &kept, &look.store)?;
-        Ok::<_, Error>((cutoffs, look.candidates(&cutoffs)?))
-    });
-    let (cutoffs, Candidates { due, stale }) = found.await.map_err(|_| Error::Ending)??;
-    let mut total =
-        Compacted { bytes_before: keeper.journal.usage().bytes, ..Compacted::default() };
-    for session in stale {
-        keeper.store.apply(&forgotten(&session), None)?;
-    }
-    for session in due {
-        total.sessions_forgotten += u64::from(tidy(keeper, &session, &cutoffs, now).await?);
-    }
-    let look = keeper.clone();
-    let entry = spawn_blocking(move || look.restatement()).await.map_err(|_| Error::Ending)??;
-    if let Some(entry) = entry {
-        append_begin(keeper, &memory_session(), &entry).await?;
-    }
-    let look = keeper.clone();
-    let dropped = spawn_blocking(move || {
-        let retired = look.retire_all(&cutoffs);
-        let mut records = 0;
-        loop {
-            match look.drop_records(&cutoffs)? {
-                0 => return Ok::<_, Error>((retired, records)),
-                dropped => records += dropped,
-            }
-        }
-    });
-    (total.sessions_shortened, total.records_dropped) =
-        dropped.await.map_err(|_| Error::Ending)??;
-    tidy_files(keeper, true, &mut total).await?;
-    let usage = keeper.journal.usage();
-    (total.bytes_after, total.live_bytes) = (usage.bytes, usage.live_bytes);
-    Ok(total)
-}
-
-/// Does what is due about a session on which nobody works; tells whether it is forgotten.
-async fn tidy(
-    keeper: &Keeper,
-    session: &SessionId,
-    cutoffs: &Cutoffs,
-    now: Timestamp,
-) -> Result<bool, Error> {
-    let (look, id) = (keeper.clone(), session.clone());
-    let folded = spawn_blocking(move || {
-        let machine = fold_machine(&look.team, &id, &look.journal, &look.plans, Since::Newest);
-        Ok::<_, Error>((machine, look.is_asked(&id)?))
-    });
-    let (machine, is_asked) = folded.await.map_err(|_| Error::Ending)??;
-    // A session that cannot be read stays as it is.
-    let Ok(machine) = machine else { return Ok(false) };
-    match cutoffs.decide(&machine, is_asked) {
-        Due::Nothing => Ok(false),
-        Due::Shorten(snapshot) => {
-            let entry = Entry::new(now, Body::Session(Input::Snapshot(snapshot)));
-            append_begin(keeper, session, &entry).await?;
-            Ok(false)
-        }
-        Due::Forget => {
-            keeper.journal.forget(session).await?;
-            keeper.store.apply(&forgotten(session), None)?;
-            Ok(true)
-        }
-    }
-}
-
-async fn append_begin(keeper: &Keeper, session: &SessionId, entry: &Entry) -> Result<(), Error> {
-    let slot = keeper.journal.next_slot(session);
-    let body = wire::json::to_vec(entry).map_err(|source| Error::Entry {
-        session: session.clone(),
-        slot,
-        source,
-    })?;
-    keeper.journal.append_begin(session, slot, body.into()).await?;
-    Ok(())
-}
-
-/// The pause between two rewritings, each of some ten megabytes, so that runs find the disk free.
-const REWRITE_PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
-
 /// Returns the changes by which a session goes from the store.
 pub(crate) fn forgotten(session: &SessionId) -> Vec<Change> {
     vec![Change::SessionForgotten(session.clone())]
@@ -432,10 +329,8 @@ pub(crate) fn forgotten(session: &SessionId) -> Vec<Change> {
 #[cfg(test)]
 mod tests {
     use wire::CallKey;
-    use wire::run::Parent;
 
     use super::*;
-    use crate::{clock, testing};
 
     fn fact(id: &str) -> Fact {
         Fact {
@@ -445,37 +340,6 @@ mod tests {
             agent: Name::new("a").unwrap(),
             session: SessionId::new("s").unwrap(),
             tainted: false,
-        }
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_called_session_stays_while_the_run_that_asked_for_it_is_in_work() {
-        let data = tempfile::tempdir().unwrap();
-        let context = testing::open(data.path());
-        let session = testing::journal_run(&context, "open", 40, None, false).await;
-        let parent = Parent { session, run: RunId::new("open").unwrap(), depth: 1, tainted: false };
-        let asked = testing::journal_run(&context, "asked", 40, Some(parent), true).await;
-        let other = Parent {
-            session: SessionId::new("gone").unwrap(),
-            run: RunId::new("gone").unwrap(),
-            depth: 1,
-            tainted: false,
-        };
-        let over = testing::journal_run(&context, "over", 40, Some(other), true).await;
-        context.projector.sync().await;
-        let keeper = Keeper::of(&context);
-        let kept = Retention {
-            runs_ms: Some(86_400_000),
-            runs_max: None,
-            sessions_ms: None,
-            traces_ms: None,
-            trace_bytes_max: None,
-        };
-        // What the first drops, the second decides without.
-        for _ in 0..2 {
-            compact(&keeper, &kept, clock::now()).await.unwrap();
-            assert!(context.journal.knows(&asked));
-            assert!(!context.journal.knows(&over));
         }
     }
 

@@ -1,0 +1,108 @@
+//! One pass over all that need not be kept, of a team at work and of data at rest.
+//!
+//! Sessions come first; only then are segments rewritten and blobs removed. Each step is whole by
+//! itself, so a pass may end anywhere.
+
+use std::time::Duration;
+
+use config::team::Retention;
+use tokio::time::sleep;
+use wire::{SessionId, Timestamp};
+
+use super::{Candidates, Compacted, Cutoffs, Keeper};
+use crate::error::Error;
+use crate::session::Tidied;
+
+/// The pause between two rewritings, each of some ten megabytes, so that runs find the disk free.
+const REWRITE_PAUSE: Duration = Duration::from_millis(200);
+
+/// Whoever writes to the data of a team: its actors, or the pass itself while nobody works on it.
+pub(crate) trait Hand {
+    /// The pause between two sessions, if others work meanwhile.
+    const SESSION_PAUSE: Option<Duration>;
+
+    /// The pause between two batches of dropped records, if others work meanwhile.
+    const RECORDS_PAUSE: Option<Duration>;
+
+    /// Does what is due about a session. `is_asked` says whether a run in work may still ask for
+    /// it.
+    async fn tidy(
+        &self,
+        session: &SessionId,
+        cutoffs: &Cutoffs,
+        is_asked: bool,
+    ) -> Result<Tidied, Error>;
+
+    /// Drops from the store a session that the journal has not.
+    async fn drop_stale(&self, session: &SessionId) -> Result<(), Error>;
+
+    /// Says anew what is remembered, if the journal has much more than that.
+    async fn restate_memory(&self, keeper: &Keeper) -> Result<(), Error>;
+}
+
+async fn rest(pause: Option<Duration>) {
+    if let Some(pause) = pause {
+        sleep(pause).await;
+    }
+}
+
+/// Goes once through all that may be dropped, through the blobs too if that is asked.
+///
+/// What is left of the reserve of a full disk is for ending runs, so nothing is written then.
+pub(crate) async fn pass<H: Hand>(
+    keeper: &Keeper,
+    hand: &H,
+    kept: &Retention,
+    now: Timestamp,
+    sweeps: bool,
+) -> Result<Compacted, Error> {
+    let (journal, kept) = (&keeper.journal, *kept);
+    let found = keeper.apart(move |keeper| {
+        let cutoffs = Cutoffs::at(now, &kept, &keeper.store)?;
+        Ok((cutoffs, keeper.candidates(&cutoffs)?))
+    });
+    let (cutoffs, Candidates { due, stale }) = found.await?;
+    let mut total = Compacted { bytes_before: journal.usage().bytes, ..Compacted::default() };
+    for session in stale {
+        hand.drop_stale(&session).await?;
+    }
+    for session in due {
+        if journal.is_full() {
+            break;
+        }
+        let id = session.clone();
+        let is_asked = keeper.apart(move |keeper| keeper.is_asked(&id)).await?;
+        match hand.tidy(&session, &cutoffs, is_asked).await? {
+            Tidied::Forgotten => total.sessions_forgotten += 1,
+            Tidied::Shortened | Tidied::Unchanged => {}
+        }
+        rest(H::SESSION_PAUSE).await;
+    }
+    if !journal.is_full() {
+        hand.restate_memory(keeper).await?;
+    }
+    total.sessions_shortened = keeper.apart(move |keeper| Ok(keeper.retire_all(&cutoffs))).await?;
+    while !journal.is_full() {
+        let dropped = keeper.apart(move |keeper| keeper.drop_records(&cutoffs)).await?;
+        total.records_dropped += dropped;
+        if dropped == 0 {
+            break;
+        }
+        rest(H::RECORDS_PAUSE).await;
+    }
+    keeper
+        .apart(|keeper| {
+            keeper.results.retain(|session| keeper.journal.knows(session));
+            Ok(())
+        })
+        .await?;
+    while keeper.apart(|keeper| Ok(keeper.journal.rewrite_next()?)).await?.is_some() {
+        sleep(REWRITE_PAUSE).await;
+    }
+    if sweeps {
+        total.blobs = keeper.apart(Keeper::sweep).await?;
+    }
+    let usage = journal.usage();
+    (total.bytes_after, total.live_bytes) = (usage.bytes, usage.live_bytes);
+    Ok(total)
+}

@@ -14,7 +14,7 @@ use wire::{RunId, WireError};
 use agents_core::effect::{Effect, Rejected};
 
 use super::held::Taken;
-use super::work::Work;
+use super::work::Asking;
 use super::{ROOM_PAUSE, SessionMsg, SessionState};
 use crate::changes::changes_of;
 use crate::clock;
@@ -113,15 +113,29 @@ impl SessionState {
             let begun = poll_fn(|task| Poll::Ready(append.as_mut().poll(task))).await;
             match begun {
                 Poll::Ready(appended) => (None, appended),
-                Poll::Pending => (self.ask_ahead(&effects), append.await),
+                Poll::Pending => {
+                    // Brought forward by this task itself: another one would be woken for it.
+                    let mut asked = self.ask_ahead(&effects);
+                    let appended = poll_fn(|task| {
+                        let appended = append.as_mut().poll(task);
+                        if appended.is_pending() {
+                            if let Some(asking) = &mut asked {
+                                asking.go_on(task);
+                            }
+                        }
+                        appended
+                    });
+                    let appended = appended.await;
+                    (asked, appended)
+                }
             }
         };
         let commit = match appended {
             Err(Error::Journal(journal::Error::StorageFull)) => {
-                if let Some(run) = asked {
-                    self.end(&Work::Turn(run));
+                if asked.is_some() {
                     self.prefixes.clear();
                 }
+                drop(asked);
                 self.rebuild().await?;
                 let entries = Arc::unwrap_or_clone(entries);
                 let input = |entry: Entry| match entry.body {
@@ -132,6 +146,10 @@ impl SessionState {
             }
             appended => appended?,
         };
+        let is_asked = asked.is_some();
+        if let Some(asking) = asked {
+            self.follow(asking);
+        }
         let mut changes = Vec::new();
         for ((slot, entry), effects) in (slot..).zip(&*entries).zip(&mut effects) {
             self.context.export(effects);
@@ -142,25 +160,23 @@ impl SessionState {
         commit.project(changes).await;
         for mut effects in effects {
             self.context.counters.note_steps(&effects, &mut self.step_counted);
-            effects.retain(|effect| asked.is_none() || !effect.goes_ahead());
+            effects.retain(|effect| !is_asked || !effect.goes_ahead());
             self.perform_all(effects, &written);
         }
         self.say_busy();
         Ok(Ok(()))
     }
 
-    /// Asks for the turn that follows from inputs while they are made durable, and returns its run.
+    /// Begins to ask for the turn that follows from inputs while they are made durable.
     /// A crash takes its reply with them, as it takes that of every turn under way: a turn changes
     /// nothing, and nobody is told of it before they are durable.
-    fn ask_ahead(&mut self, effects: &[Vec<Effect>]) -> Option<RunId> {
+    fn ask_ahead(&mut self, effects: &[Vec<Effect>]) -> Option<Asking> {
         // They will hardly be taken, and the turn would be paid for nothing.
         if self.context.journal.is_full() {
             return None;
         }
         let ask = effects.iter().flatten().find(|effect| effect.goes_ahead());
-        let Some(ask @ Effect::AskModel { run, .. }) = ask else { return None };
-        self.ask(ask.clone(), 1);
-        Some(run.clone())
+        self.asking(ask?.clone(), 1)
     }
 
     /// Gives an input again when there may be room for it. One whose turn comes too early is not

@@ -67,8 +67,6 @@ pub struct Metrics {
     meter: Meter,
     /// The label of the team, if it is one.
     team: Vec<KeyValue>,
-    /// The labels of tokens that were read, and of those that were written.
-    kinds: [Vec<KeyValue>; 2],
     model_time: Histogram<f64>,
     tokens: Histogram<u64>,
     call_time: Histogram<f64>,
@@ -79,7 +77,20 @@ pub struct Metrics {
     entries: Counter<u64>,
     bytes: Counter<u64>,
     restarts: Counter<u64>,
-    labels: Labels,
+    /// Those of calls and of runs.
+    labels: Labels<Vec<KeyValue>>,
+    turns: Labels<TurnLabels>,
+}
+
+/// The labels of all that a turn of a model is counted in.
+#[derive(Debug)]
+struct TurnLabels {
+    time: Vec<KeyValue>,
+    /// Those of tokens that were read.
+    input: Vec<KeyValue>,
+    /// Those of tokens that were written.
+    output: Vec<KeyValue>,
+    cost: Vec<KeyValue>,
 }
 
 /// Tells how much there is of something, for each value of the labels.
@@ -151,10 +162,9 @@ impl Metrics {
             entries: counter(names::ENTRIES, "{entry}"),
             bytes: counter(names::BYTES, "By"),
             restarts: counter(names::RESTARTS, "{restart}"),
-            kinds: ["input", "output"]
-                .map(|kind| [&team[..], &[KeyValue::new(names::TOKEN_TYPE, kind)]].concat()),
             team,
             labels: Labels::default(),
+            turns: Labels::default(),
             meter,
             registry,
             provider,
@@ -163,40 +173,51 @@ impl Metrics {
 
     /// Counts a span that has finished.
     pub fn observe(&self, span: &SpanRecord) {
-        let labels = |names: &[&'static str]| self.labels.of(&span.attributes, names, &self.team);
         let took = seconds(span.start, span.end);
+        let labels = |names: &[&'static str]| {
+            self.labels.of(&span.attributes, names, |told| [told, &self.team].concat())
+        };
         match span.attributes.text(semconv::OPERATION_NAME) {
-            Some(semconv::operation::CHAT) => {
-                let labels = labels(names::OF_MODELS);
-                self.model_time.record(took, &labels);
-                if let Some(code) = span.attributes.text(semconv::FEEDBACK) {
-                    let code = [KeyValue::new(semconv::FEEDBACK, code.to_owned())];
-                    self.feedback.add(1, &[&*labels, &code].concat());
-                }
-                self.count_tokens(span);
-            }
+            Some(semconv::operation::CHAT) => self.observe_turn(span, took),
             Some(semconv::operation::EXECUTE_TOOL) => {
-                self.call_time.record(took, &labels(names::OF_CALLS));
+                self.call_time.record(took, &labels(names::OF_CALLS).made);
             }
             Some(semconv::operation::INVOKE_AGENT) => {
-                self.run_time.record(took, &labels(names::OF_RUNS));
+                self.run_time.record(took, &labels(names::OF_RUNS).made);
             }
             _ => {}
         }
     }
 
-    fn count_tokens(&self, span: &SpanRecord) {
+    fn observe_turn(&self, span: &SpanRecord, took: f64) {
+        let labels = self.turns.of(&span.attributes, names::OF_MODELS, |told| {
+            let is_of_tokens = |label: &&KeyValue| names::OF_TOKENS.contains(&label.key.as_str());
+            let of_tokens: Vec<KeyValue> = told.iter().filter(is_of_tokens).cloned().collect();
+            let kind = |kind| {
+                [&of_tokens, &self.team, &[KeyValue::new(names::TOKEN_TYPE, kind)][..]].concat()
+            };
+            TurnLabels {
+                time: [told, &self.team].concat(),
+                input: kind("input"),
+                output: kind("output"),
+                cost: [&of_tokens[..], &self.team].concat(),
+            }
+        });
+        let TurnLabels { time, input, output, cost } = &labels.made;
+        self.model_time.record(took, time);
+        if let Some(code) = span.attributes.text(semconv::FEEDBACK) {
+            let code = [KeyValue::new(semconv::FEEDBACK, code.to_owned())];
+            self.feedback.add(1, &[&time[..], &code].concat());
+        }
         let count = |name: &str| span.attributes.number(name);
-        let labels = |more: &[KeyValue]| self.labels.of(&span.attributes, names::OF_TOKENS, more);
-        for (name, kind) in [semconv::INPUT_TOKENS, semconv::OUTPUT_TOKENS].iter().zip(&self.kinds)
-        {
+        for (name, labels) in [(semconv::INPUT_TOKENS, input), (semconv::OUTPUT_TOKENS, output)] {
             if let Some(tokens) = count(name) {
-                self.tokens.record(tokens, &labels(kind));
+                self.tokens.record(tokens, labels);
             }
         }
         if let Some(nano_usd) = count(semconv::COST_NANO_USD) {
             #[expect(clippy::cast_precision_loss, reason = "2^53 billionths are nine million USD")]
-            self.cost.add(nano_usd as f64 / 1e9, &labels(&self.team));
+            self.cost.add(nano_usd as f64 / 1e9, cost);
         }
     }
 

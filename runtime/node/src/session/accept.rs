@@ -14,7 +14,7 @@ use wire::{RunId, WireError};
 use agents_core::effect::{Effect, Rejected};
 
 use super::held::Taken;
-use super::work::Asking;
+use super::work::BegunTurn;
 use super::{ROOM_PAUSE, SessionMsg, SessionState};
 use crate::changes::changes_of;
 use crate::clock;
@@ -118,10 +118,8 @@ impl SessionState {
                     let mut asked = self.ask_ahead(&effects);
                     let appended = poll_fn(|task| {
                         let appended = append.as_mut().poll(task);
-                        if appended.is_pending() {
-                            if let Some(asking) = &mut asked {
-                                asking.go_on(task);
-                            }
+                        if let (Poll::Pending, Some(turn)) = (&appended, &mut asked) {
+                            turn.go_on(task);
                         }
                         appended
                     });
@@ -147,8 +145,8 @@ impl SessionState {
             appended => appended?,
         };
         let is_asked = asked.is_some();
-        if let Some(asking) = asked {
-            self.follow(asking);
+        if let Some(turn) = asked {
+            self.follow(turn);
         }
         let mut changes = Vec::new();
         for ((slot, entry), effects) in (slot..).zip(&*entries).zip(&mut effects) {
@@ -170,7 +168,7 @@ impl SessionState {
     /// Begins to ask for the turn that follows from inputs while they are made durable.
     /// A crash takes its reply with them, as it takes that of every turn under way: a turn changes
     /// nothing, and nobody is told of it before they are durable.
-    fn ask_ahead(&mut self, effects: &[Vec<Effect>]) -> Option<Asking> {
+    fn ask_ahead(&mut self, effects: &[Vec<Effect>]) -> Option<BegunTurn> {
         // They will hardly be taken, and the turn would be paid for nothing.
         if self.context.journal.is_full() {
             return None;

@@ -39,13 +39,13 @@ struct Calling {
 }
 
 /// A turn of a model that is begun, which goes on only as its outcome is waited for.
-pub(super) struct Asking {
+pub(super) struct BegunTurn {
     pub(super) run: RunId,
     outcome: BoxFuture<'static, Input>,
     is_over: Option<Input>,
 }
 
-impl Asking {
+impl BegunTurn {
     /// Brings the turn forward, as far as it goes without waiting.
     pub(super) fn go_on(&mut self, task: &mut Context<'_>) {
         if self.is_over.is_none()
@@ -107,13 +107,13 @@ impl SessionState {
 
     /// Asks a model, if its run still goes on; `number` counts the attempts to read its plan.
     pub(super) fn ask(&mut self, effect: Effect, number: u32) {
-        if let Some(asking) = self.asking(effect, number) {
-            self.follow(asking);
+        if let Some(turn) = self.asking(effect, number) {
+            self.follow(turn);
         }
     }
 
     /// Begins to ask a model, if its run still goes on.
-    pub(super) fn asking(&mut self, effect: Effect, number: u32) -> Option<Asking> {
+    pub(super) fn asking(&mut self, effect: Effect, number: u32) -> Option<BegunTurn> {
         let Effect::AskModel { run, turn, step, role, model, max_tokens, deadline } = effect else {
             return None;
         };
@@ -166,12 +166,12 @@ impl SessionState {
                 (turn.run.clone(), turn.number, perform::ask_model(&context, turn).await);
             Input::ModelReplied(ModelReplied { run, turn, outcome })
         };
-        Some(Asking { run, outcome: Box::pin(outcome.instrument(logged)), is_over: None })
+        Some(BegunTurn { run, outcome: Box::pin(outcome.instrument(logged)), is_over: None })
     }
 
     /// Has a turn brought to its end beside all else.
-    pub(super) fn follow(&mut self, asking: Asking) {
-        let Asking { run, outcome, is_over } = asking;
+    pub(super) fn follow(&mut self, turn: BegunTurn) {
+        let BegunTurn { run, outcome, is_over } = turn;
         if let Some(input) = is_over {
             return report(&self.myself, input);
         }

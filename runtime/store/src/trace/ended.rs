@@ -64,6 +64,7 @@ impl EndedSpan {
 
     /// Tells whether it stands for its whole run, which is then over.
     pub(crate) fn ends_run(&self) -> bool {
-        self.context == self.context.of_run(&self.run)
+        let is_part = self.turn.is_some() || self.tool.is_some();
+        !is_part && self.context == self.context.of_run(&self.run)
     }
 }

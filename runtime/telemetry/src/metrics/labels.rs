@@ -12,55 +12,65 @@ use wire::Attributes;
 /// that, such as a new name of a model in each reply, is made anew each time.
 const KEPT_MAX: usize = 1024;
 
-/// Labels that have been made, by the attributes that they are made of.
-#[derive(Debug, Default)]
-pub(super) struct Labels {
+/// What has been made of labels, by the attributes that these are made of.
+#[derive(Debug)]
+pub(super) struct Labels<T> {
     hasher: RandomState,
     /// By the hash of their names and values; of those that share one, the first are kept.
-    made: RwLock<HashMap<u64, Arc<[KeyValue]>>>,
+    made: RwLock<HashMap<u64, Arc<Made<T>>>>,
 }
 
-impl Labels {
-    /// Returns the texts and whole numbers among the attributes of these names as labels, with more
-    /// behind them.
+/// Labels, and what was made of them.
+#[derive(Debug)]
+pub(super) struct Made<T> {
+    told: Vec<KeyValue>,
+    pub(super) made: T,
+}
+
+impl<T> Default for Labels<T> {
+    fn default() -> Self {
+        Self { hasher: RandomState::default(), made: RwLock::default() }
+    }
+}
+
+impl<T> Labels<T> {
+    /// Returns what is made of the texts and whole numbers among the attributes of these names as
+    /// labels. It has to follow from these alone.
     pub(super) fn of(
         &self,
         attributes: &Attributes,
         names: &[&'static str],
-        more: &[KeyValue],
-    ) -> Arc<[KeyValue]> {
+        of_them: impl FnOnce(&[KeyValue]) -> T,
+    ) -> Arc<Made<T>> {
         let told =
             || names.iter().filter_map(|name| Some((*name, Told::of(attributes.get(name)?)?)));
-        let whole = || {
-            let told = told().map(|(name, value)| -> (&str, Told<'_>) { (name, value) });
-            told.chain(more.iter().map(pair))
-        };
-        let hash = self.hash(whole());
-        if let Some(made) = self.read(hash).filter(|made| are(made, whole())) {
+        let hash = self.hash(told());
+        if let Some(made) = self.read(hash).filter(|made| are(&made.told, told())) {
             return made;
         }
-        let labels = told().map(|(name, value)| KeyValue::new(name, value.into_value()));
-        let labels: Arc<[KeyValue]> = labels.chain(more.iter().cloned()).collect();
-        let mut made = self.made.write().unwrap_or_else(PoisonError::into_inner);
-        if made.len() < KEPT_MAX {
-            made.entry(hash).or_insert_with(|| labels.clone());
+        let told: Vec<KeyValue> =
+            told().map(|(name, value)| KeyValue::new(name, value.into_value())).collect();
+        let made = Arc::new(Made { made: of_them(&told), told });
+        let mut kept = self.made.write().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < KEPT_MAX {
+            kept.entry(hash).or_insert_with(|| made.clone());
         }
-        labels
+        made
     }
 
-    fn hash<'p>(&self, pairs: impl Iterator<Item = (&'p str, Told<'p>)>) -> u64 {
+    fn hash<'p>(&self, pairs: impl Iterator<Item = (&'static str, Told<'p>)>) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         pairs.for_each(|pair| pair.hash(&mut hasher));
         hasher.finish()
     }
 
-    fn read(&self, hash: u64) -> Option<Arc<[KeyValue]>> {
+    fn read(&self, hash: u64) -> Option<Arc<Made<T>>> {
         self.made.read().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned()
     }
 }
 
 /// Tells whether labels have these names and values.
-fn are<'p>(labels: &[KeyValue], mut pairs: impl Iterator<Item = (&'p str, Told<'p>)>) -> bool {
+fn are<'p>(labels: &[KeyValue], mut pairs: impl Iterator<Item = (&'static str, Told<'p>)>) -> bool {
     let is_next = |label| pairs.next().is_some_and(|told| pair(label) == told);
     labels.iter().all(is_next) && pairs.next().is_none()
 }
@@ -99,31 +109,37 @@ impl<'a> Told<'a> {
 mod tests {
     use super::*;
 
+    /// Returns the labels of these names, as many as the attributes have.
+    fn of(labels: &Labels<usize>, attributes: &Attributes) -> Arc<Made<usize>> {
+        labels.of(attributes, &["a", "b"], <[KeyValue]>::len)
+    }
+
     #[test]
     fn labels_that_are_alike_are_made_once() {
         let labels = Labels::default();
-        let (one, two) = ([KeyValue::new("team", "one")], [KeyValue::new("team", "two")]);
-        let names = ["a", "b"];
         let both = Attributes::from_iter([("a", "x"), ("b", "y"), ("c", "z")]);
-        let made = labels.of(&both, &names, &one);
-        assert_eq!(*made, [KeyValue::new("a", "x"), KeyValue::new("b", "y"), one[0].clone()]);
-        assert!(Arc::ptr_eq(&made, &labels.of(&both, &names, &one)));
-        // A value under another name, none at all, a number, and others behind them are others.
+        let made = of(&labels, &both);
+        assert_eq!(
+            (&*made.told, made.made),
+            (&[KeyValue::new("a", "x"), KeyValue::new("b", "y")][..], 2)
+        );
+        assert!(Arc::ptr_eq(&made, &of(&labels, &both)));
+        // A value under another name, none at all, a number and a list are others.
         let swapped = Attributes::from_iter([("a", "y"), ("b", "x")]);
         let mut numbered = Attributes::from_iter([("a", "x")]);
         numbered.set("b", 7);
         let mut listed = Attributes::from_iter([("a", "x")]);
         listed.set("b", serde_json::json!(["y"]));
         for attributes in [swapped, numbered.clone(), listed.clone(), Attributes::new()] {
-            assert_ne!(*labels.of(&attributes, &names, &one), *made, "{attributes:?}");
+            assert_ne!(of(&labels, &attributes).told, made.told, "{attributes:?}");
         }
-        let made = labels.of(&numbered, &names, &one);
-        assert_eq!(*made, [KeyValue::new("a", "x"), KeyValue::new("b", 7), one[0].clone()]);
-        assert!(Arc::ptr_eq(&made, &labels.of(&numbered, &names, &one)));
+        let made = of(&labels, &numbered);
+        assert_eq!(made.told, [KeyValue::new("a", "x"), KeyValue::new("b", 7)]);
+        assert!(Arc::ptr_eq(&made, &of(&labels, &numbered)));
         numbered.set("b", "7");
-        assert_ne!(labels.of(&numbered, &names, &one), made, "a text is no number");
-        assert_eq!(*labels.of(&listed, &names, &one), [KeyValue::new("a", "x"), one[0].clone()]);
-        assert_eq!(labels.of(&both, &names, &two).last(), two.last());
+        assert_ne!(of(&labels, &numbered).told, made.told, "a text is no number");
+        let made = of(&labels, &listed);
+        assert_eq!((&*made.told, made.made), (&[KeyValue::new("a", "x")][..], 1));
     }
 
     #[test]
@@ -131,8 +147,7 @@ mod tests {
         let labels = Labels::default();
         for number in 0..KEPT_MAX * 2 {
             let attributes = Attributes::from_iter([("a", number.to_string())]);
-            let made = labels.of(&attributes, &["a"], &[]);
-            assert_eq!(*made, [KeyValue::new("a", number.to_string())]);
+            assert_eq!(of(&labels, &attributes).told, [KeyValue::new("a", number.to_string())]);
         }
         assert_eq!(labels.made.read().unwrap().len(), KEPT_MAX);
     }

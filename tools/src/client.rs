@@ -8,6 +8,7 @@ mod forbidden;
 mod names;
 mod reach;
 mod redirect;
+mod retry_after;
 mod special;
 #[cfg(test)]
 mod tests;
@@ -27,7 +28,8 @@ use reach::Way;
 pub use forbidden::{Forbidden, SendError};
 pub use names::{Names, Network, SystemNames};
 pub use reach::{Allowed, Reach};
-pub(crate) use redirect::{is_same_origin, retarget};
+pub(crate) use redirect::{is_same_origin, is_taken, retarget};
+pub use retry_after::retry_after;
 
 /// The longest time to open a connection; a server that needs longer is as good as away.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -75,6 +77,15 @@ pub fn blocking_client(timeout: Duration) -> Result<reqwest::blocking::Client, W
 #[derive(Clone)]
 pub struct HttpClient(Arc<Shared>);
 
+/// What came back from where a request and its redirects led.
+pub struct Answered {
+    /// The response of the last place.
+    pub response: Response,
+    /// A server took the request, which may change something, and told to get the answer elsewhere.
+    /// Whatever is said there, it may have been done.
+    pub is_taken: bool,
+}
+
 struct Shared {
     written: reqwest::Client,
     network: Network,
@@ -109,10 +120,13 @@ impl HttpClient {
     /// origin. A redirect whose status is not one of those that are followed, or that says no
     /// place, is an answer as any other. What fails once a server took a request that may change
     /// something, and told to get the answer elsewhere, is a [`SendError::Redirected`].
-    pub async fn send(&self, reach: &Reach, request: Request) -> Result<Response, SendError> {
+    pub async fn send(&self, reach: &Reach, request: Request) -> Result<Answered, SendError> {
         let mut is_taken = false;
-        let sent = self.follow(reach, request, &mut is_taken).await;
-        sent.map_err(|error| if is_taken { SendError::Redirected(Box::new(error)) } else { error })
+        match self.follow(reach, request, &mut is_taken).await {
+            Ok(response) => Ok(Answered { response, is_taken }),
+            Err(error) if is_taken => Err(SendError::Redirected(Box::new(error))),
+            Err(error) => Err(error),
+        }
     }
 
     async fn follow(
@@ -126,7 +140,7 @@ impl HttpClient {
             let again = request.try_clone();
             let response = self.hop(reach, request).await?;
             let Some(again) = again else { return Ok(response) };
-            *is_taken |= redirect::is_taken(&again, &response);
+            *is_taken |= redirect::is_taken(again.method(), response.status());
             let Some(next) = redirect::next(again, &response)? else { return Ok(response) };
             request = next;
             hops += 1;

@@ -273,7 +273,8 @@ fn late(context: &ToolContext) -> WireError {
 }
 
 fn broken_reply(context: &ToolContext, fault: &str) -> ToolReply {
-    let text = format!("the reply to {} is no whole event: {fault}", context.tool);
+    let text =
+        format!("the call was made, but the reply to {} is no whole event: {fault}", context.tool);
     ToolReply::settled(CallOutcome::error(ErrorCode::ToolFailed, text))
 }
 

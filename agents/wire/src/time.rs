@@ -28,6 +28,12 @@ impl Timestamp {
         Self(self.0.saturating_add(ms.saturating_mul(1000)))
     }
 
+    /// Returns the moment some milliseconds earlier.
+    #[must_use]
+    pub const fn minus_ms(self, ms: u64) -> Self {
+        Self(self.0.saturating_sub(ms.saturating_mul(1000)))
+    }
+
     /// Returns the whole milliseconds from `earlier` to this time, zero if it lies ahead.
     pub const fn ms_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0) / 1000

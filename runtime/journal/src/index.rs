@@ -85,6 +85,8 @@ pub(crate) struct Segment {
     pub(crate) fixed_bytes: u64,
     /// Something in it is no frame; then it stays as it is.
     pub(crate) is_harmed: bool,
+    /// It had frames of [`Index::purge`], and is rewritten however few these are.
+    pub(crate) is_purged: bool,
 }
 
 /// Where the bytes of a position are.
@@ -120,19 +122,18 @@ impl Session {
         *self = Self { oldest: self.oldest, ..Self::default() };
     }
 
-    /// No longer holds what stands before a commit that begins. Tells whether there is one.
-    pub(crate) fn retire(&mut self, slot: u64) -> bool {
-        let Some(number) = self.begins.iter().position(|begin| begin.slot == slot) else {
-            return false;
-        };
+    /// No longer holds what stands before a commit that begins; returns that, none if there is no
+    /// such commit.
+    pub(crate) fn retire(&mut self, slot: u64) -> Option<Vec<Spot>> {
+        let number = self.begins.iter().position(|begin| begin.slot == slot)?;
         self.begins.drain(..number);
-        let dropped = self.begins.first().map_or(0, |begin| begin.spot);
-        self.spots.drain(..dropped);
+        let count = self.begins.first().map_or(0, |begin| begin.spot);
+        let dropped = self.spots.drain(..count).collect();
         for begin in &mut self.begins {
-            begin.spot -= dropped;
+            begin.spot -= count;
         }
         self.first_slot = slot;
-        true
+        Some(dropped)
     }
 
     pub(crate) fn holds(&self, position: u64) -> bool {
@@ -171,6 +172,19 @@ impl Index {
         let oldest = found.into_iter().chain(before).min().unwrap_or(spot.position);
         self.gone.insert(session.clone(), Gone { spot, oldest });
         self.floor = self.floor.max(spot.position);
+    }
+
+    /// Retires what a session has before a slot, so that nothing of it stays. Tells whether reading
+    /// may begin there.
+    pub(crate) fn purge(&mut self, session: &SessionId, slot: u64) -> bool {
+        let found = self.sessions.get_mut(session);
+        let Some(dropped) = found.and_then(|found| found.retire(slot)) else { return false };
+        for spot in dropped {
+            if let Some((_, segment)) = self.segments.range_mut(..=spot.position).next_back() {
+                segment.is_purged = true;
+            }
+        }
+        true
     }
 
     /// Tells whether a frame of a session must stay if a segment at `base` is rewritten.
@@ -254,8 +268,8 @@ mod tests {
         session.begin(3);
         session.push(spot(20), 1, [3; 16]);
         session.push(spot(30), 1, [4; 16]);
-        assert!(!session.retire(2), "nothing begins there");
-        assert!(session.retire(3));
+        assert_eq!(session.retire(2), None, "nothing begins there");
+        assert_eq!(session.retire(3), Some(vec![spot(0), spot(10)]));
         assert_eq!((session.first_slot, session.slots, session.oldest), (3, 5, Some(0)));
         assert_eq!(session.spots, [spot(20), spot(30)]);
         assert_eq!(session.begins, [Begin { slot: 3, spot: 0 }]);

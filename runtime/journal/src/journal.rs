@@ -39,7 +39,7 @@ pub struct Journal {
     pub(crate) shared: Arc<Shared>,
     pub(crate) files: Arc<Files>,
     thread: Arc<Thread>,
-    /// Held while segments are rewritten or blobs are looked through.
+    /// Held while segments are rewritten or marked for it, or blobs are looked through.
     tidying: Arc<Mutex<()>>,
 }
 
@@ -282,7 +282,16 @@ impl Journal {
     /// room comes back when segments are rewritten; until then a restart brings them back. Tells
     /// whether reading may begin there.
     pub fn retire(&self, session: &SessionId, slot: u64) -> bool {
-        self.shared.lock().index.sessions.get_mut(session).is_some_and(|found| found.retire(slot))
+        let mut state = self.shared.lock();
+        state.index.sessions.get_mut(session).is_some_and(|found| found.retire(slot).is_some())
+    }
+
+    /// Retires a session's entries that must not stay on the disk: their segments are rewritten
+    /// however little of them that is. A restart that brings them back asks for it anew. Blocks.
+    pub fn purge(&self, session: &SessionId, slot: u64) -> bool {
+        // A rewriting that is under way would bring what it read before under a new name.
+        let _one = self.tidying.lock().unwrap_or_else(PoisonError::into_inner);
+        self.shared.lock().index.purge(session, slot)
     }
 
     /// Returns how many appends may wait for the next sync.
@@ -300,7 +309,8 @@ impl Journal {
         self.shared.lock().index.usage()
     }
 
-    /// Rewrites some segments without what is no longer held, if enough of them is not. Blocks.
+    /// Rewrites some segments without what is no longer held, if enough of them is not or anything
+    /// of them is purged. Blocks.
     pub fn rewrite_next(&self) -> Result<Option<Rewritten>, Error> {
         let _one = self.tidying.lock().unwrap_or_else(PoisonError::into_inner);
         let bench = DiskBench::new(&self.files.journal);

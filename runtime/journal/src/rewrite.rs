@@ -21,8 +21,8 @@ use crate::read::Files;
 use crate::room;
 use crate::segment::{self, Listed};
 
-/// A segment is rewritten if more than one part in so many of it is not held. What is left stays
-/// below 1.2 times of what is held.
+/// A segment is rewritten if more than one part in so many of it is not held, or anything of it is
+/// purged. What is left stays below 1.2 times of what is held.
 const DEAD_SHARE: u64 = 6;
 
 /// Segments below one part in so many of a full one are put together.
@@ -140,7 +140,7 @@ impl Index {
         for (base, segment) in &self.segments {
             let live = live.get(base).copied().unwrap_or_default();
             let dead = segment.bytes.saturating_sub(segment.fixed_bytes).saturating_sub(live);
-            let is_due = dead.saturating_mul(DEAD_SHARE) > segment.bytes;
+            let is_due = segment.is_purged || dead.saturating_mul(DEAD_SHARE) > segment.bytes;
             let is_last = segment.end == self.end;
             let is_small = segment.bytes < segment_bytes_max / SMALL_SHARE && !is_last;
             let fits = held + live <= segment_bytes_max;
@@ -279,6 +279,7 @@ impl Job<'_> {
             offsets: Some(offsets),
             fixed_bytes: encoded.len() as u64,
             is_harmed: false,
+            is_purged: false,
         })
     }
 

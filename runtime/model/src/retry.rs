@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use chrono::DateTime;
+use tools::client::retry_after;
 use wire::ErrorCode;
 
 use crate::complaint::Complaint;
@@ -102,28 +102,15 @@ pub(crate) struct Advice {
 impl Advice {
     /// Reads the advice; `header` looks a header up by its name in lower case.
     pub(crate) fn read<'a>(header: impl Fn(&str) -> Option<&'a str>) -> Self {
-        let milliseconds = || number(header("retry-after-ms")?, 0.001);
-        let seconds = || number(header("retry-after")?, 1.0);
-        let date = || {
-            let until = DateTime::parse_from_rfc2822(header("retry-after")?.trim()).ok()?;
-            let now = DateTime::parse_from_rfc2822(header("date")?.trim()).ok()?;
-            Some((until - now).to_std().unwrap_or_default())
-        };
         Self {
             should_retry: match header("x-should-retry").map(str::trim) {
                 Some("true") => Some(true),
                 Some("false") => Some(false),
                 _ => None,
             },
-            after: milliseconds().or_else(seconds).or_else(date).map(|wait| wait.min(ADVICE_MAX)),
+            after: retry_after(header).map(|wait| wait.min(ADVICE_MAX)),
         }
     }
-}
-
-fn number(text: &str, unit: f64) -> Option<Duration> {
-    let number: f64 = text.trim().parse().ok().filter(|number: &f64| *number >= 0.0)?;
-    // What is too long for the type is cut with everything else that is too long.
-    Some(Duration::try_from_secs_f64(number * unit).unwrap_or(Duration::MAX))
 }
 
 /// Counts the failures of one turn and decides after each whether there is another attempt.

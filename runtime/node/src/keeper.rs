@@ -37,6 +37,10 @@ const SESSION_PAUSE: Duration = Duration::from_millis(20);
 /// The pause between two batches of dropped records.
 const RECORDS_PAUSE: Duration = Duration::from_millis(50);
 
+/// How long what was forgotten may stay in the journal, besides the time until it is looked again:
+/// each time all facts are written anew, and the segments that hold what was forgotten too.
+const FORGOTTEN_KEPT_MS: u64 = 24 * 60 * 60 * 1000;
+
 /// How long a session may take; one that is at work is not waited for, since it says so at once.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -104,7 +108,9 @@ impl Hand for AtWork<'_> {
 
     async fn restate_memory(&self, keeper: &Keeper) -> Result<(), Error> {
         let mut slot = self.context.memory_slot.lock().await;
-        let Some(entry) = keeper.apart(Keeper::restatement).await? else { return Ok(()) };
+        let until = clock::now().minus_ms(FORGOTTEN_KEPT_MS);
+        let found = keeper.apart(move |keeper| keeper.restatement(until)).await?;
+        let Some(entry) = found else { return Ok(()) };
         let commit = self.context.append(&memory_session(), *slot, &Arc::new(vec![entry])).await?;
         // The store has all of it already.
         commit.project(Vec::new()).await;
@@ -115,6 +121,8 @@ impl Hand for AtWork<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use ractor::Actor;
     use tools::Memory as _;
     use wire::entry::{Body, Entry, Fact, MemoryChange};
@@ -123,6 +131,8 @@ mod tests {
 
     use super::*;
     use crate::memory::TeamMemory;
+    use crate::opening::team_dir;
+    use crate::retention::at_rest::AtRest;
     use crate::sessions::SessionSupervisor;
     use crate::testing;
 
@@ -201,5 +211,68 @@ mod tests {
         let facts = facts.into_iter().map(|fact| fact.id).collect();
         memory.change(MemoryChange::Forgotten { facts, by }).await.unwrap();
         assert_eq!(context.journal.next_slot(&memory_session()), 302);
+    }
+
+    /// Tells whether a text stands in any segment of a team's journal.
+    fn stands(dir: &Path, text: &str) -> bool {
+        let files = std::fs::read_dir(dir.join("journal")).unwrap();
+        let mut files = files.map(|file| std::fs::read(file.unwrap().path()).unwrap());
+        files.any(|bytes| bytes.windows(text.len()).any(|found| found == text.as_bytes()))
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_was_forgotten_leaves_the_journal() {
+        let (text, day) = ("lives at 7 Elm Street", FORGOTTEN_KEPT_MS);
+        for (at_work, age_ms, stays) in
+            [(true, 0, true), (true, day + 1, false), (false, 0, false), (false, day + 1, false)]
+        {
+            let case = format!("at work {at_work}, forgotten {age_ms} ms ago");
+            let data = tempfile::tempdir().unwrap();
+            let context = testing::open(data.path());
+            let at = clock::now().minus_ms(age_ms);
+            let fact = |id: &str, text: &str| {
+                MemoryChange::Remembered(Fact {
+                    id: CallKey::new(id).unwrap(),
+                    text: text.to_owned(),
+                    at,
+                    agent: context.team.entry.clone(),
+                    session: SessionId::new("s").unwrap(),
+                    tainted: false,
+                })
+            };
+            let (facts, by) = (vec![CallKey::new("gone").unwrap()], CallKey::new("by").unwrap());
+            let changes = [
+                fact("gone", text),
+                fact("kept", "likes green tea"),
+                MemoryChange::Forgotten { facts, by },
+            ];
+            for (slot, change) in (0..).zip(changes) {
+                context.remember(slot, Entry::new(at, Body::Memory(change))).await.unwrap();
+            }
+            *context.memory_slot.lock().await = 3;
+            // Beside it the memory is too little to have a segment rewritten.
+            let other = SessionId::new("other").unwrap();
+            let much = vec![b'x'; 64 << 10];
+            context.journal.append(&other, 0, vec![much.into()]).await.unwrap();
+            let dir = team_dir(data.path(), &context.team.name);
+            assert!(stands(&dir, text), "{case}");
+
+            let keeper = Keeper::of(&context);
+            let now = clock::now();
+            if at_work {
+                let (sessions, _) =
+                    Actor::spawn(None, SessionSupervisor, context.clone()).await.unwrap();
+                let hand = AtWork { context: &context, sessions: &sessions };
+                pass(&keeper, &hand, &context.team.retention, now, true).await.unwrap();
+            } else {
+                let hand = AtRest { keeper: keeper.clone(), now };
+                pass(&keeper, &hand, &context.team.retention, now, true).await.unwrap();
+            }
+            assert_eq!(stands(&dir, text), stays, "{case}");
+            assert!(stands(&dir, "likes green tea"), "{case}");
+            assert_eq!(context.journal.read(&other).unwrap().len(), 1, "{case}");
+            let again = keeper.restatement(now.minus_ms(if stays { day } else { 0 })).unwrap();
+            assert_eq!(again, None, "{case}");
+        }
     }
 }

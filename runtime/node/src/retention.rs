@@ -33,7 +33,7 @@ pub(crate) const SNAPSHOT_COMMITS: usize = 256;
 /// conversation is larger keeps its past.
 const SNAPSHOT_BYTES_MAX: usize = 48 << 20;
 
-/// Entries beyond twice the facts after which the memory is restated.
+/// Entries beyond twice the facts after which the memory is restated, if nothing was forgotten.
 const MEMORY_ENTRIES_SPARE: usize = 256;
 
 // What a team file may say is what the store can do.
@@ -88,9 +88,7 @@ pub(crate) enum Due {
 impl Cutoffs {
     /// Returns the cutoffs of some moment. Blocks on the store.
     pub(crate) fn at(now: Timestamp, kept: &Retention, store: &Store) -> Result<Self, Error> {
-        let before = |ms: u64| {
-            Timestamp::from_micros(now.as_micros().saturating_sub(ms.saturating_mul(1000)))
-        };
+        let before = |ms| now.minus_ms(ms);
         let by_age = kept.runs_ms.map(before);
         let by_count = match kept.runs_max {
             // What ended before the oldest of them began is not one of them.
@@ -206,13 +204,15 @@ impl Keeper {
             }
             let Some(bytes) = self.journal.read_begin(session, slot)? else { continue };
             let Ok(entry) = serde_json::from_slice::<Entry>(&bytes) else { return Ok(false) };
-            let is_past = match &entry.body {
-                Body::Session(Input::Snapshot(snapshot)) => Some(snapshot.seen) <= cutoffs.runs,
-                Body::Session(_) => false,
-                Body::Memory(change) => matches!(change, MemoryChange::Restated { .. }),
-            };
-            if is_past {
-                return Ok(self.journal.retire(session, slot));
+            match &entry.body {
+                Body::Session(Input::Snapshot(snapshot)) if Some(snapshot.seen) <= cutoffs.runs => {
+                    return Ok(self.journal.retire(session, slot));
+                }
+                // Some of what stands before it was forgotten, and is to be gone.
+                Body::Memory(MemoryChange::Restated { .. }) => {
+                    return Ok(self.journal.purge(session, slot));
+                }
+                Body::Session(_) | Body::Memory(_) => {}
             }
         }
         Ok(false)
@@ -230,16 +230,17 @@ impl Keeper {
         retired
     }
 
-    /// Returns what is remembered as one entry, if that is much less than what the journal has.
-    pub(crate) fn restatement(&self) -> Result<Option<Entry>, Error> {
-        if self.journal.longer_than(MEMORY_ENTRIES_SPARE).binary_search(&memory_session()).is_err()
-        {
+    /// Returns what is remembered as one entry, if that is much less than what the journal has, or
+    /// anything was forgotten up to some moment.
+    pub(crate) fn restatement(&self, forgotten_until: Timestamp) -> Result<Option<Entry>, Error> {
+        if self.is_short(&memory_session()) {
             return Ok(None);
         }
-        let held = read_entries(&self.journal, &memory_session(), Since::Oldest)?;
+        let held = read_entries(&self.journal, &memory_session(), Since::Newest)?;
         let facts = remembered(&held.entries);
         let at = held.entries.last().map(|entry| entry.at);
-        let is_due = held.entries.len() > 2 * facts.len() + MEMORY_ENTRIES_SPARE;
+        let is_due = held.entries.len() > 2 * facts.len() + MEMORY_ENTRIES_SPARE
+            || held.entries.iter().any(|entry| entry.at <= forgotten_until && forgets(entry));
         Ok(at.filter(|_| is_due).and_then(|at| restated(at, facts, SNAPSHOT_BYTES_MAX)))
     }
 
@@ -275,6 +276,11 @@ fn restated(at: Timestamp, facts: Vec<Fact>, most: usize) -> Option<Entry> {
         // One that cannot be written fails where it is.
         Ok(_) | Err(_) => Some(entry),
     }
+}
+
+/// Tells whether an entry takes back what others say.
+fn forgets(entry: &Entry) -> bool {
+    matches!(&entry.body, Body::Memory(MemoryChange::Forgotten { facts, .. }) if !facts.is_empty())
 }
 
 /// Returns the facts that are left of the entries of a memory, in the order in which they came.

@@ -11,10 +11,11 @@ use crate::key::{self, Space};
 use crate::page::{LIST_MAX, newest, row};
 use crate::pending::{Pending, State};
 use crate::record;
-use crate::words;
+use crate::words::{self, Of};
 
 /// The most different words by which one fact is found; the rest of a longer text is not searched.
-pub const FACT_WORDS_MAX: usize = 2_000;
+/// 4 KiB have no more, not even where each character and each two of them are words.
+pub const FACT_WORDS_MAX: usize = 3_000;
 /// The most different words of a query that are looked up.
 pub const QUERY_WORDS_MAX: usize = 32;
 /// The most facts that are weighed for one word of a query. A word that stands in more facts tells
@@ -50,7 +51,7 @@ fn length(counts: &BTreeMap<String, u32>) -> u32 {
 
 pub(crate) fn remember(pending: &mut Pending, fact: &Fact) -> Result<(), Error> {
     forget(pending, &fact.id)?;
-    let counts = words::count(&fact.text, FACT_WORDS_MAX);
+    let counts = words::count(&fact.text, Of::Fact, FACT_WORDS_MAX);
     let words = length(&counts);
     for (word, count) in counts {
         let posting = Posting { count, words, at: fact.at };
@@ -64,7 +65,7 @@ pub(crate) fn remember(pending: &mut Pending, fact: &Fact) -> Result<(), Error> 
 
 pub(crate) fn forget(pending: &mut Pending, id: &CallKey) -> Result<(), Error> {
     let Some(fact) = pending.row::<Fact>(&key::fact(id))? else { return Ok(()) };
-    let counts = words::count(&fact.text, FACT_WORDS_MAX);
+    let counts = words::count(&fact.text, Of::Fact, FACT_WORDS_MAX);
     pending.state.facts = pending.state.facts.saturating_sub(1);
     pending.state.words = pending.state.words.saturating_sub(u64::from(length(&counts)));
     for word in counts.keys() {
@@ -89,7 +90,7 @@ pub(crate) fn recall(
     query: &str,
     limit: usize,
 ) -> Result<Vec<Fact>, Error> {
-    let words = words::count(query, QUERY_WORDS_MAX);
+    let words = words::count(query, Of::Query, QUERY_WORDS_MAX);
     if words.is_empty() {
         return list(tree, limit);
     }

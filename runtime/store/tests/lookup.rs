@@ -283,12 +283,19 @@ fn memory_is_searched_by_words() {
         fact("5", 5, "Bob has a dog, Carl has a dog, Dora has a dog, and nobody counts them"),
         fact("6", 6, "bob"),
         fact("7", 7, "BOB"),
+        fact("8", 0, "用户喜欢喝绿茶"),
+        fact("9", 0, "ผู้ใช้ชอบดื่มชาเขียว"),
     ];
     store.apply(&facts.map(Box::new).map(Change::Fact), None).unwrap();
-    let cases: [(&str, usize, &[&str]); 10] = [
+    let cases: [(&str, usize, &[&str]); 15] = [
         ("cat", 9, &["2"]),
         ("where does ada live, zürich?", 9, &["1", "2"]),
         ("ZÜRICH", 9, &["1"]),
+        ("Zu\u{308}rich", 9, &["1"]),
+        ("绿茶", 9, &["8"]),
+        ("茶", 9, &["8"]),
+        ("红茶", 9, &[]),
+        ("ชาเขียว", 9, &["9"]),
         ("tea", 9, &["4", "1"]),
         ("tea", 1, &["4"]),
         // Equal facts: the newer first. Longer ones after shorter ones.

@@ -27,9 +27,9 @@ pub(super) fn next(request: Request, response: &Response) -> Result<Option<Reque
     }
 }
 
-/// Tells whether a redirect asks for nothing but the answer to what was already done.
-pub(super) fn is_taken(request: &Request, response: &Response) -> bool {
-    way(response.status(), request.method()) == Some(true)
+/// Tells whether a status asks for nothing but the answer to what was already done.
+pub(crate) fn is_taken(method: &Method, status: StatusCode) -> bool {
+    way(status, method) == Some(true)
 }
 
 /// Tells whether a status is followed, and then whether as a GET without a body.

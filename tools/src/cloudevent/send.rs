@@ -1,5 +1,6 @@
 //! Sends events.
 
+use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::ExposeSecret as _;
 use tokio::time::{Instant, timeout_at};
@@ -7,6 +8,7 @@ use wire::{CallOutcome, ErrorCode, Headers, WireError, header};
 
 use super::event::CloudEvent;
 use super::{EventTool, ReplyWay, late};
+use crate::client::{Answered, is_taken};
 use crate::http::failure::Failure;
 use crate::http::response::Received;
 use crate::http::unanswered;
@@ -56,9 +58,12 @@ impl EventTool {
         let exchange = async {
             let response = request.send().await?;
             context.hop.answered(&response);
+            // No redirect is followed, and one that asks for nothing but the answer took the event.
+            let is_taken = is_taken(&Method::POST, response.status());
             // Escapes and base64 make data longer, and attributes stand around it.
             let most = self.spec.response_bytes_max.saturating_mul(2);
-            Received::read(response, most.saturating_add(ENVELOPE_BYTES_MAX)).await
+            Received::read(Answered { response, is_taken }, most.saturating_add(ENVELOPE_BYTES_MAX))
+                .await
         };
         let host = reqwest::Url::parse(url).ok();
         let host = host.as_ref().and_then(|url| url.host_str()).unwrap_or("the sink");

@@ -171,7 +171,19 @@ async fn what_a_response_means() {
         ),
         (
             answer("200 OK", "content-type: application/cloudevents+json\r\n", "{"),
-            Err((ErrorCode::ToolFailed, "no whole event", false)),
+            Err((ErrorCode::ToolFailed, "the call was made, but the reply to tool is", false)),
+        ),
+        (
+            answer("200 OK", "content-encoding: gzip\r\n", "words"),
+            Err((ErrorCode::ToolFailed, "the call was made, but the server answered 200", false)),
+        ),
+        (
+            answer("303 See Other", "location: /events/1\r\n", ""),
+            Err((ErrorCode::ToolFailed, "the request was taken, but", true)),
+        ),
+        (
+            answer("307 Temporary Redirect", "location: /\r\n", ""),
+            Err((ErrorCode::ToolFailed, "the server answered 307", false)),
         ),
     ];
     for (answer, expected) in cases {
@@ -230,6 +242,9 @@ async fn an_event_that_was_perhaps_taken_is_waited_for() {
         ("504 Gateway Timeout", true),
         ("502 Bad Gateway", true),
         ("408 Request Timeout", true),
+        ("303 See Other", true),
+        ("302 Found", true),
+        ("308 Permanent Redirect", false),
         ("503 Service Unavailable", false),
         ("500 Internal Server Error", false),
         ("404 Not Found", false),

@@ -82,9 +82,9 @@ impl HttpTool {
         bytes_max: usize,
     ) -> Result<Received, SendError> {
         hop.goes_to(request.url());
-        let response = self.client.send(&self.reach, request).await?;
-        hop.answered(&response);
-        Received::read(response, bytes_max).await
+        let answered = self.client.send(&self.reach, request).await?;
+        hop.answered(&answered.response);
+        Received::read(answered, bytes_max).await
     }
 
     /// Asks for the pages that follow one.

@@ -63,6 +63,14 @@ impl Failure {
         }
     }
 
+    /// Says it of a request that a server took, and whose answer was to be had elsewhere.
+    pub(super) fn after_taken(self) -> Self {
+        let told = self.told(|message| {
+            format!("the request was taken, but its answer could not be had: {message}")
+        });
+        Self::Lost(told.into_error())
+    }
+
     pub(super) fn into_error(self) -> WireError {
         match self {
             Self::Settled(error) | Self::Lost(error) => error,

@@ -2,24 +2,22 @@
 
 use std::time::Duration;
 
-use reqwest::header::{
-    CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, LOCATION, RETRY_AFTER,
-};
-use reqwest::{Response, StatusCode, Url};
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, LOCATION};
+use reqwest::{StatusCode, Url};
 use serde_json::Value;
 use tokio::time::timeout;
 use wire::{CallOutcome, ErrorCode, ToolReply, WireError};
 
 use super::failure::{Failure, Meaning, meaning};
-use crate::client::SendError;
+use crate::client::{Answered, SendError, retry_after};
 use crate::output::{Body, cut_mark, excerpt, is_json};
 use crate::secret::clean;
 
 /// The longest silence amid a body; what comes more slowly is as good as broken.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 
-/// The most seconds of a `Retry-After` that are passed on, an hour; no call waits longer.
-const RETRY_AFTER_S_MAX: u64 = 3600;
+/// The longest `Retry-After` that is passed on; no call waits longer.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
 
 /// A response that is there, up to the bound of its body.
 pub(crate) struct Received {
@@ -37,6 +35,8 @@ pub(crate) struct Head {
     pub(super) bytes: usize,
     /// The body goes on behind the bound.
     cut: bool,
+    /// A server took the request and told to get this elsewhere, see [`Answered::is_taken`].
+    is_taken: bool,
 }
 
 /// What a successful response says.
@@ -49,7 +49,8 @@ pub(super) enum Said {
 
 impl Received {
     /// Reads the body until it ends or `bytes_max` are read.
-    pub(crate) async fn read(mut response: Response, bytes_max: usize) -> Result<Self, SendError> {
+    pub(crate) async fn read(answered: Answered, bytes_max: usize) -> Result<Self, SendError> {
+        let Answered { mut response, is_taken } = answered;
         let (status, url) = (response.status(), response.url().clone());
         let headers = std::mem::take(response.headers_mut());
         let announced = response.content_length().and_then(|bytes| usize::try_from(bytes).ok());
@@ -65,7 +66,8 @@ impl Received {
                 break;
             }
         }
-        Ok(Self { head: Head { status, url, headers, bytes: body.len(), cut }, body })
+        let bytes = body.len();
+        Ok(Self { head: Head { status, url, headers, bytes, cut, is_taken }, body })
     }
 
     /// Returns the body beside what else is known, for whoever wants to take it.
@@ -84,11 +86,12 @@ impl Received {
     /// Returns the response if what was asked for was done.
     pub(crate) fn done(self) -> Result<Self, Failure> {
         let Self { head, body } = self;
-        match meaning(head.status) {
-            Meaning::Done => Ok(Self { head, body }),
-            Meaning::Failed => Err(Failure::Settled(head.failure(body, ErrorCode::ToolFailed))),
-            Meaning::Unknown(code) => Err(Failure::Lost(head.failure(body, code))),
-        }
+        let failure = match meaning(head.status) {
+            Meaning::Done => return Ok(Self { head, body }),
+            Meaning::Failed => Failure::Settled(head.failure(body, ErrorCode::ToolFailed)),
+            Meaning::Unknown(code) => Failure::Lost(head.failure(body, code)),
+        };
+        Err(if head.is_taken { failure.after_taken() } else { failure })
     }
 
     /// Says how the call ended.
@@ -104,7 +107,9 @@ impl Received {
     /// result.
     pub(super) fn said(self) -> Result<(Said, Head), Failure> {
         let Self { head, body } = self.done()?;
-        let said = head.said(body).map_err(Failure::Settled)?;
+        let said = head.said(body).map_err(|error| {
+            Failure::Settled(error).told(|message| format!("the call was made, but {message}"))
+        })?;
         Ok((said, head))
     }
 }
@@ -134,10 +139,9 @@ impl Head {
             Ok(body) => WireError::new(code, self.refusal(&body.into_text())),
             Err(error) => WireError { code, ..error },
         };
-        error.retry_after_ms = self
-            .header(&RETRY_AFTER)
-            .and_then(|seconds| seconds.trim().parse::<u64>().ok())
-            .map(|seconds| seconds.min(RETRY_AFTER_S_MAX) * 1000);
+        let header = |name: &str| self.headers.get(name).and_then(|value| value.to_str().ok());
+        error.retry_after_ms = retry_after(header)
+            .and_then(|wait| u64::try_from(wait.min(RETRY_AFTER_MAX).as_millis()).ok());
         error
     }
 
@@ -201,7 +205,8 @@ mod tests {
         let (at, bytes) = (body.as_ptr(), body.len());
         let url = Url::parse("http://a.example/").unwrap();
         let headers = HeaderMap::new();
-        let head = Head { status: StatusCode::OK, url, headers, bytes, cut: false };
+        let head =
+            Head { status: StatusCode::OK, url, headers, bytes, cut: false, is_taken: false };
         let Ok((Said::Text(text), head)) = (Received { head, body }).said() else {
             panic!("a text is read as a text");
         };

@@ -251,6 +251,14 @@ async fn a_status_of_failure_is_an_error_that_says_why() {
         ("429 Too Many Requests", "retry-after: 7\r\n", "slow", "429", Some(7000)),
         ("503 Service Unavailable", "retry-after: 99999999\r\n", "", "503", Some(3_600_000)),
         ("503 Service Unavailable", "retry-after: soon\r\n", "", "503", None),
+        ("503 Service Unavailable", "retry-after-ms: 1500\r\n", "", "503", Some(1500)),
+        (
+            "503 Service Unavailable",
+            "date: Sun, 06 Nov 1994 08:49:37 GMT\r\nretry-after: Sun, 06 Nov 1994 08:50:00 GMT\r\n",
+            "",
+            "503",
+            Some(23_000),
+        ),
         (
             "300 Multiple Choices",
             "location: http://elsewhere/x\r\n",
@@ -310,15 +318,15 @@ async fn a_request_without_a_whole_answer_is_lost() {
     }
 }
 
-/// Redirects every request to a place, over and over.
-async fn redirecting(status: &'static str, place: String) -> String {
+/// Answers every request alike, over and over.
+async fn answering(status: &'static str, headers: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
             read_request(&mut stream).await;
-            let head = format!("location: {place}\r\nconnection: close\r\n");
+            let head = format!("{headers}connection: close\r\n");
             let Answer::Bytes(bytes) = answer(status, &head, "") else { unreachable!() };
             stream.write_all(bytes.as_bytes()).await.unwrap();
         }
@@ -331,12 +339,18 @@ async fn a_request_that_was_taken_is_lost_if_its_redirect_leads_nowhere() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let dead = format!("http://{}/", listener.local_addr().unwrap());
     drop(listener);
+    let missing = answering("404 Not Found", String::new()).await;
+    let closed = answering("401 Unauthorized", String::new()).await;
+    let broken = answering("500 Internal Server Error", String::new()).await;
     let dead_ends = [
         ("http://10.0.0.5/", ErrorCode::AddressForbidden, "10.0.0.5 is not reached"),
         ("ftp://127.0.0.1/", ErrorCode::AddressForbidden, "ftp: addresses"),
         ("http://[", ErrorCode::ToolFailed, "no address"),
         ("/", ErrorCode::ToolFailed, "more than 5 times"),
         (&*dead, ErrorCode::ToolUnavailable, "connect to "),
+        (&*missing, ErrorCode::ToolFailed, "the server answered 404 Not Found"),
+        (&*closed, ErrorCode::ToolFailed, "the server answered 401 Unauthorized"),
+        (&*broken, ErrorCode::ToolFailed, "the server answered 500 Internal Server Error"),
     ];
     // Whether the server did what the method asks for, and answers elsewhere.
     let ways = [
@@ -352,7 +366,7 @@ async fn a_request_that_was_taken_is_lost_if_its_redirect_leads_nowhere() {
     ];
     for (place, code, part) in dead_ends {
         for (status, method, is_taken) in ways {
-            let base = redirecting(status, place.to_owned()).await;
+            let base = answering(status, format!("location: {place}\r\n")).await;
             let mut spec = spec(method, base);
             spec.allowed = Allowed::parse(&["127.0.0.1".to_owned()]).unwrap();
             let reply = reply_within(&tool(spec), json!({}), Duration::from_secs(20)).await;
@@ -365,6 +379,18 @@ async fn a_request_that_was_taken_is_lost_if_its_redirect_leads_nowhere() {
             assert_eq!((error.code, is_lost), (code, is_taken), "{case}");
             assert!(error.message.contains(part), "{case}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_was_taken_is_lost_if_no_place_of_its_answer_is_told() {
+    for (status, method, is_taken) in
+        [("303 See Other", "POST", true), ("303 See Other", "GET", false)]
+    {
+        let (base, _server) = server(answer(status, "", "")).await;
+        let reply =
+            reply_within(&tool(spec(method, base)), json!({}), Duration::from_secs(20)).await;
+        assert_eq!(matches!(reply, ToolReply::Lost { .. }), is_taken, "{method}: {reply:?}");
     }
 }
 

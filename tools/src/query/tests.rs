@@ -234,6 +234,25 @@ async fn all_statements_of_a_call_stand_or_none() {
     assert_eq!(output(&databases, kept, json!({})).await, json!([{"n": 3}]));
 }
 
+#[tokio::test]
+async fn what_a_constraint_refuses_at_the_end_did_not_happen() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "create table film (title text primary key);
+        create table role (film text references film deferrable initially deferred);";
+    let databases = Databases::open(&films(script), dir.path(), &http()).unwrap();
+    let put = || writing(&["insert into role values (:x)"]);
+    let once = QuerySpec { effect: EffectClass::Once, ..put() };
+    for spec in [put(), once] {
+        let (code, message) = error(&databases, spec, json!({"x": "Gone"})).await;
+        assert_eq!(code, ErrorCode::ToolFailed);
+        assert!(message.contains("FOREIGN KEY constraint failed"), "{message}");
+    }
+    let count = spec(&["select count(*) as n from role"]);
+    assert_eq!(output(&databases, count, json!({})).await, json!([{"n": 0}]));
+    let both = writing(&["insert into role values (:x)", "insert into film values (:x)"]);
+    assert_eq!(output(&databases, both, json!({"x": "Alien"})).await, json!({"changed": 2}));
+}
+
 /// Counts further than anybody waits.
 const ENDLESS: &str = "with recursive n(i) as (select 1 union all select i + 1 from n)
     select count(*) as n from n";

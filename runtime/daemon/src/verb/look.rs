@@ -42,7 +42,7 @@ pub(crate) async fn sessions(
         rows.extend(list.into_iter().map(|found| Of { team: records.team.clone(), found }));
     }
     newest(&mut rows, args.look.limit, |row| row.at);
-    show(&args.look, screen, "sessions", &rows, render_sessions)
+    show(&args.look, screen, "sessions", "no sessions yet", &rows, render_sessions)
 }
 
 /// Lists runs.
@@ -53,7 +53,7 @@ pub(crate) async fn runs(args: &Look, place: &Place, screen: &Screen) -> Result<
         rows.extend(list.into_iter().map(|found| Of { team: records.team.clone(), found }));
     }
     newest(&mut rows, args.limit, |row| row.at);
-    show(args, screen, "runs", &rows, render_runs)
+    show(args, screen, "runs", "no runs yet", &rows, render_runs)
 }
 
 /// Shows what teams remember.
@@ -68,7 +68,8 @@ pub(crate) async fn memory(args: &Memory, place: &Place, screen: &Screen) -> Res
     if query.is_empty() {
         newest(&mut rows, args.look.limit, |fact| fact.at);
     }
-    show(&args.look, screen, "facts", &rows, render_facts)
+    let nothing = if query.is_empty() { "no facts yet" } else { "no fact fits" };
+    show(&args.look, screen, "facts", nothing, &rows, render_facts)
 }
 
 /// Keeps the newest rows, newest first.
@@ -77,18 +78,19 @@ pub(crate) fn newest<T>(rows: &mut Vec<Of<T>>, limit: usize, at: impl Fn(&T) -> 
     rows.truncate(limit);
 }
 
-/// Prints rows as JSON or as a list.
+/// Prints rows as JSON or as a list, and says so if there is nothing.
 pub(crate) fn show<T: serde::Serialize>(
     look: &Look,
     screen: &Screen,
     what: &str,
+    nothing: &str,
     rows: &[Of<T>],
     render: impl Fn(&[Of<T>], Paint, usize) -> String,
 ) -> Result<Exit, Failure> {
     if look.json {
         screen::json(&serde_json::json!({ what: rows }))?;
     } else if rows.is_empty() {
-        screen::note(&format!("no {what} yet\n"));
+        screen::note(&format!("{nothing}\n"));
     } else {
         screen::answer(&render(rows, screen.out.paint, screen.out.width))?;
     }

@@ -155,7 +155,7 @@ async fn list(args: &Trace, source: &Source, screen: &Screen) -> Result<Exit, Fa
              `trace_bytes_max`\n"
         ));
     }
-    show(&args.look, screen, "traces", &rows, render)
+    show(&args.look, screen, "traces", "no traces yet", &rows, render)
 }
 
 /// Draws a trace below a line that says what it is of.

@@ -66,6 +66,12 @@ fn a_session_goes_on_and_can_be_read() {
     assert!(second > Some(first), "{shown}");
     assert!(shown.contains("\n  What did the actor say"), "{shown}");
     assert_eq!(callboard.run(&["sessions", "s2"]).code, Some(2));
+    for (words, told) in
+        [(&["memory"][..], "no facts yet\n"), (&["memory", "tea"], "no fact fits\n")]
+    {
+        let looked = callboard.run(words);
+        assert_eq!((looked.out.as_str(), looked.err.as_str()), ("", told), "{words:?}");
+    }
 
     let file = ["--team", "quickstart"];
     for verb in ["verify", "rebuild"] {

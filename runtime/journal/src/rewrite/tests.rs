@@ -400,6 +400,46 @@ async fn the_disk_follows_what_is_held() {
     tokio::task::spawn_blocking(work).await.unwrap();
 }
 
+/// Tells whether some bytes stand in any file of a journal.
+fn stands(dir: &Path, bytes: &[u8]) -> bool {
+    let listed = segment::list(&dir.join("journal")).unwrap().segments;
+    let mut files = listed.iter().map(|segment| fs::read(&segment.path).unwrap());
+    files.any(|file| file.windows(bytes.len()).any(|found| found == bytes))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_purged_leaves_the_disk_however_little_it_is() {
+    let secret = "the secret".as_bytes();
+    for (purges, reopens) in [(false, false), (true, false), (true, true)] {
+        let case = format!("purges {purges}, reopens {reopens}");
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = Journal::open(dir.path(), options()).unwrap();
+        let (a, b) = (id(1), id(2));
+        journal.append(&a, 0, vec![Bytes::from_static(secret).into()]).await.unwrap();
+        for slot in 0..40 {
+            journal.append(&b, slot, vec![Bytes::from(vec![b'x'; 290]).into()]).await.unwrap();
+        }
+        journal.append_begin(&a, 1, "state".into()).await.unwrap();
+        let drop_old = |journal: &Journal| {
+            if purges { journal.purge(&a, 1) } else { journal.retire(&a, 1) }
+        };
+        assert!(drop_old(&journal));
+        if reopens {
+            // As after a crash before anything is rewritten.
+            drop(journal);
+            journal = Journal::open(dir.path(), options()).unwrap().0;
+            assert!(drop_old(&journal));
+        }
+        let again = journal.clone();
+        let rewrite = move || while again.rewrite_next().unwrap().is_some() {};
+        tokio::task::spawn_blocking(rewrite).await.unwrap();
+        assert_eq!(stands(dir.path(), secret), !purges, "{case}");
+        assert_eq!(journal.read(&a).unwrap(), ["state"], "{case}");
+        assert_eq!(journal.read(&b).unwrap().len(), 40, "{case}");
+        assert!(!journal.purge(&a, 7), "nothing begins there");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_harmed_rewritten_segment_is_reported_and_confined() {
     let (dir, journal, model) = filled(5).await;

@@ -76,7 +76,9 @@ impl Hand for AtRest {
     }
 
     async fn restate_memory(&self, keeper: &Keeper) -> Result<(), Error> {
-        match keeper.apart(Keeper::restatement).await? {
+        // Nobody works on it, so what was forgotten need not gather.
+        let now = self.now;
+        match keeper.apart(move |keeper| keeper.restatement(now)).await? {
             Some(entry) => self.append_begin(&memory_session(), &entry).await,
             None => Ok(()),
         }

@@ -36,7 +36,7 @@ pub(crate) trait Hand {
     /// Drops from the store a session that the journal has not.
     async fn drop_stale(&self, session: &SessionId) -> Result<(), Error>;
 
-    /// Says anew what is remembered, if the journal has much more than that.
+    /// Says anew what is remembered, if the journal has much more than that or what was forgotten.
     async fn restate_memory(&self, keeper: &Keeper) -> Result<(), Error>;
 }
 

@@ -231,23 +231,30 @@ impl Link {
         match done {
             Ok(written) => match self.guard.lift(|| self.connection.execute_batch("commit")) {
                 Ok(()) => Ok(written),
-                // A reader has nothing to lose, and one that could not begin to commit did not.
-                Err(error) => match (self.access, fault(&error)) {
-                    (Access::Write, Fault::Statement(message)) => {
-                        self.undo();
-                        Err(Fault::Unsure(format!("commit: {message}")))
-                    }
-                    (_, fault) => {
-                        self.undo();
-                        Err(fault)
-                    }
-                },
+                Err(error) => {
+                    let is_refused = self.refused_commit(&error);
+                    self.undo();
+                    // A reader has nothing to lose, and one that could not begin to commit did not.
+                    Err(match (self.access, fault(&error)) {
+                        (Access::Write, Fault::Statement(message)) if !is_refused => {
+                            Fault::Unsure(format!("commit: {message}"))
+                        }
+                        (_, fault) => fault,
+                    })
+                }
             },
             Err(fault) => {
                 self.undo();
                 Err(fault)
             }
         }
+    }
+
+    /// Tells whether a constraint that is checked at the end refused a transaction, which is open
+    /// still: one of which nothing is durable.
+    fn refused_commit(&self, error: &rusqlite::Error) -> bool {
+        error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
+            && !self.connection.is_autocommit()
     }
 
     /// Ends a transaction as if it had not been; one that stays open closes the connection.

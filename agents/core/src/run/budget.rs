@@ -10,7 +10,7 @@ use wire::hop::HopReport;
 use wire::money::{Price, usd};
 use wire::plan::{Dialect, Offer, Target};
 use wire::run::Budget;
-use wire::{ErrorCode, ModelRole, Name, Plan, Usage, WireError};
+use wire::{CallOutcome, ErrorCode, ModelRole, Name, Plan, RunStatus, Usage, WireError};
 
 use super::call::Pending;
 use super::{Phase, Run};
@@ -39,6 +39,12 @@ impl Share {
             cost_nano_usd: self.cost_nano_usd,
             calls: Some(self.calls),
         }
+    }
+
+    /// Returns it as used up.
+    fn to_usage(self) -> Usage {
+        let cost_nano_usd = self.cost_nano_usd.unwrap_or(0);
+        Usage { calls: self.calls, cost_nano_usd, ..Usage::of_tokens(0, self.tokens) }
     }
 
     /// Tells whether nothing could be asked with it.
@@ -225,12 +231,7 @@ impl Run {
     /// Returns what a pending call used with its price: of the model that answered, if its tool asks
     /// one. A called agent has told its own, and so has a tool of an earlier version whose model was
     /// stood in for.
-    pub(super) fn priced_call(
-        &self,
-        position: usize,
-        usage: Usage,
-        hop: Option<&HopReport>,
-    ) -> Usage {
+    fn priced_call(&self, position: usize, usage: Usage, hop: Option<&HopReport>) -> Usage {
         let pending = self.pending.get(position);
         let offer = pending.and_then(|pending| self.plan.tools.get(pending.offer));
         let stand_in = hop.and_then(|hop| hop.served_by.as_ref());
@@ -253,8 +254,26 @@ impl Run {
         {
             return Usage::default();
         }
-        let Share { tokens, cost_nano_usd, calls } = pending.reserve;
-        Usage { calls, cost_nano_usd: cost_nano_usd.unwrap_or(0), ..Usage::of_tokens(0, tokens) }
+        pending.reserve.to_usage()
+    }
+
+    /// Returns what a call that was settled counts as used: all that was set aside for an agent of
+    /// whose end nobody heard. Older journals say so themselves.
+    pub(super) fn settled_usage(
+        &self,
+        position: usize,
+        outcome: &CallOutcome,
+        usage: Usage,
+        hop: Option<&HopReport>,
+    ) -> Usage {
+        match (outcome, self.pending.get(position)) {
+            (CallOutcome::Ended { status: RunStatus::Unknown, .. }, Some(pending))
+                if usage.is_none() =>
+            {
+                pending.reserve.to_usage()
+            }
+            _ => self.priced_call(position, usage, hop),
+        }
     }
 
     /// Returns what the awaited turn may have used that is never heard of, by the same rule: its

@@ -206,3 +206,6 @@ pub const KEY_TTL_MS: Bound = bound(0, 1, 31_536_000_000);
 pub const PATTERNS_MAX: usize = 256;
 /// Messages of earlier runs that a model is shown.
 pub const HISTORY_MESSAGES_MAX: Bound = bound(40, 0, 10_000);
+/// Tokens of these messages. By default no fewer than a run can have, so that its own tokens and
+/// money bound them.
+pub const HISTORY_TOKENS_MAX: Bound = bound(TOKENS_MAX.max, 0, TOKENS_MAX.max);

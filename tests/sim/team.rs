@@ -85,6 +85,7 @@ fn plan(agent: &str, thinker: Option<&str>, offers: &[&str]) -> Plan {
             model_timeout_ms: 4000,
             queue_max: 1,
             history_messages_max: 4,
+            history_tokens_max: Some(400),
             approval_timeout_ms: 3000,
             calls_max: 12,
             repeats_max: 3,
@@ -97,6 +98,7 @@ fn plan(agent: &str, thinker: Option<&str>, offers: &[&str]) -> Plan {
         when_busy: WhenBusy::Queue,
         served: BTreeMap::new(),
         traces: wire::Levels::default(),
+        keeps_unfinished: true,
     }
 }
 

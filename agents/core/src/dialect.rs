@@ -77,12 +77,12 @@ pub struct Transcript<'a> {
     pub steps: &'a [Step],
 }
 
-/// An earlier run of the session: what was said, not what was done.
+/// An earlier run of the session: what was said, and of one without an answer what was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
     /// The user's message.
     pub user: String,
-    /// The final answer.
+    /// The final answer, or what stands for it.
     pub answer: SharedText,
     /// Whether either may hold untrusted words.
     pub tainted: bool,

@@ -23,6 +23,7 @@ use crate::spans::{self, event, note};
 mod attempt;
 mod budget;
 mod call;
+mod history;
 mod hop;
 mod person;
 mod question;
@@ -66,6 +67,8 @@ pub(crate) struct Run {
     /// Whether words of others than the team and its users may have come into it.
     tainted: bool,
     prompts: Prompts,
+    /// How many of the newest exchanges of the session its models are shown.
+    exchanges_shown: usize,
     /// How many steps asked for the same call.
     asked: BTreeMap<Digest, u32>,
     reply: Option<Arc<RunReply>>,
@@ -77,6 +80,8 @@ pub(crate) struct Run {
     joined: Vec<Joined>,
     /// How many ever did.
     joins: u32,
+    /// Whether a further message of the user ended it.
+    is_interrupted: bool,
     /// What is noted on the run's span.
     events: Vec<SpanEvent>,
 }
@@ -118,12 +123,14 @@ impl Run {
             usage: Usage::default(),
             tainted,
             prompts: Prompts::default(),
+            exchanges_shown: 0,
             asked: BTreeMap::new(),
             reply: None,
             aborted: Vec::new(),
             bars: Vec::new(),
             joined: Vec::new(),
             joins: 0,
+            is_interrupted: false,
             events: Vec::new(),
         }
     }
@@ -153,11 +160,9 @@ impl Run {
     }
 
     pub(crate) fn transcript<'a>(&'a self, exchanges: &'a [Exchange]) -> Transcript<'a> {
-        let shown = self.plan.limits.history_messages_max as usize / 2;
-        let skip = exchanges.len().saturating_sub(shown);
         Transcript {
             plan: &self.plan,
-            history: exchanges.get(skip..).unwrap_or_default(),
+            history: history::newest(exchanges, self.exchanges_shown),
             request: &self.submitted.text,
             steps: &self.steps,
         }
@@ -191,14 +196,6 @@ impl Run {
             Phase::Replying => {}
         }
         effects
-    }
-
-    /// Takes in what its models are shown of earlier runs.
-    pub(crate) fn begin_after(&mut self, exchanges: &[Exchange]) {
-        let shown = self.transcript(exchanges).history;
-        let tainted = shown.iter().any(|exchange| exchange.tainted);
-        self.prompts = Prompts::of(&self.plan, shown, self.text());
-        self.tainted |= tainted;
     }
 
     pub(crate) fn start(&mut self, effects: &mut Effects) {

@@ -484,9 +484,7 @@ impl SessionMachine {
 
     fn hand_over(&mut self, run: &mut Run, effects: &mut Effects) {
         let Some(reply) = run.reply().cloned() else { return };
-        if reply.status == RunStatus::Completed {
-            self.remember(run.exchanges(&reply.output));
-        }
+        self.remember(run.remembered());
         self.unresolved.extend(run.unresolved().cloned());
         while self.unresolved.len() > UNRESOLVED_MAX
             && let Some(oldest) = self.unresolved.pop_front()

@@ -121,6 +121,8 @@ pub enum Input {
         /// How.
         outcome: CallOutcome,
         /// Tokens that it used: those of a called agent's run, or of the models that a tool asked.
+        /// None of a called agent whose end is unknown, for which all counts that it might use;
+        /// older versions said here how much that is.
         #[serde(default)]
         usage: Usage,
         /// Whether the outcome holds untrusted words though the tool is trusted.

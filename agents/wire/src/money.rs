@@ -27,8 +27,12 @@ impl Price {
 
     /// Returns how many written tokens some money buys; as many as one likes if they cost nothing.
     pub fn output_tokens(self, nano_usd: u64) -> u64 {
-        let bought = (u128::from(nano_usd) * PRICED_TOKENS).checked_div(u128::from(self.output));
-        bought.and_then(|tokens| u64::try_from(tokens).ok()).unwrap_or(u64::MAX)
+        bought(nano_usd, self.output)
+    }
+
+    /// Returns how many read tokens some money buys; as many as one likes if they cost nothing.
+    pub fn input_tokens(self, nano_usd: u64) -> u64 {
+        bought(nano_usd, self.input)
     }
 
     /// Returns the higher of two prices, for each kind of token by itself.
@@ -36,6 +40,11 @@ impl Price {
     pub fn max(self, other: Self) -> Self {
         Self { input: self.input.max(other.input), output: self.output.max(other.output) }
     }
+}
+
+fn bought(nano_usd: u64, price: u64) -> u64 {
+    let tokens = (u128::from(nano_usd) * PRICED_TOKENS).checked_div(u128::from(price));
+    tokens.and_then(|tokens| u64::try_from(tokens).ok()).unwrap_or(u64::MAX)
 }
 
 /// What a model of a team costs.
@@ -78,6 +87,8 @@ mod tests {
         let price = Price { input: 0, output: 600_000_001 };
         for money in [0, 599, 600, 601, 1_000_000, u64::MAX] {
             assert!(price.cost(0, price.output_tokens(money)) <= money, "{money}");
+            let price = Price { input: price.output, output: 0 };
+            assert!(price.cost(price.input_tokens(money), 0) <= money, "{money}");
         }
         assert_eq!(Price::default().output_tokens(0), u64::MAX);
     }

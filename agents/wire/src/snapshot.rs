@@ -38,7 +38,7 @@ pub struct Snapshot {
 pub struct KeptExchange {
     /// The user's message.
     pub user: String,
-    /// The final answer.
+    /// The final answer, or what stands for it.
     pub answer: SharedText,
     /// Whether either may hold untrusted words.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

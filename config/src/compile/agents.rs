@@ -70,6 +70,7 @@ impl Compiler<'_> {
                 served: BTreeMap::new(),
                 traces: Levels::default(),
                 when_busy: agent.when_busy.unwrap_or_default(),
+                keeps_unfinished: true,
             };
             let turns = plan.turn_models().filter_map(|model| chain_timeout_ms(model, models));
             plan.limits = limits(&agent.limits, &raw.limits, turns.max());
@@ -401,6 +402,11 @@ fn limits(own: &RawLimits, team: &RawLimits, model_timeout_ms: Option<u64>) -> L
             team.history_messages_max,
             bound::HISTORY_MESSAGES_MAX,
         ),
+        history_tokens_max: Some(large(
+            own.history_tokens_max,
+            team.history_tokens_max,
+            bound::HISTORY_TOKENS_MAX,
+        )),
         approval_timeout_ms: large(
             own.approval_timeout_ms,
             team.approval_timeout_ms,

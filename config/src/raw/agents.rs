@@ -119,6 +119,9 @@ pub(crate) struct RawLimits {
     /// Messages of earlier runs that a model is shown.
     #[schemars(range(min = b::HISTORY_MESSAGES_MAX.min, max = b::HISTORY_MESSAGES_MAX.max), extend("default" = b::HISTORY_MESSAGES_MAX.default))]
     pub(crate) history_messages_max: Option<u32>,
+    /// Tokens of these messages, for models that can read few; never more than half of what the run's own tokens and money leave beside the rest of its first prompt.
+    #[schemars(range(min = b::HISTORY_TOKENS_MAX.min, max = b::HISTORY_TOKENS_MAX.max))]
+    pub(crate) history_tokens_max: Option<u64>,
     /// Milliseconds that a person has to allow a call before it counts as denied.
     #[schemars(range(min = b::APPROVAL_TIMEOUT_MS.min, max = b::APPROVAL_TIMEOUT_MS.max), extend("default" = b::APPROVAL_TIMEOUT_MS.default))]
     pub(crate) approval_timeout_ms: Option<u64>,

@@ -146,6 +146,12 @@ fn one_fault_added_to_a_fine_file() {
             "",
         ),
         (
+            "limits.history_tokens_max = 1000000001",
+            7,
+            "`agents.a.limits.history_tokens_max` must be from 0 to 1000000000, this is 1000000001",
+            "Tokens",
+        ),
+        (
             "limits.repeats_max = 1",
             7,
             "`agents.a.limits.repeats_max` must be from 2 to 1000000, this is 1",

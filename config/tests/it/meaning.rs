@@ -290,6 +290,7 @@ fn limits_are_the_agents_own_or_the_teams_or_the_default() {
         model_timeout_ms: 300_000,
         queue_max: 0,
         history_messages_max: 40,
+        history_tokens_max: Some(1_000_000_000),
         approval_timeout_ms: 300_000,
         calls_max: 200,
         repeats_max: 5,

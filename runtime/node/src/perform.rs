@@ -306,14 +306,7 @@ pub(crate) async fn call_agent(
             };
             let told = context.clone();
             tokio::spawn(async move { cancel_agent(&told, &aborted).await });
-            // What it used is not known, so all that was set aside for it counts as used.
-            let usage = Usage {
-                input_tokens: 0,
-                output_tokens: call.budget.tokens.unwrap_or_default(),
-                cost_nano_usd: call.budget.cost_nano_usd.unwrap_or_default(),
-                calls: call.budget.calls.unwrap_or_default(),
-            };
-            settled(ended(RunStatus::Unknown, error), usage, false)
+            settled(ended(RunStatus::Unknown, error), Usage::default(), false)
         }
     }
 }

@@ -55,6 +55,7 @@ pub(crate) fn plan(dialect: Dialect, thinker: bool) -> Plan {
             model_timeout_ms: 10_000,
             queue_max: 4,
             history_messages_max: 2,
+            history_tokens_max: Some(100_000),
             approval_timeout_ms: 10_000,
             calls_max: 200,
             repeats_max: 5,
@@ -67,6 +68,7 @@ pub(crate) fn plan(dialect: Dialect, thinker: bool) -> Plan {
         when_busy: WhenBusy::Queue,
         served: BTreeMap::new(),
         traces: wire::Levels::default(),
+        keeps_unfinished: true,
     }
 }
 

@@ -81,6 +81,8 @@ pub fn permitted(records: &[Record], plans: &dyn Plans) -> Result<(), Violation>
 pub fn open_calls_are_kept(records: &[Record]) -> Result<(), Violation> {
     let mut open: BTreeSet<&CallKey> = BTreeSet::new();
     let mut kept: BTreeSet<&CallKey> = BTreeSet::new();
+    // Nobody has to say what came of one: asked again it would begin nothing new.
+    let mut agents: BTreeSet<&CallKey> = BTreeSet::new();
     for (slot, record) in records.iter().enumerate() {
         if let Some(Input::CallResolved { call, .. }) = input(record) {
             open.remove(call);
@@ -90,8 +92,13 @@ pub fn open_calls_are_kept(records: &[Record]) -> Result<(), Violation> {
                 Effect::Opened(call) => drop(kept.insert(&call.call)),
                 Effect::Closed { call, .. } => drop(kept.remove(call)),
                 Effect::Tell(event) => match &event.kind {
+                    EventKind::CallStarted { call, is_agent: true, .. } => {
+                        agents.insert(call);
+                    }
                     EventKind::CallSuspended { call, .. } => drop(open.insert(call)),
-                    EventKind::CallEnded { call, status, .. } if status == "unknown" => {
+                    EventKind::CallEnded { call, status, .. }
+                        if status == "unknown" && !agents.contains(call) =>
+                    {
                         open.insert(call);
                     }
                     EventKind::CallEnded { call, .. }

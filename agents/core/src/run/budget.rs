@@ -10,7 +10,7 @@ use wire::hop::HopReport;
 use wire::money::{Price, usd};
 use wire::plan::{Dialect, Offer, Target};
 use wire::run::Budget;
-use wire::{ErrorCode, ModelRole, Name, Plan, Usage, WireError};
+use wire::{CallOutcome, ErrorCode, ModelRole, Name, Plan, RunStatus, Usage, WireError};
 
 use super::call::Pending;
 use super::{Phase, Run};
@@ -41,6 +41,12 @@ impl Share {
         }
     }
 
+    /// Returns it as used up.
+    fn to_usage(self) -> Usage {
+        let cost_nano_usd = self.cost_nano_usd.unwrap_or(0);
+        Usage { calls: self.calls, cost_nano_usd, ..Usage::of_tokens(0, self.tokens) }
+    }
+
     /// Tells whether nothing could be asked with it.
     pub(super) fn is_spent(self) -> bool {
         self.tokens == 0 || self.cost_nano_usd == Some(0)
@@ -52,6 +58,8 @@ impl Share {
 pub(super) struct Prompts {
     /// Bytes that a model would read.
     bytes: u64,
+    /// Those of them that earlier runs left.
+    history: u64,
     /// Bytes that the awaited turn read.
     asked: u64,
     /// By role: the bytes that a turn read, and its tokens by the provider's count.
@@ -60,13 +68,9 @@ pub(super) struct Prompts {
 }
 
 impl Prompts {
-    /// Counts what the first prompt of a run holds, with the exchanges that it shows.
-    pub(super) fn of(plan: &Plan, shown: &[Exchange], request: &str) -> Self {
+    /// Counts what the first prompt of a run holds, the history left out.
+    pub(super) fn of(plan: &Plan, request: &str) -> Self {
         let mut prompts = Self::default();
-        for exchange in shown {
-            prompts.grow(&exchange.user);
-            prompts.grow(&exchange.answer);
-        }
         prompts.grow(&plan.instructions);
         prompts.grow(request);
         for offer in &plan.tools {
@@ -77,6 +81,13 @@ impl Prompts {
         let explained = plan.dialect != Dialect::Native || plan.planner.is_some();
         prompts.bytes += if explained { FORM_BYTES } else { 0 };
         prompts
+    }
+
+    /// Counts the exchanges that every prompt of the run shows.
+    pub(super) fn follow(&mut self, shown: &[Exchange]) {
+        let bytes: u64 = shown.iter().map(|exchange| exchange.bytes() as u64).sum();
+        self.history = bytes;
+        self.bytes = self.bytes.saturating_add(bytes);
     }
 
     pub(super) fn grow(&mut self, text: &str) {
@@ -104,6 +115,12 @@ impl Prompts {
         tokens.saturating_add(estimated_tokens(self.bytes.saturating_sub(bytes)))
     }
 
+    /// Estimates how many of these tokens earlier runs left.
+    fn history_tokens(&self, role: ModelRole) -> u64 {
+        let tokens = u128::from(self.tokens(role)) * u128::from(self.history);
+        tokens.checked_div(self.bytes.into()).and_then(|tokens| tokens.try_into().ok()).unwrap_or(0)
+    }
+
     fn measured_mut(&mut self, role: ModelRole) -> &mut Option<(u64, u64)> {
         match role {
             ModelRole::Thinker => &mut self.thinker,
@@ -127,10 +144,22 @@ impl Run {
     pub(super) fn reply_tokens(&self, role: ModelRole) -> Result<u64, WireError> {
         let prompt = self.prompts.tokens(role);
         let price = self.plan.prices.get(self.model(role)).map(|price| price.highest);
-        let used_up = |what: &str, left: String, most: String, help: &str| {
+        // Plans of older journals do not bound the history, and errors said nothing of it.
+        let is_bounded = self.plan.limits.history_tokens_max.is_some();
+        let history = if is_bounded { self.prompts.history_tokens(role) } else { 0 };
+        let without_history = prompt.saturating_sub(history);
+        let used_up = |what: &str, left: String, most: String, by_history: bool, help: &str| {
+            let told = if by_history {
+                format!(
+                    ", of which about {history} are earlier messages of the session; begin a new \
+                     session, lower `history_tokens_max`, or"
+                )
+            } else {
+                ";".to_owned()
+            };
             let message = format!(
                 "{left} of {most} {what} are left, which is too little for the next turn with its \
-                 prompt of about {prompt} tokens; raise {help} or the request's budget"
+                 prompt of about {prompt} tokens{told} raise {help} or the request's budget"
             );
             Err(WireError::new(ErrorCode::BudgetExceeded, message))
         };
@@ -138,7 +167,8 @@ impl Run {
         let tokens = left.saturating_sub(prompt);
         if tokens == 0 {
             let most = self.tokens_max().to_string();
-            return used_up("tokens", left.to_string(), most, "`tokens_max`");
+            let by_history = left > without_history;
+            return used_up("tokens", left.to_string(), most, by_history, "`tokens_max`");
         }
         let tokens = tokens.min(self.plan.limits.reply_tokens_max);
         let (Some(left), Some(price)) = (self.cost_left(), price) else { return Ok(tokens) };
@@ -146,9 +176,19 @@ impl Run {
         let bought = paid.map_or(0, |rest| price.output_tokens(rest));
         if bought == 0 {
             let most = usd(self.cost_max().unwrap_or_default());
-            return used_up("of the money", usd(left), most, "`cost_max`");
+            let by_history = left > price.cost(without_history, 0);
+            return used_up("of the money", usd(left), most, by_history, "`cost_max`");
         }
         Ok(tokens.min(bought))
+    }
+
+    /// Returns the tokens that the first prompt may have beside what is in it.
+    pub(super) fn readable(&self) -> u64 {
+        let prices = self.plan.turn_models().filter_map(|model| self.plan.prices.get(model));
+        let dearest = prices.map(|price| price.highest).reduce(Price::max);
+        let paid = self.cost_max().zip(dearest).map(|(cost, price)| price.input_tokens(cost));
+        let most = self.tokens_max().min(paid.unwrap_or(u64::MAX));
+        most.saturating_sub(self.prompts.tokens(self.first_role()))
     }
 
     /// Returns what each call that spends may use: even shares, one kept for the caller.
@@ -191,12 +231,7 @@ impl Run {
     /// Returns what a pending call used with its price: of the model that answered, if its tool asks
     /// one. A called agent has told its own, and so has a tool of an earlier version whose model was
     /// stood in for.
-    pub(super) fn priced_call(
-        &self,
-        position: usize,
-        usage: Usage,
-        hop: Option<&HopReport>,
-    ) -> Usage {
+    fn priced_call(&self, position: usize, usage: Usage, hop: Option<&HopReport>) -> Usage {
         let pending = self.pending.get(position);
         let offer = pending.and_then(|pending| self.plan.tools.get(pending.offer));
         let stand_in = hop.and_then(|hop| hop.served_by.as_ref());
@@ -219,8 +254,26 @@ impl Run {
         {
             return Usage::default();
         }
-        let Share { tokens, cost_nano_usd, calls } = pending.reserve;
-        Usage { calls, cost_nano_usd: cost_nano_usd.unwrap_or(0), ..Usage::of_tokens(0, tokens) }
+        pending.reserve.to_usage()
+    }
+
+    /// Returns what a call that was settled counts as used: all that was set aside for an agent of
+    /// whose end nobody heard. Older journals say so themselves.
+    pub(super) fn settled_usage(
+        &self,
+        position: usize,
+        outcome: &CallOutcome,
+        usage: Usage,
+        hop: Option<&HopReport>,
+    ) -> Usage {
+        match (outcome, self.pending.get(position)) {
+            (CallOutcome::Ended { status: RunStatus::Unknown, .. }, Some(pending))
+                if usage.is_none() =>
+            {
+                pending.reserve.to_usage()
+            }
+            _ => self.priced_call(position, usage, hop),
+        }
     }
 
     /// Returns what the awaited turn may have used that is never heard of, by the same rule: its

@@ -392,7 +392,7 @@ impl Run {
         self.tainted |= tainted;
         self.note_answer(position, effects.now());
         self.end_settled_attempt(position, hop, outcome, effects);
-        let usage = self.priced_call(position, usage, hop);
+        let usage = self.settled_usage(position, outcome, usage, hop);
         match outcome {
             CallOutcome::Unknown { note } => {
                 self.usage.add(usage);

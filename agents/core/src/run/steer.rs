@@ -9,16 +9,9 @@ use wire::run::{RunReply, RunStatus};
 use wire::{ErrorCode, RunId, SharedText, Timestamp, Usage, WireError, semconv};
 
 use super::Run;
-use crate::dialect::{Act, Exchange};
+use crate::dialect::Act;
 use crate::effect::{Effect, Effects};
 use crate::spans::{self, event, note};
-
-/// The most characters of one result in the note that stands for the answer of an interrupted run:
-/// enough to know what was done.
-const NOTE_RESULT_CHARS_MAX: usize = 200;
-
-/// The most calls of that note; the rest is counted.
-const NOTE_CALLS_MAX: usize = 20;
 
 /// A message that joined the run, and has its reply still to come.
 #[derive(Clone, Debug, PartialEq)]
@@ -143,7 +136,13 @@ impl Run {
 
     /// Tells whether there are messages that no model was shown.
     pub(super) fn is_steered(&self) -> bool {
-        self.joined.iter().any(|joined| !joined.is_shown)
+        self.joined_unseen().next().is_some()
+    }
+
+    /// Returns the messages that no model was shown.
+    pub(super) fn joined_unseen(&self) -> impl Iterator<Item = &str> {
+        let unseen = self.joined.iter().filter(|joined| !joined.is_shown);
+        unseen.map(|joined| joined.submitted.text.as_str())
     }
 
     /// Puts the messages that no model was shown before the turn that is asked for next.
@@ -191,56 +190,5 @@ impl Run {
             step.acts.push(Act::Answered { text });
         }
         self.begin_step(effects);
-    }
-
-    /// Returns what was said in the run, as later runs are shown it.
-    pub(crate) fn exchanges(&self, answer: &SharedText) -> Vec<Exchange> {
-        let mut user = self.text().to_owned();
-        let mut exchanges = Vec::new();
-        for act in self.steps.iter().flat_map(|step| &step.acts) {
-            match act {
-                Act::Steered { text } if user.is_empty() => user.clone_from(text),
-                Act::Steered { text } => {
-                    user.push_str("\n\n");
-                    user.push_str(text);
-                }
-                Act::Answered { text } => exchanges.push(Exchange {
-                    user: std::mem::take(&mut user),
-                    answer: text.clone(),
-                    tainted: self.tainted,
-                }),
-                Act::Calls { .. } | Act::Continued { .. } | Act::Feedback { .. } => {}
-            }
-        }
-        exchanges.push(Exchange { user, answer: answer.clone(), tainted: self.tainted });
-        exchanges
-    }
-
-    /// Returns what stands for the answer of a run that a further message ended: a model that did
-    /// not know what was done would do it again.
-    pub(crate) fn interruption(&self) -> String {
-        let mut lines = vec![
-            "(The user's next message came before there was an answer, and ended the work.)"
-                .to_owned(),
-        ];
-        if !self.sources.is_empty() {
-            lines.push("Calls that were made until then:".to_owned());
-        }
-        lines.extend(self.sources.iter().take(NOTE_CALLS_MAX).map(|source| {
-            let arguments = cut(&source.arguments.to_string());
-            format!("- {} {arguments}: {}: {}", source.tool, source.status, cut(&source.output))
-        }));
-        if let Some(more) = self.sources.len().checked_sub(NOTE_CALLS_MAX).filter(|more| *more > 0)
-        {
-            lines.push(format!("- and {more} more"));
-        }
-        lines.join("\n")
-    }
-}
-
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(NOTE_RESULT_CHARS_MAX) {
-        Some((end, _)) => format!("{} [cut]", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
     }
 }

@@ -67,9 +67,8 @@ impl SessionMachine {
             (Entrance::Interrupts, Some(run)) => {
                 let reason = format!("interrupted by run {}", submitted.run);
                 let error = WireError::new(ErrorCode::Cancelled, reason);
+                run.interrupt();
                 run.end_early(RunStatus::Cancelled, error, effects);
-                let told = run.exchanges(&run.interruption().into());
-                self.remember(told);
             }
             (Entrance::Queues, _) | (Entrance::Joins | Entrance::Interrupts, None) => {}
         }

@@ -8,6 +8,7 @@ mod busy;
 mod crash;
 mod ending;
 mod flow;
+mod history;
 mod limit;
 mod person;
 mod planning;

@@ -66,6 +66,7 @@ pub(crate) fn plan(dialect: Dialect, tools: Vec<(&str, Value)>) -> Plan {
             model_timeout_ms: 10_000,
             queue_max: 4,
             history_messages_max: 2,
+            history_tokens_max: Some(100_000),
             approval_timeout_ms: 10_000,
             calls_max: 200,
             repeats_max: 5,
@@ -78,6 +79,7 @@ pub(crate) fn plan(dialect: Dialect, tools: Vec<(&str, Value)>) -> Plan {
         when_busy: WhenBusy::Queue,
         served: BTreeMap::new(),
         traces: wire::Levels::default(),
+        keeps_unfinished: true,
     }
 }
 

@@ -438,6 +438,36 @@ fn a_withheld_reply_is_no_answer() {
 }
 
 #[test]
+fn an_agent_of_whose_end_nobody_heard_used_all_that_it_was_given() {
+    // What it says to have used, as entries of older journals do, and what counts with two turns.
+    for (status, said, used) in
+        [(RunStatus::Unknown, 0, 515), (RunStatus::Unknown, 300, 320), (RunStatus::Refused, 0, 20)]
+    {
+        let error = WireError::new(ErrorCode::Unavailable, "no answer");
+        let outcome = CallOutcome::Ended { status, output: String::new(), error };
+        let published =
+            format!(r#"publish r completed "42", {used} used writer={}"#, status.as_str());
+        check(
+            &actor(),
+            &[
+                (0, submit("r"), START),
+                (
+                    1,
+                    calls("r", 0, &["writer"]),
+                    r#"call writer 1/0 idempotent {"n":0}, depth 1, 495 tokens, by 5001"#,
+                ),
+                (
+                    2,
+                    settle(1, 0, outcome, said),
+                    "ask small as actor for r, turn 1, step 2, 200 tokens, by 9002",
+                ),
+                (3, answer("r", 1, "42"), &published),
+            ],
+        );
+    }
+}
+
+#[test]
 fn a_called_run_that_ends_early_counts_what_it_gave_away() {
     let given = r#"call writer 1/0 idempotent {"n":0}, depth 2, 495 tokens, by 5001
                    call look 1/1 read {"n":1}, depth 2, by 5001"#;

@@ -5,7 +5,7 @@ use wire::{Digest, Input};
 
 use super::check;
 use super::flow::START;
-use super::team::{actor, answer, garbage, published, run, submit, submitted, with};
+use super::team::{actor, answer, published, run, submit, submitted};
 use crate::session::REPLIES_MAX;
 
 #[test]
@@ -32,23 +32,6 @@ fn runs_wait_in_order_and_see_what_was_said_before() {
     let (_, transcript) = machine.transcript().unwrap();
     let history: Vec<_> = transcript.history.iter().map(|told| told.user.as_str()).collect();
     assert_eq!((history.as_slice(), transcript.request), (["ask r"].as_slice(), "ask q"));
-}
-
-#[test]
-fn only_answers_become_history() {
-    let machine = check(
-        &with(actor(), |limits| limits.feedback_max = 0),
-        &[
-            (0, submit("r"), START),
-            (1, garbage("r", 0), "publish r failed E2004, 10 used"),
-            (
-                2,
-                submit("q"),
-                "timer q at 60000\nask small as actor for q, turn 0, step 1, 200 tokens, by 9002",
-            ),
-        ],
-    );
-    assert!(machine.transcript().unwrap().1.history.is_empty());
 }
 
 #[test]

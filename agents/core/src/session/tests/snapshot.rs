@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use wire::entry::{Body, Entry};
 use wire::snapshot::KeptExchange;
 
-use wire::{CallOutcome, Digest, Input, Timestamp};
+use wire::{CallOutcome, Digest, Input, Plan, Timestamp};
 
 use super::check;
 use super::flow::START;
@@ -98,8 +98,9 @@ fn a_snapshot_that_kept_more_of_what_was_said_is_taken() {
 }
 
 #[test]
-fn a_session_in_which_nothing_was_answered_has_a_snapshot() {
-    let plans = HashMap::from([(Digest::of(b"plan"), actor().into())]);
+fn a_session_of_which_nothing_was_kept_has_a_snapshot() {
+    let plan = Plan { keeps_unfinished: false, ..actor() };
+    let plans = HashMap::from([(Digest::of(b"plan"), plan.into())]);
     let mut machine = SessionMachine::new(name("team"), session());
     let cancel = Input::CancelRequested { run: run("r"), reason: "enough".to_owned() };
     for input in [submit("r"), cancel, published("r")] {

@@ -76,6 +76,7 @@ pub(super) fn thinker() -> Plan {
             model_timeout_ms: 9000,
             queue_max: 2,
             history_messages_max: 20,
+            history_tokens_max: Some(1000),
             approval_timeout_ms: 10_000,
             calls_max: u64::MAX,
             repeats_max: 5,
@@ -88,6 +89,7 @@ pub(super) fn thinker() -> Plan {
         when_busy: WhenBusy::Queue,
         served: BTreeMap::new(),
         traces: wire::Levels::default(),
+        keeps_unfinished: true,
     }
 }
 

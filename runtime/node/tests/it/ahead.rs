@@ -5,10 +5,13 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use journal::testing::{Step, Watch, watch};
 use node::team_dir;
-use wire::Name;
+use serde_json::json;
+use tokio::time::timeout;
 use wire::subject::RunVerb;
+use wire::{ModelReply, Name, RunStatus};
 
-use crate::steps::{self, SOON, Silent, accept, until, view};
+use crate::house;
+use crate::steps::{self, SOON, Silent, accept, begun, until, view};
 
 /// A disk that takes its time for a sync until it is told to go on.
 #[derive(Default)]
@@ -58,12 +61,52 @@ async fn a_model_is_asked_before_the_disk_is_done_and_nobody_is_told_before() {
         () = asked => {}
         run = &mut accepting => panic!("{run} is accepted and not durable"),
     }
-    let told = tokio::time::timeout(std::time::Duration::ZERO, events.next()).await;
+    let told = timeout(std::time::Duration::ZERO, events.next()).await;
     assert!(told.is_err(), "{told:?}");
     gate.open();
     let run = accepting.await;
     assert_eq!(view(&node, &run, RunVerb::Status).await.run, run);
     assert!(events.next().await.is_some());
     assert_eq!(silent.asked(), 1);
+    node.drain(std::time::Duration::ZERO).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reply_that_is_there_before_the_disk_is_done_is_taken_up_afterwards() {
+    const TEAM: &str = r#"
+[models.quick]
+provider = "scripted"
+script = "quick.jsonl"
+
+[agents.assistant]
+instructions = "You answer."
+model = "quick"
+"#;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t.toml");
+    std::fs::write(&file, TEAM).unwrap();
+    let line = json!({"content": "Hello."}).to_string();
+    std::fs::write(folder.path().join("quick.jsonl"), line).unwrap();
+    let data = folder.path().join("data");
+    let gate = Arc::new(Gate::default());
+    let _watching = watch(&team_dir(&data, &Name::new("t").unwrap()), gate.clone());
+    let node = house::start(&file, &data).await;
+    let mut everything = node.bus().subscribe(">", None).await.unwrap();
+    gate.shut();
+    let saying = house::say(&node, "hello", None);
+    tokio::pin!(saying);
+    let answered = async {
+        while serde_json::from_slice::<ModelReply>(&everything.next().await.unwrap().payload)
+            .is_err()
+        {}
+    };
+    tokio::select! {
+        answered = timeout(SOON, answered) => answered.expect("the model answers"),
+        reply = &mut saying => panic!("{reply:?} is told and not durable"),
+    }
+    gate.open();
+    let reply = saying.await;
+    assert_eq!((reply.status, &*reply.output), (RunStatus::Completed, "Hello."), "{reply:?}");
+    assert_eq!(begun(&node, &mut everything).await, [], "the model is not asked again");
     node.drain(std::time::Duration::ZERO).await;
 }

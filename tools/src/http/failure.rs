@@ -3,6 +3,9 @@
 use reqwest::StatusCode;
 use wire::{CallOutcome, ErrorCode, ToolReply, WireError};
 
+/// The most seconds of a `Retry-After` that are passed on, an hour; no call waits longer.
+const RETRY_AFTER_S_MAX: u64 = 3600;
+
 /// What a status says of what was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
@@ -34,6 +37,12 @@ pub(crate) fn meaning(status: StatusCode) -> Meaning {
         502 | 520 => Meaning::Unknown(ErrorCode::ToolUnavailable),
         _ => Meaning::Failed,
     }
+}
+
+/// Reads the header `Retry-After`, of whose two forms servers of interfaces send the seconds.
+pub(crate) fn retry_after_ms(header: &str) -> Option<u64> {
+    let seconds: u64 = header.trim().parse().ok()?;
+    Some(seconds.min(RETRY_AFTER_S_MAX) * 1000)
 }
 
 /// Why a call has no result.

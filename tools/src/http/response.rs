@@ -10,16 +10,13 @@ use serde_json::Value;
 use tokio::time::timeout;
 use wire::{CallOutcome, ErrorCode, ToolReply, WireError};
 
-use super::failure::{Failure, Meaning, meaning};
+use super::failure::{Failure, Meaning, meaning, retry_after_ms};
 use crate::client::SendError;
 use crate::output::{Body, cut_mark, excerpt, is_json};
 use crate::secret::clean;
 
 /// The longest silence amid a body; what comes more slowly is as good as broken.
 const IDLE_MAX: Duration = Duration::from_secs(60);
-
-/// The most seconds of a `Retry-After` that are passed on, an hour; no call waits longer.
-const RETRY_AFTER_S_MAX: u64 = 3600;
 
 /// A response that is there, up to the bound of its body.
 pub(crate) struct Received {
@@ -134,10 +131,7 @@ impl Head {
             Ok(body) => WireError::new(code, self.refusal(&body.into_text())),
             Err(error) => WireError { code, ..error },
         };
-        error.retry_after_ms = self
-            .header(&RETRY_AFTER)
-            .and_then(|seconds| seconds.trim().parse::<u64>().ok())
-            .map(|seconds| seconds.min(RETRY_AFTER_S_MAX) * 1000);
+        error.retry_after_ms = self.header(&RETRY_AFTER).and_then(retry_after_ms);
         error
     }
 

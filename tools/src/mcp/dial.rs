@@ -1,7 +1,6 @@
 //! Makes a connection to a server: starts a program, or opens a session over HTTP.
 
 use std::collections::{HashMap, VecDeque};
-use std::error::Error as StdError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +29,7 @@ use tracing::debug;
 use wire::Name;
 
 use super::ask::{Calls, elicit};
+use super::fault::{causes, is_connect};
 use super::program::{self, Program};
 use super::{ServerSpec, Setting, Transport};
 use crate::secret::clean;
@@ -182,7 +182,10 @@ async fn serve_http(
     let transport = || {
         let config = StreamableHttpClientTransportConfig::with_uri(url)
             .custom_headers(headers.clone())
-            .max_concurrent_requests(REQUESTS_MAX);
+            .max_concurrent_requests(REQUESTS_MAX)
+            // A session that is opened anew unseen may be that of another server, and the library
+            // tells the calls of the old one as refused.
+            .reinit_on_expired_session(false);
         StreamableHttpClientTransport::with_client(http.clone(), config)
     };
     match handler.clone().serve_with_lifecycle(transport(), auto()).await {
@@ -322,30 +325,4 @@ impl ClientHandler for Handler {
         }
         ClientConfig::new(capabilities, own)
     }
-}
-
-/// Tells whether a request failed because there was nobody to connect to.
-pub(super) fn is_connect(error: &(dyn StdError + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
-}
-
-/// Writes an error with what it comes from, as far as that says more.
-pub(super) fn causes(error: &(dyn StdError + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }

@@ -19,7 +19,8 @@ use wire::{ErrorCode, Name, WireError};
 use super::ServerSpec;
 use super::ask::Calls;
 use super::catalog::{Catalog, Change, Hints, Listed};
-use super::dial::{Connection, causes, dial};
+use super::dial::{Connection, dial};
+use super::fault::causes;
 use crate::secret::clean;
 
 /// The first wait before a lost server is tried again; a program that crashed is back at once.

@@ -10,6 +10,7 @@ mod catalog;
 mod dial;
 pub(crate) mod draft;
 mod fault;
+mod look;
 pub mod pin;
 mod program;
 mod server;

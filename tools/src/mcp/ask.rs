@@ -79,6 +79,11 @@ impl Calls {
         Begun { calls: self.clone(), number }
     }
 
+    /// Tells whether any call is.
+    pub(super) fn are_under_way(&self) -> bool {
+        !self.lock().calls.is_empty()
+    }
+
     /// Finds whom a question that comes now is for. A run has one person, so which of its calls
     /// asks does not matter; to ask the person of another run would tell strangers things.
     async fn asking(&self) -> Option<Interim> {

@@ -1,6 +1,7 @@
 //! Makes a connection to a server: starts a program, or opens a session over HTTP.
 
 use std::collections::{HashMap, VecDeque};
+use std::future::pending;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,8 +13,8 @@ use rmcp::model::{
     ProgressNotificationParam, ProtocolVersion, SubscriptionFilter,
 };
 use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, NotificationContext, Peer,
-    RequestContext, RoleClient, RunningService,
+    ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _,
+    NotificationContext, Peer, RequestContext, RoleClient, RunningService,
 };
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
@@ -22,7 +23,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::process::ChildStderr;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use tracing::debug;
@@ -48,6 +49,11 @@ const LAST_WORDS_MAX: usize = 1024;
 /// its standard error open for longer.
 const LAST_WORDS_WAIT: Duration = Duration::from_millis(200);
 
+/// How often a server over HTTP is asked for its list: another one may stand at its address between
+/// two requests, and many say nothing of changes. One that changed is used for no longer than that,
+/// and a request a minute costs a server next to nothing.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
 /// How long to wait before a stream of changes that ended is opened again.
 const LISTEN_PAUSE: Duration = Duration::from_secs(5);
 
@@ -57,7 +63,7 @@ pub(super) struct Connection {
     /// The calls that are under way on it.
     pub(super) calls: Arc<Calls>,
     /// Told when the server says that its list of tools changed.
-    pub(super) changed: Arc<Notify>,
+    changed: Arc<Notify>,
     /// Ends the connection when dropped.
     unwanted: Option<DropGuard>,
     /// Cancelled when the connection is over.
@@ -77,6 +83,20 @@ impl Connection {
             && let Err(error) = keeper.await
         {
             debug!(%error, "the keeper of an MCP server's processes failed");
+        }
+    }
+
+    /// Waits until the server's list may be another one than it was.
+    pub(super) async fn may_have_changed(&self) {
+        let unsaid = async {
+            match &self.keeper {
+                Some(_) => pending().await,
+                None => sleep(LOOK_EVERY).await,
+            }
+        };
+        tokio::select! {
+            () = self.changed.notified() => {}
+            () = unsaid => {}
         }
     }
 
@@ -139,6 +159,8 @@ pub(super) async fn dial(
         }
     };
     let peer = running.peer().clone();
+    // Whoever asks for the list wants to know what is there at present.
+    peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
     let listener = must_listen(&peer).then(|| tokio::spawn(listen(peer.clone(), changed.clone())));
     let unwanted = CancellationToken::new();
     programs.spawn(attend(running, unwanted.clone(), holds));
@@ -271,7 +293,7 @@ async fn listen(peer: Peer<RoleClient>, changed: Arc<Notify>) {
         while let Ok(Some(_)) = subscription.next().await {
             changed.notify_one();
         }
-        tokio::time::sleep(LISTEN_PAUSE).await;
+        sleep(LISTEN_PAUSE).await;
         // What changed while nobody listened was not told.
         changed.notify_one();
     }

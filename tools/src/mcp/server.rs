@@ -5,9 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use rmcp::model::{PaginatedRequestParams, Tool as RawTool};
 use rmcp::service::{Peer, RoleClient};
-use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -18,10 +16,9 @@ use wire::{ErrorCode, Name, WireError};
 
 use super::ServerSpec;
 use super::ask::Calls;
-use super::catalog::{Catalog, Change, Hints, Listed};
+use super::catalog::{Catalog, Change, Listed};
 use super::dial::{Connection, dial};
-use super::fault::causes;
-use crate::secret::clean;
+use super::look::{look, look_again};
 
 /// The first wait before a lost server is tried again; a program that crashed is back at once.
 const BACKOFF_MIN: Duration = Duration::from_millis(250);
@@ -36,17 +33,9 @@ const SOUND_AFTER: Duration = Duration::from_secs(30);
 /// than common servers take to start, and short beside the time of a call.
 const AWAY_MAX: Duration = Duration::from_secs(5);
 
-/// How long a server may take to list its tools again after it said that they changed.
-const LOOK_MAX: Duration = Duration::from_secs(10);
-
-/// How long is waited before that, so that a server that says it over and over is not asked as often.
+/// How long is waited before a server is asked again for its list, so that one that says over and
+/// over that it changed is not asked as often.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
-
-/// Tools of one server; more than a team can have.
-const LISTED_MAX: usize = 1024;
-
-/// Bytes of all that a server says of its tools.
-const LISTED_BYTES_MAX: usize = 4 << 20;
 
 /// The servers of a team, by name.
 #[derive(Clone, Default)]
@@ -243,7 +232,8 @@ async fn keep(server: Arc<Server>, spec: ServerSpec, http: reqwest::Client) {
             Ok((connection, listed)) => {
                 info!(server = %name, tools = listed.tools.len(), "MCP server is there");
                 let began = Instant::now();
-                let over = attend(&server, &connection, listed, &mut serial).await;
+                let over =
+                    attend(&server, &connection, spec.start_timeout, listed, &mut serial).await;
                 if began.elapsed() > SOUND_AFTER {
                     wait = BACKOFF_MIN;
                 }
@@ -272,44 +262,50 @@ async fn keep(server: Arc<Server>, spec: ServerSpec, http: reqwest::Client) {
     }
 }
 
-/// Serves calls by a connection until it is over; looks again whenever the list changed.
+/// Serves calls by a connection until it is over; looks again whenever the list may be another one,
+/// or a call found nobody there.
 async fn attend(
     server: &Server,
     connection: &Connection,
+    list_time: Duration,
     mut listed: Catalog,
     serial: &mut u64,
 ) -> Over {
-    let first = *serial + 1;
     let mut suspect = server.suspect.subscribe();
+    tell(&server.name, &server.pinned(), &listed);
     loop {
         *serial += 1;
-        tell(&server.name, &server.pinned(), &listed);
+        let current = *serial;
         let peer = connection.peer.clone();
         let calls = connection.calls.clone();
-        let up = Up { serial: *serial, peer, calls, listed: listed.clone() };
+        let up = Up { serial: current, peer, calls, listed: listed.clone() };
         server.link.send_replace(Link::Up(Arc::new(up)));
         // A server may say more often that its list changed than it does.
         loop {
-            tokio::select! {
+            let is_suspect = tokio::select! {
                 () = server.stop.cancelled() => return Over::Stopped,
-                _ = suspect.wait_for(|serial| *serial >= first) => {
-                    return Over::Lost("its connection broke".to_owned());
-                }
                 () = connection.ended() => return Over::Lost("it ended".to_owned()),
-                () = connection.changed.notified() => {}
-            }
+                _ = suspect.wait_for(|serial| *serial >= current) => true,
+                () = connection.may_have_changed() => false,
+            };
             sleep(LOOK_PAUSE).await;
             let again = tokio::select! {
                 () = server.stop.cancelled() => return Over::Stopped,
-                again = timeout(LOOK_MAX, look(&connection.peer)) => again,
+                again = look_again(&server.name, connection, list_time) => again,
             };
-            match again.unwrap_or_else(|_| Err("it does not list its tools".to_owned())) {
-                Ok(again) if again == listed => {}
+            match again {
+                Ok(again) if again == listed => {
+                    // Other calls wait for the connection to be found sound.
+                    if is_suspect {
+                        break;
+                    }
+                }
                 Ok(again) => {
                     listed = again;
+                    tell(&server.name, &server.pinned(), &listed);
                     break;
                 }
-                Err(why) => return Over::Lost(clean(why)),
+                Err(why) => return Over::Lost(why),
             }
         }
     }
@@ -359,8 +355,7 @@ async fn open(
     let programs = TaskTracker::new();
     let opening = timeout(spec.start_timeout, async {
         let connection = dial(name, spec, http, &programs).await?;
-        let listed = look(&connection.peer).await;
-        let listed = listed.map_err(clean)?;
+        let listed = look(name, &connection.peer).await.map_err(|unlisted| unlisted.why)?;
         Ok((connection, listed))
     });
     let opened = tokio::select! {
@@ -374,49 +369,4 @@ async fn open(
         programs.wait().await;
     }
     opened
-}
-
-/// Reads the whole list of a server's tools, page by page.
-async fn look(peer: &Peer<RoleClient>) -> Result<Catalog, String> {
-    let mut tools: Vec<Listed> = Vec::new();
-    let (mut cursor, mut bytes, mut pages) = (None, 0, 0);
-    loop {
-        let params = PaginatedRequestParams::default().with_cursor(cursor);
-        let page = peer.list_tools(Some(params)).await;
-        let page = page.map_err(|error| format!("list its tools: {}", causes(&error)))?;
-        for raw in page.tools {
-            let tool = listed(raw);
-            bytes += tool.description.len() + tool.parameters.to_string().len();
-            bytes += tool.output.as_ref().map_or(0, |schema| schema.to_string().len());
-            if tools.iter().all(|known| known.name != tool.name) {
-                tools.push(tool);
-            }
-        }
-        pages += 1;
-        if tools.len() > LISTED_MAX || bytes > LISTED_BYTES_MAX || pages > LISTED_MAX {
-            return Err(format!(
-                "it lists more than {LISTED_MAX} tools or {LISTED_BYTES_MAX} bytes"
-            ));
-        }
-        cursor = page.next_cursor;
-        if cursor.is_none() {
-            return Ok(Catalog { tools });
-        }
-    }
-}
-
-fn listed(tool: RawTool) -> Listed {
-    let hints = tool.annotations.as_ref().map_or_else(Hints::default, |said| Hints {
-        read_only: said.read_only_hint,
-        destructive: said.destructive_hint,
-        idempotent: said.idempotent_hint,
-    });
-    let description = tool.description.map(std::borrow::Cow::into_owned).or(tool.title);
-    Listed {
-        name: tool.name.into_owned(),
-        description: description.unwrap_or_default(),
-        parameters: Value::Object(tool.input_schema.as_ref().clone()),
-        output: tool.output_schema.map(|schema| Value::Object(schema.as_ref().clone())),
-        hints,
-    }
 }

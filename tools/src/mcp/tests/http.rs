@@ -1,3 +1,4 @@
+use std::future::pending;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,6 +20,9 @@ use crate::tool::Tool as _;
 /// How long a call of a test may take.
 const CALL_MAX: Duration = Duration::from_secs(20);
 
+/// How long the server may take to list its tools.
+const START_MAX: Duration = Duration::from_secs(20);
+
 /// A server over HTTP that closes every connection after its answer.
 struct Own {
     address: SocketAddr,
@@ -30,12 +34,23 @@ struct Own {
 struct State {
     /// The only session that is taken; without one it needs none.
     session: Mutex<Option<&'static str>>,
-    /// What it says of all its tools.
+    /// What it says of all its tools, and how it lists them.
     description: Mutex<String>,
+    lists: Mutex<Lists>,
+    /// Told with every request for the list that comes.
+    looked: Notify,
     /// Told with every call of a tool that comes.
     called: Notify,
     /// Lets the tool `slow` answer.
     go_on: Notify,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Lists {
+    #[default]
+    Well,
+    Refuses,
+    Silent,
 }
 
 impl Own {
@@ -69,7 +84,7 @@ impl Own {
         let url = format!("http://{}/mcp", self.address);
         let spec = ServerSpec {
             transport: Transport::Http { url, headers: Vec::new() },
-            start_timeout: Duration::from_secs(20),
+            start_timeout: START_MAX,
             elicitation: false,
         };
         let pinned = Catalog { tools: listed() };
@@ -97,7 +112,11 @@ async fn call(name: &str, arguments: Value, servers: &Servers, time: Duration) -
 
 fn called(name: &'static str, servers: &Servers) -> JoinHandle<ToolReply> {
     let servers = servers.clone();
-    tokio::spawn(async move { call(name, json!({}), &servers, CALL_MAX).await })
+    tokio::spawn(async move { call(name, json!({}), &servers, 100 * CALL_MAX).await })
+}
+
+async fn heard(told: &Notify) {
+    tokio::time::timeout(CALL_MAX, told.notified()).await.unwrap();
 }
 
 fn said(text: &str) -> ToolReply {
@@ -120,12 +139,21 @@ async fn serve(mut stream: TcpStream, state: Arc<State>) {
             "serverInfo": {"name": "own", "version": "1"},
         }),
         Some("tools/list") => {
-            let description = state.description.lock().unwrap().clone();
+            state.looked.notify_one();
+            let (description, lists) =
+                (state.description.lock().unwrap().clone(), *state.lists.lock().unwrap());
+            match lists {
+                Lists::Well => {}
+                Lists::Refuses => return answer(&mut stream, "429 No", "", "").await,
+                Lists::Silent => pending().await,
+            }
             let tool = |listed: Listed| {
                 let schema = json!({"type": "object"});
                 json!({"name": listed.name, "description": description, "inputSchema": schema})
             };
-            json!({"tools": listed().into_iter().map(tool).collect::<Vec<_>>()})
+            let tools: Vec<Value> = listed().into_iter().map(tool).collect();
+            // It may be kept for a day.
+            json!({"tools": tools, "ttlMs": 86_400_000, "cacheScope": "public"})
         }
         Some("tools/call") => {
             state.called.notify_one();
@@ -178,11 +206,12 @@ async fn stream_answer(stream: &mut TcpStream, id: &Value, go_on: &Notify) {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_result_does_not_end_other_calls() {
+async fn a_call_without_a_result_does_not_end_other_calls() {
     let own = Own::start().await;
     let servers = own.connect();
     let slow = called("slow", &servers);
-    own.state.called.notified().await;
+    heard(&own.state.called).await;
+    heard(&own.state.looked).await;
     let refused = |status: &str, headers: &str| json!({"status": status, "headers": headers});
     let lost = |code| (true, code, None);
     let settled = |retry_after_ms| (false, ErrorCode::ToolFailed, retry_after_ms);
@@ -211,8 +240,11 @@ async fn an_answer_that_is_no_result_does_not_end_other_calls() {
         assert_eq!((is_lost, error.code, error.retry_after_ms), expected, "{case}: {error}");
         assert!(error.message.contains(part), "{case}: {error}");
     }
-    // Long enough for a connection to be closed that is held to be broken.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    // A request that breaks off has the server looked at, which is there.
+    let lost = call("hang_up", json!({}), &servers, CALL_MAX).await;
+    assert!(matches!(lost, ToolReply::Lost { .. }), "{lost:?}");
+    heard(&own.state.looked).await;
+    assert_eq!(call("say", json!({}), &servers, CALL_MAX).await, said("said"));
     own.state.go_on.notify_one();
     assert_eq!(slow.await.unwrap(), said("done"));
     servers.close().await;
@@ -225,7 +257,7 @@ async fn a_call_of_a_session_that_is_over_is_lost_and_one_that_finds_it_over_is_
     *own.state.session.lock().unwrap() = Some("first");
     let servers = own.connect();
     let slow = called("slow", &servers);
-    own.state.called.notified().await;
+    heard(&own.state.called).await;
     *own.state.session.lock().unwrap() = Some("second");
     assert_eq!(call("say", json!({}), &servers, CALL_MAX).await, said("said"));
     let lost = slow.await.unwrap();
@@ -253,4 +285,56 @@ async fn a_call_that_reaches_nobody_was_not_made_and_waits() {
     assert_eq!(call("say", json!({}), &servers, CALL_MAX).await, said("said"));
     servers.close().await;
     own.end().await;
+}
+
+/// Lets time pass at once.
+async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_of_changes_is_looked_at_once_a_minute() {
+    let own = Own::start().await;
+    let servers = own.connect();
+    assert_eq!(call("say", json!({}), &servers, CALL_MAX).await, said("said"));
+    heard(&own.state.looked).await;
+    "Another.".clone_into(&mut own.state.description.lock().unwrap());
+    assert_eq!(call("say", json!({}), &servers, CALL_MAX).await, said("said"));
+    pass(Duration::from_secs(60)).await;
+    heard(&own.state.looked).await;
+    let is_off = async {
+        loop {
+            match call("say", json!({}), &servers, CALL_MAX).await {
+                ToolReply::Settled { outcome: CallOutcome::Error { error }, .. } => break error,
+                reply => assert_eq!(reply, said("said")),
+            }
+        }
+    };
+    let error = tokio::time::timeout(CALL_MAX, is_off).await.unwrap();
+    assert_eq!(error.code, ErrorCode::ToolChanged, "{error}");
+    servers.close().await;
+    own.end().await;
+}
+
+#[tokio::test]
+async fn a_server_that_works_on_a_call_is_not_given_up_for_its_list() {
+    for lists in [Lists::Refuses, Lists::Silent] {
+        let own = Own::start().await;
+        let servers = own.connect();
+        let slow = called("slow", &servers);
+        heard(&own.state.called).await;
+        heard(&own.state.looked).await;
+        *own.state.lists.lock().unwrap() = lists;
+        pass(Duration::from_secs(60)).await;
+        heard(&own.state.looked).await;
+        for _ in 0..3 {
+            pass(START_MAX).await;
+        }
+        own.state.go_on.notify_one();
+        assert_eq!(slow.await.unwrap(), said("done"), "{lists:?}");
+        servers.close().await;
+        own.end().await;
+    }
 }

@@ -12,6 +12,7 @@ pub(crate) mod draft;
 mod fault;
 mod look;
 pub mod pin;
+mod pipes;
 mod program;
 mod server;
 #[cfg(test)]

@@ -17,6 +17,7 @@ use rmcp::service::{
     NotificationContext, Peer, RequestContext, RoleClient, RunningService,
 };
 use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use secrecy::ExposeSecret as _;
 use tokio::io::AsyncReadExt as _;
@@ -31,6 +32,7 @@ use wire::Name;
 
 use super::ask::{Calls, elicit};
 use super::fault::{causes, is_connect};
+use super::pipes::Pipes;
 use super::program::{self, Program};
 use super::{ServerSpec, Setting, Transport};
 use crate::secret::clean;
@@ -141,7 +143,8 @@ pub(super) async fn dial(
             let Program { input, output, errors, keeper } = started;
             let words = LastWords::default();
             let followed = tokio::spawn(follow(name.clone(), errors, words.clone()));
-            match handler.serve_with_lifecycle((output, input), auto()).await {
+            let pipes = Pipes::new(AsyncRwTransport::new(output, input));
+            match handler.serve_with_lifecycle(pipes, auto()).await {
                 Ok(running) => (running, Some(keeper)),
                 Err(error) => {
                     drop(timeout(LAST_WORDS_WAIT, followed).await);
@@ -188,7 +191,7 @@ async fn attend(
 }
 
 /// The current protocol first, and the handshake of older ones if the server does not know it.
-fn auto() -> ClientLifecycleMode {
+pub(super) fn auto() -> ClientLifecycleMode {
     ClientLifecycleMode::Auto {
         preferred_versions: vec![ProtocolVersion::LATEST],
         legacy_version: None,

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use rmcp::service::{Peer, RoleClient};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
@@ -29,7 +29,7 @@ const BACKOFF_MAX: Duration = Duration::from_secs(30);
 /// A connection that held for so long was sound, and the next wait is a short one again.
 const SOUND_AFTER: Duration = Duration::from_secs(30);
 
-/// How long a call waits for its server to come back before it is told that it is away. Longer
+/// How long a call waits for a server to come back that was away before, until it is told so. Longer
 /// than common servers take to start, and short beside the time of a call.
 const AWAY_MAX: Duration = Duration::from_secs(5);
 
@@ -179,13 +179,19 @@ impl Server {
     /// Returns the connection once there is one later than `after`, or says that there is none.
     pub(super) async fn up(&self, after: u64, end: Instant) -> Result<Arc<Up>, WireError> {
         let mut link = self.link.subscribe();
+        // One that starts with the team is on its way, and nothing is known against it.
+        let is_tried = |link: &Link| !matches!(link, Link::Opening { last: None });
+        tokio::select! {
+            _ = timeout_at(end, link.wait_for(is_tried)) => {}
+            () = self.stop.cancelled() => {}
+        }
         let patience = end.min(Instant::now() + AWAY_MAX);
         let is_clear = |link: &Link| match link {
             Link::Up(up) => up.serial > after,
             Link::Opening { .. } => false,
             Link::Away { until, .. } => *until > patience,
         };
-        let found = tokio::time::timeout_at(patience, link.wait_for(is_clear)).await;
+        let found = timeout_at(patience, link.wait_for(is_clear)).await;
         let found = found.ok().and_then(Result::ok).map(|link| link.clone());
         let found = found.unwrap_or_else(|| self.link.borrow().clone());
         let (why, wait) = match found {

@@ -6,6 +6,7 @@
 
 mod answer;
 mod ask;
+mod calls;
 mod catalog;
 mod dial;
 pub(crate) mod draft;
@@ -244,18 +245,23 @@ async fn send(
     let sent = up.peer.send_request_with_option(request, options).await;
     // The request was not even queued.
     let sent = sent.map_err(|error| Fault::NotSent(causes(&error)))?;
-    begun.named(sent.progress_token.clone());
+    begun.sent(sent.id.clone(), sent.progress_token.clone());
     let mut waiting = Waiting { peer: up.peer.clone(), request: Some(sent.id.clone()) };
     let answered = sent.await_response().await;
     waiting.request = None;
-    let response = match answered {
-        Ok(ServerResult::CallToolResult(result)) => CallToolResponse::Complete(result),
-        Ok(ServerResult::InputRequiredResult(result)) => CallToolResponse::InputRequired(result),
-        Ok(ServerResult::CreateTaskResult(result)) => CallToolResponse::Task(result),
-        Ok(_) => return read(server, &ServiceError::UnexpectedResponse).map(Err),
-        Err(error) => return read(server, &error).map(Err),
+    let outcome = match answered {
+        Ok(ServerResult::CallToolResult(result)) => Ok(Ok(CallToolResponse::Complete(result))),
+        Ok(ServerResult::InputRequiredResult(result)) => {
+            Ok(Ok(CallToolResponse::InputRequired(result)))
+        }
+        Ok(ServerResult::CreateTaskResult(result)) => Ok(Ok(CallToolResponse::Task(result))),
+        Ok(_) => read(server, &ServiceError::UnexpectedResponse).map(Err),
+        Err(error) => read(server, &error).map(Err),
     };
-    Ok(Ok(response))
+    if !matches!(outcome, Ok(Err(Failure::Lost(_))) | Err(Fault::Broken(_))) {
+        begun.over();
+    }
+    outcome
 }
 
 /// A request whose answer is waited for; its drop tells the server if that is over before.

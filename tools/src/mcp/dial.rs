@@ -30,7 +30,8 @@ use tokio_util::task::TaskTracker;
 use tracing::debug;
 use wire::Name;
 
-use super::ask::{Calls, elicit};
+use super::ask::elicit;
+use super::calls::Calls;
 use super::fault::{causes, is_connect};
 use super::pipes::Pipes;
 use super::program::{self, Program};
@@ -143,7 +144,7 @@ pub(super) async fn dial(
             let Program { input, output, errors, keeper } = started;
             let words = LastWords::default();
             let followed = tokio::spawn(follow(name.clone(), errors, words.clone()));
-            let pipes = Pipes::new(AsyncRwTransport::new(output, input));
+            let pipes = Pipes::new(AsyncRwTransport::new(output, input), calls.clone());
             match handler.serve_with_lifecycle(pipes, auto()).await {
                 Ok(running) => (running, Some(keeper)),
                 Err(error) => {

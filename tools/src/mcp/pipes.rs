@@ -1,18 +1,24 @@
 //! The pipes by which a program is spoken to.
 
+use std::sync::Arc;
+
 use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
 };
 use rmcp::service::RoleClient;
 use rmcp::transport::Transport;
 
-/// Hides from the library the answer to a `server/discover` that it waits for no longer.
+use super::calls::Calls;
+
+/// Hides from the library the answer to a `server/discover` that it waits for no longer, and tells
+/// of the answers to calls, of which it says nothing once they are given up.
 ///
 /// It gives a server ten seconds for that answer and then tries the handshake of older protocols. A
 /// program that needs longer to start reads both requests at once and answers both, and the
 /// library takes the answer to the first for a broken one to the second.
 pub(super) struct Pipes<T> {
     inner: T,
+    calls: Arc<Calls>,
     /// The discovery whose answer is waited for.
     discovery: Option<RequestId>,
     /// The one whose answer is not.
@@ -20,8 +26,8 @@ pub(super) struct Pipes<T> {
 }
 
 impl<T> Pipes<T> {
-    pub(super) fn new(inner: T) -> Self {
-        Self { inner, discovery: None, given_up: None }
+    pub(super) fn new(inner: T, calls: Arc<Calls>) -> Self {
+        Self { inner, calls, discovery: None, given_up: None }
     }
 
     fn note(&mut self, message: &ClientJsonRpcMessage) {
@@ -48,10 +54,13 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Pipes<T> {
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
             let message = self.inner.receive().await?;
-            let answered = answered(&message);
-            if answered.is_none() || answered != self.given_up.as_ref() {
-                return Some(message);
+            if let Some(answered) = answered(&message) {
+                if self.given_up.as_ref() == Some(answered) {
+                    continue;
+                }
+                self.calls.answered(answered);
             }
+            return Some(message);
         }
     }
 
@@ -110,7 +119,7 @@ mod tests {
             let (near, far) = tokio::io::duplex(1 << 16);
             let server = tokio::spawn(serve(far, Duration::from_secs(start)));
             let (input, output) = tokio::io::split(near);
-            let pipes = Pipes::new(AsyncRwTransport::new(input, output));
+            let pipes = Pipes::new(AsyncRwTransport::new(input, output), Arc::default());
             let running = ().serve_with_lifecycle(pipes, auto()).await;
             let running = running.unwrap_or_else(|error| panic!("{start} s: {error}"));
             drop(running);

@@ -15,7 +15,7 @@ use tracing::{info, warn};
 use wire::{ErrorCode, Name, WireError};
 
 use super::ServerSpec;
-use super::ask::Calls;
+use super::calls::Calls;
 use super::catalog::{Catalog, Change, Listed};
 use super::dial::{Connection, dial};
 use super::look::{look, look_again};

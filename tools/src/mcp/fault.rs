@@ -76,7 +76,7 @@ fn read_http(server: &Name, error: &HttpError) -> Result<Failure, Fault> {
             Failure::Settled(error(ErrorCode::ToolFailed, text))
         }
         Some(Meaning::Unknown(code)) => {
-            let text = format!("the call did not come through to MCP server {server}: {said}");
+            let text = format!("nobody knows what MCP server {server} did of the call: {said}");
             Failure::Lost(error(code, text))
         }
         Some(Meaning::Done) | None => {

@@ -262,6 +262,15 @@ async fn a_call_of_a_session_that_is_over_is_lost_and_one_that_finds_it_over_is_
     assert_eq!(call("say", json!({}), &servers, CALL_MAX).await, said("said"));
     let lost = slow.await.unwrap();
     assert!(matches!(lost, ToolReply::Lost { .. }), "{lost:?}");
+
+    // One that knows its session for all but the call is not asked for ever.
+    let refused = json!({"status": "404 Not Found", "headers": ""});
+    let reply = call("refuse", refused, &servers, CALL_MAX).await;
+    let ToolReply::Settled { outcome: CallOutcome::Error { error }, .. } = &reply else {
+        panic!("{reply:?}")
+    };
+    assert_eq!(error.code, ErrorCode::ToolUnavailable);
+    assert!(error.message.contains("takes no call, and this one was not made"), "{error}");
     servers.close().await;
     own.end().await;
 }

@@ -337,6 +337,21 @@ async fn a_question_goes_to_the_run_that_it_must_belong_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_asked_what_a_call_that_was_given_up_may_ask() {
+    let servers = format!(
+        "[mcp.own]\ncommand = {}\ntools = ['*']\nelicitation = true\n\
+         [tools.hang]\nkind = 'mcp'\nserver = 'own'\ntimeout_ms = 1000\n",
+        installed().await.own()
+    );
+    let calls = [("own_ask", json!({})), ("own_say", json!({"text": "hi"})), ("hang", json!({}))];
+    let mut house = House::started(&["own_*", "hang"], &servers, &calls).await;
+    ready(&house, [1]).await;
+    assert_eq!(house.call(2).await.status, "unknown");
+    assert_eq!(house.call(0).await.output, "the person said: cancel");
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_restart_loses_the_question_and_says_so() {
     let servers = format!(
         "[mcp.own]\ncommand = {}\ntools = ['*']\nelicitation = true\n",

@@ -117,6 +117,17 @@ async fn a_server_that_was_given_up_before_it_was_ready_is_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_slow_to_start_is_waited_for() {
+    // Longer than a client waits for an answer to `server/discover`.
+    let slow = r#"command = ["sh", "-c", 'sleep 12; exec "$0" "$@"', "#;
+    let own = server("").await.replace("command = [", slow);
+    let calls = [("own_say", json!({"text": "hi"}))];
+    let mut house = House::started(&["own_*"], &own, &calls).await;
+    assert_eq!(house.call(0).await.output, "hi");
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_is_told_that_nobody_waits() {
     let calls = [("hang", json!({}))];
     let table = "[tools.hang]\nkind = 'mcp'\nserver = 'own'\ntimeout_ms = 1000\n";
@@ -132,7 +143,7 @@ async fn a_tool_that_becomes_another_one_is_off_until_a_person_approves() {
     let calls =
         [("own_say", json!({"text": "hi"})), ("own_evolve", json!({})), ("own_extra", json!({}))];
     let mut house = House::started(&["own_*"], &server("").await, &calls).await;
-    assert_eq!(house.call(0).await.output, "hi");
+    until("the server answers", async || house.call(0).await.output == "hi").await;
     assert_eq!(house.call(1).await.output, "evolved");
     let is_off = |output: &str| output.contains(ErrorCode::ToolChanged.as_str());
     until("the tool is off", async || is_off(&house.call(0).await.output)).await;
@@ -149,7 +160,12 @@ async fn a_tool_that_becomes_another_one_is_off_until_a_person_approves() {
     let found = node::compare(&team, &house.data(), &name).await.unwrap();
     node::approve(&team, &house.data(), &name, &found.listed).await.unwrap();
     until("the tool is on", async || house.call(0).await.output == "hi").await;
-    assert!(house.call(2).await.output.contains("no tool extra"), "it is offered, and called");
+    // Plans follow tools, so that a run may still begin with the one before.
+    let is_made = async || {
+        let reply = house.run(2).await;
+        reply.sources.iter().any(|source| source.output.contains("no tool extra"))
+    };
+    until("the new one is offered, and called", is_made).await;
     house.end().await;
 }
 

@@ -6,10 +6,14 @@
 
 mod answer;
 mod ask;
+mod calls;
 mod catalog;
 mod dial;
 pub(crate) mod draft;
+mod fault;
+mod look;
 pub mod pin;
+mod pipes;
 mod program;
 mod server;
 #[cfg(test)]
@@ -32,10 +36,12 @@ use tokio::time::{Instant, sleep};
 use wire::question::QUESTIONS_MAX;
 use wire::{CallOutcome, EffectClass, ErrorCode, Name, ToolReply, header};
 
+use crate::http::failure::Failure;
 use crate::schema::compile;
-use crate::secret::{SecretRef, clean};
+use crate::secret::SecretRef;
 use crate::tool::{Tool, ToolContext};
 use answer::Reading;
+use fault::{Fault, causes, read};
 use server::{Server, Up};
 
 pub use catalog::{Catalog, Change, Hints, Listed};
@@ -46,6 +52,10 @@ pub const CALL_KEY_FIELD: &str = "callboard/idempotency-key";
 
 /// Times that a server may end one call with questions; whoever needs more asks in circles.
 const ROUNDS_MAX: u32 = QUESTIONS_MAX;
+
+/// Connections on which a call is tried that was certainly not made; a server that takes it on none
+/// of them, such as one of several that do not share their sessions, takes it on no other.
+const SENDS_MAX: u32 = 3;
 
 /// How long a server that asks nothing and wants to be called again is left alone.
 const ROUND_PAUSE: Duration = Duration::from_millis(500);
@@ -140,8 +150,8 @@ impl McpTool {
             return ToolReply::settled(CallOutcome::error(ErrorCode::ToolUnavailable, text));
         };
         let end = Instant::now() + context.answer_time();
-        let mut after = 0;
-        loop {
+        let (mut after, mut why) = (0, String::new());
+        for _ in 0..SENDS_MAX {
             let up = match server.up(after, end).await {
                 Ok(up) => up,
                 Err(error) => return ToolReply::settled(CallOutcome::Error { error }),
@@ -152,21 +162,31 @@ impl McpTool {
                 });
             }
             match self.ask(&up, context, arguments).await {
-                Asked::Answered(reply) => return reply,
-                // Nothing was sent, so the call may wait for the server to come back.
-                Asked::NotSent => {
+                Ok(reply) => return reply,
+                // The call may wait for the server to come back.
+                Err(Fault::NotSent(text)) => {
                     server.suspect(up.serial);
-                    after = up.serial;
+                    (after, why) = (up.serial, text);
                 }
-                Asked::Broken(error) => {
+                Err(Fault::Broken(text)) => {
                     server.suspect(up.serial);
-                    return ToolReply::lost(ErrorCode::ToolUnavailable, error);
+                    return ToolReply::lost(ErrorCode::ToolUnavailable, text);
                 }
             }
         }
+        let text = format!(
+            "MCP server {} takes no call, and this one was not made: {why}",
+            self.spec.server
+        );
+        ToolReply::settled(CallOutcome::error(ErrorCode::ToolUnavailable, text))
     }
 
-    async fn ask(&self, up: &Up, context: &ToolContext, arguments: &Value) -> Asked {
+    async fn ask(
+        &self,
+        up: &Up,
+        context: &ToolContext,
+        arguments: &Value,
+    ) -> Result<ToolReply, Fault> {
         let server = &self.spec.server;
         let mut params = CallToolRequestParams::new(self.spec.listed.name.clone());
         params.arguments = arguments.as_object().cloned();
@@ -179,19 +199,19 @@ impl McpTool {
         context.hop.note(|report| report.version = version);
         for _ in 0..=ROUNDS_MAX {
             let asked = tokio::select! {
-                asked = send(up, context, params.clone()) => asked,
+                asked = send(server, up, context, params.clone()) => asked,
                 () = context.answer_time_over() => {
                     let text = format!("MCP server {server} did not answer the call in time");
-                    return Asked::Answered(ToolReply::lost(ErrorCode::ToolTimeout, text));
+                    return Ok(ToolReply::lost(ErrorCode::ToolTimeout, text));
                 }
             };
-            let response = match asked {
+            let response = match asked? {
                 Ok(response) => response,
-                Err(error) => return self.failed(&error),
+                Err(failure) => return Ok(failure.into_reply()),
             };
             let needed = match response {
                 CallToolResponse::InputRequired(needed) if self.spec.elicitation => needed,
-                response => return Asked::Answered(self.reading.reply(response)),
+                response => return Ok(self.reading.reply(response)),
             };
             let requests = needed.input_requests.unwrap_or_default();
             if requests.is_empty() {
@@ -202,57 +222,46 @@ impl McpTool {
                 Ok(responses) => params.input_responses = Some(responses),
                 Err(text) => {
                     let outcome = CallOutcome::error(ErrorCode::ToolFailed, text);
-                    return Asked::Answered(ToolReply::settled(outcome));
+                    return Ok(ToolReply::settled(outcome));
                 }
             }
             params.request_state = needed.request_state;
         }
         let text = format!("MCP server {server} asked {ROUNDS_MAX} times and did not go on");
-        Asked::Answered(ToolReply::settled(CallOutcome::error(ErrorCode::ToolFailed, text)))
-    }
-
-    fn failed(&self, error: &ServiceError) -> Asked {
-        let server = &self.spec.server;
-        match error {
-            ServiceError::McpError(error) => {
-                let text = format!("MCP server {server} refused the call: {}", error.message);
-                let outcome = CallOutcome::error(ErrorCode::ToolFailed, clean(text));
-                Asked::Answered(ToolReply::settled(outcome))
-            }
-            // The connection brought an answer, and other calls may be under way on it.
-            ServiceError::UnexpectedResponse => {
-                let text = format!("MCP server {server} answered with what is no result of a call");
-                Asked::Answered(ToolReply::lost(ErrorCode::ToolFailed, text))
-            }
-            error if dial::is_connect(error) => Asked::NotSent,
-            error => {
-                let text = format!("MCP server {server} went away during the call: ");
-                Asked::Broken(clean(text + &dial::causes(error)))
-            }
-        }
+        Ok(ToolReply::settled(CallOutcome::error(ErrorCode::ToolFailed, text)))
     }
 }
 
 /// Sends a request of a call. Dropped before the answer, it tells the server that it is cancelled.
 async fn send(
+    server: &Name,
     up: &Up,
     context: &ToolContext,
     params: CallToolRequestParams,
-) -> Result<CallToolResponse, ServiceError> {
+) -> Result<Result<CallToolResponse, Failure>, Fault> {
     let begun = up.calls.begin(&context.run, &context.interim);
     let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
     let options = PeerRequestOptions::no_options();
-    let sent = up.peer.send_request_with_option(request, options).await?;
-    begun.named(sent.progress_token.clone());
+    let sent = up.peer.send_request_with_option(request, options).await;
+    // The request was not even queued.
+    let sent = sent.map_err(|error| Fault::NotSent(causes(&error)))?;
+    begun.sent(sent.id.clone(), sent.progress_token.clone());
     let mut waiting = Waiting { peer: up.peer.clone(), request: Some(sent.id.clone()) };
     let answered = sent.await_response().await;
     waiting.request = None;
-    match answered? {
-        ServerResult::CallToolResult(result) => Ok(CallToolResponse::Complete(result)),
-        ServerResult::InputRequiredResult(result) => Ok(CallToolResponse::InputRequired(result)),
-        ServerResult::CreateTaskResult(result) => Ok(CallToolResponse::Task(result)),
-        _ => Err(ServiceError::UnexpectedResponse),
+    let outcome = match answered {
+        Ok(ServerResult::CallToolResult(result)) => Ok(Ok(CallToolResponse::Complete(result))),
+        Ok(ServerResult::InputRequiredResult(result)) => {
+            Ok(Ok(CallToolResponse::InputRequired(result)))
+        }
+        Ok(ServerResult::CreateTaskResult(result)) => Ok(Ok(CallToolResponse::Task(result))),
+        Ok(_) => read(server, &ServiceError::UnexpectedResponse).map(Err),
+        Err(error) => read(server, &error).map(Err),
+    };
+    if !matches!(outcome, Ok(Err(Failure::Lost(_))) | Err(Fault::Broken(_))) {
+        begun.over();
     }
+    outcome
 }
 
 /// A request whose answer is waited for; its drop tells the server if that is over before.
@@ -273,16 +282,6 @@ impl Drop for Waiting {
             drop(peer.notify_cancelled(told).await);
         });
     }
-}
-
-/// What came of one attempt.
-enum Asked {
-    /// There is a reply.
-    Answered(ToolReply),
-    /// There was no connection to send the call on.
-    NotSent,
-    /// The connection broke, and why.
-    Broken(String),
 }
 
 impl Tool for McpTool {

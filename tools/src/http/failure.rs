@@ -1,7 +1,14 @@
 //! What is known of a call that has no result: whether what it asked for was done.
 
+use std::time::Duration;
+
 use reqwest::StatusCode;
 use wire::{CallOutcome, ErrorCode, ToolReply, WireError};
+
+use crate::client::retry_after;
+
+/// The longest `Retry-After` that is passed on; no call waits longer.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
 
 /// What a status says of what was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +41,12 @@ pub(crate) fn meaning(status: StatusCode) -> Meaning {
         502 | 520 => Meaning::Unknown(ErrorCode::ToolUnavailable),
         _ => Meaning::Failed,
     }
+}
+
+/// Returns how long a server wants to be left alone, as far as that is passed on; see
+/// [`retry_after`].
+pub(crate) fn retry_after_ms<'a>(header: impl Fn(&str) -> Option<&'a str>) -> Option<u64> {
+    u64::try_from(retry_after(header)?.min(RETRY_AFTER_MAX).as_millis()).ok()
 }
 
 /// Why a call has no result.

@@ -8,16 +8,13 @@ use serde_json::Value;
 use tokio::time::timeout;
 use wire::{CallOutcome, ErrorCode, ToolReply, WireError};
 
-use super::failure::{Failure, Meaning, meaning};
-use crate::client::{Answered, SendError, retry_after};
+use super::failure::{Failure, Meaning, meaning, retry_after_ms};
+use crate::client::{Answered, SendError};
 use crate::output::{Body, cut_mark, excerpt, is_json};
 use crate::secret::clean;
 
 /// The longest silence amid a body; what comes more slowly is as good as broken.
 const IDLE_MAX: Duration = Duration::from_secs(60);
-
-/// The longest `Retry-After` that is passed on; no call waits longer.
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
 
 /// A response that is there, up to the bound of its body.
 pub(crate) struct Received {
@@ -140,8 +137,7 @@ impl Head {
             Err(error) => WireError { code, ..error },
         };
         let header = |name: &str| self.headers.get(name).and_then(|value| value.to_str().ok());
-        error.retry_after_ms = retry_after(header)
-            .and_then(|wait| u64::try_from(wait.min(RETRY_AFTER_MAX).as_millis()).ok());
+        error.retry_after_ms = retry_after_ms(header);
         error
     }
 

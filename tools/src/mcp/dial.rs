@@ -1,7 +1,7 @@
 //! Makes a connection to a server: starts a program, or opens a session over HTTP.
 
 use std::collections::{HashMap, VecDeque};
-use std::error::Error as StdError;
+use std::future::pending;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,23 +13,27 @@ use rmcp::model::{
     ProgressNotificationParam, ProtocolVersion, SubscriptionFilter,
 };
 use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, NotificationContext, Peer,
-    RequestContext, RoleClient, RunningService,
+    ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _,
+    NotificationContext, Peer, RequestContext, RoleClient, RunningService,
 };
 use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use secrecy::ExposeSecret as _;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::ChildStderr;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use tracing::debug;
 use wire::Name;
 
-use super::ask::{Calls, elicit};
+use super::ask::elicit;
+use super::calls::Calls;
+use super::fault::{causes, is_connect};
+use super::pipes::Pipes;
 use super::program::{self, Program};
 use super::{ServerSpec, Setting, Transport};
 use crate::secret::clean;
@@ -48,6 +52,11 @@ const LAST_WORDS_MAX: usize = 1024;
 /// its standard error open for longer.
 const LAST_WORDS_WAIT: Duration = Duration::from_millis(200);
 
+/// How often a server over HTTP is asked for its list: another one may stand at its address between
+/// two requests, and many say nothing of changes. One that changed is used for no longer than that,
+/// and a request a minute costs a server next to nothing.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
 /// How long to wait before a stream of changes that ended is opened again.
 const LISTEN_PAUSE: Duration = Duration::from_secs(5);
 
@@ -57,7 +66,7 @@ pub(super) struct Connection {
     /// The calls that are under way on it.
     pub(super) calls: Arc<Calls>,
     /// Told when the server says that its list of tools changed.
-    pub(super) changed: Arc<Notify>,
+    changed: Arc<Notify>,
     /// Ends the connection when dropped.
     unwanted: Option<DropGuard>,
     /// Cancelled when the connection is over.
@@ -77,6 +86,20 @@ impl Connection {
             && let Err(error) = keeper.await
         {
             debug!(%error, "the keeper of an MCP server's processes failed");
+        }
+    }
+
+    /// Waits until the server's list may be another one than it was.
+    pub(super) async fn may_have_changed(&self) {
+        let unsaid = async {
+            match &self.keeper {
+                Some(_) => pending().await,
+                None => sleep(LOOK_EVERY).await,
+            }
+        };
+        tokio::select! {
+            () = self.changed.notified() => {}
+            () = unsaid => {}
         }
     }
 
@@ -121,7 +144,8 @@ pub(super) async fn dial(
             let Program { input, output, errors, keeper } = started;
             let words = LastWords::default();
             let followed = tokio::spawn(follow(name.clone(), errors, words.clone()));
-            match handler.serve_with_lifecycle((output, input), auto()).await {
+            let pipes = Pipes::new(AsyncRwTransport::new(output, input), calls.clone());
+            match handler.serve_with_lifecycle(pipes, auto()).await {
                 Ok(running) => (running, Some(keeper)),
                 Err(error) => {
                     drop(timeout(LAST_WORDS_WAIT, followed).await);
@@ -139,6 +163,8 @@ pub(super) async fn dial(
         }
     };
     let peer = running.peer().clone();
+    // Whoever asks for the list wants to know what is there at present.
+    peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
     let listener = must_listen(&peer).then(|| tokio::spawn(listen(peer.clone(), changed.clone())));
     let unwanted = CancellationToken::new();
     programs.spawn(attend(running, unwanted.clone(), holds));
@@ -166,7 +192,7 @@ async fn attend(
 }
 
 /// The current protocol first, and the handshake of older ones if the server does not know it.
-fn auto() -> ClientLifecycleMode {
+pub(super) fn auto() -> ClientLifecycleMode {
     ClientLifecycleMode::Auto {
         preferred_versions: vec![ProtocolVersion::LATEST],
         legacy_version: None,
@@ -182,7 +208,10 @@ async fn serve_http(
     let transport = || {
         let config = StreamableHttpClientTransportConfig::with_uri(url)
             .custom_headers(headers.clone())
-            .max_concurrent_requests(REQUESTS_MAX);
+            .max_concurrent_requests(REQUESTS_MAX)
+            // A session that is opened anew unseen may be that of another server, and the library
+            // tells the calls of the old one as refused.
+            .reinit_on_expired_session(false);
         StreamableHttpClientTransport::with_client(http.clone(), config)
     };
     match handler.clone().serve_with_lifecycle(transport(), auto()).await {
@@ -268,7 +297,7 @@ async fn listen(peer: Peer<RoleClient>, changed: Arc<Notify>) {
         while let Ok(Some(_)) = subscription.next().await {
             changed.notify_one();
         }
-        tokio::time::sleep(LISTEN_PAUSE).await;
+        sleep(LISTEN_PAUSE).await;
         // What changed while nobody listened was not told.
         changed.notify_one();
     }
@@ -322,30 +351,4 @@ impl ClientHandler for Handler {
         }
         ClientConfig::new(capabilities, own)
     }
-}
-
-/// Tells whether a request failed because there was nobody to connect to.
-pub(super) fn is_connect(error: &(dyn StdError + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
-}
-
-/// Writes an error with what it comes from, as far as that says more.
-pub(super) fn causes(error: &(dyn StdError + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }

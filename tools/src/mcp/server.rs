@@ -5,22 +5,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use rmcp::model::{PaginatedRequestParams, Tool as RawTool};
 use rmcp::service::{Peer, RoleClient};
-use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 use wire::{ErrorCode, Name, WireError};
 
 use super::ServerSpec;
-use super::ask::Calls;
-use super::catalog::{Catalog, Change, Hints, Listed};
-use super::dial::{Connection, causes, dial};
-use crate::secret::clean;
+use super::calls::Calls;
+use super::catalog::{Catalog, Change, Listed};
+use super::dial::{Connection, dial};
+use super::look::{look, look_again};
 
 /// The first wait before a lost server is tried again; a program that crashed is back at once.
 const BACKOFF_MIN: Duration = Duration::from_millis(250);
@@ -31,21 +29,13 @@ const BACKOFF_MAX: Duration = Duration::from_secs(30);
 /// A connection that held for so long was sound, and the next wait is a short one again.
 const SOUND_AFTER: Duration = Duration::from_secs(30);
 
-/// How long a call waits for its server to come back before it is told that it is away. Longer
+/// How long a call waits for a server to come back that was away before, until it is told so. Longer
 /// than common servers take to start, and short beside the time of a call.
 const AWAY_MAX: Duration = Duration::from_secs(5);
 
-/// How long a server may take to list its tools again after it said that they changed.
-const LOOK_MAX: Duration = Duration::from_secs(10);
-
-/// How long is waited before that, so that a server that says it over and over is not asked as often.
+/// How long is waited before a server is asked again for its list, so that one that says over and
+/// over that it changed is not asked as often.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
-
-/// Tools of one server; more than a team can have.
-const LISTED_MAX: usize = 1024;
-
-/// Bytes of all that a server says of its tools.
-const LISTED_BYTES_MAX: usize = 4 << 20;
 
 /// The servers of a team, by name.
 #[derive(Clone, Default)]
@@ -189,13 +179,19 @@ impl Server {
     /// Returns the connection once there is one later than `after`, or says that there is none.
     pub(super) async fn up(&self, after: u64, end: Instant) -> Result<Arc<Up>, WireError> {
         let mut link = self.link.subscribe();
+        // One that starts with the team is on its way, and nothing is known against it.
+        let is_tried = |link: &Link| !matches!(link, Link::Opening { last: None });
+        tokio::select! {
+            _ = timeout_at(end, link.wait_for(is_tried)) => {}
+            () = self.stop.cancelled() => {}
+        }
         let patience = end.min(Instant::now() + AWAY_MAX);
         let is_clear = |link: &Link| match link {
             Link::Up(up) => up.serial > after,
             Link::Opening { .. } => false,
             Link::Away { until, .. } => *until > patience,
         };
-        let found = tokio::time::timeout_at(patience, link.wait_for(is_clear)).await;
+        let found = timeout_at(patience, link.wait_for(is_clear)).await;
         let found = found.ok().and_then(Result::ok).map(|link| link.clone());
         let found = found.unwrap_or_else(|| self.link.borrow().clone());
         let (why, wait) = match found {
@@ -242,7 +238,8 @@ async fn keep(server: Arc<Server>, spec: ServerSpec, http: reqwest::Client) {
             Ok((connection, listed)) => {
                 info!(server = %name, tools = listed.tools.len(), "MCP server is there");
                 let began = Instant::now();
-                let over = attend(&server, &connection, listed, &mut serial).await;
+                let over =
+                    attend(&server, &connection, spec.start_timeout, listed, &mut serial).await;
                 if began.elapsed() > SOUND_AFTER {
                     wait = BACKOFF_MIN;
                 }
@@ -271,44 +268,50 @@ async fn keep(server: Arc<Server>, spec: ServerSpec, http: reqwest::Client) {
     }
 }
 
-/// Serves calls by a connection until it is over; looks again whenever the list changed.
+/// Serves calls by a connection until it is over; looks again whenever the list may be another one,
+/// or a call found nobody there.
 async fn attend(
     server: &Server,
     connection: &Connection,
+    list_time: Duration,
     mut listed: Catalog,
     serial: &mut u64,
 ) -> Over {
-    let first = *serial + 1;
     let mut suspect = server.suspect.subscribe();
+    tell(&server.name, &server.pinned(), &listed);
     loop {
         *serial += 1;
-        tell(&server.name, &server.pinned(), &listed);
+        let current = *serial;
         let peer = connection.peer.clone();
         let calls = connection.calls.clone();
-        let up = Up { serial: *serial, peer, calls, listed: listed.clone() };
+        let up = Up { serial: current, peer, calls, listed: listed.clone() };
         server.link.send_replace(Link::Up(Arc::new(up)));
         // A server may say more often that its list changed than it does.
         loop {
-            tokio::select! {
+            let is_suspect = tokio::select! {
                 () = server.stop.cancelled() => return Over::Stopped,
-                _ = suspect.wait_for(|serial| *serial >= first) => {
-                    return Over::Lost("its connection broke".to_owned());
-                }
                 () = connection.ended() => return Over::Lost("it ended".to_owned()),
-                () = connection.changed.notified() => {}
-            }
+                _ = suspect.wait_for(|serial| *serial >= current) => true,
+                () = connection.may_have_changed() => false,
+            };
             sleep(LOOK_PAUSE).await;
             let again = tokio::select! {
                 () = server.stop.cancelled() => return Over::Stopped,
-                again = timeout(LOOK_MAX, look(&connection.peer)) => again,
+                again = look_again(&server.name, connection, list_time) => again,
             };
-            match again.unwrap_or_else(|_| Err("it does not list its tools".to_owned())) {
-                Ok(again) if again == listed => {}
+            match again {
+                Ok(again) if again == listed => {
+                    // Other calls wait for the connection to be found sound.
+                    if is_suspect {
+                        break;
+                    }
+                }
                 Ok(again) => {
                     listed = again;
+                    tell(&server.name, &server.pinned(), &listed);
                     break;
                 }
-                Err(why) => return Over::Lost(clean(why)),
+                Err(why) => return Over::Lost(why),
             }
         }
     }
@@ -358,8 +361,7 @@ async fn open(
     let programs = TaskTracker::new();
     let opening = timeout(spec.start_timeout, async {
         let connection = dial(name, spec, http, &programs).await?;
-        let listed = look(&connection.peer).await;
-        let listed = listed.map_err(clean)?;
+        let listed = look(name, &connection.peer).await.map_err(|unlisted| unlisted.why)?;
         Ok((connection, listed))
     });
     let opened = tokio::select! {
@@ -373,49 +375,4 @@ async fn open(
         programs.wait().await;
     }
     opened
-}
-
-/// Reads the whole list of a server's tools, page by page.
-async fn look(peer: &Peer<RoleClient>) -> Result<Catalog, String> {
-    let mut tools: Vec<Listed> = Vec::new();
-    let (mut cursor, mut bytes, mut pages) = (None, 0, 0);
-    loop {
-        let params = PaginatedRequestParams::default().with_cursor(cursor);
-        let page = peer.list_tools(Some(params)).await;
-        let page = page.map_err(|error| format!("list its tools: {}", causes(&error)))?;
-        for raw in page.tools {
-            let tool = listed(raw);
-            bytes += tool.description.len() + tool.parameters.to_string().len();
-            bytes += tool.output.as_ref().map_or(0, |schema| schema.to_string().len());
-            if tools.iter().all(|known| known.name != tool.name) {
-                tools.push(tool);
-            }
-        }
-        pages += 1;
-        if tools.len() > LISTED_MAX || bytes > LISTED_BYTES_MAX || pages > LISTED_MAX {
-            return Err(format!(
-                "it lists more than {LISTED_MAX} tools or {LISTED_BYTES_MAX} bytes"
-            ));
-        }
-        cursor = page.next_cursor;
-        if cursor.is_none() {
-            return Ok(Catalog { tools });
-        }
-    }
-}
-
-fn listed(tool: RawTool) -> Listed {
-    let hints = tool.annotations.as_ref().map_or_else(Hints::default, |said| Hints {
-        read_only: said.read_only_hint,
-        destructive: said.destructive_hint,
-        idempotent: said.idempotent_hint,
-    });
-    let description = tool.description.map(std::borrow::Cow::into_owned).or(tool.title);
-    Listed {
-        name: tool.name.into_owned(),
-        description: description.unwrap_or_default(),
-        parameters: Value::Object(tool.input_schema.as_ref().clone()),
-        output: tool.output_schema.map(|schema| Value::Object(schema.as_ref().clone())),
-        hints,
-    }
 }

@@ -1,24 +1,15 @@
-use std::sync::Arc;
-use std::time::Duration;
+mod http;
 
 use jsonschema::draft202012;
 use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, ResourceContents};
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt as _;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
-use tokio::task::JoinHandle;
-use wire::{CallOutcome, EffectClass, ErrorCode, Name, ToolReply};
+use wire::{CallOutcome, EffectClass, ErrorCode, ToolReply};
 
-use crate::client::http_client;
-use crate::http::tests::read_request;
 use crate::secret::learn;
-use crate::testing::context;
-use crate::tool::Tool as _;
 
 use super::answer::Reading;
-use super::{Catalog, Change, Hints, Listed, McpSpec, McpTool, ServerSpec, Servers, Transport};
+use super::{Catalog, Change, Hints, Listed};
 
 #[test]
 fn hints_loosen_nothing_unless_they_are_trusted() {
@@ -163,127 +154,4 @@ fn answers_are_read() {
     let expected = |text: &str| ToolReply::settled(CallOutcome::text(text));
     assert_eq!(cut(text("äöü"), None), expected("äö\n[cut after 4 bytes]"));
     assert_eq!(cut(text(""), Some(json!({"n": 1}))), expected("{\"n\":\n[cut after 5 bytes]"));
-}
-
-/// A server over HTTP that closes every connection after its answer.
-struct Own {
-    url: String,
-    task: JoinHandle<()>,
-    /// Told with every call of a tool that comes.
-    called: Arc<Notify>,
-    /// Lets the tool `slow` answer.
-    go_on: Arc<Notify>,
-}
-
-impl Own {
-    async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-        let (called, go_on) = (Arc::<Notify>::default(), Arc::<Notify>::default());
-        let told = (called.clone(), go_on.clone());
-        let task = tokio::spawn(async move {
-            loop {
-                let (stream, _) = listener.accept().await.unwrap();
-                tokio::spawn(serve(stream, told.clone()));
-            }
-        });
-        Self { url, task, called, go_on }
-    }
-
-    async fn end(self) {
-        self.task.abort();
-        assert!(self.task.await.unwrap_err().is_cancelled());
-    }
-
-    fn connect(&self) -> (Servers, Name) {
-        let name = Name::new("own").unwrap();
-        let spec = ServerSpec {
-            transport: Transport::Http { url: self.url.clone(), headers: Vec::new() },
-            start_timeout: Duration::from_secs(20),
-            elicitation: false,
-        };
-        let pinned = Catalog { tools: listed() };
-        (Servers::start(vec![(name.clone(), spec, pinned)], &http_client().unwrap()), name)
-    }
-}
-
-fn listed() -> Vec<Listed> {
-    ["slow", "odd"].map(|name| tool(name, json!({"type": "object"}))).to_vec()
-}
-
-fn called(name: &str, servers: &Servers, server: &Name) -> JoinHandle<ToolReply> {
-    let listed = listed().into_iter().find(|listed| listed.name == name).unwrap();
-    let spec = McpSpec {
-        server: server.clone(),
-        listed: Arc::new(listed),
-        effect: EffectClass::Once,
-        response_bytes_max: 1000,
-        elicitation: false,
-    };
-    let tool = McpTool::new(spec, servers);
-    tokio::spawn(async move { tool.call(&context(Duration::from_secs(20)), &json!({})).await })
-}
-
-async fn serve(mut stream: TcpStream, (called, go_on): (Arc<Notify>, Arc<Notify>)) {
-    let asked = read_request(&mut stream).await.body;
-    let asked: Value = serde_json::from_str(&asked).unwrap_or_default();
-    let result = match asked["method"].as_str() {
-        Some("initialize") => json!({
-            "protocolVersion": "2025-06-18",
-            "capabilities": {"tools": {}},
-            "serverInfo": {"name": "own", "version": "1"},
-        }),
-        Some("tools/list") => {
-            let tools = listed();
-            let names = tools.iter().map(|listed| &listed.name);
-            let tool = |name| json!({"name": name, "inputSchema": {"type": "object"}});
-            json!({"tools": names.map(tool).collect::<Vec<_>>()})
-        }
-        Some("tools/call") => {
-            called.notify_one();
-            match asked["params"]["name"].as_str().unwrap() {
-                "slow" => {
-                    go_on.notified().await;
-                    json!({"content": [{"type": "text", "text": "done"}]})
-                }
-                _ => json!({"tools": []}),
-            }
-        }
-        _ => Value::Null,
-    };
-    let (status, body) = match (asked.get("id"), result) {
-        (Some(id), Value::Null) => {
-            let error = json!({"code": -32601, "message": "Method not found"});
-            ("200 OK", json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string())
-        }
-        (Some(id), result) => {
-            ("200 OK", json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string())
-        }
-        (None, _) if asked.is_object() => ("202 Accepted", String::new()),
-        (None, _) => ("405 Method Not Allowed", String::new()),
-    };
-    let head = format!(
-        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n\
-         content-length: {}\r\n\r\n",
-        body.len()
-    );
-    // Who hangs up early has had enough.
-    drop(stream.write_all((head + &body).as_bytes()).await);
-}
-
-#[tokio::test]
-async fn an_answer_that_is_no_result_does_not_end_other_calls() {
-    let own = Own::start().await;
-    let (servers, name) = own.connect();
-    let slow = called("slow", &servers, &name);
-    own.called.notified().await;
-    let reply = called("odd", &servers, &name).await.unwrap();
-    // Long enough for a connection to be closed that is held to be broken.
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    own.go_on.notify_one();
-    assert_eq!(slow.await.unwrap(), ToolReply::settled(CallOutcome::text("done")));
-    let ToolReply::Lost { error, .. } = &reply else { panic!("{reply:?}") };
-    assert!(error.message.contains("no result of a call"), "{error}");
-    servers.close().await;
-    own.end().await;
 }

@@ -1,0 +1,118 @@
+//! Asks a server for its tools.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use rmcp::model::{PaginatedRequestParams, Tool as RawTool};
+use rmcp::service::{Peer, RoleClient};
+use serde_json::Value;
+use tokio::time::sleep;
+use wire::Name;
+
+use super::catalog::{Catalog, Hints, Listed};
+use super::dial::Connection;
+use super::fault::{causes, read};
+use crate::secret::clean;
+
+/// Tools of one server; more than a team can have.
+const LISTED_MAX: usize = 1024;
+
+/// Bytes of all that a server says of its tools.
+const LISTED_BYTES_MAX: usize = 4 << 20;
+
+/// How long a server that refused to list its tools and works on calls is left alone; common
+/// refusals are those of servers that are asked too much, and count by the minute.
+const REFUSED_PAUSE: Duration = Duration::from_secs(10);
+
+/// Why there is no list.
+pub(super) struct Unlisted {
+    pub(super) why: String,
+    /// The server answers, so that calls that are under way on the connection may still end.
+    holds: bool,
+}
+
+/// Reads the list of a server that was read before, which may take some time.
+///
+/// A server that works on calls is not given up for their sake, unless the connection is broken: it
+/// may have one thread for all it does.
+pub(super) async fn look_again(
+    server: &Name,
+    connection: &Connection,
+    time: Duration,
+) -> Result<Catalog, String> {
+    loop {
+        match look_in(server, connection, time).await {
+            Err(Unlisted { holds: true, .. }) if connection.calls.are_under_way() => {
+                sleep(REFUSED_PAUSE).await;
+            }
+            looked => return looked.map_err(|unlisted| unlisted.why),
+        }
+    }
+}
+
+async fn look_in(
+    server: &Name,
+    connection: &Connection,
+    time: Duration,
+) -> Result<Catalog, Unlisted> {
+    let mut looking = pin!(look(server, &connection.peer));
+    loop {
+        let was_busy = connection.calls.are_under_way();
+        tokio::select! {
+            looked = &mut looking => return looked,
+            () = sleep(time) => {
+                if !was_busy && !connection.calls.are_under_way() {
+                    let why = "it does not list its tools".to_owned();
+                    return Err(Unlisted { why, holds: false });
+                }
+            }
+        }
+    }
+}
+
+/// Reads the whole list of a server's tools, page by page.
+pub(super) async fn look(server: &Name, peer: &Peer<RoleClient>) -> Result<Catalog, Unlisted> {
+    let mut tools: Vec<Listed> = Vec::new();
+    let (mut cursor, mut bytes, mut pages) = (None, 0, 0);
+    loop {
+        let params = PaginatedRequestParams::default().with_cursor(cursor);
+        let page = peer.list_tools(Some(params)).await;
+        let page = page.map_err(|error| {
+            let why = clean(format!("list its tools: {}", causes(&error)));
+            Unlisted { why, holds: read(server, &error).is_ok() }
+        })?;
+        for raw in page.tools {
+            let tool = listed(raw);
+            bytes += tool.description.len() + tool.parameters.to_string().len();
+            bytes += tool.output.as_ref().map_or(0, |schema| schema.to_string().len());
+            if tools.iter().all(|known| known.name != tool.name) {
+                tools.push(tool);
+            }
+        }
+        pages += 1;
+        if tools.len() > LISTED_MAX || bytes > LISTED_BYTES_MAX || pages > LISTED_MAX {
+            let why = format!("it lists more than {LISTED_MAX} tools or {LISTED_BYTES_MAX} bytes");
+            return Err(Unlisted { why, holds: true });
+        }
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            return Ok(Catalog { tools });
+        }
+    }
+}
+
+fn listed(tool: RawTool) -> Listed {
+    let hints = tool.annotations.as_ref().map_or_else(Hints::default, |said| Hints {
+        read_only: said.read_only_hint,
+        destructive: said.destructive_hint,
+        idempotent: said.idempotent_hint,
+    });
+    let description = tool.description.map(std::borrow::Cow::into_owned).or(tool.title);
+    Listed {
+        name: tool.name.into_owned(),
+        description: description.unwrap_or_default(),
+        parameters: Value::Object(tool.input_schema.as_ref().clone()),
+        output: tool.output_schema.map(|schema| Value::Object(schema.as_ref().clone())),
+        hints,
+    }
+}

@@ -1,0 +1,349 @@
+use std::future::pending;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use wire::{CallOutcome, EffectClass, ErrorCode, Name, ToolReply};
+
+use super::super::{Catalog, Listed, McpSpec, McpTool, ServerSpec, Servers, Transport};
+use super::tool;
+use crate::client::http_client;
+use crate::http::tests::read_request;
+use crate::testing::context;
+use crate::tool::Tool as _;
+
+/// How long a call of a test may take.
+const CALL_MAX: Duration = Duration::from_secs(20);
+
+/// How long the server may take to list its tools.
+const START_MAX: Duration = Duration::from_secs(20);
+
+/// A server over HTTP that closes every connection after its answer.
+struct Own {
+    address: SocketAddr,
+    task: JoinHandle<()>,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The only session that is taken; without one it needs none.
+    session: Mutex<Option<&'static str>>,
+    /// What it says of all its tools, and how it lists them.
+    description: Mutex<String>,
+    lists: Mutex<Lists>,
+    /// Told with every request for the list that comes.
+    looked: Notify,
+    /// Told with every call of a tool that comes.
+    called: Notify,
+    /// Lets the tool `slow` answer.
+    go_on: Notify,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Lists {
+    #[default]
+    Well,
+    Refuses,
+    Silent,
+}
+
+impl Own {
+    async fn start() -> Self {
+        Self::at("127.0.0.1:0".parse().unwrap()).await
+    }
+
+    async fn at(address: SocketAddr) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = Arc::<State>::default();
+        let served = state.clone();
+        let task = tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                tokio::spawn(serve(stream, served.clone()));
+            }
+        });
+        Self { address, task, state }
+    }
+
+    /// Ends it; calls under way still get their answers.
+    async fn end(self) -> SocketAddr {
+        self.task.abort();
+        assert!(self.task.await.unwrap_err().is_cancelled());
+        self.address
+    }
+
+    fn connect(&self) -> Servers {
+        let name = Name::new("own").unwrap();
+        let url = format!("http://{}/mcp", self.address);
+        let spec = ServerSpec {
+            transport: Transport::Http { url, headers: Vec::new() },
+            start_timeout: START_MAX,
+            elicitation: false,
+        };
+        let pinned = Catalog { tools: listed() };
+        Servers::start(vec![(name, spec, pinned)], &http_client().unwrap())
+    }
+}
+
+fn listed() -> Vec<Listed> {
+    ["slow", "odd", "say", "refuse", "hang_up"]
+        .map(|name| tool(name, json!({"type": "object"})))
+        .to_vec()
+}
+
+async fn call(name: &str, arguments: Value, servers: &Servers, time: Duration) -> ToolReply {
+    let listed = listed().into_iter().find(|listed| listed.name == name).unwrap();
+    let spec = McpSpec {
+        server: Name::new("own").unwrap(),
+        listed: Arc::new(listed),
+        effect: EffectClass::Once,
+        response_bytes_max: 1000,
+        elicitation: false,
+    };
+    McpTool::new(spec, servers).call(&context(time), &arguments).await
+}
+
+fn called(name: &'static str, servers: &Servers) -> JoinHandle<ToolReply> {
+    let servers = servers.clone();
+    tokio::spawn(async move { call(name, json!({}), &servers, 100 * CALL_MAX).await })
+}
+
+async fn heard(told: &Notify) {
+    tokio::time::timeout(CALL_MAX, told.notified()).await.unwrap();
+}
+
+fn said(text: &str) -> ToolReply {
+    ToolReply::settled(CallOutcome::text(text))
+}
+
+async fn serve(mut stream: TcpStream, state: Arc<State>) {
+    let asked = read_request(&mut stream).await;
+    let session = asked.headers.get("mcp-session-id").cloned();
+    let asked: Value = serde_json::from_str(&asked.body).unwrap_or_default();
+    let known = *state.session.lock().unwrap();
+    if session.is_some() && session.as_deref() != known {
+        return answer(&mut stream, "404 Not Found", "", "").await;
+    }
+    let method = asked["method"].as_str();
+    let result = match method {
+        Some("initialize") => json!({
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "own", "version": "1"},
+        }),
+        Some("tools/list") => {
+            state.looked.notify_one();
+            let (description, lists) =
+                (state.description.lock().unwrap().clone(), *state.lists.lock().unwrap());
+            match lists {
+                Lists::Well => {}
+                Lists::Refuses => return answer(&mut stream, "429 No", "", "").await,
+                Lists::Silent => pending().await,
+            }
+            let tool = |listed: Listed| {
+                let schema = json!({"type": "object"});
+                json!({"name": listed.name, "description": description, "inputSchema": schema})
+            };
+            let tools: Vec<Value> = listed().into_iter().map(tool).collect();
+            // It may be kept for a day.
+            json!({"tools": tools, "ttlMs": 86_400_000, "cacheScope": "public"})
+        }
+        Some("tools/call") => {
+            state.called.notify_one();
+            let (name, arguments) = (&asked["params"]["name"], &asked["params"]["arguments"]);
+            match name.as_str().unwrap() {
+                "slow" => return stream_answer(&mut stream, &asked["id"], &state.go_on).await,
+                "refuse" => {
+                    let part = |name: &str| arguments[name].as_str().unwrap().to_owned();
+                    let (status, headers) = (part("status"), part("headers"));
+                    return answer(&mut stream, &status, &headers, "so it is").await;
+                }
+                "hang_up" => return,
+                "odd" => json!({"tools": []}),
+                _ => json!({"content": [{"type": "text", "text": "said"}]}),
+            }
+        }
+        _ => Value::Null,
+    };
+    let body = match (asked.get("id"), result) {
+        (Some(id), Value::Null) => {
+            let error = json!({"code": -32601, "message": "Method not found"});
+            json!({"jsonrpc": "2.0", "id": id, "error": error})
+        }
+        (Some(id), result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        (None, _) if asked.is_object() => return answer(&mut stream, "202 Accepted", "", "").await,
+        (None, _) => return answer(&mut stream, "405 Method Not Allowed", "", "").await,
+    };
+    let named = known.filter(|_| method == Some("initialize"));
+    let named = named.map(|known| format!("mcp-session-id: {known}\r\n")).unwrap_or_default();
+    let headers = format!("content-type: application/json\r\n{named}");
+    answer(&mut stream, "200 OK", &headers, &body.to_string()).await;
+}
+
+async fn answer(stream: &mut TcpStream, status: &str, headers: &str, body: &str) {
+    let length = body.len();
+    let head = format!("HTTP/1.1 {status}\r\n{headers}connection: close\r\n");
+    let answer = format!("{head}content-length: {length}\r\n\r\n{body}");
+    // Who hangs up early has had enough.
+    drop(stream.write_all(answer.as_bytes()).await);
+}
+
+/// Answers by a stream that is open before there is something to say.
+async fn stream_answer(stream: &mut TcpStream, id: &Value, go_on: &Notify) {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+    drop(stream.write_all(head.as_bytes()).await);
+    go_on.notified().await;
+    let result = json!({"content": [{"type": "text", "text": "done"}]});
+    let result = json!({"jsonrpc": "2.0", "id": id, "result": result});
+    drop(stream.write_all(format!("data: {result}\n\n").as_bytes()).await);
+}
+
+#[tokio::test]
+async fn a_call_without_a_result_does_not_end_other_calls() {
+    let own = Own::start().await;
+    let servers = own.connect();
+    let slow = called("slow", &servers);
+    heard(&own.state.called).await;
+    heard(&own.state.looked).await;
+    let refused = |status: &str, headers: &str| json!({"status": status, "headers": headers});
+    let lost = |code| (true, code, None);
+    let settled = |retry_after_ms| (false, ErrorCode::ToolFailed, retry_after_ms);
+    for (name, arguments, expected, part) in [
+        ("odd", json!({}), lost(ErrorCode::ToolFailed), "no result of a call"),
+        ("refuse", refused("400 Bad Request", ""), settled(None), "Bad Request: so it is"),
+        ("refuse", refused("401 Unauthorized", "www-authenticate: x\r\n"), settled(None), "Auth"),
+        ("refuse", refused("403 Forbidden", "www-authenticate: x\r\n"), settled(None), "scope"),
+        ("refuse", refused("403 Forbidden", ""), settled(None), "HTTP 403"),
+        ("refuse", refused("404 Not Found", ""), settled(None), "HTTP 404"),
+        ("refuse", refused("429 No", "retry-after: 7\r\n"), settled(Some(7000)), "HTTP 429"),
+        ("refuse", refused("503 No", "retry-after: 1\r\n"), settled(Some(1000)), "HTTP 503"),
+        ("refuse", refused("500 No", ""), settled(None), "HTTP 500"),
+        ("refuse", refused("502 No", ""), lost(ErrorCode::ToolUnavailable), "HTTP 502"),
+        ("refuse", refused("504 No", ""), lost(ErrorCode::ToolTimeout), "HTTP 504"),
+        ("refuse", refused("303 See Other", ""), lost(ErrorCode::ToolFailed), "HTTP 303"),
+        ("refuse", refused("200 OK", ""), lost(ErrorCode::ToolFailed), "cannot be read"),
+    ] {
+        let case = arguments.to_string();
+        let reply = call(name, arguments, &servers, CALL_MAX).await;
+        let (is_lost, error) = match reply {
+            ToolReply::Lost { error, .. } => (true, error),
+            ToolReply::Settled { outcome: CallOutcome::Error { error }, .. } => (false, error),
+            reply => panic!("{case}: {reply:?}"),
+        };
+        assert_eq!((is_lost, error.code, error.retry_after_ms), expected, "{case}: {error}");
+        assert!(error.message.contains(part), "{case}: {error}");
+    }
+    // A request that breaks off has the server looked at, which is there.
+    let lost = call("hang_up", json!({}), &servers, CALL_MAX).await;
+    assert!(matches!(lost, ToolReply::Lost { .. }), "{lost:?}");
+    heard(&own.state.looked).await;
+    assert_eq!(call("say", json!({}), &servers, CALL_MAX).await, said("said"));
+    own.state.go_on.notify_one();
+    assert_eq!(slow.await.unwrap(), said("done"));
+    servers.close().await;
+    own.end().await;
+}
+
+#[tokio::test]
+async fn a_call_of_a_session_that_is_over_is_lost_and_one_that_finds_it_over_is_made_in_another() {
+    let own = Own::start().await;
+    *own.state.session.lock().unwrap() = Some("first");
+    let servers = own.connect();
+    let slow = called("slow", &servers);
+    heard(&own.state.called).await;
+    *own.state.session.lock().unwrap() = Some("second");
+    assert_eq!(call("say", json!({}), &servers, CALL_MAX).await, said("said"));
+    let lost = slow.await.unwrap();
+    assert!(matches!(lost, ToolReply::Lost { .. }), "{lost:?}");
+
+    // One that knows its session for all but the call is not asked for ever.
+    let refused = json!({"status": "404 Not Found", "headers": ""});
+    let reply = call("refuse", refused, &servers, CALL_MAX).await;
+    let ToolReply::Settled { outcome: CallOutcome::Error { error }, .. } = &reply else {
+        panic!("{reply:?}")
+    };
+    assert_eq!(error.code, ErrorCode::ToolUnavailable);
+    assert!(error.message.contains("takes no call, and this one was not made"), "{error}");
+    servers.close().await;
+    own.end().await;
+}
+
+#[tokio::test]
+async fn a_call_that_reaches_nobody_was_not_made_and_waits() {
+    let own = Own::start().await;
+    let servers = own.connect();
+    assert_eq!(call("say", json!({}), &servers, CALL_MAX).await, said("said"));
+    let address = own.end().await;
+    let away = call("say", json!({}), &servers, Duration::from_secs(2)).await;
+    let ToolReply::Settled { outcome: CallOutcome::Error { error }, .. } = &away else {
+        panic!("{away:?}")
+    };
+    assert_eq!(error.code, ErrorCode::ToolUnavailable);
+    for part in ["is away", "Connection refused", "the call was not made"] {
+        assert!(error.message.contains(part), "{part}: {error}");
+    }
+
+    let own = Own::at(address).await;
+    assert_eq!(call("say", json!({}), &servers, CALL_MAX).await, said("said"));
+    servers.close().await;
+    own.end().await;
+}
+
+/// Lets time pass at once.
+async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_of_changes_is_looked_at_once_a_minute() {
+    let own = Own::start().await;
+    let servers = own.connect();
+    assert_eq!(call("say", json!({}), &servers, CALL_MAX).await, said("said"));
+    heard(&own.state.looked).await;
+    "Another.".clone_into(&mut own.state.description.lock().unwrap());
+    assert_eq!(call("say", json!({}), &servers, CALL_MAX).await, said("said"));
+    pass(Duration::from_secs(60)).await;
+    heard(&own.state.looked).await;
+    let is_off = async {
+        loop {
+            match call("say", json!({}), &servers, CALL_MAX).await {
+                ToolReply::Settled { outcome: CallOutcome::Error { error }, .. } => break error,
+                reply => assert_eq!(reply, said("said")),
+            }
+        }
+    };
+    let error = tokio::time::timeout(CALL_MAX, is_off).await.unwrap();
+    assert_eq!(error.code, ErrorCode::ToolChanged, "{error}");
+    servers.close().await;
+    own.end().await;
+}
+
+#[tokio::test]
+async fn a_server_that_works_on_a_call_is_not_given_up_for_its_list() {
+    for lists in [Lists::Refuses, Lists::Silent] {
+        let own = Own::start().await;
+        let servers = own.connect();
+        let slow = called("slow", &servers);
+        heard(&own.state.called).await;
+        heard(&own.state.looked).await;
+        *own.state.lists.lock().unwrap() = lists;
+        pass(Duration::from_secs(60)).await;
+        heard(&own.state.looked).await;
+        for _ in 0..3 {
+            pass(START_MAX).await;
+        }
+        own.state.go_on.notify_one();
+        assert_eq!(slow.await.unwrap(), said("done"), "{lists:?}");
+        servers.close().await;
+        own.end().await;
+    }
+}

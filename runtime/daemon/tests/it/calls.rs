@@ -1,7 +1,7 @@
 //! `calls`: what waits for a person is listed, shown and decided about.
 
-use std::io::Write as _;
-use std::process::{Child, Stdio};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, ChildStderr, Command, Stdio};
 
 use serde_json::Value;
 
@@ -174,5 +174,51 @@ fn leave_is_given_on_the_terminal_of_a_run() {
         let ended = ended(child);
         assert_eq!((ended.code, ended.out.as_str()), (Some(0), expected), "{}", ended.err);
         assert!(ended.err.contains(r#"allow pay {"to":"ann"}?"#), "{}", ended.err);
+    }
+}
+
+/// Reads what is told on stderr until it names the way to give leave, and returns the call.
+fn told_of(err: &mut BufReader<ChildStderr>) -> String {
+    let mut told = String::new();
+    loop {
+        let from = told.len();
+        assert_ne!(err.read_line(&mut told).unwrap(), 0, "{told}");
+        if let Some(key) = told[from..].trim().strip_prefix("callboard calls approve ") {
+            assert!(told.contains("cashier waits for leave: "), "{told}");
+            return key.to_owned();
+        }
+    }
+}
+
+#[test]
+fn who_asks_is_told_what_the_run_waits_for_and_how_to_ask_again() {
+    let callboard = Callboard::new();
+    let shop = shop(&callboard);
+    for ends in ["daemon", "client"] {
+        let mut daemon = callboard.serve(&shop);
+        let mut asked = spawn(&callboard, &["ask", "shop", "please pay"], Stdio::null());
+        let mut err = BufReader::new(asked.stderr.take().unwrap());
+        told_of(&mut err);
+        if ends == "daemon" {
+            assert_eq!(daemon.stop().code, Some(0));
+            daemon = callboard.serve(&shop);
+        } else {
+            let pid = asked.id().to_string();
+            assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+        }
+        let mut told = String::new();
+        err.read_to_string(&mut told).unwrap();
+        assert_eq!(asked.wait().unwrap().code(), Some(1), "{ends}: {told}");
+        let (_, rest) = told.split_once("may go on: the same command with `--run ").unwrap();
+        let (run, rest) = rest.split_once('`').unwrap();
+        assert!(rest.contains(&format!("`callboard cancel {run}` ends it")), "{ends}: {told}");
+
+        let args = ["ask", "shop", "--run", run, "please pay"];
+        let mut asked = spawn(&callboard, &args, Stdio::null());
+        let key = told_of(&mut BufReader::new(asked.stderr.take().unwrap()));
+        assert_eq!(callboard.run(&["calls", "approve", &key]).code, Some(0));
+        assert_eq!(ended(asked).out, "It is PAID.\n", "{ends}");
+        assert_eq!(callboard.run(&["calls", "list"]).err, "no call is open\n");
+        assert_eq!(daemon.stop().code, Some(0));
     }
 }

@@ -69,7 +69,10 @@ pub(crate) async fn ask(args: &Ask, place: &Place, screen: &Screen) -> Result<Ex
     let asking = Asking { door: Door::find(args, place).await?, team: args.whom.team.clone(), run };
     let agent = match &args.whom.agent {
         Some(agent) => agent.clone(),
-        None => asking.door.entry(&asking.team).await?,
+        None => {
+            let entry = asking.door.entry(&asking.team).await;
+            entry.map_err(|failure| mistyped(failure, args, place))?
+        }
     };
     let reply = tokio::select! {
         reply = asking.ask(&agent, &request) => reply,
@@ -79,7 +82,30 @@ pub(crate) async fn ask(args: &Ask, place: &Place, screen: &Screen) -> Result<Ex
             Err(Failure::new(ErrorCode::Cancelled, "stopped waiting"))
         }
     };
-    show(&reply.map_err(|failure| asking.named(failure))?, args.json, screen)
+    let reply = reply.map_err(|failure| asking.named(mistyped(failure, args, place)))?;
+    show(&reply, args.json, screen)
+}
+
+/// Names the teams of the data directory, where no daemon was found for the one that was asked.
+fn mistyped(failure: Failure, args: &Ask, place: &Place) -> Failure {
+    let Failure::Error(error) = failure else { return failure };
+    let is_named = args.url_http.is_some() || args.nats.url.is_some();
+    // Who is there and takes no work says when to come again.
+    if is_named || error.code != ErrorCode::Unavailable || error.retry_after_ms.is_some() {
+        return error.into();
+    }
+    let teams = place.teams(None).unwrap_or_default();
+    let (served, idle): (Vec<&Name>, Vec<&Name>) =
+        teams.iter().partition(|team| place.holder(team).is_ok_and(|holder| holder.is_some()));
+    let named = |what: &str, teams: &[&Name]| {
+        let teams: Vec<&str> = teams.iter().map(|team| team.as_str()).collect();
+        let dir = place.dir().display();
+        (!teams.is_empty()).then(|| format!("; {what} in {dir}: {}", teams.join(", ")))
+    };
+    let served = named("served from data", &served);
+    let idle = named("served by nobody, with data", &idle);
+    let message = [Some(error.message), served, idle].into_iter().flatten().collect();
+    WireError { message, ..error }.into()
 }
 
 impl Asking {
@@ -231,4 +257,47 @@ async fn entry_over_nats(bus: &Bus, team: &Name) -> Result<Name, Failure> {
         let text = format!("team {team} does not say whom to ask; write {team}/AGENT");
         Failure::new(ErrorCode::UnknownAgent, text)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use journal::DataLock;
+
+    use super::*;
+    use crate::place::holder;
+
+    #[derive(Parser)]
+    struct Only {
+        #[command(flatten)]
+        ask: Ask,
+    }
+
+    #[test]
+    fn who_finds_no_daemon_is_told_of_the_teams_that_are_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place::new(Some(dir.path())).unwrap();
+        let hold =
+            |team: &str| DataLock::acquire(&dir.path().join(team), &holder("serve")).unwrap();
+        let _served = hold("shop");
+        drop(hold("crew"));
+        let dir = dir.path().display();
+        let told = format!(
+            "; served from data in {dir}: shop; served by nobody, with data in {dir}: crew"
+        );
+        let away = WireError::new(ErrorCode::Unavailable, "nobody is there");
+        let cases: [(&[&str], WireError, &str); 4] = [
+            (&["ask", "shap", "hi"], away.clone(), &told),
+            (&["ask", "shap/lead", "hi"], away.clone(), &told),
+            (&["ask", "shap", "hi", "--url", "http://h"], away.clone(), ""),
+            (&["ask", "shap", "hi"], away.retry_after(1000), ""),
+        ];
+        for (args, error, more) in cases {
+            let args = Only::parse_from(args).ask;
+            let Failure::Error(found) = mistyped(error.clone().into(), &args, &place) else {
+                panic!("{error}")
+            };
+            assert_eq!(found.message, format!("{}{more}", error.message));
+        }
+    }
 }

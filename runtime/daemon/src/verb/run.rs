@@ -6,6 +6,7 @@ use std::io::Read as _;
 use std::time::Duration;
 
 use bus::{Bus, Subscription};
+use journal::Holder;
 use node::{Node, NodeOptions, RESERVE_BYTES_DEFAULT};
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
@@ -13,7 +14,7 @@ use wire::run::{INPUT_BYTES_MAX, RunView};
 use wire::subject::RunVerb;
 use wire::{
     ErrorCode, Event, EventKind, Headers, Name, OpenCall, OpenKind, Plan, RunId, RunReply,
-    RunRequest, RunStatus, Subjects, TraceId,
+    RunRequest, RunStatus, Subjects, TraceId, WireError,
 };
 
 use super::calls::way;
@@ -56,7 +57,9 @@ pub(crate) async fn run(args: &Run, place: &Place, screen: &Screen) -> Result<Ex
         subjects: Subjects::default(),
         reserve_bytes: RESERVE_BYTES_DEFAULT,
     };
-    let node = Node::start(vec![team], bus.clone(), options).await?;
+    let name = team.name.clone();
+    let node = Node::start(vec![team], bus.clone(), options).await;
+    let node = node.map_err(|error| at_holder(error.into(), &name, args, place))?;
     let request = RunRequest {
         input,
         session: args.session.clone(),
@@ -83,6 +86,20 @@ pub(crate) async fn run(args: &Run, place: &Place, screen: &Screen) -> Result<Ex
         screen::note(&closing(&reply, node::now().since(began), place, screen));
     }
     show(&reply, args.json, screen)
+}
+
+/// Says how to ask the daemon that has the data of the team, if there is one.
+fn at_holder(failure: Failure, team: &Name, args: &Run, place: &Place) -> Failure {
+    let Failure::Error(error) = failure else { return failure };
+    let holder = place.holder(team).ok().flatten().filter(|_| error.code == ErrorCode::DataInUse);
+    let door = match holder {
+        Some(Holder { listen: Some(_), .. }) => place.option(),
+        Some(Holder { nats: Some(url), .. }) => format!(" --nats {url}"),
+        Some(_) | None => return error.into(),
+    };
+    let agent = args.agent.as_ref().map(|agent| format!("/{agent}")).unwrap_or_default();
+    let message = format!("{}; ask it: `callboard ask{door} {team}{agent} ..`", error.message);
+    WireError { message, ..error }.into()
 }
 
 /// Says what a run waits for, of whom nobody can be asked here.

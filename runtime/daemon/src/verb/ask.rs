@@ -67,12 +67,11 @@ pub(crate) async fn ask(args: &Ask, place: &Place, screen: &Screen) -> Result<Ex
         parent: None,
     };
     let asking = Asking { door: Door::find(args, place).await?, team: args.whom.team.clone(), run };
-    let agent = match &args.whom.agent {
-        Some(agent) => agent.clone(),
-        None => {
-            let entry = asking.door.entry(&asking.team).await;
-            entry.map_err(|failure| mistyped(failure, args, place))?
-        }
+    let agent = if let Some(agent) = &args.whom.agent {
+        agent.clone()
+    } else {
+        let entry = asking.door.entry(&asking.team).await;
+        entry.map_err(|failure| mistyped(failure, args, place))?
     };
     let reply = tokio::select! {
         reply = asking.ask(&agent, &request) => reply,

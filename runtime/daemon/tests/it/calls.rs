@@ -185,9 +185,10 @@ fn leave_is_given_on_the_terminal_of_a_run() {
 fn told_of(err: &mut BufReader<ChildStderr>) -> String {
     let mut told = String::new();
     loop {
-        let from = told.len();
-        assert_ne!(err.read_line(&mut told).unwrap(), 0, "{told}");
-        if let Some(key) = told[from..].trim().strip_prefix("callboard calls approve ") {
+        let mut line = String::new();
+        assert_ne!(err.read_line(&mut line).unwrap(), 0, "{told}");
+        told.push_str(&line);
+        if let Some(key) = line.trim().strip_prefix("callboard calls approve ") {
             assert!(told.contains("cashier waits for leave: "), "{told}");
             return key.to_owned();
         }

@@ -140,7 +140,7 @@ async fn turn(client: &ModelClient, messages: &[Message]) -> (ModelReply, String
     let mut shown = String::new();
     let mut on_progress = |progress: Progress<'_>| match progress {
         Progress::Piece(piece) => shown.push_str(piece),
-        Progress::Switched { error, .. } => panic!("{error}"),
+        Progress::Retried { error, .. } | Progress::Switched { error, .. } => panic!("{error}"),
     };
     let (admission, minute) = (client.admit().unwrap(), Duration::from_mins(1));
     let reply = client.turn(admission, &conversation, minute, &mut on_progress).await.unwrap();

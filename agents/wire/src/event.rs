@@ -128,6 +128,18 @@ pub enum EventKind {
         /// The piece.
         text: String,
     },
+    /// A reply of which pieces were shown came to nothing, and the model is asked again; the pieces
+    /// so far are void. Not kept, like the pieces.
+    ModelRetried {
+        /// The step, from 1.
+        step: u32,
+        /// The part that the model plays.
+        role: ModelRole,
+        /// The model, by its name in the team.
+        model: Name,
+        /// What became of the reply.
+        error: WireError,
+    },
     /// The server of a model failed, and another model is asked in its place; the pieces so far are
     /// void. Not kept, like the pieces.
     ModelSwitched {

@@ -113,25 +113,23 @@ impl Client {
         &self,
         request: reqwest::RequestBuilder,
     ) -> Result<T, Failure> {
-        let unreachable = |error: &reqwest::Error| {
-            let code = if error.is_timeout() {
-                ErrorCode::DeadlineExceeded
-            } else {
-                ErrorCode::Unavailable
-            };
-            let why = root_cause(error);
-            let text =
-                format!("ask the daemon at {}: {why}; is `callboard serve` running?", self.base);
-            Failure::new(code, text)
+        let unanswered = |error: &reqwest::Error| {
+            let text = format!("ask the daemon at {}: {}", self.base, root_cause(error));
+            if error.is_connect() {
+                let text = format!("{text}; is `callboard serve` running?");
+                return Failure::new(ErrorCode::Unavailable, text);
+            }
+            // The daemon may have taken the request.
+            Failure::new(ErrorCode::DeadlineExceeded, text)
         };
         let request = match &self.token {
             Some(token) => request.bearer_auth(token.expose_secret()),
             None => request,
         };
-        let mut answer = request.send().await.map_err(|error| unreachable(&error))?;
+        let mut answer = request.send().await.map_err(|error| unanswered(&error))?;
         let status = answer.status();
         let mut body = Vec::new();
-        while let Some(chunk) = answer.chunk().await.map_err(|error| unreachable(&error))? {
+        while let Some(chunk) = answer.chunk().await.map_err(|error| unanswered(&error))? {
             if body.len() + chunk.len() > ANSWER_BYTES_MAX {
                 let text =
                     format!("the answer of {} has more than {ANSWER_BYTES_MAX} bytes", self.base);

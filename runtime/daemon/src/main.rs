@@ -13,6 +13,7 @@ mod screen;
 mod stage;
 mod table;
 mod text;
+mod typed;
 mod verb;
 mod waterfall;
 

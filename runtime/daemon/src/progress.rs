@@ -162,6 +162,11 @@ impl Progress {
                 Vec::from_iter(every.then(|| line(Tone::Quiet, what, "", None)))
             }
             EventKind::Delta { .. } => Vec::new(),
+            EventKind::ModelRetried { model, error, .. } => {
+                let lead = format!("asks {model} again");
+                run.activity = Some((lead.clone(), event.at));
+                vec![line(Tone::Bad, lead, &error.message, None)]
+            }
             EventKind::ModelSwitched { from, to, error, .. } => {
                 let lead = format!("asks {to} in place of {from}");
                 run.activity = Some((lead.clone(), event.at));

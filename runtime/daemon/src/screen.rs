@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal as _, Write as _};
 
 use anstream::{AutoStream, ColorChoice};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use terminal_size::{Width, terminal_size_of};
 use wire::ErrorCode;
@@ -102,6 +103,15 @@ pub(crate) fn put(text: &str) -> Result<bool, Failure> {
             Err(Failure::new(ErrorCode::StorageFailed, text))
         }
     }
+}
+
+/// Tells whether the reader of stdout is still there, as far as that shows without writing.
+pub(crate) fn is_read() -> bool {
+    let out = io::stdout();
+    let mut out = [PollFd::new(&out, PollFlags::empty())];
+    let gone = PollFlags::ERR | PollFlags::HUP;
+    let asked = poll(&mut out, Some(&Timespec::default()));
+    asked.is_err() || !out.iter().any(|out| out.revents().intersects(gone))
 }
 
 /// Writes an answer to stdout as indented JSON.

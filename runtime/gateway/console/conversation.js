@@ -30,7 +30,7 @@ const DRAW = {
     const doing = ROLES[item.role] ?? item.role;
     const parts = [head(item, h("span", { class: "who" }, `${item.model ?? "model"} ${doing}`), h("span", { class: "muted" }, `step ${item.step}`),
       item.busy ? h("span", { class: "spin", "aria-label": "in work" }) : null)];
-    if (item.switched) parts.push(h("p", { class: "fault" }, foreign(item.switched)));
+    if (item.failed) parts.push(h("p", { class: "fault" }, foreign(item.failed)));
     if (item.planned) {
       parts.push(h("p", {}, "plans ", h("strong", {}, foreign(item.planned.tool)), ": ", foreign(item.planned.task)));
       if (item.planned.thoughts) parts.push(prose(item.planned.thoughts));

@@ -65,7 +65,9 @@ export class Story {
   }
 
   run_resumed(run, event) {
-    return this.add(run, { kind: "note", text: "Taken up again after a restart." }, event);
+    const turn = run.turn;
+    if (turn && !turn.done) turn.text = "";
+    return [turn, this.add(run, { kind: "note", text: "Taken up again after a restart." }, event)];
   }
 
   steered(run, event) {
@@ -91,11 +93,19 @@ export class Story {
     return turn;
   }
 
+  model_retried(run, event) {
+    const turn = this.turn(run, event.step, event.role);
+    if (!turn || turn.done) return undefined;
+    turn.text = "";
+    turn.failed = `${event.model} failed (${event.error.message}) and is asked again`;
+    return turn;
+  }
+
   model_switched(run, event) {
     const turn = this.turn(run, event.step, event.role);
     if (!turn) return undefined;
     turn.text = "";
-    turn.switched = `${event.from} failed (${event.error.message}), ${event.to} is asked instead`;
+    turn.failed = `${event.from} failed (${event.error.message}), ${event.to} is asked instead`;
     return turn;
   }
 

@@ -42,6 +42,14 @@ impl Conversation {
 pub enum Progress<'a> {
     /// A piece of the text came; it is provisional.
     Piece(&'a str),
+    /// A reply of which pieces were shown came to nothing, and the model is asked again; all pieces
+    /// so far are void.
+    Retried {
+        /// The model.
+        model: &'a Name,
+        /// What became of the reply.
+        error: &'a WireError,
+    },
     /// Another model is asked; all pieces so far are void.
     Switched {
         /// The model that is given up.
@@ -132,8 +140,8 @@ impl ModelClient {
     /// Asks for one reply and waits for the whole of it, `remaining` at most.
     ///
     /// `on_progress` is given the pieces of the text as they come. They are provisional: an attempt
-    /// that is cut half way is dropped, the next one begins its text anew, and only the returned
-    /// reply counts. An error that the provider itself reports after some text is not repeated.
+    /// that is cut half way is dropped, which it is told before the next one begins its text anew, and
+    /// only the returned reply counts. An error that the provider itself reports after some text is not repeated.
     /// Where a server fails for good, the next model of `fallback` is asked, and the reply names
     /// it. Dropping the future cancels the request.
     ///
@@ -172,8 +180,7 @@ impl ModelClient {
                 tracing::warn!(%from, %to, %error, "model is replaced for this turn");
                 on_progress(Progress::Switched { from, to, error });
             }
-            let mut on_piece = |piece: &str| on_progress(Progress::Piece(piece));
-            let failed = match source.turn(conversation, left, &mut on_piece).await {
+            let failed = match source.turn(conversation, left, on_progress).await {
                 Ok(mut reply) => {
                     reply.attempts = reply.attempts.saturating_add(failures.asked());
                     reply.served_by = from.is_some().then(|| source.name().clone());

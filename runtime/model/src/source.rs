@@ -11,7 +11,7 @@ use wire::{ErrorCode, ModelReply, Name, Scope, WireError};
 
 use crate::answer::Answer;
 use crate::breaker::{Cause, Rest, Sign};
-use crate::client::Conversation;
+use crate::client::{Conversation, Progress};
 use crate::error::Error;
 use crate::fair::Flow;
 use crate::gate::{Gate, Place};
@@ -165,12 +165,12 @@ impl Source {
         &self,
         conversation: &Conversation,
         remaining: Duration,
-        on_piece: &mut (dyn FnMut(&str) + Send),
+        on_progress: &mut (dyn FnMut(Progress<'_>) + Send),
     ) -> Result<ModelReply, Failed> {
         let limit = remaining.min(self.timeout);
         let time = Time { limit, end: Instant::now() + limit, own: self.timeout < remaining };
         let mut course = Course { tries: Tries::new(self.retries_max), asked: 0, last: None };
-        match self.attempts(conversation, time, &mut course, on_piece).await {
+        match self.attempts(conversation, time, &mut course, on_progress).await {
             Ok(answer) => Ok(self.reply(answer, conversation, &course).await),
             Err(stop) => Err(self.failed(stop, time, &course)),
         }
@@ -183,7 +183,7 @@ impl Source {
         conversation: &Conversation,
         time: Time,
         course: &mut Course,
-        on_piece: &mut (dyn FnMut(&str) + Send),
+        on_progress: &mut (dyn FnMut(Progress<'_>) + Send),
     ) -> Result<Answer, Stop> {
         if time.limit.is_zero() {
             return Err(Stop::Overtime);
@@ -204,11 +204,17 @@ impl Source {
         loop {
             let begun = self.begin(&flow, tokens, course.asked > 0, time).await?;
             course.asked = course.asked.saturating_add(1);
-            let (error, class) =
-                match self.attempt(conversation, &request, begun, tokens, time, on_piece).await? {
-                    Ok(answer) => return Ok(answer),
-                    Err(failure) => failure,
-                };
+            let mut shown = false;
+            let mut show = |piece: &str| {
+                shown = true;
+                on_progress(Progress::Piece(piece));
+            };
+            let attempted =
+                self.attempt(conversation, &request, begun, tokens, time, &mut show).await?;
+            let (error, class) = match attempted {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
             let left = time.end.saturating_duration_since(Instant::now());
             let wait = course.tries.next(class.repeat, error.advice(), random());
             let Some(wait) = wait.filter(|wait| *wait < left) else {
@@ -225,6 +231,10 @@ impl Source {
                 wait_ms = millis(wait),
                 "model request failed, will retry"
             );
+            if shown {
+                let error = WireError::new(class.code, error.to_string());
+                on_progress(Progress::Retried { model: &self.name, error: &error });
+            }
             course.last = Some(error);
             sleep(wait).await;
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bus::Message;
-use ractor::ActorRef;
+use ractor::{ActorRef, ActorStatus};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
 use tools::secret::{clean, clean_value};
@@ -147,7 +147,7 @@ impl Porter {
         }
         let end = Instant::now() + clock::until(arrival.submitted.deadline) + REPLY_GRACE;
         let bus = &self.context.bus;
-        let (accepted, done) = self.submit(&arrival, end).await?;
+        let (accepted, done) = self.submit(&arrival, end, false).await?;
         if message.headers.get(header::REPLY_MODE).as_deref() == Some(REPLY_ACCEPTED) {
             feed::answer(bus, message, Headers::new(), &accepted).await;
             // The sender has its answer; the run keeps its place until it ends.
@@ -165,10 +165,14 @@ impl Porter {
     }
 
     /// Brings a run to its session until it is durable there.
+    ///
+    /// `begun` says that it may be so already. Then no refusal is passed on that has the request sent
+    /// again: under no run id, or another one, it would be done twice.
     async fn submit(
         &self,
         arrival: &Arrival,
         end: Instant,
+        mut begun: bool,
     ) -> Result<(Accepted, oneshot::Receiver<Result<Final, WireError>>), WireError> {
         while Instant::now() < end {
             let (accepted, on_accepted) = oneshot::channel();
@@ -176,11 +180,17 @@ impl Porter {
             let submit = Submit { submitted: arrival.submitted.clone(), accepted, done };
             self.route(&arrival.session, Door::Submit(Box::new(submit)));
             match timeout_at(end.min(Instant::now() + SESSION_TIMEOUT), on_accepted).await {
+                Ok(Ok(Err(refused))) if begun && refused.retry_after_ms.is_some() => {
+                    if self.sessions.get_status() >= ActorStatus::Draining {
+                        return Err(left(arrival, refused));
+                    }
+                }
                 Ok(Ok(answer)) => return Ok((answer?, on_done)),
-                // The session's actor ended; the next one is asked.
-                Ok(Err(_)) => sleep(RETRY_PAUSE).await,
+                // The session's actor ended, perhaps with the run in its journal.
+                Ok(Err(_)) => begun = true,
                 Err(_) => break,
             }
+            sleep(RETRY_PAUSE).await;
         }
         Err(late(&arrival.submitted.run))
     }
@@ -198,7 +208,7 @@ impl Porter {
                 // The session's actor ended; the run is durable and is taken up by the next one.
                 Ok(Err(_)) => {
                     sleep(RETRY_PAUSE).await;
-                    done = self.submit(arrival, end).await?.1;
+                    done = self.submit(arrival, end, true).await?.1;
                 }
                 Err(_) => return Err(late(&arrival.submitted.run)),
             }
@@ -318,6 +328,20 @@ impl Porter {
             door.refuse(WireError::new(ErrorCode::Unavailable, text).retry_after(1000));
         }
     }
+}
+
+/// Says that the node ends before a run that was begun has its reply.
+fn left(arrival: &Arrival, refused: WireError) -> WireError {
+    if arrival.submitted.parent.is_some() {
+        // A session that asks for a run names it, so for it to ask again is right.
+        return refused;
+    }
+    let run = &arrival.submitted.run;
+    let text = format!(
+        "the node ends, and run {run} is taken up when its team is next served; ask for its result \
+         then, or send the request again with this run id"
+    );
+    WireError::new(ErrorCode::DeadlineExceeded, text)
 }
 
 fn late(run: &RunId) -> WireError {

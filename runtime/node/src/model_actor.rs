@@ -173,6 +173,7 @@ impl Served {
         };
         let mut on_progress = |progress: Progress<'_>| match progress {
             Progress::Piece(piece) => deltas.push(piece),
+            Progress::Retried { model, error } => deltas.retry(model, error),
             Progress::Switched { from, to, error } => deltas.switch(from, to, error),
         };
         // Kept in one place: what is around it would move it again, each to a place of its own.
@@ -203,6 +204,11 @@ impl Served {
     }
 }
 
+/// Makes what hides the word by which an agent goes on, if it has one.
+fn veil(observed: &Observed) -> Option<Veil> {
+    observed.hidden.as_deref().map(Veil::new)
+}
+
 /// Gathers the pieces of a reply, so that observers get a few larger ones.
 struct Deltas {
     observed: Option<(Observed, TraceContext)>,
@@ -221,9 +227,8 @@ impl Deltas {
         observed: Option<Observed>,
         trace: Option<TraceContext>,
     ) -> Self {
-        let hidden = observed.as_ref().and_then(|observed| observed.hidden.as_deref());
         Self {
-            veil: hidden.map(Veil::new),
+            veil: observed.as_ref().and_then(veil),
             observed: observed.zip(trace),
             context: context.clone(),
             role,
@@ -245,10 +250,22 @@ impl Deltas {
         }
     }
 
+    fn retry(&mut self, model: &Name, error: &WireError) {
+        self.begin_anew();
+        let (model, error) = (model.clone(), clean::error(error.clone()));
+        self.tell(|step, role| EventKind::ModelRetried { step, role, model, error });
+    }
+
     fn switch(&mut self, from: &Name, to: &Name, error: &WireError) {
-        self.finish();
-        let (from, to, error) = (from.clone(), to.clone(), error.clone());
+        self.begin_anew();
+        let (from, to, error) = (from.clone(), to.clone(), clean::error(error.clone()));
         self.tell(|step, role| EventKind::ModelSwitched { step, role, from, to, error });
+    }
+
+    /// Lets go of what is not published, since what was is void with it.
+    fn begin_anew(&mut self) {
+        self.text.clear();
+        self.veil = self.observed.as_ref().and_then(|(observed, _)| veil(observed));
     }
 
     fn finish(&mut self) {

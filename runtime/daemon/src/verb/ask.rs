@@ -1,21 +1,30 @@
 //! `callboard ask`: one message to a team of a running daemon, over HTTP or NATS.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::time::Duration;
 
 use bus::Bus;
 use bytes::Bytes;
 use gateway::view::TeamList;
 use serde::Deserialize;
-use wire::{ErrorCode, Headers, Name, RunReply, RunRequest, header};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use wire::run::RunView;
+use wire::subject::RunVerb;
+use wire::{
+    ErrorCode, Headers, Name, OpenCall, OpenKind, RunId, RunReply, RunRequest, Subjects, WireError,
+    header,
+};
 
+use super::calls::way;
 use super::nats;
 use super::run::{message, show};
 use crate::args::Ask;
 use crate::client::{self, Client, LOOKUP_TIMEOUT, URL_DEFAULT};
 use crate::failure::{Exit, Failure};
 use crate::place::Place;
-use crate::screen::Screen;
+use crate::screen::{self, Screen};
+use crate::text;
 
 /// How long a reply is waited for unless the request says otherwise; longer than teams let a run
 /// take by default.
@@ -30,46 +39,201 @@ struct ServiceView {
     metadata: BTreeMap<String, String>,
 }
 
+/// How often it is looked whether the run waits for a person: often enough for one who is there.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Where the daemon is asked, with the options that lead other commands there.
+enum Door {
+    Http(Client, String),
+    Nats(Bus, Subjects, String),
+}
+
+/// A run that is asked for.
+struct Asking {
+    door: Door,
+    team: Name,
+    run: RunId,
+}
+
 /// Asks a running daemon, and prints the answer.
 pub(crate) async fn ask(args: &Ask, place: &Place, screen: &Screen) -> Result<Exit, Failure> {
+    let run = args.run.clone().unwrap_or_else(RunId::fresh);
     let request = RunRequest {
         input: message(&args.message)?,
         session: args.session.clone(),
-        run: args.run.clone(),
+        run: Some(run.clone()),
         timeout_ms: args.timeout.map(|seconds| seconds.saturating_mul(1000)),
         budget: None,
         parent: None,
     };
-    let limit = args.timeout.map_or(REPLY_TIMEOUT_DEFAULT, Duration::from_secs);
-    // A daemon that is named by its URL is meant, also where `CALLBOARD_NATS` is set.
-    let options = if args.url_http.is_some() { None } else { nats::options(&args.nats)? };
-    let reply = match options {
-        Some(options) => over_nats(args, options, &request, limit).await?,
-        None => over_http(args, place, &request, limit).await?,
+    let asking = Asking { door: Door::find(args, place).await?, team: args.whom.team.clone(), run };
+    let agent = if let Some(agent) = &args.whom.agent {
+        agent.clone()
+    } else {
+        let entry = asking.door.entry(&asking.team).await;
+        entry.map_err(|failure| mistyped(failure, args, place))?
     };
+    let reply = tokio::select! {
+        reply = asking.ask(&agent, &request) => reply,
+        never = asking.watch() => match never {},
+        pressed = tokio::signal::ctrl_c() => {
+            pressed.unwrap_or_default();
+            Err(Failure::new(ErrorCode::Cancelled, "stopped waiting"))
+        }
+    };
+    let reply = reply.map_err(|failure| asking.named(mistyped(failure, args, place)))?;
     show(&reply, args.json, screen)
 }
 
-async fn over_http(
-    args: &Ask,
-    place: &Place,
-    request: &RunRequest,
-    limit: Duration,
-) -> Result<RunReply, Failure> {
-    let team = &args.whom.team;
-    let client = match &args.url_http {
-        Some(url) => Client::new(url, place.token()?)?,
-        None => match Client::of_holder(place, team)? {
+/// Names the teams of the data directory, where no daemon was found for the one that was asked.
+fn mistyped(failure: Failure, args: &Ask, place: &Place) -> Failure {
+    let Failure::Error(error) = failure else { return failure };
+    let is_named = args.url_http.is_some() || args.nats.url.is_some();
+    // Who is there and takes no work says when to come again.
+    if is_named || error.code != ErrorCode::Unavailable || error.retry_after_ms.is_some() {
+        return error.into();
+    }
+    let teams = place.teams(None).unwrap_or_default();
+    let (served, idle): (Vec<&Name>, Vec<&Name>) =
+        teams.iter().partition(|team| place.holder(team).is_ok_and(|holder| holder.is_some()));
+    let named = |what: &str, teams: &[&Name]| {
+        let teams: Vec<&str> = teams.iter().map(|team| team.as_str()).collect();
+        let dir = place.dir().display();
+        (!teams.is_empty()).then(|| format!("; {what} in {dir}: {}", teams.join(", ")))
+    };
+    let served = named("served from data", &served);
+    let idle = named("served by nobody, with data", &idle);
+    let message = [Some(error.message), served, idle].into_iter().flatten().collect();
+    WireError { message, ..error }.into()
+}
+
+impl Asking {
+    async fn ask(&self, agent: &Name, request: &RunRequest) -> Result<RunReply, Failure> {
+        let Self { door, team, .. } = self;
+        let limit = request.timeout_ms.map_or(REPLY_TIMEOUT_DEFAULT, Duration::from_millis);
+        let limit = limit + REPLY_GRACE;
+        match door {
+            Door::Http(client, _) => {
+                client.post(&format!("/v1/teams/{team}/agents/{agent}/runs"), request, limit).await
+            }
+            Door::Nats(bus, subjects, _) => {
+                // The node ends the run when this time is over: that is for whoever asks to say,
+                // since a team may let its runs take longer than a reply is waited for here.
+                let headers = match request.timeout_ms {
+                    Some(ms) => Headers::new().with(header::REMAINING_MS, ms),
+                    None => Headers::new(),
+                };
+                let body = client::encode(request)?;
+                let subject = subjects.agent_run(team, agent);
+                client::decode(&bus.request(&subject, headers, body, limit).await?.payload)
+            }
+        }
+    }
+
+    /// Looks where the run stands.
+    async fn look(&self) -> Result<RunView, Failure> {
+        let Self { door, team, run } = self;
+        match door {
+            Door::Http(client, _) => client.get(&format!("/v1/teams/{team}/runs/{run}"), &[]).await,
+            Door::Nats(bus, subjects, _) => {
+                let subject = subjects.run(team, run, RunVerb::Status);
+                let look = bus.request(&subject, Headers::new(), Bytes::new(), LOOKUP_TIMEOUT);
+                client::decode(&look.await?.payload)
+            }
+        }
+    }
+
+    /// Tells on stderr of each call for which a person is waited for.
+    async fn watch(&self) -> Infallible {
+        let mut looks = interval_at(Instant::now() + LOOK_INTERVAL, LOOK_INTERVAL);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut told: Vec<OpenCall> = Vec::new();
+        loop {
+            looks.tick().await;
+            // Whoever answers the request says what is wrong, if something is.
+            let Ok(view) = self.look().await else { continue };
+            for open in view.waiting.iter().filter(|open| !told.contains(open)) {
+                screen::note(&self.waits(open));
+            }
+            told = view.waiting;
+        }
+    }
+
+    /// Says what a person is waited for, and how to decide about it.
+    fn waits(&self, open: &OpenCall) -> String {
+        let OpenCall { agent, run, kind, question, .. } = open;
+        let (what, text) = match kind {
+            OpenKind::Question => ("an answer", text::one_line(question)),
+            OpenKind::Approval => ("leave", text::visible(question)),
+            OpenKind::Unknown => ("word of what came of a call", text::visible(question)),
+        };
+        let way = match &self.door {
+            Door::Nats(_, subjects, _) if *kind == OpenKind::Question && open.form.is_none() => {
+                format!("{{\"text\":\"..\"}} on {}", subjects.run(&self.team, run, RunVerb::Answer))
+            }
+            Door::Http(_, options) | Door::Nats(_, _, options) => {
+                way(*kind, run, &open.call, open.form.is_some()) + options
+            }
+        };
+        format!("{agent} waits for {what}: {text}\n  {way}\n")
+    }
+
+    /// Names the run in a failure that tells nothing of what became of it.
+    fn named(&self, failure: Failure) -> Failure {
+        let Failure::Error(error) = failure else { return failure };
+        let is_open = matches!(
+            error.code,
+            ErrorCode::DeadlineExceeded
+                | ErrorCode::Cancelled
+                | ErrorCode::NatsUnavailable
+                | ErrorCode::Internal
+        );
+        if !is_open {
+            return error.into();
+        }
+        let run = &self.run;
+        let end = match &self.door {
+            Door::Http(_, options) => format!("`callboard cancel {run}{options}`"),
+            Door::Nats(_, subjects, _) => {
+                format!("a request on {}", subjects.run(&self.team, run, RunVerb::Cancel))
+            }
+        };
+        let message = format!(
+            "{}\nrun {run} may go on: the same command with `--run {run}` asks for its reply, and \
+             {end} ends it",
+            error.message
+        );
+        WireError { message, ..error }.into()
+    }
+}
+
+impl Door {
+    async fn find(args: &Ask, place: &Place) -> Result<Self, Failure> {
+        let team = &args.whom.team;
+        if let Some(url) = &args.url_http {
+            // A daemon that is named by its URL is meant, also where `CALLBOARD_NATS` is set.
+            let more = format!(" --team {team} --url {url}");
+            return Ok(Self::Http(Client::new(url, place.token()?)?, more));
+        }
+        if let (Some(url), Some(options)) = (&args.nats.url, nats::options(&args.nats)?) {
+            let more = format!(" --team {team} --nats {}", nats::without_secrets(url));
+            let bus = Bus::connect(options).await?;
+            return Ok(Self::Nats(bus, nats::subjects(&args.nats)?, more));
+        }
+        let client = match Client::of_holder(place, team)? {
             Some(client) => client,
             None => Client::new(URL_DEFAULT, place.token()?)?,
-        },
-    };
-    let agent = match &args.whom.agent {
-        Some(agent) => agent.clone(),
-        None => entry_over_http(&client, team).await?,
-    };
-    let path = format!("/v1/teams/{team}/agents/{agent}/runs");
-    client.post(&path, request, limit + REPLY_GRACE).await
+        };
+        Ok(Self::Http(client, place.option()))
+    }
+
+    /// Asks for the agent of a team that is asked unless another is named.
+    async fn entry(&self, team: &Name) -> Result<Name, Failure> {
+        match self {
+            Self::Http(client, _) => entry_over_http(client, team).await,
+            Self::Nats(bus, ..) => entry_over_nats(bus, team).await,
+        }
+    }
 }
 
 async fn entry_over_http(client: &Client, team: &Name) -> Result<Name, Failure> {
@@ -82,31 +246,6 @@ async fn entry_over_http(client: &Client, team: &Name) -> Result<Name, Failure> 
     })
 }
 
-async fn over_nats(
-    args: &Ask,
-    options: bus::NatsOptions,
-    request: &RunRequest,
-    limit: Duration,
-) -> Result<RunReply, Failure> {
-    let bus = Bus::connect(options).await?;
-    let subjects = nats::subjects(&args.nats)?;
-    let team = &args.whom.team;
-    let agent = match &args.whom.agent {
-        Some(agent) => agent.clone(),
-        None => entry_over_nats(&bus, team).await?,
-    };
-    // The node ends the run when this time is over: that is for whoever asks to say, since a team
-    // may let its runs take longer than a reply is waited for here.
-    let headers = match request.timeout_ms {
-        Some(ms) => Headers::new().with(header::REMAINING_MS, ms),
-        None => Headers::new(),
-    };
-    let body = client::encode(request)?;
-    let subject = subjects.agent_run(team, &agent);
-    let answer = bus.request(&subject, headers, body, limit + REPLY_GRACE).await?;
-    client::decode(&answer.payload)
-}
-
 /// Asks the service of a team for the agent that is asked unless another is named.
 async fn entry_over_nats(bus: &Bus, team: &Name) -> Result<Name, Failure> {
     let subject = format!("$SRV.INFO.callboard-{team}");
@@ -117,4 +256,47 @@ async fn entry_over_nats(bus: &Bus, team: &Name) -> Result<Name, Failure> {
         let text = format!("team {team} does not say whom to ask; write {team}/AGENT");
         Failure::new(ErrorCode::UnknownAgent, text)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use journal::DataLock;
+
+    use super::*;
+    use crate::place::holder;
+
+    #[derive(Parser)]
+    struct Only {
+        #[command(flatten)]
+        ask: Ask,
+    }
+
+    #[test]
+    fn who_finds_no_daemon_is_told_of_the_teams_that_are_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place::new(Some(dir.path())).unwrap();
+        let hold =
+            |team: &str| DataLock::acquire(&dir.path().join(team), &holder("serve")).unwrap();
+        let _served = hold("shop");
+        drop(hold("crew"));
+        let dir = dir.path().display();
+        let told = format!(
+            "; served from data in {dir}: shop; served by nobody, with data in {dir}: crew"
+        );
+        let away = WireError::new(ErrorCode::Unavailable, "nobody is there");
+        let cases: [(&[&str], WireError, &str); 4] = [
+            (&["ask", "shap", "hi"], away.clone(), &told),
+            (&["ask", "shap/lead", "hi"], away.clone(), &told),
+            (&["ask", "shap", "hi", "--url", "http://h"], away.clone(), ""),
+            (&["ask", "shap", "hi"], away.retry_after(1000), ""),
+        ];
+        for (args, error, more) in cases {
+            let args = Only::parse_from(args).ask;
+            let Failure::Error(found) = mistyped(error.clone().into(), &args, &place) else {
+                panic!("{error}")
+            };
+            assert_eq!(found.message, format!("{}{more}", error.message));
+        }
+    }
 }

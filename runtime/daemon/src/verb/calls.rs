@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use wire::open::{ApproveRequest, DenyRequest, OpenCallList, OpenCallsRequest, ResolveRequest};
 use wire::run::RunView;
 use wire::subject::CallVerb;
-use wire::{CallKey, ErrorCode, Headers, Name, OpenCall, OpenKind, Subjects};
+use wire::{CallKey, ErrorCode, Headers, Name, OpenCall, OpenKind, RunId, Subjects};
 
 use super::control::stands;
 use super::look::when;
@@ -236,6 +236,16 @@ fn render_calls(rows: &[Of<OpenCall>], paint: Paint, width: usize) -> String {
     };
     let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
     table::render(&columns, &rows, paint, width, |_, _| None)
+}
+
+/// Returns the command by which a person decides about an open call.
+pub(crate) fn way(kind: OpenKind, run: &RunId, call: &CallKey, has_form: bool) -> String {
+    match kind {
+        OpenKind::Question if has_form => format!("callboard calls show {call}"),
+        OpenKind::Question => format!("callboard answer {run} TEXT --call {call}"),
+        OpenKind::Approval => format!("callboard calls approve {call}"),
+        OpenKind::Unknown => format!("callboard calls resolve {call} --done RESULT"),
+    }
 }
 
 fn render_call(team: &Name, open: &OpenCall, paint: Paint) -> String {

@@ -1,21 +1,23 @@
 //! `callboard run`: one message to a team, on a node with the bus inside the process.
 
-use std::future::pending;
-use std::io::{BufRead as _, Read as _};
+mod said;
+
+use std::io::Read as _;
 use std::time::Duration;
 
 use bus::{Bus, Subscription};
+use journal::Holder;
 use node::{Node, NodeOptions, RESERVE_BYTES_DEFAULT};
-use serde_json::{Value, json};
-use tokio::sync::mpsc;
-use tokio::time::{MissedTickBehavior, interval, timeout};
-use wire::run::{AnswerRequest, INPUT_BYTES_MAX};
-use wire::subject::{CallVerb, RunVerb};
+use serde_json::json;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use wire::run::{INPUT_BYTES_MAX, RunView};
+use wire::subject::RunVerb;
 use wire::{
-    ErrorCode, Event, EventKind, Headers, Name, OpenKind, Plan, RunId, RunReply, RunRequest,
-    RunStatus, Subjects, TraceId,
+    ErrorCode, Event, EventKind, Headers, Name, OpenCall, OpenKind, Plan, RunId, RunReply,
+    RunRequest, RunStatus, Subjects, TraceId, WireError,
 };
 
+use super::calls::way;
 use crate::args::Run;
 use crate::client;
 use crate::dialog::Dialog;
@@ -25,6 +27,8 @@ use crate::place::{Place, holder};
 use crate::progress::{Question, question};
 use crate::screen::{self, Screen};
 use crate::text;
+use crate::typed::{Line, Lines};
+use said::{filled, reply_to};
 
 /// How long past its deadline the reply of a run is waited for.
 const REPLY_GRACE: Duration = Duration::from_secs(10);
@@ -37,9 +41,6 @@ const EVENTS_GRACE: Duration = Duration::from_millis(200);
 
 /// How long the node has to close at the end.
 const DRAIN_GRACE: Duration = Duration::from_secs(2);
-
-/// Lines of stdin that wait to be taken as answers.
-const LINES_MAX: usize = 16;
 
 /// What a person can say of a call whose outcome is unknown.
 const UNKNOWN_HOW: &str = " [done RESULT, or not done]";
@@ -56,7 +57,9 @@ pub(crate) async fn run(args: &Run, place: &Place, screen: &Screen) -> Result<Ex
         subjects: Subjects::default(),
         reserve_bytes: RESERVE_BYTES_DEFAULT,
     };
-    let node = Node::start(vec![team], bus.clone(), options).await?;
+    let name = team.name.clone();
+    let node = Node::start(vec![team], bus.clone(), options).await;
+    let node = node.map_err(|error| at_holder(error.into(), &name, args, place))?;
     let request = RunRequest {
         input,
         session: args.session.clone(),
@@ -68,15 +71,49 @@ pub(crate) async fn run(args: &Run, place: &Place, screen: &Screen) -> Result<Ex
     let began = node::now();
     let asked = Asking::begin(bus, plan, request, *screen).await;
     let reply = match asked {
-        Ok(asking) => asking.watch().await,
+        Ok(asking) => asking.watch(&node).await,
         Err(failure) => Err(failure),
     };
     node.drain(DRAIN_GRACE).await;
-    let reply = reply?;
+    let reply = match reply? {
+        Outcome::Reply(reply) => reply,
+        Outcome::Open(calls) => {
+            screen::note(&left_open(&calls, args, place));
+            return Ok(Exit::Unavailable);
+        }
+    };
     if screen.err.is_terminal || !args.json {
         screen::note(&closing(&reply, node::now().since(began), place, screen));
     }
     show(&reply, args.json, screen)
+}
+
+/// Says how to ask the daemon that has the data of the team, if there is one.
+fn at_holder(failure: Failure, team: &Name, args: &Run, place: &Place) -> Failure {
+    let Failure::Error(error) = failure else { return failure };
+    let holder = place.holder(team).ok().flatten().filter(|_| error.code == ErrorCode::DataInUse);
+    let door = match holder {
+        Some(Holder { listen: Some(_), .. }) => place.option(),
+        Some(Holder { nats: Some(url), .. }) => format!(" --nats {url}"),
+        Some(_) | None => return error.into(),
+    };
+    let agent = args.agent.as_ref().map(|agent| format!("/{agent}")).unwrap_or_default();
+    let message = format!("{}; ask it: `callboard ask{door} {team}{agent} ..`", error.message);
+    WireError { message, ..error }.into()
+}
+
+/// Says what a run waits for, of whom nobody can be asked here.
+fn left_open(calls: &[OpenCall], args: &Run, place: &Place) -> String {
+    let (team, data) = (args.team.display(), place.option());
+    let ways = calls.iter().map(|open| {
+        let way = way(open.kind, &open.run, &open.call, open.form.is_some());
+        format!("  {way}{data}\n")
+    });
+    format!(
+        "stdin is at its end, so the run stays open; start `callboard serve {team}{data}`, and \
+         decide there:\n{}",
+        ways.collect::<String>()
+    )
 }
 
 /// Prints a reply and tells how it ended.
@@ -144,6 +181,13 @@ pub(crate) fn message(words: &[String]) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|error| unread(&error.utf8_error()))
 }
 
+/// What came of a run as far as it was watched.
+enum Outcome {
+    Reply(Box<RunReply>),
+    /// It waits for people, and nobody can be asked.
+    Open(Vec<OpenCall>),
+}
+
 /// One run that was asked for over the bus, and is watched until its reply.
 struct Asking {
     bus: Bus,
@@ -157,6 +201,11 @@ struct Asking {
     questions: Vec<Question>,
     /// The form of the first of them, as far as it is filled in.
     dialog: Option<Dialog>,
+    /// When the first of them was put.
+    put: Instant,
+    lines: Lines,
+    /// Whether stdin is at its end.
+    is_deaf: bool,
     /// Whether the end of the run was shown.
     ended: bool,
 }
@@ -193,15 +242,17 @@ impl Asking {
             screen,
             questions: Vec::new(),
             dialog: None,
+            put: Instant::now(),
+            lines: Lines::default(),
+            is_deaf: false,
             ended: false,
         })
     }
 
-    /// Shows what happens until the reply is there.
-    async fn watch(mut self) -> Result<RunReply, Failure> {
+    /// Shows what happens until the reply is there, or nothing can happen any more.
+    async fn watch(mut self, node: &Node) -> Result<Outcome, Failure> {
         let mut frames = interval(REDRAW_INTERVAL);
         frames.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let mut lines: Option<mpsc::Receiver<String>> = None;
         let mut trace: Option<TraceId> = None;
         let mut cancelled = false;
         let reply = loop {
@@ -212,12 +263,12 @@ impl Asking {
                         continue;
                     };
                     self.on_event(&event, &mut trace);
-                    if !self.questions.is_empty() && lines.is_none() {
-                        lines = Some(stdin_lines());
-                    }
                 }
-                line = next_line(&mut lines), if !self.questions.is_empty() => {
-                    self.on_line(line).await;
+                line = self.lines.next(), if !self.questions.is_empty() && !self.is_deaf => {
+                    match line {
+                        Some(line) => self.on_line(line).await,
+                        None => self.is_deaf = true,
+                    }
                 }
                 reply = &mut self.reply => break reply,
                 pressed = tokio::signal::ctrl_c() => {
@@ -230,8 +281,14 @@ impl Asking {
                     cancelled = true;
                     self.cancel().await;
                 }
-                _ = frames.tick(), if self.screen.err.is_terminal && self.questions.is_empty() => {
-                    self.live.redraw(node::now());
+                _ = frames.tick() => {
+                    if self.questions.is_empty() && self.screen.err.is_terminal {
+                        self.live.redraw(node::now());
+                    }
+                    if self.is_deaf && let Some(open) = self.left_open(node).await {
+                        self.live.clear();
+                        return Ok(Outcome::Open(open));
+                    }
                 }
             }
         };
@@ -243,7 +300,20 @@ impl Asking {
             }
         }
         self.live.clear();
-        reply.map_err(|error| Failure::new(ErrorCode::Internal, format!("ask: {error}")))?
+        let reply =
+            reply.map_err(|error| Failure::new(ErrorCode::Internal, format!("ask: {error}")))??;
+        Ok(Outcome::Reply(Box::new(reply)))
+    }
+
+    /// Returns what the run waits for, if nothing is done meanwhile.
+    async fn left_open(&self, node: &Node) -> Option<Vec<OpenCall>> {
+        let team = node.team(self.team.as_str())?;
+        if self.questions.is_empty() || team.sessions_busy().await > 0 {
+            return None;
+        }
+        let subject = Subjects::default().run(&self.team, &self.run, RunVerb::Status);
+        let view = self.control(&subject, &json!({})).await.ok()?;
+        Some(view.waiting).filter(|open| !open.is_empty())
     }
 
     fn on_event(&mut self, event: &Event, trace: &mut Option<TraceId>) {
@@ -277,8 +347,12 @@ impl Asking {
 
     /// Puts the first question, if there is one.
     fn next(&mut self) {
-        let first = self.questions.first();
-        self.dialog = first.and_then(|asked| asked.form.as_ref()).map(Dialog::new);
+        let Some(first) = self.questions.first() else { return };
+        self.dialog = first.form.as_ref().map(Dialog::new);
+        if self.lines.begin() {
+            screen::note("what was typed before anything was asked is dropped\n");
+        }
+        self.put = Instant::now();
         self.prompt();
     }
 
@@ -297,21 +371,15 @@ impl Asking {
         screen::note(&format!("{mark} {question}{}\n{} ", paint.dim(how), paint.yellow(">")));
     }
 
-    async fn on_line(&mut self, line: Option<String>) {
-        let Some(text) = line else {
-            let way = self.questions.first().map(|asked| match asked.kind {
-                OpenKind::Question => format!("callboard answer {} TEXT", asked.run),
-                OpenKind::Approval => format!("callboard calls approve {}", asked.call),
-                OpenKind::Unknown => format!("callboard calls resolve {}", asked.call),
-            });
-            self.questions.clear();
-            screen::note(&format!(
-                "stdin is at its end, so the question stays open; serve the team and use `{}`\n",
-                way.unwrap_or_default()
-            ));
-            return;
-        };
+    async fn on_line(&mut self, line: Line) {
         let Some(asked) = self.questions.first() else { return };
+        if asked.kind != OpenKind::Question && line.is_before(self.put) {
+            let text = text::one_line(&line.text);
+            screen::note(&format!("{text:?} was typed before this was asked, and is dropped\n"));
+            self.prompt();
+            return;
+        }
+        let text = line.text;
         let said = match &mut self.dialog {
             Some(dialog) => dialog.on_line(&text).map(|said| filled(&self.team, asked, said)),
             None => reply_to(&self.team, asked, &text),
@@ -332,7 +400,7 @@ impl Asking {
         self.questions.clear();
         screen::note("cancels the run; press Ctrl-C again to stop at once\n");
         let subject = Subjects::default().run(&self.team, &self.run, RunVerb::Cancel);
-        if let Err(failure) = self.control(&subject, &serde_json::json!({})).await {
+        if let Err(failure) = self.control(&subject, &json!({})).await {
             screen::note(&failure.render(self.screen.err.paint));
         }
     }
@@ -341,67 +409,9 @@ impl Asking {
         &self,
         subject: &str,
         body: &impl serde::Serialize,
-    ) -> Result<wire::run::RunView, Failure> {
+    ) -> Result<RunView, Failure> {
         let body = client::encode(body)?;
         let answer = self.bus.request(subject, Headers::new(), body, CONTROL_TIMEOUT).await?;
         client::decode(&answer.payload)
     }
-}
-
-/// Turns a form that is filled in into what is said about its question.
-fn filled(team: &Name, asked: &Question, said: AnswerRequest) -> (String, Value) {
-    let said = AnswerRequest { call: Some(asked.call.clone()), ..said };
-    let subject = Subjects::default().run(team, &asked.run, RunVerb::Answer);
-    (subject, json!(said))
-}
-
-/// Turns a line into what is said about a question; `None` if it says nothing.
-fn reply_to(team: &Name, asked: &Question, line: &str) -> Option<(String, Value)> {
-    let subjects = Subjects::default();
-    let call = |verb| subjects.call(team, &asked.call, verb);
-    let line = line.trim();
-    match asked.kind {
-        OpenKind::Question if line.is_empty() => None,
-        OpenKind::Question => {
-            let subject = subjects.run(team, &asked.run, RunVerb::Answer);
-            Some((subject, json!({"call": asked.call, "text": line})))
-        }
-        OpenKind::Approval => Some(match line.to_ascii_lowercase().as_str() {
-            "y" | "yes" => (call(CallVerb::Approve), json!({})),
-            "" | "n" | "no" => (call(CallVerb::Deny), json!({})),
-            _ => (call(CallVerb::Deny), json!({"reason": line})),
-        }),
-        OpenKind::Unknown => match line.split_once(' ').unwrap_or((line, "")) {
-            ("not", "done") => Some((call(CallVerb::Resolve), json!({"done": false}))),
-            ("done", "") => Some((call(CallVerb::Resolve), json!({"done": true}))),
-            ("done", result) => {
-                let result: Value =
-                    serde_json::from_str(result).unwrap_or_else(|_| Value::from(result));
-                Some((call(CallVerb::Resolve), json!({"done": true, "result": result})))
-            }
-            _ => None,
-        },
-    }
-}
-
-async fn next_line(lines: &mut Option<mpsc::Receiver<String>>) -> Option<String> {
-    match lines {
-        Some(lines) => lines.recv().await,
-        None => pending().await,
-    }
-}
-
-/// Reads lines from stdin on a thread of their own, since such a read cannot be ended.
-fn stdin_lines() -> mpsc::Receiver<String> {
-    let (tx, rx) = mpsc::channel(LINES_MAX);
-    let read = move || {
-        for line in std::io::stdin().lock().lines() {
-            let Ok(line) = line else { return };
-            if tx.blocking_send(line).is_err() {
-                return;
-            }
-        }
-    };
-    drop(std::thread::Builder::new().name("callboard-stdin".to_owned()).spawn(read));
-    rx
 }

@@ -1,8 +1,10 @@
 //! `calls`: what waits for a person is listed, shown and decided about.
 
-use std::io::Write as _;
-use std::process::{Child, Stdio};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, ChildStderr, Command, Stdio};
 
+use rustix::fs::{Mode, OFlags, open};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 
 use crate::callboard::{Callboard, Ended};
@@ -19,7 +21,7 @@ script = "till.jsonl"
 [agents.cashier]
 instructions = "You serve."
 model = "main"
-tools = ["pay", "order", "post"]
+tools = ["pay", "order", "post", "ask_user"]
 
 [permissions]
 allow = ["order", "post"]
@@ -55,6 +57,8 @@ timeout_ms = 200
 const MAIN: &str = r#"{"when": "E3008", "content": "It was denied."}
 {"when": "PAID", "content": "It is PAID."}
 {"when": "unknown", "content": "Nobody knows."}
+{"when": "blue", "calls": [{"name": "pay", "arguments": {"to": "ann"}}], "delay_ms": 1000}
+{"when": "choose", "calls": [{"name": "ask_user", "arguments": {"question": "Which colour?"}}]}
 {"when": "pay", "calls": [{"name": "pay", "arguments": {"to": "ann"}}]}
 {"when": "order", "calls": [{"name": "order", "arguments": {"to": "ann"}}]}
 {"when": "post", "calls": [{"name": "post", "arguments": {"to": "ann"}}]}
@@ -175,4 +179,84 @@ fn leave_is_given_on_the_terminal_of_a_run() {
         assert_eq!((ended.code, ended.out.as_str()), (Some(0), expected), "{}", ended.err);
         assert!(ended.err.contains(r#"allow pay {"to":"ann"}?"#), "{}", ended.err);
     }
+}
+
+/// Reads what is told on stderr until it names the way to give leave, and returns the call.
+fn told_of(err: &mut BufReader<ChildStderr>) -> String {
+    let mut told = String::new();
+    loop {
+        let mut line = String::new();
+        assert_ne!(err.read_line(&mut line).unwrap(), 0, "{told}");
+        told.push_str(&line);
+        if let Some(key) = line.trim().strip_prefix("callboard calls approve ") {
+            assert!(told.contains("cashier waits for leave: "), "{told}");
+            return key.to_owned();
+        }
+    }
+}
+
+#[test]
+fn who_asks_is_told_what_the_run_waits_for_and_how_to_ask_again() {
+    let callboard = Callboard::new();
+    let shop = shop(&callboard);
+    for ends in ["daemon", "client"] {
+        let mut daemon = callboard.serve(&shop);
+        let mut asked = spawn(&callboard, &["ask", "shop", "please pay"], Stdio::null());
+        let mut err = BufReader::new(asked.stderr.take().unwrap());
+        told_of(&mut err);
+        if ends == "daemon" {
+            assert_eq!(daemon.stop().code, Some(0));
+            daemon = callboard.serve(&shop);
+        } else {
+            let pid = asked.id().to_string();
+            assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+        }
+        let mut told = String::new();
+        err.read_to_string(&mut told).unwrap();
+        assert_eq!(asked.wait().unwrap().code(), Some(1), "{ends}: {told}");
+        let (_, rest) = told.split_once("may go on: the same command with `--run ").unwrap();
+        let (run, rest) = rest.split_once('`').unwrap();
+        assert!(rest.contains(&format!("`callboard cancel {run}` ends it")), "{ends}: {told}");
+
+        let args = ["ask", "shop", "--run", run, "please pay"];
+        let mut asked = spawn(&callboard, &args, Stdio::null());
+        let key = told_of(&mut BufReader::new(asked.stderr.take().unwrap()));
+        assert_eq!(callboard.run(&["calls", "approve", &key]).code, Some(0));
+        assert_eq!(ended(asked).out, "It is PAID.\n", "{ends}");
+        assert_eq!(callboard.run(&["calls", "list"]).err, "no call is open\n");
+        assert_eq!(daemon.stop().code, Some(0));
+    }
+}
+
+#[test]
+fn leave_is_given_by_nothing_that_was_typed_before_it_was_asked_for() {
+    let callboard = Callboard::new();
+    let file = shop(&callboard);
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap();
+    let stdin = open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+    let mut keys = std::fs::File::from(terminal);
+    // Typed into the shell, or while a model thinks.
+    keys.write_all(b"y\n").unwrap();
+    let args = ["run", file.to_str().unwrap(), "choose"];
+    let mut child = spawn(&callboard, &args, stdin.into());
+    let mut err = BufReader::new(child.stderr.take().unwrap());
+    let mut told = String::new();
+    let mut until = |part: &str| {
+        while !told.contains(part) {
+            assert_ne!(err.read_line(&mut told).unwrap(), 0, "{told}");
+        }
+        std::mem::take(&mut told)
+    };
+    let first = until("? Which colour?");
+    assert!(first.contains("what was typed before anything was asked is dropped"), "{first}");
+    keys.write_all(b"blue\ny\n").unwrap();
+    until(r#""y" was typed before this was asked, and is dropped"#);
+    keys.write_all(b"not him\n").unwrap();
+    let mut rest = String::new();
+    err.read_to_string(&mut rest).unwrap();
+    assert!(rest.contains("not him"), "{rest}");
+    assert_eq!(ended(child).out, "It was denied.\n", "{rest}");
 }

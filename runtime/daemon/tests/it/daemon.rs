@@ -31,6 +31,7 @@ fn a_daemon_is_found_asked_looked_into_and_stopped() {
 
     let refused = [
         (&["run", file, "hi"][..], 3, "is in use by callboard serve (process "),
+        (&["run", file, "hi"], 3, "ask it: `callboard ask quickstart ..`"),
         (&["store", "rebuild", file], 3, "is in use by callboard serve (process "),
         (&["store", "compact", file], 3, "is in use by callboard serve (process "),
         (&["ask", "quickstart/nobody", "hi"], 2, "error[E1003]"),

@@ -1,6 +1,7 @@
 //! `run` and the look-ups after it.
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::Stdio;
 
 use crate::callboard::{Callboard, Ended, QUESTION, team};
@@ -122,10 +123,17 @@ fn a_question_is_answered_from_stdin() {
     let ended: Ended = child.wait_with_output().unwrap().into();
     assert_eq!((ended.code, ended.out.as_str()), (Some(0), "You chose well.\n"), "{}", ended.err);
 
-    let ended = callboard.run(&["run", file, "--timeout", "1", "choose"]);
-    assert_eq!(ended.code, Some(1), "nobody answers: {}", ended.err);
-    assert!(ended.err.contains("callboard answer r-"), "{}", ended.err);
-    assert!(ended.err.contains("error[E1007]"), "{}", ended.err);
+    let ended = callboard.run(&["run", file, "choose"]);
+    assert_eq!(ended.code, Some(3), "nobody answers: {}", ended.err);
+    assert!(ended.err.contains(&format!("start `callboard serve {file}`")), "{}", ended.err);
+    let (_, way) = ended.err.split_once("\n  callboard answer ").unwrap();
+    let (run, way) = way.trim().split_once(" TEXT ").unwrap();
+    let daemon = callboard.serve(Path::new(file));
+    let way: Vec<&str> = ["answer", run, "blue"].into_iter().chain(way.split(' ')).collect();
+    assert_eq!(callboard.run(&way).code, Some(0), "{way:?}");
+    let ended = callboard.run(&["ask", "asker", "--run", run, "choose"]);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "You chose well.\n"), "{}", ended.err);
+    assert_eq!(daemon.stop().code, Some(0));
 }
 
 #[test]

@@ -125,7 +125,11 @@ fn a_run_is_followed_while_it_is_in_work() {
         assert!(!once.out.contains('\u{1b}'), "{:?}", once.out);
     }
 
-    // One whose reader has gone away ends, though the run goes on.
+    // One whose reader has gone away ends, though the run goes on and there is nothing to write.
+    let (mut unread, read) = follow(&[]);
+    drop(read);
+    assert_eq!(unread.wait().unwrap().code(), Some(0));
+    assert!(callboard.run(&["runs", "--json"]).json()["runs"][0]["status"].is_null());
     for more in [&[][..], &["--json"]] {
         let args = [&["trace", "r1", "--follow"], more].concat();
         let mut unread = callboard.command(&args).stdout(Stdio::piped()).spawn().unwrap();

@@ -1,11 +1,14 @@
 //! Runs: asked for, waited for, controlled.
 
+use std::time::Duration;
+
 use bus::Bus;
-use reqwest::Method;
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use wire::Headers;
 use wire::run::INPUT_BYTES_MAX;
 
-use crate::house::{House, LARGE, read};
+use crate::house::{House, LARGE, PATIENCE, read};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_longest_input_is_answered_on_the_bus_of_a_daemon() {
@@ -141,7 +144,7 @@ async fn a_reply_that_is_too_large_for_the_bus_comes_all_the_same() {
     assert_eq!(reply["status"], "completed", "{reply}");
     assert_eq!(reply["output"].as_str().unwrap().len(), LARGE);
     assert_eq!(reply["sources"][0]["output"].as_str().unwrap().len(), LARGE);
-    assert_eq!(house.result("r-1").await, (reqwest::StatusCode::OK, reply));
+    assert_eq!(house.result("r-1").await, (StatusCode::OK, reply));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -154,11 +157,50 @@ async fn a_node_that_drains_takes_no_runs() {
     });
     assert_eq!((status.as_u16(), ready), (200, expected));
 
-    house.node.drain(std::time::Duration::ZERO).await;
+    house.node.drain(Duration::ZERO).await;
     let (status, ready) = house.get("/ready").await;
     assert_eq!((status.as_u16(), &ready["draining"]), (503, &json!(true)));
     let body = json!({"input": "hello"});
     let (status, error) = house.post("/v1/teams/crew/agents/lead/runs", &body).await;
     assert_eq!((status.as_u16(), &error["error"]["code"]), (503, &json!("E1008")));
     assert_eq!(house.get("/health").await.0, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_a_drain_leaves_for_later_is_named_and_not_to_be_sent_again() {
+    let house = House::open().await;
+    let team = house.node.team("crew").unwrap();
+    let all = team.subjects().all_session_events(&team.team().name);
+    let mut events = house.node.bus().subscribe(&all, None).await.unwrap();
+    let subject = "callboard.v1.crew.agent.lead.run";
+    let url = "/v1/teams/crew/agents/lead/runs";
+    let body = |run: &str| json!({"input": "take your time", "run": run});
+    let over_nats =
+        house.node.bus().request(subject, Headers::new(), body("r-2").to_string().into(), PATIENCE);
+    let over_http = house.request(Method::POST, url).body(body("r-1").to_string()).send();
+    let drained = async {
+        let mut asked = 0;
+        while asked < 2 {
+            let event = events.next().await.unwrap();
+            let event: Value = serde_json::from_slice(&event.payload).unwrap();
+            asked += usize::from(event["event"] == "model_asked");
+        }
+        house.node.drain(Duration::ZERO).await;
+    };
+    let (over_http, over_nats, ()) = tokio::join!(over_http, over_nats, drained);
+    let over_http = over_http.unwrap();
+    assert_eq!(
+        (over_http.status(), over_http.headers().get("retry-after")),
+        (StatusCode::GATEWAY_TIMEOUT, None)
+    );
+    let answers = [
+        ("r-1", over_http.json::<Value>().await.unwrap()),
+        ("r-2", serde_json::from_slice(&over_nats.unwrap().payload).unwrap()),
+    ];
+    for (run, answer) in answers {
+        let error = &answer["error"];
+        assert_eq!((&error["code"], &error["retry_after_ms"]), (&json!("E1007"), &Value::Null));
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(&format!("run {run} is taken up")), "{message}");
+    }
 }

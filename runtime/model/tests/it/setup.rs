@@ -139,7 +139,8 @@ pub(crate) async fn turn(
     turn_in(client, conversation, LONG).await
 }
 
-/// Makes one turn in a time; a switch to another model is told as `FROM -> TO: CODE`.
+/// Makes one turn in a time; another attempt at a model that was cut
+/// is told as `MODEL again: CODE`, and a switch to another model as `FROM -> TO: CODE`.
 pub(crate) async fn turn_in(
     client: &ModelClient,
     conversation: &Conversation,
@@ -149,6 +150,7 @@ pub(crate) async fn turn_in(
     let mut on_progress = |progress: Progress<'_>| {
         shown.push(match progress {
             Progress::Piece(piece) => piece.to_owned(),
+            Progress::Retried { model, error } => format!("{model} again: {}", error.code),
             Progress::Switched { from, to, error } => format!("{from} -> {to}: {}", error.code),
         });
     };

@@ -6,6 +6,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use node::Node;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 use wire::{
     ErrorCode, Event, EventKind, Headers, Message, ModelReply, ModelRequest, ModelRole, RunReply,
     RunRequest, RunStatus, header,
@@ -119,5 +121,79 @@ async fn a_model_lets_in_no_more_turns_than_it_has_places_and_queue() {
     // Places and queue are free again.
     let again = house::ask(&node, &subject, Headers::new(), body.into()).await;
     assert!(serde_json::from_slice::<ModelReply>(&again.payload).is_ok());
+    node.drain(Duration::from_secs(5)).await;
+}
+
+/// Starts a server that closes each connection after the next of some streams, and returns its port.
+async fn streaming(streams: Vec<String>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        for stream in streams {
+            let (mut connection, _) = listener.accept().await.unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"}") {
+                assert_ne!(connection.read_buf(&mut request).await.unwrap(), 0);
+            }
+            let head =
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n";
+            let answer = format!("{head}\r\n{stream}");
+            connection.write_all(answer.as_bytes()).await.unwrap();
+        }
+    });
+    port
+}
+
+#[tokio::test]
+async fn the_pieces_of_a_reply_that_was_cut_are_void_to_all_who_read_along() {
+    let piece =
+        |text: &str| format!("data: {}\n\n", json!({"choices": [{"delta": {"content": text}}]}));
+    // Long enough to be published before the cut, in the middle of the word that is hidden.
+    let cut = piece(&format!("{} CONT", "The answer begins. ".repeat(200)));
+    let stop = json!({"choices": [{"delta": {}, "finish_reason": "stop"}]});
+    let whole = format!("{}data: {stop}\n\ndata: [DONE]\n\n", piece("It is 4."));
+    let port = streaming(vec![cut, whole]).await;
+    let team = format!(
+        r#"
+[models.m]
+provider = "openai"
+base_url = "http://127.0.0.1:{port}/v1"
+model = "m"
+
+[agents.a]
+instructions = "Begin a reply that is not the answer yet with CONTINUE."
+model = "m"
+tools = ["calculate"]
+continue_word = "CONTINUE"
+"#
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let node = house::start_with(folder.path(), &team, &[]).await;
+    let team = node.team("team").unwrap();
+    let subject = team.subjects().all_session_events(&team.team().name);
+    let mut events = node.bus().subscribe(&subject, None).await.unwrap();
+    let reply = house::say(&node, "How much?", None).await;
+    assert_eq!((reply.status, reply.output.as_str()), (RunStatus::Completed, "It is 4."));
+    let mut written = Vec::new();
+    loop {
+        let message = events.next().await.unwrap();
+        let event: Event = serde_json::from_slice(&message.payload).unwrap();
+        match event.kind {
+            EventKind::Delta { text, .. } => written.push(text),
+            EventKind::ModelRetried { step, role, model, error } => {
+                assert_eq!(
+                    (event.id, step, role, model.as_str()),
+                    (None, 1, ModelRole::Actor, "m")
+                );
+                assert_eq!(error.code, ErrorCode::ModelProtocol, "{error}");
+                let void = std::mem::take(&mut written).concat();
+                assert!(void.starts_with("The answer begins. "), "{void}");
+                assert!(!void.contains("CONT"), "{void}");
+            }
+            EventKind::RunEnded { .. } => break,
+            _ => {}
+        }
+    }
+    assert_eq!(written.concat(), "It is 4.");
     node.drain(Duration::from_secs(5)).await;
 }

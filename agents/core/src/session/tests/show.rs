@@ -107,6 +107,7 @@ fn show_event(event: &Event) -> String {
         EventKind::RunStarted => "started".to_owned(),
         EventKind::ModelAsked { model, .. } => format!("asked {model}"),
         EventKind::Delta { text, .. } => format!("delta {text:?}"),
+        EventKind::ModelRetried { model, .. } => format!("retried {model}"),
         EventKind::ModelSwitched { from, to, .. } => format!("switched {from} {to}"),
         EventKind::Thought { text, .. } => format!("thought {text:?}"),
         EventKind::Planned { tool, task, .. } => format!("planned {tool}: {task}"),

@@ -42,6 +42,10 @@ pub(super) async fn follow(
             _ = &mut interrupt => return Ok(Exit::Done),
             found = async { looks.tick().await; source.find(id).await } => found?,
         };
+        // A run may take long until there is something to write.
+        if !screen::is_read() {
+            return Ok(Exit::Done);
+        }
         let Some(found) = found else {
             if begun.elapsed() >= APPEAR_MAX {
                 return Err(unknown(id));

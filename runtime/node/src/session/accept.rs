@@ -14,7 +14,7 @@ use wire::{RunId, WireError};
 use agents_core::effect::{Effect, Rejected};
 
 use super::held::Taken;
-use super::work::BegunTurn;
+use super::work::Work;
 use super::{ROOM_PAUSE, SessionMsg, SessionState};
 use crate::changes::changes_of;
 use crate::clock;
@@ -113,27 +113,15 @@ impl SessionState {
             let begun = poll_fn(|task| Poll::Ready(append.as_mut().poll(task))).await;
             match begun {
                 Poll::Ready(appended) => (None, appended),
-                Poll::Pending => {
-                    // Brought forward by this task itself: another one would be woken for it.
-                    let mut asked = self.ask_ahead(&effects);
-                    let appended = poll_fn(|task| {
-                        let appended = append.as_mut().poll(task);
-                        if let (Poll::Pending, Some(turn)) = (&appended, &mut asked) {
-                            turn.go_on(task);
-                        }
-                        appended
-                    });
-                    let appended = appended.await;
-                    (asked, appended)
-                }
+                Poll::Pending => (self.ask_ahead(&effects), append.await),
             }
         };
         let commit = match appended {
             Err(Error::Journal(journal::Error::StorageFull)) => {
-                if asked.is_some() {
+                if let Some(run) = asked {
+                    self.end(&Work::Turn(run));
                     self.prefixes.clear();
                 }
-                drop(asked);
                 self.rebuild().await?;
                 let entries = Arc::unwrap_or_clone(entries);
                 let input = |entry: Entry| match entry.body {
@@ -144,10 +132,6 @@ impl SessionState {
             }
             appended => appended?,
         };
-        let is_asked = asked.is_some();
-        if let Some(turn) = asked {
-            self.follow(turn);
-        }
         let mut changes = Vec::new();
         for ((slot, entry), effects) in (slot..).zip(&*entries).zip(&mut effects) {
             self.context.export(effects);
@@ -158,23 +142,25 @@ impl SessionState {
         commit.project(changes).await;
         for mut effects in effects {
             self.context.counters.note_steps(&effects, &mut self.step_counted);
-            effects.retain(|effect| !is_asked || !effect.goes_ahead());
+            effects.retain(|effect| asked.is_none() || !effect.goes_ahead());
             self.perform_all(effects, &written);
         }
         self.say_busy();
         Ok(Ok(()))
     }
 
-    /// Begins to ask for the turn that follows from inputs while they are made durable.
+    /// Asks for the turn that follows from inputs while they are made durable, and returns its run.
     /// A crash takes its reply with them, as it takes that of every turn under way: a turn changes
     /// nothing, and nobody is told of it before they are durable.
-    fn ask_ahead(&mut self, effects: &[Vec<Effect>]) -> Option<BegunTurn> {
+    fn ask_ahead(&mut self, effects: &[Vec<Effect>]) -> Option<RunId> {
         // They will hardly be taken, and the turn would be paid for nothing.
         if self.context.journal.is_full() {
             return None;
         }
         let ask = effects.iter().flatten().find(|effect| effect.goes_ahead());
-        self.asking(ask?.clone(), 1)
+        let Some(ask @ Effect::AskModel { run, .. }) = ask else { return None };
+        self.ask(ask.clone(), 1);
+        Some(run.clone())
     }
 
     /// Gives an input again when there may be room for it. One whose turn comes too early is not

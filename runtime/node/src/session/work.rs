@@ -1,7 +1,7 @@
 //! Performs the effects of a session's inputs, and keeps hold of what is under way.
 
 use std::future::poll_fn;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 use agents_core::dialect;
 use agents_core::effect::{Aborted, CallEffect, Effect};
@@ -36,24 +36,6 @@ struct Calling {
     saying: (CallKey, Saying),
     /// What came of it. Kept in one place: whoever holds it would move it with all that it needs.
     outcome: BoxFuture<'static, Input>,
-}
-
-/// A turn of a model that is begun, which goes on only as its outcome is waited for.
-pub(super) struct BegunTurn {
-    pub(super) run: RunId,
-    outcome: BoxFuture<'static, Input>,
-    is_over: Option<Input>,
-}
-
-impl BegunTurn {
-    /// Brings the turn forward, as far as it goes without waiting.
-    pub(super) fn go_on(&mut self, task: &mut Context<'_>) {
-        if self.is_over.is_none()
-            && let Poll::Ready(input) = self.outcome.as_mut().poll(task)
-        {
-            self.is_over = Some(input);
-        }
-    }
 }
 
 /// Something under way that can be ended.
@@ -107,27 +89,19 @@ impl SessionState {
 
     /// Asks a model, if its run still goes on; `number` counts the attempts to read its plan.
     pub(super) fn ask(&mut self, effect: Effect, number: u32) {
-        if let Some(turn) = self.asking(effect, number) {
-            self.follow(turn);
-        }
-    }
-
-    /// Begins to ask a model, if its run still goes on.
-    pub(super) fn asking(&mut self, effect: Effect, number: u32) -> Option<BegunTurn> {
         let Effect::AskModel { run, turn, step, role, model, max_tokens, deadline } = effect else {
-            return None;
+            return;
         };
-        let Ok(machine) = &self.machine else { return None };
-        let (submitted, transcript) = machine.transcript()?;
+        let Ok(machine) = &self.machine else { return };
+        let Some((submitted, transcript)) = machine.transcript() else { return };
         if submitted.run != run {
-            return None;
+            return;
         }
         let catalogue = match self.context.plans.catalogue(&submitted.plan) {
             Ok(catalogue) => catalogue,
             Err(error) => {
                 let again = Effect::AskModel { run, turn, step, role, model, max_tokens, deadline };
-                self.ask_later(again, number, &error);
-                return None;
+                return self.ask_later(again, number, &error);
             }
         };
         let place = (role, model);
@@ -147,9 +121,8 @@ impl SessionState {
             hidden: catalogue.plan().continue_word.clone(),
         };
         let trace = submitted.trace.of_turn(&run, turn);
-        let logged = log::work(&run, &trace, None);
-        let turn = perform::Turn {
-            run: run.clone(),
+        self.ask_model(perform::Turn {
+            run,
             number: turn,
             model: place.1,
             max_tokens,
@@ -159,25 +132,7 @@ impl SessionState {
             outgoing,
             catalogue,
             planned,
-        };
-        let context = self.context.clone();
-        let outcome = async move {
-            let (run, turn, outcome) =
-                (turn.run.clone(), turn.number, perform::ask_model(&context, turn).await);
-            Input::ModelReplied(ModelReplied { run, turn, outcome })
-        };
-        Some(BegunTurn { run, outcome: Box::pin(outcome.instrument(logged)), is_over: None })
-    }
-
-    /// Has a turn brought to its end beside all else.
-    pub(super) fn follow(&mut self, turn: BegunTurn) {
-        let BegunTurn { run, outcome, is_over } = turn;
-        if let Some(input) = is_over {
-            return report(&self.myself, input);
-        }
-        let myself = self.myself.clone();
-        let task = tokio::spawn(async move { report(&myself, outcome.await) });
-        self.track(Work::Turn(run), task.abort_handle());
+        });
     }
 
     /// Asks once more when the file of a plan may be read, or says that the turn failed: a run that
@@ -197,6 +152,19 @@ impl SessionState {
             drop(myself.cast(SessionMsg::AskAgain { effect: Box::new(effect), number }));
         });
         self.track(Work::Turn(run), task.abort_handle());
+    }
+
+    fn ask_model(&mut self, turn: perform::Turn) {
+        let work = Work::Turn(turn.run.clone());
+        let (context, myself) = (self.context.clone(), self.myself.clone());
+        let logged = log::work(&turn.run, &turn.trace, None);
+        let asking = async move {
+            let (run, number) = (turn.run.clone(), turn.number);
+            let outcome = perform::ask_model(&context, turn).await;
+            report(&myself, Input::ModelReplied(ModelReplied { run, turn: number, outcome }));
+        };
+        let task = tokio::spawn(asking.instrument(logged));
+        self.track(work, task.abort_handle());
     }
 
     /// Makes a call.

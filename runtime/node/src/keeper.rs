@@ -106,16 +106,20 @@ impl Hand for AtWork<'_> {
         Ok(())
     }
 
-    async fn restate_memory(&self, keeper: &Keeper) -> Result<(), Error> {
-        let mut slot = self.context.memory_slot.lock().await;
+    async fn restate_memory(&self, keeper: &Keeper) -> Result<bool, Error> {
         let until = clock::now().minus_ms(FORGOTTEN_KEPT_MS);
-        let found = keeper.apart(move |keeper| keeper.restatement(until)).await?;
-        let Some(entry) = found else { return Ok(()) };
+        let find = || keeper.apart(move |keeper| keeper.restatement(until));
+        // Nobody has to wait while it is read that nothing is to be done.
+        if find().await?.is_none() {
+            return Ok(false);
+        }
+        let mut slot = self.context.memory_slot.lock().await;
+        let Some(entry) = find().await? else { return Ok(false) };
         let commit = self.context.append(&memory_session(), *slot, &Arc::new(vec![entry])).await?;
         // The store has all of it already.
         commit.project(Vec::new()).await;
         *slot += 1;
-        Ok(())
+        Ok(true)
     }
 }
 

@@ -24,6 +24,9 @@ use crate::{call, fact, key, page};
 /// The most changes that are written at once, so that a batch stays within memory.
 const BATCH_CHANGES_MAX: usize = 256;
 
+/// The most facts of these: a long one has thousands of words, each with a record of its own.
+const BATCH_FACTS_MAX: usize = 16;
+
 /// The store of one team. Clones share it; the last one to go closes it, unless
 /// [`Store::close`] did.
 ///
@@ -127,7 +130,7 @@ impl Store {
         self.shared.guard("apply changes", |database| {
             segments.add(database, changes.iter().filter_map(Change::span))?;
             let mut rest = changes;
-            while let Some((batch, later)) = rest.split_at_checked(BATCH_CHANGES_MAX) {
+            while let Some((batch, later)) = next_batch(rest) {
                 *state = write(database, replies, *state, batch)?;
                 rest = later;
             }
@@ -461,6 +464,14 @@ fn write(
     pending.commit()
 }
 
+/// Returns the changes that are written next and those after them, if there are too many for one
+/// batch.
+fn next_batch(changes: &[Change]) -> Option<(&[Change], &[Change])> {
+    let facts = changes.iter().enumerate().filter(|(_, change)| matches!(change, Change::Fact(_)));
+    let too_many = facts.map(|(number, _)| number).nth(BATCH_FACTS_MAX);
+    changes.split_at_checked(too_many.unwrap_or(BATCH_CHANGES_MAX).min(BATCH_CHANGES_MAX))
+}
+
 fn flush(database: &sled::Db, state: State, segments: &mut Shelf) -> Result<State, Error> {
     segments.flush()?;
     let state = State { durable: state.position, ..state };
@@ -471,6 +482,9 @@ fn flush(database: &sled::Db, state: State, segments: &mut Shelf) -> Result<Stat
 
 #[cfg(test)]
 mod tests {
+    use wire::entry::Fact;
+    use wire::{CallKey, Name, SessionId, Timestamp};
+
     use super::*;
 
     /// Lets something damage an open store, and checks that it is then replaced.
@@ -491,6 +505,32 @@ mod tests {
         assert_eq!(opened, Opened::Replaced { moved_to, reason: reason.to_owned() });
         assert_eq!(store.position(), 0);
         store.apply(&[], Some(4)).unwrap();
+    }
+
+    #[test]
+    fn a_batch_ends_before_it_has_too_many_changes_or_facts() {
+        let fact = Change::Fact(Box::new(Fact {
+            id: CallKey::new("f").unwrap(),
+            text: "a fact".to_owned(),
+            at: Timestamp::from_micros(1),
+            agent: Name::new("a").unwrap(),
+            session: SessionId::new("s").unwrap(),
+            tainted: false,
+        }));
+        let other = Change::SessionForgotten(SessionId::new("s").unwrap());
+        let some = |facts: usize, others: usize| {
+            [vec![other.clone(); others], vec![fact.clone(); facts]].concat()
+        };
+        for (changes, first) in [
+            (some(0, 0), None),
+            (some(BATCH_FACTS_MAX, 10), None),
+            (some(BATCH_FACTS_MAX + 1, 10), Some(BATCH_FACTS_MAX + 10)),
+            (some(0, BATCH_CHANGES_MAX - 1), None),
+            (some(0, BATCH_CHANGES_MAX + 1), Some(BATCH_CHANGES_MAX)),
+            (some(BATCH_FACTS_MAX + 1, BATCH_CHANGES_MAX), Some(BATCH_CHANGES_MAX)),
+        ] {
+            assert_eq!(next_batch(&changes).map(|(batch, _)| batch.len()), first);
+        }
     }
 
     #[test]

@@ -75,12 +75,12 @@ impl Hand for AtRest {
         dropped.await.map(drop)
     }
 
-    async fn restate_memory(&self, keeper: &Keeper) -> Result<(), Error> {
+    async fn restate_memory(&self, keeper: &Keeper) -> Result<bool, Error> {
         // Nobody works on it, so what was forgotten need not gather.
         let now = self.now;
         match keeper.apart(move |keeper| keeper.restatement(now)).await? {
-            Some(entry) => self.append_begin(&memory_session(), &entry).await,
-            None => Ok(()),
+            Some(entry) => self.append_begin(&memory_session(), &entry).await.map(|()| true),
+            None => Ok(false),
         }
     }
 }

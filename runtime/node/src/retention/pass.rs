@@ -37,7 +37,7 @@ pub(crate) trait Hand {
     async fn drop_stale(&self, session: &SessionId) -> Result<(), Error>;
 
     /// Says anew what is remembered, if the journal has much more than that or what was forgotten.
-    async fn restate_memory(&self, keeper: &Keeper) -> Result<(), Error>;
+    async fn restate_memory(&self, keeper: &Keeper) -> Result<bool, Error>;
 }
 
 async fn rest(pause: Option<Duration>) {
@@ -78,8 +78,12 @@ pub(crate) async fn pass<H: Hand>(
         }
         rest(H::SESSION_PAUSE).await;
     }
-    if !journal.is_full() {
-        hand.restate_memory(keeper).await?;
+    let mut sweeps = sweeps;
+    if !journal.is_full() && hand.restate_memory(keeper).await? {
+        // What was forgotten may be known by the store alone once the journal is rid of it.
+        keeper.apart(|keeper| Ok(keeper.store.flush()?)).await?;
+        // A large memory stands in a blob, which is to be gone as well.
+        sweeps = true;
     }
     total.sessions_shortened = keeper.apart(move |keeper| Ok(keeper.retire_all(&cutoffs))).await?;
     while !journal.is_full() {

@@ -167,7 +167,7 @@ impl Run {
         let tokens = left.saturating_sub(prompt);
         if tokens == 0 {
             let most = self.tokens_max().to_string();
-            let by_history = left > without_history;
+            let by_history = history > 0 && left > without_history;
             return used_up("tokens", left.to_string(), most, by_history, "`tokens_max`");
         }
         let tokens = tokens.min(self.plan.limits.reply_tokens_max);
@@ -176,7 +176,7 @@ impl Run {
         let bought = paid.map_or(0, |rest| price.output_tokens(rest));
         if bought == 0 {
             let most = usd(self.cost_max().unwrap_or_default());
-            let by_history = left > price.cost(without_history, 0);
+            let by_history = history > 0 && left > price.cost(without_history, 0);
             return used_up("of the money", usd(left), most, by_history, "`cost_max`");
         }
         Ok(tokens.min(bought))

@@ -302,3 +302,20 @@ fn an_error_names_the_history_where_it_is_the_cause() {
         assert_eq!(reply.error.as_ref().unwrap().message, expected, "{bound:?} {sizes:?}");
     }
 }
+
+#[test]
+fn an_error_about_money_names_no_history_where_there_is_none() {
+    // The prompt of 55 tokens costs 55, and what is left beside it buys no token of the reply.
+    let highest = Price { input: 1_000_000, output: 1_000_000_000 };
+    for bound in [Some(1000), None] {
+        let mut plan = with(actor(), |limits| {
+            limits.cost_max_nano_usd = Some(500);
+            limits.history_tokens_max = bound;
+        });
+        plan.prices.insert(name("small"), ModelPrice { own: Price::default(), highest });
+        let machine = played(&plan, &[submit("q")]);
+        let reply = machine.reply(&run("q")).unwrap();
+        let message = &reply.error.as_ref().unwrap().message;
+        assert!(message.contains("of the money") && !message.contains("earlier"), "{message}");
+    }
+}

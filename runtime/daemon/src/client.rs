@@ -84,7 +84,8 @@ impl Client {
         let url = reqwest::Url::parse_with_params(&self.url(path), query).map_err(|error| {
             Failure::new(ErrorCode::BadRequest, format!("ask {}: {error}", self.base))
         })?;
-        self.send(self.http.request(Method::GET, url).timeout(LOOKUP_TIMEOUT)).await
+        let request = self.http.request(Method::GET, url).timeout(LOOKUP_TIMEOUT);
+        self.send(request, ErrorCode::Unavailable).await
     }
 
     /// Asks for something to be done.
@@ -102,7 +103,8 @@ impl Client {
             .header("content-type", "application/json")
             .body(body)
             .timeout(timeout);
-        self.send(request).await
+        // The daemon may have taken what it does not answer.
+        self.send(request, ErrorCode::DeadlineExceeded).await
     }
 
     fn url(&self, path: &str) -> String {
@@ -112,24 +114,25 @@ impl Client {
     async fn send<T: DeserializeOwned>(
         &self,
         request: reqwest::RequestBuilder,
+        unanswered: ErrorCode,
     ) -> Result<T, Failure> {
-        let unanswered = |error: &reqwest::Error| {
+        let failure = |error: &reqwest::Error| {
             let text = format!("ask the daemon at {}: {}", self.base, root_cause(error));
             if error.is_connect() {
                 let text = format!("{text}; is `callboard serve` running?");
                 return Failure::new(ErrorCode::Unavailable, text);
             }
-            // The daemon may have taken the request.
-            Failure::new(ErrorCode::DeadlineExceeded, text)
+            let code = if error.is_timeout() { ErrorCode::DeadlineExceeded } else { unanswered };
+            Failure::new(code, text)
         };
         let request = match &self.token {
             Some(token) => request.bearer_auth(token.expose_secret()),
             None => request,
         };
-        let mut answer = request.send().await.map_err(|error| unanswered(&error))?;
+        let mut answer = request.send().await.map_err(|error| failure(&error))?;
         let status = answer.status();
         let mut body = Vec::new();
-        while let Some(chunk) = answer.chunk().await.map_err(|error| unanswered(&error))? {
+        while let Some(chunk) = answer.chunk().await.map_err(|error| failure(&error))? {
             if body.len() + chunk.len() > ANSWER_BYTES_MAX {
                 let text =
                     format!("the answer of {} has more than {ANSWER_BYTES_MAX} bytes", self.base);
@@ -146,13 +149,17 @@ impl Client {
             {
                 Err(error.into())
             }
-            _ => Err(Failure::new(code_of(status), format!("{} answers {status}", self.base))),
+            _ => {
+                let code = match status {
+                    // Somebody before the daemon has no answer of it.
+                    StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => unanswered,
+                    _ if status.is_client_error() => ErrorCode::BadRequest,
+                    _ => ErrorCode::Unavailable,
+                };
+                Err(Failure::new(code, format!("{} answers {status}", self.base)))
+            }
         }
     }
-}
-
-fn code_of(status: StatusCode) -> ErrorCode {
-    if status.is_client_error() { ErrorCode::BadRequest } else { ErrorCode::Unavailable }
 }
 
 fn root_cause(error: &reqwest::Error) -> String {
@@ -165,6 +172,9 @@ fn root_cause(error: &reqwest::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
     use super::*;
 
     #[test]
@@ -175,6 +185,44 @@ mod tests {
         let reply = br#"{"run":"r","error":{"code":"E4001","message":"steps"}}"#;
         assert!(decode::<Value>(reply).is_ok(), "a failed run is an answer");
         assert!(decode::<Value>(b"<html>").is_err());
+    }
+
+    /// Answers one request with some bytes, or with none, and is gone.
+    async fn answering(bytes: &'static str) -> Client {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut read = [0; 4096];
+            let _ = stream.read(&mut read).await.unwrap();
+            stream.write_all(bytes.as_bytes()).await.unwrap();
+        });
+        Client::new(&address.to_string(), None).unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_the_daemon_may_have_taken_is_not_said_to_be_refused() {
+        let (refused, open) = (ErrorCode::Unavailable, ErrorCode::DeadlineExceeded);
+        for (bytes, looked_up, asked_for) in [
+            ("", refused, open),
+            ("HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n", refused, open),
+            ("HTTP/1.1 504 Gateway Timeout\r\ncontent-length: 0\r\n\r\n", refused, open),
+            ("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n", refused, refused),
+            (
+                "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n",
+                ErrorCode::BadRequest,
+                ErrorCode::BadRequest,
+            ),
+        ] {
+            let code = |answer: Result<Value, Failure>| match answer {
+                Err(Failure::Error(error)) => error.code,
+                other => panic!("{other:?}"),
+            };
+            let got = answering(bytes).await.get("/", &[]).await;
+            assert_eq!(code(got), looked_up, "{bytes}");
+            let posted = answering(bytes).await.post("/", &(), LOOKUP_TIMEOUT).await;
+            assert_eq!(code(posted), asked_for, "{bytes}");
+        }
     }
 
     #[test]

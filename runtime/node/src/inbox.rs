@@ -180,7 +180,7 @@ impl Porter {
             let submit = Submit { submitted: arrival.submitted.clone(), accepted, done };
             self.route(&arrival.session, Door::Submit(Box::new(submit)));
             match timeout_at(end.min(Instant::now() + SESSION_TIMEOUT), on_accepted).await {
-                Ok(Ok(Err(refused))) if begun && refused.retry_after_ms.is_some() => {
+                Ok(Ok(Err(refused))) if begun && is_passing(refused.code) => {
                     if self.sessions.get_status() >= ActorStatus::Draining {
                         return Err(left(arrival, refused));
                     }
@@ -338,10 +338,16 @@ fn left(arrival: &Arrival, refused: WireError) -> WireError {
     }
     let run = &arrival.submitted.run;
     let text = format!(
-        "the node ends, and run {run} is taken up when its team is next served; ask for its result \
-         then, or send the request again with this run id"
+        "the node ends, and run {run} may be taken up when its team is next served; ask for its \
+         result then, or send the request again with this run id"
     );
     WireError::new(ErrorCode::DeadlineExceeded, text)
+}
+
+/// Tells whether a session that refuses so may know the run all the same. One that is full or busy
+/// does not: it answers first whether a run is known.
+const fn is_passing(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::Unavailable | ErrorCode::StorageFull)
 }
 
 fn late(run: &RunId) -> WireError {

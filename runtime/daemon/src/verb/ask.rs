@@ -8,9 +8,9 @@ use bus::Bus;
 use bytes::Bytes;
 use gateway::view::TeamList;
 use serde::Deserialize;
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tokio::time::sleep;
 use wire::run::RunView;
-use wire::subject::RunVerb;
+use wire::subject::{PREFIX_DEFAULT, RunVerb};
 use wire::{
     ErrorCode, Headers, Name, OpenCall, OpenKind, RunId, RunReply, RunRequest, Subjects, WireError,
     header,
@@ -39,8 +39,12 @@ struct ServiceView {
     metadata: BTreeMap<String, String>,
 }
 
-/// How often it is looked whether the run waits for a person: often enough for one who is there.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// How soon it is looked whether the run waits for a person: soon enough for one who is there.
+const LOOK_PAUSE_MIN: Duration = Duration::from_secs(1);
+
+/// How long it takes at most until it is looked again: a daemon has work with each look, and the
+/// longer a run takes, the less it matters when one hears of it.
+const LOOK_PAUSE_MAX: Duration = Duration::from_secs(15);
 
 /// Where the daemon is asked, with the options that lead other commands there.
 enum Door {
@@ -145,17 +149,20 @@ impl Asking {
 
     /// Tells on stderr of each call for which a person is waited for.
     async fn watch(&self) -> Infallible {
-        let mut looks = interval_at(Instant::now() + LOOK_INTERVAL, LOOK_INTERVAL);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut pause = LOOK_PAUSE_MIN;
         let mut told: Vec<OpenCall> = Vec::new();
         loop {
-            looks.tick().await;
+            sleep(pause).await;
+            pause = (pause + pause / 4).min(LOOK_PAUSE_MAX);
             // Whoever answers the request says what is wrong, if something is.
             let Ok(view) = self.look().await else { continue };
             for open in view.waiting.iter().filter(|open| !told.contains(open)) {
                 screen::note(&self.waits(open));
             }
-            told = view.waiting;
+            if view.waiting != told {
+                pause = LOOK_PAUSE_MIN;
+                told = view.waiting;
+            }
         }
     }
 
@@ -212,19 +219,24 @@ impl Door {
         let team = &args.whom.team;
         if let Some(url) = &args.url_http {
             // A daemon that is named by its URL is meant, also where `CALLBOARD_NATS` is set.
-            let more = format!(" --team {team} --url {url}");
-            return Ok(Self::Http(Client::new(url, place.token()?)?, more));
+            return Ok(Self::Http(Client::new(url, place.token()?)?, at_url(team, url)));
         }
         if let (Some(url), Some(options)) = (&args.nats.url, nats::options(&args.nats)?) {
-            let more = format!(" --team {team} --nats {}", nats::without_secrets(url));
+            let url = nats::without_secrets(url);
+            let prefix = match args.nats.subject_prefix.as_str() {
+                PREFIX_DEFAULT => String::new(),
+                prefix => format!(" --subject-prefix {prefix}"),
+            };
+            let more = format!(" --team {team} --nats {url}{prefix}");
             let bus = Bus::connect(options).await?;
             return Ok(Self::Nats(bus, nats::subjects(&args.nats)?, more));
         }
-        let client = match Client::of_holder(place, team)? {
-            Some(client) => client,
-            None => Client::new(URL_DEFAULT, place.token()?)?,
-        };
-        Ok(Self::Http(client, place.option()))
+        Ok(match Client::of_holder(place, team)? {
+            Some(client) => Self::Http(client, place.option()),
+            None => {
+                Self::Http(Client::new(URL_DEFAULT, place.token()?)?, at_url(team, URL_DEFAULT))
+            }
+        })
     }
 
     /// Asks for the agent of a team that is asked unless another is named.
@@ -234,6 +246,11 @@ impl Door {
             Self::Nats(bus, ..) => entry_over_nats(bus, team).await,
         }
     }
+}
+
+/// Returns the options that lead other commands to a daemon by its address.
+fn at_url(team: &Name, url: &str) -> String {
+    format!(" --team {team} --url {}", nats::without_secrets(url))
 }
 
 async fn entry_over_http(client: &Client, team: &Name) -> Result<Name, Failure> {

@@ -39,6 +39,10 @@ const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the last events may come after the reply.
 const EVENTS_GRACE: Duration = Duration::from_millis(200);
 
+/// How long nothing is done until a run waits for nothing but people: longer than what is asked for
+/// again waits for that.
+const REST: Duration = Duration::from_secs(3);
+
 /// How long the node has to close at the end.
 const DRAIN_GRACE: Duration = Duration::from_secs(2);
 
@@ -206,6 +210,8 @@ struct Asking {
     lines: Lines,
     /// Whether stdin is at its end.
     is_deaf: bool,
+    /// Since when nothing is done, as far as was seen.
+    rests_since: Option<Instant>,
     /// Whether the end of the run was shown.
     ended: bool,
 }
@@ -245,6 +251,7 @@ impl Asking {
             put: Instant::now(),
             lines: Lines::default(),
             is_deaf: false,
+            rests_since: None,
             ended: false,
         })
     }
@@ -305,10 +312,14 @@ impl Asking {
         Ok(Outcome::Reply(Box::new(reply)))
     }
 
-    /// Returns what the run waits for, if nothing is done meanwhile.
-    async fn left_open(&self, node: &Node) -> Option<Vec<OpenCall>> {
+    /// Returns what the run waits for, if nothing has been done for some time.
+    async fn left_open(&mut self, node: &Node) -> Option<Vec<OpenCall>> {
         let team = node.team(self.team.as_str())?;
-        if self.questions.is_empty() || team.sessions_busy().await > 0 {
+        if self.questions.is_empty() || team.work_under_way() > 0 {
+            self.rests_since = None;
+            return None;
+        }
+        if self.rests_since.get_or_insert_with(Instant::now).elapsed() < REST {
             return None;
         }
         let subject = Subjects::default().run(&self.team, &self.run, RunVerb::Status);
@@ -325,6 +336,7 @@ impl Asking {
             return;
         }
         self.live.on_event(event, node::now());
+        self.rests_since = None;
         self.ended |= event.run == self.run && matches!(event.kind, EventKind::RunEnded { .. });
         if let EventKind::CallEnded { call, .. }
         | EventKind::CallRepeated { call, .. }

@@ -181,6 +181,42 @@ fn leave_is_given_on_the_terminal_of_a_run() {
     }
 }
 
+#[test]
+fn at_the_end_of_stdin_a_run_stays_open_for_a_daemon() {
+    const LEAD: &str = r#"
+[team]
+entry = "lead"
+
+[models.lead]
+provider = "scripted"
+script = "lead.jsonl"
+
+[agents.lead]
+instructions = "You lead."
+model = "lead"
+agents = ["cashier"]
+"#;
+    let callboard = Callboard::new();
+    shop(&callboard);
+    let call =
+        r#"{"when": "please", "calls": [{"name": "cashier", "arguments": {"task": "pay"}}]}"#;
+    callboard.file("lead.jsonl", call);
+    let crew = TEAM.replace("[agents.cashier]", "[agents.cashier]\ndescription = \"Pays.\"");
+    let crew = callboard.file("crew.toml", &format!("{LEAD}{crew}"));
+    for (file, team) in [(shop(&callboard), "shop"), (crew, "crew")] {
+        let ran = callboard.run(&["run", file.to_str().unwrap(), "please pay"]);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(3), ""), "{}", ran.err);
+        assert!(ran.err.contains("the run stays open; start `callboard serve"), "{}", ran.err);
+        let open = first_open(&callboard, "approval");
+        assert!(ran.err.contains(&format!("calls approve {}", open["call"].as_str().unwrap())));
+        assert_eq!(open["team"], team);
+        let daemon = callboard.serve(&file);
+        let denied = callboard.run(&["calls", "deny", open["call"].as_str().unwrap()]);
+        assert_eq!(denied.code, Some(0), "{denied:?}");
+        assert_eq!(daemon.stop().code, Some(0));
+    }
+}
+
 /// Reads what is told on stderr until it names the way to give leave, and returns the call.
 fn told_of(err: &mut BufReader<ChildStderr>) -> String {
     let mut told = String::new();

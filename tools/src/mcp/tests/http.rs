@@ -93,7 +93,7 @@ impl Own {
 }
 
 fn listed() -> Vec<Listed> {
-    ["slow", "odd", "say", "refuse", "hang_up"]
+    ["slow", "odd", "say", "refuse", "hang_up", "ask"]
         .map(|name| tool(name, json!({"type": "object"})))
         .to_vec()
 }
@@ -105,7 +105,7 @@ async fn call(name: &str, arguments: Value, servers: &Servers, time: Duration) -
         listed: Arc::new(listed),
         effect: EffectClass::Once,
         response_bytes_max: 1000,
-        elicitation: false,
+        elicitation: true,
     };
     McpTool::new(spec, servers).call(&context(time), &arguments).await
 }
@@ -167,6 +167,10 @@ async fn serve(mut stream: TcpStream, state: Arc<State>) {
                 }
                 "hang_up" => return,
                 "odd" => json!({"tools": []}),
+                "ask" if asked["params"]["requestState"].is_null() => {
+                    *state.session.lock().unwrap() = Some("second");
+                    json!({"resultType": "input_required", "requestState": "asked"})
+                }
                 _ => json!({"content": [{"type": "text", "text": "said"}]}),
             }
         }
@@ -271,6 +275,21 @@ async fn a_call_of_a_session_that_is_over_is_lost_and_one_that_finds_it_over_is_
     };
     assert_eq!(error.code, ErrorCode::ToolUnavailable);
     assert!(error.message.contains("takes no call, and this one was not made"), "{error}");
+    servers.close().await;
+    own.end().await;
+}
+
+#[tokio::test]
+async fn a_call_that_has_asked_is_not_begun_anew_in_another_session() {
+    let own = Own::start().await;
+    *own.state.session.lock().unwrap() = Some("first");
+    let servers = own.connect();
+    let lost = call("ask", json!({}), &servers, CALL_MAX).await;
+    let ToolReply::Lost { error, .. } = &lost else { panic!("{lost:?}") };
+    assert_eq!(error.code, ErrorCode::ToolUnavailable);
+    assert!(error.message.contains("during the call, between two rounds"), "{error}");
+    // The session is found to be over, and another one is opened.
+    assert_eq!(call("ask", json!({}), &servers, CALL_MAX).await, said("said"));
     servers.close().await;
     own.end().await;
 }

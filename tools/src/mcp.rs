@@ -127,7 +127,8 @@ pub struct McpSpec {
 /// Every call carries its key under [`CALL_KEY_FIELD`] and its span as `traceparent`. A call that
 /// was perhaps sent and was not answered is lost; the server is told when nobody waits any more.
 /// A server of the current protocol that needs to know something of a person ends the call with
-/// its questions, and is called again with the answers.
+/// its questions, and is called again with the answers; such a call is lost if a later round cannot
+/// be sent.
 pub struct McpTool {
     spec: McpSpec,
     reading: Reading,
@@ -197,7 +198,7 @@ impl McpTool {
         let info = up.peer.peer_info();
         let version = info.map(|info| info.protocol_version.to_string());
         context.hop.note(|report| report.version = version);
-        for _ in 0..=ROUNDS_MAX {
+        for round in 0..=ROUNDS_MAX {
             let asked = tokio::select! {
                 asked = send(server, up, context, params.clone()) => asked,
                 () = context.answer_time_over() => {
@@ -205,9 +206,17 @@ impl McpTool {
                     return Ok(ToolReply::lost(ErrorCode::ToolTimeout, text));
                 }
             };
-            let response = match asked? {
-                Ok(response) => response,
-                Err(failure) => return Ok(failure.into_reply()),
+            let response = match asked {
+                Ok(Ok(response)) => response,
+                Ok(Err(failure)) => return Ok(failure.into_reply()),
+                // Begun anew, the call would ask again, and do again what it has done so far.
+                Err(Fault::NotSent(why)) if round > 0 => {
+                    let text = format!(
+                        "MCP server {server} went away during the call, between two rounds: {why}"
+                    );
+                    return Err(Fault::Broken(text));
+                }
+                Err(fault) => return Err(fault),
             };
             let needed = match response {
                 CallToolResponse::InputRequired(needed) if self.spec.elicitation => needed,

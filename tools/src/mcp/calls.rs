@@ -21,7 +21,8 @@ const DOUBT_MAX: Duration = Duration::from_secs(10);
 
 /// How long a call that nobody waits for any more may still ask something. A server is told that it is
 /// over, and need neither stop nor say that it did; few go on for longer than a person has by
-/// default to answer a question.
+/// default to answer a question. A program is heard to answer such a call; over HTTP the library
+/// says nothing of it, so that the call counts for all of this time.
 const GIVEN_UP_TIME: Duration = Duration::from_secs(300);
 
 /// Such calls that are remembered. So many are those of several runs, so that nobody is asked,

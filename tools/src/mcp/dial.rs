@@ -53,9 +53,9 @@ const LAST_WORDS_MAX: usize = 1024;
 const LAST_WORDS_WAIT: Duration = Duration::from_millis(200);
 
 /// How often a server over HTTP is asked for its list: another one may stand at its address between
-/// two requests, and many say nothing of changes. One that changed is used for no longer than that,
-/// and a request a minute costs a server next to nothing.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// two requests, and many say nothing of changes. Where the server answers, one that changed is used
+/// for no longer than that, and a request a minute costs it next to nothing.
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// How long to wait before a stream of changes that ended is opened again.
 const LISTEN_PAUSE: Duration = Duration::from_secs(5);
@@ -89,13 +89,18 @@ impl Connection {
         }
     }
 
+    /// Tells whether the server is a program, and not reached over HTTP.
+    pub(super) fn is_program(&self) -> bool {
+        self.keeper.is_some()
+    }
+
     /// Waits until the server's list may be another one than it was.
     pub(super) async fn may_have_changed(&self) {
         let unsaid = async {
-            match &self.keeper {
-                Some(_) => pending().await,
-                None => sleep(LOOK_EVERY).await,
+            if self.is_program() {
+                pending::<()>().await;
             }
+            sleep(LOOK_EVERY).await;
         };
         tokio::select! {
             () = self.changed.notified() => {}

@@ -29,6 +29,7 @@ pub(super) enum Fault {
 /// it, so the connection holds, and other calls may be under way on it.
 pub(super) fn read(server: &Name, error: &ServiceError) -> Result<Failure, Fault> {
     match error {
+        // Over HTTP its status is not known: the library hands on the body alone, also that of a 502.
         ServiceError::McpError(error) => {
             let text = format!("MCP server {server} refused the call: {}", error.message);
             Ok(Failure::settled(ErrorCode::ToolFailed, clean(text)))

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rmcp::model::{PaginatedRequestParams, Tool as RawTool};
 use rmcp::service::{Peer, RoleClient};
 use serde_json::Value;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use wire::Name;
 
 use super::catalog::{Catalog, Hints, Listed};
@@ -20,9 +20,9 @@ const LISTED_MAX: usize = 1024;
 /// Bytes of all that a server says of its tools.
 const LISTED_BYTES_MAX: usize = 4 << 20;
 
-/// How long a server that refused to list its tools and works on calls is left alone; common
-/// refusals are those of servers that are asked too much, and count by the minute.
-const REFUSED_PAUSE: Duration = Duration::from_secs(10);
+/// How long a server that refused to list its tools is left alone; common refusals are those of
+/// servers that are asked too much, and count by the minute.
+pub(super) const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 
 /// Why there is no list.
 pub(super) struct Unlisted {
@@ -33,23 +33,29 @@ pub(super) struct Unlisted {
 
 /// Reads the list of a server that was read before, which may take some time.
 ///
-/// A server that works on calls is not given up for their sake, unless the connection is broken: it
-/// may have one thread for all it does.
+/// A server that refuses has that time from its first refusal on, since its session may hold more
+/// than its list. One that works on calls is not given up for their sake, unless the connection is
+/// broken: it may have one thread for all it does.
 pub(super) async fn look_again(
     server: &Name,
     connection: &Connection,
     time: Duration,
 ) -> Result<Catalog, String> {
+    let mut refused = None;
     loop {
-        match look_in(server, connection, time).await {
-            Err(Unlisted { holds: true, .. }) if connection.calls.are_under_way() => {
-                sleep(REFUSED_PAUSE).await;
-            }
+        let unlisted = match look_in(server, connection, time).await {
+            Err(unlisted) if unlisted.holds => unlisted,
             looked => return looked.map_err(|unlisted| unlisted.why),
+        };
+        let end = *refused.get_or_insert_with(|| Instant::now() + time);
+        if Instant::now() >= end && !connection.calls.are_under_way() {
+            return Err(unlisted.why);
         }
+        sleep(REFUSED_PAUSE).await;
     }
 }
 
+/// Reads the list of a server that answers within some time, or works on calls.
 async fn look_in(
     server: &Name,
     connection: &Connection,
@@ -64,6 +70,11 @@ async fn look_in(
                 if !was_busy && !connection.calls.are_under_way() {
                     let why = "it does not list its tools".to_owned();
                     return Err(Unlisted { why, holds: false });
+                }
+                // One request over HTTP may hang where the next does not, such as at another
+                // instance of the server; a program has the request, and reads it in its turn.
+                if !connection.is_program() {
+                    looking.set(look(server, &connection.peer));
                 }
             }
         }

@@ -297,6 +297,7 @@ async fn attend(
             sleep(LOOK_PAUSE).await;
             let again = tokio::select! {
                 () = server.stop.cancelled() => return Over::Stopped,
+                () = connection.ended() => return Over::Lost("it ended".to_owned()),
                 again = look_again(&server.name, connection, list_time) => again,
             };
             match again {

@@ -1,4 +1,5 @@
 mod http;
+mod program;
 
 use jsonschema::draft202012;
 use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, ResourceContents};

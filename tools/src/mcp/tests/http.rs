@@ -3,13 +3,17 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use wire::{CallOutcome, EffectClass, ErrorCode, Name, ToolReply};
 
+use super::super::dial::LOOK_EVERY;
+use super::super::look::REFUSED_PAUSE;
 use super::super::{Catalog, Listed, McpSpec, McpTool, ServerSpec, Servers, Transport};
 use super::tool;
 use crate::client::http_client;
@@ -37,6 +41,8 @@ struct State {
     /// What it says of all its tools, and how it lists them.
     description: Mutex<String>,
     lists: Mutex<Lists>,
+    /// Told with every handshake.
+    opened: Notify,
     /// Told with every request for the list that comes.
     looked: Notify,
     /// Told with every call of a tool that comes.
@@ -93,7 +99,7 @@ impl Own {
 }
 
 fn listed() -> Vec<Listed> {
-    ["slow", "odd", "say", "refuse", "hang_up"]
+    ["slow", "odd", "say", "refuse", "hang_up", "ask"]
         .map(|name| tool(name, json!({"type": "object"})))
         .to_vec()
 }
@@ -105,7 +111,7 @@ async fn call(name: &str, arguments: Value, servers: &Servers, time: Duration) -
         listed: Arc::new(listed),
         effect: EffectClass::Once,
         response_bytes_max: 1000,
-        elicitation: false,
+        elicitation: true,
     };
     McpTool::new(spec, servers).call(&context(time), &arguments).await
 }
@@ -133,11 +139,14 @@ async fn serve(mut stream: TcpStream, state: Arc<State>) {
     }
     let method = asked["method"].as_str();
     let result = match method {
-        Some("initialize") => json!({
-            "protocolVersion": "2025-06-18",
-            "capabilities": {"tools": {}},
-            "serverInfo": {"name": "own", "version": "1"},
-        }),
+        Some("initialize") => {
+            state.opened.notify_one();
+            json!({
+                "protocolVersion": "2025-06-18",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "own", "version": "1"},
+            })
+        }
         Some("tools/list") => {
             state.looked.notify_one();
             let (description, lists) =
@@ -167,6 +176,10 @@ async fn serve(mut stream: TcpStream, state: Arc<State>) {
                 }
                 "hang_up" => return,
                 "odd" => json!({"tools": []}),
+                "ask" if asked["params"]["requestState"].is_null() => {
+                    *state.session.lock().unwrap() = Some("second");
+                    json!({"resultType": "input_required", "requestState": "asked"})
+                }
                 _ => json!({"content": [{"type": "text", "text": "said"}]}),
             }
         }
@@ -276,6 +289,21 @@ async fn a_call_of_a_session_that_is_over_is_lost_and_one_that_finds_it_over_is_
 }
 
 #[tokio::test]
+async fn a_call_that_has_asked_is_not_begun_anew_in_another_session() {
+    let own = Own::start().await;
+    *own.state.session.lock().unwrap() = Some("first");
+    let servers = own.connect();
+    let lost = call("ask", json!({}), &servers, CALL_MAX).await;
+    let ToolReply::Lost { error, .. } = &lost else { panic!("{lost:?}") };
+    assert_eq!(error.code, ErrorCode::ToolUnavailable);
+    assert!(error.message.contains("during the call, between two rounds"), "{error}");
+    // The session is found to be over, and another one is opened.
+    assert_eq!(call("ask", json!({}), &servers, CALL_MAX).await, said("said"));
+    servers.close().await;
+    own.end().await;
+}
+
+#[tokio::test]
 async fn a_call_that_reaches_nobody_was_not_made_and_waits() {
     let own = Own::start().await;
     let servers = own.connect();
@@ -296,6 +324,20 @@ async fn a_call_that_reaches_nobody_was_not_made_and_waits() {
     own.end().await;
 }
 
+/// Waits until tools are off, since the list says something else of them.
+async fn off(servers: &Servers) {
+    let is_off = async {
+        loop {
+            match call("say", json!({}), servers, CALL_MAX).await {
+                ToolReply::Settled { outcome: CallOutcome::Error { error }, .. } => break error,
+                reply => assert_eq!(reply, said("said")),
+            }
+        }
+    };
+    let error = tokio::time::timeout(CALL_MAX, is_off).await.unwrap();
+    assert_eq!(error.code, ErrorCode::ToolChanged, "{error}");
+}
+
 /// Lets time pass at once.
 async fn pass(time: Duration) {
     tokio::time::pause();
@@ -311,18 +353,9 @@ async fn a_server_that_says_nothing_of_changes_is_looked_at_once_a_minute() {
     heard(&own.state.looked).await;
     "Another.".clone_into(&mut own.state.description.lock().unwrap());
     assert_eq!(call("say", json!({}), &servers, CALL_MAX).await, said("said"));
-    pass(Duration::from_secs(60)).await;
+    pass(LOOK_EVERY).await;
     heard(&own.state.looked).await;
-    let is_off = async {
-        loop {
-            match call("say", json!({}), &servers, CALL_MAX).await {
-                ToolReply::Settled { outcome: CallOutcome::Error { error }, .. } => break error,
-                reply => assert_eq!(reply, said("said")),
-            }
-        }
-    };
-    let error = tokio::time::timeout(CALL_MAX, is_off).await.unwrap();
-    assert_eq!(error.code, ErrorCode::ToolChanged, "{error}");
+    off(&servers).await;
     servers.close().await;
     own.end().await;
 }
@@ -336,7 +369,7 @@ async fn a_server_that_works_on_a_call_is_not_given_up_for_its_list() {
         heard(&own.state.called).await;
         heard(&own.state.looked).await;
         *own.state.lists.lock().unwrap() = lists;
-        pass(Duration::from_secs(60)).await;
+        pass(LOOK_EVERY).await;
         heard(&own.state.looked).await;
         for _ in 0..3 {
             pass(START_MAX).await;
@@ -346,4 +379,56 @@ async fn a_server_that_works_on_a_call_is_not_given_up_for_its_list() {
         servers.close().await;
         own.end().await;
     }
+}
+
+#[tokio::test]
+async fn a_session_outlives_a_refusal_of_its_list() {
+    let own = Own::start().await;
+    *own.state.session.lock().unwrap() = Some("first");
+    let servers = own.connect();
+    let say = async || assert_eq!(call("say", json!({}), &servers, CALL_MAX).await, said("said"));
+    say().await;
+    heard(&own.state.opened).await;
+    heard(&own.state.looked).await;
+    let server = servers.get(&Name::new("own").unwrap()).unwrap();
+    let peer = server.up(0, Instant::now() + CALL_MAX).await.unwrap().peer.clone();
+    let looked = async |lists, time| {
+        *own.state.lists.lock().unwrap() = lists;
+        pass(time).await;
+        heard(&own.state.looked).await;
+        // Once this is answered, which is no call, so is what was asked before it.
+        peer.list_prompts(None).await.unwrap_err();
+    };
+    looked(Lists::Refuses, LOOK_EVERY).await;
+    looked(Lists::Well, REFUSED_PAUSE).await;
+    say().await;
+    assert!(own.state.opened.notified().now_or_never().is_none());
+
+    // One that goes on refusing is connected to anew.
+    looked(Lists::Refuses, LOOK_EVERY).await;
+    looked(Lists::Refuses, START_MAX).await;
+    heard(&own.state.opened).await;
+    servers.close().await;
+    own.end().await;
+}
+
+#[tokio::test]
+async fn a_list_that_hangs_is_asked_for_again_while_a_call_is_under_way() {
+    let own = Own::start().await;
+    let servers = own.connect();
+    let slow = called("slow", &servers);
+    heard(&own.state.called).await;
+    heard(&own.state.looked).await;
+    *own.state.lists.lock().unwrap() = Lists::Silent;
+    pass(LOOK_EVERY).await;
+    heard(&own.state.looked).await;
+    *own.state.lists.lock().unwrap() = Lists::Well;
+    "Another.".clone_into(&mut own.state.description.lock().unwrap());
+    pass(START_MAX).await;
+    heard(&own.state.looked).await;
+    off(&servers).await;
+    own.state.go_on.notify_one();
+    assert_eq!(slow.await.unwrap(), said("done"));
+    servers.close().await;
+    own.end().await;
 }

@@ -1,4 +1,5 @@
-//! Checks that the shipped server configuration is taken by a real server and keeps its roles apart.
+//! Checks that the shipped server configuration is taken by a real server and keeps its roles apart,
+//! and that releases are built as they should be.
 
 #![cfg(test)]
 
@@ -129,6 +130,36 @@ fn the_unit_is_started_again_until_what_it_needs_is_there() {
     ] {
         assert_eq!(setting(&unit, section, name), expected, "{name} in [{section}]");
     }
+}
+
+/// Has the compiler guided by a record, and returns what it says of it.
+fn guided_by(record: &Path) -> String {
+    let home = tempfile::tempdir().unwrap();
+    let source = home.path().join("lib.rs");
+    std::fs::write(&source, "pub fn twice(number: u32) -> u32 { 2 * number }").unwrap();
+    let output = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
+        .args(["-O", "--crate-type=lib", "--emit=obj", "--out-dir"])
+        .arg(home.path())
+        .arg(format!("-Cprofile-use={}", record.display()))
+        .arg(&source)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn the_compiler_takes_the_record_of_a_release() {
+    assert_eq!(guided_by(&root().join("deploy/callboard.profdata")), "");
+    let damaged = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(damaged.path(), "not a record").unwrap();
+    let told = guided_by(damaged.path());
+    assert!(told.contains("invalid instrumentation profile"), "{told}");
+
+    let script = root().join("deploy/release.sh");
+    let output = Command::new("sh").arg(&script).arg("--version").output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && told.starts_with("cargo "), "{output:?}");
 }
 
 /// Subjects that roles try to publish to and to hear.

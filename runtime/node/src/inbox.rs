@@ -10,26 +10,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bus::Message;
+use bytes::Bytes;
 use ractor::{ActorRef, ActorStatus};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
 use tools::secret::{clean, clean_value};
 use wire::header::{self, REPLY_ACCEPTED};
-use wire::run::{Accepted, AnswerRequest, RunState, RunView};
+use wire::run::{AnswerRequest, RunState, RunView};
 use wire::subject::{CallVerb, RunVerb};
 use wire::{
     CallKey, ErrorCode, Headers, Name, Route, RunId, RunRequest, Scope, SessionId, WireError,
 };
 
-use arrival::Arrival;
+use arrival::{Arrival, named};
 use body::read;
 
-use crate::admission::RUNS_MAX;
+use crate::admission::{Place, RUNS_MAX};
 use crate::clock;
 use crate::context::TeamContext;
 use crate::feed::{self, Feed};
 use crate::reply::Final;
-use crate::session::{Answer, Door, Submit};
+use crate::session::{Answer, Door, Receipt, Submit};
 use crate::sessions::SessionsMsg;
 use crate::team::agent_endpoint;
 
@@ -39,7 +40,8 @@ const AWAIT_DEFAULT: Duration = Duration::from_secs(30);
 /// How long a look-up of a result waits at most; whoever wants to wait longer asks again.
 const AWAIT_MAX: Duration = Duration::from_secs(600);
 
-/// Look-ups that wait for a result at once; as many as there may be runs to wait for.
+/// Look-ups that wait for a result at once, and requests for a run that is known; as many as there
+/// may be runs to wait for.
 const AWAITED_MAX: usize = RUNS_MAX;
 
 /// How long past its deadline a run's own reply is waited for.
@@ -94,12 +96,12 @@ impl Inbox {
 }
 
 impl Porter {
-    async fn take(&self, message: Message) {
+    async fn take(&self, mut message: Message) {
         let bus = &self.context.bus;
         let done = match self.context.subjects.parse(&message.subject) {
             Some(Route::AgentRun { agent, .. }) => {
                 let (began, endpoint) = (Instant::now(), agent_endpoint(&agent));
-                let done = self.on_run(&message, agent).await;
+                let done = self.on_run(&mut message, agent).await;
                 self.context.record(&endpoint, began.elapsed(), done.as_ref().err());
                 done
             }
@@ -128,34 +130,53 @@ impl Porter {
         }
     }
 
-    async fn on_run(&self, message: &Message, agent: Name) -> Result<(), WireError> {
+    async fn on_run(&self, message: &mut Message, agent: Name) -> Result<(), WireError> {
         let received = Instant::now();
         let request: RunRequest = read(&message.payload)?;
         let request = RunRequest { input: clean(request.input), ..request };
         // A run in work may still ask other agents, and has its place: else it would not end.
-        let permit = if self.is_asked_by_a_run(&request).await? {
-            None
-        } else if self.context.is_draining() {
-            let text = "the node drains and takes no new runs";
-            return Err(WireError::new(ErrorCode::Unavailable, text).retry_after(1000));
-        } else {
-            Some(self.context.places.admit(message.payload.len())?)
+        let is_called = self.is_asked_by_a_run(&request).await?;
+        let place = if is_called { Ok(None) } else { self.place(message.payload.len()).map(Some) };
+        let (place, unless_known) = match (place, named(message, &request)) {
+            (Ok(place), _) => (place, None),
+            // One that is known needs no further place.
+            (Err(refused), Some(run)) if self.context.session_of_run(&run).await?.is_some() => {
+                (None, Some(refused))
+            }
+            (Err(refused), _) => return Err(refused),
         };
         let arrival = self.arrival(message, agent, request, received).await?;
-        if permit.is_some() {
+        let mut arrival = Arrival { unless_known, ..arrival };
+        if place.is_some() {
             self.check_room(&arrival.submitted.run).await?;
         }
         let end = Instant::now() + clock::until(arrival.submitted.deadline) + REPLY_GRACE;
         let bus = &self.context.bus;
-        let (accepted, done) = self.submit(&arrival, end, false).await?;
-        if message.headers.get(header::REPLY_MODE).as_deref() == Some(REPLY_ACCEPTED) {
+        let (Receipt { accepted, is_repeated }, done) = self.submit(&arrival, end, false).await?;
+        // Of all who ask for a run, the one who began it has its place.
+        let place = place.filter(|_| !is_repeated);
+        let is_let_go = message.headers.get(header::REPLY_MODE).as_deref() == Some(REPLY_ACCEPTED);
+        if is_let_go {
             feed::answer(bus, message, Headers::new(), &accepted).await;
-            // The sender has its answer; the run keeps its place until it ends.
-            drop(self.finish(&arrival, done, end).await);
+            if !is_repeated {
+                // The sender has its answer; the run keeps its place until it ends.
+                drop(self.finish(&arrival, done, end).await);
+            }
             return Ok(());
         }
+        let _waiting = if is_repeated && !is_called {
+            let waiting = self.wait_in_line()?;
+            // The run has what was asked of it, and many may wait for it.
+            message.payload = Bytes::new();
+            arrival.submitted.text = String::new();
+            let text = format!("run {} is not known any more", arrival.submitted.run);
+            arrival.unless_known = Some(WireError::new(ErrorCode::UnknownRun, text));
+            Some(waiting)
+        } else {
+            None
+        };
         let reply = self.finish(&arrival, done, end).await?;
-        drop(permit);
+        drop(place);
         let bytes = match &arrival.submitted.parent {
             Some(_) => reply.for_a_caller(bus.payload_bytes_max()),
             None => reply.bytes.clone(),
@@ -173,11 +194,13 @@ impl Porter {
         arrival: &Arrival,
         end: Instant,
         mut begun: bool,
-    ) -> Result<(Accepted, oneshot::Receiver<Result<Final, WireError>>), WireError> {
+    ) -> Result<(Receipt, oneshot::Receiver<Result<Final, WireError>>), WireError> {
         while Instant::now() < end {
             let (accepted, on_accepted) = oneshot::channel();
             let (done, on_done) = oneshot::channel();
-            let submit = Submit { submitted: arrival.submitted.clone(), accepted, done };
+            let Arrival { submitted, unless_known, .. } = arrival;
+            let (submitted, unless_known) = (submitted.clone(), unless_known.clone());
+            let submit = Submit { submitted, unless_known, accepted, done };
             self.route(&arrival.session, Door::Submit(Box::new(submit)));
             match timeout_at(end.min(Instant::now() + SESSION_TIMEOUT), on_accepted).await {
                 Ok(Ok(Err(refused))) if begun && is_passing(refused.code) => {
@@ -185,7 +208,12 @@ impl Porter {
                         return Err(left(arrival, refused));
                     }
                 }
-                Ok(Ok(answer)) => return Ok((answer?, on_done)),
+                Ok(Ok(answer)) => {
+                    let receipt = answer?;
+                    // If it was begun, it may be by this very request.
+                    let is_repeated = receipt.is_repeated && !begun;
+                    return Ok((Receipt { is_repeated, ..receipt }, on_done));
+                }
                 // The session's actor ended, perhaps with the run in its journal.
                 Ok(Err(_)) => begun = true,
                 Err(_) => break,
@@ -213,6 +241,23 @@ impl Porter {
                 Err(_) => return Err(late(&arrival.submitted.run)),
             }
         }
+    }
+
+    /// Takes a place for a new run, if there is one and new runs are taken.
+    fn place(&self, bytes: usize) -> Result<Place, WireError> {
+        if self.context.is_draining() {
+            let text = "the node drains and takes no new runs";
+            return Err(WireError::new(ErrorCode::Unavailable, text).retry_after(1000));
+        }
+        self.context.places.admit(bytes)
+    }
+
+    /// Lets somebody wait for the reply of a run that is known.
+    fn wait_in_line(&self) -> Result<SemaphorePermit<'_>, WireError> {
+        self.awaited.try_acquire().map_err(|_| {
+            let text = format!("{AWAITED_MAX} look-ups wait already, which is all that may");
+            WireError::overloaded(Scope::Team, text, 1000)
+        })
     }
 
     /// Refuses a new run while the disk is full. One that is known has its place there.
@@ -280,11 +325,7 @@ impl Porter {
             RunVerb::Result => {
                 let wait = message.headers.read(header::REMAINING_MS);
                 let wait = wait.map_or(AWAIT_DEFAULT, Duration::from_millis).min(AWAIT_MAX);
-                let Ok(_place) = self.awaited.try_acquire() else {
-                    let text =
-                        format!("{AWAITED_MAX} look-ups wait already, which is all that may");
-                    return Err(WireError::overloaded(Scope::Team, text, 1000));
-                };
+                let _waiting = self.wait_in_line()?;
                 let end = Instant::now() + wait;
                 let reply = self.ask(&session, end, |done| Door::Await { run, done }).await?;
                 let bytes = reply.bytes.clone();

@@ -22,7 +22,7 @@ use wire::run::{Accepted, RunView};
 use wire::{CallKey, ErrorCode, RunId, SessionId, WireError};
 
 use accept::Refusal;
-pub(crate) use door::{Answer, Decision, Door, Submit};
+pub(crate) use door::{Answer, Decision, Door, Receipt, Submit};
 use held::Held;
 pub(crate) use tidy::Tidied;
 use work::{Saying, Work};
@@ -343,8 +343,14 @@ impl SessionState {
     }
 
     async fn on_submit(&mut self, submit: Submit) -> Result<(), Error> {
-        let Submit { submitted, accepted, done } = submit;
+        let Submit { submitted, unless_known, accepted, done } = submit;
         let run = submitted.run.clone();
+        if let Some(refused) = unless_known
+            && self.view(&run).is_err()
+        {
+            drop(accepted.send(Err(refused)));
+            return Ok(());
+        }
         let answer = Accepted {
             run: run.clone(),
             session: self.session.clone(),
@@ -358,13 +364,14 @@ impl SessionState {
         match self.accept(Input::Submitted(submitted)).await? {
             Ok(()) => {
                 let joined = self.view(&run).ok().and_then(|view| view.joined);
-                drop(accepted.send(Ok(Accepted { joined, ..answer })));
+                let answer = Accepted { joined, ..answer };
+                drop(accepted.send(Ok(Receipt { accepted: answer, is_repeated: false })));
             }
             Err(Refusal::Machine(Rejected::Repeated { .. })) => {
                 let view = self.view(&run).map(|view| (view.trace.trace_id(), view.joined));
                 let (trace_id, joined) = view.unwrap_or((answer.trace_id, None));
                 let answer = Accepted { trace_id, joined, ..answer };
-                drop(accepted.send(Ok(answer)));
+                drop(accepted.send(Ok(Receipt { accepted: answer, is_repeated: true })));
                 if let Some(done) = self.detach(&run) {
                     self.attach(&run, done);
                 }

@@ -18,6 +18,21 @@ use crate::context::TeamContext;
 pub(super) struct Arrival {
     pub(super) session: SessionId,
     pub(super) submitted: Submitted,
+    /// What is answered if the run is not known by then, where it may only be asked for again.
+    pub(super) unless_known: Option<WireError>,
+}
+
+/// Returns the run that a request names, if it names one.
+pub(super) fn named(message: &Message, request: &RunRequest) -> Option<RunId> {
+    let of_message = || {
+        let id = message.headers.get(header::MESSAGE_ID).and_then(|id| RunId::new(&id).ok());
+        id.filter(|id| !is_reserved(id.as_str()))
+    };
+    request.run.clone().or_else(of_message)
+}
+
+fn is_reserved(id: &str) -> bool {
+    id.starts_with('_')
 }
 
 impl Porter {
@@ -48,18 +63,12 @@ impl Porter {
                 "model {model} has no `price`, so the budget's `cost_nano_usd` cannot be kept"
             )));
         }
-        let reserved = |name: &str| name.starts_with('_');
-        if request.run.as_ref().is_some_and(|run| reserved(run.as_str()))
-            || request.session.as_ref().is_some_and(|session| reserved(session.as_str()))
+        if request.run.as_ref().is_some_and(|run| is_reserved(run.as_str()))
+            || request.session.as_ref().is_some_and(|session| is_reserved(session.as_str()))
         {
             return Err(bad("ids that begin with '_' are reserved".to_owned()));
         }
-        let message_id = message.headers.get(header::MESSAGE_ID);
-        let named = match (&request.run, message_id.and_then(|id| RunId::new(&id).ok())) {
-            (Some(run), _) => Some(run.clone()),
-            (None, id) => id.filter(|id| !reserved(id.as_str())),
-        };
-        let (run, session) = if let Some(run) = named {
+        let (run, session) = if let Some(run) = named(message, &request) {
             let session = self.session_of(&request, &run).await?;
             (run, session)
         } else {
@@ -97,7 +106,7 @@ impl Porter {
             caller_span: caller,
             parent: request.parent,
         };
-        Ok(Arrival { session, submitted })
+        Ok(Arrival { session, submitted, unless_known: None })
     }
 
     /// Finds the session of a request: the one it names, or the one in which its run began.

@@ -65,8 +65,17 @@ pub(crate) enum Decision {
 /// A run that is asked for.
 pub(crate) struct Submit {
     pub(crate) submitted: Submitted,
-    pub(crate) accepted: Answer<Accepted>,
+    /// What is answered in place of beginning a run that the session does not know.
+    pub(crate) unless_known: Option<WireError>,
+    pub(crate) accepted: Answer<Receipt>,
     pub(crate) done: Answer<Final>,
+}
+
+/// What a session says of a run that it has taken.
+pub(crate) struct Receipt {
+    pub(crate) accepted: Accepted,
+    /// The session knew the run before it was asked.
+    pub(crate) is_repeated: bool,
 }
 
 impl Door {

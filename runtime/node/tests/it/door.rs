@@ -6,7 +6,7 @@ use std::time::Duration;
 use node::Node;
 use serde_json::{Value, json};
 use wire::subject::RunVerb;
-use wire::{Headers, RunId, header};
+use wire::{ErrorCode, Headers, RunId, header};
 
 use crate::house;
 
@@ -109,4 +109,58 @@ async fn a_run_is_known_as_soon_as_it_is_accepted() {
     });
     futures_util::future::join_all(runs).await;
     node.drain(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_run_has_one_place_however_often_it_is_asked_for() {
+    let data = tempfile::tempdir().unwrap();
+    let team = TEAM.replace("entry = \"lead\"", "entry = \"lead\"\nruns_max = 2");
+    // No turn ends before its run is cancelled.
+    let script = json!({"content": "Too late.", "delay_ms": 600_000});
+    let node = house::start_with(data.path(), &team, &[("script.jsonl", &[script])]).await;
+    let team = node.team("crew").unwrap();
+    let name = &team.team().name.clone();
+    let subject = team.subjects().agent_run(name, &team.team().entry);
+    let body = |run: &str| json!({"input": "x", "run": run, "session": format!("s-{run}")});
+    let begin = async |run: &str| {
+        let headers = Headers::new().with(header::REPLY_MODE, header::REPLY_ACCEPTED);
+        request(&node, &subject, headers, body(run)).await.0
+    };
+    let cancel = async |run: &str| {
+        let cancel = team.subjects().run(name, &RunId::new(run).unwrap(), RunVerb::Cancel);
+        request(&node, &cancel, Headers::new(), Value::Null).await.0
+    };
+    for (run, code) in [
+        ("r1", "none"),
+        ("r1", "none"),
+        ("r1", "none"),
+        ("r2", "none"),
+        ("r3", "E1006"),
+        // All places are taken, one of them by this one.
+        ("r1", "none"),
+    ] {
+        assert_eq!(begin(run).await, code, "{run}");
+    }
+    let meanwhile = async {
+        while !node.is_draining() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(begin("r4").await, ErrorCode::Unavailable.as_str());
+        assert_eq!(begin("r2").await, "none");
+        let waiting = (0..3).map(|_| request(&node, &subject, Headers::new(), body("r1")));
+        let (waiting, cancelled) =
+            tokio::join!(futures_util::future::join_all(waiting), cancel("r1"));
+        assert_eq!(cancelled, "none");
+        for (code, reply) in waiting {
+            assert_eq!(
+                (code.as_str(), &reply["run"]),
+                (ErrorCode::Cancelled.as_str(), &json!("r1"))
+            );
+        }
+        let other = json!({"input": "y", "run": "r2", "session": "s-r2"});
+        let (code, _) = request(&node, &subject, Headers::new(), other).await;
+        assert_eq!(code, ErrorCode::RunConflict.as_str());
+        assert_eq!(cancel("r2").await, "none");
+    };
+    tokio::join!(node.drain(Duration::from_secs(20)), meanwhile);
 }

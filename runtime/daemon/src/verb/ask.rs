@@ -1,15 +1,14 @@
 //! `callboard ask`: one message to a team of a running daemon, over HTTP or NATS.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::time::Duration;
 
 use bus::Bus;
 use bytes::Bytes;
 use gateway::view::TeamList;
 use serde::Deserialize;
-use tokio::time::sleep;
-use wire::run::RunView;
+use tokio::time::{Instant, sleep};
+use wire::run::{RunState, RunView};
 use wire::subject::{PREFIX_DEFAULT, RunVerb};
 use wire::{
     ErrorCode, Headers, Name, OpenCall, OpenKind, RunId, RunReply, RunRequest, Subjects, WireError,
@@ -39,7 +38,12 @@ struct ServiceView {
     metadata: BTreeMap<String, String>,
 }
 
-/// How soon it is looked whether the run waits for a person: soon enough for one who is there.
+/// The least time that a request says is left for a run when it is made again: enough for the reply
+/// of one that has ended.
+const REMAINING_MIN: Duration = Duration::from_secs(1);
+
+/// How soon it is looked whether the run waits for a person: soon enough for one who is there. It is
+/// also how long the reply of a run that has ended may be on its way.
 const LOOK_PAUSE_MIN: Duration = Duration::from_secs(1);
 
 /// How long it takes at most until it is looked again: a daemon has work with each look, and the
@@ -79,7 +83,7 @@ pub(crate) async fn ask(args: &Ask, place: &Place, screen: &Screen) -> Result<Ex
     };
     let reply = tokio::select! {
         reply = asking.ask(&agent, &request) => reply,
-        never = asking.watch() => match never {},
+        reply = asking.watch() => reply,
         pressed = tokio::signal::ctrl_c() => {
             pressed.unwrap_or_default();
             Err(Failure::new(ErrorCode::Cancelled, "stopped waiting"))
@@ -121,16 +125,31 @@ impl Asking {
                 client.post(&format!("/v1/teams/{team}/agents/{agent}/runs"), request, limit).await
             }
             Door::Nats(bus, subjects, _) => {
-                // The node ends the run when this time is over: that is for whoever asks to say,
-                // since a team may let its runs take longer than a reply is waited for here.
-                let headers = match request.timeout_ms {
-                    Some(ms) => Headers::new().with(header::REMAINING_MS, ms),
-                    None => Headers::new(),
-                };
-                let body = client::encode(request)?;
                 let subject = subjects.agent_run(team, agent);
-                client::decode(&bus.request(&subject, headers, body, limit).await?.payload)
+                ask_over_nats(bus, &subject, request, limit).await
             }
+        }
+    }
+
+    /// Asks for the reply of a run that has ended. Returns none if it cannot be had at present.
+    async fn result(&self) -> Option<Result<RunReply, Failure>> {
+        let Self { door, team, run } = self;
+        let reply = match door {
+            Door::Http(client, _) => {
+                client.get(&format!("/v1/teams/{team}/runs/{run}/result"), &[]).await
+            }
+            Door::Nats(bus, subjects, _) => {
+                let subject = subjects.run(team, run, RunVerb::Result);
+                let asked = bus.request(&subject, Headers::new(), Bytes::new(), LOOKUP_TIMEOUT);
+                match asked.await {
+                    Ok(answer) => client::decode(&answer.payload),
+                    Err(error) => Err(error.into()),
+                }
+            }
+        };
+        match reply {
+            Err(Failure::Error(error)) if is_passing(error.code) => None,
+            reply => Some(reply),
         }
     }
 
@@ -147,13 +166,22 @@ impl Asking {
         }
     }
 
-    /// Tells on stderr of each call for which a person is waited for.
-    async fn watch(&self) -> Infallible {
+    /// Tells on stderr of each call for which a person is waited for. Returns the reply of a run that
+    /// was seen to have ended, if it does not come by itself: it may be lost with a connection or
+    /// with the daemon that was asked.
+    async fn watch(&self) -> Result<RunReply, Failure> {
         let mut pause = LOOK_PAUSE_MIN;
         let mut told: Vec<OpenCall> = Vec::new();
+        let mut has_ended = false;
         loop {
             sleep(pause).await;
             pause = (pause + pause / 4).min(LOOK_PAUSE_MAX);
+            if has_ended {
+                match self.result().await {
+                    Some(reply) => return reply,
+                    None => continue,
+                }
+            }
             // Whoever answers the request says what is wrong, if something is.
             let Ok(view) = self.look().await else { continue };
             for open in view.waiting.iter().filter(|open| !told.contains(open)) {
@@ -162,6 +190,9 @@ impl Asking {
             if view.waiting != told {
                 pause = LOOK_PAUSE_MIN;
                 told = view.waiting;
+            }
+            if matches!(view.state, RunState::Ended { .. }) {
+                (has_ended, pause) = (true, LOOK_PAUSE_MIN);
             }
         }
     }
@@ -248,6 +279,62 @@ impl Door {
     }
 }
 
+/// Asks for a run until there is its reply, again when the connection was lost meanwhile and made
+/// anew: the request or its reply may be lost with it. The run has an id, so it is begun once.
+async fn ask_over_nats(
+    bus: &Bus,
+    subject: &str,
+    request: &RunRequest,
+    limit: Duration,
+) -> Result<RunReply, Failure> {
+    let body = client::encode(request)?;
+    let end = Instant::now() + limit;
+    let mut is_repeated = false;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        // The node ends the run when this time is over: that is for whoever asks to say, since a
+        // team may let its runs take longer than a reply is waited for here.
+        let headers = request.timeout_ms.map_or_else(Headers::new, |ms| {
+            let remaining = left.saturating_sub(REPLY_GRACE).max(REMAINING_MIN);
+            let remaining = u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX);
+            Headers::new().with(header::REMAINING_MS, ms.min(remaining))
+        });
+        let mended = bus.mended();
+        let answer = tokio::select! {
+            answer = bus.request(subject, headers, body.clone(), left) => answer,
+            () = mended => {
+                is_repeated = true;
+                continue;
+            }
+        };
+        let reply =
+            answer.map_err(Failure::from).and_then(|answer| client::decode(&answer.payload));
+        match reply {
+            // The daemon may take longer than we to come back, or come back later.
+            Err(Failure::Error(error))
+                if is_repeated
+                    && error.code != ErrorCode::DeadlineExceeded
+                    && is_passing(error.code)
+                    && Instant::now() + LOOK_PAUSE_MIN < end =>
+            {
+                sleep(LOOK_PAUSE_MIN).await;
+            }
+            reply => return reply,
+        }
+    }
+}
+
+/// Tells whether the same request may be answered otherwise in a moment.
+const fn is_passing(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::Unavailable
+            | ErrorCode::NatsUnavailable
+            | ErrorCode::DeadlineExceeded
+            | ErrorCode::Overloaded
+    )
+}
+
 /// Returns the options that lead other commands to a daemon by its address.
 fn at_url(team: &Name, url: &str) -> String {
     format!(" --team {team} --url {}", nats::without_secrets(url))
@@ -276,44 +363,4 @@ async fn entry_over_nats(bus: &Bus, team: &Name) -> Result<Name, Failure> {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::Parser;
-    use journal::DataLock;
-
-    use super::*;
-    use crate::place::holder;
-
-    #[derive(Parser)]
-    struct Only {
-        #[command(flatten)]
-        ask: Ask,
-    }
-
-    #[test]
-    fn who_finds_no_daemon_is_told_of_the_teams_that_are_there() {
-        let dir = tempfile::tempdir().unwrap();
-        let place = Place::new(Some(dir.path())).unwrap();
-        let hold =
-            |team: &str| DataLock::acquire(&dir.path().join(team), &holder("serve")).unwrap();
-        let _served = hold("shop");
-        drop(hold("crew"));
-        let dir = dir.path().display();
-        let told = format!(
-            "; served from data in {dir}: shop; served by nobody, with data in {dir}: crew"
-        );
-        let away = WireError::new(ErrorCode::Unavailable, "nobody is there");
-        let cases: [(&[&str], WireError, &str); 4] = [
-            (&["ask", "shap", "hi"], away.clone(), &told),
-            (&["ask", "shap/lead", "hi"], away.clone(), &told),
-            (&["ask", "shap", "hi", "--url", "http://h"], away.clone(), ""),
-            (&["ask", "shap", "hi"], away.retry_after(1000), ""),
-        ];
-        for (args, error, more) in cases {
-            let args = Only::parse_from(args).ask;
-            let Failure::Error(found) = mistyped(error.clone().into(), &args, &place) else {
-                panic!("{error}")
-            };
-            assert_eq!(found.message, format!("{}{more}", error.message));
-        }
-    }
-}
+mod tests;

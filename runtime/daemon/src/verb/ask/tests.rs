@@ -1,0 +1,106 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bus::testing::NatsServer;
+use bus::{Listening, NatsOptions, Parcel};
+use clap::Parser;
+use journal::DataLock;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::place::holder;
+
+#[derive(Parser)]
+struct Only {
+    #[command(flatten)]
+    ask: Ask,
+}
+
+#[test]
+fn who_finds_no_daemon_is_told_of_the_teams_that_are_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = Place::new(Some(dir.path())).unwrap();
+    let hold = |team: &str| DataLock::acquire(&dir.path().join(team), &holder("serve")).unwrap();
+    let _served = hold("shop");
+    drop(hold("crew"));
+    let dir = dir.path().display();
+    let told =
+        format!("; served from data in {dir}: shop; served by nobody, with data in {dir}: crew");
+    let away = WireError::new(ErrorCode::Unavailable, "nobody is there");
+    let cases: [(&[&str], WireError, &str); 4] = [
+        (&["ask", "shap", "hi"], away.clone(), &told),
+        (&["ask", "shap/lead", "hi"], away.clone(), &told),
+        (&["ask", "shap", "hi", "--url", "http://h"], away.clone(), ""),
+        (&["ask", "shap", "hi"], away.retry_after(1000), ""),
+    ];
+    for (args, error, more) in cases {
+        let args = Only::parse_from(args).ask;
+        let Failure::Error(found) = mistyped(error.clone().into(), &args, &place) else {
+            panic!("{error}")
+        };
+        assert_eq!(found.message, format!("{}{more}", error.message));
+    }
+}
+
+/// Answers what is asked on a subject with one after the other, the last of them again and again.
+async fn answering(bus: &Bus, subject: &str, answers: Vec<Value>) -> Listening {
+    let (on, next) = (bus.clone(), Arc::new(AtomicUsize::new(0)));
+    let answer = move |parcel: Parcel| -> Option<bus::Work> {
+        let number = next.fetch_add(1, Ordering::Relaxed).min(answers.len() - 1);
+        let (bus, answer) = (on.clone(), client::encode(&answers[number]).unwrap());
+        Some(Box::pin(async move {
+            bus.reply(parcel.message(), Headers::new(), answer).await.unwrap();
+        }))
+    };
+    bus.take(subject, None, answer).await.unwrap()
+}
+
+fn ended(run: &str) -> Value {
+    json!({
+        "run": run, "session": "s", "status": "completed", "output": "Well.", "sources": [],
+        "usage": wire::Usage::default(), "trace_id": "t",
+    })
+}
+
+#[tokio::test]
+async fn the_reply_of_a_run_that_has_ended_is_asked_for_if_it_does_not_come() {
+    let (bus, subjects) = (Bus::local(), Subjects::default());
+    let (team, run) = (Name::new("crew").unwrap(), RunId::new("r").unwrap());
+    let trace = wire::TraceContext::root(&team, &run);
+    let view = |state: &str| {
+        let mut view = json!({"run": "r", "session": "s", "agent": "lead", "trace": trace});
+        view["state"] = json!(state);
+        view["status"] = json!("completed");
+        view
+    };
+    let away = json!({"error": WireError::new(ErrorCode::Unavailable, "the node drains")});
+    let on = |verb| subjects.run(&team, &run, verb);
+    let views = vec![view("queued"), view("ended")];
+    let _status = answering(&bus, &on(RunVerb::Status), views).await;
+    let _result = answering(&bus, &on(RunVerb::Result), vec![away, ended("r")]).await;
+    let door = Door::Nats(bus.clone(), subjects.clone(), String::new());
+    let asking = Asking { door, team: team.clone(), run: run.clone() };
+    let reply = asking.watch().await.unwrap();
+    assert_eq!((reply.run.as_str(), reply.output.as_ref()), ("r", "Well."));
+}
+
+#[tokio::test]
+async fn a_run_is_asked_for_again_when_the_connection_is_mended() {
+    let mut server = NatsServer::start("").await.unwrap();
+    let connect = async || Bus::connect(NatsOptions::new([server.url()])).await.unwrap();
+    let (bus, daemon) = (connect().await, connect().await);
+    let mut requests = daemon.subscribe("lead", Some("q")).await.unwrap();
+    daemon.flush().await.unwrap();
+    let request: RunRequest = serde_json::from_value(json!({"input": "x", "run": "r"})).unwrap();
+    let asked = ask_over_nats(&bus, "lead", &request, Duration::from_secs(60));
+    let answered = async {
+        let first = requests.next().await.unwrap();
+        server.stop().unwrap();
+        server.restart().await.unwrap();
+        let again = requests.next().await.unwrap();
+        assert_eq!(again.payload, first.payload);
+        daemon.reply(&again, Headers::new(), client::encode(&ended("r")).unwrap()).await.unwrap();
+    };
+    let (reply, ()) = tokio::join!(asked, answered);
+    assert_eq!(reply.unwrap().run.as_str(), "r");
+}

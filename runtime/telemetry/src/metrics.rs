@@ -8,11 +8,14 @@ mod labels;
 mod names;
 
 use std::collections::BTreeMap;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::Duration;
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{AsyncInstrument, Counter, Histogram, Meter, MeterProvider as _};
 use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_sdk::error::OTelSdkError;
 use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
 use prometheus::proto::MetricFamily;
 use prometheus::{Encoder as _, Registry, TextEncoder};
@@ -256,9 +259,19 @@ impl Metrics {
         }
     }
 
-    /// Sends what was measured since, and stops. Blocks; not for async threads.
+    /// Sends what was measured since, within a time limit, and stops. Blocks; not for async threads.
     pub fn shutdown(&self, limit: Duration) -> Result<(), Error> {
-        self.provider.shutdown_with_timeout(limit).map_err(Error::Shutdown)
+        // The provider takes no limit of others: it waits 5 s for each endpoint. What it does after
+        // ours is of no use, and nobody waits for its thread.
+        let (provider, (ended, end)) = (self.provider.clone(), mpsc::sync_channel(1));
+        let ending = thread::Builder::new().name("otlp-end".to_owned());
+        let ending = ending.spawn(move || drop(ended.send(provider.shutdown())));
+        ending.map_err(|_| Error::Thread)?;
+        let ended = end.recv_timeout(limit).map_err(|error| match error {
+            RecvTimeoutError::Timeout => Error::Shutdown(OTelSdkError::Timeout(limit)),
+            RecvTimeoutError::Disconnected => Error::Thread,
+        })?;
+        ended.map_err(Error::Shutdown)
     }
 }
 

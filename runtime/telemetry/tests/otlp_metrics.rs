@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_sdk::error::OTelSdkError;
 use prost::Message as _;
-use telemetry::{Metrics, Service};
+use telemetry::{Error, Metrics, Service};
 use wire::Name;
 
 #[test]
@@ -45,4 +46,18 @@ fn what_is_measured_leaves_at_the_end() {
     let sync = metric("callboard.journal.sync.duration");
     let Some(Data::Histogram(times)) = &sync.data else { panic!("{sync:?}") };
     assert_eq!((sync.unit.as_str(), times.data_points[0].count), ("s", 1));
+}
+
+#[test]
+fn an_endpoint_that_is_silent_does_not_hold_up_the_end() {
+    // It takes connections and never answers.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let service = Service { name: "callboard".into(), version: "1".into(), instance: "i".into() };
+    let metrics = Metrics::start(None, &service, Some(address.as_str())).unwrap();
+    metrics.restarted("tool");
+    let limit = Duration::from_millis(50);
+    let error = metrics.shutdown(limit).unwrap_err();
+    let is_in_time = matches!(error, Error::Shutdown(OTelSdkError::Timeout(it)) if it == limit);
+    assert!(is_in_time, "{error}");
 }

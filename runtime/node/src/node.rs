@@ -1,5 +1,7 @@
 //! One daemon process: opens the data of its teams, starts their actors, drains them at the end.
 
+mod drain;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,16 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bus::Bus;
-use futures_util::future::join_all;
 use journal::Holder;
 use model::Guards;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use telemetry::Metrics;
 use tokio::sync::{oneshot, watch};
 use tokio::task::{AbortHandle, spawn_blocking};
-use tokio::time::{Instant, sleep, timeout};
-use tools::mcp::Servers;
-use tracing::{info, warn};
+use tracing::warn;
 use wire::look::NodeStats;
 use wire::{Name, Subjects, WireError};
 
@@ -30,28 +29,11 @@ use crate::metrics;
 use crate::opening::open_team;
 use crate::owner::{Owners, claim_of};
 use crate::room;
-use crate::team::{TeamArgs, TeamMsg, TeamSupervisor};
+use crate::team::{TeamArgs, TeamSupervisor};
 use crate::team_handle::TeamHandle;
 
 /// What a team sets aside on its disk: the steps of some hundred runs in work.
 pub const RESERVE_BYTES_DEFAULT: u64 = 32 << 20;
-
-/// How often a drain looks whether the last run has ended.
-const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
-
-/// How long the last answers and events may take to leave at the end of a drain; a bus that takes
-/// longer is out of reach.
-const LEAVE_MAX: Duration = Duration::from_millis(500);
-
-/// How long calls that were told to stop may put things in order at the end of a drain: longer than
-/// any program needs to end, and well below what a service manager gives a daemon to stop.
-const TIDY_MAX: Duration = Duration::from_secs(4);
-
-/// How long the actors have to stop at the end of a drain.
-const STOP_MAX: Duration = Duration::from_secs(1);
-
-/// How long the last spans may take to leave at the end of a drain; the store has them as well.
-const EXPORT_MAX: Duration = Duration::from_secs(1);
 
 /// How a node is started.
 #[derive(Clone, Debug)]
@@ -266,109 +248,9 @@ impl Node {
         self.owners.lost().await
     }
 
-    /// Lets those go who still wait, and what is on its way to them.
-    async fn leave(&self) {
-        let left = async {
-            for TeamHandle { context, .. } in self.teams.values() {
-                context.work.stop_all();
-                context.requests.close();
-                context.requests.wait().await;
-            }
-            self.bus.flush().await
-        };
-        match timeout(LEAVE_MAX, left).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => warn!(%error, "bus not flushed"),
-            Err(_) => warn!("the last answers were not sent in time"),
-        }
-        self.shared.herald.flush(LEAVE_MAX).await;
-    }
-
-    /// Waits until calls that were stopped have put things in order, so that no program of theirs
-    /// outlives the process.
-    async fn tidy(&self) {
-        let tidied = self.teams.values().map(|TeamHandle { context, .. }| {
-            context.stopping.close();
-            context.stopping.wait()
-        });
-        if timeout(TIDY_MAX, join_all(tidied)).await.is_err() {
-            warn!("a call that was stopped did not end in time");
-        }
-    }
-
-    /// Counts the sessions that have work to do by themselves, and the replies on their way. What
-    /// waits for a person does not count: it waits as well at the next start.
-    async fn busy(&self) -> usize {
-        let mut busy = 0;
-        for team in self.teams.values() {
-            busy += team.sessions_busy().await + team.context.replies.len();
-        }
-        busy
-    }
-
     /// Counts the events that were dropped because the bus did not take them.
     pub fn events_lost(&self) -> u64 {
         self.shared.herald.lost()
-    }
-
-    /// Takes no new runs, gives those in work some time to end, and closes the data.
-    ///
-    /// A run that does not end in that time is not lost: it is taken up at the next start.
-    pub async fn drain(&self, grace: Duration) {
-        self.draining.store(true, Ordering::Relaxed);
-        self.owners.leave();
-        let end = Instant::now() + grace;
-        for team in self.teams.values() {
-            team.context.draining.store(true, Ordering::Relaxed);
-        }
-        let mut left = self.busy().await;
-        while left > 0 && Instant::now() < end {
-            sleep(DRAIN_INTERVAL).await;
-            left = self.busy().await;
-        }
-        if left > 0 {
-            info!(sessions = left, "what is in work goes on at the next start");
-        }
-        for team in self.teams.values() {
-            drop(team.actor.cast(TeamMsg::Close));
-        }
-        self.supervisor.stop_children_and_wait(None, Some(STOP_MAX)).await;
-        self.supervisor.stop(None);
-        self.tasks.iter().for_each(AbortHandle::abort);
-        self.leave().await;
-        let servers = self.teams.values().filter_map(|team| team.context.servers.get());
-        tokio::join!(self.tidy(), join_all(servers.map(Servers::close)));
-        self.looks.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        for TeamHandle { context, lock, .. } in self.teams.values() {
-            context.projector.sync().await;
-            let (exporter, metrics) = (context.exporter.clone(), context.metrics.clone());
-            let (journal, store) = (context.journal.clone(), context.store.clone());
-            let closed = spawn_blocking(move || {
-                journal.close();
-                if let Err(error) = store.close() {
-                    warn!(%error, "the store was not closed in order; it is mended at the next start");
-                }
-                if let Some(exporter) = exporter
-                    && let Err(error) = exporter.shutdown(EXPORT_MAX)
-                {
-                    warn!(%error, "the last spans were not exported");
-                }
-                end_measuring(&metrics);
-            });
-            closed.await.unwrap_or_default();
-            drop(lock.lock().unwrap_or_else(PoisonError::into_inner).take());
-        }
-        if let Some(metrics) = self.metrics.clone() {
-            spawn_blocking(move || end_measuring(&metrics)).await.unwrap_or_default();
-        }
-        self.owners.release().await;
-    }
-}
-
-/// Sends what was measured last. Blocks.
-fn end_measuring(metrics: &Metrics) {
-    if let Err(error) = metrics.shutdown(EXPORT_MAX) {
-        warn!(%error, "what was measured last was not exported");
     }
 }
 

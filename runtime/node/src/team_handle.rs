@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use journal::{DataLock, Journal};
-use ractor::ActorRef;
+use ractor::{ActorRef, RactorErr};
 use store::Store;
 use tokio::task::spawn_blocking;
 use wire::event::EventId;
@@ -110,9 +110,9 @@ impl TeamHandle {
     }
 
     /// Counts the sessions that have work to do by themselves, such as a run that does not wait for
-    /// a person.
+    /// a person. While the team has not got to the question, it counts as one that has.
     pub async fn sessions_busy(&self) -> usize {
-        ractor::call_t!(self.sessions, SessionsMsg::Busy, BUSY_TIMEOUT_MS).unwrap_or_default()
+        busy_of(&self.sessions).await
     }
 
     /// Counts the turns and calls that the team's models and tools have under way on this node.
@@ -132,5 +132,71 @@ impl TeamHandle {
             archive::events(&team.name, &session, journal, plans, after)
         });
         folded.await.map_err(|_| Error::Ending.to_wire())?.map_err(|error| error.to_wire())
+    }
+}
+
+async fn busy_of(sessions: &ActorRef<SessionsMsg>) -> usize {
+    match ractor::call_t!(sessions, SessionsMsg::Busy, BUSY_TIMEOUT_MS) {
+        Ok(busy) => busy,
+        // Who has so much to do that no answer comes is not idle.
+        Err(RactorErr::Timeout) => 1,
+        // Without the supervisor there are no sessions.
+        Err(RactorErr::Spawn(_) | RactorErr::Messaging(_) | RactorErr::Actor(_)) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ractor::{Actor, ActorProcessingErr, RpcReplyPort};
+
+    use super::*;
+
+    /// Takes questions and keeps them, or answers all with the same number.
+    struct Supervisor(Option<usize>);
+
+    impl Actor for Supervisor {
+        type Msg = SessionsMsg;
+        type State = Vec<RpcReplyPort<usize>>;
+        type Arguments = ();
+
+        async fn pre_start(
+            &self,
+            _: ActorRef<SessionsMsg>,
+            (): (),
+        ) -> Result<Vec<RpcReplyPort<usize>>, ActorProcessingErr> {
+            Ok(Vec::new())
+        }
+
+        async fn handle(
+            &self,
+            _: ActorRef<SessionsMsg>,
+            msg: SessionsMsg,
+            kept: &mut Vec<RpcReplyPort<usize>>,
+        ) -> Result<(), ActorProcessingErr> {
+            if let SessionsMsg::Busy(reply) = msg {
+                match self.0 {
+                    Some(busy) => reply.send(busy)?,
+                    None => kept.push(reply),
+                }
+            }
+            Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_team_that_does_not_answer_is_busy_and_one_that_is_gone_is_not() {
+        for (answer, is_gone, busy) in
+            [(Some(0), false, 0), (Some(3), false, 3), (None, false, 1), (None, true, 0)]
+        {
+            let (sessions, ended) = Supervisor::spawn(None, Supervisor(answer), ()).await.unwrap();
+            if is_gone {
+                sessions.stop(None);
+                ended.await.unwrap();
+                assert_eq!(busy_of(&sessions).await, busy, "{answer:?}, gone");
+            } else {
+                assert_eq!(busy_of(&sessions).await, busy, "{answer:?}");
+                sessions.stop(None);
+            }
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Secrets: references in config, values that do not print.
 
+mod finder;
 mod known;
 
 use std::path::PathBuf;
@@ -7,7 +8,7 @@ use std::path::PathBuf;
 use secrecy::SecretString;
 use wire::{ErrorCode, WireError};
 
-pub use known::{Cleaner, clean, clean_str, clean_value, learn, learn_login};
+pub use known::{Cleaner, clean, clean_settled, clean_str, clean_value, learn, learn_login};
 
 /// Where a secret stands; the team file never holds the secret itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -13,6 +13,7 @@ use bus::{Message, Parcel};
 use model::{Admission, Conversation, ModelClient, Progress};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::time::Instant;
+use tools::secret;
 use tracing::{Instrument as _, Span, error};
 use wire::chat::{Observed, PrefixHeld};
 use wire::event::EventKind;
@@ -272,11 +273,17 @@ impl Deltas {
         if let Some(veil) = &mut self.veil {
             self.text.push_str(&veil.finish());
         }
-        self.publish();
+        let text = secret::clean(std::mem::take(&mut self.text));
+        self.show(text);
     }
 
+    /// Publishes all but what may be the beginning of a secret.
     fn publish(&mut self) {
-        let text = tools::secret::clean(std::mem::take(&mut self.text));
+        let text = secret::clean_settled(&mut self.text);
+        self.show(text);
+    }
+
+    fn show(&mut self, text: String) {
         self.since = Instant::now();
         if !text.is_empty() {
             self.tell(|step, role| EventKind::Delta { step, role, text });
@@ -298,3 +305,6 @@ impl Deltas {
         self.context.tell(&event);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,12 +8,13 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use aho_corasick::{AhoCorasick, MatchKind};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
+
+use super::finder::Finder;
 
 /// Secrets shorter than this are not looked for: they would occur by chance.
 const SECRET_BYTES_MIN: usize = 6;
@@ -25,9 +26,6 @@ const PART_BYTES_MIN: usize = 10;
 /// the oldest is forgotten then.
 const KNOWN_MAX: usize = 1024;
 
-/// What stands in a text where a secret was.
-const MARK: &str = "[secret]";
-
 /// What a form of a web page leaves as it is.
 const FORM: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
@@ -38,7 +36,7 @@ static IS_ANY_KNOWN: AtomicBool = AtomicBool::new(false);
 
 struct Known {
     secrets: Vec<SecretString>,
-    finder: Option<Arc<AhoCorasick>>,
+    finder: Option<Arc<Finder>>,
 }
 
 /// Makes known what a URL says of who we are: the password, or what stands alone as a token, both as
@@ -68,16 +66,14 @@ pub fn learn(secret: &SecretString) {
     known.secrets.drain(..over);
     known.secrets.push(secret.clone());
     let patterns = known.secrets.iter().flat_map(|secret| forms(secret.expose_secret()));
-    // It fails only if there are more patterns than numbers for them.
-    let built = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(patterns);
-    known.finder = built.ok().map(Arc::new);
+    known.finder = Finder::new(patterns).ok().map(Arc::new);
     // Nobody has the secret from us before this is set.
     IS_ANY_KNOWN.store(true, Ordering::Release);
 }
 
 /// Takes out of texts the secrets that were known when it was made.
 #[derive(Clone, Debug)]
-pub struct Cleaner(Option<Arc<AhoCorasick>>);
+pub struct Cleaner(Option<Arc<Finder>>);
 
 impl Cleaner {
     /// Makes one for all secrets that are known.
@@ -99,9 +95,18 @@ impl Cleaner {
     /// Takes the secrets out of a text; one that has none is returned as it is.
     pub fn clean_str<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match &self.0 {
-            Some(finder) if finder.is_match(text) => Cow::Owned(without(finder, text)),
+            Some(finder) if finder.is_match(text) => Cow::Owned(finder.without(text)),
             Some(_) | None => Cow::Borrowed(text),
         }
+    }
+
+    /// Does what [`clean_settled`] does.
+    pub fn clean_settled(&self, text: &mut String) -> String {
+        let rest = match &self.0 {
+            Some(finder) => text.split_off(finder.settled(text)),
+            None => String::new(),
+        };
+        self.clean(std::mem::replace(text, rest))
     }
 
     /// Takes the secrets out of the keys and texts of a value.
@@ -129,40 +134,32 @@ pub fn clean_str(text: &str) -> Cow<'_, str> {
     if text.is_empty() { Cow::Borrowed(text) } else { Cleaner::new().clean_str(text) }
 }
 
+/// Takes from a text that is still being written what can be shown of it, without the secrets.
+///
+/// What may be the beginning of one stays, less than twice the longest secret; once nothing more
+/// comes, it is for [`clean`].
+pub fn clean_settled(text: &mut String) -> String {
+    if text.is_empty() { String::new() } else { Cleaner::new().clean_settled(text) }
+}
+
 /// Takes all known secrets out of the keys and texts of a value.
 pub fn clean_value(value: Value) -> Value {
     Cleaner::new().clean_value(value)
 }
 
-fn scrubbed(finder: &AhoCorasick, value: Value) -> Value {
+fn scrubbed(finder: &Finder, value: Value) -> Value {
     match value {
-        Value::String(text) if finder.is_match(&text) => Value::String(without(finder, &text)),
+        Value::String(text) if finder.is_match(&text) => Value::String(finder.without(&text)),
         Value::Array(items) => {
             Value::Array(items.into_iter().map(|item| scrubbed(finder, item)).collect())
         }
         Value::Object(fields) => {
             let clean =
-                |(key, value): (String, Value)| (without(finder, &key), scrubbed(finder, value));
+                |(key, value): (String, Value)| (finder.without(&key), scrubbed(finder, value));
             Value::Object(fields.into_iter().map(clean).collect::<Map<_, _>>())
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value,
     }
-}
-
-fn without(finder: &AhoCorasick, text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
-    let mut end = 0;
-    for found in finder.find_iter(text) {
-        let before = text.get(end..found.start()).unwrap_or_default();
-        // The halves of a secret that was cut in the middle are one place.
-        if !(before.is_empty() && clean.ends_with(MARK)) {
-            clean.push_str(before);
-            clean.push_str(MARK);
-        }
-        end = found.end();
-    }
-    clean.push_str(text.get(end..).unwrap_or_default());
-    clean
 }
 
 /// Returns what a secret looks like in texts, and what its halves do.
@@ -254,6 +251,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::secret::finder::MARK;
 
     const SECRET: &str = "k3y \"q\\/+ö-Zyx987654321";
 
@@ -314,6 +312,39 @@ mod tests {
         assert_eq!(after.clean(format!("<{secret}>")), "<[secret]>");
         assert_eq!(after.clean_value(json!({secret: [secret]})), json!({"[secret]": ["[secret]"]}));
         assert_eq!((clean(secret.to_owned()).as_str(), clean_str("")), (MARK, Cow::Borrowed("")));
+    }
+
+    #[test]
+    fn a_secret_is_found_in_whatever_pieces_it_comes() {
+        let secret = known();
+        learn(&SecretString::from("one-that-ends-in-begin"));
+        learn(&SecretString::from("begin-of-another-4711"));
+        let cases = [
+            (format!("got <{secret}> back"), "got <[secret]> back"),
+            (format!("{secret} and {}", hex(secret)), "[secret] and [secret]"),
+            (format!("{}, {secret}", STANDARD.encode(secret)), "[secret], [secret]"),
+            ("one-that-ends-in-begin.".to_owned(), "[secret]."),
+            ("one-that-ends-in-begin-of-another-4711.".to_owned(), "[secret]-of-a[secret]."),
+            // It never comes to its end.
+            ("got k3y \"q".to_owned(), "got k3y \"q"),
+        ];
+        for (text, expected) in cases {
+            for size in 1..text.len() {
+                let (mut shown, mut held) = (String::new(), String::new());
+                let mut rest = text.as_str();
+                while !rest.is_empty() {
+                    let (piece, left) =
+                        rest.split_at(rest.ceil_char_boundary(size.min(rest.len())));
+                    held.push_str(piece);
+                    shown.push_str(&clean_settled(&mut held));
+                    rest = left;
+                }
+                shown.push_str(&clean(held));
+                // Two places that touch are one where they come together.
+                let shown = shown.replace("[secret][secret]", MARK);
+                assert_eq!(shown, expected, "{text} in pieces of {size}");
+            }
+        }
     }
 
     #[test]

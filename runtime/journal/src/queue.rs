@@ -157,6 +157,15 @@ impl Shared {
 
     /// Has the frontier written anew, and a new segment begun if that is asked. Blocks.
     pub(crate) fn settle(&self, rolls: bool) -> Result<(), Error> {
+        let settled = self.begin_settle(rolls)?;
+        settled.blocking_recv().unwrap_or(Err(Error::Stopped)).map(drop)
+    }
+
+    /// Has the same begun. What is returned resolves to the position of which the frontier tells.
+    pub(crate) fn begin_settle(
+        &self,
+        rolls: bool,
+    ) -> Result<oneshot::Receiver<Result<u64, Error>>, Error> {
         let (done, receiver) = oneshot::channel();
         let mut state = self.lock();
         if state.closed {
@@ -164,7 +173,7 @@ impl Shared {
         }
         state.settling.push(Settling { rolls, done });
         self.wake(state);
-        receiver.blocking_recv().unwrap_or(Err(Error::Stopped)).map(drop)
+        Ok(receiver)
     }
 
     /// Takes nothing more; what waits is still written.
@@ -215,11 +224,17 @@ impl Shared {
     }
 
     /// Waits for appends and takes as many as one sync may cover, `None` once it is closed.
+    ///
+    /// Who waits for the frontier comes before appends, since these may never leave the queue empty.
+    /// Between two commits all that the index tells of is durable.
     pub(crate) fn take(&self) -> Option<Work> {
         let mut state = self.lock();
-        while state.queue.is_empty() {
+        loop {
             if !state.settling.is_empty() {
                 return Some(Work::Settle(std::mem::take(&mut state.settling)));
+            }
+            if !state.queue.is_empty() {
+                break;
             }
             if state.closed {
                 return None;

@@ -281,12 +281,46 @@ async fn commits_that_come_one_by_one_write_no_page_more_often_than_they_have_to
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_journal_settles_while_appends_wait() {
+    for rolls in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let (journal, watch) = open(&dir, Options::default());
+        let syncs = watch.syncs.load(Ordering::SeqCst);
+        let gate = watch.gate.lock().unwrap();
+        let first = enqueue(&journal, 0);
+        // Held back in its sync, so that what comes meanwhile finds the committer at work.
+        while journal.waiting().0 > 0 {
+            std::thread::yield_now();
+        }
+        let rest: Vec<_> = (1..4).map(|slot| enqueue(&journal, slot)).collect();
+        let mut settled = journal.shared.begin_settle(rolls).unwrap();
+        drop(gate);
+        assert!(first.await.unwrap().is_ok());
+        let end = (&mut settled).await.unwrap().unwrap();
+        for done in rest {
+            let after = done.await.unwrap().unwrap();
+            assert!(after > end, "rolls {rolls}: the frontier was written behind the appends");
+        }
+        assert!(watch.syncs.load(Ordering::SeqCst) > syncs + 1);
+        let segments = journal.shared.lock().index.segments.len();
+        assert_eq!(segments, if rolls { 2 } else { 1 });
+        journal.close();
+        let (journal, report) = Journal::open(dir.path(), Options::default()).unwrap();
+        assert_eq!((report.damage.as_slice(), journal.slots(&id(1))), ([].as_slice(), 4));
+    }
+}
+
+fn enqueue(journal: &Journal, slot: u64) -> tokio::sync::oneshot::Receiver<Result<u64, Error>> {
+    let entry = vec![Stored::Inline(Bytes::from_static(b"x"))];
+    journal.shared.enqueue(Kind::Commit, &id(1), slot, entry).unwrap()
+}
+
 #[tokio::test]
 async fn dropped_handles_write_what_waits() {
     let dir = tempfile::tempdir().unwrap();
     let (journal, _) = open(&dir, Options::default());
-    let entry = vec![Stored::Inline(Bytes::from_static(b"x"))];
-    drop(journal.shared.enqueue(Kind::Commit, &id(1), 0, entry).unwrap());
+    drop(enqueue(&journal, 0));
     drop(journal);
     let (journal, _) = open(&dir, Options::default());
     assert_eq!(journal.read(&id(1)).unwrap(), ["x"]);

@@ -81,7 +81,7 @@ impl Blobs {
                 drop(fs::remove_file(&new));
                 return Err(room::full_or("write", &new, error));
             }
-            fs::rename(&new, &path).map_err(Error::file("rename", &new))?;
+            named(&new, fs::rename(&new, &path))?;
         }
         sync_dir(&parent)?;
         Ok(digest)
@@ -108,7 +108,7 @@ impl Blobs {
         let (parent, path) = self.place(&digest);
         self.make_durable(&parent)?;
         // If it is there, it is replaced by the same.
-        fs::rename(&new, &path).map_err(Error::file("rename", &new))?;
+        named(&new, fs::rename(&new, &path))?;
         sync_dir(&parent)?;
         Ok(digest)
     }
@@ -246,6 +246,15 @@ fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
+/// Judges whether a new file got its name, for which a directory may have to grow.
+fn named(new: &Path, renamed: io::Result<()>) -> Result<(), Error> {
+    renamed.map_err(|error| {
+        // Left there it would only take room.
+        drop(fs::remove_file(new));
+        room::full_or("rename", new, error)
+    })
+}
+
 /// Writes a file and hashes it meanwhile.
 fn write_hashed(path: &Path, write: &WriteEntry<'_>) -> Result<Digest, Result<Error, io::Error>> {
     let failed = |error| Err(error);
@@ -291,6 +300,30 @@ pub(crate) fn sync_dir(dir: &Path) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_cannot_get_its_name_is_removed() {
+        let faulty = io::ErrorKind::PermissionDenied;
+        for (kind, is_full) in [(io::ErrorKind::StorageFull, true), (faulty, false)] {
+            let dir = tempfile::tempdir().unwrap();
+            let new = dir.path().join("new");
+            fs::write(&new, "bytes").unwrap();
+            let error = named(&new, Err(kind.into())).unwrap_err();
+            assert_eq!(matches!(error, Error::StorageFull), is_full, "{error}");
+            assert!(!new.exists(), "{error}");
+        }
+
+        let dir = tempfile::tempdir().unwrap();
+        let blobs = Blobs::new(dir.path());
+        blobs.prepare().unwrap();
+        let (_, path) = blobs.place(&Digest::of(b"large"));
+        fs::create_dir_all(path.join("in the way")).unwrap();
+        let write = |out: &mut dyn Write| out.write_all(b"large");
+        for put in [blobs.put(b"large"), blobs.put_written(&write, false)] {
+            assert!(matches!(put, Err(Error::File { doing: "rename", .. })), "{put:?}");
+            assert_eq!(fs::read_dir(dir.path().join("blobs/new")).unwrap().count(), 0);
+        }
+    }
 
     #[test]
     fn a_blob_is_its_content() {

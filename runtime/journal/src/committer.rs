@@ -220,6 +220,7 @@ impl Committer {
                 session.begin(pending.first_slot);
             }
             session.push(spot, pending.entries.len() as u64, chain);
+            index.hold(spot);
         }
         index.end = self.place.position;
         let segment = index.segments.entry(self.base).or_default();

@@ -81,6 +81,9 @@ pub(crate) struct Segment {
     pub(crate) bytes: u64,
     /// Where in the file each position stands, if it was rewritten.
     pub(crate) offsets: Option<Vec<(u64, u64)>>,
+    /// Bytes of the commits in it that are held, and of the frames that say that a session was
+    /// forgotten.
+    pub(crate) live_bytes: u64,
     /// Bytes that are no commits of readable sessions, as far as rewriting could not drop them.
     pub(crate) fixed_bytes: u64,
     /// Something in it is no frame; then it stays as it is.
@@ -167,24 +170,68 @@ impl Index {
 
     /// Forgets a session by a frame that says so.
     pub(crate) fn forget(&mut self, session: &SessionId, spot: Spot) {
-        let found = self.sessions.remove(session).and_then(|found| found.oldest);
-        let before = self.gone.get(session).map(|gone| gone.oldest);
+        let found = self.sessions.remove(session);
+        for spot in found.iter().flat_map(|found| &found.spots) {
+            self.release(*spot);
+        }
+        let found = found.and_then(|found| found.oldest);
+        let before = self.gone.get(session).copied();
+        if let Some(before) = before {
+            self.release(before.spot);
+        }
+        let before = before.map(|gone| gone.oldest);
         let oldest = found.into_iter().chain(before).min().unwrap_or(spot.position);
         self.gone.insert(session.clone(), Gone { spot, oldest });
+        self.hold(spot);
         self.floor = self.floor.max(spot.position);
+    }
+
+    /// Holds no longer what a session has before a commit that begins; returns that, none if there
+    /// is no such commit.
+    pub(crate) fn retire(&mut self, session: &SessionId, slot: u64) -> Option<Vec<Spot>> {
+        let dropped = self.sessions.get_mut(session)?.retire(slot)?;
+        for spot in &dropped {
+            self.release(*spot);
+        }
+        Some(dropped)
     }
 
     /// Retires what a session has before a slot, so that nothing of it stays. Tells whether reading
     /// may begin there.
     pub(crate) fn purge(&mut self, session: &SessionId, slot: u64) -> bool {
-        let found = self.sessions.get_mut(session);
-        let Some(dropped) = found.and_then(|found| found.retire(slot)) else { return false };
+        let Some(dropped) = self.retire(session, slot) else { return false };
         for spot in dropped {
-            if let Some((_, segment)) = self.segments.range_mut(..=spot.position).next_back() {
+            if let Some(segment) = self.segment_of(spot) {
                 segment.is_purged = true;
             }
         }
         true
+    }
+
+    fn segment_of(&mut self, spot: Spot) -> Option<&mut Segment> {
+        self.segments.range_mut(..=spot.position).next_back().map(|(_, segment)| segment)
+    }
+
+    /// Counts a frame that is held.
+    pub(crate) fn hold(&mut self, spot: Spot) {
+        if let Some(segment) = self.segment_of(spot) {
+            segment.live_bytes += u64::from(spot.length);
+        }
+    }
+
+    /// Counts a frame that is held no longer.
+    pub(crate) fn release(&mut self, spot: Spot) {
+        if let Some(segment) = self.segment_of(spot) {
+            segment.live_bytes = segment.live_bytes.saturating_sub(u64::from(spot.length));
+        }
+    }
+
+    /// Counts what is held of all segments anew, after a scan that did not.
+    pub(crate) fn count_live(&mut self) {
+        let live = self.live_bytes();
+        for (base, segment) in &mut self.segments {
+            segment.live_bytes = live.get(base).copied().unwrap_or_default();
+        }
     }
 
     /// Tells whether a frame of a session must stay if a segment at `base` is rewritten.
@@ -206,7 +253,7 @@ impl Index {
         self.sessions.get(session).map_or(self.floor, |found| found.next)
     }
 
-    /// Returns the bytes of each segment that are held, by its base.
+    /// Returns the bytes of each segment that are held, by its base. Goes through all commits.
     pub(crate) fn live_bytes(&self) -> BTreeMap<u64, u64> {
         let mut live: BTreeMap<u64, u64> = self.segments.keys().map(|base| (*base, 0)).collect();
         let held = self.sessions.values().flat_map(|session| &session.spots);

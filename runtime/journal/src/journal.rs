@@ -282,8 +282,7 @@ impl Journal {
     /// room comes back when segments are rewritten; until then a restart brings them back. Tells
     /// whether reading may begin there.
     pub fn retire(&self, session: &SessionId, slot: u64) -> bool {
-        let mut state = self.shared.lock();
-        state.index.sessions.get_mut(session).is_some_and(|found| found.retire(slot).is_some())
+        self.shared.lock().index.retire(session, slot).is_some()
     }
 
     /// Retires a session's entries that must not stay on the disk: their segments are rewritten

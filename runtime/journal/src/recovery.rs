@@ -398,6 +398,7 @@ impl Scanner {
             self.report.live_bytes += lengths.sum::<u64>();
         }
         self.index.end = self.end;
+        self.index.count_live();
         let place = Place {
             position: self.end,
             number: self.number,

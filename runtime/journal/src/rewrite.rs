@@ -4,7 +4,6 @@
 //! files go, and a scan passes over old files that a crash left beside it. Before all that the
 //! frontier is written anew, so that it asks for nothing that was dropped.
 
-use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -127,7 +126,7 @@ impl Index {
     pub(crate) fn usage(&self) -> Usage {
         Usage {
             bytes: self.segments.values().map(|segment| segment.bytes).sum(),
-            live_bytes: self.live_bytes().values().sum(),
+            live_bytes: self.segments.values().map(|segment| segment.live_bytes).sum(),
         }
     }
 
@@ -135,22 +134,22 @@ impl Index {
     ///
     /// The last one is the segment that is being written, which has to be ended first.
     pub(crate) fn to_rewrite(&self, segment_bytes_max: u64) -> Vec<u64> {
-        let live = self.live_bytes();
         let (mut chosen, mut held, mut due) = (Vec::new(), 0, false);
         for (base, segment) in &self.segments {
-            let live = live.get(base).copied().unwrap_or_default();
+            let live = segment.live_bytes;
             let dead = segment.bytes.saturating_sub(segment.fixed_bytes).saturating_sub(live);
             let is_due = segment.is_purged || dead.saturating_mul(DEAD_SHARE) > segment.bytes;
             let is_last = segment.end == self.end;
             let is_small = segment.bytes < segment_bytes_max / SMALL_SHARE && !is_last;
+            let is_chosen = !segment.is_harmed && (is_due || is_small);
             let fits = held + live <= segment_bytes_max;
-            if segment.is_harmed || !(is_due || is_small) || !fits {
+            if !is_chosen || !fits {
                 if due || chosen.len() >= SMALL_COUNT {
                     return chosen;
                 }
                 (chosen, held, due) = (Vec::new(), 0, false);
             }
-            if !segment.is_harmed && (is_due || is_small) {
+            if is_chosen {
                 chosen.push(*base);
                 held += live;
                 due |= is_due;
@@ -277,6 +276,7 @@ impl Job<'_> {
             end: head.end,
             bytes: offset,
             offsets: Some(offsets),
+            live_bytes: 0,
             fixed_bytes: encoded.len() as u64,
             is_harmed: false,
             is_purged: false,
@@ -297,19 +297,19 @@ impl Job<'_> {
         // another frame there, and take the session for damaged.
         bench.name(name)?;
         let index = &mut state.index;
-        let removed = self.sources.iter().filter_map(|old| index.segments.remove(&old.base));
-        let bytes_before = removed.map(|old| old.bytes).sum();
-        let bytes_after = segment.bytes;
-        let end = segment.end;
-        segment.fixed_bytes = 0;
+        let mut bytes_before = 0;
+        for old in self.sources.iter().filter_map(|old| index.segments.remove(&old.base)) {
+            bytes_before += old.bytes;
+            // What is held stays where it is in the log.
+            segment.live_bytes += old.live_bytes;
+        }
         index.segments.insert(head.base, segment);
-        let live = index.live_bytes().get(&head.base).copied().unwrap_or_default();
+        forget_dropped(index, head.base, head.end);
         if let Some(segment) = index.segments.get_mut(&head.base) {
             // Frames of sessions that are set aside stay, and are not held.
-            segment.fixed_bytes = bytes_after.saturating_sub(live);
+            segment.fixed_bytes = segment.bytes.saturating_sub(segment.live_bytes);
         }
         index.rewrites += 1;
-        forget_dropped(index, head.base, end);
         Ok(bytes_before)
     }
 
@@ -342,16 +342,19 @@ fn forget_dropped(index: &mut Index, base: u64, end: u64) {
             found.oldest = Some(held.min(end));
         }
     }
-    let mut done = HashSet::new();
+    let mut done = Vec::new();
     for (session, gone) in &mut index.gone {
         if gone.oldest >= base && range.contains(&gone.spot.position) {
             // The frame that said so was dropped too.
-            done.insert(session.clone());
+            done.push((session.clone(), gone.spot));
         } else if range.contains(&gone.oldest) {
             gone.oldest = end;
         }
     }
-    index.gone.retain(|session, _| !done.contains(session));
+    for (session, spot) in done {
+        index.gone.remove(&session);
+        index.release(spot);
+    }
 }
 
 #[cfg(test)]

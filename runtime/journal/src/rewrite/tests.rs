@@ -1,6 +1,6 @@
 //! What is held before a rewriting is held after it, wherever a crash stops it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use bytes::Bytes;
 use tempfile::TempDir;
@@ -94,6 +94,7 @@ fn check(journal: &Journal, model: &Model, case: &str) {
         .map(|(id, _)| id.clone())
         .collect();
     assert_eq!(journal.sessions(), known, "{case}");
+    check_counts(journal, case);
     for (session, given) in model.iter().filter(|(_, given)| !given.entries.is_empty()) {
         let newest = journal.read_since(session, Since::Newest).unwrap();
         let begin = given.begins.last().copied().unwrap_or(given.first_slot);
@@ -120,6 +121,15 @@ fn check(journal: &Journal, model: &Model, case: &str) {
             }
         }
     }
+}
+
+/// Checks what is counted of each segment against all commits.
+fn check_counts(journal: &Journal, case: &str) {
+    let state = journal.shared.lock();
+    let segments = state.index.segments.iter();
+    let counted: BTreeMap<u64, u64> =
+        segments.map(|(base, segment)| (*base, segment.live_bytes)).collect();
+    assert_eq!(counted, state.index.live_bytes(), "{case}");
 }
 
 fn copy(from: &Path) -> TempDir {

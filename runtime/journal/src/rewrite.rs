@@ -304,7 +304,7 @@ impl Job<'_> {
             segment.live_bytes += old.live_bytes;
         }
         index.segments.insert(head.base, segment);
-        forget_dropped(index, head.base, head.end);
+        forget_dropped(index, head);
         if let Some(segment) = index.segments.get_mut(&head.base) {
             // Frames of sessions that are set aside stay, and are not held.
             segment.fixed_bytes = segment.bytes.saturating_sub(segment.live_bytes);
@@ -333,22 +333,27 @@ impl Job<'_> {
     }
 }
 
-/// Notes that frames from one position to another are gone unless they are held.
-fn forget_dropped(index: &mut Index, base: u64, end: u64) {
-    let range = base..end;
-    for found in index.sessions.values_mut().filter(|found| found.damage.is_none()) {
+/// Notes that the frames are gone that a rewritten segment no longer has.
+///
+/// A session of which it has any may have been forgotten or retired since these were chosen. Its
+/// oldest frame stays known then, or it would seem that nothing could bring it back.
+fn forget_dropped(index: &mut Index, head: &Head) {
+    let range = head.base..head.end;
+    let is_left = |session: &SessionId| head.counts.contains_key(session);
+    let sessions = index.sessions.iter_mut().filter(|(_, found)| found.damage.is_none());
+    for (_, found) in sessions.filter(|(session, _)| !is_left(session)) {
         if found.oldest.is_some_and(|oldest| range.contains(&oldest)) {
-            let held = found.spots.first().map_or(end, |spot| spot.position);
-            found.oldest = Some(held.min(end));
+            let first = found.spots.first().map_or(head.end, |spot| spot.position);
+            found.oldest = Some(first.min(head.end));
         }
     }
     let mut done = Vec::new();
     for (session, gone) in &mut index.gone {
-        if gone.oldest >= base && range.contains(&gone.spot.position) {
+        if gone.oldest >= head.base && range.contains(&gone.spot.position) {
             // The frame that said so was dropped too.
             done.push((session.clone(), gone.spot));
-        } else if range.contains(&gone.oldest) {
-            gone.oldest = end;
+        } else if range.contains(&gone.oldest) && !is_left(session) {
+            gone.oldest = head.end;
         }
     }
     for (session, spot) in done {

@@ -131,27 +131,30 @@ impl Index {
     }
 
     /// Chooses neighbours that are to become one segment, by their bases; none if none should.
+    /// What stays of them is no more than there is room for, in bytes.
     ///
     /// The last one is the segment that is being written, which has to be ended first.
-    pub(crate) fn to_rewrite(&self, segment_bytes_max: u64) -> Vec<u64> {
-        let (mut chosen, mut held, mut due) = (Vec::new(), 0, false);
+    pub(crate) fn to_rewrite(&self, segment_bytes_max: u64, room: u64) -> Vec<u64> {
+        let (mut chosen, mut held, mut stays, mut due) = (Vec::new(), 0, 0, false);
         for (base, segment) in &self.segments {
             let live = segment.live_bytes;
             let dead = segment.bytes.saturating_sub(segment.fixed_bytes).saturating_sub(live);
+            let left = segment.bytes - dead;
             let is_due = segment.is_purged || dead.saturating_mul(DEAD_SHARE) > segment.bytes;
             let is_last = segment.end == self.end;
             let is_small = segment.bytes < segment_bytes_max / SMALL_SHARE && !is_last;
-            let is_chosen = !segment.is_harmed && (is_due || is_small);
-            let fits = held + live <= segment_bytes_max;
+            let is_chosen = !segment.is_harmed && (is_due || is_small) && left <= room;
+            let fits = held + live <= segment_bytes_max && stays + left <= room;
             if !is_chosen || !fits {
                 if due || chosen.len() >= SMALL_COUNT {
                     return chosen;
                 }
-                (chosen, held, due) = (Vec::new(), 0, false);
+                (chosen, held, stays, due) = (Vec::new(), 0, 0, false);
             }
             if is_chosen {
                 chosen.push(*base);
                 held += live;
+                stays += left;
                 due |= is_due;
             }
         }
@@ -161,15 +164,18 @@ impl Index {
 
 /// Rewrites neighbours that are to become one segment, if there are such. Blocks.
 ///
-/// An error before the new file has its name changes nothing. One after it stops the journal.
+/// Segments for which there is hardly room are left as they are: on a full disk the runs in work need
+/// what is left. An error before the new file has its name changes nothing. One after it stops the
+/// journal.
 pub(crate) fn next(
     shared: &Shared,
     files: &Files,
     bench: &mut dyn Bench,
 ) -> Result<Option<Rewritten>, Error> {
+    let room = shared.room.spare()?;
     let (chosen, rolls) = {
         let state = shared.lock();
-        let chosen = state.index.to_rewrite(shared.options.segment_bytes_max);
+        let chosen = state.index.to_rewrite(shared.options.segment_bytes_max, room);
         let last = state.index.segments.keys().next_back().copied();
         (chosen.clone(), chosen.last().copied() == last)
     };

@@ -132,6 +132,11 @@ impl Room {
         Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
 
+    /// Returns the bytes that may be written besides what the runs in work write.
+    pub(crate) fn spare(&self) -> Result<u64, Error> {
+        Ok(self.free()?.saturating_sub(FREE_BYTES_MIN))
+    }
+
     fn make_reserve(&self) -> Result<(), Error> {
         let path = self.reserve();
         // Asked first, since trying would take all the room there is from others for a moment.

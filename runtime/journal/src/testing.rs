@@ -46,6 +46,10 @@ pub trait Watch: Send + Sync {
     fn before(&self, step: Step<'_>);
     /// A step was taken, or failed.
     fn after(&self, step: Step<'_>);
+    /// Has a step fail that is about to be taken, if it returns an error.
+    fn refuse(&self, _step: Step<'_>) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Watches a data directory until it is dropped.
@@ -83,7 +87,7 @@ fn take<T>(
 ) -> io::Result<T> {
     let Some(watch) = watch else { return action() };
     watch.before(step);
-    let done = action();
+    let done = watch.refuse(step).and_then(|()| action());
     watch.after(step);
     done
 }

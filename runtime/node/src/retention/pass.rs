@@ -40,6 +40,17 @@ pub(crate) trait Hand {
     async fn restate_memory(&self, keeper: &Keeper) -> Result<bool, Error>;
 }
 
+/// Rewrites what is to be, as far as there is room for it.
+async fn rewrite(keeper: &Keeper) -> Result<(), Error> {
+    loop {
+        match keeper.apart(|keeper| Ok(keeper.journal.rewrite_next()?)).await {
+            Ok(Some(_)) => sleep(REWRITE_PAUSE).await,
+            Ok(None) | Err(Error::Journal(journal::Error::StorageFull)) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 async fn rest(pause: Option<Duration>) {
     if let Some(pause) = pause {
         sleep(pause).await;
@@ -100,13 +111,81 @@ pub(crate) async fn pass<H: Hand>(
             Ok(())
         })
         .await?;
-    while keeper.apart(|keeper| Ok(keeper.journal.rewrite_next()?)).await?.is_some() {
-        sleep(REWRITE_PAUSE).await;
+    // A rewriting takes room before it gives some back, and a sweep gives only. What is rewritten
+    // then leaves its blobs to the next sweep: two in a row would not wait for entries on their way.
+    let sweeps_first = sweeps && journal.is_full();
+    if sweeps_first {
+        total.blobs = keeper.apart(Keeper::sweep).await?;
     }
-    if sweeps {
+    rewrite(keeper).await?;
+    if sweeps && !sweeps_first {
         total.blobs = keeper.apart(Keeper::sweep).await?;
     }
     let usage = journal.usage();
     (total.bytes_after, total.live_bytes) = (usage.bytes, usage.live_bytes);
     Ok(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Arc;
+
+    use journal::testing::{Step, Watch, watch};
+    use wire::Name;
+
+    use super::*;
+    use crate::opening::team_dir;
+    use crate::retention::at_rest::AtRest;
+    use crate::{clock, testing};
+
+    /// A disk that has room for a rewritten segment or not.
+    struct Disk {
+        has_room: bool,
+    }
+
+    impl Watch for Disk {
+        fn before(&self, _: Step<'_>) {}
+
+        fn after(&self, _: Step<'_>) {}
+
+        fn refuse(&self, step: Step<'_>) -> io::Result<()> {
+            let is_refused = step == Step::RewriteAppend && !self.has_room;
+            if is_refused { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn blobs_are_swept_whatever_room_there_is_for_rewriting() {
+        // Whether the disk counts as full, whether it has room for a rewriting, and how many blobs
+        // go: the one that nothing names, and one that is named only by what is not held.
+        for (is_full, has_room, removed) in
+            [(false, true, 2), (false, false, 1), (true, true, 1), (true, false, 1)]
+        {
+            let case = format!("full {is_full}, room {has_room}");
+            let data = tempfile::tempdir().unwrap();
+            let dir = team_dir(data.path(), &Name::new("quickstart").unwrap());
+            let _watching = watch(&dir, Arc::new(Disk { has_room }));
+            let context = testing::open(data.path());
+            let (keeper, journal) = (Keeper::of(&context), &context.journal);
+            let session = SessionId::new("s").unwrap();
+            for (slot, bytes) in [(0, 64 << 10), (1, 8 << 10)] {
+                journal.append(&session, slot, vec![vec![b'x'; bytes].into()]).await.unwrap();
+            }
+            journal.append_begin(&session, 2, "state".into()).await.unwrap();
+            assert!(journal.retire(&session, 2), "{case}");
+            journal.put_blob(b"nothing names it").unwrap();
+            // What was put of late stays once.
+            let before = keeper.apart(Keeper::sweep).await.unwrap();
+            assert_eq!(before.removed, 0, "{case}");
+            if is_full {
+                journal.report_full();
+            }
+            let hand = AtRest { keeper: keeper.clone(), now: clock::now() };
+            let kept = &context.team.retention;
+            let done = pass(&keeper, &hand, kept, hand.now, true).await.unwrap();
+            assert_eq!(done.blobs.removed, removed, "{case}: {done:?}");
+            assert_eq!(done.bytes_after < done.bytes_before, has_room, "{case}: {done:?}");
+        }
+    }
 }

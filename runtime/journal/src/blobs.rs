@@ -129,6 +129,12 @@ impl Blobs {
         }
     }
 
+    /// Returns the bytes of the file of that name, if it is there. What they are is not looked at.
+    pub(crate) fn measure(&self, digest: &Digest) -> Option<u64> {
+        let (_, path) = self.place(digest);
+        fs::metadata(path).ok().map(|found| found.len())
+    }
+
     /// Returns the name of what is written, if it is there and durable.
     fn find_written(&self, write: &WriteEntry<'_>) -> Option<Digest> {
         let mut hashed = Hashed { file: io::sink(), digest: Digest::writer(), bytes: 0 };

@@ -139,6 +139,12 @@ impl Session {
         Some(dropped)
     }
 
+    /// Returns the commits after the last one that begins, all if none does.
+    pub(crate) fn since_begin(&self) -> &[Spot] {
+        let from = self.begins.last().map_or(0, |begin| begin.spot + 1);
+        self.spots.get(from..).unwrap_or_default()
+    }
+
     pub(crate) fn holds(&self, position: u64) -> bool {
         self.spots.binary_search_by_key(&position, |spot| spot.position).is_ok()
     }

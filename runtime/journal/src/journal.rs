@@ -257,13 +257,31 @@ impl Journal {
         self.shared.lock().index.readable(|found| found.begins.iter().any(|begin| begin.spot > 0))
     }
 
-    /// Returns the sessions that have more than so many commits since reading may last begin.
-    pub fn longer_than(&self, commits: usize) -> Vec<SessionId> {
+    /// Returns the sessions that have more than so many commits after the entry at which reading may
+    /// last begin, each with the bytes of these, blobs left out.
+    pub fn longer_than(&self, commits: usize) -> Vec<(SessionId, u64)> {
         let state = self.shared.lock();
-        state.index.readable(|found| {
-            let newest = found.begins.last().map_or(0, |begin| begin.spot);
-            found.spots.len() - newest > commits
-        })
+        let sessions = state.index.readable(|found| found.since_begin().len() > commits);
+        let with_bytes = |session: SessionId| {
+            let found = state.index.sessions.get(&session);
+            let spots = found.into_iter().flat_map(|found| found.since_begin());
+            let bytes = spots.map(|spot| u64::from(spot.length)).sum();
+            (session, bytes)
+        };
+        sessions.into_iter().map(with_bytes).collect()
+    }
+
+    /// Returns the bytes of the entry at which reading a session may last begin, which are not all
+    /// read for it; 0 without one. None if it cannot be found at present. Blocks.
+    pub fn begin_bytes(&self, session: &SessionId) -> Option<u64> {
+        let commits = {
+            let state = self.shared.lock();
+            let Some(begin) = state.index.sessions.get(session)?.begins.last() else {
+                return Some(0);
+            };
+            Commits::beginning_at(&state.index, session, begin.slot)?
+        };
+        self.files.measure(&commits)
     }
 
     /// Returns the slot of the first entry of a session that is held.

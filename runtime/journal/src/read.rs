@@ -136,6 +136,24 @@ impl Files {
         Ok(Entries { first_slot: commits.first_slot, bodies })
     }
 
+    /// Returns the bytes of the entries of some commits, of blobs by their files; none if something
+    /// is not where it should be.
+    pub(crate) fn measure(&self, commits: &Commits) -> Option<u64> {
+        let mut bytes = 0;
+        for (spot, location) in &commits.places {
+            let location = (*location)?;
+            let whole =
+                read_frame(&self.open(location).ok()?, location.offset, spot.length).ok()?;
+            for entry in frame::read(&whole, spot.position)?.commit()?.entries(&whole)? {
+                bytes += match entry {
+                    Stored::Inline(body) => body.len() as u64,
+                    Stored::Blob(digest) => self.blobs.measure(&digest)?,
+                };
+            }
+        }
+        Some(bytes)
+    }
+
     fn open(&self, location: Location) -> Result<File, Error> {
         let path = self.path(location);
         File::open(&path).map_err(Error::file("open", &path))

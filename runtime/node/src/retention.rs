@@ -5,6 +5,7 @@
 
 pub(crate) mod at_rest;
 pub(crate) mod pass;
+mod retire;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -26,7 +27,8 @@ use crate::fold::read_entries;
 use crate::plans::PlanShelf;
 
 /// Commits after which a session that is in use gets a snapshot, so that it is quickly rebuilt and
-/// its older runs can be dropped one day.
+/// its older runs can be dropped one day. They also come to more bytes than the snapshot before, so
+/// that all snapshots of a session take no more than what else it wrote.
 pub(crate) const SNAPSHOT_COMMITS: usize = 256;
 
 /// The largest snapshot, in bytes, well below what the journal takes as one entry. A session whose
@@ -163,9 +165,13 @@ impl Keeper {
                 found.due.push(session);
             }
         }
-        let long = self.journal.longer_than(SNAPSHOT_COMMITS);
-        let long = long.into_iter().filter(|session| *session != memory_session());
-        found.due.extend(long.filter(|session| !known.contains(session)));
+        for (session, bytes) in self.journal.longer_than(SNAPSHOT_COMMITS) {
+            // One that cannot be read at present is followed by another.
+            let is_due = || self.journal.begin_bytes(&session).is_none_or(|last| bytes > last);
+            if session != memory_session() && !known.contains(&session) && is_due() {
+                found.due.push(session);
+            }
+        }
         Ok(found)
     }
 
@@ -193,41 +199,6 @@ impl Keeper {
         let parent = self.store.run(&run)?.and_then(|row| row.begun.parent);
         let Some(parent) = parent else { return Ok(false) };
         Ok(self.store.run(&parent.run)?.is_some_and(|row| row.ended.is_none()))
-    }
-
-    /// Holds no longer what stands before the newest snapshot behind which no run is kept.
-    pub(crate) fn retire(&self, session: &SessionId, cutoffs: &Cutoffs) -> Result<bool, Error> {
-        let first = self.journal.first_slot(session);
-        for slot in self.journal.begins(session).into_iter().rev() {
-            if slot == first {
-                return Ok(false);
-            }
-            let Some(bytes) = self.journal.read_begin(session, slot)? else { continue };
-            let Ok(entry) = serde_json::from_slice::<Entry>(&bytes) else { return Ok(false) };
-            match &entry.body {
-                Body::Session(Input::Snapshot(snapshot)) if Some(snapshot.seen) <= cutoffs.runs => {
-                    return Ok(self.journal.retire(session, slot));
-                }
-                // Some of what stands before it was forgotten, and is to be gone.
-                Body::Memory(MemoryChange::Restated { .. }) => {
-                    return Ok(self.journal.purge(session, slot));
-                }
-                Body::Session(_) | Body::Memory(_) => {}
-            }
-        }
-        Ok(false)
-    }
-
-    /// Retires all sessions that can be; returns how many.
-    pub(crate) fn retire_all(&self, cutoffs: &Cutoffs) -> u64 {
-        let mut retired = 0;
-        for session in self.journal.with_begins() {
-            match self.retire(&session, cutoffs) {
-                Ok(done) => retired += u64::from(done),
-                Err(error) => tracing::warn!(%session, %error, "the session is not shortened"),
-            }
-        }
-        retired
     }
 
     /// Returns what is remembered as one entry, if that is much less than what the journal has, or
@@ -337,6 +308,38 @@ mod tests {
     use wire::CallKey;
 
     use super::*;
+    use crate::testing;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_session_gets_a_snapshot_once_it_wrote_more_than_the_last_one_takes() {
+        let data = tempfile::tempdir().unwrap();
+        let context = testing::open(data.path());
+        let keeper = Keeper::of(&context);
+        let (fresh, long) = (SessionId::new("fresh").unwrap(), SessionId::new("long").unwrap());
+        let due = || keeper.candidates(&Cutoffs::default()).unwrap().due;
+        let fill = async |session: &SessionId, slot: u64, bytes: usize| {
+            context.journal.append(session, slot, vec![vec![b'x'; bytes].into()]).await.unwrap();
+        };
+        // A snapshot of four times the bytes that a segment takes of one entry.
+        context.journal.append_begin(&long, 0, vec![b'x'; 64 << 10].into()).await.unwrap();
+        let commits = SNAPSHOT_COMMITS as u64;
+        for slot in 0..commits {
+            fill(&fresh, slot, 1).await;
+            fill(&long, slot + 1, 1).await;
+        }
+        assert_eq!(due(), []);
+        fill(&fresh, commits, 1).await;
+        fill(&long, commits + 1, 1).await;
+        assert_eq!(
+            due(),
+            std::slice::from_ref(&fresh),
+            "the other one has not grown by a snapshot"
+        );
+        for slot in 0..4 {
+            fill(&long, commits + 2 + slot, 16 << 10).await;
+        }
+        assert_eq!(due(), [fresh, long]);
+    }
 
     fn fact(id: &str) -> Fact {
         Fact {

@@ -127,8 +127,12 @@ impl Committer {
             tried = self.write(&batch)?;
         }
         match tried {
-            Tried::Full => self.shared.refuse(batch),
+            Tried::Full => {
+                self.shared.room.note_refused();
+                self.shared.refuse(batch);
+            }
             Tried::Durable(written) => {
+                self.shared.room.note_freed();
                 self.publish(&batch, written);
                 for pending in batch {
                     // Whoever dropped the receiver does not want to know.

@@ -410,6 +410,9 @@ impl Journal {
         if matches!(result, Err(Error::StorageFull)) && self.shared.room.give_up_reserve() {
             result = put(&self.files.blobs);
         }
+        if matches!(result, Err(Error::StorageFull)) {
+            self.shared.room.note_refused();
+        }
         if let Err(error @ Error::File { .. }) = &result {
             tracing::error!(%error, "blob write failed, no more is taken");
             self.shared.fail(&error.to_string());
@@ -421,6 +424,12 @@ impl Journal {
     /// of the reserve is for ending what was begun.
     pub fn is_full(&self) -> bool {
         self.shared.room.is_full()
+    }
+
+    /// Tells whether an append may be tried now. While appends find no room although the reserve is
+    /// used up, it lets one through every few seconds; whoever asks has something to append.
+    pub fn may_try(&self) -> bool {
+        self.shared.room.may_try()
     }
 
     /// Returns what tells whether the disk is full.

@@ -335,6 +335,7 @@ impl Job<'_> {
             }
         }
         bench.sync_dir()?;
+        self.shared.room.note_freed();
         Ok(Rewritten { segments: self.sources.len(), bytes_before, bytes_after })
     }
 }

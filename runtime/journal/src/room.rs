@@ -8,10 +8,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use tokio::sync::watch;
+use tokio::time::{Duration, Instant};
 
 use crate::blobs::sync_dir;
 use crate::error::Error;
@@ -23,6 +24,10 @@ const FREE_RESERVES_MIN: u64 = 4;
 /// The least that has to be free, in bytes, however small the reserve: one full commit.
 const FREE_BYTES_MIN: u64 = 4 << 20;
 
+/// How long nothing is tried after an append found no room at all: whoever tries has to undo what it
+/// prepared, which costs a session all that it read of its entries.
+const REFUSED_PAUSE: Duration = Duration::from_secs(3);
+
 /// What is written at once where a file system cannot set room aside, in bytes.
 const ZEROS_BYTES: usize = 1 << 20;
 
@@ -32,6 +37,9 @@ pub(crate) struct Room {
     dir: PathBuf,
     reserve_bytes: u64,
     full: watch::Sender<bool>,
+    /// When an append was last tried that found no room although the reserve is used up; none if
+    /// appends find room.
+    refused: Mutex<Option<Instant>>,
     /// Held while the reserve is made or removed.
     changing: Mutex<()>,
 }
@@ -55,6 +63,7 @@ impl Room {
             dir: dir.to_owned(),
             reserve_bytes,
             full: watch::Sender::new(false),
+            refused: Mutex::default(),
             changing: Mutex::new(()),
         };
         if reserve_bytes > 0 && !room.has_reserve() {
@@ -95,6 +104,30 @@ impl Room {
         given_up
     }
 
+    /// Notes that an append found no room although the reserve is used up.
+    pub(crate) fn note_refused(&self) {
+        self.refused().get_or_insert_with(Instant::now);
+    }
+
+    /// Notes that an append found room, or that something was removed.
+    pub(crate) fn note_freed(&self) {
+        if self.is_full() {
+            *self.refused() = None;
+        }
+    }
+
+    /// Tells whether an append may be tried. If one found no room, one may again after some time.
+    pub(crate) fn may_try(&self) -> bool {
+        if !self.is_full() {
+            return true;
+        }
+        lets_one_try(&mut self.refused(), Instant::now())
+    }
+
+    fn refused(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Looks whether there is room again: for the reserve, and for new work besides. Tells so.
     pub(crate) fn regain(&self) -> Result<bool, Error> {
         if !self.is_full() {
@@ -112,6 +145,7 @@ impl Room {
                 made => made?,
             }
         }
+        self.note_freed();
         self.full.send_replace(false);
         tracing::info!(dir = %self.dir.display(), "there is room on the disk again");
         Ok(true)
@@ -166,6 +200,18 @@ impl Room {
     }
 }
 
+/// Tells whether an append may be tried, and notes that it is.
+fn lets_one_try(refused: &mut Option<Instant>, now: Instant) -> bool {
+    match refused {
+        Some(tried) if now.saturating_duration_since(*tried) < REFUSED_PAUSE => false,
+        Some(tried) => {
+            *tried = now;
+            true
+        }
+        None => true,
+    }
+}
+
 fn write_zeros(file: &mut File, bytes: u64) -> io::Result<()> {
     let zeros = vec![0; ZEROS_BYTES];
     let mut left = bytes;
@@ -193,6 +239,35 @@ mod tests {
         assert_eq!((bytes(), room.is_full()), (None, true));
         assert!(room.regain().unwrap());
         assert_eq!((bytes(), room.is_full()), (Some(3 << 20), false));
+    }
+
+    #[test]
+    fn after_an_append_that_found_no_room_one_is_let_through_at_a_time() {
+        let begun = Instant::now();
+        let after = |parts: u32| begun + REFUSED_PAUSE * parts / 4;
+        let mut refused = None;
+        assert!(lets_one_try(&mut refused, begun) && refused.is_none());
+        refused = Some(begun);
+        let tries =
+            [(0, false), (3, false), (4, true), (5, false), (7, false), (8, true), (8, false)];
+        for (parts, expected) in tries {
+            assert_eq!(lets_one_try(&mut refused, after(parts)), expected, "{parts}");
+        }
+    }
+
+    #[test]
+    fn whatever_gives_room_back_lets_all_try() {
+        let dir = tempfile::tempdir().unwrap();
+        let room = Room::prepare(dir.path(), 0).unwrap();
+        room.report_full();
+        assert!(room.may_try() && room.may_try(), "what is left of the reserve is for them");
+        let gives: [fn(&Room); 2] = [Room::note_freed, |room| assert!(room.regain().unwrap())];
+        for give in gives {
+            room.note_refused();
+            assert!(!room.may_try());
+            give(&room);
+            assert!(room.may_try() && room.may_try());
+        }
     }
 
     #[test]

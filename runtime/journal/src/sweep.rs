@@ -72,7 +72,11 @@ pub(crate) fn run(
         }
     }
     // Nobody knows what it names, and it may be put back, or be read another time.
-    files.blobs.remove_all_but(&kept, is_one_lost.then_some(may_be_named))
+    let swept = files.blobs.remove_all_but(&kept, is_one_lost.then_some(may_be_named))?;
+    if swept.removed > 0 {
+        shared.room.note_freed();
+    }
+    Ok(swept)
 }
 
 fn entries(frame: &Frame<'_>) -> Vec<Stored> {

@@ -49,9 +49,12 @@ impl SessionState {
     ///
     /// On a full disk nothing has happened, and the input may be given again.
     pub(super) async fn accept(&mut self, input: Input) -> Result<Result<(), Refusal>, Error> {
-        let Ok(machine) = &mut self.machine else { return Ok(Ok(())) };
         let resumes = matches!(input, Input::Resumed { .. });
-        if self.is_resume_due && !resumes {
+        let is_early = self.is_resume_due && !resumes;
+        let waits = is_early || !self.may_try(&input);
+        let Ok(machine) = &mut self.machine else { return Ok(Ok(())) };
+        if waits {
+            self.is_resume_due |= resumes;
             return Ok(Err(Refusal::NoRoom(journal::Error::StorageFull.to_wire(), input.into())));
         }
         let now = clock::now();
@@ -83,6 +86,18 @@ impl SessionState {
         }
         self.is_resume_due &= !resumes;
         Ok(Ok(()))
+    }
+
+    /// Tells whether an input is to be tried: a machine that took one for which there is no room is
+    /// folded anew from its journal. One that it only says no to needs none.
+    fn may_try(&self, input: &Input) -> bool {
+        let Ok(machine) = &self.machine else { return true };
+        let is_refused = match input {
+            Input::Submitted(submitted) => machine.view(&submitted.run).is_some(),
+            Input::CancelRequested { run, .. } => machine.ended(run).is_some(),
+            _ => false,
+        };
+        is_refused || self.context.journal.may_try()
     }
 
     /// Makes durable what is held.

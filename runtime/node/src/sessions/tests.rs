@@ -1,8 +1,10 @@
 //! Sessions that fail, that are many, and that have nothing to do.
 
+use std::io;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
+use journal::testing::{Step, Watch, watch};
 use ractor::ActorStatus;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
@@ -12,6 +14,7 @@ use wire::{RunId, RunStatus};
 
 use super::*;
 use crate::clock;
+use crate::opening::team_dir;
 use crate::testing::{self, Unreadable, submitted};
 
 /// Asks for a run.
@@ -313,4 +316,76 @@ async fn a_session_whose_files_cannot_be_read_is_taken_up_once_they_can() {
     sleep(3 * IDLE).await;
     assert!(context.journal.next_slot(&session) > 1, "the run was taken up");
     view(&sessions, &session, &run).await.unwrap();
+}
+
+/// A disk that has no room while it is said so, and counts who tries.
+#[derive(Default)]
+struct Disk {
+    is_full: AtomicBool,
+    tries: AtomicUsize,
+}
+
+impl Watch for Disk {
+    fn before(&self, _: Step<'_>) {}
+
+    fn after(&self, _: Step<'_>) {}
+
+    fn refuse(&self, step: Step<'_>) -> io::Result<()> {
+        if !matches!(step, Step::Append(_)) || !self.is_full.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        self.tries.fetch_add(1, Ordering::SeqCst);
+        Err(io::ErrorKind::StorageFull.into())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_tried_while_there_is_no_room_at_all() {
+    let data = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Disk::default());
+    let team = wire::Name::new("quickstart").unwrap();
+    let _watching = watch(&team_dir(data.path(), &team), disk.clone());
+    let context = testing::open(data.path());
+    let (session, other, run) =
+        (session(), SessionId::new("other").unwrap(), RunId::new("r").unwrap());
+    let entry =
+        Entry::new(clock::now(), Body::Session(Input::Submitted(submitted(&context, &run, "x"))));
+    context.append(&session, 0, &Arc::new(vec![entry])).await.unwrap().project(Vec::new()).await;
+    let (sessions, _) = Actor::spawn(None, SessionSupervisor, context.clone()).await.unwrap();
+    view(&sessions, &session, &run).await.unwrap();
+    let cancel = async || {
+        let (answer, on_answer) = oneshot::channel();
+        let door = Door::Cancel { run: run.clone(), reason: "enough".to_owned(), answer };
+        sessions.cast(SessionsMsg::Route { session: session.clone(), door }).unwrap();
+        on_answer.await.unwrap()
+    };
+    let fill = async || {
+        let slot = context.journal.next_slot(&other);
+        context.journal.append(&other, slot, vec!["x".into()]).await
+    };
+    // One is let through now and then, which must not happen meanwhile.
+    let undisturbed = Duration::from_secs(2);
+    loop {
+        let begun = Instant::now();
+        disk.is_full.store(true, Ordering::SeqCst);
+        assert!(matches!(fill().await, Err(journal::Error::StorageFull)));
+        let before = disk.tries.load(Ordering::SeqCst);
+        let refused = cancel().await.unwrap_err();
+        let tried = disk.tries.load(Ordering::SeqCst) - before;
+        disk.is_full.store(false, Ordering::SeqCst);
+        assert_eq!(refused.code, ErrorCode::StorageFull, "{refused}");
+        if begun.elapsed() < undisturbed {
+            assert_eq!(tried, 0, "the machine took it, and is folded anew");
+            break;
+        }
+        fill().await.unwrap();
+    }
+    // Whoever finds room opens the way for all.
+    fill().await.unwrap();
+    let ended = RunState::Ended { status: RunStatus::Cancelled };
+    assert_eq!(cancel().await.unwrap().state, ended);
+    // What needs no room is answered all the same.
+    disk.is_full.store(true, Ordering::SeqCst);
+    assert!(matches!(fill().await, Err(journal::Error::StorageFull)));
+    assert_eq!(cancel().await.unwrap().state, ended);
 }

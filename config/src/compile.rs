@@ -97,6 +97,7 @@ pub(crate) fn compile(
     let discoveries = compiler.discoveries(name.as_ref(), std::mem::take(&mut raw.discover));
     compiler.discovered_tools(&discoveries, &sources.services, &mut tools);
     labelling.apply(&compiler.of_interfaces, &mut tools);
+    doubt::label_by_probes(&mut tools);
     hops(&behind, &mut tools);
     let mut agents = compiler.agents(name.as_ref(), &raw, &models, &mut tools);
     compiler.stand_ins(&agents, &models);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tools::ToolKind;
-use wire::plan::{OnUnknown, Probe};
+use wire::plan::{Labels, OnUnknown, Probe};
 use wire::{EffectClass, Name};
 
 use super::Compiler;
@@ -20,6 +20,19 @@ pub(super) struct Doubt {
 impl Doubt {
     pub(super) fn of(raw: &RawTool) -> Self {
         Self { key_ttl_ms: raw.key_ttl_ms, probe: raw.probe.clone(), on_unknown: raw.on_unknown }
+    }
+}
+
+/// Gives tools that have a probe its labels too, since what it says becomes the result of a call:
+/// words of strangers stay such, and private data stays private.
+pub(super) fn label_by_probes(tools: &mut BTreeMap<Name, TeamTool>) {
+    let labels: BTreeMap<Name, Labels> =
+        tools.iter().map(|(name, tool)| (name.clone(), tool.offer.labels)).collect();
+    for tool in tools.values_mut() {
+        let probe = tool.offer.probe.as_ref().and_then(|probe| labels.get(&probe.tool));
+        let own = &mut tool.offer.labels;
+        own.untrusted |= probe.is_some_and(|labels| labels.untrusted);
+        own.private |= probe.is_some_and(|labels| labels.private);
     }
 }
 

@@ -46,6 +46,36 @@ fn labels_follow_from_the_kind_and_the_effect_unless_the_table_says_otherwise() 
     }
 }
 
+#[test]
+fn what_a_probe_brings_comes_in_by_the_tool_that_names_it() {
+    // The labels of the probe and those of the tool, untrusted output and private output, and what
+    // becomes of those of the tool.
+    for (probe, own, expected) in [
+        ([true, false], [false, false], [true, false]),
+        ([false, true], [false, false], [false, true]),
+        ([true, true], [false, true], [true, true]),
+        ([false, false], [true, true], [true, true]),
+        ([false, false], [false, false], [false, false]),
+    ] {
+        let said = |[untrusted, private]: [bool; 2]| {
+            format!("untrusted_output = {untrusted}\nprivate_output = {private}\n")
+        };
+        let text = format!(
+            "{FINE}tools = ['pay']\n\
+             [tools.pay]\nkind = 'http'\nmethod = 'POST'\nurl = 'http://h/pay'\ndescription = 'd'\n\
+             probe = 'seen'\nexternal_effect = false\n{}\
+             [tools.seen]\nkind = 'http'\nurl = 'http://h/{{key}}'\ndescription = 'd'\n\
+             parameters = {{ key = 'string' }}\n{}",
+            said(own),
+            said(probe)
+        );
+        let [untrusted, private] = expected;
+        assert_eq!(labels(&text, "pay"), Labels { untrusted, private, external: false }, "{text}");
+        let [untrusted, private] = probe;
+        assert_eq!(labels(&text, "seen"), Labels { untrusted, private, external: false });
+    }
+}
+
 /// A team whose agent `a` may call `web`, `orders` and `send`, and `b`.
 fn shop(tools: &str, more: &str) -> String {
     format!(
@@ -105,4 +135,21 @@ fn what_strangers_write_private_data_and_effects_do_not_come_together() {
                 .unwrap_or_else(|report| panic!("{text}\n{}", report.render(false)));
         }
     }
+}
+
+#[test]
+fn a_probe_counts_for_what_agents_have_together_though_they_cannot_call_it() {
+    let more = "permissions = { allow = ['pay'] }\n\
+                [tools.pay]\nkind = 'http'\nurl = 'http://h/pay'\nmethod = 'POST'\n\
+                description = 'd'\nuntrusted_output = false\nprobe = 'seen'\n\
+                [tools.seen]\nkind = 'http'\nurl = 'http://h/{key}'\ndescription = 'd'\n\
+                parameters = { key = 'string' }";
+    let text = shop("'orders', 'pay'", more);
+    let line = text.lines().position(|line| line == "[agents.a]").unwrap() + 1;
+    let message = "agent a can read what strangers write (`pay`), read private data (`orders`), \
+                   and act outside without leave (`pay`)";
+    check(&text, line, message, "ask = [\"pay\"]");
+    let own = text.replace("parameters = { key", "untrusted_output = false\nparameters = { key");
+    config::parse(Path::new("teams/t.toml"), &own, &files)
+        .unwrap_or_else(|report| panic!("{own}\n{}", report.render(false)));
 }

@@ -78,6 +78,10 @@ on_unknown = "ask"
 "#;
 
 async fn start(dir: &Path) -> Node {
+    start_as(dir, TEAM).await
+}
+
+async fn start_as(dir: &Path, team: &str) -> Node {
     let call =
         |tool: &str| json!({"when": tool, "calls": [{"name": tool, "arguments": {"to": "ann"}}]});
     let main = [
@@ -95,7 +99,7 @@ async fn start(dir: &Path) -> Node {
     ];
     let lines =
         |replies: &[Value]| replies.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-    std::fs::write(dir.join("crew.toml"), TEAM).unwrap();
+    std::fs::write(dir.join("crew.toml"), team).unwrap();
     std::fs::write(dir.join("main.jsonl"), lines(&main)).unwrap();
     std::fs::write(dir.join("till.jsonl"), lines(&till)).unwrap();
     house::start(&dir.join("crew.toml"), &dir.join("data")).await
@@ -252,6 +256,23 @@ async fn a_probe_finds_out_what_a_crash_took_away() {
     let [source] = reply.sources.as_slice() else { panic!("{reply:?}") };
     assert_eq!((source.status.as_str(), source.output.as_str()), ("ok", "PAID before"));
     stop(node).await;
+}
+
+#[tokio::test]
+async fn what_a_probe_says_taints_a_run_if_strangers_may_have_written_it() {
+    for (said, is_tainted) in [("", false), ("untrusted_output = true\n", true)] {
+        let dir = tempfile::tempdir().unwrap();
+        let team = TEAM.replace("[tools.seen]\n", &format!("[tools.seen]\n{said}"));
+        let node = start_as(dir.path(), &team).await;
+        let mut events = begin(&node, "cashier", "r-1", "wire").await;
+        wait_for(&mut events, tool_started).await;
+
+        let left = crash(dir.path());
+        let node = start_as(left.path(), &team).await;
+        let reply: RunReply = run_verb(&node, "r-1", RunVerb::Result).await;
+        assert_eq!((reply.output.as_str(), reply.tainted), ("it is PAID", is_tainted), "{reply:?}");
+        stop(node).await;
+    }
 }
 
 #[tokio::test]

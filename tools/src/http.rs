@@ -172,8 +172,13 @@ impl HttpSpec {
         }
     }
 
-    /// Tells whether arguments alone decide to whom its requests go.
-    pub fn goes_anywhere(&self) -> bool {
+    /// Tells whether arguments have a part in to whom its requests go.
+    pub fn host_varies(&self) -> bool {
+        Address::parse(&self.url).is_ok_and(|address| address.host_varies())
+    }
+
+    /// Tells whether arguments may lead its requests out of the domain that the address names.
+    fn goes_anywhere(&self) -> bool {
         Address::parse(&self.url).is_ok_and(|address| address.goes_anywhere())
     }
 
@@ -190,7 +195,7 @@ impl HttpSpec {
         if has_secret && self.goes_anywhere() {
             faults.push(
                 "arguments decide to which host it goes, so it must not have secrets; end the host \
-                 with a fixed text such as `.example.com`"
+                 with a domain of two labels or more, such as `.example.com`"
                     .to_owned(),
             );
         }

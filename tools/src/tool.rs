@@ -227,8 +227,8 @@ impl ToolKind {
             // What they tell came from the team itself, or is marked by them.
             Self::Builtin(_) | Self::Model(_) => Labels::NONE,
             Self::Command(_) => Labels { external: changes, ..Labels::NONE },
-            // An address that a model makes up tells its host whatever stands in it.
-            Self::Http(spec) if spec.goes_anywhere() => {
+            // An address that a model has a part in tells its host whatever stands in it.
+            Self::Http(spec) if spec.host_varies() => {
                 Labels { untrusted: true, external: true, ..Labels::NONE }
             }
             Self::CloudEvent(_) | Self::Http(_) | Self::Mcp(_) | Self::Nats(_) => {

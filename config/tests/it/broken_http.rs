@@ -31,6 +31,12 @@ fn what_may_be_reached_is_said_in_a_known_form() {
             "must not have secrets",
             "template",
         ),
+        (
+            "url = 'https://{a}.com/'\nparameters = { a = 'string' }\nheaders = { K = { env = 'K' } }",
+            7,
+            "must not have secrets; end the host with a domain of two labels or more",
+            "template",
+        ),
     ];
     for (fields, line, message, help) in cases {
         check(&format!("{FINE}{TOOL}{fields}\n"), line, message, help);

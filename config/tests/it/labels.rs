@@ -17,12 +17,13 @@ const NONE: [bool; 3] = [false, false, false];
 #[test]
 fn labels_follow_from_the_kind_and_the_effect_unless_the_table_says_otherwise() {
     let http = "kind = 'http'\nurl = 'http://h/x'";
+    let led = "kind = 'http'\nurl = 'http://{x}.example.com/'\nparameters = { x = 'string' }";
     let query = "kind = 'query'\ndatabase = 'd'\nstatement = 'select title from film'";
     let delete = "kind = 'query'\ndatabase = 'd'\nstatement = 'delete from film'";
     let command = "kind = 'command'\nargv = ['date']\nsandbox = 'none'";
     let model = "kind = 'model'\nmodel = 'm'\nprompt = 'x'";
     // Untrusted output, private output, external effect.
-    let cases: [(&str, &str, [bool; 3]); 12] = [
+    let cases: [(&str, &str, [bool; 3]); 14] = [
         ("kind = 'builtin'\nbuiltin = 'remember'", "", NONE),
         (model, "", NONE),
         (command, "effect = 'read'", NONE),
@@ -32,6 +33,9 @@ fn labels_follow_from_the_kind_and_the_effect_unless_the_table_says_otherwise() 
         (http, "method = 'POST'", [true, false, true]),
         (http, "untrusted_output = false\nprivate_output = true", [false, true, false]),
         (http, "external_effect = true", [true, false, true]),
+        // What stands in the name of a host is told to those who look after its domain.
+        (led, "", [true, false, true]),
+        (led, "external_effect = false", [true, false, false]),
         (http, "method = 'POST'\nexternal_effect = false", [true, false, false]),
         (query, "", [false, true, false]),
         (delete, "effect = 'once'\nprivate_output = false", [false, false, true]),

@@ -75,11 +75,17 @@ impl Address {
         }
     }
 
-    /// Tells whether arguments alone decide to whom a request goes.
+    /// Tells whether arguments have a part in to whom a request goes.
+    pub(super) fn host_varies(&self) -> bool {
+        self.fixed().is_none()
+    }
+
+    /// Tells whether arguments may lead a request to somebody other than the owner of the domain
+    /// that the text of its host ends with.
     pub(super) fn goes_anywhere(&self) -> bool {
         match &self.front {
             Front::Fixed { .. } => false,
-            Front::Host { host, .. } => !host.literal_end().is_some_and(|end| end.starts_with('.')),
+            Front::Host { host, .. } => !host.literal_end().is_some_and(is_domain_end),
             Front::Whole(_) => true,
         }
     }
@@ -131,6 +137,19 @@ impl Address {
 pub(super) fn host(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+/// Tells whether the end of a host with its port is a dot and a domain that somebody may own.
+///
+/// One label is a registry such as `com`, below which everybody has a name, and a host whose last
+/// label begins with a digit is the address of a machine. Longer suffixes below which names are
+/// given away are not known here.
+fn is_domain_end(end: &str) -> bool {
+    let Some(domain) = end.strip_prefix('.') else { return false };
+    let domain = domain.split_once(':').map_or(domain, |(domain, _)| domain).trim_matches('.');
+    let labels: Vec<&str> = domain.split('.').collect();
+    let is_name = labels.last().is_some_and(|last| last.starts_with(char::is_alphabetic));
+    is_name && labels.len() > 1 && labels.iter().all(|label| !label.is_empty())
 }
 
 /// Refuses a segment that is nothing or a step up or nowhere. Encoding does not help here: URL
@@ -226,18 +245,31 @@ mod tests {
 
     #[test]
     fn who_decides_on_the_host_is_known() {
-        for (url, fixed, anywhere) in [
-            ("http://h/{x}", true, false),
-            ("https://{x}.example.test/{y}", false, false),
-            ("https://{x}.example.test:8443/{y}", false, false),
-            ("https://api.{zone}", false, true),
-            ("https://{x}example.test", false, true),
-            ("http://{x}/", false, true),
-            ("{x}", false, true),
+        for (url, led, anywhere) in [
+            ("http://h/{x}", false, false),
+            ("https://{x}.example.test/{y}", true, false),
+            ("https://{x}.example.test:8443/{y}", true, false),
+            ("https://{x}.example.test./", true, false),
+            ("https://{x}.a.{y}.example.test/", true, false),
+            ("https://api.{zone}", true, true),
+            ("https://{x}example.test", true, true),
+            ("https://{x}.com/", true, true),
+            ("https://{x}.com:8443/", true, true),
+            ("https://{x}.com./", true, true),
+            ("https://{x}..com./", true, true),
+            ("https://{x}.a..com/", true, true),
+            ("https://{x}./", true, true),
+            ("https://{x}.:443/", true, true),
+            ("https://{x}.example.com:{y}/", true, true),
+            ("https://{x}.example.{y}.com/", true, true),
+            ("https://{x}.8.8.8/", true, true),
+            ("http://{x}/", true, true),
+            ("http://h:{x}/", true, true),
+            ("{x}", true, true),
         ] {
             let address = Address::parse(url).unwrap();
-            let found = (address.fixed().is_some(), address.goes_anywhere());
-            assert_eq!(found, (fixed, anywhere), "{url}");
+            let found = (address.host_varies(), address.goes_anywhere());
+            assert_eq!(found, (led, anywhere), "{url}");
         }
     }
 

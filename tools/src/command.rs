@@ -126,6 +126,14 @@ impl CommandSpec {
         EffectClass::Once
     }
 
+    /// Tells whether the program reaches servers, on the network or on the machine itself.
+    pub fn reaches_network(&self) -> bool {
+        match self.sandbox {
+            Sandbox::Bubblewrap { network, .. } => network,
+            Sandbox::None => true,
+        }
+    }
+
     /// Returns the faults of the templates, also against the JSON Schema of the parameters.
     pub fn check(&self, parameters: &Value) -> Vec<String> {
         let mut faults = Vec::new();

@@ -226,6 +226,10 @@ impl ToolKind {
         match self {
             // What they tell came from the team itself, or is marked by them.
             Self::Builtin(_) | Self::Model(_) => Labels::NONE,
+            // A program that reaches servers reads what they say and tells them what it was given.
+            Self::Command(spec) if spec.reaches_network() => {
+                Labels { untrusted: true, external: true, ..Labels::NONE }
+            }
             Self::Command(_) => Labels { external: changes, ..Labels::NONE },
             // An address that a model has a part in tells its host whatever stands in it.
             Self::Http(spec) if spec.host_varies() => {

@@ -36,11 +36,11 @@ pub(crate) struct RawTool {
     /// Other names under which a planner may select the tool.
     #[schemars(length(max = ALIASES_MAX), inner(length(min = 1, max = ALIAS_BYTES_MAX)))]
     pub(crate) aliases: Option<Vec<String>>,
-    /// Whether results may hold words of others than the team and its users; true for kinds `cloudevent`, `http`, `mcp` and `nats`.
+    /// Whether results may hold words of others than the team and its users; true for kinds `cloudevent`, `http`, `mcp` and `nats`, and for kind `command` with the network.
     pub(crate) untrusted_output: Option<bool>,
     /// Whether results may hold what is not for everyone; true for kind `query`.
     pub(crate) private_output: Option<bool>,
-    /// Whether a call changes something outside the runtime, or tells somebody there something; true where the effect is `idempotent` or `once`, but for kinds `builtin` and `model`, and where arguments decide on the host.
+    /// Whether a call changes something outside the runtime, or tells somebody there something; true where the effect is `idempotent` or `once`, but for kinds `builtin` and `model`, where arguments stand in the host, and for kind `command` with the network.
     pub(crate) external_effect: Option<bool>,
     /// How much of its calls traces may hold at most, whatever `[trace]` says.
     pub(crate) capture: Option<Capture>,

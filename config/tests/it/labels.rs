@@ -20,14 +20,20 @@ fn labels_follow_from_the_kind_and_the_effect_unless_the_table_says_otherwise() 
     let led = "kind = 'http'\nurl = 'http://{x}.example.com/'\nparameters = { x = 'string' }";
     let query = "kind = 'query'\ndatabase = 'd'\nstatement = 'select title from film'";
     let delete = "kind = 'query'\ndatabase = 'd'\nstatement = 'delete from film'";
-    let command = "kind = 'command'\nargv = ['date']\nsandbox = 'none'";
+    let command = "kind = 'command'\nargv = ['date']";
+    let bare = "kind = 'command'\nargv = ['date']\nsandbox = 'none'";
     let model = "kind = 'model'\nmodel = 'm'\nprompt = 'x'";
     // Untrusted output, private output, external effect.
-    let cases: [(&str, &str, [bool; 3]); 14] = [
+    let cases: [(&str, &str, [bool; 3]); 19] = [
         ("kind = 'builtin'\nbuiltin = 'remember'", "", NONE),
         (model, "", NONE),
         (command, "effect = 'read'", NONE),
         (command, "", [false, false, true]),
+        (command, "effect = 'read'\nnetwork = true", [true, false, true]),
+        (command, "network = true", [true, false, true]),
+        (bare, "effect = 'read'", [true, false, true]),
+        (bare, "", [true, false, true]),
+        (bare, "untrusted_output = false\nexternal_effect = false", NONE),
         (http, "", [true, false, false]),
         (http, "method = 'PUT'", [true, false, true]),
         (http, "method = 'POST'", [true, false, true]),

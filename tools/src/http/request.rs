@@ -10,7 +10,7 @@ use wire::{CallOutcome, ErrorCode};
 
 use super::address::{ADDRESS_BYTES_MAX, Address};
 use super::body;
-use super::field::{Field, QueryPart};
+use super::field::{self, Field, QueryPart};
 use super::{BodyTemplate, FieldSource, HttpSpec};
 use crate::argument::invalid;
 use crate::client::is_same_origin;
@@ -80,8 +80,12 @@ impl Blueprint {
         let joined = join(arguments, &self.joined);
         let arguments = joined.as_ref().unwrap_or(arguments);
         let mut url = self.address.fill(arguments).map_err(invalid)?;
-        for part in &self.query {
-            part.append(&mut url, arguments)?;
+        let written: Vec<String> = url.query_pairs().map(|(name, _)| name.into_owned()).collect();
+        for (index, part) in self.query.iter().enumerate() {
+            let parts = self.query.iter().enumerate().filter(|(other, _)| *other != index);
+            let others = parts.map(|(_, part)| part.name());
+            let others = others.chain(written.iter().map(String::as_str));
+            part.append(&mut url, arguments, others)?;
         }
         if url.as_str().len() > ADDRESS_BYTES_MAX {
             return Err(invalid(format!(
@@ -129,6 +133,9 @@ impl Blueprint {
         let mut headers = HeaderMap::new();
         for (name, field) in &self.headers {
             let Some(text) = field.fill(arguments)? else { continue };
+            if let (&COOKIE, Field::Template(template)) = (name, field) {
+                field::check_cookie(template, arguments)?;
+            }
             let is_secret = matches!(field, Field::Secret { .. });
             let value = HeaderValue::from_bytes(text.expose_secret().as_bytes());
             let mut value = value.map_err(|_| {

@@ -8,6 +8,7 @@ mod launcher;
 mod outcome;
 mod process;
 mod sandbox;
+mod swap;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +32,7 @@ use launcher::Start;
 pub use fill::ARGV_BYTES_MAX;
 pub use launcher::Launcher;
 pub use process::STOP_GRACE;
+pub use swap::{Opening, check_openings};
 
 /// Variables that the runtime sets, or that would reach the programs which make the sandbox.
 const RESERVED: [&str; 3] = [IDEMPOTENCY_KEY, TRACEPARENT, "GLIBC_TUNABLES"];

@@ -26,7 +26,7 @@ use crate::feed::Feed;
 use crate::keeper;
 use crate::look::Look;
 use crate::metrics;
-use crate::opening::open_team;
+use crate::opening::{check_commands, open_team};
 use crate::owner::{Owners, claim_of};
 use crate::room;
 use crate::team::{TeamArgs, TeamSupervisor};
@@ -112,7 +112,11 @@ impl Node {
             .map_err(|error| Error::Prepare { what: "HTTP client".to_owned(), error })?;
         let guards = Arc::new(Guards::default());
         let shared = self.shared.clone();
-        let measuring = move || metrics::of_node(&shared, &teams).map(|of_node| (of_node, teams));
+        let data = options.data.clone();
+        let measuring = move || {
+            check_commands(&teams, &data)?;
+            metrics::of_node(&shared, &teams).map(|of_node| (of_node, teams))
+        };
         let (of_node, teams) = spawn_blocking(measuring).await.map_err(|_| Error::Ending)??;
         self.metrics = Some(Arc::new(of_node));
         for team in teams {

@@ -11,7 +11,8 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tools::ToolKind;
 use tools::cloudevent::replies::{HOLD, Replies};
-use tools::command::Launcher;
+use tools::command::{Launcher, Opening, check_openings};
+use tools::mcp::Transport;
 use tools::query::Databases;
 use wire::entry::memory_session;
 use wire::{Name, SessionId};
@@ -122,6 +123,32 @@ fn open_databases(
         }
     }
     Ok(databases)
+}
+
+/// Checks that no command of the teams writes where another one, or a program that is a server,
+/// would meet what it put there, or where the data is. Blocks on the disk.
+pub(crate) fn check_commands(teams: &[config::Team], data: &Path) -> Result<(), Error> {
+    let mut openings = Vec::new();
+    for team in teams {
+        for (name, tool) in &team.tools {
+            if let ToolKind::Command(spec) = &tool.kind {
+                openings.push(Opening::of(format!("tool {name} of team {}", team.name), spec));
+            }
+        }
+        for (name, server) in &team.servers {
+            if let Transport::Process { command, directory, .. } = &server.spec.transport {
+                let program = command.first().filter(|program| program.contains('/'));
+                let program = program.map(|program| directory.join(program));
+                openings.push(Opening {
+                    owner: format!("MCP server {name} of team {}", team.name),
+                    paths: std::iter::once(directory.clone()).chain(program).collect(),
+                    writable: Vec::new(),
+                });
+            }
+        }
+    }
+    let prepare = |error| Error::Prepare { what: "commands".to_owned(), error };
+    check_openings(&openings, data).map_err(prepare)
 }
 
 /// Finds what starts the commands of a team, and checks that each of them can be started. Blocks.

@@ -18,26 +18,31 @@ pub(crate) async fn start(team_file: &Path, data: &Path) -> Node {
     start_teams(&Bus::local(), &[team_file], data).await
 }
 
-/// Starts a node with several teams on a bus.
-pub(crate) async fn start_teams(bus: &Bus, team_files: &[&Path], data: &Path) -> Node {
-    let holder = || Holder {
+/// Starts a node with several teams on a bus, if it can be started.
+pub(crate) async fn try_start(
+    bus: &Bus,
+    team_files: &[&Path],
+    data: &Path,
+) -> Result<Node, node::Error> {
+    let holder = Holder {
         pid: std::process::id(),
         program: "test".to_owned(),
         listen: None,
         nats: None,
         since: Timestamp::from_micros(0),
     };
+    let (data, subjects) = (data.to_owned(), Subjects::default());
+    let options = NodeOptions { data, holder, subjects, reserve_bytes: 0 };
+    let teams = team_files.iter().map(|file| config::load(file).unwrap()).collect();
+    Node::start(teams, bus.clone(), options).await
+}
+
+/// Starts a node with several teams on a bus.
+pub(crate) async fn start_teams(bus: &Bus, team_files: &[&Path], data: &Path) -> Node {
     // A task of the node that has just ended may hold the store for a moment.
     let end = Instant::now() + ANSWER_MAX;
     loop {
-        let options = NodeOptions {
-            data: data.to_owned(),
-            holder: holder(),
-            subjects: Subjects::default(),
-            reserve_bytes: 0,
-        };
-        let teams = team_files.iter().map(|file| config::load(file).unwrap()).collect();
-        match Node::start(teams, bus.clone(), options).await {
+        match try_start(bus, team_files, data).await {
             Ok(node) => return node,
             Err(error) => assert!(Instant::now() < end, "{error}"),
         }

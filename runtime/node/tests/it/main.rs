@@ -13,6 +13,7 @@ mod called_agents;
 mod calls;
 mod cancel;
 mod changed;
+mod commands;
 mod door;
 mod fallback;
 mod going_on;

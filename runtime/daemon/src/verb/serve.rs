@@ -13,7 +13,7 @@ use config::Team;
 use node::{Node, NodeOptions, Sourced};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 use wire::{ErrorCode, Name, Subjects};
 
 use super::nats;
@@ -67,6 +67,13 @@ pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Resul
         },
         None => None,
     };
+    if door.is_some()
+        && token.is_none()
+        && let Some(commands) = door::reached_by(&loaded)
+    {
+        warn!(%commands, "commands reach the HTTP door, which asks for no token");
+        screen::note(&unguarded(&commands));
+    }
     holder.listen = door.as_ref().map(|door| door.addr().to_string());
     holder.nats = args.nats.url.as_deref().map(nats::without_secrets);
     node.announce(&holder)?;
@@ -171,6 +178,15 @@ fn describe(out: &mut String, team: &Team, subjects: &Subjects) {
     // Writing to a string does not fail.
     writeln!(out, "team {}: agents {}, asked on {subject}", team.name, agents.join(", "))
         .unwrap_or_default();
+}
+
+fn unguarded(commands: &str) -> String {
+    format!(
+        "warning: the HTTP door asks for no token, and the programs of these commands reach it: \
+         {commands}. Such a program can approve its own calls and run agents. Give the door a token \
+         with --token-file, or open none with --listen none. A program without a sandbox may read \
+         the token as well: give it a sandbox.\n"
+    )
 }
 
 fn ready(listen: Option<&str>, nats: Option<&str>) -> String {

@@ -81,13 +81,12 @@ impl Callboard {
         let args = [&["serve", team, "--listen", "127.0.0.1:0"], more].concat();
         let mut child = self.command(&args).stderr(Stdio::piped()).spawn().unwrap();
         let err = BufReader::new(child.stderr.take().unwrap());
-        let mut daemon = Daemon { child, err, url: String::new() };
-        let mut lines = String::new();
+        let mut daemon = Daemon { child, err, url: String::new(), said: String::new() };
         loop {
             let mut line = String::new();
             let read = daemon.err.read_line(&mut line).unwrap();
-            assert!(read > 0, "ended before it was ready: {lines}");
-            lines.push_str(&line);
+            assert!(read > 0, "ended before it was ready: {}", daemon.said);
+            daemon.said.push_str(&line);
             if let Some(rest) = line.strip_prefix("ready: ") {
                 rest.split(',').next().unwrap().clone_into(&mut daemon.url);
                 return daemon;
@@ -101,6 +100,8 @@ pub(crate) struct Daemon {
     child: Child,
     err: BufReader<std::process::ChildStderr>,
     pub(crate) url: String,
+    /// What it said until it was ready.
+    pub(crate) said: String,
 }
 
 impl Daemon {

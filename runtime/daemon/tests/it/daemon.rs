@@ -113,6 +113,39 @@ fn a_daemon_with_a_token_is_asked_with_it() {
 }
 
 #[test]
+fn a_command_that_reaches_a_door_without_a_token_is_warned_of() {
+    let callboard = Callboard::new();
+    let token = callboard.file("token", "a-token-that-is-long-enough-to-be-one\n");
+    let script = callboard.file("m.jsonl", "{\"content\": \"Hello.\"}\n");
+    let text = format!(
+        "[models.m]\nprovider = 'scripted'\nscript = '{}'\n\
+         [agents.a]\ninstructions = 'i'\nmodel = 'm'\ntools = ['today']\n\
+         [tools.today]\nkind = 'command'\ndescription = 'd'\nargv = ['date']\nsandbox = 'none'\n",
+        script.display()
+    );
+    let bare = callboard.file("bare.toml", &text);
+    let with_token = ["--token-file", token.to_str().unwrap()];
+    for (team, more, is_warned) in [
+        (&bare, &[][..], true),
+        (&bare, &with_token, false),
+        (&team("quickstart.toml"), &[], false),
+    ] {
+        let daemon = callboard.serve_with(team, more);
+        let said = daemon.said.clone();
+        assert_eq!(daemon.stop().code, Some(0));
+        // Once in the log, and once for whoever started it.
+        assert_eq!(
+            said.matches("today of team bare").count(),
+            if is_warned { 2 } else { 0 },
+            "{said}"
+        );
+        for part in ["warning: the HTTP door asks for no token", "--token-file", "--listen none"] {
+            assert_eq!(said.contains(part), is_warned, "{part}: {said}");
+        }
+    }
+}
+
+#[test]
 fn a_run_is_told_something_whatever_other_teams_do() {
     let callboard = Callboard::new();
     let daemon = callboard.serve(&team("quickstart.toml"));

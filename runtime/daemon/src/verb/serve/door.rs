@@ -3,9 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use config::Team;
 use gateway::{Error, Gateway, HostName, Options, Token};
 use node::Node;
 use secrecy::SecretString;
+use tools::ToolKind;
 use wire::ErrorCode;
 
 use crate::failure::Failure;
@@ -25,6 +27,31 @@ pub(super) fn options(
         .collect::<Result<_, _>>()
         .map_err(|error| Failure::new(ErrorCode::BadRequest, format!("--host-name: {error}")))?;
     Ok(Options { token, host_names, ..Options::new(listen) })
+}
+
+/// The most commands that are named as those that reach the door.
+const NAMED_MAX: usize = 8;
+
+/// Says which commands of teams reach a loopback door that asks nobody for a token, if any does:
+/// their programs could do there what people do.
+pub(super) fn reached_by(teams: &[Team]) -> Option<String> {
+    let mut names: Vec<String> = Vec::new();
+    for team in teams {
+        let reaching = team.tools.iter().filter(|(_, tool)| match &tool.kind {
+            ToolKind::Command(spec) => spec.reaches_network(),
+            ToolKind::Builtin(_)
+            | ToolKind::CloudEvent(_)
+            | ToolKind::Http(_)
+            | ToolKind::Mcp(_)
+            | ToolKind::Model(_)
+            | ToolKind::Nats(_)
+            | ToolKind::Query(_) => false,
+        });
+        names.extend(reaching.map(|(name, _)| format!("{name} of team {}", team.name)));
+    }
+    let more = if names.len() > NAMED_MAX { ", .." } else { "" };
+    names.truncate(NAMED_MAX);
+    (!names.is_empty()).then(|| names.join(", ") + more)
 }
 
 /// Opens the door of a node.
@@ -66,6 +93,41 @@ mod tests {
                 Err(Failure::Report(report)) => panic!("{name:?}: {report}"),
             };
             assert_eq!(code, expected, "{name:?}");
+        }
+    }
+    #[test]
+    fn commands_that_reach_the_door_are_named() {
+        let tool = |name: &str, fields: &str| {
+            format!(
+                "[tools.{name}]\nkind = 'command'\ndescription = 'd'\nargv = ['date']\n{fields}\n"
+            )
+        };
+        let many: String = (0..9).map(|n| tool(&format!("t{n}"), "network = true")).collect();
+        let none = |_: &std::path::Path| Err(std::io::ErrorKind::NotFound.into());
+        for (tools, expected) in [
+            (String::new(), None),
+            (tool("a", ""), None),
+            (tool("a", "network = false"), None),
+            (tool("a", "network = true"), Some("a of team t")),
+            (
+                tool("a", "sandbox = 'none'") + &tool("b", "") + &tool("c", "network = true"),
+                Some("a of team t, c of team t"),
+            ),
+            (
+                many,
+                Some(
+                    "t0 of team t, t1 of team t, t2 of team t, t3 of team t, t4 of team t, \
+                         t5 of team t, t6 of team t, t7 of team t, ..",
+                ),
+            ),
+        ] {
+            let text = format!(
+                "[models.m]\nprovider = 'openai'\nbase_url = 'http://127.0.0.1:9'\nmodel = 'm'\n\
+                 [agents.lead]\ninstructions = 'i'\nmodel = 'm'\n{tools}"
+            );
+            let team = config::parse(std::path::Path::new("t.toml"), &text, &none)
+                .unwrap_or_else(|report| panic!("{}", report.render(false)));
+            assert_eq!(reached_by(&[team]).as_deref(), expected, "{text}");
         }
     }
 }

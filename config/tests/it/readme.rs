@@ -1,8 +1,13 @@
 //! The README tells every field, default and bound of the schema.
 
+use std::path::Path;
+
 use agents_core::dialect;
-use serde_json::Value;
+use agents_core::validate::validator;
+use serde_json::{Value, json};
 use wire::plan::Text;
+
+use super::broken::{FINE, files};
 
 const README: &str = include_str!("../../README.md");
 
@@ -131,5 +136,34 @@ fn every_name_that_a_template_may_use_is_told_with_its_texts() {
         let of = |text: &Text| dialect::facts(*text).filter(|fact| fact.as_str() == name).count();
         let told = if row[2] == "all" { Text::ALL.len() } else { row[2].split(", ").count() };
         assert_eq!(Text::ALL.iter().map(of).sum::<usize>(), told, "{name}");
+    }
+}
+
+#[test]
+fn the_examples_of_permissions_let_no_mail_go_to_strangers() {
+    let blocks = README.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let blocks: Vec<&str> = blocks.filter(|block| block.contains("send_mail(to=")).collect();
+    assert_eq!(blocks.len(), 2);
+    for block in blocks {
+        let text = format!(
+            "{FINE}tools = ['send_mail', 'charge', 'delete_all']\n[tools.charge]\nkind = 'builtin'\nbuiltin = 'say'\n\
+             text = 'x'\nparameters = {{ amount = 'string' }}\n[tools.delete_all]\n\
+             kind = 'builtin'\nbuiltin = 'now'\n{block}"
+        );
+        let team = config::parse(Path::new("teams/t.toml"), &text, &files)
+            .unwrap_or_else(|report| panic!("{}", report.render(false)));
+        let schema = validator(&team.tools["send_mail"].offer.spec.parameters).unwrap();
+        for (to, is_fine) in [
+            ("me@example.com", true),
+            ("thief@evil.org, me@example.com", false),
+            ("thief@evil.org;me@example.com", false),
+            ("<thief@evil.org> me@example.com", false),
+            ("thief@evil.org\nme@example.com", false),
+            ("me@example.com\n", false),
+            ("me@example.com.evil.org", false),
+        ] {
+            assert_eq!(schema.is_valid(&json!({"to": to, "text": "hi"})), is_fine, "{to:?}");
+        }
+        assert!(!schema.is_valid(&json!({"to": "me@example.com", "text": "hi", "cc": "x"})));
     }
 }

@@ -208,6 +208,7 @@ mod tests {
             (Length, format!("{search}\nObservation: y\nThought: z"), found.clone()),
             (Stop, "Action: search\nAction Input: x\nObserv".to_owned(), found),
             (Length, "Action: search\nAction Input: x\nObserv".to_owned(), cut.clone()),
+            (Length, "Action: search\nAction Input: a\n```py\nb\n```\nc".to_owned(), cut.clone()),
             (Length, "Final Answer: half of".to_owned(), cut.clone()),
             (Stop, format!("<think>{search}"), cut),
             (Stop, "Final Answer: a\nObservation: b".to_owned(), json!({"final": "a"})),
@@ -219,6 +220,38 @@ mod tests {
         for (finish, content, expected) in cases {
             let reading = read(catalogue.toolbox(), &reply(finish, &content));
             assert_eq!(outline(&reading), expected, "{content}");
+        }
+    }
+
+    #[test]
+    fn fences_that_an_input_opens_belong_to_it() {
+        let code = "Fix this:\n```python\nprint(1)\n```\nand add tests.";
+        let twice = format!("{code}\n```sh\nls\n```");
+        let odd = format!("{code}\n```sh\nls");
+        let catalogue = catalogue(Dialect::React, false);
+        for (input, expected) in [
+            (code.to_owned(), code),
+            (format!("{code}\nThought: so"), code),
+            (twice.clone(), &twice),
+            (format!("{twice}\n```"), &twice),
+            ("x\n```".to_owned(), "x"),
+            // The last fence of an odd number is taken for the one that closes the action.
+            (odd, &format!("{code}\n")),
+            // What begins inside of a fence ends with it.
+            ("```python\nprint(1)\n```\nand add tests.".to_owned(), "print(1)"),
+            ("\n```\nprint(1)\n```".to_owned(), "print(1)"),
+            ("```\nprint(1)".to_owned(), "print(1)"),
+            // A word of code at the beginning is no fence.
+            (format!("`ls` fails. {code}"), &format!("`ls` fails. {code}")),
+            ("`ls`".to_owned(), "`ls`"),
+        ] {
+            let content = format!("Thought: why\nAction: search\nAction Input: {input}");
+            let reading = read(catalogue.toolbox(), &reply(Stop, &content));
+            assert_eq!(
+                outline(&reading),
+                json!([["search", {"query": expected.trim()}]]),
+                "{content}"
+            );
         }
     }
 

@@ -195,10 +195,12 @@ fn within(written: &str, toolbox: &Toolbox) -> Option<Action> {
 /// to the next label.
 fn of_input(text: &str, at: usize, name: &str) -> Result<(Action, usize), Fault> {
     let rest = text.get(at..).unwrap_or_default();
-    let fenced = extract::fences(text)
-        .find(|fence| text.get(at..*fence).is_some_and(|gap| gap.trim_start().starts_with('`')));
+    let opening = rest.trim_start();
+    // One backtick begins a word of code, and what it stands in goes on behind it.
+    let fenced = extract::fences(opening).next().filter(|_| opening.starts_with("``"));
+    let fenced = fenced.map(|at| text.len() - opening.len() + at).filter(|at| *at < text.len());
     let skipped = rest.trim_start_matches(|c: char| c.is_whitespace() || c == '*');
-    let start = fenced.filter(|fence| *fence < text.len()).unwrap_or(text.len() - skipped.len());
+    let start = fenced.unwrap_or(text.len() - skipped.len());
     let wrapped = wrapped(text, start);
     let object = wrapped.unwrap_or(start);
     if extract::is_object_like(text, object) || text.get(object..).is_some_and(is_empty_object) {
@@ -208,8 +210,7 @@ fn of_input(text: &str, at: usize, name: &str) -> Result<(Action, usize), Fault>
     }
     let labels = ["Thought", "Action", "Action Input", "Final Answer", "Question"];
     let end = label::find(text, start, &labels).map_or(text.len(), |label| label.at);
-    let input = text.get(start..end).unwrap_or_default();
-    let input = input.split("```").next().unwrap_or_default().trim();
+    let input = label::input(text.get(start..end).unwrap_or_default(), fenced.is_some());
     let value = match lenient::whole(input, 0) {
         Ok(Value::String(inner)) => Value::String(inner),
         Ok(Value::Null) => Value::Null,

@@ -5,6 +5,9 @@ use super::super::form::FINAL_ANSWER;
 /// What may stand before a label on its line: list marks, quotes and emphasis.
 const DECORATION: [char; 7] = [' ', '\t', '*', '#', '>', '-', '_'];
 
+/// What opens and closes a block of code.
+const FENCE: &str = "```";
+
 /// A label and where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Label {
@@ -121,11 +124,22 @@ pub(super) fn thought(text: &str, to: usize) -> String {
 /// Removes what is left of fences round an answer.
 pub(super) fn unfenced(answer: &str) -> &str {
     let answer = answer.trim();
-    match answer.strip_suffix("```") {
+    match answer.strip_suffix(FENCE) {
         // A fence that the answer itself does not open closes the whole reply.
-        Some(inside) if inside.matches("```").count() % 2 == 0 => inside.trim(),
+        Some(inside) if inside.matches(FENCE).count() % 2 == 0 => inside.trim(),
         _ => answer,
     }
+}
+
+/// Returns the input of an action without the fence that closes it. Fences that the input opens and
+/// closes itself are a part of it.
+pub(super) fn input(text: &str, is_fenced: bool) -> &str {
+    let end = if is_fenced {
+        text.find(FENCE)
+    } else {
+        text.rfind(FENCE).filter(|_| text.matches(FENCE).count() % 2 == 1)
+    };
+    text.get(..end.unwrap_or(text.len())).unwrap_or_default().trim()
 }
 
 /// Tells whether a name stands for the final answer.

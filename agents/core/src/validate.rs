@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::types::JsonType;
 use jsonschema::{Draft, ValidationError, Validator};
-use serde_json::{Number, Value};
+use serde_json::{Map, Number, Value};
 use wire::chat::Head;
 use wire::{ModelRole, Plan};
 
@@ -134,6 +134,22 @@ impl Known {
         }
     }
 
+    /// Returns texts without white space round those in whose place the schema wants no free text,
+    /// but a number, an object or a word of a list.
+    pub(crate) fn trimmed(&self, texts: Map<String, Value>) -> Value {
+        let mut arguments = Value::Object(texts);
+        let Some(Ok(validator)) = &self.validator else { return arguments };
+        let errors = validator.iter_errors(&arguments).filter(|error| wants_no_text(error.kind()));
+        let places: Vec<String> =
+            errors.map(|error| error.instance_path().as_str().to_owned()).collect();
+        for place in places {
+            if let Some(Value::String(text)) = arguments.pointer_mut(&place) {
+                *text = text.trim().to_owned();
+            }
+        }
+        arguments
+    }
+
     /// Returns the name of the parameter, if there is exactly one.
     pub(crate) fn only_parameter(&self) -> Option<&str> {
         let properties = self.parameters.as_ref()?.get("properties")?.as_object()?;
@@ -239,6 +255,18 @@ fn wants_whole(error: &ValidationError<'_>, path: &str) -> bool {
         }
         _ => false,
     }
+}
+
+/// Tells whether an error in the place of a text says that another value is wanted there.
+fn wants_no_text(kind: &ValidationErrorKind) -> bool {
+    matches!(
+        kind,
+        ValidationErrorKind::Type { .. }
+            | ValidationErrorKind::Enum { .. }
+            | ValidationErrorKind::Constant { .. }
+            | ValidationErrorKind::AnyOf { .. }
+            | ValidationErrorKind::OneOfNotValid { .. }
+    )
 }
 
 /// Lists what is wrong with a value, at most [`FAULTS_MAX`] faults; none if it is valid.

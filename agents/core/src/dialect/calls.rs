@@ -26,6 +26,8 @@ pub(super) enum Arguments {
     Text(String),
     /// A value inside the object that is the call.
     Value(Value),
+    /// Texts by name, each as it stands between the tags of its parameter.
+    Tagged(Map<String, Value>),
     /// Free text, which may stand for the only parameter.
     Input(String),
 }
@@ -35,6 +37,7 @@ impl Arguments {
         match self {
             Self::Text(text) | Self::Input(text) => text,
             Self::Value(value) => value.to_string(),
+            Self::Tagged(texts) => Value::Object(texts).to_string(),
         }
     }
 
@@ -42,6 +45,7 @@ impl Arguments {
         match self {
             Self::Text(text) | Self::Input(text) => object(text),
             Self::Value(value) => as_object(value.clone()),
+            Self::Tagged(texts) => Ok(Value::Object(texts.clone())),
         }
     }
 }
@@ -127,7 +131,11 @@ fn read(toolbox: &Toolbox, call: Written) -> ReadCall {
 /// Returns arguments as an object. Free text that is none stands for the only parameter; where no
 /// parameters are known it stays as it is.
 fn bound(known: &Known, arguments: &Arguments) -> Result<Value, String> {
-    let Arguments::Input(text) = arguments else { return arguments.object() };
+    let text = match arguments {
+        Arguments::Input(text) => text,
+        Arguments::Tagged(texts) => return Ok(known.trimmed(texts.clone())),
+        Arguments::Text(_) | Arguments::Value(_) => return arguments.object(),
+    };
     match (object(text), known.only_parameter(), &known.parameters) {
         (Ok(object), _, _) => Ok(object),
         // What set out to be an object and is none must not become a text by its failure.

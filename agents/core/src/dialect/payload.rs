@@ -1,5 +1,7 @@
 //! Reads what follows the mark of a call.
 
+use serde_json::{Map, Value};
+
 use super::calls::{Arguments, Written};
 use super::lenient::{Cursor, Fault};
 use super::python;
@@ -179,20 +181,20 @@ fn function(cursor: &mut Cursor<'_>) -> Result<Vec<Written>, Fault> {
     let arguments = if cursor.peek() == Some('{') {
         let value = cursor.value()?;
         cursor.take_while(|c| matches!(c, ')' | '>'));
-        value
+        Arguments::Value(value)
     } else {
-        parameters(cursor)?
+        Arguments::Tagged(parameters(cursor)?)
     };
-    Ok(vec![Written { id: String::new(), name, arguments: Arguments::Value(arguments) }])
+    Ok(vec![Written { id: String::new(), name, arguments }])
 }
 
 /// Reads `<parameter=name>value</parameter>` up to the end of the function.
-fn parameters(cursor: &mut Cursor<'_>) -> Result<serde_json::Value, Fault> {
-    let mut arguments = serde_json::Map::new();
+fn parameters(cursor: &mut Cursor<'_>) -> Result<Map<String, Value>, Fault> {
+    let mut arguments = Map::new();
     loop {
         cursor.take_while(char::is_whitespace);
         if cursor.take("</function>") {
-            return Ok(arguments.into());
+            return Ok(arguments);
         }
         if !cursor.take("<parameter=") {
             return Err(cursor.fault("arguments are expected"));
@@ -206,10 +208,17 @@ fn parameters(cursor: &mut Cursor<'_>) -> Result<serde_json::Value, Fault> {
         };
         cursor.skip(value.len());
         cursor.take("</parameter>");
-        if arguments.insert(name, value.trim().into()).is_some() {
+        if arguments.insert(name, within_tags(value).into()).is_some() {
             return Err(cursor.fault("a parameter is given twice"));
         }
     }
+}
+
+/// Returns a value without the line breaks that set it off from its tags, one at each. All other
+/// white space is the value's own.
+fn within_tags(value: &str) -> &str {
+    let value = value.strip_prefix("\r\n").or_else(|| value.strip_prefix('\n')).unwrap_or(value);
+    value.strip_suffix("\r\n").or_else(|| value.strip_suffix('\n')).unwrap_or(value)
 }
 
 /// Reads JSON that nothing marks as a call, and further calls that follow it at once.
@@ -245,4 +254,66 @@ pub(super) fn written(calls: Vec<(String, Arguments)>) -> Vec<Written> {
         .take(CALLS_MAX)
         .map(|(name, arguments)| Written { id: String::new(), name, arguments })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use wire::FinishReason::Stop;
+
+    use super::super::fixture::{outline, reply};
+    use super::super::native;
+    use crate::validate::Toolbox;
+
+    #[test]
+    fn a_value_between_tags_keeps_its_white_space() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "content": {"type": "string", "maxLength": 40},
+                "maybe": {"type": ["string", "null"]},
+                "unit": {"enum": ["c", "f"]},
+                "count": {"type": "integer"},
+                "deep": {"type": "object", "properties": {"a": {"type": "string"}}},
+                "either": {"anyOf": [{"type": "integer"}, {"type": "boolean"}]},
+            },
+        });
+        let mut toolbox = Toolbox::default();
+        toolbox.add("write", Some(schema));
+        toolbox.add("bare", None);
+        for (name, value, expected) in [
+            ("content", "x", json!("x")),
+            ("content", "\n    if x:\n        y()\n", json!("    if x:\n        y()")),
+            ("content", "\r\n\tx\r\ny\r\n", json!("\tx\r\ny")),
+            ("content", "\n\nx\n\n", json!("\nx\n")),
+            ("content", " x ", json!(" x ")),
+            ("content", "\n", json!("")),
+            ("content", "", json!("")),
+            ("content", "\n 5 \n", json!(" 5 ")),
+            ("maybe", "\n  x\n", json!("  x")),
+            ("unit", "\n c \n", json!("c")),
+            ("count", "\n 5 \n", json!(5)),
+            ("count", "\n\n5\n\n", json!(5)),
+            ("either", " true ", json!(true)),
+            ("deep", "\n\u{a0} {\"a\": \" b \"}\n\n", json!({"a": " b "})),
+        ] {
+            let call = format!(
+                "<tool_call>\n<function=write>\n<parameter={name}>{value}</parameter>\n</function>\n\
+                 </tool_call>"
+            );
+            let read = |content: &str| outline(&native::read(&toolbox, &reply(Stop, content)));
+            assert_eq!(read(&call), json!([["write", {name: expected}]]), "{call:?}");
+            if expected.is_string() && name == "content" {
+                let bare = call.replace("=write", "=bare");
+                assert_eq!(read(&bare), json!([["bare", {name: expected}]]), "{bare:?}");
+            }
+        }
+        // A text that is too long is not made to fit.
+        let long = format!(
+            "<function=write><parameter=content>x{}</parameter></function>",
+            " ".repeat(40)
+        );
+        let found = outline(&native::read(&toolbox, &reply(Stop, &long)));
+        assert_eq!(found[0][2], "invalid_arguments", "{found}");
+    }
 }

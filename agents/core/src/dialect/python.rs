@@ -128,6 +128,7 @@ mod tests {
             let calls = calls.map(|calls| {
                 let value = |(name, arguments): (String, Arguments)| match arguments {
                     Arguments::Value(value) => json!([name, value]),
+                    Arguments::Tagged(texts) => json!([name, texts]),
                     Arguments::Text(text) | Arguments::Input(text) => json!([name, text]),
                 };
                 calls.into_iter().map(value).collect::<Value>()

@@ -162,6 +162,7 @@ fn check_reading(
             tally.empty_thoughts += 1;
         }
         (ModelRole::Actor, Reading::Final { .. }) => tally.finals += 1,
+        (ModelRole::Actor, Reading::Cut { .. }) => tally.cut += 1,
         (ModelRole::Actor, Reading::Calls { calls, .. }) => {
             let [call] = calls.as_slice() else { panic!("not one call: {calls:?}") };
             check_call(team, agent, call, tally);

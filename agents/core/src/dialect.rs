@@ -118,7 +118,7 @@ pub enum Act {
         /// The calls in order. The act is left out of prompts until every one has its result.
         calls: Vec<Called>,
     },
-    /// It said something and wants to go on.
+    /// It said something and wants to go on, or was cut, which ends the run.
     Continued {
         /// The text as it wrote it.
         text: String,

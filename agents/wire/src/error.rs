@@ -111,6 +111,8 @@ codes! {
     CallLimit = "E4006", "too many calls in one step";
     /// The run asked for the same call again and again.
     LoopDetected = "E4007", "the same call again and again";
+    /// The token limit of a reply cut the answer.
+    AnswerCut = "E4008", "answer cut";
 
     /// The data directory belongs to another process.
     DataInUse = "E5001", "data directory in use";

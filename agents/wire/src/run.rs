@@ -81,7 +81,7 @@ pub struct Parent {
 pub enum RunStatus {
     /// With an answer.
     Completed,
-    /// It was stopped at its last step, or because it went in circles.
+    /// It was stopped at its last step, because it went in circles, or because its answer was cut.
     Partial,
     /// Its model's provider withheld the answer, or the run was not taken.
     Refused,

@@ -159,6 +159,7 @@ fn exit_of(code: ErrorCode) -> Exit {
         | ErrorCode::ResumedTooOften
         | ErrorCode::CallLimit
         | ErrorCode::LoopDetected
+        | ErrorCode::AnswerCut
         | ErrorCode::JournalDamaged
         | ErrorCode::SessionDamaged
         | ErrorCode::Internal => Exit::Failed,

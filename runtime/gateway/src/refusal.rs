@@ -104,6 +104,7 @@ pub(crate) const fn status_of(code: ErrorCode) -> StatusCode {
         | Code::DepthExceeded
         | Code::CallLimit
         | Code::LoopDetected
+        | Code::AnswerCut
         | Code::AddressForbidden
         | Code::CallDenied => StatusCode::UNPROCESSABLE_ENTITY,
         Code::DeadlineExceeded | Code::ToolTimeout => StatusCode::GATEWAY_TIMEOUT,
@@ -150,7 +151,7 @@ mod tests {
             (404, "E1003 E1004 E1009 E1012 E3001"),
             (409, "E1005 E1010 E1013 E4004"),
             (413, "E1002"),
-            (422, "E3002 E3008 E3012 E4001 E4002 E4003 E4006 E4007"),
+            (422, "E3002 E3008 E3012 E4001 E4002 E4003 E4006 E4007 E4008"),
             (429, "E1006"),
             (500, "E2003 E4005 E5002 E5003 E5006 E5007 E6001 E6002 E6003 E6004"),
             (502, "E2001 E2002 E2004 E2005 E3003 E3006 E3009 E3011"),

@@ -33,7 +33,7 @@ pub(super) fn reading(
     reply: &ModelReply,
 ) -> Reading {
     match reading {
-        Reading::Final { text } if begins(word, &text) => {
+        Reading::Final { text } | Reading::Cut { text } if begins(word, &text) => {
             let said = thinking::removed(&reply.content).text;
             // An answer that is a call is told as a text, since a call would need a result.
             let text = if reply.calls.is_empty() { said.into_owned() } else { text.to_string() };
@@ -43,6 +43,9 @@ pub(super) fn reading(
             Reading::Final { text: without(word, &text).trim().into() }
         }
         Reading::Final { text } => Reading::Final { text: text.part(text.trim()) },
+        Reading::Cut { text } if text.contains(word) => {
+            Reading::Cut { text: without(word, &text).trim().into() }
+        }
         Reading::Fault { feedback, raw } => {
             let is_form = feedback.code == FeedbackCode::MalformedReply;
             match prose(word, dialect, reply).filter(|_| is_form) {
@@ -52,6 +55,7 @@ pub(super) fn reading(
         }
         Reading::Thought { .. }
         | Reading::Planned(_)
+        | Reading::Cut { .. }
         | Reading::Calls { .. }
         | Reading::Continued { .. } => reading,
     }

@@ -124,6 +124,7 @@ pub(crate) fn outline(reading: &Reading) -> Value {
         Reading::Continued { text } => json!({ "continued": text }),
         Reading::Planned(planned) => json!({ "planned": [planned.tool, planned.task] }),
         Reading::Final { text } => json!({ "final": text }),
+        Reading::Cut { text } => json!({ "cut": text }),
         Reading::Fault { feedback, .. } => json!({ "fault": feedback.code }),
         Reading::Calls { calls, .. } => calls
             .iter()

@@ -126,6 +126,12 @@ proptest! {
             Reading::Final { text } => {
                 prop_assert_eq!(role, ModelRole::Actor);
                 prop_assert!(!text.trim().is_empty());
+                let is_written = dialect == Dialect::Native && reply.calls.is_empty();
+                prop_assert!(!is_written || reply.finish != FinishReason::Length);
+            }
+            Reading::Cut { .. } => {
+                prop_assert_eq!((role, dialect), (ModelRole::Actor, Dialect::Native));
+                prop_assert_eq!(reply.finish, FinishReason::Length);
             }
             Reading::Calls { calls, .. } => {
                 prop_assert_eq!(role, ModelRole::Actor);
@@ -181,6 +187,10 @@ proptest! {
             Reading::Final { text } => {
                 prop_assert_eq!((role, tool), (ModelRole::Actor, RESPOND_TO_USER));
                 prop_assert!(!text.trim().is_empty());
+            }
+            Reading::Cut { .. } => {
+                prop_assert_eq!((role, tool), (ModelRole::Actor, RESPOND_TO_USER));
+                prop_assert_eq!(reply.finish, FinishReason::Length);
             }
             Reading::Calls { calls, .. } => {
                 prop_assert_eq!(role, ModelRole::Actor);

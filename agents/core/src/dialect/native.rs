@@ -8,7 +8,7 @@ use wire::chat::Head;
 use wire::entry::Reason;
 use wire::id::NAME_CHARS_MAX;
 use wire::plan::{Audience, Offer};
-use wire::{Message, ModelReply, ModelRole, Name, Reading, ToolCall};
+use wire::{FinishReason, Message, ModelReply, ModelRole, Name, Reading, SharedText, ToolCall};
 
 use super::calls::{self, Arguments, RESPOND, Written};
 use super::told::{Place, Told, places};
@@ -142,16 +142,19 @@ impl<'a> Ids<'a> {
     }
 }
 
-/// Reads the calls that the provider reports, or those in the text, or else the text as the answer.
+/// Reads the calls that the provider reports, or those in the text, or else the text as the answer,
+/// which may be cut.
 pub(super) fn read(toolbox: &Toolbox, reply: &ModelReply) -> Reading {
     let spoken = thinking::removed(&reply.content);
     if reply.calls.is_empty() {
-        return if spoken.text.is_empty() && !spoken.cut && !calls::is_cut(reply) {
-            calls::fault(Reason::Empty, reply)
-        } else if spoken.text.is_empty() || spoken.cut {
-            calls::fault(Reason::Cut, reply)
-        } else {
-            text(toolbox, &spoken.text, reply)
+        return match (reply.finish, spoken.text.is_empty()) {
+            // All tokens went into thinking, and they would again.
+            (FinishReason::Length, true) => Reading::Cut { text: SharedText::default() },
+            (FinishReason::Length, false) => text(toolbox, &spoken.text, reply),
+            _ if spoken.cut => calls::fault(Reason::Cut, reply),
+            (FinishReason::ContentFilter, true) => calls::fault(Reason::Cut, reply),
+            (_, true) => calls::fault(Reason::Empty, reply),
+            (_, false) => text(toolbox, &spoken.text, reply),
         };
     }
     if calls::is_cut(reply) && !reply.calls.iter().all(is_whole) {
@@ -172,6 +175,9 @@ pub(super) fn read(toolbox: &Toolbox, reply: &ModelReply) -> Reading {
 /// Reads a reply whose calls, if any, stand in its text.
 fn text(toolbox: &Toolbox, text: &str, reply: &ModelReply) -> Reading {
     match written::calls(text, toolbox) {
+        Holds::Prose if reply.finish == FinishReason::Length => {
+            Reading::Cut { text: reply.content.part(text) }
+        }
         Holds::Prose => Reading::Final { text: reply.content.part(text) },
         // Where a call in a text ends cannot be told, so a cut text has none that is whole.
         Holds::Calls { .. } if calls::is_cut(reply) => cut_inside(reply),
@@ -199,8 +205,7 @@ fn is_whole(call: &ToolCall) -> bool {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use wire::FinishReason::{self, ContentFilter, Length, Stop, ToolCalls};
-    use wire::SharedText;
+    use wire::FinishReason::{ContentFilter, Length, Stop, ToolCalls};
     use wire::entry::{Feedback, ReadCall};
     use wire::plan::Dialect;
 
@@ -231,12 +236,16 @@ mod tests {
             (Stop, " hello ", &[], json!({"final": "hello"})),
             (Stop, "<think>hm</think>hello", &[], json!({"final": "hello"})),
             (Stop, "Write `<think>` first.", &[], json!({"final": "Write `<think>` first."})),
-            (Length, "half an ans", &[], json!({"final": "half an ans"})),
+            (Length, "half an ans", &[], json!({"cut": "half an ans"})),
+            (Length, "<think>hm</think>\nhalf", &[], json!({"cut": "half"})),
+            (Length, "said <think>hm", &[], json!({"cut": "said"})),
+            (Length, "<think>hm", &[], json!({"cut": ""})),
+            (ContentFilter, "half an ans", &[], json!({"final": "half an ans"})),
             (Stop, "", &[], json!({"fault": "empty_reply"})),
             (Stop, "<think>hm</think>", &[], json!({"fault": "empty_reply"})),
             (Stop, "<think>hm", &[], json!({"fault": "truncated_reply"})),
             (Stop, "said <think>hm", &[], json!({"fault": "truncated_reply"})),
-            (Length, "", &[], json!({"fault": "truncated_reply"})),
+            (Length, "", &[], json!({"cut": ""})),
             (ContentFilter, "", &[], json!({"fault": "truncated_reply"})),
             (ToolCalls, "", &[("search", query)], json!([["search", {"query": "x"}]])),
             (Stop, "", &[("search", query)], json!([["search", {"query": "x"}]])),
@@ -255,6 +264,7 @@ mod tests {
                 json!({"fault": "truncated_reply"}),
             ),
             (Length, "", &[("now", "")], json!({"fault": "truncated_reply"})),
+            (Length, "", &[("respond_to_user", r#"{"answer":"done"}"#)], json!({"final": "done"})),
             (
                 ToolCalls,
                 "",

@@ -111,7 +111,7 @@ pub fn parse(dialect: Dialect, toolbox: &Toolbox, reply: &str) -> Parsed {
         detail: wire::chat::TurnDetail::default(),
     };
     match wording::worded(dialect, by(dialect, toolbox, None, &reply)) {
-        Reading::Final { text } => Parsed::Final { text: text.to_string() },
+        Reading::Final { text } | Reading::Cut { text } => Parsed::Final { text: text.to_string() },
         Reading::Continued { text }
         | Reading::Thought { text }
         | Reading::Planned(Planned { task: text, .. }) => Parsed::Final { text },

@@ -18,9 +18,12 @@ pub(super) fn of(
     let answer = match reading {
         Reading::Final { text } => Some(text.as_str()),
         Reading::Calls { .. } | Reading::Planned(_) => None,
-        // A fault is kept with the whole reply; of a thought and of a text to go on from nothing
-        // is left out.
-        Reading::Fault { .. } | Reading::Thought { .. } | Reading::Continued { .. } => return None,
+        // A fault is kept with the whole reply; of a thought, of a text to go on from and of a cut
+        // answer nothing is left out.
+        Reading::Fault { .. }
+        | Reading::Thought { .. }
+        | Reading::Continued { .. }
+        | Reading::Cut { .. } => return None,
     };
     let text = || thinking::removed(&reply.content).text;
     let rest = match (audience, dialect) {

@@ -64,7 +64,7 @@ impl Run {
     /// Returns what stands for the answer of a run that did not complete, unless it leaves nothing.
     fn in_place_of_answer(&self, reply: &RunReply) -> Option<SharedText> {
         if !self.plan.keeps_unfinished {
-            return self.is_interrupted.then(|| self.note(reply.status).into());
+            return self.is_interrupted.then(|| self.note(reply).into());
         }
         // Of what was withheld nothing is shown to a model again.
         let is_withheld = reply.status == RunStatus::Refused;
@@ -73,7 +73,7 @@ impl Run {
         if self.turns == 0 || (came_to_nothing && is_for_the_request(reply)) {
             return None;
         }
-        let note = self.note(reply.status);
+        let note = self.note(reply);
         // An answer that a message overtook stands before that message already.
         let is_told = said.is_empty() || self.overtaken().any(|text| self.shown(text) == said);
         Some(if is_told { note } else { format!("{said}\n\n{note}") }.into())
@@ -114,12 +114,12 @@ impl Run {
 
     /// Returns what stands for the answer of a run that ended without one: a model that did not know
     /// what was done would do it again.
-    fn note(&self, status: RunStatus) -> String {
+    fn note(&self, reply: &RunReply) -> String {
         let mut lines = vec![if self.is_interrupted {
             "(The user's next message came before there was an answer, and ended the work.)"
                 .to_owned()
         } else {
-            format!("(The work on this message ended before there was an answer: {}.)", why(status))
+            format!("(The work on this message ended before there was an answer: {}.)", why(reply))
         }];
         if !self.sources.is_empty() {
             lines.push("Calls that were made until then:".to_owned());
@@ -174,9 +174,11 @@ fn add(user: &mut String, text: &str) {
 }
 
 /// Returns why there is no answer, for the models of later runs.
-const fn why(status: RunStatus) -> &'static str {
-    match status {
+fn why(reply: &RunReply) -> &'static str {
+    let is_cut = reply.error.as_ref().is_some_and(|error| error.code == ErrorCode::AnswerCut);
+    match reply.status {
         RunStatus::Completed => "it was complete",
+        RunStatus::Partial if is_cut => "the reply of the model was too long, and was cut",
         RunStatus::Partial => "it took too many steps",
         RunStatus::Refused => "the reply of the model was withheld",
         RunStatus::Failed => "it failed",

@@ -178,17 +178,20 @@ impl Run {
         Some((status, WireError::new(code, message)))
     }
 
-    /// Keeps an answer that a message has overtaken, and goes on. Where no more can be done, the
-    /// answer holds.
-    pub(super) fn on_overtaken(&mut self, text: SharedText, effects: &mut Effects) {
-        self.prompts.grow(&text);
-        if self.exhausted(effects.now()).is_some() {
-            self.complete(text, effects);
-            return;
+    /// Keeps an answer that a message has overtaken, and goes on. Returns whether it does: an answer
+    /// holds that nothing overtook, or after which no more can be done.
+    pub(super) fn on_overtaken(&mut self, text: &SharedText, effects: &mut Effects) -> bool {
+        if !self.is_steered() {
+            return false;
         }
-        if let Some(step) = self.steps.last_mut() {
-            step.acts.push(Act::Answered { text });
+        self.prompts.grow(text);
+        if self.exhausted(effects.now()).is_some() {
+            return false;
+        }
+        if let Some(step) = self.steps.last_mut().filter(|_| !text.is_empty()) {
+            step.acts.push(Act::Answered { text: text.clone() });
         }
         self.begin_step(effects);
+        true
     }
 }

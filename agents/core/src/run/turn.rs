@@ -2,7 +2,9 @@
 
 use wire::entry::{ModelOutcome, ReadCall, Reading, TurnReport, Unread};
 use wire::event::EventKind;
-use wire::{ErrorCode, FinishReason, ModelRole, Name, Planned, RunStatus, Usage, WireError};
+use wire::{
+    ErrorCode, FinishReason, ModelRole, Name, Planned, RunStatus, SharedText, Usage, WireError,
+};
 
 use super::{Phase, Run, late};
 use crate::dialect::{Act, RESPOND_TO_USER, Step, continued};
@@ -55,8 +57,12 @@ impl Run {
             Reading::Planned(planned) => self.on_planned(planned, effects),
             Reading::Calls { text, calls } => self.on_calls(text, calls, effects),
             Reading::Continued { text } => self.on_continued(text, effects),
-            Reading::Final { text } if self.is_steered() => self.on_overtaken(text, effects),
-            Reading::Final { text } => self.complete(text, effects),
+            Reading::Final { text } => {
+                if !self.on_overtaken(&text, effects) {
+                    self.complete(text, effects);
+                }
+            }
+            Reading::Cut { text } => self.on_cut(&text, report, effects),
             Reading::Fault { feedback, raw } => {
                 let step = self.step();
                 effects.tell(
@@ -84,10 +90,47 @@ impl Run {
             Reading::Thought { text }
             | Reading::Calls { text, .. }
             | Reading::Continued { text } => self.shown(text),
-            Reading::Final { text } => self.shown(text),
+            Reading::Final { text } | Reading::Cut { text } => self.shown(text),
             Reading::Planned(_) | Reading::Fault { .. } => String::new(),
         };
         self.end(RunStatus::Refused, said, Some(error), effects);
+    }
+
+    /// Ends the run with what there is of an answer, since another one would be cut as well; unless
+    /// a message has overtaken it.
+    fn on_cut(&mut self, text: &SharedText, report: &TurnReport, effects: &mut Effects) {
+        if self.on_overtaken(text, effects) {
+            return;
+        }
+        let error = WireError::new(ErrorCode::AnswerCut, self.cut(text.is_empty(), report));
+        if let Some(step) = self.steps.last_mut() {
+            step.acts.push(Act::Continued { text: text.to_string() });
+        }
+        self.stop(RunStatus::Partial, error, effects);
+    }
+
+    /// Says where a reply was cut, and what to do about it.
+    fn cut(&self, is_silent: bool, report: &TurnReport) -> String {
+        let model = report.served_by.as_ref().unwrap_or_else(|| self.model(ModelRole::Actor));
+        let (written, most) = (report.usage.output_tokens, self.turn_tokens);
+        let is_short = (1..most).contains(&written);
+        let tokens =
+            if is_short { format!("{written} of at most {most}") } else { most.to_string() };
+        let silence = match report.detail.reasoning_tokens {
+            _ if !is_silent => String::new(),
+            Some(thought) if thought > 0 => {
+                format!(" before it said anything: {thought} of them are hidden reasoning")
+            }
+            Some(_) | None => " before it said anything: hidden reasoning counts too".to_owned(),
+        };
+        let help = if most < self.plan.limits.reply_tokens_max {
+            "no more were left; raise `tokens_max` or `cost_max`, or the request's budget"
+        } else if is_short {
+            "raise `reply_tokens_max`, or the limit of the model or its server if that is lower"
+        } else {
+            "raise `reply_tokens_max`"
+        };
+        format!("the reply of model {model} was cut at {tokens} tokens{silence}; {help}")
     }
 
     /// Tells whether a reading is one that the awaited turn can have.
@@ -103,14 +146,17 @@ impl Run {
                 let is_planned = |call: &ReadCall| tool.is_none_or(|tool| call.name == tool);
                 calls.iter().all(|call| call.fault.is_some() || is_planned(call))
             }
-            (ModelRole::Actor, Reading::Final { .. }) => {
+            (ModelRole::Actor, Reading::Final { .. } | Reading::Cut { .. }) => {
                 tool.is_none_or(|tool| tool == RESPOND_TO_USER)
             }
             (ModelRole::Actor, Reading::Continued { .. }) => tool.is_none(),
             (_, Reading::Fault { .. }) => true,
             (
                 ModelRole::Thinker,
-                Reading::Calls { .. } | Reading::Continued { .. } | Reading::Final { .. },
+                Reading::Calls { .. }
+                | Reading::Continued { .. }
+                | Reading::Final { .. }
+                | Reading::Cut { .. },
             )
             | (ModelRole::Actor, Reading::Thought { .. } | Reading::Planned(_)) => false,
         }

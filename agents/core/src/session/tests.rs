@@ -6,6 +6,7 @@
 mod attempt;
 mod busy;
 mod crash;
+mod cut;
 mod ending;
 mod flow;
 mod history;

@@ -130,6 +130,7 @@ fn feedback(reading: &Reading) -> impl Iterator<Item = &Feedback> {
         Reading::Thought { .. }
         | Reading::Continued { .. }
         | Reading::Final { .. }
+        | Reading::Cut { .. }
         | Reading::Planned(_) => (None, [].as_slice()),
     };
     whole.into_iter().chain(calls.iter().filter_map(|call| call.fault.as_ref()))
@@ -183,7 +184,7 @@ fn set_said(attributes: &mut Attributes, contents: Contents<'_>, turn: &TurnFact
     let planned;
     let parts = match reading {
         Reading::Thought { text } | Reading::Continued { text } => vec![Part::Text(text)],
-        Reading::Final { text } => vec![Part::Text(text)],
+        Reading::Final { text } | Reading::Cut { text } => vec![Part::Text(text)],
         Reading::Planned(Planned { tool, task, thoughts, .. }) => {
             planned = json!({"task": task});
             let call = Part::Call { id: "", name: tool, arguments: &planned, bytes: task.len() };

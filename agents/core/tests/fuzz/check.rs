@@ -203,6 +203,10 @@ fn sound(catalogue: &Catalogue, planned: Option<&Planned>, reply: &ModelReply) -
             assert!(may_be_empty || !text.trim().is_empty(), "nothing is read as an answer");
             Vec::new()
         }
+        Reading::Cut { .. } => {
+            assert_eq!(reply.finish, FinishReason::Length, "a whole answer is read as cut");
+            Vec::new()
+        }
         Reading::Fault { feedback, .. } => {
             assert!(!feedback.message.is_empty(), "a fault says nothing");
             Vec::new()

@@ -35,6 +35,11 @@ pub enum Reading {
         /// The text.
         text: SharedText,
     },
+    /// An answer that the token limit cut.
+    Cut {
+        /// What there is of it; empty where all that was written is thinking.
+        text: SharedText,
+    },
     /// Nothing that can be acted on.
     Fault {
         /// What the model is told.

@@ -128,6 +128,7 @@ fn only_calls(offer: &Offer, reading: Reading, dialect: Dialect, reply: &ModelRe
             }
             Reading::Calls { text, calls }
         }
+        Reading::Cut { .. } => calls::fault(Reason::Cut, reply),
         Reading::Final { .. }
         | Reading::Continued { .. }
         | Reading::Thought { .. }
@@ -197,6 +198,7 @@ fn only_answer(plan: &Plan, reading: Reading) -> Reading {
             Reading::Fault { feedback, raw }
         }
         Reading::Final { .. }
+        | Reading::Cut { .. }
         | Reading::Continued { .. }
         | Reading::Thought { .. }
         | Reading::Planned(_) => reading,

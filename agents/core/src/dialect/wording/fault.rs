@@ -23,7 +23,8 @@ impl Speaker<'_> {
             Reading::Thought { .. }
             | Reading::Planned(_)
             | Reading::Continued { .. }
-            | Reading::Final { .. } => reading,
+            | Reading::Final { .. }
+            | Reading::Cut { .. } => reading,
         }
     }
 

@@ -42,6 +42,7 @@ fn only_the_selected_tool_is_called() {
         (Native, Stop, "Call: search(query='x')".to_owned(), searched.clone()),
         (Native, Stop, "I have searched.".to_owned(), fault("malformed_reply")),
         (Native, Length, "I have".to_owned(), fault("truncated_reply")),
+        (Native, Length, String::new(), fault("truncated_reply")),
         (Native, Stop, String::new(), fault("empty_reply")),
         (
             Json,
@@ -125,6 +126,12 @@ fn an_answer_is_taken_as_text_or_out_of_the_form_of_a_dialect() {
     }
     let labelled = "Thought: done\nFinal Answer: 42";
     assert_eq!(read_text(Dialect::React, RESPOND_TO_USER, Stop, labelled), answer);
+    for dialect in DIALECTS {
+        for (content, text) in [("It is 4", "It is 4"), ("", ""), ("<think>hm", "")] {
+            let found = read_text(dialect, RESPOND_TO_USER, Length, content);
+            assert_eq!(found, json!({ "cut": text }), "{dialect:?} {content}");
+        }
+    }
 }
 
 fn sent(dialect: Dialect, steps: &[Step]) -> Prompt {

@@ -98,6 +98,8 @@ fn every_way_out_of_the_process_conforms() {
         exit_code: Some(1),
         process: Some(7),
         served_by: None,
+        cache_read_tokens: None,
+        cache_creation_tokens: None,
     };
     let mut seen = Vec::new();
     for offer in &plan.tools {

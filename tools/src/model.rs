@@ -119,7 +119,11 @@ impl ModelTool {
         let max_tokens = question.max_tokens;
         match timeout(remaining, self.models.ask(context, question)).await {
             Ok(Ok(reply)) => {
-                context.hop.note(|report| report.served_by.clone_from(&reply.served_by));
+                context.hop.note(|report| {
+                    report.served_by.clone_from(&reply.served_by);
+                    report.cache_read_tokens = reply.detail.cache_read_tokens;
+                    report.cache_creation_tokens = reply.detail.cache_creation_tokens;
+                });
                 let outcome = self.outcome(form, &reply, max_tokens);
                 ToolReply::Settled { outcome, usage: reply.usage, tainted: false, hop: None }
             }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::{Digest, Name, RunId, SessionId};
-use crate::money::Price;
+use crate::money::{Cached, Price};
 use crate::shared::SharedText;
 
 /// Which part a model plays in a step of an agent.
@@ -131,10 +131,11 @@ impl Usage {
         Self { input_tokens, output_tokens, cost_nano_usd: 0, calls: 0 }
     }
 
-    /// Adds what the tokens cost.
+    /// Adds what the tokens cost, of which some may have been cached.
     #[must_use]
-    pub fn priced(self, price: Price) -> Self {
-        Self { cost_nano_usd: price.cost(self.input_tokens, self.output_tokens), ..self }
+    pub fn priced(self, price: Price, cached: Cached) -> Self {
+        let cost_nano_usd = price.cost(self.input_tokens, cached, self.output_tokens);
+        Self { cost_nano_usd, ..self }
     }
 
     /// Returns input and output together.
@@ -297,7 +298,7 @@ pub struct ModelReply {
     pub detail: TurnDetail,
 }
 
-/// What is known of a model turn besides its reply, for traces.
+/// What is known of a model turn besides its reply, for traces and prices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TurnDetail {
@@ -322,6 +323,11 @@ impl TurnDetail {
     /// Tells whether nothing is known.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Returns which tokens have a price of their own.
+    pub fn cached(&self) -> Cached {
+        Cached::of(self.cache_read_tokens, self.cache_creation_tokens)
     }
 }
 

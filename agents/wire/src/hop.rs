@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::Name;
+use crate::money::Cached;
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,9 +108,20 @@ pub struct HopReport {
     /// The model that answered, if it stood in for the one that the tool asks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub served_by: Option<Name>,
+    /// Tokens that the model of the tool read from its provider's cache, among those read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_read_tokens: Option<u64>,
+    /// Tokens that it wrote to the cache, among those read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_creation_tokens: Option<u64>,
 }
 
 impl HopReport {
+    /// Returns which tokens of the tool's model have a price of their own.
+    pub fn cached(&self) -> Cached {
+        Cached::of(self.cache_read_tokens, self.cache_creation_tokens)
+    }
+
     /// Returns the report in the form in which it travels, unless it says nothing.
     pub fn boxed(self) -> Option<Box<Self>> {
         (self != Self::default()).then(|| Box::new(self))

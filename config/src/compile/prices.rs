@@ -51,7 +51,12 @@ impl Compiler<'_> {
 
 /// Reads a price, which people write in US dollars.
 pub(super) fn price(raw: &RawPrice) -> Price {
-    Price { input: nano_usd(raw.input), output: nano_usd(raw.output) }
+    Price {
+        input: nano_usd(raw.input),
+        output: nano_usd(raw.output),
+        cache_read: raw.cache_read.map(nano_usd),
+        cache_write: raw.cache_write.map(nano_usd),
+    }
 }
 
 /// Turns dollars into billionths of them; bounds of the field keep the amount in range.

@@ -174,4 +174,10 @@ pub(crate) struct RawPrice {
     /// Tokens that it writes.
     #[schemars(range(min = 0, max = 1_000_000))]
     pub(crate) output: f64,
+    /// Tokens that it reads from the provider's cache; as `input` if absent.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub(crate) cache_read: Option<f64>,
+    /// Tokens that it reads and the provider's cache takes in; as `input` if absent.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub(crate) cache_write: Option<f64>,
 }

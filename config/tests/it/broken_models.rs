@@ -12,6 +12,12 @@ fn one_fault_in_a_model() {
             "",
         ),
         (
+            "[models.n]\nprovider = 'ollama'\nmodel = 'x'\nprice = { input = 1, output = 1, cache_read = -1 }",
+            10,
+            "`models.n.price.cache_read` must be from 0 to 1000000",
+            "",
+        ),
+        (
             "[models.'gpt 4']\nprovider = 'scripted'\nscript = 'm.jsonl'",
             7,
             "\"gpt 4\" in `models`: a name",

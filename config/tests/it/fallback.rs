@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use wire::Name;
+use wire::money::{ModelPrice, Price};
 
 use super::broken::{check, files};
 
@@ -38,6 +39,30 @@ fn fallbacks_follow_each_other_and_add_their_time() {
     let thinks =
         text(["fallback = ['b']", "dialect = 'json'", "", ""], "thinker = 'a'\nactor = 'c'");
     assert!(config::parse(Path::new("teams/t.toml"), &thinks, &files).is_ok());
+}
+
+#[test]
+fn a_price_is_the_highest_of_those_that_stand_in() {
+    let price =
+        |input, output, cache_read, cache_write| Price { input, output, cache_read, cache_write };
+    let milli = 1_000_000;
+    let plain = "price = { input = 0.003, output = 0.015 }";
+    let cached =
+        "price = { input = 0.002, output = 0.02, cache_read = 0.0002, cache_write = 0.0025 }";
+    let own = price(3 * milli, 15 * milli, None, None);
+    for (other, highest) in [
+        ("price = { input = 0.004, output = 0.001 }", price(4 * milli, 15 * milli, None, None)),
+        (cached, price(3 * milli, 20 * milli, Some(3 * milli), Some(3 * milli))),
+    ] {
+        let first = format!("{plain}\nfallback = ['b']");
+        let text = text([&first, other, cached, ""], "thinker = 'a'\nactor = 'c'");
+        let team = config::parse(Path::new("teams/t.toml"), &text, &files)
+            .unwrap_or_else(|report| panic!("{}", report.render(false)));
+        let prices = &team.agents["x"].prices;
+        assert_eq!(prices["a"], ModelPrice { own, highest }, "{text}");
+        let read = price(2 * milli, 20 * milli, Some(200_000), Some(2_500_000));
+        assert_eq!(prices["c"], ModelPrice { own: read, highest: read }, "{text}");
+    }
 }
 
 #[test]

@@ -2,6 +2,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use wire::chat::TurnDetail;
+use wire::hop::HopReport;
 use wire::{
     CallKey, CallOutcome, ErrorCode, FinishReason, Message, ModelReply, Name, ToolReply, Usage,
     WireError,
@@ -189,16 +191,29 @@ async fn an_error_stays_short() {
 }
 
 #[tokio::test]
-async fn a_model_that_stood_in_is_told_though_its_reply_is_unusable() {
-    for (content, served_by) in [("4", Some("spare")), (" ", Some("spare")), ("4", None)] {
+async fn what_sets_the_price_is_told_though_the_reply_is_unusable() {
+    for (content, served_by, read, written) in [
+        ("4", Some("spare"), Some(5), None),
+        (" ", Some("spare"), None, Some(3)),
+        ("4", None, None, None),
+    ] {
         let served_by = served_by.map(|text| Name::new(text).unwrap());
+        let (cache_read_tokens, cache_creation_tokens) = (read, written);
+        let detail =
+            TurnDetail { cache_read_tokens, cache_creation_tokens, ..TurnDetail::default() };
         let models = Arc::new(PreparedModels::default());
         let prepared = reply(content, FinishReason::Stop);
-        models.prepare(Ok(ModelReply { served_by: served_by.clone(), ..prepared }));
+        models.prepare(Ok(ModelReply { served_by: served_by.clone(), detail, ..prepared }));
         let tool = ModelTool::new(spec(ModelOutput::Text), models);
         let context = context();
         drop(tool.call(&context, &json!({})).await);
-        assert_eq!(context.hop.report().served_by, served_by, "{content}");
+        let report = HopReport {
+            served_by,
+            cache_read_tokens,
+            cache_creation_tokens,
+            ..HopReport::default()
+        };
+        assert_eq!(context.hop.report(), report, "{content}");
     }
 }
 

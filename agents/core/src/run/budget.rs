@@ -7,7 +7,7 @@
 use wire::chat::estimated_tokens;
 use wire::entry::TurnReport;
 use wire::hop::HopReport;
-use wire::money::{Price, usd};
+use wire::money::{Cached, Price, usd};
 use wire::plan::{Dialect, Offer, Target};
 use wire::run::Budget;
 use wire::{CallOutcome, ErrorCode, ModelRole, Name, Plan, RunStatus, Usage, WireError};
@@ -143,7 +143,7 @@ impl Run {
     /// Returns the tokens that the reply of a turn may have, or why there can be none.
     pub(super) fn reply_tokens(&self, role: ModelRole) -> Result<u64, WireError> {
         let prompt = self.prompts.tokens(role);
-        let price = self.plan.prices.get(self.model(role)).map(|price| price.highest);
+        let price = self.price_ahead(self.model(role));
         // Plans of older journals do not bound the history, and errors said nothing of it.
         let is_bounded = self.plan.limits.history_tokens_max.is_some();
         let history = if is_bounded { self.prompts.history_tokens(role) } else { 0 };
@@ -172,11 +172,12 @@ impl Run {
         }
         let tokens = tokens.min(self.plan.limits.reply_tokens_max);
         let (Some(left), Some(price)) = (self.cost_left(), price) else { return Ok(tokens) };
-        let paid = left.checked_sub(price.cost(prompt, 0));
+        let paid = left.checked_sub(price.cost(prompt, Cached::default(), 0));
         let bought = paid.map_or(0, |rest| price.output_tokens(rest));
         if bought == 0 {
             let most = usd(self.cost_max().unwrap_or_default());
-            let by_history = history > 0 && left > price.cost(without_history, 0);
+            let by_history =
+                history > 0 && left > price.cost(without_history, Cached::default(), 0);
             return used_up("of the money", usd(left), most, by_history, "`cost_max`");
         }
         Ok(tokens.min(bought))
@@ -184,8 +185,8 @@ impl Run {
 
     /// Returns the tokens that the first prompt may have beside what is in it.
     pub(super) fn readable(&self) -> u64 {
-        let prices = self.plan.turn_models().filter_map(|model| self.plan.prices.get(model));
-        let dearest = prices.map(|price| price.highest).reduce(Price::max);
+        let prices = self.plan.turn_models().filter_map(|model| self.price_ahead(model));
+        let dearest = prices.reduce(Price::max);
         let paid = self.cost_max().zip(dearest).map(|(cost, price)| price.input_tokens(cost));
         let most = self.tokens_max().min(paid.unwrap_or(u64::MAX));
         most.saturating_sub(self.prompts.tokens(self.first_role()))
@@ -208,7 +209,7 @@ impl Run {
             (Target::Tool, None) => Share::default(),
             // A tool makes no calls, and is told of tokens alone.
             (Target::Tool, Some(model)) => {
-                let price = self.plan.prices.get(model).map(|price| price.highest);
+                let price = self.price_ahead(model);
                 let dearest =
                     price.map(|price| Price { output: price.input.max(price.output), ..price });
                 let paid =
@@ -222,7 +223,7 @@ impl Run {
     /// Counts what a turn used, and returns it with its price.
     pub(super) fn spend_on_turn(&mut self, role: ModelRole, turn: &TurnReport) -> Usage {
         let model = turn.served_by.as_ref().unwrap_or_else(|| self.model(role));
-        let usage = turn.usage.priced(self.price(model));
+        let usage = turn.usage.priced(self.price(model), turn.detail.cached());
         self.prompts.on_measured(role, turn.usage);
         self.usage.add(usage);
         usage
@@ -237,7 +238,8 @@ impl Run {
         let stand_in = hop.and_then(|hop| hop.served_by.as_ref());
         match offer.and_then(|offer| offer.model.as_ref()) {
             Some(asked) if usage.cost_nano_usd == 0 => {
-                usage.priced(self.price(stand_in.unwrap_or(asked)))
+                let cached = hop.map(HopReport::cached).unwrap_or_default();
+                usage.priced(self.price(stand_in.unwrap_or(asked)), cached)
             }
             Some(_) | None => usage,
         }
@@ -287,9 +289,14 @@ impl Run {
         if self.submitted.parent.is_none() {
             return Usage::default();
         }
-        let price = self.plan.prices.get(self.model(role)).map(|price| price.highest);
+        let price = self.price_ahead(self.model(role));
         let usage = Usage::of_tokens(self.prompts.tokens(role), self.turn_tokens);
-        usage.priced(price.unwrap_or_default())
+        usage.priced(price.unwrap_or_default(), Cached::default())
+    }
+
+    /// Returns the highest price that a turn with a model can have, whatever is cached of it.
+    fn price_ahead(&self, model: &Name) -> Option<Price> {
+        self.plan.prices.get(model).map(|price| price.highest.ahead())
     }
 
     fn price(&self, model: &Name) -> Price {

@@ -11,6 +11,7 @@ mod ending;
 mod flow;
 mod history;
 mod limit;
+mod money;
 mod person;
 mod planning;
 mod question;

@@ -262,7 +262,7 @@ fn a_run_is_shown_the_newest_exchanges_that_fit() {
 
 #[test]
 fn what_money_buys_bounds_the_history() {
-    let dollar = Price { input: 1_000_000, output: 0 };
+    let dollar = Price { input: 1_000_000, ..Price::default() };
     for (cost, shown) in [(1000, 2), (455, 1), (254, 0)] {
         let mut plan = with(actor(), |limits| limits.cost_max_nano_usd = Some(cost));
         let price = ModelPrice { own: Price::default(), highest: dollar };
@@ -306,7 +306,7 @@ fn an_error_names_the_history_where_it_is_the_cause() {
 #[test]
 fn an_error_about_money_names_no_history_where_there_is_none() {
     // The prompt of 55 tokens costs 55, and what is left beside it buys no token of the reply.
-    let highest = Price { input: 1_000_000, output: 1_000_000_000 };
+    let highest = Price { input: 1_000_000, output: 1_000_000_000, ..Price::default() };
     for bound in [Some(1000), None] {
         let mut plan = with(actor(), |limits| {
             limits.cost_max_nano_usd = Some(500);

@@ -184,7 +184,7 @@ fn an_agent_is_not_called_without_tokens() {
 
 /// An agent whose models cost 1 and 4 millionths of a dollar a token, and which has some money.
 fn paying(micro_usd: u64) -> Plan {
-    let own = Price { input: 1_000_000_000, output: 4_000_000_000 };
+    let own = Price { input: 1_000_000_000, output: 4_000_000_000, ..Price::default() };
     let highest = Price { output: 5_000_000_000, ..own };
     let prices = [("small", own), ("spare", Price { input: 7_000_000_000, ..own })];
     let prices = prices.map(|(text, own)| (name(text), ModelPrice { own, highest }));

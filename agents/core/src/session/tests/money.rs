@@ -1,0 +1,116 @@
+//! What cached input costs, and what is set aside for it.
+
+use wire::chat::TurnDetail;
+use wire::entry::{ModelOutcome, ModelReplied};
+use wire::hop::HopReport;
+use wire::money::{ModelPrice, Price};
+use wire::{CallOutcome, Input, Plan, Usage};
+
+use super::check;
+use super::team::{actor, answer, call, calls, name, run, submit, with};
+
+/// A millionth of a dollar for a token.
+const MICRO: u64 = 1_000_000_000;
+
+/// An agent whose model costs 10 and 40 millionths of a dollar a token, and what is cached other
+/// amounts, if they are known.
+fn paying(cache: Option<(u64, u64)>) -> Plan {
+    let own = Price {
+        input: 10 * MICRO,
+        output: 40 * MICRO,
+        cache_read: cache.map(|(read, _)| read * MICRO),
+        cache_write: cache.map(|(_, write)| write * MICRO),
+    };
+    let plan = with(actor(), |limits| limits.cost_max_nano_usd = Some(3_000_000));
+    Plan { prices: [(name("small"), ModelPrice { own, highest: own })].into(), ..plan }
+}
+
+/// A turn that read 100 tokens and wrote 5, with what its provider says of its cache.
+fn cached(mut input: Input, read: Option<u64>, written: Option<u64>) -> Input {
+    if let Input::ModelReplied(ModelReplied { outcome: ModelOutcome::Read { turn, .. }, .. }) =
+        &mut input
+    {
+        turn.usage = Usage::of_tokens(100, 5);
+        turn.detail = TurnDetail {
+            cache_read_tokens: read,
+            cache_creation_tokens: written,
+            ..TurnDetail::default()
+        };
+    }
+    input
+}
+
+#[test]
+fn cached_input_has_its_own_price() {
+    let known = Some((1, 12));
+    // The prompt of 55 tokens is paid ahead at the dearest price, and the rest buys the reply.
+    for (cache, read, written, reply_tokens, micro_usd) in [
+        (None, None, None, 61, 1200),
+        (None, Some(90), Some(10), 61, 1200),
+        (known, None, None, 58, 1200),
+        (known, Some(90), None, 58, 90 + 100 + 200),
+        (known, Some(60), Some(40), 58, 60 + 480 + 200),
+        // More than was read cannot have been cached.
+        (known, Some(900), Some(900), 58, 100 + 200),
+        (Some((1, 10)), Some(0), Some(100), 61, 1200),
+    ] {
+        let asked = format!(
+            "timer r at 60000
+             ask small as actor for r, turn 0, step 1, {reply_tokens} tokens, by 9000"
+        );
+        let machine = check(
+            &paying(cache),
+            &[
+                (0, submit("r"), &asked),
+                (
+                    1,
+                    cached(answer("r", 0, "x"), read, written),
+                    "publish r completed \"x\", 105 used",
+                ),
+            ],
+        );
+        let cost = machine.reply(&run("r")).unwrap().usage.cost_nano_usd;
+        assert_eq!(cost, micro_usd * 1000, "{cache:?} {read:?} {written:?}");
+    }
+}
+
+#[test]
+fn cached_input_of_the_model_of_a_tool_has_its_own_price() {
+    let report = HopReport {
+        cache_read_tokens: Some(60),
+        cache_creation_tokens: Some(30),
+        ..HopReport::default()
+    };
+    for (hop, micro_usd) in [(None, 1200), (report.boxed(), 60 + 360 + 100 + 200)] {
+        let mut plan = with(paying(Some((1, 12))), |limits| limits.steps_max = 1);
+        if let Some(look) = plan.tools.first_mut() {
+            look.model = Some(name("small"));
+        }
+        let ended = Input::CallSettled {
+            call: call(1, 0),
+            outcome: CallOutcome::text("a"),
+            usage: Usage::of_tokens(100, 5),
+            tainted: false,
+            hop,
+        };
+        let machine = check(
+            &plan,
+            &[
+                (
+                    0,
+                    submit("r"),
+                    "timer r at 60000
+                     ask small as actor for r, turn 0, step 1, 58 tokens, by 9000",
+                ),
+                (
+                    1,
+                    cached(calls("r", 0, &["look"]), Some(100), None),
+                    r#"call look 1/0 read {"n":0}, depth 1, 33 tokens, $0.00135, 0 calls, by 5001"#,
+                ),
+                (2, ended, "publish r partial E4001, 210 used look=ok"),
+            ],
+        );
+        let cost = machine.reply(&run("r")).unwrap().usage.cost_nano_usd;
+        assert_eq!(cost, (300 + micro_usd) * 1000);
+    }
+}

@@ -118,7 +118,8 @@ pub const MODEL_CONCURRENCY: Bound = bound(8, 1, 1024);
 pub const MODEL_QUEUE_MAX: Bound = bound(256, 0, 65_536);
 /// Milliseconds of one model turn.
 pub const MODEL_TIMEOUT_MS: Bound = bound(120_000, 1, 3_600_000);
-/// Milliseconds of silence of a provider; a local model may read a long prompt for as long.
+/// Milliseconds of silence between two bytes of a reply; what is before the first one, when a model
+/// is loaded, reads a long prompt or thinks, is no part of it.
 pub const MODEL_IDLE_TIMEOUT_MS: Bound = bound(30_000, 1, 3_600_000);
 /// Times that a failed model request is made again.
 pub const MODEL_RETRIES_MAX: Bound = bound(4, 0, 20);

@@ -135,7 +135,7 @@ pub struct Model {
     pub queue_max: u32,
     /// The longest time for one turn, retries included, in milliseconds.
     pub timeout_ms: u64,
-    /// The longest silence of a provider while a reply is expected, in milliseconds.
+    /// The longest silence of a provider amid a reply, from its first byte on, in milliseconds.
     pub idle_timeout_ms: u64,
     /// Times that a failed request is made again.
     pub retries_max: u32,

@@ -27,7 +27,7 @@ pub(crate) struct RawModel {
     /// Milliseconds for one turn, retries included.
     #[schemars(range(min = b::MODEL_TIMEOUT_MS.min, max = b::MODEL_TIMEOUT_MS.max), extend("default" = b::MODEL_TIMEOUT_MS.default))]
     pub(crate) timeout_ms: Option<u64>,
-    /// Milliseconds of silence while a reply is expected.
+    /// Milliseconds of silence amid a reply, from its first byte on.
     #[schemars(range(min = b::MODEL_IDLE_TIMEOUT_MS.min, max = b::MODEL_IDLE_TIMEOUT_MS.max), extend("default" = b::MODEL_IDLE_TIMEOUT_MS.default))]
     pub(crate) idle_timeout_ms: Option<u64>,
     /// Times that a failed request is made again.

@@ -33,6 +33,9 @@ pub(crate) enum Sign {
     Throttled,
     /// It failed.
     Down,
+    /// It said nothing for long, and its answer is awaited no more: it failed, unless it answered
+    /// others in that time.
+    Silent,
 }
 
 /// Why a server is not asked.
@@ -57,6 +60,14 @@ pub(crate) struct Rest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
     round: u64,
+    began: Duration,
+}
+
+impl Ticket {
+    /// Returns how long the attempt has been under way.
+    pub(crate) const fn waited(self, now: Duration) -> Duration {
+        now.saturating_sub(self.began)
+    }
 }
 
 /// What is known of a server.
@@ -69,6 +80,8 @@ pub(crate) struct Breaker {
     round: u64,
     /// Pauses in a row that the server gave no length for.
     pauses: u32,
+    /// When an answer of the server was last heard.
+    heard: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,7 +115,12 @@ impl Breaker {
         if let Phase::Resting { cause, .. } = self.phase {
             self.enter(Phase::Probing { cause });
         }
-        Ok(Ticket { round: self.round })
+        Ok(Ticket { round: self.round, began: now })
+    }
+
+    /// Takes in that something was heard of an answer.
+    pub(crate) const fn hear(&mut self, now: Duration) {
+        self.heard = Some(now);
     }
 
     /// Takes in that an attempt is being answered. A server that wanted to be left alone is then
@@ -115,7 +133,7 @@ impl Breaker {
         self.pauses = 0;
         self.last.clear();
         self.enter(Phase::Closed);
-        Ticket { round: self.round }
+        Ticket { round: self.round, ..ticket }
     }
 
     /// Takes in the end of an attempt: nothing if it was given up, and when to come again if the
@@ -128,6 +146,10 @@ impl Breaker {
         advice: Option<Duration>,
         random: u64,
     ) {
+        let sign = sign.filter(|sign| *sign != Sign::Silent || self.heard <= Some(ticket.began));
+        if matches!(sign, Some(Sign::Up | Sign::Throttled)) {
+            self.hear(now);
+        }
         if ticket.round == self.round {
             match (self.phase, sign) {
                 (Phase::Probing { cause }, None) => {
@@ -160,7 +182,7 @@ impl Breaker {
                 let wait = self.pause(advice, random);
                 self.enter(Phase::Resting { cause: Cause::Throttling, until: now + wait });
             }
-            Sign::Down => {
+            Sign::Down | Sign::Silent => {
                 self.note(true);
                 let failed = self.last.iter().filter(|failed| **failed).count();
                 let failing = self.last.len() >= LAST_MIN && failed * 2 >= self.last.len();
@@ -210,7 +232,7 @@ impl Breaker {
 #[cfg(test)]
 mod tests {
     use Cause::{Failing, Throttling};
-    use Sign::{Down, Throttled, Up};
+    use Sign::{Down, Silent, Throttled, Up};
 
     use super::*;
 
@@ -257,6 +279,7 @@ mod tests {
             (Some(Up), None),
             (Some(Down), Some(Rest { cause: Failing, after: OPEN })),
             (Some(Throttled), Some(Rest { cause: Throttling, after: ms(250) })),
+            (Some(Silent), Some(Rest { cause: Failing, after: OPEN })),
             // Who gives up leaves the place to the next.
             (None, None),
         ] {
@@ -271,6 +294,44 @@ mod tests {
             assert_eq!(breaker.rest(ms(6_000)), after, "{sign:?}");
             let open = breaker.begin(ms(6_000)).is_ok() && breaker.begin(ms(6_000)).is_ok();
             assert_eq!(open, sign == Some(Up), "{sign:?}");
+        }
+    }
+
+    #[test]
+    fn silence_is_a_failure_unless_others_were_answered_meanwhile() {
+        /// How another attempt ended, or that its answer began, and when.
+        type Other = (Option<Sign>, u64);
+        // What is heard of another one; each attempt begins at 1 s and is given up at 31 s.
+        let cases: [(Option<Other>, bool); 7] = [
+            (None, true),
+            (Some((None, 1_000)), true),
+            (Some((None, 1_001)), false),
+            (Some((None, 500)), true),
+            (Some((Some(Up), 20_000)), false),
+            (Some((Some(Throttled), 20_000)), false),
+            (Some((Some(Down), 20_000)), true),
+        ];
+        for (heard, is_failure) in cases {
+            let mut breaker = Breaker::default();
+            let other = breaker.begin(ms(0)).unwrap();
+            let mut tickets = Vec::new();
+            for _ in 0..LAST_MIN {
+                tickets.push(breaker.begin(ms(1_000)).unwrap());
+            }
+            match heard {
+                Some((Some(sign), at)) => breaker.end(ms(at), other, Some(sign), None, 0),
+                Some((None, at)) => breaker.hear(ms(at)),
+                None => {}
+            }
+            // Whether they are of an earlier round is no matter here.
+            breaker.round = 0;
+            breaker.phase = Phase::Closed;
+            for ticket in tickets {
+                assert_eq!(ticket.waited(ms(31_000)), ms(30_000));
+                breaker.end(ms(31_000), ticket, Some(Silent), None, 0);
+            }
+            let rest = is_failure.then_some(Rest { cause: Failing, after: OPEN });
+            assert_eq!(breaker.rest(ms(31_000)), rest, "{heard:?}");
         }
     }
 

@@ -41,8 +41,8 @@ pub(crate) enum Error {
     /// The server reported an error in an answer that had begun well.
     #[error("an error instead of the rest of the reply, {0}")]
     InBand(Box<Complaint>),
-    /// The server said nothing for too long.
-    #[error("no byte for {} ms, which is `idle_timeout_ms` of the model", .limit.as_millis())]
+    /// The server broke off an answer that it had begun, and said nothing for too long.
+    #[error("no further byte for {} ms, which is `idle_timeout_ms` of the model", .limit.as_millis())]
     Idle {
         /// How long.
         limit: Duration,

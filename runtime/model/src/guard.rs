@@ -107,16 +107,17 @@ impl Guard {
         }
     }
 
-    /// Begins an attempt; `retry` tells whether it is the first of its turn. Declines if the server
-    /// is not to be asked just now.
-    pub(crate) fn begin(self: &Arc<Self>, retry: bool) -> Option<Attempt> {
+    /// Begins an attempt; `retry` tells whether it is not the first of its turn. Declines if the
+    /// server is not to be asked just now. For `patience` see [`Attempt`].
+    pub(crate) fn begin(self: &Arc<Self>, retry: bool, patience: Duration) -> Option<Attempt> {
         let now = self.now();
         let mut state = self.lock();
         let ticket = state.breaker.begin(now).ok()?;
         if !retry {
             state.retries.request(now);
         }
-        Some(Attempt { guard: Arc::clone(self), ticket: Some(ticket) })
+        let guard = Arc::clone(self);
+        Some(Attempt { guard, ticket: Some(ticket), patience, is_heard: false })
     }
 
     /// Grants a retry, if those of the server are not used up.
@@ -138,13 +139,26 @@ impl Guard {
     }
 }
 
-/// An attempt that is under way. Dropped before its end, it says nothing of the server.
+/// An attempt that is under way. Dropped before its end, it says nothing of the server, unless that
+/// was silent for as long as its patience: whoever waits for a server that answers nobody gives up
+/// some time, and which of the limits of time ends first is chance.
 pub(crate) struct Attempt {
     guard: Arc<Guard>,
     ticket: Option<Ticket>,
+    /// How long the server may leave a request without an answer that is then given up.
+    patience: Duration,
+    /// Whether a byte of the answer came.
+    is_heard: bool,
 }
 
 impl Attempt {
+    /// Tells that the first byte of the answer came.
+    pub(crate) fn heard(&mut self) {
+        self.is_heard = true;
+        let now = self.guard.now();
+        self.guard.lock().breaker.hear(now);
+    }
+
     /// Tells that the reply has begun.
     pub(crate) fn answered(&mut self) {
         if let Some(ticket) = &mut self.ticket {
@@ -158,6 +172,24 @@ impl Attempt {
         self.finish(Some(sign), advice);
     }
 
+    /// Tells that the time of the turn is over; `own` tells whether it is the time that the model
+    /// has, and not what was left to a run: that a run has little time is nothing against the server.
+    pub(crate) fn overtime(mut self, own: bool) {
+        let sign = if own && self.is_overdue() { Some(Sign::Down) } else { self.silence() };
+        self.finish(sign, None);
+    }
+
+    /// Tells whether the attempt has lasted as long as its patience. One that began late in its
+    /// turn, because there was no place before, may have had no time to be answered.
+    fn is_overdue(&self) -> bool {
+        let now = self.guard.now();
+        self.ticket.is_some_and(|ticket| ticket.waited(now) >= self.patience)
+    }
+
+    fn silence(&self) -> Option<Sign> {
+        (!self.is_heard && self.is_overdue()).then_some(Sign::Silent)
+    }
+
     fn finish(&mut self, sign: Option<Sign>, advice: Option<Duration>) {
         if let Some(ticket) = self.ticket.take() {
             let now = self.guard.now();
@@ -169,7 +201,8 @@ impl Attempt {
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        self.finish(None, None);
+        let sign = self.silence();
+        self.finish(sign, None);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::answer::Answer;
 use crate::complaint::{Complaint, excerpt};
 use crate::draft::{self, Draft};
 use crate::error::{Error, REPLY_BYTES_MAX};
-use crate::provider::Protocol;
+use crate::provider::{Heard, Protocol};
 use crate::retry::Advice;
 use crate::stream::{Framing, StreamReader};
 
@@ -33,6 +33,7 @@ pub(crate) struct Endpoint {
     key: Option<SecretString>,
     /// Whether a stream is asked for.
     stream: bool,
+    /// The longest silence between two bytes of an answer's body.
     idle: Duration,
 }
 
@@ -70,21 +71,24 @@ impl Endpoint {
     }
 
     /// Makes one request and reads its answer.
+    ///
+    /// How long the first byte of the body is awaited is left to the caller: a model that thinks
+    /// sends nothing while it does, and a server that loads a model gives that up with the request.
     pub(crate) async fn attempt(
         &self,
         protocol: &dyn Protocol,
         body: Bytes,
-        on_delta: &mut (dyn FnMut(&str) + Send),
+        on_heard: &mut (dyn FnMut(Heard<'_>) + Send),
     ) -> Result<Answer, Error> {
         let began = Instant::now();
         let request = self.http.post(self.url.clone()).headers(self.headers.clone()).body(body);
-        let response = self.in_time(self.idle, request.send()).await?.map_err(Error::unanswered)?;
+        let response = request.send().await.map_err(Error::unanswered)?;
         if !response.status().is_success() {
             return Err(self.refusal(response).await);
         }
         let mut answer = match framing(&response, protocol, self.stream) {
-            Some(framing) => self.read_stream(protocol, (framing, began), response, on_delta).await,
-            None => self.read_whole(protocol, response, on_delta).await,
+            Some(framing) => self.read_stream(protocol, (framing, began), response, on_heard).await,
+            None => self.read_whole(protocol, response, on_heard).await,
         };
         if let (Err(Error::InBand(complaint)), Some(key)) = (&mut answer, &self.key) {
             complaint.redact(key.expose_secret());
@@ -97,28 +101,27 @@ impl Endpoint {
         protocol: &dyn Protocol,
         (framing, began): (Framing, Instant),
         mut response: Response,
-        on_delta: &mut (dyn FnMut(&str) + Send),
+        on_heard: &mut (dyn FnMut(Heard<'_>) + Send),
     ) -> Result<Answer, Error> {
         let mut reader = StreamReader::new(protocol, framing);
         let mut first = None;
         while !reader.is_done() {
             let finished = reader.is_finished();
             let limit = if finished { TAIL_WAIT.min(self.idle) } else { self.idle };
-            let piece = match self.in_time(limit, response.chunk()).await {
-                Ok(piece) => piece.map_err(Error::cut),
-                Err(error) => Err(error),
-            };
-            match piece {
+            match piece(&mut response, first.map(|_| limit)).await {
                 Ok(Some(bytes)) => {
-                    first.get_or_insert_with(|| began.elapsed());
-                    reader.push(&bytes, on_delta)?;
+                    if first.is_none() {
+                        first = Some(began.elapsed());
+                        on_heard(Heard::Byte);
+                    }
+                    reader.push(&bytes, &mut |text| on_heard(Heard::Piece(text)))?;
                 }
                 Ok(None) => break,
                 Err(_) if finished => break,
                 Err(error) => return Err(error),
             }
         }
-        let mut answer = reader.end(on_delta)?;
+        let mut answer = reader.end(&mut |text| on_heard(Heard::Piece(text)))?;
         let micros = first.and_then(|time| u64::try_from(time.as_micros()).ok());
         answer.detail.first_chunk_us = micros;
         Ok(answer)
@@ -128,12 +131,14 @@ impl Endpoint {
         &self,
         protocol: &dyn Protocol,
         mut response: Response,
-        on_delta: &mut (dyn FnMut(&str) + Send),
+        on_heard: &mut (dyn FnMut(Heard<'_>) + Send),
     ) -> Result<Answer, Error> {
         let mut body = Vec::new();
-        while let Some(bytes) =
-            self.in_time(self.idle, response.chunk()).await?.map_err(Error::cut)?
-        {
+        let mut limit = None;
+        while let Some(bytes) = piece(&mut response, limit).await? {
+            if limit.replace(self.idle).is_none() {
+                on_heard(Heard::Byte);
+            }
             if body.len() + bytes.len() > REPLY_BYTES_MAX {
                 return Err(Error::TooLarge);
             }
@@ -145,7 +150,7 @@ impl Endpoint {
         let answer = read(protocol, &body)?;
         drop(body);
         if !answer.content.is_empty() {
-            on_delta(&answer.content);
+            on_heard(Heard::Piece(&answer.content));
         }
         Ok(answer)
     }
@@ -158,7 +163,7 @@ impl Endpoint {
         let moved = header("location").map(excerpt);
         let status = response.status();
         let mut body = Vec::new();
-        while let Ok(Ok(Some(bytes))) = self.in_time(self.idle, response.chunk()).await {
+        while let Ok(Some(bytes)) = piece(&mut response, Some(self.idle)).await {
             body.extend_from_slice(&bytes);
             if body.len() > COMPLAINT_BYTES_MAX {
                 body.truncate(COMPLAINT_BYTES_MAX);
@@ -174,14 +179,15 @@ impl Endpoint {
         }
         Error::Status { status: status.as_u16(), complaint: Box::new(complaint), advice, request }
     }
+}
 
-    async fn in_time<T>(
-        &self,
-        limit: Duration,
-        future: impl Future<Output = T>,
-    ) -> Result<T, Error> {
-        timeout(limit, future).await.map_err(|_| Error::Idle { limit })
-    }
+/// Awaits a piece of an answer's body, as long as the limit says if there is one.
+async fn piece(response: &mut Response, limit: Option<Duration>) -> Result<Option<Bytes>, Error> {
+    let piece = match limit {
+        Some(limit) => timeout(limit, response.chunk()).await.map_err(|_| Error::Idle { limit })?,
+        None => response.chunk().await,
+    };
+    piece.map_err(Error::cut)
 }
 
 /// Reads an answer that came in one piece.

@@ -61,6 +61,15 @@ pub(crate) trait Protocol: Send + Sync {
     fn read_event(&self, event: &Json<'_>, draft: &mut Draft) -> Result<(), Error>;
 }
 
+/// What is heard of an answer while it comes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Heard<'a> {
+    /// The first byte of its body.
+    Byte,
+    /// A piece of its text.
+    Piece(&'a str),
+}
+
 /// Whom a model's turns are put to.
 pub(crate) enum Backend {
     /// A server.
@@ -126,11 +135,11 @@ impl<'m> Asked<'m> {
 impl Backend {
     /// Makes what a model's provider needs; calls nobody.
     pub(crate) fn new(model: &Model, http: reqwest::Client) -> Result<Self, WireError> {
-        let idle = Duration::from_millis(model.idle_timeout_ms);
         let (server, protocol) = match Asked::of(&model.provider) {
             Asked::Server(server, protocol) => (server, protocol),
-            Asked::Script(script) => return ScriptedModel::new(script, idle).map(Self::Scripted),
+            Asked::Script(script) => return ScriptedModel::new(script).map(Self::Scripted),
         };
+        let idle = Duration::from_millis(model.idle_timeout_ms);
         let endpoint = Endpoint::new(server, &*protocol, idle, http)?;
         Ok(Self::Served(Box::new(Served { protocol, endpoint, model: server.model.clone() })))
     }
@@ -187,14 +196,14 @@ impl Backend {
         &self,
         conversation: &Conversation,
         request: &Written,
-        on_delta: &mut (dyn FnMut(&str) + Send),
+        on_heard: &mut (dyn FnMut(Heard<'_>) + Send),
     ) -> Result<Answer, Error> {
         let served = match self {
             Self::Served(served) => served,
-            Self::Scripted(script) => return script.attempt(conversation, on_delta).await,
+            Self::Scripted(script) => return script.attempt(conversation, on_heard).await,
         };
         let bytes = request.bytes.clone();
-        let mut answer = served.endpoint.attempt(&*served.protocol, bytes, on_delta).await?;
+        let mut answer = served.endpoint.attempt(&*served.protocol, bytes, on_heard).await?;
         if request.wrapped {
             answer.unwrap_reply();
         }

@@ -7,13 +7,14 @@ use std::time::Duration;
 use config::script::{Script, ScriptedCall, ScriptedFault, ScriptedReply, matched_text};
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use wire::{Digest, ErrorCode, FinishReason, Message, ToolCall, Usage, WireError};
 
 use crate::answer::Answer;
 use crate::client::Conversation;
 use crate::complaint::Complaint;
 use crate::error::Error;
+use crate::provider::Heard;
 use crate::retry::Advice;
 
 /// The most bytes that one compiled pattern may take, so that a script cannot fill the memory.
@@ -33,7 +34,6 @@ const LAST_CHARS_MAX: usize = 200;
 pub(crate) struct ScriptedModel {
     conditional: Vec<(Regex, Line)>,
     plain: Vec<Line>,
-    idle: Duration,
     faults: Mutex<HashMap<Digest, u32>>,
 }
 
@@ -52,7 +52,7 @@ impl Line {
 
 impl ScriptedModel {
     /// Compiles the patterns of a script.
-    pub(crate) fn new(script: &Script, idle: Duration) -> Result<Self, WireError> {
+    pub(crate) fn new(script: &Script) -> Result<Self, WireError> {
         let mut conditional = Vec::new();
         let mut plain = Vec::new();
         for (number, reply) in (1..).zip(&script.replies) {
@@ -69,26 +69,26 @@ impl ScriptedModel {
                 })?;
             conditional.push((pattern, Line::new(reply)));
         }
-        Ok(Self { conditional, plain, idle, faults: Mutex::default() })
+        Ok(Self { conditional, plain, faults: Mutex::default() })
     }
 
     /// Plays the reply to a conversation, or its fault.
     pub(crate) async fn attempt(
         &self,
         conversation: &Conversation,
-        on_delta: &mut (dyn FnMut(&str) + Send),
+        on_heard: &mut (dyn FnMut(Heard<'_>) + Send),
     ) -> Result<Answer, Error> {
         let line = self.choose(conversation)?;
         let reply = &line.reply;
-        let delay = Duration::from_millis(reply.delay_ms.unwrap_or(0));
-        timeout(self.idle, sleep(delay)).await.map_err(|_| Error::Idle { limit: self.idle })?;
+        sleep(Duration::from_millis(reply.delay_ms.unwrap_or(0))).await;
         if let Some(fault) =
             reply.fault.as_ref().filter(|fault| self.shows(fault, line, conversation))
         {
             return Err(broken(fault));
         }
+        on_heard(Heard::Byte);
         for word in reply.content.split_inclusive(char::is_whitespace) {
-            on_delta(word);
+            on_heard(Heard::Piece(word));
         }
         Ok(Answer {
             content: reply.content.clone(),

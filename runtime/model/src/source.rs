@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::fair::Flow;
 use crate::gate::{Gate, Place};
 use crate::guard::{Attempt, Guard, Guards, random};
-use crate::provider::{Backend, Written};
+use crate::provider::{Backend, Heard, Written};
 use crate::rate::{Grant, Rate};
 use crate::recorder::Recorder;
 use crate::retry::{Class, Repeat, Tries};
@@ -51,6 +51,8 @@ pub(crate) struct Source {
     concurrency: u32,
     queue_max: u32,
     timeout: Duration,
+    /// How long an answer may be awaited in vain before it speaks against the server.
+    patience: Duration,
     retries_max: u32,
 }
 
@@ -135,6 +137,8 @@ impl Source {
             concurrency: model.concurrency,
             queue_max: model.queue_max,
             timeout: Duration::from_millis(model.timeout_ms),
+            // Half of the time where that is less: of all of it some always goes before the request.
+            patience: Duration::from_millis(model.idle_timeout_ms.min(model.timeout_ms / 2)),
             retries_max: model.retries_max,
         })
     }
@@ -254,7 +258,7 @@ impl Source {
             let place = timeout_at(time.end, self.guard.gate.enter(flow)).await;
             let place = place.map_err(|_| Stop::Overtime)?;
             // What was calm may not be so after the wait for room.
-            if let Some(attempt) = self.guard.begin(retry) {
+            if let Some(attempt) = self.guard.begin(retry, self.patience) {
                 return Ok((attempt, grant, place));
             }
         }
@@ -271,21 +275,21 @@ impl Source {
         on_piece: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Result<Answer, (Error, Class)>, Stop> {
         let mut shown = false;
-        let mut show = |piece: &str| {
-            if !shown {
-                attempt.answered();
+        let mut hear = |heard: Heard<'_>| match heard {
+            Heard::Byte => attempt.heard(),
+            Heard::Piece(piece) => {
+                if !shown {
+                    attempt.answered();
+                }
+                shown = true;
+                on_piece(piece);
             }
-            shown = true;
-            on_piece(piece);
         };
         grant.send();
-        let asked = self.backend.attempt(conversation, request, &mut show);
+        let asked = self.backend.attempt(conversation, request, &mut hear);
         let Ok(outcome) = timeout_at(time.end, asked).await else {
             grant.settle(tokens);
-            // That a run has little time is nothing against the server.
-            if time.own {
-                attempt.end(Sign::Down, None);
-            }
+            attempt.overtime(time.own);
             return Err(Stop::Overtime);
         };
         Ok(match outcome {

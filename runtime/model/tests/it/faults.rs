@@ -52,8 +52,16 @@ async fn what_passes_is_asked_again_until_it_passes() {
         ("a web page", true, vec![send(answer(200, "content-type: text/html\r\n", "<p>hi"))]),
         ("an error in place of a reply", false, vec![send(whole(BUSY))]),
         ("an error in a stream before any text", true, vec![send(chunked(&[BUSY], true))]),
-        ("silence", true, vec![vec![Step::Hang]]),
-        ("silence after the head", true, vec![vec![Step::Send(stream_head()), Step::Hang]]),
+        (
+            "silence after the first byte",
+            true,
+            vec![vec![Step::Send([stream_head(), b":".to_vec()].concat()), Step::Hang]],
+        ),
+        (
+            "silence amid an answer in one piece",
+            false,
+            vec![vec![Step::Send(said("ok")[..150].to_vec()), Step::Hang]],
+        ),
         (
             "silence after some text",
             true,
@@ -230,18 +238,41 @@ async fn a_silent_or_slow_server_is_left_in_time() {
     let wait = || send(answer(503, "retry-after: 30\r\n", "later"));
     let left = Duration::from_millis(400);
     let long = Duration::from_mins(1);
+    let begun = || vec![Step::Send([stream_head(), b":".to_vec()].concat()), Step::Hang];
+    let own = "no reply in the 500 ms of `timeout_ms`";
     let cases = [
-        ("silent", vec![Step::Hang], 100, 60_000, long, ModelUnavailable, "no byte for 100 ms", 2),
+        ("silent", vec![Step::Hang], 100, 500, long, DeadlineExceeded, own, 1),
         (
-            "slow",
-            drip(),
-            200,
+            "silent after the head",
+            vec![Step::Send(stream_head()), Step::Hang],
+            100,
             500,
             long,
             DeadlineExceeded,
-            "no reply in the 500 ms of `timeout_ms`",
+            own,
             1,
         ),
+        (
+            "silent, run short",
+            vec![Step::Hang],
+            100,
+            60_000,
+            left,
+            DeadlineExceeded,
+            "400 ms left to the run",
+            1,
+        ),
+        (
+            "silent after the first byte",
+            begun(),
+            100,
+            60_000,
+            long,
+            ModelUnavailable,
+            "no further byte for 100 ms",
+            2,
+        ),
+        ("slow", drip(), 200, 500, long, DeadlineExceeded, own, 1),
         (
             "slow, run short",
             drip(),
@@ -278,6 +309,27 @@ async fn a_silent_or_slow_server_is_left_in_time() {
         assert!(begun.elapsed() < Duration::from_secs(5), "{name}: {:?}", begun.elapsed());
         assert_eq!(server.requests().len(), requests, "{name}");
         assert_eq!(error.retry_after_ms.is_some(), name == "advice beyond the time", "{name}");
+    }
+}
+
+/// A server that loads a model says nothing before the head of its answer, and one whose model
+/// thinks nothing between head and body.
+#[tokio::test]
+async fn silence_before_the_first_byte_is_no_fault() {
+    let pause = || Step::Pause(Duration::from_millis(400));
+    let split = |bytes: Vec<u8>| {
+        let body = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+        (bytes[..body].to_vec(), bytes[body..].to_vec())
+    };
+    for (stream, reply) in [(true, chunked(&[TEXT, MORE, STOP], true)), (false, said("one two"))] {
+        let (head, body) = split(reply);
+        let play = vec![pause(), Step::Send(head), pause(), Step::Send(body)];
+        let mut server = Server::start(vec![play]).await;
+        let model = model_at(&server.base_url, stream, |model| model.idle_timeout_ms = 100);
+        let (result, _) = turn(&client(&model), &conversation(vec![user("hi")])).await;
+        let reply = result.unwrap();
+        assert_eq!((reply.content.as_str(), reply.attempts), ("one two", 1), "{stream}");
+        assert_eq!(server.requests().len(), 1, "{stream}");
     }
 }
 

@@ -6,7 +6,7 @@ use config::team::{Model, Provider};
 use model::{Guards, ModelClients};
 use serde_json::json;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use wire::ErrorCode::{self, DeadlineExceeded, ModelRefused, ModelResting, ModelUnavailable};
 use wire::{ErrorCode::Overloaded, Name, SessionId};
 
@@ -166,6 +166,70 @@ async fn a_failing_server_is_not_asked_and_then_by_one() {
     assert_failed(second.0, ModelResting, "left alone");
     tokio::time::advance(Duration::from_secs(5)).await;
     assert_eq!(turn(&client, &conversation).await.0.unwrap().content, "never");
+}
+
+/// A server that takes requests and answers none is left alone in the end, whoever ends the waiting
+/// for it: the model's own time, the time of a run that has about as much, or the run itself.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_answers_nobody_is_left_alone() {
+    const OWN: u64 = 120_000;
+    /// How the turns end.
+    #[derive(Debug)]
+    enum End {
+        /// By the time that is left to the run, in milliseconds.
+        Time(u64),
+        /// By whoever asks, after so many milliseconds.
+        Dropped(u64),
+    }
+    let cases = [
+        (End::Time(OWN + 1), false, true),
+        (End::Time(OWN - 1), false, true),
+        (End::Dropped(OWN - 1), false, true),
+        (End::Time(30_000), false, true),
+        // Nobody can say that the answer would not have come.
+        (End::Time(29_000), false, false),
+        (End::Dropped(29_000), false, false),
+        // It answers others, so that it is slow.
+        (End::Time(OWN - 1), true, false),
+        (End::Dropped(OWN - 1), true, false),
+    ];
+    for (end, answers_others, is_left_alone) in cases {
+        let silent = json!({"content": "never", "delay_ms": 600_000}).to_string();
+        let mut model = scripted(&[r#"{"when":"quick","content":"ok"}"#, &silent]);
+        (model.timeout_ms, model.idle_timeout_ms) = (OWN, 30_000);
+        let client = client(&model);
+        let (slow, quick) = (conversation(vec![user("hi")]), conversation(vec![user("quick")]));
+        let mut asked = 0;
+        let left_alone = loop {
+            let waited = async {
+                let (remaining, patience) = match end {
+                    End::Time(ms) => (ms, u64::MAX),
+                    End::Dropped(ms) => (3_600_000, ms),
+                };
+                let remaining = Duration::from_millis(remaining);
+                let turn = turn_in(&client, &slow, remaining);
+                timeout(Duration::from_millis(patience), turn).await
+            };
+            let other = async {
+                sleep(Duration::from_secs(1)).await;
+                if answers_others {
+                    drop(turn(&client, &quick).await);
+                }
+            };
+            match tokio::join!(waited, other).0 {
+                Ok((Err(error), _)) if error.code == ModelResting => break true,
+                Ok((Err(error), _)) => assert_eq!(error.code, DeadlineExceeded, "{end:?}: {error}"),
+                Ok((Ok(reply), _)) => panic!("{reply:?}"),
+                Err(_) => {}
+            }
+            asked += 1;
+            if asked == 30 {
+                break false;
+            }
+        };
+        assert_eq!(left_alone, is_left_alone, "{end:?} {answers_others}");
+        assert_eq!(asked, if is_left_alone { 10 } else { 30 }, "{end:?} {answers_others}");
+    }
 }
 
 #[tokio::test]

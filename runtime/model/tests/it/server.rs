@@ -17,6 +17,8 @@ pub(crate) enum Step {
     Send(Vec<u8>),
     /// Sends some bytes one by one, with a pause after each.
     Drip(Vec<u8>, Duration),
+    /// Says nothing for a time.
+    Pause(Duration),
     /// Says nothing until the client closes the connection.
     Hang,
 }
@@ -90,6 +92,10 @@ async fn serve(
         let sent = match step {
             Step::Send(bytes) => stream.write_all(&bytes).await,
             Step::Drip(bytes, pause) => drip(&mut stream, &bytes, pause).await,
+            Step::Pause(pause) => {
+                sleep(pause).await;
+                Ok(())
+            }
             Step::Hang => {
                 let mut rest = [0; 64];
                 while matches!(stream.read(&mut rest).await, Ok(len) if len > 0) {}

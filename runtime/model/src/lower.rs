@@ -8,9 +8,13 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use merge::INLINED_MAX;
+
 mod keyword;
+mod merge;
 #[cfg(test)]
 mod tests;
+mod unfold;
 
 /// The property in which a reply stands whose schema is wrapped.
 pub(crate) const WRAPPER: &str = "reply";
@@ -51,7 +55,14 @@ pub(crate) struct Dropped {
 
 /// Lowers a schema.
 pub(crate) fn lower(schema: &Value, target: Target) -> Lowered {
-    let mut lowering = Lowering { target, at: String::new(), dropped: BTreeSet::new() };
+    let mut lowering = Lowering {
+        target,
+        root: schema,
+        at: String::new(),
+        inside: Vec::new(),
+        room: INLINED_MAX,
+        dropped: BTreeSet::new(),
+    };
     let mut schema = lowering.schema(schema);
     let wrapped = target == Target::OpenAiStrict && !is_closed_object(&schema);
     if wrapped {
@@ -82,14 +93,20 @@ fn wrap(mut schema: Value) -> Value {
     root
 }
 
-struct Lowering {
+struct Lowering<'a> {
     target: Target,
+    /// What references point into.
+    root: &'a Value,
     /// Where the schema stands that is being lowered.
     at: String,
+    /// The references in whose place it stands.
+    inside: Vec<String>,
+    /// How many references may still be replaced.
+    room: usize,
     dropped: BTreeSet<Dropped>,
 }
 
-impl Lowering {
+impl Lowering<'_> {
     /// Lowers the schema that stands at a place below the present one.
     fn below(&mut self, step: &str, schema: &Value) -> Value {
         let length = self.at.len();
@@ -102,13 +119,18 @@ impl Lowering {
 
     fn schema(&mut self, schema: &Value) -> Value {
         match schema {
-            Value::Object(keywords) => self.object(keywords),
+            Value::Object(keywords) => {
+                let depth = self.inside.len();
+                let lowered = self.object(keywords);
+                self.inside.truncate(depth);
+                lowered
+            }
             // A schema that allows anything has no type, which strict servers want.
             Value::Bool(true) if self.target == Target::OpenAiStrict => self.anything(),
             Value::Bool(true) => json!({}),
             _ => {
                 self.drop("false");
-                json!({})
+                if self.target == Target::OpenAiStrict { scalar() } else { json!({}) }
             }
         }
     }
@@ -152,42 +174,15 @@ impl Lowering {
         match self.target {
             Target::OpenAiStrict => self.close_strictly(&mut lowered, &keywords),
             Target::Anthropic => {
-                close(&mut lowered);
+                if is_object(&lowered) {
+                    self.add_required(&mut lowered, &keywords);
+                    lowered.insert("additionalProperties".to_owned(), false.into());
+                }
                 note(&mut lowered, &notes);
             }
             Target::LlamaCpp => {}
         }
         lowered.into()
-    }
-
-    /// Returns the keywords with what only some providers read together made one: `allOf` of one
-    /// schema, and alternatives beside properties, which then have the properties themselves.
-    fn unfolded(&mut self, keywords: &Map<String, Value>) -> Map<String, Value> {
-        let mut keywords = keywords.clone();
-        if let Some(Value::Array(all)) = keywords.get("allOf")
-            && let [Value::Object(only)] = all.as_slice()
-            && only.keys().all(|name| !keywords.contains_key(name))
-        {
-            let only = only.clone();
-            keywords.shift_remove("allOf");
-            keywords.extend(only);
-        }
-        if !keywords.contains_key("properties") {
-            return keywords;
-        }
-        for union in ["oneOf", "anyOf"] {
-            let Some(Value::Array(alternatives)) = keywords.get(union) else { continue };
-            let Some(alternatives) = distributed(&keywords, alternatives) else {
-                keywords.shift_remove(union);
-                self.drop(union);
-                continue;
-            };
-            let kept = ["$defs", "definitions", "title", "description"];
-            keywords.retain(|name, _| kept.contains(&name.as_str()));
-            keywords.insert(union.to_owned(), alternatives.into());
-            return keywords;
-        }
-        keywords
     }
 
     /// Returns a reference alone, as strict servers want it; definitions stay beside it.
@@ -201,16 +196,23 @@ impl Lowering {
         lowered.into()
     }
 
-    /// Closes an object and makes all its properties required, those that were not nullable.
+    /// Gives a schema a type, closes an object and makes all its properties required, those that
+    /// were not nullable.
     fn close_strictly(&mut self, lowered: &mut Map<String, Value>, keywords: &Map<String, Value>) {
-        let has = |name: &str| keywords.contains_key(name);
-        if !has("type") && !has("properties") {
-            let says = ["anyOf", "oneOf", "enum", "const"];
-            if !says.iter().any(|name| lowered.contains_key(*name)) {
+        if lowered.contains_key("anyOf") {
+            return;
+        }
+        if !lowered.contains_key("type") {
+            let Some(types) = keyword::implied_types(keywords) else {
                 let Value::Object(anything) = self.anything() else { return };
                 lowered.extend(anything);
-            }
-            return;
+                return;
+            };
+            lowered.insert("type".to_owned(), types);
+        }
+        if is_of(lowered, "array") && !lowered.contains_key("items") {
+            let any = self.below("items", &true.into());
+            lowered.insert("items".to_owned(), any);
         }
         if !is_object(lowered) {
             return;
@@ -218,29 +220,42 @@ impl Lowering {
         if keywords.get("additionalProperties").is_some_and(|more| *more != json!(false)) {
             self.drop("additionalProperties");
         }
-        let needed: Vec<&str> = keywords
-            .get("required")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
+        self.add_required(lowered, keywords);
+        let needed = keywords.get("required").map(fields_of).unwrap_or_default();
         let mut names = Vec::new();
         let properties = lowered.entry("properties").or_insert_with(|| json!({}));
         for (name, schema) in properties.as_object_mut().into_iter().flatten() {
             names.push(Value::from(name.as_str()));
-            if !needed.contains(&name.as_str()) {
+            if !needed.iter().any(|needed| needed == name) {
                 make_nullable(schema);
             }
         }
-        lowered.insert("type".to_owned(), "object".into());
+        let types =
+            if is_of(lowered, "null") { json!(["object", "null"]) } else { json!("object") };
+        lowered.insert("type".to_owned(), types);
         lowered.insert("required".to_owned(), names.into());
         lowered.insert("additionalProperties".to_owned(), false.into());
     }
 
+    /// Adds the properties that are required and not described, since a closed object has no others.
+    fn add_required(&mut self, lowered: &mut Map<String, Value>, keywords: &Map<String, Value>) {
+        let needed = keywords.get("required").map(fields_of).unwrap_or_default();
+        let described = keywords.get("properties").and_then(Value::as_object);
+        for name in needed.iter().filter_map(Value::as_str) {
+            if described.is_some_and(|described| described.contains_key(name)) {
+                continue;
+            }
+            let any = self.named("properties", &json!({ name: true }));
+            let properties = lowered.entry("properties").or_insert_with(|| json!({}));
+            if let (Value::Object(properties), Value::Object(any)) = (properties, any) {
+                properties.extend(any);
+            }
+        }
+    }
+
     fn anything(&mut self) -> Value {
         self.drop("a value of any type");
-        json!({"type": ["string", "number", "boolean", "null"]})
+        scalar()
     }
 
     fn list(&mut self, keyword: &str, schemas: &Value) -> Value {
@@ -259,7 +274,7 @@ impl Lowering {
 
     fn takes(&self, name: &str, value: &Value) -> bool {
         match self.target {
-            Target::OpenAiStrict => keyword::openai_takes(name),
+            Target::OpenAiStrict => keyword::openai_takes(name, value),
             Target::Anthropic => keyword::anthropic_takes(name, value),
             Target::LlamaCpp => keyword::llama_cpp_takes(name, value, REPEATS_MAX),
         }
@@ -275,52 +290,24 @@ impl Lowering {
     }
 }
 
+/// A value of any type of which no more need be said.
+fn scalar() -> Value {
+    json!({"type": ["string", "number", "boolean", "null"]})
+}
+
 fn fields_of(schemas: &Value) -> &[Value] {
     schemas.as_array().map_or(&[], Vec::as_slice)
 }
 
 fn is_object(schema: &Map<String, Value>) -> bool {
+    is_of(schema, "object") || (!schema.contains_key("type") && schema.contains_key("properties"))
+}
+
+fn is_of(schema: &Map<String, Value>, kind: &str) -> bool {
     match schema.get("type") {
-        Some(Value::String(name)) => name == "object",
-        Some(Value::Array(names)) => names.contains(&json!("object")),
-        _ => schema.contains_key("properties"),
-    }
-}
-
-/// Gives every alternative the properties that stand beside them, if all are plain objects.
-fn distributed(base: &Map<String, Value>, alternatives: &[Value]) -> Option<Vec<Value>> {
-    let merged = alternatives.iter().map(|alternative| {
-        let alternative = alternative.as_object()?;
-        let plain =
-            ["type", "properties", "required", "additionalProperties", "title", "description"];
-        if !alternative.keys().all(|name| plain.contains(&name.as_str())) {
-            return None;
-        }
-        let mut merged: Map<String, Value> = base.clone();
-        for name in ["oneOf", "anyOf", "$defs", "definitions", "title", "description"] {
-            merged.shift_remove(name);
-        }
-        for (name, value) in alternative {
-            match (name.as_str(), merged.get_mut(name), value) {
-                ("properties", Some(Value::Object(properties)), Value::Object(own)) => {
-                    properties.extend(own.clone());
-                }
-                ("required", Some(Value::Array(required)), Value::Array(own)) => {
-                    let new = own.iter().filter(|name| !required.contains(name)).cloned();
-                    let new: Vec<Value> = new.collect();
-                    required.extend(new);
-                }
-                _ => drop(merged.insert(name.clone(), value.clone())),
-            }
-        }
-        Some(merged.into())
-    });
-    merged.collect()
-}
-
-fn close(lowered: &mut Map<String, Value>) {
-    if is_object(lowered) {
-        lowered.insert("additionalProperties".to_owned(), false.into());
+        Some(Value::Array(names)) => names.iter().any(|name| name == kind),
+        Some(name) => name == kind,
+        None => false,
     }
 }
 

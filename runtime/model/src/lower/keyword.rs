@@ -1,10 +1,65 @@
 //! Which keywords of JSON Schema a provider takes.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Formats that Anthropic holds texts to.
 const ANTHROPIC_FORMATS: [&str; 10] =
     ["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"];
+
+/// Formats that strict servers of the OpenAI protocol hold texts to.
+const OPENAI_FORMATS: [&str; 9] =
+    ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
+
+/// Keywords that speak of values of one type only, by that type.
+const SPEAKING: [(&str, &[&str]); 4] = [
+    (
+        "object",
+        &["properties", "required", "additionalProperties", "minProperties", "maxProperties"],
+    ),
+    ("array", &["items", "prefixItems", "minItems", "maxItems", "uniqueItems"]),
+    ("string", &["pattern", "format", "minLength", "maxLength"]),
+    ("number", &["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]),
+];
+
+/// Returns the types of values that a schema without `type` is about: those of the values that it
+/// lists, or else the one type of which its keywords speak.
+pub(super) fn implied_types(schema: &Map<String, Value>) -> Option<Value> {
+    let listed = schema.get("enum").and_then(Value::as_array).map(Vec::as_slice);
+    let mut types: Vec<&str> = Vec::new();
+    for value in schema.get("const").map(std::slice::from_ref).or(listed).unwrap_or_default() {
+        let of_value = type_of(value);
+        if !types.contains(&of_value) {
+            types.push(of_value);
+        }
+    }
+    if types.is_empty() {
+        let speaks = |names: &[&str]| names.iter().any(|name| schema.contains_key(*name));
+        types.extend(SPEAKING.iter().filter(|(_, names)| speaks(names)).map(|(kind, _)| *kind));
+        types.truncate(usize::from(types.len() == 1));
+    }
+    match types.as_slice() {
+        [] => None,
+        [only] => Some((*only).into()),
+        types => Some(types.into()),
+    }
+}
+
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// Returns whether a keyword bears on which values are allowed.
+pub(super) fn constrains(name: &str) -> bool {
+    !only_tells(name) && !matches!(name, "$defs" | "definitions")
+}
 
 /// Returns whether a keyword only tells something and allows no less.
 pub(super) fn only_tells(name: &str) -> bool {
@@ -25,27 +80,31 @@ pub(super) fn only_tells(name: &str) -> bool {
     )
 }
 
-/// Returns whether strict servers of the OpenAI protocol take a keyword.
-pub(super) fn openai_takes(name: &str) -> bool {
-    matches!(
-        name,
+/// Returns whether strict servers of the OpenAI protocol take a keyword with its value.
+pub(super) fn openai_takes(name: &str, value: &Value) -> bool {
+    let is_plain = |value: &Value| !value.is_object() && !value.is_array();
+    match name {
         "type"
-            | "required"
-            | "additionalProperties"
-            | "enum"
-            | "const"
-            | "title"
-            | "description"
-            | "pattern"
-            | "format"
-            | "multipleOf"
-            | "minimum"
-            | "maximum"
-            | "exclusiveMinimum"
-            | "exclusiveMaximum"
-            | "minItems"
-            | "maxItems"
-    )
+        | "required"
+        | "additionalProperties"
+        | "title"
+        | "description"
+        | "pattern"
+        | "multipleOf"
+        | "minimum"
+        | "maximum"
+        | "exclusiveMinimum"
+        | "exclusiveMaximum"
+        | "minItems"
+        | "maxItems" => true,
+        // An object or a list among the values would have to be spelled out as a schema.
+        "const" => is_plain(value),
+        "enum" => {
+            value.as_array().is_some_and(|list| !list.is_empty() && list.iter().all(is_plain))
+        }
+        "format" => value.as_str().is_some_and(|format| OPENAI_FORMATS.contains(&format)),
+        _ => false,
+    }
 }
 
 /// Returns whether Anthropic takes a keyword with its value.

@@ -16,7 +16,7 @@ fn closed(properties: &Value) -> Value {
 
 #[test]
 fn strict_servers_get_closed_objects_with_everything_required() {
-    let cases: [(Value, Value, &[&str]); 9] = [
+    let cases: [(Value, Value, &[&str]); 10] = [
         (
             json!({"type": "object", "properties": {"b": {"type": "string"}, "a": {"type": "integer"}},
                 "required": ["b"]}),
@@ -28,8 +28,8 @@ fn strict_servers_get_closed_objects_with_everything_required() {
                 "c": {"$ref": "#/$defs/C", "description": "d"}, "d": {"type": ["string", "null"]}},
                 "$defs": {"C": {"type": "object", "properties": {}}}}),
             json!({"type": "object",
-                "properties": {"a": {"enum": ["x", 1, null]},
-                    "b": {"anyOf": [{"const": 1}, {"type": "null"}]},
+                "properties": {"a": {"type": ["string", "integer", "null"], "enum": ["x", 1, null]},
+                    "b": {"anyOf": [{"const": 1, "type": "integer"}, {"type": "null"}]},
                     "c": {"anyOf": [{"$ref": "#/$defs/C"}, {"type": "null"}]},
                     "d": {"type": ["string", "null"]}},
                 "$defs": {"C": closed(&json!({}))},
@@ -74,6 +74,15 @@ fn strict_servers_get_closed_objects_with_everything_required() {
             &[],
         ),
         (
+            json!({"type": "object", "properties": {"a": {"type": ["object", "null"], "properties": {}},
+                "b": false}, "required": ["a", "b", "c"]}),
+            closed(&json!({
+                "a": {"type": ["object", "null"], "properties": {}, "required": [], "additionalProperties": false},
+                "b": {"type": ["string", "number", "boolean", "null"]},
+                "c": {"type": ["string", "number", "boolean", "null"]}})),
+            &["a value of any type", "false"],
+        ),
+        (
             json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"],
                 "not": {"const": 1}, "if": {}, "then": {}}),
             closed(&json!({"a": {"type": "string"}})),
@@ -111,6 +120,189 @@ fn a_root_that_strict_servers_refuse_is_wrapped() {
             expected["$defs"] = definitions.clone();
         }
         assert_eq!((found, wrapped), (expected, true), "{schema}");
+    }
+}
+
+#[test]
+fn strict_servers_get_a_type_of_every_value_and_items_of_every_array() {
+    let any = json!({"type": ["string", "number", "boolean", "null"]});
+    let cases: [(Value, Value, &[&str]); 17] = [
+        (json!({"const": "now"}), json!({"const": "now", "type": "string"}), &[]),
+        (json!({"enum": ["a", "b"]}), json!({"enum": ["a", "b"], "type": "string"}), &[]),
+        (json!({"enum": [1, 0.5]}), json!({"enum": [1, 0.5], "type": ["integer", "number"]}), &[]),
+        (
+            json!({"enum": [true, null]}),
+            json!({"enum": [true, null], "type": ["boolean", "null"]}),
+            &[],
+        ),
+        (json!({"type": "integer", "const": 1}), json!({"type": "integer", "const": 1}), &[]),
+        (json!({"enum": [["a"]]}), json!({"type": "array", "items": any}), &[ANY, "enum"]),
+        (json!({"enum": []}), any.clone(), &[ANY, "enum"]),
+        (json!({"type": "array"}), json!({"type": "array", "items": any}), &[ANY]),
+        (
+            json!({"type": ["array", "null"], "items": true}),
+            json!({"type": ["array", "null"], "items": any}),
+            &[ANY],
+        ),
+        (
+            json!({"items": {"type": "string"}}),
+            json!({"type": "array", "items": {"type": "string"}}),
+            &[],
+        ),
+        (json!({"minimum": 1}), json!({"type": "number", "minimum": 1}), &[]),
+        (json!({"minLength": 1}), json!({"type": "string"}), &["minLength"]),
+        (
+            json!({"minLength": 1, "minimum": 1}),
+            json!({"minimum": 1, "type": any["type"]}),
+            &[ANY, "minLength"],
+        ),
+        (json!({"description": "d"}), json!({"description": "d", "type": any["type"]}), &[ANY]),
+        (
+            json!({"type": "string", "format": "date-time"}),
+            json!({"type": "string", "format": "date-time"}),
+            &[],
+        ),
+        (json!({"type": "string", "format": "uri"}), json!({"type": "string"}), &["format"]),
+        (json!({"format": "int64", "type": "integer"}), json!({"type": "integer"}), &["format"]),
+    ];
+    for (schema, expected, dropped) in cases {
+        let root = json!({"type": "object", "properties": {"a": schema}, "required": ["a"]});
+        let (found, _, left_out) = lowered(Target::OpenAiStrict, &root);
+        assert_eq!(found["properties"]["a"], expected, "{schema}");
+        assert_eq!(left_out, dropped, "{schema}");
+    }
+}
+
+/// What is said of a place at which anything may stand.
+const ANY: &str = "a value of any type";
+
+#[test]
+fn what_all_have_to_fit_is_made_one_before_objects_are_closed() {
+    let text = json!({"type": "string"});
+    let whole = json!({"type": "integer"});
+    let definitions =
+        json!({"A": {"type": "object", "properties": {"a": text}, "required": ["a"]}});
+    let both = closed(&json!({"a": text, "b": whole}));
+    let cases: [(Value, Value, &[&str]); 9] = [
+        (
+            json!({"allOf": [
+                {"type": "object", "properties": {"a": text}, "required": ["a"]},
+                {"type": "object", "properties": {"b": whole}, "required": ["b", "a"],
+                    "additionalProperties": false}]}),
+            both.clone(),
+            &[],
+        ),
+        (
+            json!({"type": "object", "properties": {"a": text}, "required": ["a", "b"],
+                "allOf": [{"properties": {"b": {"type": "number"}}},
+                    {"allOf": [{"properties": {"b": whole}}]}]}),
+            both.clone(),
+            &[],
+        ),
+        // A base and what is added to it, as OpenAPI says it.
+        (
+            json!({"allOf": [{"$ref": "#/$defs/A"}, {"properties": {"b": whole}, "required": ["b"]}]}),
+            both.clone(),
+            &[],
+        ),
+        (
+            json!({"properties": {"b": whole}, "required": ["b"], "allOf": [{"$ref": "#/$defs/A"}]}),
+            both.clone(),
+            &[],
+        ),
+        (json!({"allOf": [{"$ref": "#/$defs/A"}]}), json!({"$ref": "#/$defs/A"}), &[]),
+        (
+            json!({"allOf": [{"type": "string"}, {"enum": ["a"]}]}),
+            json!({"type": "string", "enum": ["a"]}),
+            &[],
+        ),
+        (
+            json!({"allOf": [{"type": "string"}, {"type": "integer"}, {"enum": ["a"]}]}),
+            json!({"type": "string", "enum": ["a"]}),
+            &["allOf"],
+        ),
+        // Alternatives are told apart by what stands beside them, too.
+        (
+            json!({"type": "object", "allOf": [{"properties": {"a": text}, "required": ["a"]}],
+                "anyOf": [{"required": ["b"], "properties": {"b": whole}},
+                    {"properties": {"a": {"const": "x"}}}]}),
+            json!({"anyOf": [both.clone(), closed(&json!({"a": {"type": "string", "const": "x"}}))]}),
+            &[],
+        ),
+        (
+            json!({"type": "object", "oneOf": [{"$ref": "#/$defs/A"},
+                {"properties": {"b": whole}, "required": ["b"]}]}),
+            json!({"anyOf": [{"$ref": "#/$defs/A"}, closed(&json!({"b": whole}))]}),
+            &[],
+        ),
+    ];
+    for (schema, expected, dropped) in cases {
+        for target in [Target::OpenAiStrict, Target::Anthropic] {
+            let root = json!({"type": "object", "properties": {"p": schema}, "required": ["p"],
+                "$defs": definitions});
+            let (mut found, _, left_out) = lowered(target, &root);
+            let found = found["properties"]["p"].take();
+            assert_eq!(sorted(found), sorted(expected.clone()), "{target:?} {schema}");
+            assert_eq!(left_out, dropped, "{target:?} {schema}");
+        }
+    }
+}
+
+/// Returns a schema with what is required in the order of the alphabet.
+fn sorted(mut schema: Value) -> Value {
+    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+        required.sort_by_key(Value::to_string);
+    }
+    match &mut schema {
+        Value::Object(keywords) => {
+            for value in keywords.values_mut() {
+                *value = sorted(value.take());
+            }
+        }
+        Value::Array(schemas) => schemas.iter_mut().for_each(|value| *value = sorted(value.take())),
+        _ => {}
+    }
+    schema
+}
+
+#[test]
+fn schemas_inside_each_other_have_an_end() {
+    let union = |inner: Value| json!({"type": "object", "oneOf": [inner, {"required": ["a"]}]});
+    let all = |inner: Value| json!({"minProperties": 1, "allOf": [inner, {"$ref": "#/$defs/A"}]});
+    let property = |inner: Value| json!({"properties": {"a": inner}, "$ref": "#/$defs/A"});
+    let wraps: [&dyn Fn(Value) -> Value; 3] = [&union, &all, &property];
+    for wrap in wraps {
+        let reference = |depth: usize| json!({"$ref": format!("#/$defs/D{depth}"), "minLength": 1});
+        let deep = |last: Value| (0..40).fold(last, |inner, _| wrap(inner));
+        let definitions = (0..20_usize).map(|n| (format!("D{n}"), deep(reference((n + 1) % 20))));
+        let mut schema = deep(reference(0));
+        schema["$defs"] = definitions.collect::<Map<_, _>>().into();
+        schema["$defs"]["A"] = json!({"type": "object", "properties": {"b": {}}});
+        for target in [Target::OpenAiStrict, Target::Anthropic, Target::LlamaCpp] {
+            let length = lower(&schema, target).schema.to_string().len();
+            assert!(length < 20 * schema.to_string().len(), "{target:?} {length}");
+        }
+    }
+}
+
+#[test]
+fn no_reference_is_followed_into_itself() {
+    let schema = json!({"$ref": "#/$defs/A", "$defs": {
+        "A": {"type": "object", "properties": {"a": {"$ref": "#/$defs/A", "minProperties": 1},
+            "b": {"allOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}]}}, "required": ["a", "b"]},
+        "B": {"type": "object", "properties": {"c": {"allOf": [{"$ref": "#/$defs/A"},
+            {"$ref": "#/$defs/B"}]}}}}});
+    for target in [Target::OpenAiStrict, Target::Anthropic] {
+        let lowered = lower(&schema, target);
+        assert!(lowered.schema.to_string().len() < 10_000, "{target:?}");
+        assert!(!lowered.dropped.is_empty(), "{target:?}");
+        let inner = &lowered.schema["$defs"]["A"]["properties"]["a"];
+        match target {
+            Target::OpenAiStrict => {
+                assert_eq!(inner["properties"]["a"], json!({"$ref": "#/$defs/A"}));
+            }
+            _ => assert_eq!(inner["$ref"], "#/$defs/A"),
+        }
     }
 }
 
@@ -187,7 +379,7 @@ fn anthropic_reads_in_words_what_it_does_not_take() {
                 "items": {"type": "array", "description": "(minItems: 2)"}}},
             "required": ["n"], "additionalProperties": false,
             "description": "(additionalProperties: true)"},
-        {"allOf": [{"type": "string"}, {"enum": ["a"]}]}]});
+        {"type": "string", "enum": ["a"]}]});
     assert_eq!(found, expected);
     assert!(!wrapped);
     assert_eq!(
@@ -232,6 +424,9 @@ fn any_value_is_lowered_to_some_schema() {
         json!({"items": [1], "$defs": []}),
         json!({"anyOf": [], "type": 5}),
         json!({"$ref": 1}),
+        json!({"$ref": 1, "required": ["a"]}),
+        json!({"allOf": 1, "oneOf": 1, "type": "object", "items": 1}),
+        json!({"allOf": [{"$ref": "#"}, {"type": "object"}]}),
     ] {
         for target in [Target::OpenAiStrict, Target::Anthropic, Target::LlamaCpp] {
             assert!(lower(&schema, target).schema.is_object(), "{schema}");

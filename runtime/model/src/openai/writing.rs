@@ -198,6 +198,8 @@ fn strict_servers_get_the_form_that_they_take() {
     let one = json!({"type": "object", "properties": {"tool": {"const": "now"}},
         "required": ["tool"], "additionalProperties": false});
     let schema = json!({"oneOf": [one, one]});
+    let one = json!({"type": "object", "properties": {"tool": {"const": "now", "type": "string"}},
+        "required": ["tool"], "additionalProperties": false});
     let head = crate::fixture::head(None, Some(schema), &[]);
     let protocol = OpenAiProtocol::new(options(|o| o.strict = true));
     let (body, wrapped) = sent(&protocol, &conversation(head, vec![], None)).unwrap();

@@ -10,7 +10,7 @@ use crate::client::Conversation;
 use crate::draft::{CallPiece, Draft};
 use crate::error::Error;
 use crate::fields::{self, Json};
-use crate::lower::{Target, lower};
+use crate::lower::{Target, lower, parameters};
 use crate::provider::Protocol;
 
 #[cfg(test)]
@@ -58,6 +58,10 @@ impl Protocol for AnthropicProtocol {
         Some(FORM)
     }
 
+    fn wants_plain_parameters(&self) -> bool {
+        true
+    }
+
     fn body(&self, conversation: &Conversation) -> Result<Body, String> {
         let server = &self.server;
         let head = &conversation.head;
@@ -67,7 +71,7 @@ impl Protocol for AnthropicProtocol {
         body.set("max_tokens", conversation.max_tokens.unwrap_or(TOKENS_MAX));
         body.set_some("system", Some(system).filter(|system| !system.is_empty()));
         body.set("messages", messages);
-        body.set_list("tools", head.tools.iter().map(tool).collect());
+        body.set_tools(head, self.word(), tool)?;
         if !head.tools.is_empty() {
             body.set("tool_choice", json!({"type": "auto"}));
         }
@@ -129,10 +133,7 @@ impl Protocol for AnthropicProtocol {
 }
 
 fn tool(tool: &wire::ToolSpec) -> Value {
-    let mut schema = tool.parameters.clone();
-    if let Value::Object(keywords) = &mut schema {
-        keywords.entry("type").or_insert_with(|| "object".into());
-    }
+    let schema = parameters(&tool.parameters).schema;
     json!({"name": tool.name.as_str(), "description": tool.description, "input_schema": schema})
 }
 

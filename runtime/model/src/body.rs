@@ -11,6 +11,7 @@ use wire::{Message, ToolCall, ToolSpec};
 
 use crate::client::Conversation;
 use crate::fields::Json;
+use crate::lower::parameters;
 use crate::part::Part;
 
 /// What a short field takes with its name, in bytes, about.
@@ -84,17 +85,19 @@ impl Body {
         self.put(name, Field::Written(list));
     }
 
-    /// Sets the field of tools in the form that most protocols share, unless there are none.
+    /// Sets the field of tools, unless there are none. They are written once for all turns that are
+    /// offered the same ones.
     pub(crate) fn set_tools(
         &mut self,
         head: &Part<Head>,
         protocol: &'static str,
+        write: impl Fn(&ToolSpec) -> Value,
     ) -> Result<(), String> {
         if head.tools.is_empty() {
             return Ok(());
         }
         let tools = head.written(protocol, |head| {
-            to_raw_value(&head.tools.iter().map(function_tool).collect::<Vec<_>>())
+            to_raw_value(&head.tools.iter().map(&write).collect::<Vec<_>>())
         });
         let tools = tools.map_err(|error| error.to_string())?;
         self.put("tools", Field::Whole(tools));
@@ -141,7 +144,16 @@ pub(crate) fn tokens_max(run: Option<u64>, own: Option<u64>) -> Option<u64> {
 
 /// Returns a tool in the form that most protocols share.
 pub(crate) fn function_tool(tool: &ToolSpec) -> Value {
-    let ToolSpec { name, description, parameters } = tool;
+    function(tool, &tool.parameters)
+}
+
+/// Returns a tool in that form whose parameters are a plain object.
+pub(crate) fn plain_function_tool(tool: &ToolSpec) -> Value {
+    function(tool, &parameters(&tool.parameters).schema)
+}
+
+fn function(tool: &ToolSpec, parameters: &Value) -> Value {
+    let ToolSpec { name, description, .. } = tool;
     let function = json!({"name": name, "description": description, "parameters": parameters});
     json!({"type": "function", "function": function})
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use wire::chat::ResponseSchema;
 use wire::{FinishReason, Usage};
 
-use crate::body::{Body, stops, tokens_max};
+use crate::body::{Body, function_tool, stops, tokens_max};
 use crate::client::Conversation;
 use crate::draft::Draft;
 use crate::error::Error;
@@ -80,7 +80,7 @@ impl Protocol for LlamaCppProtocol {
         if self.is_chat() {
             body.set("model", server.model.as_str());
             openai::set_messages(&mut body, conversation, *merge_adjacent)?;
-            body.set_tools(head, openai::CHAT)?;
+            body.set_tools(head, self.word(), function_tool)?;
             body.set_some("max_tokens", tokens_max);
         } else {
             if !head.tools.is_empty() {

@@ -12,9 +12,12 @@ use merge::INLINED_MAX;
 
 mod keyword;
 mod merge;
+mod parameters;
 #[cfg(test)]
 mod tests;
 mod unfold;
+
+pub(crate) use parameters::parameters;
 
 /// The property in which a reply stands whose schema is wrapped.
 pub(crate) const WRAPPER: &str = "reply";

@@ -5,7 +5,7 @@ use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use wire::{FinishReason, Message, ToolCall, Usage};
 
-use crate::body::{Body, arguments_object, stops, tokens_max, written};
+use crate::body::{Body, arguments_object, function_tool, stops, tokens_max, written};
 use crate::client::Conversation;
 use crate::draft::{CallPiece, Draft};
 use crate::error::Error;
@@ -59,7 +59,7 @@ impl Protocol for OllamaProtocol {
             "messages",
             written(conversation, self.word(), |m| to_raw_value(&chat_message(m)))?,
         );
-        body.set_tools(head, self.word())?;
+        body.set_tools(head, self.word(), function_tool)?;
         if let Some(schema) = &head.response_schema {
             body.set("format", lower(&schema.schema, FORM).schema);
         }

@@ -9,7 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use wire::{FinishReason, Message, ToolCall, Usage};
 
-use crate::body::{Body, arguments_text, merge_adjacent, stops, written};
+use crate::body::{Body, arguments_text, merge_adjacent, plain_function_tool, stops, written};
 use crate::client::Conversation;
 use crate::complaint::Complaint;
 use crate::draft::{CallPiece, Draft};
@@ -25,7 +25,7 @@ mod whole;
 #[cfg(test)]
 mod writing;
 
-/// The form of messages and tools, which other servers share.
+/// The form of messages, which other servers share.
 pub(crate) const CHAT: &str = "chat completions";
 
 /// What such a server is sent, and how it is read.
@@ -53,13 +53,17 @@ impl Protocol for OpenAiProtocol {
         self.options.strict.then_some(Target::OpenAiStrict)
     }
 
+    fn wants_plain_parameters(&self) -> bool {
+        true
+    }
+
     fn body(&self, conversation: &Conversation) -> Result<Body, String> {
         let OpenAi { server, strict, merge_adjacent, tokens_field } = &self.options;
         let head = &conversation.head;
         let mut body = Body::default();
         body.set("model", server.model.as_str());
         set_messages(&mut body, conversation, *merge_adjacent)?;
-        body.set_tools(head, CHAT)?;
+        body.set_tools(head, self.word(), plain_function_tool)?;
         if let Some(schema) = &head.response_schema {
             let form = match self.schema_form() {
                 Some(target) => {

@@ -51,6 +51,11 @@ pub(crate) trait Protocol: Send + Sync {
         None
     }
 
+    /// Returns whether it takes the parameters of tools only as `lower::parameters` makes them.
+    fn wants_plain_parameters(&self) -> bool {
+        false
+    }
+
     /// Writes the request of a turn; the error says why it cannot be put into words.
     fn body(&self, conversation: &Conversation) -> Result<Body, String>;
 

@@ -12,7 +12,7 @@ use tools::model::ModelOutput;
 use wire::Name;
 use wire::plan::{Dialect, Plan};
 
-use crate::lower::{Dropped, Target, lower};
+use crate::lower::{Dropped, lower, parameters};
 use crate::provider::Asked;
 
 /// Notes on some agents that are given at most; a person reads them.
@@ -59,9 +59,8 @@ pub fn unenforced<'a>(
     agents: impl IntoIterator<Item = &'a Plan>,
 ) -> Vec<Unenforced> {
     let mut found: BTreeMap<(&Name, &Name), (&'static str, BTreeSet<String>)> = BTreeMap::new();
-    let mut add = |tool: &'a Name, model: &'a Model, field: &str, schema: &Value| {
-        let Some((word, target)) = schema_form(model) else { return };
-        let dropped = lower(schema, target).dropped;
+    let mut add = |tool: &'a Name, model: &'a Model, field: &str, dialect, schema: &Value| {
+        let Some((word, dropped)) = dropped(model, dialect, schema) else { return };
         if dropped.is_empty() {
             return;
         }
@@ -76,14 +75,18 @@ pub fn unenforced<'a>(
     for plan in agents {
         for offer in &plan.tools {
             let tool = &offer.spec.name;
-            if let (Dialect::Schema, Some(actor)) = (plan.dialect, team.models.get(&plan.actor)) {
-                add(tool, actor, "parameters", &offer.spec.parameters);
+            let (actor, dialect) = match &offer.actor {
+                Some(own) => (&own.model, own.dialect),
+                None => (&plan.actor, plan.dialect),
+            };
+            if let Some(actor) = team.models.get(actor) {
+                add(tool, actor, "parameters", dialect, &offer.spec.parameters);
             }
             if let Some(ToolKind::Model(spec)) = team.tools.get(tool).map(|tool| &tool.kind)
                 && let (ModelOutput::Json { schema }, Some(model)) =
                     (&spec.output, team.models.get(&spec.model))
             {
-                add(tool, model, "schema", schema);
+                add(tool, model, "schema", Dialect::Schema, schema);
             }
         }
     }
@@ -95,12 +98,19 @@ pub fn unenforced<'a>(
     notes.collect()
 }
 
-/// Returns the provider's word and the form in which it is sent schemas, if not as they are.
-fn schema_form(model: &Model) -> Option<(&'static str, Target)> {
-    match Asked::of(&model.provider) {
-        Asked::Server(_, protocol) => Some((protocol.word(), protocol.schema_form()?)),
-        Asked::Script(_) => None,
-    }
+/// Returns the provider's word, and what is left out of a schema where a model is asked by a dialect.
+fn dropped(
+    model: &Model,
+    dialect: Dialect,
+    schema: &Value,
+) -> Option<(&'static str, BTreeSet<Dropped>)> {
+    let Asked::Server(_, protocol) = Asked::of(&model.provider) else { return None };
+    let dropped = match dialect {
+        Dialect::Schema => lower(schema, protocol.schema_form()?).dropped,
+        Dialect::Native if protocol.wants_plain_parameters() => parameters(schema).dropped,
+        Dialect::Native | Dialect::Json | Dialect::React => return None,
+    };
+    Some((protocol.word(), dropped))
 }
 
 #[cfg(test)]
@@ -189,6 +199,34 @@ mod tests {
                 .collect();
             assert_eq!(notes, expected, "{model}");
             assert_eq!(unenforced(&team, team.agents.get("writer")), [], "{model}");
+        }
+    }
+
+    #[test]
+    fn notes_tell_what_no_provider_is_told_of_native_tools() {
+        let more = "[tools.either]\nkind = 'http'\ndescription = 'd'\nurl = 'http://h'\n\
+            body = 'arguments'\nmethod = 'POST'\n[tools.either.parameters]\ntype = 'object'\n\
+            properties.a = { type = 'string' }\nproperties.b = { type = 'string' }\n\
+            anyOf = [{ required = ['a'] }, { required = ['b'] }]";
+        for (model, provider) in [
+            ("provider = 'openai'\nbase_url = 'http://h/v1'", Some("openai")),
+            ("provider = 'anthropic'", Some("anthropic")),
+            ("provider = 'ollama'", None),
+            ("provider = 'llamacpp'", None),
+            ("provider = 'anthropic'\ndialect = 'json'", None),
+        ] {
+            let mut team = team(model, more);
+            let offer = team.tools["either"].offer.clone();
+            let lead = team.agents.get_mut("lead").unwrap();
+            lead.tools = vec![offer];
+            let told: Vec<_> = unenforced(&team, team.agents.values())
+                .into_iter()
+                .map(|note| (note.tool.to_string(), note.provider, note.places))
+                .collect();
+            let expected = provider.map(|provider| {
+                ("either".to_owned(), provider, vec!["parameters/anyOf".to_owned()])
+            });
+            assert_eq!(told, Vec::from_iter(expected), "{model}");
         }
     }
 

@@ -71,6 +71,23 @@ fn user_and_model_alternate_whatever_the_conversation() {
 }
 
 #[test]
+fn parameters_of_tools_have_a_plain_object_at_their_root() {
+    let parameters = json!({"oneOf": [
+        {"properties": {"a": {"type": "string"}}, "required": ["a"]},
+        {"properties": {"b": {"type": "string"}}, "required": ["b"]}]});
+    let head = head(Some(parameters), None, &[]);
+    let conversation = conversation(head, vec![user("hi")], None);
+    for _ in 0..2 {
+        let (body, _) = sent(&protocol(), &conversation).unwrap();
+        assert_eq!(
+            body["tools"][0]["input_schema"],
+            json!({"type": "object",
+                "properties": {"a": {"type": "string"}, "b": {"type": "string"}}})
+        );
+    }
+}
+
+#[test]
 fn options_become_fields() {
     let mut server = server(false);
     server.temperature = Some(0.5);

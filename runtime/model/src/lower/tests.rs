@@ -282,6 +282,7 @@ fn schemas_inside_each_other_have_an_end() {
             let length = lower(&schema, target).schema.to_string().len();
             assert!(length < 20 * schema.to_string().len(), "{target:?} {length}");
         }
+        assert!(parameters(&schema).schema["properties"].is_object());
     }
 }
 

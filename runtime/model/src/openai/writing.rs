@@ -224,6 +224,33 @@ fn neighbours_of_one_role_are_merged_where_wanted() {
 }
 
 #[test]
+fn parameters_of_tools_have_a_plain_object_at_their_root() {
+    let text = json!({"type": "string"});
+    let parameters = json!({"type": "object", "properties": {"a": text, "b": {"type": "array"}},
+        "anyOf": [{"required": ["a"]}, {"required": ["b"]}]});
+    let head = crate::fixture::head(Some(parameters.clone()), None, &[]);
+    let conversation = conversation(head, vec![user("hi")], None);
+    let plain = json!({"type": "object",
+        "properties": {"a": text, "b": {"type": "array", "items": {}}}});
+    // A model that stands in for another may be asked with the same head, and take more.
+    let other = config::team::LlamaCpp {
+        server: server(false),
+        template: config::team::Template::Server,
+        constrain: config::team::Constrain::JsonSchema,
+        n_predict: None,
+        merge_adjacent: false,
+        sampling: config::team::Sampling::default(),
+    };
+    let other = crate::llamacpp::LlamaCppProtocol::new(other);
+    for _ in 0..2 {
+        let (body, _) = sent(&OpenAiProtocol::new(options(|_| ())), &conversation).unwrap();
+        assert_eq!(body["tools"][0]["function"]["parameters"], plain);
+        let (body, _) = sent(&other, &conversation).unwrap();
+        assert_eq!(body["tools"][0]["function"]["parameters"], parameters);
+    }
+}
+
+#[test]
 fn tools_are_sent_as_the_team_wrote_them() {
     let parameters = [
         r#"{"type":"object","properties":{"b":{"title":"B","type":"integer"},"a":{"title":"A","type":"integer"}},"required":["b","a"]}"#,

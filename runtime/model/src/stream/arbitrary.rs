@@ -7,7 +7,7 @@ use crate::anthropic::AnthropicProtocol;
 use crate::fixture::{server, streamed};
 use crate::http::read;
 use crate::llamacpp::LlamaCppProtocol;
-use crate::lower::{Target, lower};
+use crate::lower::{Target, lower, parameters};
 use crate::ollama::OllamaProtocol;
 use crate::openai::OpenAiProtocol;
 use crate::provider::Protocol;
@@ -140,5 +140,6 @@ proptest! {
         for target in [Target::OpenAiStrict, Target::Anthropic, Target::LlamaCpp] {
             prop_assert!(lower(&schema, target).schema.is_object());
         }
+        prop_assert!(parameters(&schema).schema["properties"].is_object());
     }
 }

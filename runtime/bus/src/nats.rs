@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::listening::{Handler, Listening};
 use crate::local::{Local, LocalLimits};
 use crate::message::Message;
-use crate::nats::keeper::{Answers, Link, Losses};
+use crate::nats::keeper::{Answers, Link, Links, Losses};
 use crate::nats::options::NatsOptions;
 use crate::router::Sink;
 use crate::subscription::Subscription;
@@ -46,7 +46,9 @@ const OVERFLOW: &str = "Callboard-Overflow";
 /// One connection and what is shared over it.
 #[derive(Debug)]
 pub(crate) struct Nats {
-    link: watch::Receiver<Arc<Link>>,
+    links: Links,
+    /// Below it requests are answered, each on a subject of its own.
+    inbox: String,
     answers: Arc<Answers>,
     /// Those of this process who take requests in a queue group, if they may be asked past the server.
     pub(crate) near: Option<Arc<Local>>,
@@ -67,19 +69,21 @@ impl Nats {
         let answers = Arc::new(Answers::new());
         let stop = CancellationToken::new();
         let (lost, losses) = watch::channel(Losses::default());
-        let link = keeper::start(&options, &answers, &dropped, lost, stop.clone()).await?;
+        let inbox = draw_inbox(&options.inbox_prefix)?;
+        let links = keeper::start(&options, &inbox, &answers, &dropped, lost, stop.clone()).await?;
         let near = if options.near {
-            let link = link.borrow();
             let limits = LocalLimits {
-                payload_bytes_max: link.client.max_payload(),
+                payload_bytes_max: links.sending.borrow().client.max_payload(),
                 subscription_messages_max,
             };
-            Some(Arc::new(Local::with_inbox(limits, near_inbox(&options.inbox_prefix)?)))
+            let inbox = draw_inbox(&options.inbox_prefix)? + ".";
+            Some(Arc::new(Local::with_inbox(limits, inbox)))
         } else {
             None
         };
         Ok(Arc::new(Self {
-            link,
+            links,
+            inbox,
             answers,
             near,
             dropped,
@@ -104,7 +108,12 @@ impl Nats {
     }
 
     fn link(&self) -> Arc<Link> {
-        self.link.borrow().clone()
+        self.links.sending.borrow().clone()
+    }
+
+    /// Returns the subject on which a request is answered.
+    fn inbox_of(&self, token: u64) -> String {
+        format!("{}.{token}", self.inbox)
     }
 
     pub(crate) async fn publish(&self, message: Message) -> Result<(), Error> {
@@ -114,20 +123,14 @@ impl Nats {
             near.publish(message.into());
             return Ok(());
         }
-        self.send(message, |_, _| ()).await
+        self.send(message).await
     }
 
-    /// Hands a message to the client, and to the next one should the client have ended; `address`
-    /// puts into it what depends on the client.
-    async fn send(
-        &self,
-        mut message: Message,
-        address: impl Fn(&mut Message, &Link),
-    ) -> Result<(), Error> {
+    /// Hands a message to the client, and to the next one should the client have ended.
+    async fn send(&self, message: Message) -> Result<(), Error> {
         let sent = async {
             loop {
                 let link = self.link();
-                address(&mut message, &link);
                 let headers = convert::headers_out(&message.headers)?;
                 let (subject, reply) = (message.subject.clone(), message.reply.clone());
                 let payload = message.payload.clone();
@@ -157,21 +160,26 @@ impl Nats {
         }
     }
 
-    /// Waits for the client that takes the place of one that ended; `None` if there will be none.
+    /// Waits for the client that takes the place of one that ended for those who send; `None` if
+    /// there will be none.
     async fn replacement(&self, ended: &Arc<Link>) -> Option<Arc<Link>> {
-        let mut links = self.link.clone();
+        let mut links = self.links.sending.clone();
         let link = links.wait_for(|link| !Arc::ptr_eq(link, ended)).await.ok()?;
         Some(link.clone())
     }
 
-    pub(crate) async fn request(&self, message: Message, wait: Duration) -> Result<Message, Error> {
+    pub(crate) async fn request(
+        &self,
+        mut message: Message,
+        wait: Duration,
+    ) -> Result<Message, Error> {
         let subject = message.subject.clone();
         let Some(mut ticket) = self.answers.wait() else {
             return Err(Error::Overflow { subject });
         };
+        message.reply = Some(self.inbox_of(ticket.token()));
         let answer = async {
-            let token = ticket.token();
-            self.send(message, |message, link| message.reply = Some(link.inbox_of(token))).await?;
+            self.send(message).await?;
             ticket.answer().await.ok_or_else(|| lost("request"))
         };
         let answer =
@@ -223,18 +231,17 @@ impl Nats {
     /// Sends a message to our own inbox and waits for it. What the server has seen by then is
     /// everything before it; the client's own flush only empties a buffer into the socket.
     pub(crate) async fn flush(&self) -> Result<(), Error> {
-        let full = || Error::Overflow { subject: self.link().inbox.clone() };
+        let full = || Error::Overflow { subject: self.inbox.clone() };
         let mut ticket = self.answers.wait().ok_or_else(full)?;
-        let token = ticket.token();
-        let (subject, reply) = (String::new(), None);
+        let (subject, reply) = (self.inbox_of(ticket.token()), None);
         let empty = Message { subject, reply, headers: Headers::new(), payload: Bytes::new() };
         let echo = async {
-            self.send(empty, |message, link| message.subject = link.inbox_of(token)).await?;
+            self.send(empty).await?;
             ticket.answer().await.ok_or_else(|| lost("flush"))
         };
         match tokio::time::timeout(FLUSH_WAIT_MAX, echo).await {
             Ok(echo) => echo.map(drop),
-            Err(_) => Err(timeout(&self.link().inbox, FLUSH_WAIT_MAX)),
+            Err(_) => Err(timeout(&self.inbox, FLUSH_WAIT_MAX)),
         }
     }
 
@@ -249,7 +256,7 @@ impl Nats {
     }
 
     pub(crate) fn payload_bytes_max(&self) -> usize {
-        self.link.borrow().client.max_payload()
+        self.links.sending.borrow().client.max_payload()
     }
 
     pub(crate) fn dropped(&self) -> u64 {
@@ -257,18 +264,19 @@ impl Nats {
     }
 
     pub(crate) fn is_connected(&self) -> bool {
-        let link = self.link.borrow();
+        let link = self.links.sending.borrow();
         link.is_alive() && link.client.connection_state() == State::Connected
     }
 }
 
-/// Makes the subject below which requests inside the process are answered. Who sends from outside
-/// names the subject of the answer, so this one must not be guessed, as those of the client can be.
-fn near_inbox(prefix: &str) -> Result<String, Error> {
+/// Makes a subject below which requests are answered. Who sends from outside names the subject of an
+/// answer, and may send answers of his own, so this one must not be guessed, as those of the client
+/// can be.
+fn draw_inbox(prefix: &str) -> Result<String, Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)
         .map_err(|source| Error::Nats { doing: "draw an inbox", source: source.into() })?;
-    Ok(format!("{prefix}.{:032x}.", u128::from_be_bytes(bytes)))
+    Ok(format!("{prefix}.{:032x}", u128::from_be_bytes(bytes)))
 }
 
 fn timeout(subject: &str, after: Duration) -> Error {

@@ -12,6 +12,7 @@ use async_nats::{Client, ConnectOptions, Event, ServerAddr, Subscriber};
 use futures_util::StreamExt as _;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::error::Error;
 use crate::nats::options::{self, NatsOptions};
@@ -21,23 +22,23 @@ use crate::pending::Pending;
 /// How long the last messages of a bus that nobody holds any more may take to leave.
 const LAST_FLUSH_MAX: Duration = Duration::from_secs(1);
 
+/// How long the subscriptions may take to move to a new client before anything is sent with it. They
+/// need no more than a turn each; one that does not move has met the end of that client as well.
+const MOVE_MAX: Duration = Duration::from_secs(1);
+
 /// The requests that wait for an answer over NATS.
 pub(super) type Answers = Pending<async_nats::Message>;
 
-/// One client and the inbox on which it receives answers.
+/// One client.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) client: Client,
-    pub(super) inbox: String,
+    /// The subscriptions made with it.
+    pub(super) takers: TaskTracker,
     alive: AtomicBool,
 }
 
 impl Link {
-    /// Returns the subject on which a request is answered.
-    pub(super) fn inbox_of(&self, token: u64) -> String {
-        format!("{}.{token}", self.inbox)
-    }
-
     /// Tells whether the client still runs, connected or not.
     pub(super) fn is_alive(&self) -> bool {
         self.alive.load(Ordering::Relaxed)
@@ -60,35 +61,52 @@ impl Losses {
     }
 }
 
+/// The client at present, for those who send with it and those who receive with it.
+#[derive(Clone, Debug)]
+pub(super) struct Links {
+    /// Of a new client this tells once the subscriptions were made with it, so that nobody is said
+    /// to be gone who only has not moved yet.
+    pub(super) sending: watch::Receiver<Arc<Link>>,
+    pub(super) receiving: watch::Receiver<Arc<Link>>,
+}
+
 struct Keeper {
     servers: Vec<ServerAddr>,
     options: ConnectOptions,
+    /// Where answers come in, whichever client asked: those to requests of a client that ended find
+    /// who waits for them.
+    inbox: String,
     answers: Arc<Answers>,
+    losses: watch::Sender<Losses>,
     stop: CancellationToken,
 }
 
 /// Connects, and keeps the connection until `stop`.
 pub(super) async fn start(
     options: &NatsOptions,
+    inbox: &str,
     answers: &Arc<Answers>,
     dropped: &Arc<AtomicU64>,
     losses: watch::Sender<Losses>,
     stop: CancellationToken,
-) -> Result<watch::Receiver<Arc<Link>>, Error> {
-    let dropped = dropped.clone();
+) -> Result<Links, Error> {
+    let (dropped, noted) = (dropped.clone(), losses.clone());
     let keeper = Keeper {
         servers: options.servers()?,
         options: options.client_options()?.event_callback(move |event| {
-            on_event(&event, &dropped, &losses);
+            on_event(&event, &dropped, &noted);
             std::future::ready(())
         }),
+        inbox: inbox.to_owned(),
         answers: answers.clone(),
+        losses,
         stop,
     };
     let (link, inbox) = keeper.open().await?;
-    let (sender, receiver) = watch::channel(link);
-    tokio::spawn(keeper.run(sender, inbox));
-    Ok(receiver)
+    let (sending, to_send) = watch::channel(link.clone());
+    let (receiving, to_receive) = watch::channel(link);
+    tokio::spawn(keeper.run(sending, receiving, inbox));
+    Ok(Links { sending: to_send, receiving: to_receive })
 }
 
 impl Keeper {
@@ -100,20 +118,25 @@ impl Keeper {
             .await
             .map_err(|source| Error::Connect { servers, source: source.into() })?;
         version::check(&client.server_info().version)?;
-        let inbox = client.new_inbox();
         let answers = client
-            .subscribe(format!("{inbox}.*"))
+            .subscribe(format!("{}.*", self.inbox))
             .await
             .map_err(|source| Error::Nats { doing: "subscribe", source: source.into() })?;
-        Ok((Arc::new(Link { client, inbox, alive: AtomicBool::new(true) }), answers))
+        let link = Link { client, takers: TaskTracker::new(), alive: AtomicBool::new(true) };
+        Ok((Arc::new(link), answers))
     }
 
-    async fn run(self, link: watch::Sender<Arc<Link>>, mut inbox: Subscriber) {
+    async fn run(
+        self,
+        sending: watch::Sender<Arc<Link>>,
+        receiving: watch::Sender<Arc<Link>>,
+        mut inbox: Subscriber,
+    ) {
         loop {
             tokio::select! {
                 message = inbox.next() => match message {
                     Some(message) => self.hand_out(message),
-                    None => match self.open_again(&link).await {
+                    None => match self.replace(&sending, &receiving).await {
                         Some(again) => inbox = again,
                         None => return,
                     },
@@ -121,7 +144,7 @@ impl Keeper {
                 () = self.stop.cancelled() => break,
             }
         }
-        let client = link.borrow().client.clone();
+        let client = sending.borrow().client.clone();
         let flushed = tokio::time::timeout(LAST_FLUSH_MAX, client.flush()).await;
         if !matches!(flushed, Ok(Ok(()))) {
             tracing::warn!("NATS connection closed before the last messages were sent");
@@ -136,22 +159,39 @@ impl Keeper {
         }
     }
 
-    async fn open_again(&self, link: &watch::Sender<Arc<Link>>) -> Option<Subscriber> {
-        link.borrow().alive.store(false, Ordering::Relaxed);
-        self.answers.clear();
+    /// Puts another client in the place of the one that ended: for those who send with it once those
+    /// who receive with it have moved. Returns its inbox, or `None` if the bus ends.
+    async fn replace(
+        &self,
+        sending: &watch::Sender<Arc<Link>>,
+        receiving: &watch::Sender<Arc<Link>>,
+    ) -> Option<Subscriber> {
+        let ended = sending.borrow().clone();
+        let (link, inbox) = self.open_again(&ended).await?;
+        receiving.send_replace(link.clone());
+        ended.takers.close();
+        if tokio::time::timeout(MOVE_MAX, ended.takers.wait()).await.is_err() {
+            tracing::debug!("a subscription has not moved to the new NATS client yet");
+        }
+        sending.send_replace(link);
+        Some(inbox)
+    }
+
+    /// Connects in the place of a client that ended. To those who asked with it that is a connection
+    /// that was lost and made again, of which the client itself said nothing.
+    async fn open_again(&self, ended: &Link) -> Option<(Arc<Link>, Subscriber)> {
+        ended.alive.store(false, Ordering::Relaxed);
         tracing::error!("NATS client ended unexpectedly, connecting anew");
         let mut attempt = 1;
         loop {
             attempt += 1;
+            self.losses.send_modify(|losses| losses.is_away = true);
             tokio::select! {
                 () = tokio::time::sleep(options::backoff(attempt)) => {}
                 () = self.stop.cancelled() => return None,
             }
             match self.open().await {
-                Ok((again, inbox)) => {
-                    link.send_replace(again);
-                    return Some(inbox);
-                }
+                Ok(opened) => return Some(opened),
                 Err(error) => tracing::warn!(%error, attempt, "NATS cannot be reached"),
             }
         }

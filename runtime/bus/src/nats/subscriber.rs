@@ -11,6 +11,7 @@ use futures_util::StreamExt as _;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::JoinHandle;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::bus;
 use crate::error::Error;
@@ -59,12 +60,12 @@ pub(super) async fn take(
         sink,
         lost: 0,
     };
-    let mut link = nats.link();
+    let mut link = nats.links.receiving.borrow().clone();
     let subscribed = async {
         loop {
             match taker.subscribe(&link).await {
                 Ok(source) => return Ok(source),
-                Err(error) => link = nats.replacement(&link).await.ok_or(error)?,
+                Err(error) => link = taker.replacement(&link).await.ok_or(error)?,
             }
         }
     };
@@ -74,21 +75,30 @@ pub(super) async fn take(
     Ok(nats.subscribers.spawn(taker.run(link, source)))
 }
 
+/// A subscription with one client.
+struct Source {
+    messages: Subscriber,
+    /// Until this is dropped, nothing is sent with the client that comes next.
+    _taken: TaskTrackerToken,
+}
+
 impl Taker {
-    async fn subscribe(&self, link: &Link) -> Result<Subscriber, Error> {
+    async fn subscribe(&self, link: &Link) -> Result<Source, Error> {
+        let taken = link.takers.token();
         let pattern = self.pattern.clone();
-        match &self.queue {
+        let messages = match &self.queue {
             Some(queue) => link.client.queue_subscribe(pattern, queue.clone()).await,
             None => link.client.subscribe(pattern).await,
         }
-        .map_err(|source| Error::Nats { doing: "subscribe", source: source.into() })
+        .map_err(|source| Error::Nats { doing: "subscribe", source: source.into() })?;
+        Ok(Source { messages, _taken: taken })
     }
 
-    async fn run(mut self, mut link: Arc<Link>, mut source: Subscriber) {
+    async fn run(mut self, mut link: Arc<Link>, mut source: Source) {
         let draining = self.nats.draining.clone();
         loop {
             tokio::select! {
-                message = source.next() => match message {
+                message = source.messages.next() => match message {
                     Some(message) => self.offer(message),
                     None => match self.subscribe_again(&link).await {
                         Some(again) => (link, source) = again,
@@ -100,8 +110,8 @@ impl Taker {
             }
         }
         let rest = async {
-            if source.drain().await.is_ok() {
-                while let Some(message) = source.next().await {
+            if source.messages.drain().await.is_ok() {
+                while let Some(message) = source.messages.next().await {
                     self.offer(message);
                 }
             }
@@ -112,11 +122,11 @@ impl Taker {
     }
 
     /// Subscribes with the client that takes the place of one that ended.
-    async fn subscribe_again(&self, ended: &Arc<Link>) -> Option<(Arc<Link>, Subscriber)> {
+    async fn subscribe_again(&self, ended: &Arc<Link>) -> Option<(Arc<Link>, Source)> {
         let mut link = ended.clone();
         loop {
             link = tokio::select! {
-                link = self.nats.replacement(&link) => link?,
+                link = self.replacement(&link) => link?,
                 () = closed(&self.sink) => return None,
                 () = self.nats.draining.cancelled() => return None,
             };
@@ -124,6 +134,14 @@ impl Taker {
                 return Some((link, source));
             }
         }
+    }
+
+    /// Waits for the client that takes the place of one that ended for those who receive; `None` if
+    /// there will be none.
+    async fn replacement(&self, ended: &Arc<Link>) -> Option<Arc<Link>> {
+        let mut links = self.nats.links.receiving.clone();
+        let link = links.wait_for(|link| !Arc::ptr_eq(link, ended)).await.ok()?;
+        Some(link.clone())
     }
 
     fn offer(&mut self, message: async_nats::Message) {
@@ -168,7 +186,8 @@ impl Taker {
             let sent = match bus::error_reply(&error) {
                 Ok((headers, payload)) => {
                     let headers = headers.with(OVERFLOW, "1");
-                    nats.publish(Message { subject: reply, reply: None, headers, payload }).await
+                    let message = Message { subject: reply, reply: None, headers, payload };
+                    nats.publish(message).await
                 }
                 Err(error) => Err(error),
             };

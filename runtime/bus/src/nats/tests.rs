@@ -13,6 +13,9 @@ use crate::{Auth, Bus, Error, Message, NatsOptions, Subscription};
 
 const LONG: Duration = Duration::from_secs(20);
 
+/// Subscriptions of one bus, enough for some of them to be late.
+const SUBSCRIPTIONS: usize = 200;
+
 /// An nkey that is nobody's: its seed is the bytes 0 to 31.
 const NKEY_SEED: &str = "SUAAAAICAMCAKBQHBAEQUCYMBUHA6EARCIJRIFIWC4MBSGQ3DQOR4H776Y";
 const NKEY_PUBLIC: &str = "UAB2CB576PHBBPQ5ODORRZ2LYCMWPZGWGCN2KDK7DXOIMZASKUY3RLKK";
@@ -120,6 +123,49 @@ async fn hostile_headers_do_not_cut_us_off() {
         let again = async { while !ask().await.is_ok_and(|answer| answer.payload == "pong") {} };
         tokio::time::timeout(LONG, again).await.expect("answers again");
         assert!(bus.is_connected());
+    }
+}
+
+/// The client ends with such a header, and to those who use the bus that is a connection that was
+/// lost and made again.
+#[tokio::test]
+async fn requests_under_way_outlive_the_end_of_the_client() {
+    let server = NatsServer::start("").await.unwrap();
+    let (asking, answering) = (connect(&server).await, connect(&server).await);
+    let _hostile = listen(&asking, "hostile").await;
+    let mut requests = listen(&answering, "a").await;
+    let mut answers = Vec::new();
+    for n in 0..SUBSCRIPTIONS {
+        let bus = asking.clone();
+        let answer = move |request: Message| {
+            let bus = bus.clone();
+            tokio::spawn(async move { bus.reply(&request, Headers::new(), "own".into()).await });
+        };
+        answers.push(asking.listen(&format!("own.{n}"), Some("q"), answer).await.unwrap());
+    }
+    asking.flush().await.unwrap();
+    for round in 0..2 {
+        let bus = asking.clone();
+        let waiting =
+            tokio::spawn(async move { bus.request("a", Headers::new(), Bytes::new(), LONG).await });
+        let request = requests.next().await.unwrap();
+        let mended = asking.mended();
+        send_raw(&server, "hostile", b"NATS/1.0\r\nx: bare\rreturn\r\n\r\n").await;
+        tokio::time::timeout(LONG, mended).await.expect("who asked is told of the loss");
+        // Nobody who listened before seems to be gone.
+        let own = (0..SUBSCRIPTIONS).map(|n| {
+            let bus = asking.clone();
+            async move {
+                bus.request(&format!("own.{n}"), Headers::new(), Bytes::new(), LONG).await
+            }
+        });
+        for answer in futures_util::future::join_all(own).await {
+            assert_eq!(answer.unwrap().payload, "own", "round {round}");
+        }
+        answering.reply(&request, Headers::new(), "late".into()).await.unwrap();
+        let answer = waiting.await.unwrap().unwrap();
+        assert_eq!(answer.payload, "late", "round {round}");
+        assert!(asking.is_connected());
     }
 }
 

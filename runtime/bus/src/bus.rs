@@ -13,13 +13,20 @@ use crate::error::Error;
 use crate::listening::{Listening, Work};
 use crate::local::{Local, LocalLimits};
 use crate::message::Message;
-use crate::nats::Nats;
 use crate::nats::options::NatsOptions;
+use crate::nats::{Nats, SEND_WAIT_MAX};
 use crate::parcel::{Content, Parcel};
 use crate::subscription::Subscription;
 
 /// How much of an error's message goes into its header, in characters; the body has all of it.
 const ERROR_HEADER_CHARS_MAX: usize = 200;
+
+/// How long an answer may wait to leave if its request does not say how long it is waited for.
+const ANSWER_WAIT_DEFAULT: Duration = Duration::from_secs(30);
+
+/// How long an answer may wait to leave at most: as long as one call of a tool may take. While
+/// nothing leaves, nothing comes in either, so few answers wait.
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(3600);
 
 /// Sends and receives messages on subjects.
 ///
@@ -68,7 +75,7 @@ impl Bus {
         headers: Headers,
         payload: Bytes,
     ) -> Result<(), Error> {
-        self.send(subject, None, headers, payload).await
+        self.send(subject, None, headers, payload, SEND_WAIT_MAX).await
     }
 
     /// Sends a message that asks for answers on a subject of the caller's.
@@ -79,7 +86,7 @@ impl Bus {
         headers: Headers,
         payload: Bytes,
     ) -> Result<(), Error> {
-        self.send(subject, Some(reply), headers, payload).await
+        self.send(subject, Some(reply), headers, payload, SEND_WAIT_MAX).await
     }
 
     async fn send(
@@ -88,6 +95,7 @@ impl Bus {
         reply: Option<&str>,
         headers: Headers,
         payload: Bytes,
+        within: Duration,
     ) -> Result<(), Error> {
         self.check(subject, &headers, payload.len())?;
         reply.map_or(Ok(()), check::subject)?;
@@ -98,7 +106,7 @@ impl Bus {
                 local.publish(message.into());
                 Ok(())
             }
-            Kind::Nats(nats) => nats.publish(message).await,
+            Kind::Nats(nats) => nats.publish(message, within).await,
         }
     }
 
@@ -160,7 +168,8 @@ impl Bus {
         }
     }
 
-    /// Answers a request; does nothing if it asks for no answer.
+    /// Answers a request; does nothing if it asks for no answer. While nothing leaves, the answer
+    /// waits for as long as whoever asked may, by what the request says, and for an hour at most.
     ///
     /// Only inboxes are answered: the sender chose the subject, and our rights are not his.
     pub async fn reply(
@@ -170,7 +179,7 @@ impl Bus {
         payload: Bytes,
     ) -> Result<(), Error> {
         let Some(inbox) = inbox_of(request)? else { return Ok(()) };
-        self.publish(inbox, headers, payload).await
+        self.send(inbox, None, headers, payload, answer_wait(request)).await
     }
 
     /// Does what [`reply`](Self::reply) does, with a content that is not written for those of this
@@ -272,6 +281,16 @@ impl Bus {
         }
     }
 
+    /// Waits until what was published before is out of the queue that it shares with requests and
+    /// answers, as long as that lasts. Who publishes much waits for this every now and then, so that
+    /// there is room for those while the server is away.
+    pub async fn taken(&self) {
+        match &self.kind {
+            Kind::Local(_) => {}
+            Kind::Nats(nats) => nats.taken().await,
+        }
+    }
+
     /// Ends all subscriptions of this bus and its clones, each after what it still holds.
     ///
     /// From then on nothing is received and [`subscribe`](Self::subscribe) is refused; publishing,
@@ -364,6 +383,12 @@ fn inbox_of(request: &Message) -> Result<Option<&str>, Error> {
         }
         reply => Ok(reply),
     }
+}
+
+/// Returns how long the answer to a request may wait to leave.
+fn answer_wait(request: &Message) -> Duration {
+    let asked = request.headers.read(header::REMAINING_MS).map(Duration::from_millis);
+    asked.unwrap_or(ANSWER_WAIT_DEFAULT).clamp(SEND_WAIT_MAX, ANSWER_WAIT_MAX)
 }
 
 fn written(content: &dyn Content) -> Result<Bytes, Error> {

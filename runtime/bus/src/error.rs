@@ -26,6 +26,17 @@ pub enum Error {
         /// The time waited, in milliseconds.
         after_ms: u64,
     },
+    /// Something has not left in time, and does not leave later.
+    #[error(
+        "send on {subject}: nothing was sent within {after_ms} ms, since the connection to NATS \
+         takes nothing; see whether the server runs"
+    )]
+    NotSent {
+        /// The subject.
+        subject: String,
+        /// The time waited, in milliseconds.
+        after_ms: u64,
+    },
     /// A message is larger than the bus takes.
     #[error("send a message of {bytes} bytes: the bus takes {max}; send a reference instead")]
     TooLarge {
@@ -141,7 +152,9 @@ impl Error {
             Self::Overflow { .. } => ErrorCode::Overloaded,
             Self::Options { .. } => ErrorCode::ConfigInvalid,
             Self::Credentials { .. } => ErrorCode::FileUnreadable,
-            Self::Connect { .. } | Self::Nats { .. } => ErrorCode::NatsUnavailable,
+            Self::NotSent { .. } | Self::Connect { .. } | Self::Nats { .. } => {
+                ErrorCode::NatsUnavailable
+            }
             Self::TooOld { .. } => ErrorCode::NatsTooOld,
             Self::Unprotected { .. } => ErrorCode::NatsUnprotected,
         };
@@ -173,6 +186,7 @@ mod tests {
         let cases = [
             (Error::NoResponders { subject: subject() }, ErrorCode::Unavailable),
             (Error::Timeout { subject: subject(), after_ms: 1 }, ErrorCode::DeadlineExceeded),
+            (Error::NotSent { subject: subject(), after_ms: 1 }, ErrorCode::NatsUnavailable),
             (Error::TooLarge { bytes: 2, max: 1 }, ErrorCode::TooLarge),
             (Error::ReplyRefused { subject: subject() }, ErrorCode::BadRequest),
             (Error::Overflow { subject: subject() }, ErrorCode::Overloaded),

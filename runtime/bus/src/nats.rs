@@ -31,7 +31,7 @@ use crate::subscription::Subscription;
 
 /// How long something waits for room in the client's queue, which is full when the server is away
 /// for long: short enough that a caller learns of it before its own caller gives up.
-const SEND_WAIT_MAX: Duration = Duration::from_secs(5);
+pub(crate) const SEND_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// How long a flush waits for the server.
 const FLUSH_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -116,18 +116,20 @@ impl Nats {
         format!("{}.{token}", self.inbox)
     }
 
-    pub(crate) async fn publish(&self, message: Message) -> Result<(), Error> {
+    /// Sends a message; fails if it has not left for the client after `within`.
+    pub(crate) async fn publish(&self, message: Message, within: Duration) -> Result<(), Error> {
         if let Some(near) = &self.near
             && near.is_asked_at(&message.subject)
         {
             near.publish(message.into());
             return Ok(());
         }
-        self.send(message).await
+        self.send(message, within).await
     }
 
-    /// Hands a message to the client, and to the next one should the client have ended.
-    async fn send(&self, message: Message) -> Result<(), Error> {
+    /// Hands a message to the client, and to the next one should the client have ended. What it has
+    /// not taken within that time it never takes.
+    async fn send(&self, message: Message, within: Duration) -> Result<(), Error> {
         let sent = async {
             loop {
                 let link = self.link();
@@ -154,9 +156,9 @@ impl Nats {
                 }
             }
         };
-        match tokio::time::timeout(SEND_WAIT_MAX, sent).await {
+        match tokio::time::timeout(within, sent).await {
             Ok(sent) => sent,
-            Err(_) => Err(timeout(&message.subject, SEND_WAIT_MAX)),
+            Err(_) => Err(not_sent(&message.subject, within)),
         }
     }
 
@@ -166,6 +168,12 @@ impl Nats {
         let mut links = self.links.sending.clone();
         let link = links.wait_for(|link| !Arc::ptr_eq(link, ended)).await.ok()?;
         Some(link.clone())
+    }
+
+    /// Waits until the client has taken all that was handed to it, as long as that lasts.
+    pub(crate) async fn taken(&self) {
+        // A client that ended has nothing left to take.
+        drop(self.link().client.flush().await);
     }
 
     pub(crate) async fn request(
@@ -178,12 +186,17 @@ impl Nats {
             return Err(Error::Overflow { subject });
         };
         message.reply = Some(self.inbox_of(ticket.token()));
+        let mut is_sent = false;
         let answer = async {
-            self.send(message).await?;
+            self.send(message, SEND_WAIT_MAX).await?;
+            is_sent = true;
             ticket.answer().await.ok_or_else(|| lost("request"))
         };
-        let answer =
-            tokio::time::timeout(wait, answer).await.map_err(|_| timeout(&subject, wait))??;
+        let answer = match tokio::time::timeout(wait, answer).await {
+            Ok(answer) => answer?,
+            Err(_) if is_sent => return Err(timeout(&subject, wait)),
+            Err(_) => return Err(not_sent(&subject, wait)),
+        };
         if answer.status == Some(async_nats::StatusCode::NO_RESPONDERS) {
             return Err(Error::NoResponders { subject });
         }
@@ -236,7 +249,7 @@ impl Nats {
         let (subject, reply) = (self.inbox_of(ticket.token()), None);
         let empty = Message { subject, reply, headers: Headers::new(), payload: Bytes::new() };
         let echo = async {
-            self.send(empty).await?;
+            self.send(empty, SEND_WAIT_MAX).await?;
             ticket.answer().await.ok_or_else(|| lost("flush"))
         };
         match tokio::time::timeout(FLUSH_WAIT_MAX, echo).await {
@@ -282,6 +295,11 @@ fn draw_inbox(prefix: &str) -> Result<String, Error> {
 fn timeout(subject: &str, after: Duration) -> Error {
     let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
     Error::Timeout { subject: subject.to_owned(), after_ms }
+}
+
+fn not_sent(subject: &str, after: Duration) -> Error {
+    let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+    Error::NotSent { subject: subject.to_owned(), after_ms }
 }
 
 fn lost(doing: &'static str) -> Error {

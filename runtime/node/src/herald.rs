@@ -22,6 +22,10 @@ const EVENTS_MAX: usize = 8192;
 /// Bytes of the events that wait, so that few large ones do not fill the memory.
 const EVENT_BYTES_MAX: usize = 32 * 1024 * 1024;
 
+/// Events that leave before it is seen to that the bus has taken them: an eighth of what waits there
+/// while the server is away, so that requests and answers find room.
+const LEAVING_MAX: usize = 256;
+
 /// How long events are gathered before they leave, unless one of them cannot wait: people do not
 /// see the difference, and a step tells several.
 const GATHER: Duration = Duration::from_millis(10);
@@ -134,6 +138,7 @@ impl Shared {
     }
 
     async fn run(&self, bus: &Bus) {
+        let mut leaving = 0;
         loop {
             let Some((subject, body)) = self.take() else {
                 self.rest.notify_waiters();
@@ -145,6 +150,11 @@ impl Shared {
             if let Err(error) = bus.publish(&subject, Headers::new(), body).await {
                 debug!(subject, %error, "event not published");
                 self.lock().lose(&subject);
+            }
+            leaving += 1;
+            if leaving == LEAVING_MAX {
+                bus.taken().await;
+                leaving = 0;
             }
             // The bus in the process never waits by itself.
             consume_budget().await;
@@ -164,7 +174,13 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use bus::NatsOptions;
+    use bus::testing::NatsServer;
+    use tokio::task::yield_now;
+
     use super::*;
+
+    const LONG: Duration = Duration::from_secs(20);
 
     #[test]
     fn the_oldest_events_are_dropped() {
@@ -195,6 +211,32 @@ mod tests {
             assert_eq!(heard.next().await.unwrap().payload, n.to_string());
         }
         assert_eq!(herald.lost(), 0);
+    }
+
+    #[tokio::test]
+    async fn events_leave_room_for_others_while_the_server_is_away() {
+        let mut server = NatsServer::start("").await.unwrap();
+        let bus = Bus::connect(NatsOptions::new([server.url()])).await.unwrap();
+        let herald = Herald::start(bus.clone());
+        server.stop().unwrap();
+        let lost = async {
+            while bus.is_connected() {
+                yield_now().await;
+            }
+        };
+        timeout(LONG, lost).await.expect("the loss is seen");
+        for _ in 0..EVENTS_MAX {
+            herald.tell("e".to_owned(), Bytes::from_static(b"x"));
+        }
+        herald.hurry();
+        // The herald has a turn with each, in which it tells at least one event if it may.
+        for _ in 0..2 * EVENTS_MAX {
+            yield_now().await;
+        }
+        assert_eq!(herald.load().taken, EVENTS_MAX - LEAVING_MAX);
+        server.restart().await.unwrap();
+        herald.flush(LONG).await;
+        assert_eq!((herald.load().taken, herald.lost()), (0, 0));
     }
 
     #[tokio::test]

@@ -76,6 +76,7 @@ fn missed(error: &bus::Error) -> Missed {
     match error {
         bus::Error::NoResponders { .. }
         | bus::Error::Overflow { .. }
+        | bus::Error::NotSent { .. }
         | bus::Error::TooLarge { .. }
         | bus::Error::InvalidSubject { .. }
         | bus::Error::InvalidHeader { .. } => Missed::NotDelivered(told),

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::local::warn_of_loss;
 use crate::message::Message;
 use crate::nats::keeper::Link;
-use crate::nats::{Nats, OVERFLOW, SEND_WAIT_MAX, convert, timeout};
+use crate::nats::{Nats, OVERFLOW, SEND_WAIT_MAX, convert, not_sent};
 use crate::router::Sink;
 use crate::subscription::Subscription;
 
@@ -71,7 +71,7 @@ pub(super) async fn take(
     };
     let source = tokio::time::timeout(SEND_WAIT_MAX, subscribed)
         .await
-        .map_err(|_| timeout(pattern, SEND_WAIT_MAX))??;
+        .map_err(|_| not_sent(pattern, SEND_WAIT_MAX))??;
     Ok(nats.subscribers.spawn(taker.run(link, source)))
 }
 
@@ -187,7 +187,7 @@ impl Taker {
                 Ok((headers, payload)) => {
                     let headers = headers.with(OVERFLOW, "1");
                     let message = Message { subject: reply, reply: None, headers, payload };
-                    nats.publish(message).await
+                    nats.publish(message, SEND_WAIT_MAX).await
                 }
                 Err(error) => Err(error),
             };

@@ -6,8 +6,10 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::unconstrained;
 use wire::Headers;
 
+use crate::nats::SEND_WAIT_MAX;
 use crate::testing::NatsServer;
 use crate::{Auth, Bus, Error, Message, NatsOptions, Subscription};
 
@@ -166,6 +168,69 @@ async fn requests_under_way_outlive_the_end_of_the_client() {
         let answer = waiting.await.unwrap().unwrap();
         assert_eq!(answer.payload, "late", "round {round}");
         assert!(asking.is_connected());
+    }
+}
+
+/// Fills the queue of a client that has lost its server.
+fn fill(bus: &Bus) {
+    let publish = || bus.publish("filler", Headers::new(), Bytes::new());
+    while unconstrained(publish()).now_or_never().is_some() {}
+}
+
+#[tokio::test]
+async fn what_does_not_leave_was_not_sent_and_answers_wait() {
+    let mut server = NatsServer::start("").await.unwrap();
+    let bus = connect(&server).await;
+    let mut requests = listen(&bus, "a").await;
+    // How long who asks waits, as the request says, and whether his answer waits as well.
+    let cases = [(Some("20000"), true), (None, true), (Some("1000"), false)];
+    let mut received = Vec::new();
+    let inbox = bus.new_inbox();
+    let mut answers = listen(&bus, &inbox).await;
+    for (remaining, _) in cases {
+        let headers = remaining
+            .map_or(Headers::new(), |ms| Headers::new().with(wire::header::REMAINING_MS, ms));
+        bus.publish_with_reply("a", &inbox, headers, Bytes::new()).await.unwrap();
+        received.push(requests.next().await.unwrap());
+    }
+    server.stop().unwrap();
+    until("the loss is seen", || !bus.is_connected()).await;
+    fill(&bus);
+
+    let short = Duration::from_millis(20);
+    let request = bus.request("a", Headers::new(), Bytes::new(), short).await.unwrap_err();
+    assert!(matches!(request, Error::NotSent { after_ms: 20, .. }), "{request:?}");
+    assert!(request.to_string().contains("nothing was sent"), "{request}");
+
+    let mut waiting: Vec<_> = received
+        .iter()
+        .map(|request| Box::pin(bus.reply(request, Headers::new(), "late".into())))
+        .collect();
+    let mut request = Box::pin(bus.request("a", Headers::new(), Bytes::new(), LONG));
+    for answer in &mut waiting {
+        assert!(answer.now_or_never().is_none());
+    }
+    assert!((&mut request).now_or_never().is_none());
+    tokio::time::pause();
+    tokio::time::advance(SEND_WAIT_MAX + Duration::from_secs(1)).await;
+    let mut left = Vec::new();
+    for (mut answer, (remaining, waits)) in waiting.into_iter().zip(cases) {
+        match (&mut answer).now_or_never() {
+            None if waits => left.push(answer),
+            Some(Err(Error::NotSent { .. })) if !waits => {}
+            sent => panic!("{remaining:?}: {sent:?}"),
+        }
+    }
+    let unsent = (&mut request).now_or_never();
+    assert!(matches!(unsent, Some(Err(Error::NotSent { after_ms: 5000, .. }))), "{unsent:?}");
+    tokio::time::resume();
+
+    server.restart().await.unwrap();
+    let sent = tokio::time::timeout(LONG, futures_util::future::join_all(left)).await.unwrap();
+    assert!(sent.iter().all(Result::is_ok), "{sent:?}");
+    for _ in sent {
+        let answer = tokio::time::timeout(LONG, answers.next()).await.unwrap().unwrap();
+        assert_eq!(answer.payload, "late");
     }
 }
 

@@ -170,7 +170,12 @@ pub(super) async fn request_held<T: Answer>(
             () = mended, if asking.repeatable => continue,
         };
         let unheard = |error: &bus::Error| {
-            matches!(error, bus::Error::NoResponders { .. } | bus::Error::Overflow { .. })
+            matches!(
+                error,
+                bus::Error::NoResponders { .. }
+                    | bus::Error::Overflow { .. }
+                    | bus::Error::NotSent { .. }
+            )
         };
         let ended = sent.as_ref().err().is_none_or(unheard);
         let missed = match sent.map(read::<T>) {
@@ -203,11 +208,14 @@ pub(super) async fn request_held<T: Answer>(
             Err(error @ (bus::Error::NoResponders { .. } | bus::Error::Overflow { .. })) => {
                 (error.to_wire(), None)
             }
+            // It has waited already.
+            Err(bus::Error::NotSent { .. }) if Instant::now() < end => continue,
             Err(error @ bus::Error::Timeout { .. }) => {
                 return Err(Missed::Unanswered(error.to_wire()));
             }
             Err(
-                error @ (bus::Error::TooLarge { .. }
+                error @ (bus::Error::NotSent { .. }
+                | bus::Error::TooLarge { .. }
                 | bus::Error::InvalidSubject { .. }
                 | bus::Error::Unwritable { .. }),
             ) => {

@@ -13,6 +13,8 @@ use wire::{CallKey, EffectClass, TraceContext};
 use super::*;
 use crate::testing;
 
+mod away;
+
 /// Makes a call of a tool that asks nothing.
 async fn call_tool(
     context: &Arc<TeamContext>,

@@ -1,0 +1,77 @@
+//! Requests while nothing leaves for the server.
+
+use bus::testing::NatsServer;
+use bus::{Bus, NatsOptions};
+use futures_util::FutureExt as _;
+use tokio::task::{unconstrained, yield_now};
+use tokio::time::{advance, pause, resume, timeout};
+
+use super::*;
+
+const LONG: Duration = Duration::from_secs(20);
+
+/// Longer than the bus waits for room.
+const ROOM_WAIT: Duration = Duration::from_secs(6);
+
+/// Takes the server away and fills the queue of its client.
+async fn lose(server: &mut NatsServer, bus: &Bus) {
+    server.stop().unwrap();
+    let lost = async {
+        while bus.is_connected() {
+            yield_now().await;
+        }
+    };
+    timeout(LONG, lost).await.expect("the loss is seen");
+    let publish = || bus.publish("filler", Headers::new(), Bytes::new());
+    while unconstrained(publish()).now_or_never().is_some() {}
+}
+
+#[tokio::test]
+async fn a_request_that_does_not_leave_goes_on_until_its_end() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = NatsServer::start("").await.unwrap();
+    let bus = Bus::connect(NatsOptions::new([server.url()])).await.unwrap();
+    let context = testing::open_on(data.path(), bus.clone());
+    let _feed = answer_on(&context, "service", "\"done\"".to_owned()).await;
+    bus.flush().await.unwrap();
+    lose(&mut server, &bus).await;
+    let asking = |repeatable, patient, ms| Asking {
+        subject: "service".to_owned(),
+        headers: Headers::new(),
+        deadline: clock::now().plus_ms(ms),
+        grace: Duration::ZERO,
+        stop: None,
+        repeatable,
+        patient,
+    };
+    let cases = [(true, true), (true, false), (false, true), (false, false)];
+    for (repeatable, patient) in cases {
+        let asking = asking(repeatable, patient, 20);
+        // Nothing of it was in the queue, so nobody can have it.
+        match request::<Value>(&context, &asking, Value::Null).await {
+            Err(Missed::NotDelivered(error)) => {
+                assert_eq!(error.code, ErrorCode::NatsUnavailable, "{error}");
+            }
+            missed => panic!("repeatable {repeatable}, patient {patient}: {missed:?}"),
+        }
+    }
+    let askings = cases.map(|(repeatable, patient)| asking(repeatable, patient, 60_000));
+    let mut waiting: Vec<_> = askings
+        .iter()
+        .map(|asking| Box::pin(request::<Value>(&context, asking, Value::Null)))
+        .collect();
+    for waiting in &mut waiting {
+        assert!(waiting.now_or_never().is_none());
+    }
+    pause();
+    advance(ROOM_WAIT).await;
+    for (waiting, case) in waiting.iter_mut().zip(cases) {
+        let ended = waiting.now_or_never();
+        assert!(ended.is_none(), "{case:?}: {ended:?}");
+    }
+    resume();
+    server.restart().await.unwrap();
+    for (answer, case) in futures_util::future::join_all(waiting).await.into_iter().zip(cases) {
+        assert_eq!(answer.unwrap(), "done", "{case:?}");
+    }
+}

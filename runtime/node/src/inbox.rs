@@ -5,6 +5,7 @@
 mod arrival;
 mod body;
 mod calls;
+mod gate;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,20 +13,19 @@ use std::time::Duration;
 use bus::Message;
 use bytes::Bytes;
 use ractor::{ActorRef, ActorStatus};
-use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
 use tools::secret::{clean, clean_value};
 use wire::header::{self, REPLY_ACCEPTED};
 use wire::run::{AnswerRequest, RunState, RunView};
 use wire::subject::{CallVerb, RunVerb};
-use wire::{
-    CallKey, ErrorCode, Headers, Name, Route, RunId, RunRequest, Scope, SessionId, WireError,
-};
+use wire::{CallKey, ErrorCode, Headers, Name, Route, RunId, RunRequest, SessionId, WireError};
 
 use arrival::{Arrival, named};
 use body::read;
+use gate::{Gate, Gates};
 
-use crate::admission::{Place, RUNS_MAX};
+use crate::admission::Place;
 use crate::clock;
 use crate::context::TeamContext;
 use crate::feed::{self, Feed};
@@ -39,10 +39,6 @@ const AWAIT_DEFAULT: Duration = Duration::from_secs(30);
 
 /// How long a look-up of a result waits at most; whoever wants to wait longer asks again.
 const AWAIT_MAX: Duration = Duration::from_secs(600);
-
-/// Look-ups that wait for a result at once, and requests for a run that is known; as many as there
-/// may be runs to wait for.
-const AWAITED_MAX: usize = RUNS_MAX;
 
 /// How long past its deadline a run's own reply is waited for.
 const REPLY_GRACE: Duration = Duration::from_secs(5);
@@ -62,7 +58,7 @@ pub(crate) struct Inbox {
 struct Porter {
     context: Arc<TeamContext>,
     sessions: ActorRef<SessionsMsg>,
-    awaited: Arc<Semaphore>,
+    gates: Arc<Gates>,
 }
 
 impl Inbox {
@@ -74,28 +70,53 @@ impl Inbox {
         let porter = Porter {
             context: context.clone(),
             sessions: sessions.clone(),
-            awaited: Arc::new(Semaphore::new(AWAITED_MAX)),
+            gates: Arc::new(Gates::new()),
         };
-        let team = &context.team;
-        let agents = team.agents.keys().map(|agent| context.subjects.agent_run(&team.name, agent));
-        let verbs = RunVerb::ALL.iter().map(|verb| context.subjects.all_runs(&team.name, *verb));
-        let decisions =
-            CallVerb::ALL.iter().map(|verb| context.subjects.all_calls(&team.name, *verb));
-        let calls = decisions.chain([context.subjects.calls(&team.name)]);
+        let (subjects, team, gates) = (&context.subjects, &context.team, &porter.gates);
         let mut feeds = Vec::new();
-        for subject in agents.chain(verbs).chain(calls) {
-            let porter = porter.clone();
+        for agent in team.agents.keys() {
+            let (porter, subject) = (porter.clone(), subjects.agent_run(&team.name, agent));
             let feed = feed::start(context, &subject, move |parcel| {
                 let porter = porter.clone();
                 async move { porter.take(parcel.into_message()).await }
             });
             feeds.push(feed.await?);
         }
+        let verbs = RunVerb::ALL
+            .iter()
+            .map(|verb| (subjects.all_runs(&team.name, *verb), gates.of_run(*verb)));
+        let decisions = CallVerb::ALL
+            .iter()
+            .map(|verb| (subjects.all_calls(&team.name, *verb), gates.of_call(*verb)));
+        let list = (subjects.calls(&team.name), &gates.looks);
+        for (subject, gate) in verbs.chain(decisions).chain([list]) {
+            feeds.push(porter.guard(&subject, gate).await?);
+        }
         Ok(Self { _feeds: feeds })
     }
 }
 
 impl Porter {
+    /// Takes requests of a subject as far as there are places for them at a gate.
+    async fn guard(&self, subject: &str, gate: &Arc<Gate>) -> Result<Feed, bus::Error> {
+        let (porter, gate) = (self.clone(), gate.clone());
+        feed::start(&self.context, subject, move |parcel| {
+            let porter = porter.clone();
+            let entered = gate.enter(parcel.message().payload.len());
+            async move {
+                let message = parcel.into_message();
+                match entered {
+                    Ok(pass) => {
+                        porter.take(message).await;
+                        drop(pass);
+                    }
+                    Err(error) => feed::answer_error(&porter.context.bus, &message, &error).await,
+                }
+            }
+        })
+        .await
+    }
+
     async fn take(&self, mut message: Message) {
         let bus = &self.context.bus;
         let done = match self.context.subjects.parse(&message.subject) {
@@ -135,7 +156,7 @@ impl Porter {
         let request: RunRequest = read(&message.payload)?;
         let request = RunRequest { input: clean(request.input), ..request };
         // A run in work may still ask other agents, and has its place: else it would not end.
-        let is_called = self.is_asked_by_a_run(&request).await?;
+        let is_called = self.is_asked_by_a_run(message, &request).await?;
         let place = if is_called { Ok(None) } else { self.place(message.payload.len()).map(Some) };
         let (place, unless_known) = match (place, named(message, &request)) {
             (Ok(place), _) => (place, None),
@@ -165,7 +186,7 @@ impl Porter {
             return Ok(());
         }
         let _waiting = if is_repeated && !is_called {
-            let waiting = self.wait_in_line()?;
+            let waiting = self.gates.awaited.enter(0)?;
             // The run has what was asked of it, and many may wait for it.
             message.payload = Bytes::new();
             arrival.submitted.text = String::new();
@@ -252,14 +273,6 @@ impl Porter {
         self.context.places.admit(bytes)
     }
 
-    /// Lets somebody wait for the reply of a run that is known.
-    fn wait_in_line(&self) -> Result<SemaphorePermit<'_>, WireError> {
-        self.awaited.try_acquire().map_err(|_| {
-            let text = format!("{AWAITED_MAX} look-ups wait already, which is all that may");
-            WireError::overloaded(Scope::Team, text, 1000)
-        })
-    }
-
     /// Refuses a new run while the disk is full. One that is known has its place there.
     async fn check_room(&self, run: &RunId) -> Result<(), WireError> {
         if !self.context.journal.is_full() || self.context.session_of_run(run).await?.is_some() {
@@ -272,12 +285,17 @@ impl Porter {
 
     /// Tells whether a run of this node asks for this one. Anyone may write so into a request, so
     /// the session that is said to ask is asked itself.
-    async fn is_asked_by_a_run(&self, request: &RunRequest) -> Result<bool, WireError> {
+    async fn is_asked_by_a_run(
+        &self,
+        message: &Message,
+        request: &RunRequest,
+    ) -> Result<bool, WireError> {
         let (Some(parent), Some(run)) = (&request.parent, &request.run) else { return Ok(false) };
         if self.context.journal.slots(&parent.session) == 0 {
             return Ok(false);
         }
         let Ok(call) = CallKey::new(run.as_str()) else { return Ok(false) };
+        let _pass = self.gates.claims.enter(message.payload.len())?;
         let end = Instant::now() + SESSION_TIMEOUT;
         if self.ask(&parent.session, end, |answer| Door::Awaits { call, answer }).await? {
             return Ok(true);
@@ -325,7 +343,6 @@ impl Porter {
             RunVerb::Result => {
                 let wait = message.headers.read(header::REMAINING_MS);
                 let wait = wait.map_or(AWAIT_DEFAULT, Duration::from_millis).min(AWAIT_MAX);
-                let _waiting = self.wait_in_line()?;
                 let end = Instant::now() + wait;
                 let reply = self.ask(&session, end, |done| Door::Await { run, done }).await?;
                 let bytes = reply.bytes.clone();

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use node::Node;
 use serde_json::{Value, json};
-use wire::subject::RunVerb;
-use wire::{ErrorCode, Headers, RunId, header};
+use wire::subject::{CallVerb, RunVerb};
+use wire::{CallKey, ErrorCode, Headers, RunId, header};
 
 use crate::house;
 
@@ -67,6 +68,75 @@ async fn only_a_run_that_awaits_it_is_the_parent_of_another() {
     node.drain(Duration::from_secs(5)).await;
 }
 
+/// Requests at once; more than there are places for.
+const FLOOD: usize = 3000;
+
+#[tokio::test]
+async fn look_ups_without_end_are_refused_and_keep_nobody_else_out() {
+    let data = tempfile::tempdir().unwrap();
+    let node = start(data.path()).await;
+    let team = node.team("crew").unwrap();
+    let (subjects, name) = (team.subjects(), &team.team().name);
+    let agent = subjects.agent_run(name, &team.team().entry);
+    let ask = async |subject: &str, body: Value| {
+        let (code, answer) = request(&node, subject, Headers::new(), body).await;
+        (code, answer["error"]["retry_after_ms"].as_u64())
+    };
+    assert_eq!(ask(&agent, json!({"input": "x", "run": "p"})).await.0, "none");
+
+    let unknown = |verb| subjects.run(name, &RunId::new("unknown").unwrap(), verb);
+    let call = CallKey::new("unknown").unwrap();
+    let claim = json!({
+        "input": "x", "run": "c", "parent": {"session": "p", "run": "p", "depth": 1},
+    });
+    // What floods the door, what comes behind it, and what that is told.
+    let cases = [
+        (
+            (unknown(RunVerb::Status), Value::Null),
+            [
+                (unknown(RunVerb::Cancel), Value::Null, "E1004"),
+                (unknown(RunVerb::Result), Value::Null, "E1004"),
+                (agent.clone(), claim.clone(), "E1001"),
+                (agent.clone(), json!({"input": "x", "run": "a"}), "none"),
+            ],
+        ),
+        (
+            (subjects.call(name, &call, CallVerb::Deny), Value::Null),
+            [
+                (unknown(RunVerb::Status), Value::Null, "E1004"),
+                (subjects.call(name, &call, CallVerb::Show), Value::Null, "E1012"),
+                (agent.clone(), claim.clone(), "E1001"),
+                (agent.clone(), json!({"input": "x", "run": "b"}), "none"),
+            ],
+        ),
+        (
+            (agent.clone(), claim.clone()),
+            [
+                (unknown(RunVerb::Status), Value::Null, "E1004"),
+                (unknown(RunVerb::Cancel), Value::Null, "E1004"),
+                (unknown(RunVerb::Result), Value::Null, "E1004"),
+                (agent.clone(), json!({"input": "x", "run": "c"}), "none"),
+            ],
+        ),
+    ];
+    for ((flooded, body), behind) in cases {
+        let flood = join_all((0..FLOOD).map(|_| ask(&flooded, body.clone())));
+        let rest = join_all(behind.iter().map(|(subject, body, _)| ask(subject, body.clone())));
+        let (flood, rest) = tokio::join!(flood, rest);
+        let (refused, served): (Vec<_>, Vec<_>) =
+            flood.into_iter().partition(|(code, _)| code == "E1006");
+        assert!(!refused.is_empty() && served.len() >= 1024, "{flooded}: {}", served.len());
+        assert!(refused.iter().all(|(_, retry)| *retry == Some(200)), "{flooded}: {refused:?}");
+        for ((subject, _, expected), (code, _)) in behind.iter().zip(rest) {
+            assert_eq!(code, *expected, "{subject} behind {flooded}");
+        }
+        // There are places again, and as many as before.
+        let (code, _) = ask(&flooded, body).await;
+        assert_eq!(code, served[0].0, "{flooded}");
+    }
+    node.drain(Duration::from_secs(5)).await;
+}
+
 #[tokio::test]
 async fn a_call_whose_answer_nobody_may_get_is_not_made() {
     let data = tempfile::tempdir().unwrap();
@@ -107,7 +177,7 @@ async fn a_run_is_known_as_soon_as_it_is_accepted() {
         let (code, view) = request(&node, &cancel, Headers::new(), Value::Null).await;
         assert_eq!(code, "none", "{view}");
     });
-    futures_util::future::join_all(runs).await;
+    join_all(runs).await;
     node.drain(Duration::from_secs(5)).await;
 }
 
@@ -148,8 +218,7 @@ async fn a_run_has_one_place_however_often_it_is_asked_for() {
         assert_eq!(begin("r4").await, ErrorCode::Unavailable.as_str());
         assert_eq!(begin("r2").await, "none");
         let waiting = (0..3).map(|_| request(&node, &subject, Headers::new(), body("r1")));
-        let (waiting, cancelled) =
-            tokio::join!(futures_util::future::join_all(waiting), cancel("r1"));
+        let (waiting, cancelled) = tokio::join!(join_all(waiting), cancel("r1"));
         assert_eq!(cancelled, "none");
         for (code, reply) in waiting {
             assert_eq!(

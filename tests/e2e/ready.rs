@@ -53,7 +53,8 @@ fn entries(session: &SessionId, plan: &Arc<Plan>, digest: Digest) -> Vec<Stored>
         detail: wire::chat::TurnDetail::default(),
     };
     let reading = Reading::Final { text: "There are seven herons.".into() };
-    let outcome = ModelOutcome::Read { reading, unread: None, turn: Box::new(turn) };
+    let outcome =
+        ModelOutcome::Read { reading, unread: None, reasoning: None, turn: Box::new(turn) };
     let inputs = [
         Input::Submitted(submitted),
         Input::ModelReplied(ModelReplied { run: run.clone(), turn: 0, outcome }),

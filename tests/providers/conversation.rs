@@ -169,6 +169,7 @@ async fn every_provider_calls_a_tool_and_answers_streaming_and_not() {
             messages.push(Message::Assistant {
                 content: reply.content.to_string(),
                 calls: reply.calls.clone(),
+                reasoning: reply.reasoning.clone(),
             });
             messages.push(Message::Tool {
                 call_id: call.id.clone(),

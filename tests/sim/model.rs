@@ -51,7 +51,7 @@ pub(crate) fn reply(
         served_by: None,
         detail: wire::chat::TurnDetail::default(),
     };
-    ModelOutcome::Read { reading, unread: None, turn: Box::new(turn) }
+    ModelOutcome::Read { reading, unread: None, reasoning: None, turn: Box::new(turn) }
 }
 
 pub(crate) fn failed() -> ModelOutcome {

@@ -10,7 +10,9 @@ use serde_json::Value;
 use wire::chat::Head;
 use wire::entry::{Feedback, ReadCall, Unread};
 use wire::plan::{Audience, Dialect, Form, Text};
-use wire::{CallKey, Message, ModelReply, ModelRole, Plan, Planned, Reading, SharedText};
+use wire::{
+    CallKey, Message, ModelReply, ModelRole, Plan, Planned, Reading, Reasoning, SharedText,
+};
 
 use crate::validate::{Catalogue, Toolbox};
 
@@ -37,6 +39,8 @@ mod payload;
 mod planner;
 mod python;
 mod react;
+#[cfg(test)]
+mod reasoned;
 #[cfg(test)]
 mod replies;
 mod schema;
@@ -117,6 +121,8 @@ pub enum Act {
         text: String,
         /// The calls in order. The act is left out of prompts until every one has its result.
         calls: Vec<Called>,
+        /// The reasoning behind them, if the model wants it back with them.
+        reasoning: Option<Arc<Reasoning>>,
     },
     /// It said something and wants to go on, or was cut, which ends the run.
     Continued {
@@ -209,6 +215,8 @@ pub struct Read {
     pub reading: Reading,
     /// What follows in the reply and counts for nothing.
     pub unread: Option<Unread>,
+    /// The reasoning behind the calls, if the model wants it back with them.
+    pub reasoning: Option<Arc<Reasoning>>,
     /// The team's texts that failed, so that our own stand in their place.
     pub faults: Vec<TextFault>,
 }
@@ -251,7 +259,12 @@ pub fn read(
         }
         reading => speaker.worded(reading, &scene),
     };
-    Read { reading, unread, faults: speaker.faults }
+    // Only where calls are told again as the provider's own is there a place for it.
+    let reasoning = match (dialect, &reading) {
+        (Dialect::Native, Reading::Calls { .. }) => reply.reasoning.clone(),
+        (Dialect::Native | Dialect::Schema | Dialect::Json | Dialect::React, _) => None,
+    };
+    Read { reading, unread, reasoning, faults: speaker.faults }
 }
 
 fn by(dialect: Dialect, toolbox: &Toolbox, plan: Option<&Plan>, reply: &ModelReply) -> Reading {
@@ -320,7 +333,7 @@ impl Act {
     /// Returns text and calls if every call has its result.
     fn settled(&self) -> Option<(&str, &[Called])> {
         match self {
-            Self::Calls { text, calls } if calls.iter().all(|call| call.result.is_some()) => {
+            Self::Calls { text, calls, .. } if calls.iter().all(|call| call.result.is_some()) => {
                 Some((text, calls))
             }
             Self::Calls { .. }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::{Digest, Name, RunId, SessionId};
+use crate::json;
 use crate::money::{Cached, Price};
 use crate::shared::SharedText;
 
@@ -50,6 +51,9 @@ pub enum Message {
         /// The calls it asked for, as it wrote them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         calls: Vec<ToolCall>,
+        /// The reasoning behind them, for the model that they are of.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reasoning: Option<Arc<Reasoning>>,
     },
     /// The answer to one of the calls above.
     Tool {
@@ -83,6 +87,36 @@ pub struct ToolCall {
     pub name: String,
     /// The arguments as the model wrote them, usually JSON.
     pub arguments: String,
+}
+
+/// The reasoning behind a message with calls, as its provider wants it back with the message. Only
+/// the adapter that read it looks into it, and no person is shown it.
+///
+/// A provider that signs it refuses it where a byte is another, and others refuse a message that
+/// comes back without it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reasoning {
+    /// Names the model of the team that wrote it, with its protocol, its address and its name there.
+    /// No other is sent it.
+    pub by: Digest,
+    /// What stands beside the message; null where nothing does.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub message: Value,
+    /// What stands beside each call, in the order of the calls; null where nothing does, and
+    /// fewer where nothing follows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<Value>,
+}
+
+impl Reasoning {
+    /// Returns its size as JSON, in bytes, without what names the model.
+    pub fn bytes(&self) -> u64 {
+        let parts = std::iter::once(&self.message).chain(&self.calls);
+        let parts = parts.filter(|part| !part.is_null());
+        // A value can always be written.
+        let bytes = parts.map(|part| json::measure(part).unwrap_or_default());
+        u64::try_from(bytes.sum::<usize>()).unwrap_or(u64::MAX)
+    }
 }
 
 /// What a model is told about a tool.
@@ -279,6 +313,9 @@ pub struct ModelReply {
     /// The calls that the provider reported beside the text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ToolCall>,
+    /// The reasoning behind the calls, if the provider wants it back with them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<Arc<Reasoning>>,
     /// Why it ended.
     pub finish: FinishReason,
     /// What it used.

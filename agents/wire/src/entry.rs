@@ -3,10 +3,12 @@
 //! An entry is enough to decide again what follows from it, so the effects need no record of
 //! their own: they are durable because the entry that decided them is.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::call::CallOutcome;
-use crate::chat::{FinishReason, ModelRole, TurnDetail, Usage};
+use crate::chat::{FinishReason, ModelRole, Reasoning, TurnDetail, Usage};
 use crate::error::WireError;
 use crate::hop::HopReport;
 use crate::id::{CallKey, Digest, Name, RunId, SessionId};
@@ -264,6 +266,9 @@ pub enum ModelOutcome {
         /// What follows in the reply and was not read, if anything does.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         unread: Option<Unread>,
+        /// The reasoning behind the calls, which the model is shown again with them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reasoning: Option<Arc<Reasoning>>,
         /// What was used, and by whom.
         turn: Box<TurnReport>,
     },
@@ -365,6 +370,7 @@ mod tests {
                 outcome: ModelOutcome::Read {
                     reading: Reading::Final { text: "x".into() },
                     unread: Unread::of(" {} "),
+                    reasoning: None,
                     turn: Box::new(TurnReport {
                         role: ModelRole::Actor,
                         usage: Usage::default(),

@@ -34,7 +34,8 @@ pub mod work;
 pub use call::{CallOutcome, EffectClass, ToolReply, ToolRequest};
 pub use capture::{Capture, Levels, TraceSink};
 pub use chat::{
-    FinishReason, Message, ModelReply, ModelRequest, ModelRole, ToolCall, ToolSpec, Usage,
+    FinishReason, Message, ModelReply, ModelRequest, ModelRole, Reasoning, ToolCall, ToolSpec,
+    Usage,
 };
 pub use entry::{Entry, Input, Planned, Reading};
 pub use error::{ErrorCode, Scope, WireError};

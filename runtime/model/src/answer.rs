@@ -3,9 +3,10 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use wire::chat::TurnDetail;
-use wire::{FinishReason, Message, ModelReply, ToolCall, Usage};
+use wire::{Digest, FinishReason, Message, ModelReply, ToolCall, Usage};
 
 use crate::client::Conversation;
+use crate::reasoning::Kept;
 
 /// A whole answer of a provider; ids may be missing and nothing is known of attempts.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,6 +23,8 @@ pub(crate) struct Answer {
     pub(crate) usage: Usage,
     /// The model that answered, if the provider says.
     pub(crate) model: Option<String>,
+    /// The reasoning behind the calls.
+    pub(crate) reasoning: Kept,
     /// What else the provider says, for traces.
     pub(crate) detail: TurnDetail,
 }
@@ -41,7 +44,8 @@ impl Answer {
         }
     }
 
-    /// Makes the reply of a turn.
+    /// Makes the reply of a turn, where it is said who was asked: the provider, the model as the
+    /// provider calls it, and what names both for the reasoning.
     ///
     /// Calls without an id, or with one that occurred before, get `call_<n>`, counted over the
     /// conversation, so that the answers to calls of several turns are told apart. A refusal is
@@ -49,8 +53,7 @@ impl Answer {
     pub(crate) fn into_reply(
         self,
         conversation: &Conversation,
-        provider: &str,
-        model: &str,
+        (provider, model, digest): (&str, &str, Digest),
         attempts: u32,
     ) -> ModelReply {
         let refused = self.content.is_empty() && !self.refusal.is_empty();
@@ -73,6 +76,7 @@ impl Answer {
         ModelReply {
             content: if refused { self.refusal } else { self.content }.into(),
             calls,
+            reasoning: self.reasoning.of(digest),
             finish: if refused {
                 FinishReason::ContentFilter
             } else {
@@ -113,7 +117,11 @@ mod tests {
             (vec!["", "call_3"], vec!["call_3", "call_5"]),
         ] {
             let calls = ids.iter().map(|id| call(id, "f", "")).collect();
-            let reply = Answer { calls, ..Answer::default() }.into_reply(&asked, "p", "m", 1);
+            let reply = Answer { calls, ..Answer::default() }.into_reply(
+                &asked,
+                ("p", "m", crate::fixture::asked()),
+                1,
+            );
             let found: Vec<&str> = reply.calls.iter().map(|call| call.id.as_str()).collect();
             assert_eq!(found, expected, "{ids:?}");
         }

@@ -1,9 +1,13 @@
 //! The Messages interface of Anthropic.
 
+use std::sync::Arc;
+
 use config::team::Server;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use serde_json_borrow::ObjectAsVec;
-use wire::{FinishReason, Message, ToolCall};
+use wire::{Digest, FinishReason, Message, Reasoning, ToolCall};
 
 use crate::body::{Body, append, arguments_object, stops};
 use crate::client::Conversation;
@@ -12,6 +16,7 @@ use crate::error::Error;
 use crate::fields::{self, Json};
 use crate::lower::{Target, lower, parameters};
 use crate::provider::Protocol;
+use crate::reasoning::{carried, is_text};
 
 #[cfg(test)]
 mod tests;
@@ -62,15 +67,15 @@ impl Protocol for AnthropicProtocol {
         true
     }
 
-    fn body(&self, conversation: &Conversation) -> Result<Body, String> {
+    fn body(&self, conversation: &Conversation, to: &Digest) -> Result<Body, String> {
         let server = &self.server;
         let head = &conversation.head;
-        let (system, messages) = messages(conversation);
+        let (system, turns) = turns(conversation, to);
         let mut body = Body::default();
         body.set("model", server.model.as_str());
         body.set("max_tokens", conversation.max_tokens.unwrap_or(TOKENS_MAX));
         body.set_some("system", Some(system).filter(|system| !system.is_empty()));
-        body.set("messages", messages);
+        body.set_written("messages", written(&turns).map_err(|error| error.to_string())?);
         body.set_tools(head, self.word(), tool)?;
         if !head.tools.is_empty() {
             body.set("tool_choice", json!({"type": "auto"}));
@@ -137,49 +142,97 @@ fn tool(tool: &wire::ToolSpec) -> Value {
     json!({"name": tool.name.as_str(), "description": tool.description, "input_schema": schema})
 }
 
-/// Returns the system's text at the beginning, and messages in which user and model alternate.
+/// What one side says before the other does. It is written without a tree of values between, since
+/// each step of a run writes all of them.
+#[derive(Serialize)]
+struct Turn<'a> {
+    role: &'static str,
+    content: Vec<Block<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Block<'a> {
+    Said(Said<'a>),
+    /// As it came from the model.
+    Kept(&'a Value),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Said<'a> {
+    Text { text: &'a str },
+    ToolUse { id: String, name: &'a str, input: Value },
+    ToolResult { tool_use_id: String, content: &'a str },
+}
+
+/// Returns the system's text at the beginning, and turns in which user and model alternate.
 ///
 /// Results of tools are the user's; what the system says later is too. An empty text is refused,
 /// so that it is left out.
-fn messages(conversation: &Conversation) -> (String, Vec<Value>) {
+fn turns<'a>(conversation: &'a Conversation, to: &Digest) -> (String, Vec<Turn<'a>>) {
     let mut system = String::new();
-    let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
+    let mut turns: Vec<Turn<'a>> = Vec::new();
     for message in conversation.said() {
-        let (role, blocks) = match message {
+        let (role, content) = match message {
             Message::System { content } if turns.is_empty() => {
                 append(&mut system, content);
                 continue;
             }
-            Message::System { content } | Message::User { content } => ("user", text(content)),
-            Message::Assistant { content, calls } => {
-                let mut blocks = text(content);
-                blocks.extend(calls.iter().map(tool_use));
-                ("assistant", blocks)
+            Message::System { content } | Message::User { content } => {
+                ("user", text(content).collect())
             }
-            Message::Tool { call_id, content, .. } => ("user", vec![tool_result(call_id, content)]),
+            Message::Assistant { content, calls, .. } => {
+                let reasoning = carried(message, to);
+                ("assistant", spoken(content, calls, reasoning).collect())
+            }
+            Message::Tool { call_id, content, .. } => {
+                ("user", vec![Block::Said(tool_result(call_id, content))])
+            }
         };
         match turns.last_mut() {
-            Some((last, before)) if *last == role => before.extend(blocks),
-            _ if blocks.is_empty() => {}
-            None if role == "assistant" => turns.extend([("user", text(OPENING)), (role, blocks)]),
-            _ => turns.push((role, blocks)),
+            Some(last) if last.role == role => last.content.extend(content),
+            _ if content.is_empty() => {}
+            None if role == "assistant" => {
+                let opening = Turn { role: "user", content: text(OPENING).collect() };
+                turns.extend([opening, Turn { role, content }]);
+            }
+            _ => turns.push(Turn { role, content }),
         }
     }
-    let messages = turns.into_iter();
-    (system, messages.map(|(role, content)| json!({"role": role, "content": content})).collect())
+    (system, turns)
 }
 
-fn text(text: &str) -> Vec<Value> {
-    if text.trim().is_empty() { Vec::new() } else { vec![json!({"type": "text", "text": text})] }
+/// Writes turns.
+fn written(turns: &[Turn<'_>]) -> serde_json::Result<Vec<Arc<RawValue>>> {
+    turns.iter().map(|turn| to_raw_value(turn).map(Arc::from)).collect()
 }
 
-fn tool_use(call: &ToolCall) -> Value {
-    let id = lowered_id(&call.id);
-    json!({"type": "tool_use", "id": id, "name": call.name, "input": arguments_object(call)})
+fn text(text: &str) -> impl Iterator<Item = Block<'_>> {
+    let text = Some(text).filter(|text| !text.trim().is_empty());
+    text.map(|text| Block::Said(Said::Text { text })).into_iter()
 }
 
-fn tool_result(call_id: &str, content: &str) -> Value {
-    json!({"type": "tool_result", "tool_use_id": lowered_id(call_id), "content": content})
+/// Returns what the model said: its reasoning first and as it came, which may hold the text, where
+/// reasoning stood amid it.
+fn spoken<'a>(
+    content: &'a str,
+    calls: &'a [ToolCall],
+    reasoning: Option<&'a Reasoning>,
+) -> impl Iterator<Item = Block<'a>> {
+    let kept = reasoning.and_then(|reasoning| reasoning.message.as_array());
+    let kept = kept.map(Vec::as_slice).unwrap_or_default();
+    let content = if kept.iter().any(is_text) { "" } else { content };
+    let calls = calls.iter().map(|call| Block::Said(tool_use(call)));
+    kept.iter().map(Block::Kept).chain(text(content)).chain(calls)
+}
+
+fn tool_use(call: &ToolCall) -> Said<'_> {
+    Said::ToolUse { id: lowered_id(&call.id), name: &call.name, input: arguments_object(call) }
+}
+
+fn tool_result<'a>(call_id: &str, content: &'a str) -> Said<'a> {
+    Said::ToolResult { tool_use_id: lowered_id(call_id), content }
 }
 
 /// Returns an id without the characters that the interface refuses in ids of other providers.
@@ -188,10 +241,18 @@ fn lowered_id(id: &str) -> String {
     id.chars().map(allowed).collect()
 }
 
-/// Reads a block that is whole, or the beginning of one; blocks of thinking are passed over.
+/// Reads a block that is whole, or the beginning of one.
 fn read_block(block: &Json<'_>, index: Option<u64>, draft: &mut Draft) -> Result<(), Error> {
     match fields::word(block, "type") {
-        Some("text") => draft.push_text(&fields::text(fields::get(block, "text"))),
+        Some("text") => {
+            let text = fields::text(fields::get(block, "text"));
+            draft.reasoning().note_text(index, &text);
+            draft.push_text(&text)
+        }
+        Some("thinking" | "redacted_thinking") => {
+            draft.push_block(index, block);
+            Ok(())
+        }
         Some("tool_use") => {
             let input = fields::get(block, "input");
             // In a stream the input begins empty, and its text comes in pieces.
@@ -202,6 +263,7 @@ fn read_block(block: &Json<'_>, index: Option<u64>, draft: &mut Draft) -> Result
                 id: fields::text(fields::get(block, "id")).into_owned(),
                 name: fields::text(fields::get(block, "name")).into_owned(),
                 arguments: if begins { String::new() } else { fields::arguments(input) },
+                ..CallPiece::default()
             })
         }
         _ => Ok(()),
@@ -209,9 +271,20 @@ fn read_block(block: &Json<'_>, index: Option<u64>, draft: &mut Draft) -> Result
 }
 
 fn read_delta(delta: &Json<'_>, index: Option<u64>, draft: &mut Draft) -> Result<(), Error> {
-    match fields::word(delta, "type") {
-        Some("text_delta") => draft.push_text(&fields::text(fields::get(delta, "text"))),
-        Some("input_json_delta") => draft.join_call(CallPiece {
+    let kind = fields::word(delta, "type").unwrap_or_default();
+    match kind {
+        "text_delta" => {
+            let text = fields::text(fields::get(delta, "text"));
+            draft.reasoning().extend_block(index, "text", &text);
+            draft.push_text(&text)
+        }
+        "thinking_delta" | "signature_delta" => {
+            let name = kind.trim_end_matches("_delta");
+            let text = fields::text(fields::get(delta, name));
+            draft.reasoning().extend_block(index, name, &text);
+            Ok(())
+        }
+        "input_json_delta" => draft.join_call(CallPiece {
             index,
             arguments: fields::text(fields::get(delta, "partial_json")).into_owned(),
             ..CallPiece::default()

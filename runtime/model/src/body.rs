@@ -7,12 +7,13 @@ use serde::{Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use wire::chat::Head;
-use wire::{Message, ToolCall, ToolSpec};
+use wire::{Digest, Message, Reasoning, ToolCall, ToolSpec};
 
 use crate::client::Conversation;
 use crate::fields::Json;
 use crate::lower::parameters;
-use crate::part::Part;
+use crate::part::{Form, Part};
+use crate::reasoning::carried;
 
 /// What a short field takes with its name, in bytes, about.
 const FIELD_BYTES: usize = 32;
@@ -96,7 +97,7 @@ impl Body {
         if head.tools.is_empty() {
             return Ok(());
         }
-        let tools = head.written(protocol, |head| {
+        let tools = head.written(Form { protocol, reasoning: false }, |head| {
             to_raw_value(&head.tools.iter().map(&write).collect::<Vec<_>>())
         });
         let tools = tools.map_err(|error| error.to_string())?;
@@ -179,22 +180,34 @@ pub(crate) fn arguments_text(call: &ToolCall) -> Cow<'_, str> {
     }
 }
 
-/// Writes every message of a conversation in a protocol's form.
+/// Writes every message of a conversation in a protocol's form, each with the reasoning that goes
+/// back to its model.
 pub(crate) fn written(
     conversation: &Conversation,
+    to: &Digest,
     protocol: &'static str,
-    write: impl Fn(&Message) -> serde_json::Result<Box<RawValue>>,
+    write: impl Fn(&Message, Option<&Reasoning>) -> serde_json::Result<Box<RawValue>>,
 ) -> Result<Vec<Arc<RawValue>>, String> {
-    let parts = conversation.messages.iter().map(|message| message.written(protocol, &write));
+    let parts = conversation.messages.iter().map(|message| {
+        let reasoning = carried(message, to);
+        let form = Form { protocol, reasoning: reasoning.is_some() };
+        message.written(form, |message| write(message, carried(message, to)))
+    });
     parts.collect::<Result<_, _>>().map_err(|error: serde_json::Error| error.to_string())
 }
 
 /// Makes one message of neighbours of one role, an empty line between their texts. Results of
-/// tools stay apart, since each answers its own call.
-pub(crate) fn merge_adjacent(messages: &[Arc<Part<Message>>]) -> Vec<Cow<'_, Message>> {
+/// tools stay apart, since each answers its own call, and so does what goes back with its reasoning.
+pub(crate) fn merge_adjacent<'m>(
+    messages: &'m [Arc<Part<Message>>],
+    to: &Digest,
+) -> Vec<Cow<'m, Message>> {
     let mut merged: Vec<Cow<Message>> = Vec::with_capacity(messages.len());
     for message in messages {
-        let joined = merged.last_mut().is_some_and(|last| join(last, message));
+        let is_apart = |message: &Message| carried(message, to).is_some();
+        let joined = merged
+            .last_mut()
+            .is_some_and(|last| !is_apart(last) && !is_apart(message) && join(last, message));
         if !joined {
             merged.push(Cow::Borrowed(message));
         }
@@ -215,8 +228,8 @@ fn join(last: &mut Cow<Message>, message: &Message) -> bool {
     }
     match (last.to_mut(), message) {
         (
-            Message::Assistant { content, calls },
-            Message::Assistant { content: more, calls: new },
+            Message::Assistant { content, calls, .. },
+            Message::Assistant { content: more, calls: new, .. },
         ) => {
             append(content, more);
             calls.extend(new.iter().cloned());
@@ -247,7 +260,7 @@ mod tests {
             name: "t".to_owned(),
             arguments: "{}".to_owned(),
         };
-        Message::Assistant { content: content.to_owned(), calls: calls.iter().map(call).collect() }
+        crate::fixture::said(content, calls.iter().map(call).collect())
     }
 
     #[test]
@@ -273,8 +286,10 @@ mod tests {
         for (messages, expected) in cases {
             let messages: Vec<_> =
                 messages.into_iter().map(|message| Arc::new(Part::from(message))).collect();
-            let merged: Vec<_> =
-                merge_adjacent(&messages).into_iter().map(Cow::into_owned).collect();
+            let merged: Vec<_> = merge_adjacent(&messages, &crate::fixture::asked())
+                .into_iter()
+                .map(Cow::into_owned)
+                .collect();
             assert_eq!(merged, expected);
         }
     }

@@ -1,12 +1,14 @@
 //! A reply that is being put together, from pieces or from one.
 
 use serde::de::IgnoredAny;
+use serde_json::Value;
 use wire::chat::TurnDetail;
 use wire::{FinishReason, ToolCall, Usage};
 
 use crate::answer::Answer;
 use crate::error::{CALLS_MAX, Error, REPLY_BYTES_MAX};
 use crate::fields::Json;
+use crate::reasoning::{ReasoningDraft, length};
 
 /// The most bytes of a reply's id at its provider; they use some forty.
 const RESPONSE_ID_BYTES_MAX: usize = 200;
@@ -28,6 +30,7 @@ pub(crate) fn room(held: usize, capacity: usize, more: usize) -> Option<usize> {
 pub(crate) struct Draft {
     answer: Answer,
     calls: Vec<CallDraft>,
+    reasoning: ReasoningDraft,
     /// Bytes of text, names and arguments so far.
     len: usize,
     /// Bytes of the text that were passed on already.
@@ -42,6 +45,8 @@ pub(crate) struct Draft {
 struct CallDraft {
     index: u64,
     call: ToolCall,
+    /// What stands beside it for the provider; null if nothing does.
+    extra: Value,
 }
 
 /// A piece of a call, or a whole one.
@@ -55,6 +60,8 @@ pub(crate) struct CallPiece {
     pub(crate) name: String,
     /// What is added to the arguments.
     pub(crate) arguments: String,
+    /// What stands beside the call for the provider; null if it is not in this piece.
+    pub(crate) extra: Value,
 }
 
 impl Draft {
@@ -83,9 +90,12 @@ impl Draft {
             return Err(Error::TooLarge);
         }
         let next = self.calls.last().map_or(0, |draft| draft.index.saturating_add(1));
-        let CallPiece { index, id, name, arguments } = piece;
+        let CallPiece { index, id, name, arguments, extra } = piece;
+        if !extra.is_null() {
+            self.reasoning.takes(length(&extra));
+        }
         let call = ToolCall { id, name, arguments };
-        self.calls.push(CallDraft { index: index.unwrap_or(next), call });
+        self.calls.push(CallDraft { index: index.unwrap_or(next), call, extra });
         Ok(())
     }
 
@@ -104,7 +114,7 @@ impl Draft {
             !piece.name.is_empty() && (other_id || (!piece.arguments.is_empty() && is_whole()))
         };
         match known {
-            Some(CallDraft { call, .. }) if !another(call) => {
+            Some(CallDraft { call, extra, .. }) if !another(call) => {
                 let bytes = piece.id.len() + piece.name.len() + piece.arguments.len();
                 if call.id.is_empty() {
                     call.id = piece.id;
@@ -113,10 +123,24 @@ impl Draft {
                     call.name = piece.name;
                 }
                 call.arguments.push_str(&piece.arguments);
+                if !piece.extra.is_null() {
+                    self.reasoning.takes(length(&piece.extra));
+                    *extra = piece.extra;
+                }
                 self.grow(bytes)
             }
             _ => self.push_call(piece),
         }
+    }
+
+    /// Returns the reasoning so far, to be added to.
+    pub(crate) const fn reasoning(&mut self) -> &mut ReasoningDraft {
+        &mut self.reasoning
+    }
+
+    /// Adds a block of reasoning, or the beginning of one, at its place in the text.
+    pub(crate) fn push_block(&mut self, index: Option<u64>, block: &Json<'_>) {
+        self.reasoning.push_block(index, block, &self.answer.content);
     }
 
     /// Notes why the model stopped; what is absent leaves what was known.
@@ -171,7 +195,10 @@ impl Draft {
     /// Returns the answer, its calls in the order of their indexes.
     pub(crate) fn into_answer(mut self) -> Answer {
         self.calls.sort_by_key(|draft| draft.index);
-        self.answer.calls = self.calls.into_iter().map(|draft| draft.call).collect();
+        let calls = self.calls.into_iter().map(|draft| (draft.call, draft.extra));
+        let (calls, extras) = calls.unzip();
+        self.answer.calls = calls;
+        self.answer.reasoning = self.reasoning.end(extras);
         self.answer
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use config::team::Server;
 use serde_json::{Map, Value};
 use wire::chat::{Head, ResponseSchema};
-use wire::{FinishReason, Message, ModelRole, Name, ToolCall, ToolSpec};
+use wire::{Digest, FinishReason, Message, ModelRole, Name, ToolCall, ToolSpec};
 
 use crate::answer::Answer;
 use crate::client::Conversation;
@@ -64,7 +64,12 @@ pub(crate) fn user(text: &str) -> Message {
 }
 
 pub(crate) fn said(text: &str, calls: Vec<ToolCall>) -> Message {
-    Message::Assistant { content: text.to_owned(), calls }
+    Message::Assistant { content: text.to_owned(), calls, reasoning: None }
+}
+
+/// Names the model that the tests ask, in what it is sent back.
+pub(crate) fn asked() -> Digest {
+    Digest::of(b"m")
 }
 
 pub(crate) fn result(call_id: &str, text: &str) -> Message {
@@ -84,7 +89,9 @@ pub(crate) fn sent(
     protocol: &dyn Protocol,
     conversation: &Conversation,
 ) -> Result<(Value, bool), String> {
-    protocol.body(conversation).map(|body| (serde_json::to_value(&body).unwrap(), body.wrapped))
+    protocol
+        .body(conversation, &asked())
+        .map(|body| (serde_json::to_value(&body).unwrap(), body.wrapped))
 }
 
 /// Feeds a stream in two pieces; returns the answer and the pieces of text joined.

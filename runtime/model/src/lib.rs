@@ -39,6 +39,7 @@ mod openai;
 mod part;
 mod provider;
 mod rate;
+mod reasoning;
 mod recorder;
 mod retry;
 mod sampling;

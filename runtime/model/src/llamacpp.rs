@@ -4,7 +4,7 @@ use agents_core::grammar::to_gbnf;
 use config::team::{Constrain, LlamaCpp, Template};
 use serde_json::json;
 use wire::chat::ResponseSchema;
-use wire::{FinishReason, Usage};
+use wire::{Digest, FinishReason, Usage};
 
 use crate::body::{Body, function_tool, stops, tokens_max};
 use crate::client::Conversation;
@@ -72,14 +72,14 @@ impl Protocol for LlamaCppProtocol {
         }
     }
 
-    fn body(&self, conversation: &Conversation) -> Result<Body, String> {
+    fn body(&self, conversation: &Conversation, to: &Digest) -> Result<Body, String> {
         let LlamaCpp { server, n_predict, merge_adjacent, .. } = &self.options;
         let head = &conversation.head;
         let tokens_max = tokens_max(conversation.max_tokens, *n_predict);
         let mut body = Body::default();
         if self.is_chat() {
             body.set("model", server.model.as_str());
-            openai::set_messages(&mut body, conversation, *merge_adjacent)?;
+            openai::set_messages(&mut body, conversation, to, *merge_adjacent)?;
             body.set_tools(head, self.word(), function_tool)?;
             body.set_some("max_tokens", tokens_max);
         } else {

@@ -3,7 +3,7 @@
 use config::team::Ollama;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
-use wire::{FinishReason, Message, ToolCall, Usage};
+use wire::{Digest, FinishReason, Message, ToolCall, Usage};
 
 use crate::body::{Body, arguments_object, function_tool, stops, tokens_max, written};
 use crate::client::Conversation;
@@ -50,14 +50,14 @@ impl Protocol for OllamaProtocol {
         Some(FORM)
     }
 
-    fn body(&self, conversation: &Conversation) -> Result<Body, String> {
+    fn body(&self, conversation: &Conversation, to: &Digest) -> Result<Body, String> {
         let Ollama { server, num_ctx, num_predict, sampling, keep_alive, think } = &self.options;
         let head = &conversation.head;
         let mut body = Body::default();
         body.set("model", server.model.as_str());
         body.set_written(
             "messages",
-            written(conversation, self.word(), |m| to_raw_value(&chat_message(m)))?,
+            written(conversation, to, self.word(), |m, _| to_raw_value(&chat_message(m)))?,
         );
         body.set_tools(head, self.word(), function_tool)?;
         if let Some(schema) = &head.response_schema {
@@ -112,10 +112,10 @@ fn chat_message(message: &Message) -> Value {
     match message {
         Message::System { content } => json!({"role": "system", "content": content}),
         Message::User { content } => json!({"role": "user", "content": content}),
-        Message::Assistant { content, calls } if calls.is_empty() => {
+        Message::Assistant { content, calls, .. } if calls.is_empty() => {
             json!({"role": "assistant", "content": content})
         }
-        Message::Assistant { content, calls } => {
+        Message::Assistant { content, calls, .. } => {
             let calls: Vec<Value> = calls.iter().map(chat_call).collect();
             json!({"role": "assistant", "content": content, "tool_calls": calls})
         }
@@ -137,6 +137,7 @@ fn whole_call(call: &Json<'_>) -> CallPiece {
         id: fields::text(fields::get(call, "id")).into_owned(),
         name: fields::text(of_function("name")).into_owned(),
         arguments: fields::arguments(of_function("arguments")),
+        ..CallPiece::default()
     }
 }
 

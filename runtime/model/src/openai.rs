@@ -7,7 +7,7 @@ use config::team::OpenAi;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
-use wire::{FinishReason, Message, ToolCall, Usage};
+use wire::{Digest, FinishReason, Message, Reasoning, ToolCall, Usage};
 
 use crate::body::{Body, arguments_text, merge_adjacent, plain_function_tool, stops, written};
 use crate::client::Conversation;
@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::fields::{self, Json};
 use crate::lower::{Target, lower};
 use crate::provider::Protocol;
+use crate::reasoning::{DETAILS, carried};
 
 #[cfg(test)]
 mod streamed;
@@ -27,6 +28,10 @@ mod writing;
 
 /// The form of messages, which other servers share.
 pub(crate) const CHAT: &str = "chat completions";
+
+/// The fields that hold reasoning as a text, of which a server has the one or the other.
+const REASONING_CONTENT: &str = "reasoning_content";
+const REASONING: &str = "reasoning";
 
 /// What such a server is sent, and how it is read.
 pub(crate) struct OpenAiProtocol {
@@ -57,12 +62,12 @@ impl Protocol for OpenAiProtocol {
         true
     }
 
-    fn body(&self, conversation: &Conversation) -> Result<Body, String> {
+    fn body(&self, conversation: &Conversation, to: &Digest) -> Result<Body, String> {
         let OpenAi { server, strict, merge_adjacent, tokens_field } = &self.options;
         let head = &conversation.head;
         let mut body = Body::default();
         body.set("model", server.model.as_str());
-        set_messages(&mut body, conversation, *merge_adjacent)?;
+        set_messages(&mut body, conversation, to, *merge_adjacent)?;
         body.set_tools(head, self.word(), plain_function_tool)?;
         if let Some(schema) = &head.response_schema {
             let form = match self.schema_form() {
@@ -99,14 +104,16 @@ impl Protocol for OpenAiProtocol {
 pub(crate) fn set_messages(
     body: &mut Body,
     conversation: &Conversation,
+    to: &Digest,
     merge: bool,
 ) -> Result<(), String> {
     let messages = if merge {
-        let merged = merge_adjacent(&conversation.messages);
-        let merged = merged.iter().map(|message| chat_message(message).map(Arc::from));
+        let merged = merge_adjacent(&conversation.messages, to);
+        let write = |message: &Cow<'_, Message>| chat_message(message, carried(message, to));
+        let merged = merged.iter().map(|message| write(message).map(Arc::from));
         merged.collect::<Result<_, _>>().map_err(|error| error.to_string())?
     } else {
-        written(conversation, CHAT, chat_message)?
+        written(conversation, to, CHAT, chat_message)?
     };
     body.set_written("messages", messages);
     Ok(())
@@ -122,6 +129,12 @@ struct ChatMessage<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
     content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_details: Option<&'a Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<ChatCall<'a>>,
 }
@@ -131,6 +144,8 @@ struct ChatCall<'a> {
     id: &'a str,
     r#type: &'static str,
     function: ChatFunction<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extra_content: Option<&'a Value>,
 }
 
 #[derive(Serialize)]
@@ -139,21 +154,28 @@ struct ChatFunction<'a> {
     arguments: Cow<'a, str>,
 }
 
-fn chat_message(message: &Message) -> serde_json::Result<Box<RawValue>> {
+fn chat_message(
+    message: &Message,
+    reasoning: Option<&Reasoning>,
+) -> serde_json::Result<Box<RawValue>> {
+    let field = |name| reasoning.and_then(|reasoning| reasoning.message.get(name));
     let said = |role, content| ChatMessage {
         role,
         tool_call_id: None,
         name: None,
         content: Some(content),
+        reasoning_content: field(REASONING_CONTENT),
+        reasoning: field(REASONING),
+        reasoning_details: field(DETAILS),
         tool_calls: Vec::new(),
     };
     to_raw_value(&match message {
         Message::System { content } => said("system", content),
         Message::User { content } => said("user", content),
-        Message::Assistant { content, calls } => ChatMessage {
+        Message::Assistant { content, calls, .. } => ChatMessage {
             // Null beside calls without a text, which is how the protocol writes it.
             content: (calls.is_empty() || !content.is_empty()).then_some(content),
-            tool_calls: calls.iter().map(chat_call).collect(),
+            tool_calls: chat_calls(calls, reasoning),
             ..said("assistant", content)
         },
         Message::Tool { call_id, name, content } => {
@@ -162,9 +184,15 @@ fn chat_message(message: &Message) -> serde_json::Result<Box<RawValue>> {
     })
 }
 
-fn chat_call(call: &ToolCall) -> ChatCall<'_> {
-    let function = ChatFunction { name: &call.name, arguments: arguments_text(call) };
-    ChatCall { id: &call.id, r#type: "function", function }
+fn chat_calls<'a>(calls: &'a [ToolCall], reasoning: Option<&'a Reasoning>) -> Vec<ChatCall<'a>> {
+    let extra = |at| reasoning?.calls.get(at).filter(|extra: &&Value| !extra.is_null());
+    let calls = calls.iter().enumerate().map(|(at, call)| ChatCall {
+        id: &call.id,
+        r#type: "function",
+        function: ChatFunction { name: &call.name, arguments: arguments_text(call) },
+        extra_content: extra(at),
+    });
+    calls.collect()
 }
 
 /// Writes how the reply has to look.
@@ -183,6 +211,7 @@ pub(crate) fn read_whole(answer: &Json<'_>, draft: &mut Draft) -> Result<(), Err
     let message =
         fields::object(choice, "message").ok_or_else(|| fault("the answer has no message"))?;
     read_text(message, draft)?;
+    read_reasoning(message, draft, false);
     for call in fields::list(fields::get(message, "tool_calls")) {
         draft.push_call(CallPiece { index: None, ..piece(call) })?;
     }
@@ -199,6 +228,7 @@ pub(crate) fn read_event(chunk: &Json<'_>, draft: &mut Draft) -> Result<(), Erro
     draft.begun = true;
     if let Some(delta) = fields::get(choice, "delta") {
         read_text(delta, draft)?;
+        read_reasoning(delta, draft, true);
         for call in fields::list(fields::get(delta, "tool_calls")) {
             draft.join_call(piece(call))?;
         }
@@ -229,6 +259,25 @@ fn read_text(message: &Json<'_>, draft: &mut Draft) -> Result<(), Error> {
     draft.push_refusal(&fields::text(fields::get(message, "refusal")))
 }
 
+/// Reads the reasoning that servers put beside the text, under one name or another.
+fn read_reasoning(message: &Json<'_>, draft: &mut Draft, is_streamed: bool) {
+    for (name, value) in message.iter_object().into_iter().flatten() {
+        match (name, value) {
+            // Only the first name is wanted back though nothing stands under it.
+            (REASONING, Json::Str(text)) if text.is_empty() => {}
+            (REASONING_CONTENT | REASONING, Json::Str(text)) => {
+                draft.reasoning().add_text(name, text);
+            }
+            (DETAILS, Json::Array(entries)) => {
+                for entry in entries {
+                    draft.reasoning().add_detail(entry, is_streamed);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Reads how a choice ends, which with some servers is an error in place of the rest.
 fn read_end(choice: &Json<'_>, draft: &mut Draft) -> Result<(), Error> {
     let reason = fields::word(choice, "finish_reason").unwrap_or_default();
@@ -254,5 +303,6 @@ fn piece(call: &Json<'_>) -> CallPiece {
         id: fields::text(fields::get(call, "id")).into_owned(),
         name: fields::text(of_function("name")).into_owned(),
         arguments: fields::arguments(of_function("arguments")),
+        extra: fields::object(call, "extra_content").map(Value::from).unwrap_or_default(),
     }
 }

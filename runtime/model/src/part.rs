@@ -15,10 +15,20 @@ pub struct Part<T> {
     sent: OnceLock<Sent>,
 }
 
-/// What was sent, and by whose protocol; a model that stands in for another may speak another one.
+/// What decides how a part is written besides the part itself; a model that stands in for another
+/// may speak another protocol, and is not sent the reasoning of the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Form {
+    /// Whose protocol it is.
+    pub(crate) protocol: &'static str,
+    /// Whether the reasoning of the part goes with it.
+    pub(crate) reasoning: bool,
+}
+
+/// What was sent, and in what form.
 #[derive(Debug)]
 struct Sent {
-    protocol: &'static str,
+    form: Form,
     json: Arc<RawValue>,
 }
 
@@ -43,18 +53,18 @@ impl<T> Deref for Part<T> {
 }
 
 impl<T> Part<T> {
-    /// Returns the part as a protocol sends it, which must depend on nothing else.
+    /// Returns the part as it is sent in a form, which must depend on nothing else.
     pub(crate) fn written(
         &self,
-        protocol: &'static str,
+        form: Form,
         write: impl Fn(&T) -> serde_json::Result<Box<RawValue>>,
     ) -> Result<Arc<RawValue>, serde_json::Error> {
         let write = || write(&self.part).map(Arc::from);
         if let Some(sent) = self.sent.get() {
-            return if sent.protocol == protocol { Ok(sent.json.clone()) } else { write() };
+            return if sent.form == form { Ok(sent.json.clone()) } else { write() };
         }
         let json: Arc<RawValue> = write()?;
-        Ok(self.sent.get_or_init(|| Sent { protocol, json: json.clone() }).json.clone())
+        Ok(self.sent.get_or_init(|| Sent { form, json: json.clone() }).json.clone())
     }
 }
 
@@ -67,18 +77,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_is_written_once_for_the_protocol_that_came_first() {
+    fn a_part_is_written_once_for_the_form_that_came_first() {
         let part = Part::from("a".to_owned());
         let writes = Cell::new(0);
-        for (protocol, expected, written) in
-            [("x", "[\"x\"]", 1), ("x", "[\"x\"]", 1), ("y", "[\"y\"]", 2), ("x", "[\"x\"]", 2)]
-        {
+        for (protocol, reasoning, expected, written) in [
+            ("x", true, "[\"x\",true]", 1),
+            ("x", true, "[\"x\",true]", 1),
+            ("y", true, "[\"y\",true]", 2),
+            ("x", false, "[\"x\",false]", 3),
+            ("x", true, "[\"x\",true]", 3),
+        ] {
             let write = |_: &String| {
                 writes.set(writes.get() + 1);
-                to_raw_value(&[protocol])
+                to_raw_value(&(protocol, reasoning))
             };
-            assert_eq!(part.written(protocol, write).unwrap().get(), expected);
-            assert_eq!(writes.get(), written, "{protocol}");
+            let form = Form { protocol, reasoning };
+            assert_eq!(part.written(form, write).unwrap().get(), expected);
+            assert_eq!(writes.get(), written, "{form:?}");
         }
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use config::script::Script;
 use config::team::{Model, Provider, Server};
 use secrecy::SecretString;
-use wire::{ErrorCode, WireError};
+use wire::{Digest, ErrorCode, Name, WireError};
 
 use crate::answer::Answer;
 use crate::anthropic::AnthropicProtocol;
@@ -56,8 +56,9 @@ pub(crate) trait Protocol: Send + Sync {
         false
     }
 
-    /// Writes the request of a turn; the error says why it cannot be put into words.
-    fn body(&self, conversation: &Conversation) -> Result<Body, String>;
+    /// Writes the request of a turn to a model, which gets back the reasoning that is its own; the
+    /// error says why it cannot be put into words.
+    fn body(&self, conversation: &Conversation, to: &Digest) -> Result<Body, String>;
 
     /// Reads an answer that came in one piece.
     fn read_whole(&self, answer: &Json<'_>, draft: &mut Draft) -> Result<(), Error>;
@@ -181,8 +182,25 @@ impl Backend {
         }
     }
 
-    /// Writes the request of a turn.
-    pub(crate) fn write(&self, conversation: &Conversation) -> Result<Written, WireError> {
+    /// Names who is asked, for what only the same may be sent back: the model of the team, with its
+    /// protocol, its address and its name there.
+    pub(crate) fn digest(&self, name: &Name) -> Digest {
+        let address = self.address().unwrap_or_default();
+        let model = self.model().unwrap_or_default();
+        let mut digest = Digest::writer();
+        for part in [name.as_str(), self.word(), &address, model] {
+            digest.update(part.as_bytes());
+            digest.update(b"\0");
+        }
+        digest.finish()
+    }
+
+    /// Writes the request of a turn to who is so named.
+    pub(crate) fn write(
+        &self,
+        conversation: &Conversation,
+        to: &Digest,
+    ) -> Result<Written, WireError> {
         let length = |bytes: usize| u64::try_from(bytes).unwrap_or(u64::MAX);
         let Self::Served(served) = self else {
             let bytes = conversation.said().map(|message| message.content().len());
@@ -191,7 +209,7 @@ impl Backend {
         let refused = |why: String| {
             WireError::new(ErrorCode::ModelRefused, format!("write a model request: {why}"))
         };
-        let body = served.protocol.body(conversation).map_err(refused)?;
+        let body = served.protocol.body(conversation, to).map_err(refused)?;
         let bytes = body.write().map_err(|error| refused(error.to_string()))?;
         Ok(Written { len: length(bytes.len()), bytes: bytes.into(), wrapped: body.wrapped })
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use config::team::Model;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout_at};
-use wire::{ErrorCode, ModelReply, Name, Scope, WireError};
+use wire::{Digest, ErrorCode, ModelReply, Name, Scope, WireError};
 
 use crate::answer::Answer;
 use crate::breaker::{Cause, Rest, Sign};
@@ -18,6 +18,7 @@ use crate::gate::{Gate, Place};
 use crate::guard::{Attempt, Guard, Guards, random};
 use crate::provider::{Backend, Heard, Written};
 use crate::rate::{Grant, Rate};
+use crate::reasoning::REASONING_BYTES_MAX;
 use crate::recorder::Recorder;
 use crate::retry::{Class, Repeat, Tries};
 
@@ -40,6 +41,8 @@ pub(crate) struct Source {
     name: Name,
     owner: Owner,
     backend: Backend,
+    /// Names it in reasoning that it alone is sent back.
+    digest: Digest,
     recorder: Option<Arc<Recorder>>,
     guard: Arc<Guard>,
     rate: Rate,
@@ -127,6 +130,7 @@ impl Source {
         Ok(Self {
             name: name.clone(),
             owner,
+            digest: backend.digest(name),
             backend,
             recorder,
             guard: guards.of(&model.provider),
@@ -202,7 +206,7 @@ impl Source {
         };
         let entered = timeout_at(time.end, self.gate.enter(&flow)).await;
         let _place = entered.map_err(|_| Stop::Overtime)?;
-        let request = self.backend.write(conversation).map_err(Stop::Unwritten)?;
+        let request = self.backend.write(conversation, &self.digest).map_err(Stop::Unwritten)?;
         let tokens = (request.len() / BYTES_PER_TOKEN)
             .saturating_add(conversation.max_tokens.unwrap_or_default());
         loop {
@@ -312,7 +316,14 @@ impl Source {
 
     async fn reply(&self, answer: Answer, asked: &Conversation, course: &Course) -> ModelReply {
         let model = self.backend.model().unwrap_or(self.name.as_str());
-        let reply = answer.into_reply(asked, self.backend.word(), model, course.asked);
+        if answer.reasoning.is_over {
+            tracing::warn!(
+                model = %self.name,
+                "the reasoning behind the calls of a reply has more than {REASONING_BYTES_MAX} bytes and is dropped; its provider may refuse the next turn"
+            );
+        }
+        let who = (self.backend.word(), model, self.digest);
+        let reply = answer.into_reply(asked, who, course.asked);
         if let Some(recorder) = &self.recorder {
             recorder.add(asked, &reply).await;
         }

@@ -2,13 +2,16 @@
 //! shown.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use agents_core::capture;
 use serde_json::Value;
 use tools::secret::{Cleaner, clean, clean_str, clean_value};
+use tracing::warn;
 use wire::chat::{ToolCall, TurnDetail};
 use wire::{
-    CallOutcome, Capture, ModelReply, Question, SharedText, SpanRecord, ToolReply, WireError,
+    CallOutcome, Capture, ModelReply, Question, Reasoning, SharedText, SpanRecord, ToolReply,
+    WireError,
 };
 
 /// How deep a result may be nested, as deep as arguments may be. A reader of JSON has a limit too,
@@ -67,10 +70,27 @@ pub(crate) fn model_reply(reply: ModelReply) -> ModelReply {
     ModelReply {
         content: shared(&cleaner, reply.content),
         calls: reply.calls.into_iter().map(call).collect(),
+        reasoning: reply.reasoning.and_then(|reasoning| self::reasoning(&cleaner, reasoning)),
         model: clean(reply.model),
         detail: TurnDetail { response_id: reply.detail.response_id.map(clean), ..reply.detail },
         ..reply
     }
+}
+
+/// Takes secrets out of the reasoning behind calls. One that is nested too deep is dropped: as a text
+/// its provider would not know it again.
+fn reasoning(cleaner: &Cleaner, reasoning: Arc<Reasoning>) -> Option<Arc<Reasoning>> {
+    let parts = || std::iter::once(&reasoning.message).chain(&reasoning.calls);
+    if parts().any(|part| is_deeper(part, LEVELS_MAX)) {
+        warn!(
+            "the reasoning behind a reply is nested too deep and is dropped; its provider may refuse the next turn"
+        );
+        return None;
+    }
+    let Reasoning { by, message, calls } = Arc::unwrap_or_clone(reasoning);
+    let clean = |value| cleaner.clean_value(value);
+    let calls = calls.into_iter().map(clean).collect();
+    Some(Arc::new(Reasoning { by, message: clean(message), calls }))
 }
 
 /// Takes secrets out of a text that others hold; one that has none is not copied.

@@ -67,7 +67,7 @@ pub(crate) async fn ask_model(context: &Arc<TeamContext>, turn: Turn) -> ModelOu
     let role = turn.outgoing.full.role;
     match ask(context, &turn).await {
         Ok(reply) => {
-            let dialect::Read { reading, unread, faults } =
+            let dialect::Read { reading, unread, reasoning, faults } =
                 dialect::read(role, &turn.catalogue, turn.planned.as_ref(), &reply);
             for fault in faults {
                 warn!(run = %turn.run, %fault, "a text of the team failed");
@@ -82,7 +82,7 @@ pub(crate) async fn ask_model(context: &Arc<TeamContext>, turn: Turn) -> ModelOu
                 served_by: reply.served_by,
                 detail: reply.detail,
             };
-            ModelOutcome::Read { reading, unread, turn: Box::new(report) }
+            ModelOutcome::Read { reading, unread, reasoning, turn: Box::new(report) }
         }
         Err(error) => ModelOutcome::Failed { error },
     }

@@ -447,6 +447,7 @@ mod tests {
             let reply = ModelReply {
                 content: "done".into(),
                 calls,
+                reasoning: None,
                 finish: FinishReason::Stop,
                 usage: Usage::default(),
                 provider: "scripted".to_owned(),

@@ -27,6 +27,7 @@ fn reply(content: &str, finish: FinishReason) -> ModelReply {
     ModelReply {
         content: content.into(),
         calls: Vec::new(),
+        reasoning: None,
         finish,
         usage: Usage::default(),
         provider: "prepared".to_owned(),

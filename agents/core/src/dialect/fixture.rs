@@ -8,7 +8,9 @@ use wire::entry::{Feedback, Reason};
 use wire::plan::{
     AskedModel, Dialect, Form, Limits, Offer, Permissions, Prompts, Target, WhenBusy,
 };
-use wire::{EffectClass, FinishReason, ModelReply, Name, Plan, Reading, ToolSpec, Usage};
+use wire::{
+    Digest, EffectClass, FinishReason, ModelReply, Name, Plan, Reading, Reasoning, ToolSpec, Usage,
+};
 
 use crate::validate::Catalogue;
 
@@ -107,6 +109,7 @@ pub(crate) fn reply(finish: FinishReason, content: &str) -> ModelReply {
     ModelReply {
         content: content.into(),
         calls: Vec::new(),
+        reasoning: None,
         finish,
         usage: Usage::default(),
         provider: "scripted".to_owned(),
@@ -115,6 +118,12 @@ pub(crate) fn reply(finish: FinishReason, content: &str) -> ModelReply {
         served_by: None,
         detail: wire::chat::TurnDetail::default(),
     }
+}
+
+/// What a model thought, beside a message and its calls.
+pub(crate) fn reasoning(calls: Vec<Value>) -> Arc<Reasoning> {
+    let message = json!({"reasoning_content": "hm \"é\""});
+    Arc::new(Reasoning { by: Digest::of(b"m"), message, calls })
 }
 
 /// A reading in short: `[[name, arguments, fault?]..]`, or an object that says what else it is.

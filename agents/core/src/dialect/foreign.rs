@@ -58,7 +58,7 @@ fn sent(
     let said = |message: &Arc<Message>| match &**message {
         Message::System { content } => ("system", content.clone()),
         Message::User { content } => ("user", content.clone()),
-        Message::Assistant { content, calls } => {
+        Message::Assistant { content, calls, .. } => {
             let calls = calls.iter().map(|call| format!("[{} {}]", call.name, call.arguments));
             ("assistant", content.clone() + &calls.collect::<String>())
         }
@@ -77,7 +77,7 @@ fn call(name: &str, arguments: Value, result: &str) -> Act {
         fault: None,
     };
     let called = Called { read, key: None, result: Some(result.to_owned()) };
-    Act::Calls { text: String::new(), calls: vec![called] }
+    Act::Calls { text: String::new(), calls: vec![called], reasoning: None }
 }
 
 /// Reads a reply as a run would, and gives its calls a result where they are sound.
@@ -88,7 +88,7 @@ fn replied(catalogue: &Catalogue, content: &str, result: &str) -> Act {
                 let fault = read.fault.as_ref().map(Feedback::to_text);
                 Called { read, key: None, result: fault.or(Some(result.to_owned())) }
             };
-            Act::Calls { text, calls: calls.into_iter().map(called).collect() }
+            Act::Calls { text, calls: calls.into_iter().map(called).collect(), reasoning: None }
         }
         Reading::Fault { feedback, raw } => Act::Feedback { raw, feedback },
         other => panic!("{content}: {other:?}"),

@@ -36,7 +36,7 @@ fn called(id: &str, key: &str, name: &str, arguments: Value, result: Option<&str
 }
 
 fn calls(text: &str, calls: Vec<Called>) -> Act {
-    Act::Calls { text: text.to_owned(), calls }
+    Act::Calls { text: text.to_owned(), calls, reasoning: None }
 }
 
 /// A call that was not made, as its arguments are wrong.
@@ -118,7 +118,7 @@ fn rendered(prompt: &Prompt) -> String {
         match &**message {
             Message::System { content } => lines.push(format!("SYSTEM {content}")),
             Message::User { content } => lines.push(format!("USER {content}")),
-            Message::Assistant { content, calls } => {
+            Message::Assistant { content, calls, .. } => {
                 lines.push(format!("ASSISTANT {content}"));
                 for call in calls {
                     lines.push(format!("  CALL {} {} {}", call.id, call.name, call.arguments));

@@ -79,8 +79,11 @@ fn act() -> impl Strategy<Value = Act> {
         1 => said().prop_map(|text| Act::Steered { text }),
         1 => prop::sample::select(vec!["", "hm"])
             .prop_map(|raw| Act::Feedback { raw: raw.to_owned(), feedback: feedback() }),
-        3 => (text, prop::collection::vec(called, 1..4))
-            .prop_map(|(text, calls)| Act::Calls { text: text.to_owned(), calls }),
+        3 => (text, prop::collection::vec(called, 1..4), any::<bool>())
+            .prop_map(|(text, calls, reasons)| {
+                let reasoning = reasons.then(|| fixture::reasoning(vec![json!({"s": 1})]));
+                Act::Calls { text: text.to_owned(), calls, reasoning }
+            }),
     ]
 }
 
@@ -199,7 +202,7 @@ proptest! {
             let is_said = |message: &Message| match message {
                 Message::System { .. } | Message::Tool { .. } => true,
                 Message::User { content } => content == "Hey",
-                Message::Assistant { content, calls } => content == "Hello!" || !calls.is_empty(),
+                Message::Assistant { content, calls, .. } => content == "Hello!" || !calls.is_empty(),
             };
             prop_assert!(Arc::ptr_eq(earlier, later) || !is_said(earlier), "{:?}", earlier);
         }

@@ -44,7 +44,7 @@ pub(super) fn prompt(
             Act::Continued { text } => told.continued("", text),
             Act::Answered { text } => told.said("", text),
             Act::Steered { text } => told.steered(text, last),
-            Act::Calls { text, calls } => {
+            Act::Calls { calls, .. } => {
                 let is_settled = act.settled().is_some();
                 if is_settled && let Some(known) = told.known(calls) {
                     ids.keep(known);
@@ -53,7 +53,7 @@ pub(super) fn prompt(
                 // A call that waits for its answer is not told, but takes its id.
                 let ids: Vec<String> = calls.iter().map(|call| ids.next(call)).collect();
                 if is_settled {
-                    called(text, calls, ids, last, &mut told);
+                    called(act, ids, last, &mut told);
                 }
             }
         }
@@ -64,20 +64,20 @@ pub(super) fn prompt(
     }))
 }
 
-/// Shows a reply with its calls and their answers, as the provider has it.
-pub(super) fn called(
-    text: &str,
-    calls: &[Called],
-    ids: Vec<String>,
-    last: bool,
-    told: &mut Told<'_>,
-) {
+/// Shows a reply with its calls and their answers, as the provider has it, with the reasoning that
+/// it wants back.
+pub(super) fn called(act: &Act, ids: Vec<String>, last: bool, told: &mut Told<'_>) {
+    let Act::Calls { text, calls, reasoning } = act else { return };
     let written = calls.iter().zip(&ids).map(|(call, id)| ToolCall {
         id: id.clone(),
         name: told_name(&call.read.name),
         arguments: call.read.raw.clone(),
     });
-    told.push(Message::Assistant { content: text.to_owned(), calls: written.collect() });
+    told.push(Message::Assistant {
+        content: text.clone(),
+        calls: written.collect(),
+        reasoning: reasoning.clone(),
+    });
     let places = places(calls, Place { last, again: true, ..Place::default() });
     for ((place, call), call_id) in places.zip(ids) {
         let content = told.answer(call, place);
@@ -355,7 +355,8 @@ mod tests {
             let result = read.fault.as_ref().map(Feedback::to_text);
             Called { read, key: None, result }
         };
-        let act = Act::Calls { text, calls: calls.into_iter().map(answered).collect() };
+        let calls = calls.into_iter().map(answered).collect();
+        let act = Act::Calls { text, calls, reasoning: None };
         let steps = [Step { thought: None, planned: None, acts: vec![act] }];
         let transcript =
             Transcript { plan: catalogue.plan(), history: &[], request: "Q", steps: &steps };

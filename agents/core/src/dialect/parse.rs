@@ -102,6 +102,7 @@ pub fn parse(dialect: Dialect, toolbox: &Toolbox, reply: &str) -> Parsed {
     let reply = ModelReply {
         content: content.into(),
         calls,
+        reasoning: None,
         finish: FinishReason::Stop,
         usage: Usage::default(),
         provider: String::new(),

@@ -24,7 +24,7 @@ fn looked() -> Act {
         fault: None,
     };
     let called = Called { read, key: None, result: Some("found".to_owned()) };
-    Act::Calls { text: String::new(), calls: vec![called] }
+    Act::Calls { text: String::new(), calls: vec![called], reasoning: None }
 }
 
 fn unusable() -> Act {
@@ -52,7 +52,7 @@ fn told(plan: &Plan, role: ModelRole, steps: &[Step]) -> Vec<(&'static str, Stri
     let said = |message: &Arc<Message>| match &**message {
         Message::System { .. } => None,
         Message::User { content } => Some(("user", content.clone())),
-        Message::Assistant { content, calls } if calls.is_empty() => {
+        Message::Assistant { content, calls, .. } if calls.is_empty() => {
             Some(("model", content.clone()))
         }
         Message::Assistant { .. } => Some(("call", String::new())),

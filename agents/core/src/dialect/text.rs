@@ -75,7 +75,7 @@ impl Reply<'_> {
             Act::Continued { text } => told.continued(thought, text),
             Act::Answered { text } => told.said(thought, text),
             Act::Steered { text } => told.steered(text, last),
-            Act::Calls { text, calls } => called(thought, text, calls, last, told),
+            Act::Calls { text, calls, .. } => called(thought, text, calls, last, told),
             Act::Feedback { .. } => {}
         }
     }

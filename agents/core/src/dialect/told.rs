@@ -42,7 +42,7 @@ impl Side {
         match self {
             Self::System => Message::System { content },
             Self::User => Message::User { content },
-            Self::Assistant => Message::Assistant { content, calls: Vec::new() },
+            Self::Assistant => Message::Assistant { content, calls: Vec::new(), reasoning: None },
         }
     }
 
@@ -84,7 +84,7 @@ pub(super) fn prompt(
             Act::Continued { text } => told.continued("", text),
             Act::Answered { text } => told.said("", text),
             Act::Steered { text } => told.steered(text, last),
-            Act::Calls { text, calls } => {
+            Act::Calls { text, calls, .. } => {
                 for (place, call) in places(calls, Place { last, again: true, ..Place::default() })
                 {
                     let scene = Scene { thought, text, call: Some(call), ..told.scene() };
@@ -257,7 +257,7 @@ impl<'a> Told<'a> {
     /// Adds what the model said, unless it said nothing.
     pub(super) fn assistant(&mut self, content: String) {
         if !content.is_empty() {
-            self.push(Message::Assistant { content, calls: Vec::new() });
+            self.push(Side::Assistant.message(content));
         }
     }
 

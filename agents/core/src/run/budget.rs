@@ -91,7 +91,11 @@ impl Prompts {
     }
 
     pub(super) fn grow(&mut self, text: &str) {
-        self.bytes = self.bytes.saturating_add(text.len() as u64);
+        self.grow_by(text.len() as u64);
+    }
+
+    pub(super) fn grow_by(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
     }
 
     pub(super) fn on_asked(&mut self) {

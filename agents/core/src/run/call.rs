@@ -1,6 +1,7 @@
 //! The calls of a run: which are made, what each may use, and what came of them.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::Value;
 use wire::entry::ReadCall;
@@ -10,8 +11,8 @@ use wire::plan::{Offer, Permission, Target};
 use wire::run::{Budget, Source};
 use wire::trace::SpanEvent;
 use wire::{
-    CallKey, CallOutcome, Digest, EffectClass, ErrorCode, ModelRole, OpenKind, Question, RunStatus,
-    Timestamp, Usage, WireError, call_digest,
+    CallKey, CallOutcome, Digest, EffectClass, ErrorCode, ModelRole, OpenKind, Question, Reasoning,
+    RunStatus, Timestamp, Usage, WireError, call_digest,
 };
 
 use super::budget::Share;
@@ -116,14 +117,23 @@ impl Run {
         }
     }
 
-    pub(super) fn on_calls(&mut self, text: String, calls: Vec<ReadCall>, effects: &mut Effects) {
+    pub(super) fn on_calls(
+        &mut self,
+        text: String,
+        calls: Vec<ReadCall>,
+        reasoning: Option<Arc<Reasoning>>,
+        effects: &mut Effects,
+    ) {
         let wanted: Vec<Wanted> = calls.into_iter().map(|read| self.wanted(read)).collect();
         if let Some(error) = self.circle(&wanted) {
-            self.act(Act::Calls { text, calls: Vec::new() });
+            self.act(Act::Calls { text, calls: Vec::new(), reasoning: None });
             self.stop(RunStatus::Partial, error, effects);
             return;
         }
         self.prompts.grow(&text);
+        if let Some(reasoning) = &reasoning {
+            self.prompts.grow_by(reasoning.bytes());
+        }
         let share = self.share_of(&wanted);
         let mut called = Vec::with_capacity(wanted.len());
         let mut fault = None;
@@ -141,7 +151,7 @@ impl Run {
             self.prompts.grow(refusal.as_deref().unwrap_or_default());
             called.push(Called { read, key, result: refusal });
         }
-        self.act(Act::Calls { text, calls: called });
+        self.act(Act::Calls { text, calls: called, reasoning });
         match (self.pending.is_empty(), fault) {
             (false, _) => {
                 self.phase = Phase::Calling;

@@ -26,7 +26,7 @@ impl Run {
         if self.turns.checked_sub(1) != Some(turn) {
             return Err(Rejected::StaleTurn { turn });
         }
-        let (reading, unread, report) = match outcome {
+        let (reading, unread, reasoning, report) = match outcome {
             ModelOutcome::Failed { error } => {
                 self.report_turn(role, None, Err(error), None, effects);
                 // Its reply may be written all the same.
@@ -40,7 +40,9 @@ impl Run {
                 }
                 return Ok(());
             }
-            ModelOutcome::Read { reading, unread, turn } => (reading, unread, turn),
+            ModelOutcome::Read { reading, unread, reasoning, turn } => {
+                (reading, unread, reasoning, turn)
+            }
         };
         if !self.fits(role, reading) {
             return Err(Rejected::OutOfPlace);
@@ -55,7 +57,9 @@ impl Run {
         match reading.clone() {
             Reading::Thought { text } => self.on_thought(text, effects),
             Reading::Planned(planned) => self.on_planned(planned, effects),
-            Reading::Calls { text, calls } => self.on_calls(text, calls, effects),
+            Reading::Calls { text, calls } => {
+                self.on_calls(text, calls, reasoning.clone(), effects);
+            }
             Reading::Continued { text } => self.on_continued(text, effects),
             Reading::Final { text } => {
                 if !self.on_overtaken(&text, effects) {

@@ -16,6 +16,7 @@ mod person;
 mod planning;
 mod question;
 mod queue;
+mod reasoning;
 mod resume;
 mod show;
 mod snapshot;

@@ -118,6 +118,7 @@ pub(crate) fn reply(finish: FinishReason, content: &str, calls: Vec<ToolCall>) -
     ModelReply {
         content: content.into(),
         calls,
+        reasoning: None,
         finish,
         usage: Usage::default(),
         provider: "scripted".to_owned(),

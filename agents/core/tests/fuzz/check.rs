@@ -173,7 +173,8 @@ fn reading(
     planned: Option<&Planned>,
     reply: &ModelReply,
 ) -> Reading {
-    let Read { reading: first, unread, faults } = read(role, catalogue, planned, reply);
+    let Read { reading: first, unread, reasoning: _, faults } =
+        read(role, catalogue, planned, reply);
     let again = read(role, catalogue, planned, reply);
     assert_eq!(first, again.reading, "it is read in two ways");
     assert_eq!(faults, [], "a text of ours failed");

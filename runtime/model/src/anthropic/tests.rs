@@ -10,6 +10,7 @@ use crate::fixture::{
     streamed, system, user,
 };
 use crate::http::read;
+use crate::reasoning::Kept;
 
 fn protocol() -> AnthropicProtocol {
     AnthropicProtocol::new(server(true))
@@ -136,6 +137,10 @@ fn answers_in_one_piece_are_read() {
     let expected = Answer {
         usage: Usage::of_tokens(115, 2),
         model: Some("c-1".to_owned()),
+        reasoning: Kept {
+            message: json!([{"type": "thinking", "thinking": "hm"}]),
+            ..Kept::default()
+        },
         detail,
         ..answer("Hällo", calls, FinishReason::ToolCalls)
     };

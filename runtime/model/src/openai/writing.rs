@@ -6,7 +6,7 @@ use wire::chat::{Head, ResponseSchema};
 use wire::{Name, ToolSpec};
 
 use super::*;
-use crate::fixture::{conversation, sent, server, user};
+use crate::fixture::{conversation, said, sent, server, user};
 
 fn options(change: impl FnOnce(&mut OpenAi)) -> OpenAi {
     let mut options = OpenAi {
@@ -31,7 +31,6 @@ fn the_history_is_sent_in_order_and_arguments_as_they_are_if_they_are_an_object(
         name: "int_mult".to_owned(),
         arguments: arguments.to_owned(),
     };
-    let said = |content: &str, calls| Message::Assistant { content: content.to_owned(), calls };
     let tool = |call_id: &str, content: &str| Message::Tool {
         call_id: call_id.to_owned(),
         name: "int_mult".to_owned(),
@@ -80,8 +79,7 @@ fn arguments_are_the_text_of_an_object_whatever_a_model_wrote() {
         name: "t".to_owned(),
         arguments: arguments.to_owned(),
     });
-    let messages =
-        vec![user("hi"), Message::Assistant { content: String::new(), calls: calls.to_vec() }];
+    let messages = vec![user("hi"), said("", calls.to_vec())];
     for merge_adjacent in [false, true] {
         let options = options(|o| o.merge_adjacent = merge_adjacent);
         let bytes = body(&options, &conversation(Head::default(), messages.clone(), None)).unwrap();

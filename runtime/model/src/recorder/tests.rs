@@ -18,6 +18,7 @@ fn reply(content: &str, calls: Vec<wire::ToolCall>) -> ModelReply {
     ModelReply {
         content: content.into(),
         calls,
+        reasoning: None,
         finish: FinishReason::Stop,
         usage: Usage::of_tokens(3, 2),
         provider: "openai".to_owned(),

@@ -7,6 +7,8 @@ mod guard;
 #[cfg(test)]
 mod providers;
 #[cfg(test)]
+mod reasoning;
+#[cfg(test)]
 mod replies;
 #[cfg(test)]
 mod scripted;

@@ -21,6 +21,7 @@ fn hello() -> ModelReply {
     ModelReply {
         content: "Hällo 😀".into(),
         calls: Vec::new(),
+        reasoning: None,
         finish: FinishReason::Stop,
         usage: Usage::of_tokens(5, 2),
         provider: "openai".to_owned(),
@@ -111,8 +112,11 @@ async fn calls_without_ids_are_numbered_over_the_conversation() {
         name: name.to_owned(),
         arguments: arguments.to_owned(),
     };
-    let before =
-        Message::Assistant { content: String::new(), calls: vec![call("call_1", "f", "{}")] };
+    let before = Message::Assistant {
+        content: String::new(),
+        calls: vec![call("call_1", "f", "{}")],
+        reasoning: None,
+    };
     let reply = turn(&client, &conversation(vec![user("hi"), before])).await.0.unwrap();
     let expected =
         vec![call("call_2", "f", "{}"), call("own", "g", r#" {"a":1} "#), call("call_4", "h", "")];

@@ -128,7 +128,7 @@ pub(crate) fn user(text: &str) -> Message {
 }
 
 pub(crate) fn assistant(text: &str) -> Message {
-    Message::Assistant { content: text.to_owned(), calls: Vec::new() }
+    Message::Assistant { content: text.to_owned(), calls: Vec::new(), reasoning: None }
 }
 
 /// Makes one turn with all the time of the model, and returns the pieces of text beside its end.

@@ -23,6 +23,7 @@ mod long_results;
 mod look;
 mod model_tool;
 mod planner;
+mod reasoning;
 mod refresh;
 mod restart;
 mod retention;

@@ -50,9 +50,9 @@ pub(in super::super) fn prompt(
         for (index, act) in acts.iter().enumerate() {
             let last = index + 1 == acts.len();
             match (dialect, act.settled()) {
-                (Dialect::Native, Some((text, calls))) => {
+                (Dialect::Native, Some((_, calls))) => {
                     let ids = calls.iter().map(|call| ids.next(call)).collect();
-                    native::called(text, calls, ids, last, told);
+                    native::called(act, ids, last, told);
                 }
                 (Dialect::Native | Dialect::Schema | Dialect::Json | Dialect::React, _) => {
                     text::again(act, last, told);

@@ -191,7 +191,7 @@ pub(super) fn step(tool: &str, task: &str, results: &[&str]) -> Step {
     let calls = results.iter().map(called).collect();
     Step {
         planned: Some(asks(tool, task)),
-        acts: vec![Act::Calls { text: String::new(), calls }],
+        acts: vec![Act::Calls { text: String::new(), calls, reasoning: None }],
         ..Step::default()
     }
 }

@@ -147,7 +147,7 @@ fn unusable(plan: &Plan, reason: Reason) -> Act {
 }
 
 fn made(text: &str, calls: Vec<Called>) -> Act {
-    Act::Calls { text: text.to_owned(), calls }
+    Act::Calls { text: text.to_owned(), calls, reasoning: None }
 }
 
 /// The calls that a run may make, with what may come of them.

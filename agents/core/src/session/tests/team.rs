@@ -185,7 +185,12 @@ pub(super) fn replied(
     Input::ModelReplied(ModelReplied {
         run: run(id),
         turn,
-        outcome: ModelOutcome::Read { reading, unread: None, turn: Box::new(report) },
+        outcome: ModelOutcome::Read {
+            reading,
+            unread: None,
+            reasoning: None,
+            turn: Box::new(report),
+        },
     })
 }
 

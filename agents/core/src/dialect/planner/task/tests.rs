@@ -226,7 +226,7 @@ fn a_reply_that_cannot_be_used_is_shown_with_what_is_wrong() {
         let mut current = in_work("calculate", "25^0.24");
         current.acts = vec![
             Act::Feedback { raw: "hm".to_owned(), feedback: feedback.clone() },
-            Act::Calls { text: "so".to_owned(), calls: vec![faulty.clone()] },
+            Act::Calls { text: "so".to_owned(), calls: vec![faulty.clone()], reasoning: None },
         ];
         let prompt = sent(dialect, &[current]);
         let messages: Vec<&Message> = prompt.messages.iter().map(|message| &**message).collect();

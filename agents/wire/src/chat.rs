@@ -96,8 +96,8 @@ pub struct ToolCall {
 /// comes back without it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reasoning {
-    /// Names the model of the team that wrote it, with its protocol, its address and its name there.
-    /// No other is sent it.
+    /// Names the model of the team that wrote it, with its protocol, its address and its name
+    /// there. No other is sent it.
     pub by: Digest,
     /// What stands beside the message; null where nothing does.
     #[serde(default, skip_serializing_if = "Value::is_null")]

@@ -127,8 +127,8 @@ impl ReasoningDraft {
         }
     }
 
-    /// Ends it, with what stands beside each of the calls. Of a reply without calls nothing is kept,
-    /// since no provider wants it back.
+    /// Ends it, with what stands beside each of the calls. Of a reply without calls nothing is
+    /// kept, since no provider wants it back.
     pub(crate) fn end(self, mut calls: Vec<Value>) -> Kept {
         if calls.is_empty() {
             return Kept::default();

@@ -34,7 +34,7 @@ fn reply(content: &str, finish: FinishReason) -> ModelReply {
         model: "small".to_owned(),
         attempts: 1,
         served_by: None,
-        detail: wire::chat::TurnDetail::default(),
+        detail: TurnDetail::default(),
     }
 }
 

@@ -147,14 +147,17 @@ impl<'a> Ids<'a> {
 pub(super) fn read(toolbox: &Toolbox, reply: &ModelReply) -> Reading {
     let spoken = thinking::removed(&reply.content);
     if reply.calls.is_empty() {
-        return match (reply.finish, spoken.text.is_empty()) {
+        if spoken.cut && reply.finish != FinishReason::Length {
+            return calls::fault(Reason::Cut, reply);
+        }
+        return match reply.finish {
+            _ if !spoken.text.is_empty() => text(toolbox, &spoken.text, reply),
             // All tokens went into thinking, and they would again.
-            (FinishReason::Length, true) => Reading::Cut { text: SharedText::default() },
-            (FinishReason::Length, false) => text(toolbox, &spoken.text, reply),
-            _ if spoken.cut => calls::fault(Reason::Cut, reply),
-            (FinishReason::ContentFilter, true) => calls::fault(Reason::Cut, reply),
-            (_, true) => calls::fault(Reason::Empty, reply),
-            (_, false) => text(toolbox, &spoken.text, reply),
+            FinishReason::Length => Reading::Cut { text: SharedText::default() },
+            FinishReason::ContentFilter => calls::fault(Reason::Cut, reply),
+            FinishReason::Stop | FinishReason::ToolCalls | FinishReason::Other => {
+                calls::fault(Reason::Empty, reply)
+            }
         };
     }
     if calls::is_cut(reply) && !reply.calls.iter().all(is_whole) {

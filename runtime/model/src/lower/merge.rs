@@ -120,7 +120,20 @@ impl<'a> Merge<'a> {
                     Some(types) => *old = types,
                     None => self.is_lossy = true,
                 },
-                (name, _, _) => self.is_lossy |= !keyword::only_tells(name),
+                ("enum", Value::Array(old), Value::Array(new)) => {
+                    let both: Vec<Value> =
+                        old.iter().filter(|value| new.contains(value)).cloned().collect();
+                    if both.is_empty() {
+                        self.is_lossy = true;
+                    } else {
+                        *old = both;
+                    }
+                }
+                (name, old, new) => match tighter(name, old, &new) {
+                    Some(true) => *old = new,
+                    Some(false) => {}
+                    None => self.is_lossy |= !keyword::only_tells(name),
+                },
             }
         }
     }
@@ -157,6 +170,20 @@ impl<'a> Merge<'a> {
         self.room = self.room.checked_sub(1)?;
         self.followed.insert(reference.to_owned());
         Some(schema)
+    }
+}
+
+/// Tells of two bounds whether the second holds more values out, if the keyword is a bound.
+fn tighter(name: &str, one: &Value, other: &Value) -> Option<bool> {
+    let (one, other) = (one.as_f64()?, other.as_f64()?);
+    match name {
+        "minimum" | "exclusiveMinimum" | "minLength" | "minItems" | "minProperties" => {
+            Some(other > one)
+        }
+        "maximum" | "exclusiveMaximum" | "maxLength" | "maxItems" | "maxProperties" => {
+            Some(other < one)
+        }
+        _ => None,
     }
 }
 

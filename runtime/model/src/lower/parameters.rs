@@ -224,7 +224,7 @@ mod tests {
             (
                 json!({"allOf": [{"properties": {"a": text}}, {"$ref": "#/$defs/none"},
                     {"minProperties": 1}, {"minProperties": 2}]}),
-                json!({"type": "object", "properties": {"a": text}, "minProperties": 1}),
+                json!({"type": "object", "properties": {"a": text}, "minProperties": 2}),
                 &["allOf"],
             ),
             (

@@ -183,7 +183,7 @@ fn what_all_have_to_fit_is_made_one_before_objects_are_closed() {
     let definitions =
         json!({"A": {"type": "object", "properties": {"a": text}, "required": ["a"]}});
     let both = closed(&json!({"a": text, "b": whole}));
-    let cases: [(Value, Value, &[&str]); 9] = [
+    let cases: [(Value, Value, &[&str]); 12] = [
         (
             json!({"allOf": [
                 {"type": "object", "properties": {"a": text}, "required": ["a"]},
@@ -220,6 +220,22 @@ fn what_all_have_to_fit_is_made_one_before_objects_are_closed() {
             json!({"allOf": [{"type": "string"}, {"type": "integer"}, {"enum": ["a"]}]}),
             json!({"type": "string", "enum": ["a"]}),
             &["allOf"],
+        ),
+        (
+            json!({"allOf": [{"type": "string", "enum": ["a", "b"]}, {"enum": ["c", "b"]}]}),
+            json!({"type": "string", "enum": ["b"]}),
+            &[],
+        ),
+        (
+            json!({"allOf": [{"type": "string", "enum": ["a"]}, {"enum": ["c"]}]}),
+            json!({"type": "string", "enum": ["a"]}),
+            &["allOf"],
+        ),
+        (
+            json!({"allOf": [{"type": "array", "items": text, "minItems": 0},
+                {"minItems": 1}, {"minItems": 0}]}),
+            json!({"type": "array", "items": text, "minItems": 1}),
+            &[],
         ),
         // Alternatives are told apart by what stands beside them, too.
         (

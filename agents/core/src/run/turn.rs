@@ -127,12 +127,16 @@ impl Run {
             }
             Some(_) | None => " before it said anything: hidden reasoning counts too".to_owned(),
         };
-        let help = if most < self.plan.limits.reply_tokens_max {
-            "no more were left; raise `tokens_max` or `cost_max`, or the request's budget"
-        } else if is_short {
-            "raise `reply_tokens_max`, or the limit of the model or its server if that is lower"
-        } else {
-            "raise `reply_tokens_max`"
+        let is_least = most < self.plan.limits.reply_tokens_max;
+        let help = match (is_short, is_least) {
+            (true, true) => "the model or its server has a lower limit; raise that",
+            (true, false) => {
+                "raise `reply_tokens_max`, or the limit of the model or its server if that is lower"
+            }
+            (false, true) => {
+                "no more were left; raise `tokens_max` or `cost_max`, or the request's budget"
+            }
+            (false, false) => "raise `reply_tokens_max`",
         };
         format!("the reply of model {model} was cut at {tokens} tokens{silence}; {help}")
     }

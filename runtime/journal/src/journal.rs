@@ -410,9 +410,6 @@ impl Journal {
         if matches!(result, Err(Error::StorageFull)) && self.shared.room.give_up_reserve() {
             result = put(&self.files.blobs);
         }
-        if matches!(result, Err(Error::StorageFull)) {
-            self.shared.room.note_refused();
-        }
         if let Err(error @ Error::File { .. }) = &result {
             tracing::error!(%error, "blob write failed, no more is taken");
             self.shared.fail(&error.to_string());

@@ -25,8 +25,9 @@ const FREE_RESERVES_MIN: u64 = 4;
 const FREE_BYTES_MIN: u64 = 4 << 20;
 
 /// How long nothing is tried after an append found no room at all: whoever tries has to undo what it
-/// prepared, which costs a session all that it read of its entries.
-const REFUSED_PAUSE: Duration = Duration::from_secs(3);
+/// prepared, which costs a session all that it read of its entries. Those who wait come again every
+/// half second; were this a multiple of that, the same one of them would always be the first.
+const REFUSED_PAUSE: Duration = Duration::from_millis(3_300);
 
 /// What is written at once where a file system cannot set room aside, in bytes.
 const ZEROS_BYTES: usize = 1 << 20;

@@ -23,7 +23,7 @@ use wire::{CallKey, ErrorCode, Headers, Name, Route, RunId, RunRequest, SessionI
 
 use arrival::{Arrival, named};
 use body::read;
-use gate::{Gate, Gates};
+use gate::{Gate, Gates, Pass};
 
 use crate::admission::Place;
 use crate::clock;
@@ -158,14 +158,15 @@ impl Porter {
         // A run in work may still ask other agents, and has its place: else it would not end.
         let is_called = self.is_asked_by_a_run(message, &request).await?;
         let place = if is_called { Ok(None) } else { self.place(message.payload.len()).map(Some) };
-        let (place, unless_known) = match (place, named(message, &request)) {
-            (Ok(place), _) => (place, None),
-            // One that is known needs no further place.
-            (Err(refused), Some(run)) if self.context.session_of_run(&run).await?.is_some() => {
-                (None, Some(refused))
-            }
-            (Err(refused), _) => return Err(refused),
+        let (place, joins) = match place {
+            Ok(place) => (place, None),
+            // A run that is known needs no further place.
+            Err(refused) => match self.joins(message, &request).await {
+                Some(pass) => (None, Some((pass, refused))),
+                None => return Err(refused),
+            },
         };
+        let (passed, unless_known) = joins.unzip();
         let arrival = self.arrival(message, agent, request, received).await?;
         let mut arrival = Arrival { unless_known, ..arrival };
         if place.is_some() {
@@ -174,6 +175,7 @@ impl Porter {
         let end = Instant::now() + clock::until(arrival.submitted.deadline) + REPLY_GRACE;
         let bus = &self.context.bus;
         let (Receipt { accepted, is_repeated }, done) = self.submit(&arrival, end, false).await?;
+        drop(passed);
         // Of all who ask for a run, the one who began it has its place.
         let place = place.filter(|_| !is_repeated);
         let is_let_go = message.headers.get(header::REPLY_MODE).as_deref() == Some(REPLY_ACCEPTED);
@@ -271,6 +273,14 @@ impl Porter {
             return Err(WireError::new(ErrorCode::Unavailable, text).retry_after(1000));
         }
         self.context.places.admit(bytes)
+    }
+
+    /// Lets a request in for which there is no place of a run, if it names one that is known.
+    async fn joins(&self, message: &Message, request: &RunRequest) -> Option<Pass> {
+        let run = named(message, request)?;
+        let pass = self.gates.joins.enter(message.payload.len()).ok()?;
+        let known = self.context.session_of_run(&run).await.ok()?;
+        known.map(|_| pass)
     }
 
     /// Refuses a new run while the disk is full. One that is known has its place there.

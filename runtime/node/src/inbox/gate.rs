@@ -80,7 +80,13 @@ impl Drop for Pass {
 #[derive(Debug)]
 pub(super) struct Gates {
     pub(super) looks: Arc<Gate>,
+    /// One that cancels a run has the runs cancelled that it asked for, through the same gate, and
+    /// waits for these; so there is a place for as many as there may be runs.
+    pub(super) cancels: Arc<Gate>,
     pub(super) controls: Arc<Gate>,
+    /// For requests for which there is no place of a run, until it is certain whether they name one
+    /// that is known.
+    pub(super) joins: Arc<Gate>,
     pub(super) awaited: Arc<Gate>,
     /// For runs in the name of another until it is certain that it asks for them. A place is never
     /// kept while a run is waited for, so agents that call each other in a chain cannot hold the
@@ -91,10 +97,13 @@ pub(super) struct Gates {
 impl Gates {
     pub(super) fn new() -> Self {
         let passing = |whose| Gate::new(whose, PASSING_MAX, PASSING_RETRY_MS);
+        let cancels = Gate::new("requests that cancel runs", RUNS_MAX, PASSING_RETRY_MS);
         let whose = "look-ups that wait for a result";
         Self {
             looks: passing("look-ups"),
-            controls: passing("requests that control runs"),
+            cancels,
+            controls: passing("requests that decide for people"),
+            joins: passing("requests for runs while no new one is taken"),
             awaited: Gate::new(whose, AWAITED_MAX, AWAITED_RETRY_MS),
             claims: passing("runs that are said to be asked for by others"),
         }
@@ -103,7 +112,8 @@ impl Gates {
     pub(super) const fn of_run(&self, verb: RunVerb) -> &Arc<Gate> {
         match verb {
             RunVerb::Status => &self.looks,
-            RunVerb::Cancel | RunVerb::Answer => &self.controls,
+            RunVerb::Cancel => &self.cancels,
+            RunVerb::Answer => &self.controls,
             RunVerb::Result => &self.awaited,
         }
     }

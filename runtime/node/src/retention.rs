@@ -31,6 +31,10 @@ use crate::plans::PlanShelf;
 /// that all snapshots of a session take no more than what else it wrote.
 pub(crate) const SNAPSHOT_COMMITS: usize = 256;
 
+/// Commits after which it gets one in any case: what is compared leaves blobs out on one side, and a
+/// session of large answers would wait for its next snapshot until nobody could rebuild it quickly.
+const COMMITS_MAX: usize = 16 * SNAPSHOT_COMMITS;
+
 /// The largest snapshot, in bytes, well below what the journal takes as one entry. A session whose
 /// conversation is larger keeps its past.
 const SNAPSHOT_BYTES_MAX: usize = 48 << 20;
@@ -165,9 +169,12 @@ impl Keeper {
                 found.due.push(session);
             }
         }
+        let long: HashSet<SessionId> =
+            self.journal.longer_than(COMMITS_MAX).into_iter().map(|(session, _)| session).collect();
         for (session, bytes) in self.journal.longer_than(SNAPSHOT_COMMITS) {
             // One that cannot be read at present is followed by another.
-            let is_due = || self.journal.begin_bytes(&session).is_none_or(|last| bytes > last);
+            let outgrown = || self.journal.begin_bytes(&session).is_none_or(|last| bytes > last);
+            let is_due = || long.contains(&session) || outgrown();
             if session != memory_session() && !known.contains(&session) && is_due() {
                 found.due.push(session);
             }

@@ -71,7 +71,7 @@ pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Resul
         && token.is_none()
         && let Some(commands) = door::reached_by(&loaded)
     {
-        warn!(%commands, "commands reach the HTTP door, which asks for no token");
+        warn!(%commands, "programs reach the HTTP door, which asks for no token");
         screen::note(&unguarded(&commands));
     }
     holder.listen = door.as_ref().map(|door| door.addr().to_string());
@@ -182,7 +182,7 @@ fn describe(out: &mut String, team: &Team, subjects: &Subjects) {
 
 fn unguarded(commands: &str) -> String {
     format!(
-        "warning: the HTTP door asks for no token, and the programs of these commands reach it: \
+        "warning: the HTTP door asks for no token, and these programs reach it: \
          {commands}. Such a program can approve its own calls and run agents. Give the door a token \
          with --token-file, or open none with --listen none. A program without a sandbox may read \
          the token as well: give it a sandbox.\n"

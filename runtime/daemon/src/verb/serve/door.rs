@@ -8,6 +8,7 @@ use gateway::{Error, Gateway, HostName, Options, Token};
 use node::Node;
 use secrecy::SecretString;
 use tools::ToolKind;
+use tools::mcp::Transport;
 use wire::ErrorCode;
 
 use crate::failure::Failure;
@@ -29,11 +30,11 @@ pub(super) fn options(
     Ok(Options { token, host_names, ..Options::new(listen) })
 }
 
-/// The most commands that are named as those that reach the door.
+/// The most programs that are named as those that reach the door.
 const NAMED_MAX: usize = 8;
 
-/// Says which commands of teams reach a loopback door that asks nobody for a token, if any does:
-/// their programs could do there what people do.
+/// Says which commands of teams, and which of their MCP servers, reach a loopback door that asks
+/// nobody for a token, if any does: their programs could do there what people do.
 pub(super) fn reached_by(teams: &[Team]) -> Option<String> {
     let mut names: Vec<String> = Vec::new();
     for team in teams {
@@ -48,6 +49,11 @@ pub(super) fn reached_by(teams: &[Team]) -> Option<String> {
             | ToolKind::Query(_) => false,
         });
         names.extend(reaching.map(|(name, _)| format!("{name} of team {}", team.name)));
+        let programs = team
+            .servers
+            .iter()
+            .filter(|(_, server)| matches!(server.spec.transport, Transport::Process { .. }));
+        names.extend(programs.map(|(name, _)| format!("MCP server {name} of team {}", team.name)));
     }
     let more = if names.len() > NAMED_MAX { ", .." } else { "" };
     names.truncate(NAMED_MAX);
@@ -112,6 +118,10 @@ mod tests {
             (
                 tool("a", "sandbox = 'none'") + &tool("b", "") + &tool("c", "network = true"),
                 Some("a of team t, c of team t"),
+            ),
+            (
+                "[mcp.files]\ncommand = ['files']\n".to_owned() + &tool("a", ""),
+                Some("MCP server files of team t"),
             ),
             (
                 many,

@@ -297,7 +297,8 @@ async fn ask_over_nats(
         let headers = request.timeout_ms.map_or_else(Headers::new, |ms| {
             let remaining = left.saturating_sub(REPLY_GRACE).max(REMAINING_MIN);
             let remaining = u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX);
-            Headers::new().with(header::REMAINING_MS, ms.min(remaining))
+            let ms = if is_repeated { ms.min(remaining) } else { ms };
+            Headers::new().with(header::REMAINING_MS, ms)
         });
         let mended = bus.mended();
         let answer = tokio::select! {

@@ -137,6 +137,8 @@ pub struct Model {
     pub timeout_ms: u64,
     /// The longest silence of a provider amid a reply, from its first byte on, in milliseconds.
     pub idle_timeout_ms: u64,
+    /// Whether the reasoning behind its calls goes back to it with them.
+    pub reasoning: bool,
     /// Times that a failed request is made again.
     pub retries_max: u32,
     /// Requests in a minute, retries included, if there is a limit.

@@ -87,6 +87,7 @@ fn client(provider: Provider, http: &reqwest::Client) -> ModelClient {
         queue_max: 0,
         timeout_ms: 30_000,
         idle_timeout_ms: 30_000,
+        reasoning: true,
         retries_max: 0,
         requests_per_minute: None,
         tokens_per_minute: None,

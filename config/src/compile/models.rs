@@ -36,6 +36,7 @@ const OWNERS: &[(&str, &[RawProvider])] = &[
     ("extra_body", SERVED),
     ("strict", &[OpenAi]),
     ("merge_adjacent", &[OpenAi, LlamaCpp]),
+    ("reasoning", &[OpenAi, LlamaCpp, Anthropic]),
     ("tokens_field", &[OpenAi]),
     ("template", &[LlamaCpp]),
     ("constrain", &[LlamaCpp]),
@@ -182,6 +183,8 @@ impl Compiler<'_> {
         let queue_max = small(raw.queue_max, MODEL_QUEUE_MAX);
         let retries_max = small(raw.retries_max, MODEL_RETRIES_MAX);
         let timeout_ms = raw.timeout_ms.unwrap_or(MODEL_TIMEOUT_MS.default);
+        // Templates of llama.cpp refuse it beside a text, and need it nowhere.
+        let reasoning = raw.reasoning.unwrap_or(raw.provider != LlamaCpp);
         let idle_timeout_ms = raw.idle_timeout_ms.unwrap_or(MODEL_IDLE_TIMEOUT_MS.default);
         let (requests_per_minute, tokens_per_minute) =
             (raw.requests_per_minute, raw.tokens_per_minute);
@@ -205,6 +208,7 @@ impl Compiler<'_> {
             queue_max,
             timeout_ms,
             idle_timeout_ms,
+            reasoning,
             retries_max,
             requests_per_minute,
             tokens_per_minute,

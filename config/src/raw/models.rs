@@ -76,6 +76,8 @@ pub(crate) struct RawModel {
     /// Providers `openai` and `llamacpp`: whether neighbouring messages of one role are sent as one.
     #[schemars(extend("default" = false))]
     pub(crate) merge_adjacent: Option<bool>,
+    /// Providers `openai`, `llamacpp` and `anthropic`: whether the reasoning behind calls goes back to the model with them; by default not for `llamacpp`.
+    pub(crate) reasoning: Option<bool>,
     /// Provider `openai`: the name under which the request says how many tokens the reply may have.
     #[schemars(extend("default" = "max_tokens"))]
     pub(crate) tokens_field: Option<TokensField>,

@@ -51,6 +51,12 @@ fn one_fault_in_a_model() {
             "the file",
         ),
         (
+            "[models.n]\nprovider = 'ollama'\nmodel = 'x'\nreasoning = false",
+            10,
+            "`reasoning` goes with `provider = \"openai\" | \"llamacpp\" | \"anthropic\"` only",
+            "remove",
+        ),
+        (
             "[models.n]\nprovider = 'ollama'\nmodel = 'x'\ntemplate = 'chatml'",
             10,
             "`template` goes with `provider = \"llamacpp\"` only",

@@ -44,6 +44,7 @@ base_url = "http://127.0.0.1:1/v1"
 model = "small-1"
 dialect = "schema"
 concurrency = 2
+reasoning = false
 
 [team]
 entry = "lead"
@@ -148,6 +149,7 @@ fn models() {
     assert_eq!((big.concurrency, small.concurrency), (8, 2));
     assert_eq!((big.queue_max, big.retries_max), (256, 4));
     assert_eq!((big.timeout_ms, big.idle_timeout_ms), (300_000, 30_000));
+    assert_eq!((big.reasoning, small.reasoning), (true, false));
     assert_eq!((big.requests_per_minute, big.tokens_per_minute), (Some(60), Some(90_000)));
     assert_eq!((small.requests_per_minute, small.tokens_per_minute), (None, None));
     let Provider::OpenAi(OpenAi { server, strict, merge_adjacent, tokens_field }) = &big.provider
@@ -173,6 +175,7 @@ fn models_of_other_providers() {
     );
     let Provider::LlamaCpp(seed) = &team.models["seed"].provider else { panic!() };
     assert_eq!(team.models["seed"].dialect, Dialect::Schema);
+    assert!(!team.models["seed"].reasoning && team.models["claude"].reasoning);
     assert_eq!(team.models["seed"].record, Some(PathBuf::from("folder/out/seed.jsonl")));
     assert_eq!((seed.template, seed.constrain), (Template::Llama2, Constrain::JsonSchema));
     assert_eq!(

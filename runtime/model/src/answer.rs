@@ -45,7 +45,7 @@ impl Answer {
     }
 
     /// Makes the reply of a turn, where it is said who was asked: the provider, the model as the
-    /// provider calls it, and what names both for the reasoning.
+    /// provider calls it, and what names both for the reasoning, without which it is dropped.
     ///
     /// Calls without an id, or with one that occurred before, get `call_<n>`, counted over the
     /// conversation, so that the answers to calls of several turns are told apart. A refusal is
@@ -53,7 +53,7 @@ impl Answer {
     pub(crate) fn into_reply(
         self,
         conversation: &Conversation,
-        (provider, model, digest): (&str, &str, Digest),
+        (provider, model, digest): (&str, &str, Option<Digest>),
         attempts: u32,
     ) -> ModelReply {
         let refused = self.content.is_empty() && !self.refusal.is_empty();
@@ -76,7 +76,7 @@ impl Answer {
         ModelReply {
             content: if refused { self.refusal } else { self.content }.into(),
             calls,
-            reasoning: self.reasoning.of(digest),
+            reasoning: digest.and_then(|by| self.reasoning.of(by)),
             finish: if refused {
                 FinishReason::ContentFilter
             } else {
@@ -119,7 +119,7 @@ mod tests {
             let calls = ids.iter().map(|id| call(id, "f", "")).collect();
             let reply = Answer { calls, ..Answer::default() }.into_reply(
                 &asked,
-                ("p", "m", crate::fixture::asked()),
+                ("p", "m", Some(crate::fixture::asked())),
                 1,
             );
             let found: Vec<&str> = reply.calls.iter().map(|call| call.id.as_str()).collect();

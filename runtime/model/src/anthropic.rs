@@ -67,7 +67,7 @@ impl Protocol for AnthropicProtocol {
         true
     }
 
-    fn body(&self, conversation: &Conversation, to: &Digest) -> Result<Body, String> {
+    fn body(&self, conversation: &Conversation, to: Option<&Digest>) -> Result<Body, String> {
         let server = &self.server;
         let head = &conversation.head;
         let (system, turns) = turns(conversation, to);
@@ -170,7 +170,7 @@ enum Said<'a> {
 ///
 /// Results of tools are the user's; what the system says later is too. An empty text is refused,
 /// so that it is left out.
-fn turns<'a>(conversation: &'a Conversation, to: &Digest) -> (String, Vec<Turn<'a>>) {
+fn turns<'a>(conversation: &'a Conversation, to: Option<&Digest>) -> (String, Vec<Turn<'a>>) {
     let mut system = String::new();
     let mut turns: Vec<Turn<'a>> = Vec::new();
     for message in conversation.said() {

@@ -184,7 +184,7 @@ pub(crate) fn arguments_text(call: &ToolCall) -> Cow<'_, str> {
 /// back to its model.
 pub(crate) fn written(
     conversation: &Conversation,
-    to: &Digest,
+    to: Option<&Digest>,
     protocol: &'static str,
     write: impl Fn(&Message, Option<&Reasoning>) -> serde_json::Result<Box<RawValue>>,
 ) -> Result<Vec<Arc<RawValue>>, String> {
@@ -200,7 +200,7 @@ pub(crate) fn written(
 /// tools stay apart, since each answers its own call, and so does what goes back with its reasoning.
 pub(crate) fn merge_adjacent<'m>(
     messages: &'m [Arc<Part<Message>>],
-    to: &Digest,
+    to: Option<&Digest>,
 ) -> Vec<Cow<'m, Message>> {
     let mut merged: Vec<Cow<Message>> = Vec::with_capacity(messages.len());
     for message in messages {
@@ -286,7 +286,7 @@ mod tests {
         for (messages, expected) in cases {
             let messages: Vec<_> =
                 messages.into_iter().map(|message| Arc::new(Part::from(message))).collect();
-            let merged: Vec<_> = merge_adjacent(&messages, &crate::fixture::asked())
+            let merged: Vec<_> = merge_adjacent(&messages, Some(&crate::fixture::asked()))
                 .into_iter()
                 .map(Cow::into_owned)
                 .collect();

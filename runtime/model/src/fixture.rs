@@ -90,7 +90,7 @@ pub(crate) fn sent(
     conversation: &Conversation,
 ) -> Result<(Value, bool), String> {
     protocol
-        .body(conversation, &asked())
+        .body(conversation, Some(&asked()))
         .map(|body| (serde_json::to_value(&body).unwrap(), body.wrapped))
 }
 

@@ -72,7 +72,7 @@ impl Protocol for LlamaCppProtocol {
         }
     }
 
-    fn body(&self, conversation: &Conversation, to: &Digest) -> Result<Body, String> {
+    fn body(&self, conversation: &Conversation, to: Option<&Digest>) -> Result<Body, String> {
         let LlamaCpp { server, n_predict, merge_adjacent, .. } = &self.options;
         let head = &conversation.head;
         let tokens_max = tokens_max(conversation.max_tokens, *n_predict);

@@ -50,7 +50,7 @@ impl Protocol for OllamaProtocol {
         Some(FORM)
     }
 
-    fn body(&self, conversation: &Conversation, to: &Digest) -> Result<Body, String> {
+    fn body(&self, conversation: &Conversation, to: Option<&Digest>) -> Result<Body, String> {
         let Ollama { server, num_ctx, num_predict, sampling, keep_alive, think } = &self.options;
         let head = &conversation.head;
         let mut body = Body::default();

@@ -62,7 +62,7 @@ impl Protocol for OpenAiProtocol {
         true
     }
 
-    fn body(&self, conversation: &Conversation, to: &Digest) -> Result<Body, String> {
+    fn body(&self, conversation: &Conversation, to: Option<&Digest>) -> Result<Body, String> {
         let OpenAi { server, strict, merge_adjacent, tokens_field } = &self.options;
         let head = &conversation.head;
         let mut body = Body::default();
@@ -104,7 +104,7 @@ impl Protocol for OpenAiProtocol {
 pub(crate) fn set_messages(
     body: &mut Body,
     conversation: &Conversation,
-    to: &Digest,
+    to: Option<&Digest>,
     merge: bool,
 ) -> Result<(), String> {
     let messages = if merge {

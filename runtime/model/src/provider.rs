@@ -58,7 +58,7 @@ pub(crate) trait Protocol: Send + Sync {
 
     /// Writes the request of a turn to a model, which gets back the reasoning that is its own; the
     /// error says why it cannot be put into words.
-    fn body(&self, conversation: &Conversation, to: &Digest) -> Result<Body, String>;
+    fn body(&self, conversation: &Conversation, to: Option<&Digest>) -> Result<Body, String>;
 
     /// Reads an answer that came in one piece.
     fn read_whole(&self, answer: &Json<'_>, draft: &mut Draft) -> Result<(), Error>;
@@ -195,11 +195,11 @@ impl Backend {
         digest.finish()
     }
 
-    /// Writes the request of a turn to who is so named.
+    /// Writes the request of a turn to who is so named, or to one that gets no reasoning back.
     pub(crate) fn write(
         &self,
         conversation: &Conversation,
-        to: &Digest,
+        to: Option<&Digest>,
     ) -> Result<Written, WireError> {
         let length = |bytes: usize| u64::try_from(bytes).unwrap_or(u64::MAX);
         let Self::Served(served) = self else {

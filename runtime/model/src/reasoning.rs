@@ -158,11 +158,12 @@ impl Kept {
     }
 }
 
-/// Returns the reasoning with which a message goes to a model: its own and no other's.
-pub(crate) fn carried<'m>(message: &'m Message, to: &Digest) -> Option<&'m Reasoning> {
+/// Returns the reasoning with which a message goes to a model: its own and no other's, and none to
+/// one that is not named.
+pub(crate) fn carried<'m>(message: &'m Message, to: Option<&Digest>) -> Option<&'m Reasoning> {
     match message {
         Message::Assistant { reasoning, .. } => {
-            reasoning.as_deref().filter(|reasoning| reasoning.by == *to)
+            reasoning.as_deref().filter(|reasoning| Some(&reasoning.by) == to)
         }
         Message::System { .. } | Message::User { .. } | Message::Tool { .. } => None,
     }

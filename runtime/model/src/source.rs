@@ -41,8 +41,8 @@ pub(crate) struct Source {
     name: Name,
     owner: Owner,
     backend: Backend,
-    /// Names it in reasoning that it alone is sent back.
-    digest: Digest,
+    /// Names it in reasoning that it alone is sent back, if it is sent any.
+    digest: Option<Digest>,
     recorder: Option<Arc<Recorder>>,
     guard: Arc<Guard>,
     rate: Rate,
@@ -130,7 +130,7 @@ impl Source {
         Ok(Self {
             name: name.clone(),
             owner,
-            digest: backend.digest(name),
+            digest: model.reasoning.then(|| backend.digest(name)),
             backend,
             recorder,
             guard: guards.of(&model.provider),
@@ -206,7 +206,8 @@ impl Source {
         };
         let entered = timeout_at(time.end, self.gate.enter(&flow)).await;
         let _place = entered.map_err(|_| Stop::Overtime)?;
-        let request = self.backend.write(conversation, &self.digest).map_err(Stop::Unwritten)?;
+        let request =
+            self.backend.write(conversation, self.digest.as_ref()).map_err(Stop::Unwritten)?;
         let tokens = (request.len() / BYTES_PER_TOKEN)
             .saturating_add(conversation.max_tokens.unwrap_or_default());
         loop {
@@ -316,7 +317,7 @@ impl Source {
 
     async fn reply(&self, answer: Answer, asked: &Conversation, course: &Course) -> ModelReply {
         let model = self.backend.model().unwrap_or(self.name.as_str());
-        if answer.reasoning.is_over {
+        if answer.reasoning.is_over && self.digest.is_some() {
             tracing::warn!(
                 model = %self.name,
                 "the reasoning behind the calls of a reply has more than {REASONING_BYTES_MAX} bytes and is dropped; its provider may refuse the next turn"

@@ -51,7 +51,7 @@ fn blocks(blocks: &str) -> String {
 }
 
 /// Returns the messages of a request as they are sent.
-fn sent(protocol: &dyn Protocol, messages: Vec<Message>, to: &Digest) -> String {
+fn sent(protocol: &dyn Protocol, messages: Vec<Message>, to: Option<&Digest>) -> String {
     let conversation = conversation(Head::default(), messages, None);
     let body = protocol.body(&conversation, to).unwrap();
     String::from_utf8(body.write().unwrap()).unwrap()
@@ -60,7 +60,7 @@ fn sent(protocol: &dyn Protocol, messages: Vec<Message>, to: &Digest) -> String 
 /// Makes the message of an answer that comes with the next request.
 fn message(answer: Answer) -> Message {
     let asked_before = conversation(Head::default(), vec![], None);
-    let reply = answer.into_reply(&asked_before, ("p", "m", asked()), 1);
+    let reply = answer.into_reply(&asked_before, ("p", "m", Some(asked())), 1);
     let (content, calls) = (reply.content.to_string(), reply.calls);
     Message::Assistant { content, calls, reasoning: reply.reasoning }
 }
@@ -256,7 +256,7 @@ fn what_comes_with_calls_goes_back_byte_by_byte_streamed_or_not() {
         for (way, answer) in [("whole", whole), ("streamed", streamed)] {
             let results = answer.calls.iter().map(|call| result(&call.id, "1")).collect();
             let said = vec![user("hi"), message(answer)];
-            let body = sent(protocol, [said, results].concat(), &asked());
+            let body = sent(protocol, [said, results].concat(), Some(&asked()));
             assert!(body.contains(&format!(",{expected},")), "{name}, {way}\n{body}\n{expected}");
         }
     }
@@ -278,16 +278,16 @@ fn no_other_model_is_sent_it() {
         let reasoning = Reasoning { by: asked(), message: kept, calls };
         let mut messages = bare();
         messages[1] = with_reasoning("so", reasoning);
-        let own = sent(protocol, messages.clone(), &asked());
-        let none = sent(protocol, bare(), &asked());
+        let own = sent(protocol, messages.clone(), Some(&asked()));
+        let none = sent(protocol, bare(), Some(&asked()));
         assert!(own.contains("hm") && !none.contains("hm"), "{own}");
         // The parts of a conversation are written once for whom they are sent to first.
-        let other = Digest::of(b"other");
-        for order in [[asked(), other, asked()], [other, asked(), other]] {
+        let (own_digest, other, nobody) = (Some(asked()), Some(Digest::of(b"other")), None);
+        for order in [[own_digest, other, own_digest], [other, own_digest, nobody]] {
             let conversation = conversation(Head::default(), messages.clone(), None);
             for to in order {
-                let body = protocol.body(&conversation, &to).unwrap().write().unwrap();
-                let expected = if to == asked() { &own } else { &none };
+                let body = protocol.body(&conversation, to.as_ref()).unwrap().write().unwrap();
+                let expected = if to == own_digest { &own } else { &none };
                 assert_eq!(&String::from_utf8(body).unwrap(), expected);
             }
         }
@@ -299,8 +299,8 @@ fn a_message_with_its_own_reasoning_stands_apart_where_neighbours_are_merged() {
     let message = json!({"reasoning_content": "hm"});
     let reasoning = Reasoning { by: asked(), message, calls: vec![] };
     let messages = || vec![user("hi"), said("a", vec![]), with_reasoning("b", reasoning.clone())];
-    for (to, merged) in [(asked(), false), (Digest::of(b"other"), true)] {
-        let body = sent(&openai(true), messages(), &to);
+    for (to, merged) in [(Some(asked()), false), (Some(Digest::of(b"other")), true), (None, true)] {
+        let body = sent(&openai(true), messages(), to.as_ref());
         assert_eq!(body.contains(r#""content":"a\n\nb""#), merged, "{body}");
         assert_eq!(body.contains("hm"), !merged, "{body}");
     }

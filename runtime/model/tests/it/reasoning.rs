@@ -68,3 +68,20 @@ async fn it_goes_back_to_its_model_and_to_no_other() {
     let [(_, stood_in)] = requests.as_slice() else { panic!("{requests:?}") };
     assert_eq!(carried(stood_in), [(&null, &null)]);
 }
+
+#[tokio::test]
+async fn a_model_without_it_neither_leaves_any_nor_is_sent_what_it_left_before() {
+    let mut server = Server::start(vec![called("a", "kept"), called("b", "x"), vec![]]).await;
+    let keeps = named("first", &server);
+    let drops = Model { reasoning: false, ..keeps.clone() };
+    let mut messages = vec![user("hi")];
+    for (model, is_left) in [(keeps, true), (drops, false)] {
+        let (reply, _) = turn(&client_of(vec![model]), &conversation(messages.clone())).await;
+        let reply = reply.unwrap();
+        assert_eq!(reply.reasoning.is_some(), is_left);
+        messages.extend(going_on(reply));
+    }
+    let requests = server.requests();
+    let [_, (_, second)] = requests.as_slice() else { panic!("{requests:?}") };
+    assert_eq!(carried(second), [(&Value::Null, &Value::Null)]);
+}

@@ -26,6 +26,7 @@ pub(crate) fn model(provider: Provider) -> Model {
         queue_max: 4,
         timeout_ms: 60_000,
         idle_timeout_ms: 20_000,
+        reasoning: true,
         retries_max: 3,
         requests_per_minute: None,
         tokens_per_minute: None,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tools::ToolKind;
 use wire::plan::{Labels, OnUnknown, Probe};
-use wire::{EffectClass, Name};
+use wire::{Capture, EffectClass, Name};
 
 use super::Compiler;
 use crate::raw::RawTool;
@@ -23,16 +23,23 @@ impl Doubt {
     }
 }
 
-/// Gives tools that have a probe its labels too, since what it says becomes the result of a call:
-/// words of strangers stay such, and private data stays private.
+/// Gives tools that have a probe its labels too, since it is told the arguments of a call and what
+/// it says becomes the result: words of strangers stay such, private data stays private, and what
+/// is told elsewhere is told elsewhere. Nor do traces hold more of the calls than of the probe's.
 pub(super) fn label_by_probes(tools: &mut BTreeMap<Name, TeamTool>) {
-    let labels: BTreeMap<Name, Labels> =
-        tools.iter().map(|(name, tool)| (name.clone(), tool.offer.labels)).collect();
+    let said: BTreeMap<Name, (Labels, Option<Capture>)> = tools
+        .iter()
+        .map(|(name, tool)| (name.clone(), (tool.offer.labels, tool.offer.capture)))
+        .collect();
     for tool in tools.values_mut() {
-        let probe = tool.offer.probe.as_ref().and_then(|probe| labels.get(&probe.tool));
+        let probe = tool.offer.probe.as_ref().and_then(|probe| said.get(&probe.tool));
+        let Some((labels, capture)) = probe else { continue };
         let own = &mut tool.offer.labels;
-        own.untrusted |= probe.is_some_and(|labels| labels.untrusted);
-        own.private |= probe.is_some_and(|labels| labels.private);
+        own.untrusted |= labels.untrusted;
+        own.private |= labels.private;
+        own.external |= labels.external;
+        let captures = [tool.offer.capture, *capture];
+        tool.offer.capture = captures.into_iter().flatten().min();
     }
 }
 

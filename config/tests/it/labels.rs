@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use wire::Capture;
 use wire::plan::Labels;
 
 use super::broken::{FINE, check, files};
@@ -58,32 +59,63 @@ fn labels_follow_from_the_kind_and_the_effect_unless_the_table_says_otherwise() 
 
 #[test]
 fn what_a_probe_brings_comes_in_by_the_tool_that_names_it() {
-    // The labels of the probe and those of the tool, untrusted output and private output, and what
-    // becomes of those of the tool.
+    // The labels of the probe and those of the tool, untrusted output, private output and external
+    // effect, and what becomes of those of the tool.
     for (probe, own, expected) in [
-        ([true, false], [false, false], [true, false]),
-        ([false, true], [false, false], [false, true]),
-        ([true, true], [false, true], [true, true]),
-        ([false, false], [true, true], [true, true]),
-        ([false, false], [false, false], [false, false]),
+        ([true, false, false], [false, false, false], [true, false, false]),
+        ([false, true, false], [false, false, false], [false, true, false]),
+        ([false, false, true], [false, false, false], [false, false, true]),
+        ([true, true, true], [false, true, false], [true, true, true]),
+        ([false, false, false], [true, true, true], [true, true, true]),
+        ([false, false, false], [false, false, false], [false, false, false]),
     ] {
-        let said = |[untrusted, private]: [bool; 2]| {
-            format!("untrusted_output = {untrusted}\nprivate_output = {private}\n")
+        let said = |[untrusted, private, external]: [bool; 3]| {
+            format!(
+                "untrusted_output = {untrusted}\nprivate_output = {private}\n\
+                 external_effect = {external}\n"
+            )
         };
-        let text = format!(
-            "{FINE}tools = ['pay']\n\
-             [tools.pay]\nkind = 'http'\nmethod = 'POST'\nurl = 'http://h/pay'\ndescription = 'd'\n\
-             probe = 'seen'\nexternal_effect = false\n{}\
-             [tools.seen]\nkind = 'http'\nurl = 'http://h/{{key}}'\ndescription = 'd'\n\
-             parameters = {{ key = 'string' }}\n{}",
-            said(own),
-            said(probe)
-        );
-        let [untrusted, private] = expected;
-        assert_eq!(labels(&text, "pay"), Labels { untrusted, private, external: false }, "{text}");
-        let [untrusted, private] = probe;
-        assert_eq!(labels(&text, "seen"), Labels { untrusted, private, external: false });
+        let text = probed(&said(own), &said(probe));
+        let all =
+            |[untrusted, private, external]: [bool; 3]| Labels { untrusted, private, external };
+        assert_eq!(labels(&text, "pay"), all(expected), "{text}");
+        assert_eq!(labels(&text, "seen"), all(probe));
     }
+}
+
+#[test]
+fn traces_hold_no_more_of_calls_than_of_their_probes() {
+    let capture = |said: &str| match said {
+        "" => None,
+        said => Some(serde_json::from_value::<Capture>(said.into()).unwrap()),
+    };
+    for (own, probe, expected) in [
+        ("", "", ""),
+        ("", "none", "none"),
+        ("full", "", "full"),
+        ("full", "metadata", "metadata"),
+        ("none", "full", "none"),
+    ] {
+        let said = |level: &str| match level {
+            "" => String::new(),
+            level => format!("capture = '{level}'\n"),
+        };
+        let text = probed(&said(own), &said(probe));
+        let team = config::parse(Path::new("teams/t.toml"), &text, &files).unwrap();
+        let found = team.tools["pay"].offer.capture;
+        assert_eq!(found, capture(expected), "{own:?} {probe:?}");
+    }
+}
+
+/// A team with a tool that has a probe, and what their tables say beside that.
+fn probed(own: &str, probe: &str) -> String {
+    format!(
+        "{FINE}tools = ['pay']\n\
+         [tools.pay]\nkind = 'http'\nmethod = 'POST'\nurl = 'http://h/pay'\ndescription = 'd'\n\
+         probe = 'seen'\n{own}\
+         [tools.seen]\nkind = 'http'\nurl = 'http://h/{{key}}'\ndescription = 'd'\n\
+         parameters = {{ key = 'string' }}\n{probe}"
+    )
 }
 
 /// A team whose agent `a` may call `web`, `orders` and `send`, and `b`.

@@ -250,6 +250,15 @@ impl<'i> Draft<'i> {
         let mut schema = schema.map_or(Ok(json!({})), |schema| self.writer.write(schema))?;
         describe(&mut schema, text(parameter, "description"));
         let is_required = place == "path" || is_true(parameter, "required");
+        if place == "cookie" && (is_json || may_be_nested(&schema)) {
+            if is_required {
+                return Err(format!(
+                    "cookie {name:?} holds a list or an object, for which cookies have no form that \
+                     servers agree on"
+                ));
+            }
+            return Ok(());
+        }
         let argument = self.argument(name, place, schema, is_required);
         let source = FieldSource::Template(format!("{{{argument}}}"));
         let style = text(parameter, "style");
@@ -363,5 +372,15 @@ fn describe(schema: &mut Value, description: Option<&str>) {
         && !object.contains_key("description")
     {
         object.insert("description".to_owned(), description.into());
+    }
+}
+
+/// Tells whether a schema says that a value may be a list or an object.
+fn may_be_nested(schema: &Value) -> bool {
+    let is_nested = |kind: &Value| kind == "array" || kind == "object";
+    match schema.get("type") {
+        Some(Value::Array(kinds)) => kinds.iter().any(is_nested),
+        Some(kind) => is_nested(kind),
+        None => schema.get("properties").is_some() || schema.get("items").is_some(),
     }
 }

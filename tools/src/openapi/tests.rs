@@ -75,6 +75,13 @@ fn what_cannot_be_a_tool_says_why() {
         ),
         (
             "/a",
+            path(
+                json!([{"name": "x", "in": "cookie", "required": true, "schema": {"type": "array"}}]),
+            ),
+            "cookie \"x\" holds a list or an object",
+        ),
+        (
+            "/a",
             body(json!({"multipart/form-data": {}, "image/png": {}})),
             "is multipart/form-data or",
         ),
@@ -142,12 +149,15 @@ fn arguments_of_one_name_are_told_apart() {
         {"name": "body", "in": "query"},
         {"name": "id", "in": "path", "required": true},
         {"name": "Accept", "in": "header"},
+        {"name": "list", "in": "cookie", "schema": {"type": ["array", "null"]}},
+        {"name": "object", "in": "cookie", "content": {"application/json": {}}},
+        {"name": "theme", "in": "cookie", "schema": {"type": "string"}},
         {"name": "Idempotency-Key", "in": "header", "required": true},
     ]);
     let made = make("/{id}", &json!({"parameters": parameters}), &base()).unwrap();
     let properties = made.parameters["properties"].as_object().unwrap();
     let names: Vec<&str> = properties.keys().map(String::as_str).collect();
-    assert_eq!(names, ["id", "header_id", "a_b_", "query_a_b_", "body", "path_id"]);
+    assert_eq!(names, ["id", "header_id", "a_b_", "query_a_b_", "body", "path_id", "theme"]);
     assert_eq!(made.parameters["required"], json!(["path_id"]));
     assert_eq!(made.spec.url, "https://h.test/v1/{path_id}");
 }

@@ -4,6 +4,7 @@
 //! no properties without a name, an optional one may be null. The whole schema is held against the
 //! reply elsewhere.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
@@ -13,6 +14,8 @@ use merge::INLINED_MAX;
 mod keyword;
 mod merge;
 mod parameters;
+mod reference;
+mod spell;
 #[cfg(test)]
 mod tests;
 mod unfold;
@@ -24,6 +27,10 @@ pub(crate) const WRAPPER: &str = "reply";
 
 /// The largest `maxLength` and `maxItems` of which llama.cpp makes a grammar that it can read.
 const REPEATS_MAX: u64 = 1000;
+
+/// Alternatives of one schema that are given what stands beside them: more than a list of all events
+/// of a service has. Those inside each other are copied with it, twice as often at each depth.
+const DIVISIONS_MAX: usize = 256;
 
 /// Whose form it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,12 +65,14 @@ pub(crate) struct Dropped {
 
 /// Lowers a schema.
 pub(crate) fn lower(schema: &Value, target: Target) -> Lowered {
+    let schema = &*reference::gathered(schema);
     let mut lowering = Lowering {
         target,
         root: schema,
         at: String::new(),
         inside: Vec::new(),
         room: INLINED_MAX,
+        divisions: DIVISIONS_MAX,
         dropped: BTreeSet::new(),
     };
     let mut schema = lowering.schema(schema);
@@ -106,6 +115,8 @@ struct Lowering<'a> {
     inside: Vec<String>,
     /// How many references may still be replaced.
     room: usize,
+    /// How many alternatives may still be given what stands beside them.
+    divisions: usize,
     dropped: BTreeSet<Dropped>,
 }
 
@@ -139,7 +150,11 @@ impl Lowering<'_> {
     }
 
     fn object(&mut self, keywords: &Map<String, Value>) -> Value {
-        let keywords = self.unfolded(keywords);
+        let spelled = match self.target {
+            Target::OpenAiStrict | Target::Anthropic => spell::spelled(keywords),
+            Target::LlamaCpp => Cow::Borrowed(keywords),
+        };
+        let keywords = self.unfolded(&spelled);
         if self.target == Target::OpenAiStrict
             && let Some(reference) = keywords.get("$ref")
         {

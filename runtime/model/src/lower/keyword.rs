@@ -82,7 +82,6 @@ pub(super) fn only_tells(name: &str) -> bool {
 
 /// Returns whether strict servers of the OpenAI protocol take a keyword with its value.
 pub(super) fn openai_takes(name: &str, value: &Value) -> bool {
-    let is_plain = |value: &Value| !value.is_object() && !value.is_array();
     match name {
         "type"
         | "required"
@@ -97,22 +96,27 @@ pub(super) fn openai_takes(name: &str, value: &Value) -> bool {
         | "exclusiveMaximum"
         | "minItems"
         | "maxItems" => true,
-        // An object or a list among the values would have to be spelled out as a schema.
-        "const" => is_plain(value),
-        "enum" => {
-            value.as_array().is_some_and(|list| !list.is_empty() && list.iter().all(is_plain))
-        }
+        "enum" | "const" => is_plain_data(name, value),
         "format" => value.as_str().is_some_and(|format| OPENAI_FORMATS.contains(&format)),
         _ => false,
+    }
+}
+
+/// Returns whether the values that are listed are neither objects nor lists, of which the servers
+/// that constrain by grammars of their own take none.
+fn is_plain_data(name: &str, value: &Value) -> bool {
+    let is_plain = |value: &Value| !value.is_object() && !value.is_array();
+    match value {
+        Value::Array(list) if name == "enum" => !list.is_empty() && list.iter().all(is_plain),
+        _ => name == "const" && is_plain(value),
     }
 }
 
 /// Returns whether Anthropic takes a keyword with its value.
 pub(super) fn anthropic_takes(name: &str, value: &Value) -> bool {
     match name {
-        "type" | "required" | "enum" | "const" | "title" | "description" | "default" | "$ref" => {
-            true
-        }
+        "type" | "required" | "title" | "description" | "default" | "$ref" => true,
+        "enum" | "const" => is_plain_data(name, value),
         "additionalProperties" => *value == Value::Bool(false),
         "format" => value.as_str().is_some_and(|format| ANTHROPIC_FORMATS.contains(&format)),
         "minItems" => value.as_u64().is_some_and(|least| least <= 1),

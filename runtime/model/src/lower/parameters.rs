@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::merge::{INLINED_MAX, Merge};
+use super::reference::gathered;
 use super::{Dropped, fields_of, is_object};
 
 /// Alternatives inside each other that are looked into; those further inside may hold anything.
@@ -25,6 +26,7 @@ pub(crate) struct Parameters {
 ///
 /// OpenAI wants `items` of every array, too.
 pub(crate) fn parameters(schema: &Value) -> Parameters {
+    let schema = &*gathered(schema);
     let mut flattening =
         Flattening { merge: Merge::new(schema, &[], INLINED_MAX), dropped: BTreeSet::new() };
     let keywords = schema.as_object().cloned().unwrap_or_default();

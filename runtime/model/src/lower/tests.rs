@@ -126,7 +126,7 @@ fn a_root_that_strict_servers_refuse_is_wrapped() {
 #[test]
 fn strict_servers_get_a_type_of_every_value_and_items_of_every_array() {
     let any = json!({"type": ["string", "number", "boolean", "null"]});
-    let cases: [(Value, Value, &[&str]); 17] = [
+    let cases: [(Value, Value, &[&str]); 19] = [
         (json!({"const": "now"}), json!({"const": "now", "type": "string"}), &[]),
         (json!({"enum": ["a", "b"]}), json!({"enum": ["a", "b"], "type": "string"}), &[]),
         (json!({"enum": [1, 0.5]}), json!({"enum": [1, 0.5], "type": ["integer", "number"]}), &[]),
@@ -138,6 +138,19 @@ fn strict_servers_get_a_type_of_every_value_and_items_of_every_array() {
         (json!({"type": "integer", "const": 1}), json!({"type": "integer", "const": 1}), &[]),
         (json!({"enum": [["a"]]}), json!({"type": "array", "items": any}), &[ANY, "enum"]),
         (json!({"enum": []}), any.clone(), &[ANY, "enum"]),
+        (
+            json!({"const": {"kind": "x", "of": {"n": 1, "none": null}}}),
+            closed(&json!({"kind": {"const": "x", "type": "string"},
+                "of": closed(&json!({"n": {"const": 1, "type": "integer"},
+                    "none": {"const": null, "type": "null"}}))})),
+            &[],
+        ),
+        (
+            json!({"type": ["object", "string"], "enum": [{"a": 1}, "b"]}),
+            json!({"anyOf": [closed(&json!({"a": {"const": 1, "type": "integer"}})),
+                {"const": "b", "type": "string"}]}),
+            &[],
+        ),
         (json!({"type": "array"}), json!({"type": "array", "items": any}), &[ANY]),
         (
             json!({"type": ["array", "null"], "items": true}),
@@ -299,6 +312,38 @@ fn schemas_inside_each_other_have_an_end() {
             assert!(length < 20 * schema.to_string().len(), "{target:?} {length}");
         }
         assert!(parameters(&schema).schema["properties"].is_object());
+    }
+}
+
+#[test]
+fn alternatives_inside_what_stands_beside_others_are_not_copied_without_end() {
+    let deep = (0..30).fold(json!({"type": "string"}), |inner, _| {
+        json!({"type": "object", "properties": {"a": inner}, "required": ["a"],
+            "anyOf": [{"properties": {"b": {"const": 1}}}, {"properties": {"b": {"const": 2}}}]})
+    });
+    for target in [Target::OpenAiStrict, Target::Anthropic, Target::LlamaCpp] {
+        let (found, _, dropped) = lowered(target, &deep);
+        let limit = DIVISIONS_MAX * deep.to_string().len();
+        assert!(found.to_string().len() < limit, "{target:?}");
+        assert_eq!(dropped, ["anyOf"], "{target:?}");
+    }
+}
+
+#[test]
+fn references_lead_somewhere_in_what_is_taken_apart() {
+    let tree = json!({"oneOf": [{"type": "null"},
+        {"type": "object", "properties": {"next": {"$ref": "#"}, "at": {"type": "number"},
+            "to": {"$ref": "#/oneOf/1/properties/at"}}}]});
+    for target in [Target::OpenAiStrict, Target::Anthropic, Target::LlamaCpp] {
+        let Lowered { schema, .. } = lower(&tree, target);
+        let text = schema.to_string();
+        let references: Vec<&str> = text.split("\"$ref\":\"#").skip(1).collect();
+        assert!(references.len() >= 2, "{target:?} {text}");
+        for reference in references {
+            let path = reference.split('"').next().unwrap();
+            assert!(path.starts_with("/$defs/"), "{target:?} {path}");
+            assert!(schema.pointer(path).is_some(), "{target:?} {path} {text}");
+        }
     }
 }
 

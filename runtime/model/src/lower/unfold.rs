@@ -101,6 +101,7 @@ impl Lowering<'_> {
         union: &str,
         alternatives: &[Value],
     ) -> Option<Value> {
+        self.divisions = self.divisions.checked_sub(alternatives.len())?;
         let mut base = beside.clone();
         base.retain(|name, _| !UNIONS.contains(&name.as_str()) && !KEPT.contains(&name.as_str()));
         let is_bare = base.keys().all(|name| name == "type" || !keyword::constrains(name));

@@ -14,8 +14,10 @@ use crate::secret::clean;
 /// A sandbox, and every shell, tells of a signal by adding its number to this.
 const SIGNAL_BASE: i32 = 128;
 
-/// The largest number of a signal.
-const SIGNAL_MAX: i32 = 64;
+/// The signals by which programs end that meet a fault or a limit, or are stopped by the kernel. A
+/// program may end by itself with a code of 128 and more, as git does with 129 for an option that it
+/// does not know, and nobody sends one the signals that are left out.
+const FATAL_SIGNALS: [i32; 12] = [3, 4, 5, 6, 7, 8, 9, 11, 13, 15, 24, 25];
 
 /// Makes the reply of a call whose program has ended, by itself or not.
 pub(super) fn reply(spec: &CommandSpec, ended: &Ended, time: Duration) -> ToolReply {
@@ -34,7 +36,7 @@ pub(super) fn reply(spec: &CommandSpec, ended: &Ended, time: Duration) -> ToolRe
     let by_sandbox = code
         .filter(|_| spec.sandbox != Sandbox::None)
         .map(|code| code - SIGNAL_BASE)
-        .filter(|signal| (1..=SIGNAL_MAX).contains(signal));
+        .filter(|signal| FATAL_SIGNALS.contains(signal));
     if let Some(signal) = status.signal().or(by_sandbox) {
         let lost = format!("{program} was ended by signal {signal}{said}");
         return ToolReply::lost(ErrorCode::ToolFailed, lost);

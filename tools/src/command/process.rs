@@ -23,6 +23,9 @@ pub const STOP_GRACE: Duration = Duration::from_millis(2_500);
 /// Bytes that are read at once.
 const CHUNK_BYTES: usize = 64 * 1024;
 
+/// The mark of a process that the kernel ends before all others.
+const OOM_SCORE_MAX: &str = "1000";
+
 /// A program that is ready to be started.
 pub(super) struct Job {
     pub(super) program: PathBuf,
@@ -110,6 +113,9 @@ pub(super) async fn run(job: Job, stop: CancellationToken, hop: HopLog) -> io::R
         command.gid(user).uid(user);
     }
     let mut child = command.spawn()?;
+    if let Some(process) = child.id() {
+        die_first(process);
+    }
     hop.note(|report| report.process = child.id());
     let mut tree = ProcessTree::of(&child, is_sandbox);
     let mut stdout = Kept { bytes: Vec::new(), bytes_max, cut: false };
@@ -152,6 +158,15 @@ pub(super) async fn run(job: Job, stop: CancellationToken, hop: HopLog) -> io::R
         remove(scratch).await;
     }
     Ok(Ended { status, stdout, stderr, was_stopped })
+}
+
+/// Lets the kernel end a program, and what it starts, before anything else where the machine has no
+/// memory left: what a process shares with others counts against no limit of its own.
+fn die_first(process: u32) {
+    let file = format!("/proc/{process}/oom_score_adj");
+    if let Err(error) = std::fs::write(&file, OOM_SCORE_MAX) {
+        tracing::debug!(%error, file, "a program is not marked as the first to end");
+    }
 }
 
 async fn remove(scratch: TempDir) {

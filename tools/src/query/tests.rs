@@ -253,6 +253,21 @@ async fn what_a_constraint_refuses_at_the_end_did_not_happen() {
     assert_eq!(output(&databases, both, json!({"x": "Alien"})).await, json!({"changed": 2}));
 }
 
+#[tokio::test]
+async fn what_changes_no_rows_counts_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let databases = open(dir.path());
+    for (statements, changed) in [
+        (&["insert into note values ('a', 'b'), ('c', 'd')", "create table one (x)"][..], 2),
+        (&["create table two (x)"], 0),
+        (&["delete from note where 1 = 0"], 0),
+        (&["delete from note", "drop table two", "drop table one"], 2),
+    ] {
+        let found = output(&databases, writing(statements), json!({})).await;
+        assert_eq!(found, json!({"changed": changed}), "{statements:?}");
+    }
+}
+
 /// Counts further than anybody waits.
 const ENDLESS: &str = "with recursive n(i) as (select 1 union all select i + 1 from n)
     select count(*) as n from n";

@@ -293,6 +293,7 @@ impl Link {
         }
         let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
         let mut set = ResultSet { has_columns: !columns.is_empty(), rows: Vec::new() };
+        let changes_before = self.connection.total_changes();
         let mut rows = statement.raw_query();
         while let Some(row) = rows.next().map_err(failed)? {
             let mut read = Map::new();
@@ -304,7 +305,8 @@ impl Link {
             }
         }
         drop(rows);
-        if !statement.readonly() {
+        // The count of a statement stays until the next one that changes rows.
+        if self.connection.total_changes() != changes_before {
             results.changed += self.connection.changes();
         }
         Ok(set)

@@ -30,9 +30,11 @@ const SWEEP_LOOKS: u32 = 6;
 /// How often it is looked while the disk is full.
 const FULL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The pause between two sessions. They come into memory for it and have an actor for two seconds
-/// more, so this keeps these to some hundred.
-const SESSION_PAUSE: Duration = Duration::from_millis(20);
+/// How many sessions are tidied at once, and the pause until the next ones. They come into memory
+/// for it and have an actor for two seconds more, so this keeps these below two thousand, and gets
+/// rid of more sessions than a busy team begins.
+const SESSIONS_AT_ONCE: usize = 16;
+const SESSIONS_PAUSE: Duration = Duration::from_millis(20);
 
 /// The pause between two batches of dropped records.
 const RECORDS_PAUSE: Duration = Duration::from_millis(50);
@@ -80,7 +82,8 @@ pub(crate) struct AtWork<'a> {
 }
 
 impl Hand for AtWork<'_> {
-    const SESSION_PAUSE: Option<Duration> = Some(SESSION_PAUSE);
+    const SESSIONS_AT_ONCE: usize = SESSIONS_AT_ONCE;
+    const SESSIONS_PAUSE: Option<Duration> = Some(SESSIONS_PAUSE);
     const RECORDS_PAUSE: Option<Duration> = Some(RECORDS_PAUSE);
 
     async fn tidy(

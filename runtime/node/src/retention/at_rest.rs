@@ -35,7 +35,8 @@ impl AtRest {
 }
 
 impl Hand for AtRest {
-    const SESSION_PAUSE: Option<Duration> = None;
+    const SESSIONS_AT_ONCE: usize = 1;
+    const SESSIONS_PAUSE: Option<Duration> = None;
     const RECORDS_PAUSE: Option<Duration> = None;
 
     async fn tidy(

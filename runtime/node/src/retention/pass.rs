@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use config::team::Retention;
+use futures_util::future::try_join_all;
 use tokio::time::sleep;
 use wire::{SessionId, Timestamp};
 
@@ -18,8 +19,15 @@ const REWRITE_PAUSE: Duration = Duration::from_millis(200);
 
 /// Whoever writes to the data of a team: its actors, or the pass itself while nobody works on it.
 pub(crate) trait Hand {
-    /// The pause between two sessions, if others work meanwhile.
-    const SESSION_PAUSE: Option<Duration>;
+    /// How many sessions are tidied at once, before the pause.
+    const SESSIONS_AT_ONCE: usize;
+
+    /// Sessions after which what they held is given back, before others follow: where very many are
+    /// due, the disk does not wait for the last of them.
+    const SESSIONS_BETWEEN: usize = 4096;
+
+    /// The pause after those that are tidied at once, if others work meanwhile.
+    const SESSIONS_PAUSE: Option<Duration>;
 
     /// The pause between two batches of dropped records, if others work meanwhile.
     const RECORDS_PAUSE: Option<Duration>;
@@ -51,6 +59,20 @@ async fn rewrite(keeper: &Keeper) -> Result<(), Error> {
     }
 }
 
+/// Drops from the store what is past, batch by batch; returns how much it was.
+async fn drop_records<H: Hand>(keeper: &Keeper, cutoffs: Cutoffs) -> Result<u64, Error> {
+    let mut total = 0;
+    while !keeper.journal.is_full() {
+        let dropped = keeper.apart(move |keeper| keeper.drop_records(&cutoffs)).await?;
+        total += dropped;
+        if dropped == 0 {
+            break;
+        }
+        rest(H::RECORDS_PAUSE).await;
+    }
+    Ok(total)
+}
+
 async fn rest(pause: Option<Duration>) {
     if let Some(pause) = pause {
         sleep(pause).await;
@@ -77,17 +99,25 @@ pub(crate) async fn pass<H: Hand>(
     for session in stale {
         hand.drop_stale(&session).await?;
     }
-    for session in due {
-        if journal.is_full() {
-            break;
+    for (number, due) in due.chunks(H::SESSIONS_BETWEEN).enumerate() {
+        if number > 0 {
+            total.records_dropped += drop_records::<H>(keeper, cutoffs).await?;
+            rewrite(keeper).await?;
         }
-        let id = session.clone();
-        let is_asked = keeper.apart(move |keeper| keeper.is_asked(&id)).await?;
-        match hand.tidy(&session, &cutoffs, is_asked).await? {
-            Tidied::Forgotten => total.sessions_forgotten += 1,
-            Tidied::Shortened | Tidied::Unchanged => {}
+        for sessions in due.chunks(H::SESSIONS_AT_ONCE) {
+            if journal.is_full() {
+                break;
+            }
+            let tidied = sessions.iter().map(async |session| {
+                let id = session.clone();
+                let is_asked = keeper.apart(move |keeper| keeper.is_asked(&id)).await?;
+                hand.tidy(session, &cutoffs, is_asked).await
+            });
+            let tidied = try_join_all(tidied).await?;
+            let forgotten = tidied.into_iter().filter(|tidied| *tidied == Tidied::Forgotten);
+            total.sessions_forgotten += forgotten.count() as u64;
+            rest(H::SESSIONS_PAUSE).await;
         }
-        rest(H::SESSION_PAUSE).await;
     }
     let mut sweeps = sweeps;
     if !journal.is_full() && hand.restate_memory(keeper).await? {
@@ -97,14 +127,7 @@ pub(crate) async fn pass<H: Hand>(
         sweeps = true;
     }
     total.sessions_shortened = keeper.apart(move |keeper| Ok(keeper.retire_all(&cutoffs))).await?;
-    while !journal.is_full() {
-        let dropped = keeper.apart(move |keeper| keeper.drop_records(&cutoffs)).await?;
-        total.records_dropped += dropped;
-        if dropped == 0 {
-            break;
-        }
-        rest(H::RECORDS_PAUSE).await;
-    }
+    total.records_dropped += drop_records::<H>(keeper, cutoffs).await?;
     keeper
         .apart(|keeper| {
             keeper.results.retain(|session| keeper.journal.knows(session));
@@ -129,7 +152,8 @@ pub(crate) async fn pass<H: Hand>(
 #[cfg(test)]
 mod tests {
     use std::io;
-    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
 
     use journal::testing::{Step, Watch, watch};
     use wire::Name;
@@ -153,6 +177,59 @@ mod tests {
             let is_refused = step == Step::RewriteAppend && !self.has_room;
             if is_refused { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
         }
+    }
+
+    /// Notes how many sessions it has in hand, and how many runs the store has then.
+    struct Noting {
+        keeper: Keeper,
+        in_hand: AtomicUsize,
+        seen: Mutex<Vec<(usize, usize)>>,
+    }
+
+    impl Hand for Noting {
+        const SESSIONS_AT_ONCE: usize = 4;
+        const SESSIONS_BETWEEN: usize = 10;
+        const SESSIONS_PAUSE: Option<Duration> = None;
+        const RECORDS_PAUSE: Option<Duration> = None;
+
+        async fn tidy(&self, _: &SessionId, _: &Cutoffs, _: bool) -> Result<Tidied, Error> {
+            self.in_hand.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+            let runs = self.keeper.store.runs(100)?.len();
+            self.seen.lock().unwrap().push((self.in_hand.load(Ordering::Relaxed), runs));
+            self.in_hand.fetch_sub(1, Ordering::Relaxed);
+            Ok(Tidied::Forgotten)
+        }
+
+        async fn drop_stale(&self, _: &SessionId) -> Result<(), Error> {
+            Ok(())
+        }
+
+        async fn restate_memory(&self, _: &Keeper) -> Result<bool, Error> {
+            Ok(false)
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn of_many_sessions_some_are_tidied_at_once_and_the_first_are_gone_before_the_last() {
+        let data = tempfile::tempdir().unwrap();
+        let context = testing::open(data.path());
+        for number in 0..25 {
+            testing::journal_run(&context, &format!("s{number}"), 40, None, true).await;
+        }
+        context.projector.sync().await;
+        let keeper = Keeper::of(&context);
+        let hand =
+            Noting { keeper: keeper.clone(), in_hand: AtomicUsize::new(0), seen: Mutex::default() };
+        let done =
+            pass(&keeper, &hand, &context.team.retention, clock::now(), false).await.unwrap();
+        assert_eq!(done.sessions_forgotten, 25);
+        let seen = hand.seen.into_inner().unwrap();
+        assert_eq!(seen.iter().map(|(in_hand, _)| *in_hand).max(), Some(Noting::SESSIONS_AT_ONCE));
+        let runs: Vec<usize> = seen.into_iter().map(|(_, runs)| runs).collect();
+        let (first, later) = runs.split_at(Noting::SESSIONS_BETWEEN);
+        assert!(first.iter().all(|runs| *runs == 25), "{runs:?}");
+        assert!(later.iter().all(|runs| *runs < 25), "{runs:?}");
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -242,9 +242,13 @@ impl World {
                     self.input(
                         &session,
                         match call.target {
-                            Target::Tool => {
-                                Input::CallLost { call: key, attempt, error, hop: None }
-                            }
+                            Target::Tool => Input::CallLost {
+                                call: key,
+                                attempt,
+                                error,
+                                usage: Usage::default(),
+                                hop: None,
+                            },
                             Target::Agent => {
                                 let outcome = CallOutcome::Error { error };
                                 Input::CallSettled {
@@ -274,7 +278,16 @@ impl World {
                 if self.attempt(&session, &call) == Some(attempt) {
                     self.end_wait(&session, &call);
                     let error = WireError::new(ErrorCode::ToolTimeout, "no answer");
-                    self.input(&session, Input::CallLost { call, attempt, error, hop: None });
+                    self.input(
+                        &session,
+                        Input::CallLost {
+                            call,
+                            attempt,
+                            error,
+                            usage: Usage::default(),
+                            hop: None,
+                        },
+                    );
                 }
             }
             Own::ProbeLate(session, call, probe) => {
@@ -466,6 +479,7 @@ impl World {
             deadline: self.timestamp(),
             effect: EffectClass::Once,
             attempt: 1,
+            doubtful: false,
             rejoin: false,
             budget: Budget::default(),
             depth: 1,

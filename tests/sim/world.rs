@@ -279,7 +279,9 @@ impl World {
                         Input::CallSuspended { call, attempt: Some(attempt), question }
                     }
                     ToolReply::Asks { question } => Input::CallAsked { call, attempt, question },
-                    ToolReply::Lost { error, hop } => Input::CallLost { call, attempt, error, hop },
+                    ToolReply::Lost { error, usage, hop } => {
+                        Input::CallLost { call, attempt, error, usage, hop }
+                    }
                 };
                 self.input(&session, input);
             }

@@ -131,8 +131,8 @@ impl EventTool {
         };
         match (sent, waiting) {
             (Err(outcome), _) => ToolReply::settled(outcome),
-            (Ok(Sent::Perhaps(error)), None) => ToolReply::Lost { error, hop: None },
-            (Ok(Sent::Published), None) => ToolReply::Lost { error: late(context), hop: None },
+            (Ok(Sent::Perhaps(error)), None) => ToolReply::unanswered(error),
+            (Ok(Sent::Published), None) => ToolReply::unanswered(late(context)),
             (Ok(Sent::Answered(letter)), None) => self.answer(context, &event.id, &letter),
             (Ok(Sent::Published | Sent::Answered(_) | Sent::Taken(_)), Some(waiting)) => {
                 self.await_reply(context, waiting, end, None).await
@@ -173,9 +173,7 @@ impl EventTool {
         match CloudEvent::read(letter.headers.iter(), &letter.payload) {
             Ok(Some(reply)) => self.own_reply(context, id, reply, false),
             // An acknowledgement of a stream, or of whoever else only took the event.
-            Ok(None) if letter.payload.is_empty() => {
-                ToolReply::Lost { error: late(context), hop: None }
-            }
+            Ok(None) if letter.payload.is_empty() => ToolReply::unanswered(late(context)),
             Ok(None) => {
                 let plain = CloudEvent { data: letter.payload.to_vec(), ..CloudEvent::default() };
                 ToolReply::settled(self.outcome(plain, false))
@@ -212,7 +210,7 @@ impl EventTool {
                 drop(received);
                 self.own_reply(context, id, reply, is_cut)
             }
-            Ok(None) if body.is_empty() => ToolReply::Lost { error: late(context), hop: None },
+            Ok(None) if body.is_empty() => ToolReply::unanswered(late(context)),
             Ok(None) => received.cut_to(most).reply(),
             Err(fault) => broken_reply(context, &fault),
         }
@@ -227,9 +225,7 @@ impl EventTool {
     ) -> ToolReply {
         match timeout_at(end, waiting.reply()).await {
             Ok(Some(reply)) => ToolReply::settled(self.outcome(reply, false)),
-            Ok(None) | Err(_) => {
-                ToolReply::Lost { error: missed.unwrap_or_else(|| late(context)), hop: None }
-            }
+            Ok(None) | Err(_) => ToolReply::unanswered(missed.unwrap_or_else(|| late(context))),
         }
     }
 

@@ -15,7 +15,8 @@ use serde_json::{Map, Value};
 use tokio::time::timeout;
 use wire::chat::ResponseSchema;
 use wire::{
-    CallOutcome, EffectClass, ErrorCode, FinishReason, Message, ModelReply, Name, ToolReply,
+    CallOutcome, EffectClass, ErrorCode, FinishReason, Message, ModelReply, Name, ToolReply, Usage,
+    WireError,
 };
 
 use crate::template::{Template, declared};
@@ -107,8 +108,9 @@ impl ModelTool {
         };
         let remaining = context.answer_time();
         let mut question = self.question(context, arguments, remaining);
+        let prompt_tokens = question.prompt_tokens();
         if let Some(tokens) = context.budget.tokens {
-            let room = tokens.saturating_sub(question.prompt_tokens());
+            let room = tokens.saturating_sub(prompt_tokens);
             if room == 0 {
                 let message =
                     format!("{tokens} tokens are left for this call, which is too little");
@@ -117,6 +119,11 @@ impl ModelTool {
             question.max_tokens = question.max_tokens.min(room);
         }
         let max_tokens = question.max_tokens;
+        // The model may have been asked and paid, whatever is heard of it.
+        let lost = |error| {
+            let usage = Usage::of_tokens(prompt_tokens, max_tokens);
+            ToolReply::Lost { error, usage, hop: None }
+        };
         match timeout(remaining, self.models.ask(context, question)).await {
             Ok(Ok(reply)) => {
                 context.hop.note(|report| {
@@ -127,15 +134,12 @@ impl ModelTool {
                 let outcome = self.outcome(form, &reply, max_tokens);
                 ToolReply::Settled { outcome, usage: reply.usage, tainted: false, hop: None }
             }
-            // The model may have been asked and paid.
-            Ok(Err(error)) if error.code == ErrorCode::DeadlineExceeded => {
-                ToolReply::Lost { error, hop: None }
-            }
+            Ok(Err(error)) if error.code == ErrorCode::DeadlineExceeded => lost(error),
             Ok(Err(error)) => ToolReply::settled(CallOutcome::Error { error }),
             Err(_) => {
                 let (model, limit) = (&self.spec.model, remaining.as_millis());
                 let message = format!("model {model} did not answer within {limit} ms");
-                ToolReply::lost(ErrorCode::ToolTimeout, message)
+                lost(WireError::new(ErrorCode::ToolTimeout, message))
             }
         }
     }

@@ -267,10 +267,8 @@ impl QueryTool {
                 WireError::new(ErrorCode::ToolTimeout, text)
             }
             Fault::Unsure(fault) => {
-                return ToolReply::Lost {
-                    error: failed(format!("{fault}; it may have taken effect")),
-                    hop: None,
-                };
+                let error = failed(format!("{fault}; it may have taken effect"));
+                return ToolReply::unanswered(error);
             }
         };
         ToolReply::settled(CallOutcome::Error { error })

@@ -159,6 +159,9 @@ pub struct CallEffect {
     pub effect: EffectClass,
     /// How often the call is made or waited for with this time, from 1.
     pub attempt: u32,
+    /// Whether an earlier attempt may have taken effect, as far as is known: its probe, or a person,
+    /// may have said since that it did not.
+    pub doubtful: bool,
     /// Whether the call was made before, and only its outcome is still waited for.
     pub rejoin: bool,
     /// What a called agent may use.
@@ -203,11 +206,12 @@ impl CallEffect {
 
     /// Tells whether an attempt before this one may have taken effect.
     pub fn may_have_happened(&self) -> bool {
-        self.attempt > 1 && self.effect == EffectClass::Idempotent
+        self.doubtful && self.effect == EffectClass::Idempotent
     }
 
-    /// Returns what a reply says of the call as a whole: that an attempt was not begun says nothing
-    /// of those before it.
+    /// Returns what a reply says of the call as a whole: that an attempt failed says nothing of those
+    /// before it, such as that what was to be deleted is not there. What an attempt came to that is
+    /// still waited for is its outcome, unless it cannot be learned.
     #[must_use]
     pub fn judge(&self, reply: ToolReply) -> ToolReply {
         let is_not_begun = |code| {
@@ -217,10 +221,10 @@ impl CallEffect {
             )
         };
         match reply {
-            ToolReply::Settled { outcome: CallOutcome::Error { error }, hop, .. }
-                if self.may_have_happened() && is_not_begun(error.code) =>
+            ToolReply::Settled { outcome: CallOutcome::Error { error }, usage, hop, .. }
+                if self.may_have_happened() && (!self.rejoin || is_not_begun(error.code)) =>
             {
-                ToolReply::Lost { error, hop }
+                ToolReply::Lost { error, usage, hop }
             }
             reply => reply,
         }
@@ -385,5 +389,70 @@ impl Effects {
 
     pub(crate) fn into_vec(self) -> Vec<Effect> {
         self.list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use wire::{CallOutcome, RunId, TraceContext};
+
+    use super::*;
+
+    fn call(effect: EffectClass, doubtful: bool, rejoin: bool) -> CallEffect {
+        let (run, agent) = (RunId::new("r").unwrap(), Name::new("a").unwrap());
+        CallEffect {
+            trace: TraceContext::root(&agent, &run),
+            run,
+            call: CallKey::new("c").unwrap(),
+            name: Name::new("pay").unwrap(),
+            agent,
+            target: Target::Tool,
+            internal: false,
+            tainted: false,
+            reader: None,
+            arguments: json!({}).into(),
+            task: None,
+            deadline: Timestamp::default(),
+            effect,
+            attempt: 2,
+            doubtful,
+            rejoin,
+            budget: Budget::default(),
+            depth: 1,
+        }
+    }
+
+    #[test]
+    fn an_attempt_that_failed_says_nothing_of_one_before_it_that_may_have_taken_effect() {
+        use EffectClass::{Idempotent, Once, Read};
+        let codes = [
+            ErrorCode::ToolFailed,
+            ErrorCode::ToolTimeout,
+            ErrorCode::InvalidArguments,
+            ErrorCode::ToolUnavailable,
+            ErrorCode::Overloaded,
+        ];
+        let (all, unheard): (&[ErrorCode], &[ErrorCode]) = (&codes, &codes[3..]);
+        for (effect, doubtful, rejoin, lost) in [
+            (Idempotent, true, false, all),
+            (Idempotent, true, true, unheard),
+            (Idempotent, false, false, &[]),
+            (Once, true, false, &[]),
+            (Read, true, false, &[]),
+        ] {
+            let call = call(effect, doubtful, rejoin);
+            for code in codes {
+                let settled = ToolReply::settled(CallOutcome::error(code, "404"));
+                let expected = if lost.contains(&code) {
+                    ToolReply::lost(code, "404")
+                } else {
+                    settled.clone()
+                };
+                assert_eq!(call.judge(settled), expected, "{effect:?} {doubtful} {rejoin} {code}");
+            }
+            let done = ToolReply::settled(CallOutcome::text("done"));
+            assert_eq!(call.judge(done.clone()), done);
+        }
     }
 }

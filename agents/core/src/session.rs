@@ -203,9 +203,9 @@ impl SessionMachine {
                 let (run, hop) = (self.run_of_call(call)?, hop.as_deref());
                 run.on_call_settled(call, outcome, *usage, *tainted, hop, &mut effects)?;
             }
-            Input::CallLost { call, attempt, error, hop } => {
+            Input::CallLost { call, attempt, error, usage, hop } => {
                 let (run, hop) = (self.run_of_call(call)?, hop.as_deref());
-                run.on_call_lost(call, *attempt, error, hop, &mut effects)?;
+                run.on_call_lost(call, *attempt, error, *usage, hop, &mut effects)?;
             }
             Input::CallProbed { call, probe, outcome } => {
                 self.run_of_call(call)?.on_call_probed(call, *probe, outcome, &mut effects)?;
@@ -348,10 +348,10 @@ impl SessionMachine {
         self.outbox.iter().any(|parting| parting.is_telling(id))
     }
 
-    /// Tells whether something goes on by itself: a run in work that does not wait for people
-    /// only, or somebody to be told of one that is over.
+    /// Tells whether something goes on in it: a run in work that does not only wait for people and
+    /// called agents, whose own sessions tell of them, or somebody to be told of one that is over.
     pub fn is_busy(&self) -> bool {
-        !self.outbox.is_empty() || self.run.as_ref().is_some_and(|run| !run.waits_for_people_only())
+        !self.outbox.is_empty() || self.run.as_ref().is_some_and(|run| !run.waits_for_others_only())
     }
 
     /// Tells whether the run in work awaits a call.

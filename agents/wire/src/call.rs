@@ -97,6 +97,9 @@ pub enum ToolReply {
     Lost {
         /// What is known.
         error: WireError,
+        /// Tokens that the tool may have used if it asked a model, rather too many than too few.
+        #[serde(default, skip_serializing_if = "Usage::is_none")]
+        usage: Usage,
         /// What the call met outside.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hop: Option<Box<HopReport>>,
@@ -115,9 +118,14 @@ pub enum ToolReply {
 }
 
 impl ToolReply {
-    /// Makes the reply of a tool that does not know what came of the call.
+    /// Makes the reply of a tool that used no model and does not know what came of the call.
     pub fn lost(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self::Lost { error: WireError::new(code, message), hop: None }
+        Self::unanswered(WireError::new(code, message))
+    }
+
+    /// Makes the same reply of what is known.
+    pub fn unanswered(error: WireError) -> Self {
+        Self::Lost { error, usage: Usage::default(), hop: None }
     }
 
     /// Makes the reply of a tool that is done and used no model.

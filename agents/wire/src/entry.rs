@@ -142,6 +142,9 @@ pub enum Input {
         attempt: u32,
         /// What is known.
         error: WireError,
+        /// Tokens that it may have used if its tool asked a model, rather too many than too few.
+        #[serde(default, skip_serializing_if = "Usage::is_none")]
+        usage: Usage,
         /// What the attempt met outside.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hop: Option<Box<HopReport>>,

@@ -24,7 +24,9 @@ pub(crate) fn tool_reply(reply: ToolReply) -> ToolReply {
         ToolReply::Settled { outcome: told, usage, tainted, hop } => {
             ToolReply::Settled { outcome: outcome(told), usage, tainted, hop }
         }
-        ToolReply::Lost { error: lost, hop } => ToolReply::Lost { error: error(lost), hop },
+        ToolReply::Lost { error: lost, usage, hop } => {
+            ToolReply::Lost { error: error(lost), usage, hop }
+        }
         ToolReply::Suspended { question } => ToolReply::Suspended { question: clean(question) },
         ToolReply::Asks { question: Question { id, text, form } } => {
             let (text, form) = (clean(text), clean_value(form));

@@ -184,10 +184,10 @@ async fn begin_call(
         Err(missed) => missed,
     };
     let reply = match missed {
-        Missed::Unanswered(error) => ToolReply::Lost { error, hop: None },
+        Missed::Unanswered(error) => ToolReply::unanswered(error),
         // The call was made before, so that nobody waits for its outcome does not undo it.
         Missed::NotDelivered(error) if call.rejoin || call.may_have_happened() => {
-            ToolReply::Lost { error, hop: None }
+            ToolReply::unanswered(error)
         }
         Missed::NotDelivered(_) if !asking.patient => {
             let text = format!("tool {} is gone from the team; the call was not made", call.name);

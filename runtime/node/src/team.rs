@@ -430,7 +430,9 @@ fn run_schema() -> serde_json::Value {
                 "type": "object",
                 "properties": {
                     "tokens": {"type": "integer", "minimum": 0},
-                    "steps": {"type": "integer", "minimum": 0}
+                    "steps": {"type": "integer", "minimum": 0},
+                    "calls": {"type": "integer", "minimum": 0},
+                    "cost_nano_usd": {"type": "integer", "minimum": 0}
                 },
                 "additionalProperties": false
             }
@@ -438,4 +440,28 @@ fn run_schema() -> serde_json::Value {
         "required": ["input"],
         "additionalProperties": false
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::RunId;
+    use wire::run::{Budget, RunRequest};
+
+    use super::*;
+
+    #[test]
+    fn the_schema_of_a_request_allows_what_a_request_may_say() {
+        let budget =
+            Budget { tokens: Some(1), steps: Some(1), cost_nano_usd: Some(1), calls: Some(1) };
+        let request = RunRequest {
+            input: "x".to_owned(),
+            session: Some(SessionId::new("s").unwrap()),
+            run: Some(RunId::new("r").unwrap()),
+            timeout_ms: Some(1),
+            budget: Some(budget),
+            parent: None,
+        };
+        let request = serde_json::to_value(request).unwrap();
+        assert!(jsonschema::is_valid(&run_schema(), &request), "{request}");
+    }
 }

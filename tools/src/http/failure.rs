@@ -93,7 +93,7 @@ impl Failure {
     pub(crate) fn into_reply(self) -> ToolReply {
         match self {
             Self::Settled(error) => ToolReply::settled(CallOutcome::Error { error }),
-            Self::Lost(error) => ToolReply::Lost { error, hop: None },
+            Self::Lost(error) => ToolReply::unanswered(error),
         }
     }
 }

@@ -224,10 +224,12 @@ async fn a_question_without_an_answer_is_an_error_or_lost() {
     let late = WireError::new(ErrorCode::DeadlineExceeded, "model small: no reply in 9 ms");
     let silent =
         WireError::new(ErrorCode::ToolTimeout, "model small did not answer within 4900 ms");
+    // The longest reply, and half as many tokens as its texts have bytes where no argument is given.
+    let usage = Usage::of_tokens(22, 1024);
     for (answer, expected) in [
         (Some(&refused), ToolReply::settled(CallOutcome::Error { error: refused.clone() })),
-        (Some(&late), ToolReply::Lost { error: late.clone(), hop: None }),
-        (None, ToolReply::Lost { error: silent, hop: None }),
+        (Some(&late), ToolReply::Lost { error: late.clone(), usage, hop: None }),
+        (None, ToolReply::Lost { error: silent, usage, hop: None }),
     ] {
         let models = Arc::new(PreparedModels::default());
         match answer {

@@ -44,6 +44,15 @@ pub fn within_budget(records: &[Record], plans: &dyn Plans) -> Result<(), Violat
                     }
                 }
             }
+            // What is counted of an attempt is not set aside for the next one as well.
+            Some(Input::CallLost { call, usage, .. }) => {
+                for account in accounts.values_mut() {
+                    if let Some(reserved) = account.reserved.get_mut(call) {
+                        account.used += usage.total();
+                        *reserved = reserved.saturating_sub(usage.total());
+                    }
+                }
+            }
             _ => {}
         }
         for effect in &record.effects {

@@ -49,6 +49,7 @@ impl Run {
         call: &CallKey,
         attempt: u32,
         error: &WireError,
+        usage: Usage,
         hop: Option<&HopReport>,
         effects: &mut Effects,
     ) -> Result<(), Rejected> {
@@ -57,6 +58,8 @@ impl Run {
         };
         let position = self.position(call, made)?;
         self.resumes = 0;
+        self.spend_unanswered(position, usage);
+        self.doubt(position, true);
         self.end_failed_attempt(position, hop, error, effects);
         self.void(position, effects);
         self.on_missed(position, error, effects);
@@ -78,6 +81,7 @@ impl Run {
             // An outcome that ends the run has ended the others with it.
             let found = self.pending.iter().position(|pending| pending.key == key);
             let Some(position) = found else { continue };
+            self.doubt(position, true);
             self.end_failed_attempt(position, None, &error, effects);
             self.void(position, effects);
             if self.may_rejoin(position, effects.now()) {
@@ -114,6 +118,7 @@ impl Run {
                 self.settle(position, &outcome, Usage::default(), effects);
             }
             Finding::NotDone if self.may_try_again(position, effects.now()) => {
+                self.doubt(position, false);
                 self.make(position, "its probe says that it was not done", effects);
             }
             Finding::NotDone => {
@@ -124,6 +129,13 @@ impl Run {
         }
         self.go_on(effects);
         Ok(())
+    }
+
+    /// Notes whether what was tried so far may have taken effect.
+    pub(super) fn doubt(&mut self, position: usize, doubtful: bool) {
+        if let Some(pending) = self.pending.get_mut(position) {
+            pending.doubtful = doubtful;
+        }
     }
 
     fn note_probe(&mut self, position: usize, found: &Finding, at: Timestamp) {
@@ -342,6 +354,7 @@ impl Run {
                 deadline,
                 effect: EffectClass::Read,
                 attempt: 1,
+                doubtful: false,
                 rejoin: false,
                 budget: Budget::default(),
                 trace: self.submitted.trace.of_call(&pending.key),

@@ -31,20 +31,16 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// Returns what is told to a called agent, or to a tool that asks a model.
-    pub(super) const fn to_budget(self) -> Budget {
-        Budget {
-            tokens: Some(self.tokens),
-            steps: None,
-            cost_nano_usd: self.cost_nano_usd,
-            calls: Some(self.calls),
-        }
-    }
-
     /// Returns it as used up.
     fn to_usage(self) -> Usage {
         let cost_nano_usd = self.cost_nano_usd.unwrap_or(0);
         Usage { calls: self.calls, cost_nano_usd, ..Usage::of_tokens(0, self.tokens) }
+    }
+
+    /// Returns what is left of it.
+    fn less(self, used: Usage) -> Self {
+        let cost_nano_usd = self.cost_nano_usd.map(|cost| cost.saturating_sub(used.cost_nano_usd));
+        Self { tokens: self.tokens.saturating_sub(used.total()), cost_nano_usd, ..self }
     }
 
     /// Tells whether nothing could be asked with it.
@@ -224,6 +220,14 @@ impl Run {
         }
     }
 
+    /// Returns what is told to a called agent, or to a tool that asks a model. Steps are not shared:
+    /// each run below may make as many as were asked for.
+    pub(super) fn budget_below(&self, pending: &Pending) -> Budget {
+        let Share { tokens, cost_nano_usd, calls } = pending.reserve;
+        let steps = self.submitted.budget.steps;
+        Budget { tokens: Some(tokens), steps, cost_nano_usd, calls: Some(calls) }
+    }
+
     /// Counts what a turn used, and returns it with its price.
     pub(super) fn spend_on_turn(&mut self, role: ModelRole, turn: &TurnReport) -> Usage {
         let model = turn.served_by.as_ref().unwrap_or_else(|| self.model(role));
@@ -279,6 +283,20 @@ impl Run {
                 pending.reserve.to_usage()
             }
             _ => self.priced_call(position, usage, hop),
+        }
+    }
+
+    /// Counts what an attempt of a call may have used of which no answer came, at the highest price,
+    /// and leaves that much less for the next one.
+    pub(super) fn spend_unanswered(&mut self, position: usize, usage: Usage) {
+        let Some(pending) = self.pending.get(position) else { return };
+        let offer = self.plan.tools.get(pending.offer);
+        let model = offer.and_then(|offer| offer.model.as_ref());
+        let price = model.and_then(|model| self.price_ahead(model)).unwrap_or_default();
+        let usage = usage.priced(price, Cached::default());
+        self.usage.add(usage);
+        if let Some(pending) = self.pending.get_mut(position) {
+            pending.reserve = pending.reserve.less(usage);
         }
     }
 

@@ -43,6 +43,8 @@ pub(super) struct Pending {
     pub(super) digest: Digest,
     /// How often it was made, or waited for anew.
     pub(super) attempt: u32,
+    /// Whether an earlier attempt may have taken effect, as far as is known.
+    pub(super) doubtful: bool,
     /// Whether the last attempt was not made anew, but waits for what an earlier one came to.
     pub(super) rejoin: bool,
     /// The attempts of which a person said that nothing came of them; they no longer count.
@@ -311,6 +313,7 @@ impl Run {
             stage,
             digest: found.digest,
             attempt: u32::from(!asks),
+            doubtful: false,
             rejoin: false,
             attempts_before: 0,
             made: now,
@@ -375,10 +378,11 @@ impl Run {
             deadline: pending.deadline,
             effect: self.effect_of(pending),
             attempt: pending.attempt,
+            doubtful: pending.doubtful,
             rejoin: pending.rejoin,
             tainted: self.tainted,
             reader: self.plan.reader().cloned(),
-            budget: if offer.spends() { pending.reserve.to_budget() } else { Budget::default() },
+            budget: if offer.spends() { self.budget_below(pending) } else { Budget::default() },
             depth: self.depth().saturating_add(1),
             trace: self.attempt_trace(pending),
         })

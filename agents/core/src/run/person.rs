@@ -170,6 +170,7 @@ impl Run {
                 if let Some(pending) = self.pending.get_mut(position) {
                     pending.attempts_before = pending.attempt;
                 }
+                self.doubt(position, false);
                 self.make(position, "a person says that it was not done", effects);
             }
         }

@@ -94,7 +94,7 @@ async fn answered(
         Ok(reply) => reply,
         // The call was made before, so that nobody heard the answer does not undo it.
         Err(Missed::NotDelivered(error)) => gone(call, &error.message),
-        Err(Missed::Unanswered(error)) => ToolReply::Lost { error, hop: None },
+        Err(Missed::Unanswered(error)) => ToolReply::unanswered(error),
     }
 }
 

@@ -38,6 +38,7 @@ fn call(context: &TeamContext, name: &str, target: Target, effect: EffectClass) 
         deadline: clock::now().plus_ms(5000),
         effect,
         attempt: 1,
+        doubtful: false,
         rejoin: false,
         budget: Budget { tokens: Some(70), ..Budget::default() },
         depth: 1,
@@ -117,7 +118,7 @@ async fn a_called_agent_has_no_more_time_than_its_call() {
 }
 
 #[tokio::test]
-async fn an_attempt_that_was_not_begun_says_nothing_of_those_before_it() {
+async fn an_attempt_that_failed_says_nothing_of_those_before_it() {
     let data = tempfile::tempdir().unwrap();
     let context = testing::open(data.path());
     let settled =
@@ -128,7 +129,8 @@ async fn an_attempt_that_was_not_begun_says_nothing_of_those_before_it() {
         (settled(ErrorCode::ToolUnavailable), EffectClass::Idempotent, 1, "error"),
         (settled(ErrorCode::ToolUnavailable), EffectClass::Idempotent, 2, "lost"),
         (settled(ErrorCode::ToolUnavailable), EffectClass::Once, 2, "error"),
-        (settled(ErrorCode::ToolFailed), EffectClass::Idempotent, 2, "error"),
+        (settled(ErrorCode::ToolFailed), EffectClass::Idempotent, 1, "error"),
+        (settled(ErrorCode::ToolFailed), EffectClass::Idempotent, 2, "lost"),
         (error_of(ErrorCode::InvalidArguments), EffectClass::Idempotent, 1, "error"),
         (error_of(ErrorCode::InvalidArguments), EffectClass::Idempotent, 2, "lost"),
     ];
@@ -136,7 +138,8 @@ async fn an_attempt_that_was_not_begun_says_nothing_of_those_before_it() {
         let name = format!("put{n}");
         let subject = context.subjects.tool(&context.team.name, &Name::new(&name).unwrap());
         let _tool = answer_on(&context, &subject, answer.clone()).await;
-        let call = CallEffect { attempt, ..call(&context, &name, Target::Tool, effect) };
+        let made = call(&context, &name, Target::Tool, effect);
+        let call = CallEffect { attempt, doubtful: attempt > 1, ..made };
         let found = match call_tool(&context, &session, &call).await {
             ToolReply::Settled { outcome, .. } => outcome.as_str(),
             ToolReply::Lost { .. } => "lost",
@@ -232,7 +235,7 @@ async fn an_agent_whose_run_may_have_begun_before_has_an_unknown_end() {
     let _agent = answer_on(&context, &subject, error_of(ErrorCode::Unavailable)).await;
     for (attempt, ended) in [(1, "refused"), (2, "unknown")] {
         let call = call(&context, "writer", Target::Agent, EffectClass::Idempotent);
-        let call = CallEffect { attempt, ..call };
+        let call = CallEffect { attempt, doubtful: attempt > 1, ..call };
         let settled = call_agent(&context, &session, &call).await;
         let Input::CallSettled { outcome, usage, .. } = settled else { panic!("{settled:?}") };
         assert_eq!((outcome.as_str(), usage), (ended, Usage::default()), "attempt {attempt}");
@@ -268,7 +271,7 @@ async fn the_run_of_an_agent_that_is_gone_from_the_team_still_gives_its_reply() 
         });
         bus.reply(&request, Headers::new(), reply.to_string().into()).await.unwrap();
     });
-    let again = CallEffect { attempt: 2, ..call };
+    let again = CallEffect { attempt: 2, doubtful: true, ..call };
     let settled = call_agent(&context, &session, &again).await;
     let Input::CallSettled { outcome, usage, .. } = settled else { panic!("{settled:?}") };
     assert_eq!((outcome, usage.total()), (CallOutcome::text("written"), 7));

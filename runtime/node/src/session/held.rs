@@ -103,6 +103,7 @@ mod tests {
             deadline: Timestamp::default(),
             effect,
             attempt: 1,
+            doubtful: false,
             rejoin: false,
             budget: Budget::default(),
             depth: 0,

@@ -225,8 +225,8 @@ impl SessionState {
                             attempt: Some(call.attempt),
                             question,
                         },
-                        ToolReply::Lost { error, hop } => {
-                            Input::CallLost { call: key, attempt: call.attempt, error, hop }
+                        ToolReply::Lost { error, usage, hop } => {
+                            Input::CallLost { call: key, attempt: call.attempt, error, usage, hop }
                         }
                         // Every question was answered before the call was over.
                         ToolReply::Asks { question } => {

@@ -190,7 +190,7 @@ impl Line {
             }
             return;
         };
-        let reply = done.unwrap_or_else(|error| ToolReply::Lost { error, hop: None });
+        let reply = done.unwrap_or_else(|error| ToolReply::unanswered(error));
         open.said = None;
         let void = Void::Over { reply: reply.clone() };
         if open.waiting.is_some() {

@@ -160,6 +160,7 @@ impl House {
             deadline: clock::now().plus_ms(ms),
             effect: EffectClass::Read,
             attempt: 1,
+            doubtful: false,
             rejoin: false,
             budget: Budget::default(),
             depth: 1,

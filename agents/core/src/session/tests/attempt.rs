@@ -149,6 +149,11 @@ fn unclear(number: u32) -> Input {
     Input::CallProbed { call: call(1, 0), probe: number, outcome }
 }
 
+/// A call that is made again because it is known that nothing came of it.
+fn after_all(tool: &str, attempt: u32, ms: u64) -> String {
+    again(tool, "once", attempt, ms).replace("again", "after all")
+}
+
 #[test]
 fn a_probe_says_what_came_of_a_call() {
     let plan = probed(actor(), "pay");
@@ -171,7 +176,7 @@ fn a_probe_says_what_came_of_a_call() {
         with(&[(900, done_is(json!({"done": true, "result": 7})), NEXT.to_owned())]);
         with(&[(900, done(1, 0), NEXT.to_owned())]);
         with(&[
-            (20, done_is(json!({"done": false})), again("pay", "once", 2, 20)),
+            (20, done_is(json!({"done": false})), after_all("pay", 2, 20)),
             (21, done_is(json!({"done": false})), "rejected: call 1/0 is not awaited".to_owned()),
             (30, lost(1, 0, 2), probe(2, 30)),
             (
@@ -197,7 +202,7 @@ fn a_probe_that_keeps_saying_no_ends_in_an_unknown_outcome() {
     for attempt in 1..5 {
         let ms = u64::from(attempt) * 10;
         lines.push((ms, lost(1, 0, attempt), probe(attempt, ms)));
-        let made = again("pay", "once", attempt + 1, ms);
+        let made = after_all("pay", attempt + 1, ms);
         lines.push((ms, found(1, 0, attempt, json!({"done": false})), made));
     }
     lines.push((50, lost(1, 0, 5), probe(5, 50)));

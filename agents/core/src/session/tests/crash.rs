@@ -107,7 +107,7 @@ impl World {
                     });
                 }
                 let error = WireError::new(ErrorCode::ToolTimeout, "no reply");
-                Some(Input::CallLost { call, attempt, error, hop: None })
+                Some(Input::CallLost { call, attempt, error, usage: Usage::default(), hop: None })
             }
             Effect::Call(call) => {
                 self.sent += 1;
@@ -130,6 +130,7 @@ impl World {
                             call: call.call,
                             attempt: 1,
                             error,
+                            usage: Usage::default(),
                             hop: None,
                         });
                     }

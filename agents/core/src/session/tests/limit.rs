@@ -538,3 +538,19 @@ fn agents_are_called_so_deep_and_no_deeper() {
     let Act::Calls { calls, .. } = &transcript.steps[0].acts[0] else { panic!("no calls") };
     assert!(calls[0].result.as_deref().unwrap().contains("E4003"), "{calls:?}");
 }
+
+#[test]
+fn steps_that_were_asked_for_bound_each_run_below() {
+    let machine = check(
+        &actor(),
+        &[
+            (0, submit_with("r", None, Some(2)), START),
+            (
+                1,
+                calls("r", 0, &["writer"]),
+                r#"call writer 1/0 idempotent {"n":0}, depth 1, 495 tokens, 2 steps, by 5001"#,
+            ),
+        ],
+    );
+    assert!(!machine.is_busy(), "what goes on does so in the session of the called agent");
+}

@@ -4,7 +4,7 @@ use wire::chat::TurnDetail;
 use wire::entry::{ModelOutcome, ModelReplied};
 use wire::hop::HopReport;
 use wire::money::{ModelPrice, Price};
-use wire::{CallOutcome, Input, Plan, Usage};
+use wire::{CallOutcome, ErrorCode, Input, Plan, Usage, WireError};
 
 use super::check;
 use super::team::{actor, answer, call, calls, name, run, submit, with};
@@ -113,4 +113,48 @@ fn cached_input_of_the_model_of_a_tool_has_its_own_price() {
         let cost = machine.reply(&run("r")).unwrap().usage.cost_nano_usd;
         assert_eq!(cost, (300 + micro_usd) * 1000);
     }
+}
+
+#[test]
+fn what_an_attempt_may_have_used_of_which_no_answer_came_is_counted() {
+    let mut plan = with(paying(None), |limits| limits.steps_max = 1);
+    if let Some(look) = plan.tools.first_mut() {
+        look.model = Some(name("small"));
+    }
+    let lost = |attempt| Input::CallLost {
+        call: call(1, 0),
+        attempt,
+        error: WireError::new(ErrorCode::ToolTimeout, "no answer"),
+        usage: Usage::of_tokens(10, 4),
+        hop: None,
+    };
+    let machine = check(
+        &plan,
+        &[
+            (
+                0,
+                submit("r"),
+                "timer r at 60000
+                 ask small as actor for r, turn 0, step 1, 61 tokens, by 9000",
+            ),
+            (
+                1,
+                cached(calls("r", 0, &["look"]), Some(100), None),
+                r#"call look 1/0 read {"n":0}, depth 1, 22 tokens, $0.0009, 0 calls, by 5001"#,
+            ),
+            (
+                2,
+                lost(1),
+                r#"call look 1/0 read again 2 {"n":0}, depth 1, 8 tokens, $0.00064, 0 calls, by 5002"#,
+            ),
+            (
+                3,
+                lost(2),
+                r#"call look 1/0 read again 3 {"n":0}, depth 1, 0 tokens, $0.00038, 0 calls, by 5003"#,
+            ),
+            (4, lost(3), "publish r partial E4001, 147 used look=error"),
+        ],
+    );
+    let usage = machine.reply(&run("r")).unwrap().usage;
+    assert_eq!((usage.total(), usage.cost_nano_usd), (105 + 3 * 14, (1200 + 3 * 260) * 1000));
 }

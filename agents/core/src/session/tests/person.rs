@@ -326,7 +326,7 @@ fn a_run_can_wait_until_a_person_knows() {
                     9,
                     resolve(1, 0, 1, None),
                     r#"close 1/0
-                       call pay 1/0 once again 2 {"n":0}, depth 1, by 5009"#,
+                       call pay 1/0 once after all 2 {"n":0}, depth 1, by 5009"#,
                 ),
                 (10, resolve(1, 0, 1, None), "rejected: call 1/0 is not awaited"),
                 (11, lost(1, 0, 1), "rejected: call 1/0 is not awaited"),

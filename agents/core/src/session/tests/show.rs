@@ -83,8 +83,14 @@ fn show_call(call: &CallEffect) -> String {
     // The team of the tables does not bound calls unless that is the subject.
     let calls = call.budget.calls.filter(|calls| *calls < u64::from(u32::MAX));
     let calls = calls.map(|calls| format!("{calls} calls"));
-    let budget = [told(tokens), told(cost), told(calls)].concat();
-    let again = if call.rejoin { "waited for" } else { "again" };
+    let steps = call.budget.steps.map(|steps| format!("{steps} steps"));
+    let budget = [told(tokens), told(cost), told(calls), told(steps)].concat();
+    let again = match (call.rejoin, call.doubtful) {
+        (true, _) => "waited for",
+        (false, true) => "again",
+        // Nothing came of the attempts before.
+        (false, false) => "after all",
+    };
     let attempt =
         if call.attempt > 1 { format!(" {again} {}", call.attempt) } else { String::new() };
     let tainted = if call.tainted { ", tainted" } else { "" };

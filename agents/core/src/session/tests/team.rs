@@ -312,7 +312,7 @@ pub(super) fn suspend(slot: u64, index: u32) -> Input {
 
 pub(super) fn lost(slot: u64, index: u32, attempt: u32) -> Input {
     let error = WireError::new(ErrorCode::ToolTimeout, "no answer");
-    Input::CallLost { call: call(slot, index), attempt, error, hop: None }
+    Input::CallLost { call: call(slot, index), attempt, error, usage: Usage::default(), hop: None }
 }
 
 pub(super) fn found(slot: u64, index: u32, probe: u32, output: Value) -> Input {

@@ -73,7 +73,7 @@ pub struct OpenCall {
     pub parent: Option<RunId>,
 }
 
-/// Open calls, the oldest first.
+/// Open calls: those for which a run waits, and then the others, each the oldest first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenCallList {
     /// The calls.

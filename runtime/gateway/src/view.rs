@@ -451,7 +451,8 @@ pub fn session(store: &Store, session: &SessionId) -> Result<Option<SessionView>
     Ok(Some(SessionView { summary: row.into(), exchanges }))
 }
 
-/// Lists the open calls, all or those of a kind, the oldest first.
+/// Lists the open calls, all or those of a kind, those for which a run waits before the others, each
+/// the oldest first.
 pub fn calls(
     store: &Store,
     kind: Option<OpenKind>,

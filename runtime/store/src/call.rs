@@ -4,7 +4,7 @@ use wire::{CallKey, OpenCall, OpenKind};
 
 use crate::error::Error;
 use crate::key::{self, Space};
-use crate::page::{oldest, row};
+use crate::page::{LIST_MAX, oldest, row};
 use crate::pending::Pending;
 
 pub(crate) fn open(pending: &mut Pending, open: &OpenCall) -> Result<(), Error> {
@@ -23,11 +23,18 @@ pub(crate) fn one(tree: &sled::Tree, call: &CallKey) -> Result<Option<OpenCall>,
     row(tree, &key::call(call))
 }
 
+/// Lists open calls, those for which a run waits before the others, which may be many and old.
 pub(crate) fn list(
     tree: &sled::Tree,
     kind: Option<OpenKind>,
     limit: usize,
 ) -> Result<Vec<OpenCall>, Error> {
-    let of_kind = |open: &OpenCall| kind.is_none_or(|kind| open.kind == kind);
-    oldest(tree, Space::CallAt, limit, |id| row(tree, &Space::Call.key(&[id])), of_kind)
+    let list = |waits: bool, limit: usize| {
+        let wanted =
+            |open: &OpenCall| open.waits == waits && kind.is_none_or(|kind| open.kind == kind);
+        oldest(tree, Space::CallAt, limit, |id| row(tree, &Space::Call.key(&[id])), wanted)
+    };
+    let mut calls = list(true, limit)?;
+    calls.extend(list(false, limit.min(LIST_MAX) - calls.len())?);
+    Ok(calls)
 }

@@ -288,8 +288,8 @@ impl Store {
         self.read("look up an open call", |database, _| call::one(database, call))
     }
 
-    /// Returns the open calls, all or those of a kind, the oldest first, at most
-    /// [`LIST_MAX`](crate::LIST_MAX).
+    /// Returns the open calls, all or those of a kind, at most [`LIST_MAX`](crate::LIST_MAX): those
+    /// for which a run waits before the others, each the oldest first.
     pub fn open_calls(&self, kind: Option<OpenKind>, limit: usize) -> Result<Vec<OpenCall>, Error> {
         self.read("list open calls", |database, _| call::list(database, kind, limit))
     }

@@ -49,7 +49,13 @@ fn open_calls_are_listed_by_their_age_and_kind() {
     // What is open for something else stands once in the list.
     store.apply(&[opened("c1", Unknown, 50)], None).unwrap();
     assert_eq!(listed(&store, None, 10), ["c2 20", "c3 30", "c1 50"]);
-    store.apply(&["c1", "c2", "c3"].map(|call| Change::CallClosed(key(call))), None).unwrap();
+    // What a run waits for is not hidden behind what nobody has said anything about for long.
+    let told = OpenCall { waits: false, ..open("c0", Unknown, 5) };
+    store.apply(&[Change::CallOpened(Box::new(told))], None).unwrap();
+    assert_eq!(listed(&store, None, 10), ["c2 20", "c3 30", "c1 50", "c0 5"]);
+    assert_eq!(listed(&store, None, 3), ["c2 20", "c3 30", "c1 50"]);
+    assert_eq!(listed(&store, Some(Unknown), 10), ["c3 30", "c1 50", "c0 5"]);
+    store.apply(&["c0", "c1", "c2", "c3"].map(|call| Change::CallClosed(key(call))), None).unwrap();
     assert_eq!(listed(&store, None, 10), [""; 0]);
     assert_eq!(store.verify().unwrap(), 0);
 }

@@ -63,9 +63,18 @@ pub struct Gateway {
     tasks: TaskTracker,
 }
 
-impl Gateway {
-    /// Opens the doors of a node.
-    pub async fn start(node: Arc<Node>, options: Options) -> Result<Self, Error> {
+/// An address that is listened on for the doors of a node that is still to start: whoever comes
+/// waits until they are opened.
+#[derive(Debug)]
+pub struct Listening {
+    listener: TcpListener,
+    addr: SocketAddr,
+    options: Options,
+}
+
+impl Listening {
+    /// Takes the address.
+    pub async fn on(options: Options) -> Result<Self, Error> {
         let listen = options.listen;
         if options.token.is_none() {
             if !listen.ip().is_loopback() {
@@ -78,6 +87,17 @@ impl Gateway {
         let failed = |source| Error::Listen { addr: listen, source };
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
         let addr = listener.local_addr().map_err(failed)?;
+        Ok(Self { listener, addr, options })
+    }
+
+    /// Returns the address that is listened on.
+    pub const fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Opens the doors of a node.
+    pub fn open(self, node: Arc<Node>) -> Gateway {
+        let Self { listener, addr, options } = self;
         let closing = CancellationToken::new();
         let ending = CancellationToken::new();
         let tasks = TaskTracker::new();
@@ -93,7 +113,14 @@ impl Gateway {
             tasks: tasks.clone(),
         };
         tasks.spawn(accepting.run());
-        Ok(Self { addr, closing, ending, tasks })
+        Gateway { addr, closing, ending, tasks }
+    }
+}
+
+impl Gateway {
+    /// Listens on an address and opens the doors of a node.
+    pub async fn start(node: Arc<Node>, options: Options) -> Result<Self, Error> {
+        Ok(Listening::on(options).await?.open(node))
     }
 
     /// Returns the address that is listened on.

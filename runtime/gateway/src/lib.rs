@@ -38,7 +38,7 @@ pub use connection::{HEADER_TIMEOUT, WRITE_TIMEOUT};
 pub use error::Error;
 pub use events::{EVENTS_QUEUED_MAX, KEEP_ALIVE, STREAMS_MAX};
 pub use filter::TraceFilter;
-pub use gateway::{CONNECTIONS_MAX, Gateway, Options};
+pub use gateway::{CONNECTIONS_MAX, Gateway, Listening, Options};
 pub use host_name::{HostName, HostNameError};
 pub use look::{LIST_DEFAULT, LOOKUP_TIMEOUT, USAGE_DAYS_DEFAULT};
 pub use runs::{RESULT_WAIT_DEFAULT, RESULT_WAIT_MAX};

@@ -53,7 +53,7 @@ pub use clock::now;
 pub use error::Error;
 pub use event_replies::RepliesOf;
 pub use look::{Gathered, gather_stats, gather_trace};
-pub use node::{Node, NodeOptions, RESERVE_BYTES_DEFAULT};
+pub use node::{Node, NodeOptions, OpenedNode, RESERVE_BYTES_DEFAULT};
 pub use opening::team_dir;
 pub use present::Refreshed;
 pub use retention::Compacted;

@@ -1,35 +1,29 @@
 //! One daemon process: opens the data of its teams, starts their actors, drains them at the end.
 
 mod drain;
+mod opened;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
 use bus::Bus;
 use journal::Holder;
-use model::Guards;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use telemetry::Metrics;
-use tokio::sync::{oneshot, watch};
-use tokio::task::{AbortHandle, spawn_blocking};
-use tracing::warn;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
 use wire::look::NodeStats;
 use wire::{Name, Subjects, WireError};
 
-use crate::clock;
+pub use opened::OpenedNode;
+
 use crate::context::Shared;
 use crate::error::Error;
 use crate::feed::Feed;
-use crate::keeper;
 use crate::look::Look;
-use crate::metrics;
-use crate::opening::{check_commands, open_team};
 use crate::owner::{Owners, claim_of};
-use crate::room;
-use crate::team::{TeamArgs, TeamSupervisor};
 use crate::team_handle::TeamHandle;
 
 /// What a team sets aside on its disk: the steps of some hundred runs in work.
@@ -75,14 +69,23 @@ impl Node {
         bus: Bus,
         options: NodeOptions,
     ) -> Result<Self, Error> {
+        Self::open(teams, bus, options).await?.start().await
+    }
+
+    /// Opens the data of all teams, which nobody else can then, and has none of them at work.
+    pub async fn open(
+        teams: Vec<config::Team>,
+        bus: Bus,
+        options: NodeOptions,
+    ) -> Result<OpenedNode, Error> {
         let (fault_tx, fault) = watch::channel(None);
         let (supervisor, _) = Actor::spawn(None, NodeSupervisor, fault_tx.clone()).await?;
         let shared = Shared::start(bus.clone());
         // Before anything is opened, so that a node that is refused leaves nothing behind.
         let owners = own(&teams, &bus, &options, &shared).await?;
-        let mut node = Self {
+        let node = Self {
             teams: BTreeMap::new(),
-            bus: bus.clone(),
+            bus,
             supervisor,
             fault,
             draining: AtomicBool::new(false),
@@ -93,84 +96,7 @@ impl Node {
             looks: Mutex::default(),
             owners,
         };
-        if let Err(error) = node.open(teams, &options, &fault_tx).await {
-            // The sessions of some teams may be at work already.
-            node.drain(Duration::ZERO).await;
-            return Err(error);
-        }
-        Ok(node)
-    }
-
-    /// Opens and starts all teams, then the look-ups over them.
-    async fn open(
-        &mut self,
-        teams: Vec<config::Team>,
-        options: &NodeOptions,
-        fault: &watch::Sender<Option<String>>,
-    ) -> Result<(), Error> {
-        let http = tools::client::HttpClient::new()
-            .map_err(|error| Error::Prepare { what: "HTTP client".to_owned(), error })?;
-        let guards = Arc::new(Guards::default());
-        let shared = self.shared.clone();
-        let data = options.data.clone();
-        let measuring = move || {
-            check_commands(&teams, &data)?;
-            metrics::of_node(&shared, &teams).map(|of_node| (of_node, teams))
-        };
-        let (of_node, teams) = spawn_blocking(measuring).await.map_err(|_| Error::Ending)??;
-        self.metrics = Some(Arc::new(of_node));
-        for team in teams {
-            for note in model::unenforced(&team, team.agents.values()) {
-                warn!(team = %team.name, %note, "a part of a schema is not sent to the provider");
-            }
-            let opened = {
-                let (bus, options, shared) =
-                    (self.bus.clone(), options.clone(), self.shared.clone());
-                let http = http.clone();
-                spawn_blocking(move || open_team(team, bus, options, shared, http.written()))
-            };
-            let opened = opened.await.map_err(|_| Error::Ending)??;
-            let context = opened.context;
-            // Sessions that were in work go on with the actors, so this is the last moment at which
-            // to leave the team to a node that began at the same time.
-            self.owners.check()?;
-            let (journal, store) = (context.journal.clone(), context.projector.stopped());
-            let stopped = fault.clone();
-            tokio::spawn(async move {
-                let reason = tokio::select! {
-                    why = journal.stopped() => format!("the journal cannot be written: {why}"),
-                    () = store => "the store cannot be used".to_owned(),
-                };
-                stopped.send_replace(Some(reason));
-            });
-            self.tasks.push(tokio::spawn(room::watch(context.clone())).abort_handle());
-            let (told, sessions) = oneshot::channel();
-            let args = TeamArgs {
-                context: context.clone(),
-                http: http.clone(),
-                guards: guards.clone(),
-                unfinished: opened.unfinished,
-                sessions: told,
-                started: clock::rfc3339(clock::now()),
-            };
-            let (actor, _) = TeamSupervisor::spawn_linked(
-                None,
-                TeamSupervisor,
-                args,
-                self.supervisor.get_cell(),
-            )
-            .await?;
-            let sessions = sessions.await.map_err(|_| Error::Ending)?;
-            let keeping = keeper::keep(context.clone(), sessions.clone());
-            self.tasks.push(tokio::spawn(keeping).abort_handle());
-            let lock = Arc::new(Mutex::new(Some(opened.lock)));
-            let name = context.team.name.clone();
-            self.teams.insert(name, TeamHandle { context, actor, sessions, lock });
-        }
-        let looks = self.look().serve().await?;
-        *self.looks.lock().unwrap_or_else(PoisonError::into_inner) = looks;
-        self.bus.flush().await?;
-        Ok(())
+        OpenedNode::open(node, teams, &options, fault_tx).await
     }
 
     fn look(&self) -> Look {
@@ -225,16 +151,6 @@ impl Node {
     /// Tells whether the node is on its way to its end.
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
-    }
-
-    /// Tells others who find the data directories in use where this node can be asked.
-    pub fn announce(&self, holder: &Holder) -> Result<(), Error> {
-        for team in self.teams.values() {
-            if let Some(lock) = &*team.lock.lock().unwrap_or_else(PoisonError::into_inner) {
-                lock.update(holder)?;
-            }
-        }
-        Ok(())
     }
 
     /// Waits until the node cannot go on, and says why.

@@ -39,6 +39,8 @@ use crate::worklist;
 pub(crate) struct TeamSupervisor;
 
 pub(crate) enum TeamMsg {
+    /// Takes up sessions that were in work when the node last ended, and opens the door.
+    Open(Vec<SessionId>, RpcReplyPort<Result<(), Error>>),
     /// Starts a part that failed again.
     Restart(Part),
     /// Takes over what changed of the tools, and tells it.
@@ -79,8 +81,6 @@ pub(crate) struct TeamArgs {
     pub(crate) http: HttpClient,
     /// What is known of the servers of models, by all teams of the node.
     pub(crate) guards: Arc<Guards>,
-    /// Sessions that were in work when the node last ended.
-    pub(crate) unfinished: Vec<SessionId>,
     /// Where the supervisor of the sessions is told.
     pub(crate) sessions: oneshot::Sender<ActorRef<SessionsMsg>>,
     /// When the node started, in RFC 3339.
@@ -92,6 +92,7 @@ pub(crate) struct TeamState {
     /// Outlive the actors that use them, so that what was learned of a server is kept.
     clients: ModelClients,
     deps: ToolDeps,
+    sessions: ActorRef<SessionsMsg>,
     began: Instant,
     parts: HashMap<ActorId, Part>,
     /// The tools that are there, in their present form.
@@ -112,7 +113,7 @@ impl Actor for TeamSupervisor {
         myself: ActorRef<TeamMsg>,
         args: TeamArgs,
     ) -> Result<TeamState, ActorProcessingErr> {
-        let TeamArgs { context, http, guards, unfinished, sessions: told, started } = args;
+        let TeamArgs { context, http, guards, sessions: told, started } = args;
         // All are known before anything from outside is read. Whoever needs one that is missing
         // says so itself.
         for secret in &context.team.secrets {
@@ -159,6 +160,7 @@ impl Actor for TeamSupervisor {
             context,
             clients,
             deps,
+            sessions: sessions.clone(),
             began: Instant::now(),
             parts: HashMap::new(),
             tools: HashMap::new(),
@@ -172,12 +174,6 @@ impl Actor for TeamSupervisor {
         for part in models.chain(team.tools.keys().cloned().map(Part::Tool)) {
             state.start(&myself, part).await?;
         }
-        for session in unfinished {
-            info!(%session, "session taken up again");
-            drop(sessions.cast(SessionsMsg::Activate { session }));
-        }
-        // The door opens last, when all who stand behind it are there.
-        state.inbox = Some(Inbox::open(&state.context, &sessions).await?);
         drop(told.send(sessions));
         Ok(state)
     }
@@ -189,6 +185,11 @@ impl Actor for TeamSupervisor {
         state: &mut TeamState,
     ) -> Result<(), ActorProcessingErr> {
         match msg {
+            TeamMsg::Open(unfinished, told) => {
+                let opened = state.open(unfinished).await;
+                // Whoever asked may have given up waiting.
+                drop(told.send(opened));
+            }
             TeamMsg::Restart(part) => state.restart(&myself, part).await,
             TeamMsg::Change(team, told) => {
                 let refreshed = state.change(&myself, &team).await;
@@ -219,6 +220,16 @@ impl Actor for TeamSupervisor {
 }
 
 impl TeamState {
+    async fn open(&mut self, unfinished: Vec<SessionId>) -> Result<(), Error> {
+        for session in unfinished {
+            info!(%session, "session taken up again");
+            drop(self.sessions.cast(SessionsMsg::Activate { session }));
+        }
+        // The door opens last, when all who stand behind it are there.
+        self.inbox = Some(Inbox::open(&self.context, &self.sessions).await?);
+        Ok(())
+    }
+
     async fn start(&mut self, myself: &ActorRef<TeamMsg>, part: Part) -> Result<(), Error> {
         let context = self.context.clone();
         let id = match &part {

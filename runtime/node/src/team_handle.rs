@@ -41,6 +41,12 @@ impl TeamHandle {
         self.context.is_draining()
     }
 
+    /// Has sessions taken up that were in work when the node last ended, and opens the team's door.
+    pub(crate) async fn open_door(&self, unfinished: Vec<SessionId>) -> Result<(), Error> {
+        let opening = |told| TeamMsg::Open(unfinished, told);
+        ractor::call!(self.actor, opening).map_err(|_| Error::Ending)?
+    }
+
     /// Returns the team as it is at present.
     pub fn team(&self) -> Arc<config::Team> {
         self.context.present.team()

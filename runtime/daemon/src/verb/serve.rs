@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use bus::{Bus, NatsOptions};
 use config::Team;
-use node::{Node, NodeOptions, Sourced};
+use gateway::{Listening, Options};
+use journal::Holder;
+use node::{Node, NodeOptions, OpenedNode, Sourced};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
@@ -56,17 +58,17 @@ pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Resul
         subjects,
         reserve_bytes: args.disk_reserve << 20,
     };
-    let node = Arc::new(Node::start(teams, bus.clone(), options).await?);
-    let door = match listen {
-        Some(options) => match door::open(node.clone(), options).await {
-            Ok(door) => Some(door),
-            Err(failure) => {
-                node.drain(Duration::ZERO).await;
-                return Err(failure);
-            }
-        },
-        None => None,
+    let opened = Node::open(teams, bus.clone(), options).await?;
+    // Before a run is taken up: one that is cut by a start that fails is paid for and counted.
+    let listening = match prepare(&opened, listen, &mut holder, args).await {
+        Ok(listening) => listening,
+        Err(failure) => {
+            opened.close().await;
+            return Err(failure);
+        }
     };
+    let node = Arc::new(opened.start().await?);
+    let door = listening.map(|listening| listening.open(node.clone()));
     if door.is_some()
         && token.is_none()
         && let Some(commands) = door::reached_by(&loaded)
@@ -74,9 +76,6 @@ pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Resul
         warn!(%commands, "programs reach the HTTP door, which asks for no token");
         screen::note(&unguarded(&commands));
     }
-    holder.listen = door.as_ref().map(|door| door.addr().to_string());
-    holder.nats = args.nats.url.as_deref().map(nats::without_secrets);
-    node.announce(&holder)?;
     screen::note(&described);
     screen::note(&ready(holder.listen.as_deref(), holder.nats.as_deref()));
     notify::tell("READY=1");
@@ -117,6 +116,24 @@ pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Resul
         info!(%error, "bus not drained");
     }
     exit
+}
+
+/// Listens for those who will come to the door, if there is to be one, and tells others who find the
+/// data in use where this daemon can be asked.
+async fn prepare(
+    opened: &OpenedNode,
+    listen: Option<Options>,
+    holder: &mut Holder,
+    args: &Serve,
+) -> Result<Option<Listening>, Failure> {
+    let listening = match listen {
+        Some(options) => Some(door::listen(options).await?),
+        None => None,
+    };
+    holder.listen = listening.as_ref().map(|listening| listening.addr().to_string());
+    holder.nats = args.nats.url.as_deref().map(nats::without_secrets);
+    opened.announce(holder)?;
+    Ok(listening)
 }
 
 /// Loads all team files, and reports on all that are wrong.

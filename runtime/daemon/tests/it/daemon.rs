@@ -1,5 +1,7 @@
 //! `serve`, and the commands that find it.
 
+use std::net::TcpListener;
+
 use journal::{DataLock, Holder};
 
 use crate::callboard::{Callboard, Ended, QUESTION, team};
@@ -77,6 +79,37 @@ fn an_address_that_others_reach_is_refused() {
         assert!(ended.err.contains(&format!("error[{code}]")), "{more:?}: {}", ended.err);
         assert!(!ended.err.contains("guess-me"), "{}", ended.err);
     }
+}
+
+#[test]
+fn a_daemon_whose_address_is_taken_takes_up_no_run() {
+    let callboard = Callboard::new();
+    let asks = "{\"when\": \"\", \"calls\": [{\"name\": \"ask_user\", \"arguments\": \
+                {\"question\": \"Which colour?\"}}]}\n";
+    callboard.file("replies.jsonl", asks);
+    let file = callboard.file(
+        "asker.toml",
+        "[models.m]\nprovider = \"scripted\"\nscript = \"replies.jsonl\"\n[agents.lead]\n\
+         instructions = \"Ask.\"\nactor = \"m\"\ntools = [\"ask_user\"]\n",
+    );
+    let left = callboard.run(&["run", file.to_str().unwrap(), "choose"]);
+    assert_eq!(left.code, Some(3), "nobody answers: {}", left.err);
+
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = other.local_addr().unwrap().to_string();
+    let ended = callboard.run(&["serve", file.to_str().unwrap(), "--listen", &taken]);
+    assert_eq!(ended.code, Some(3), "{}", ended.err);
+    assert!(ended.err.contains("error[E1008]") && ended.err.contains("--listen"), "{}", ended.err);
+    let word = "session taken up again";
+    assert!(!ended.err.contains(word), "{}", ended.err);
+    let daemon = callboard.serve(&file);
+    assert!(daemon.said.contains(word), "{}", daemon.said);
+    // Who has the data says more than that the address is taken.
+    let address = daemon.url.trim_start_matches("http://").to_owned();
+    let second = callboard.run(&["serve", file.to_str().unwrap(), "--listen", &address]);
+    assert_eq!(second.code, Some(3), "{}", second.err);
+    assert!(second.err.contains("is in use by callboard serve (process "), "{}", second.err);
+    assert_eq!(daemon.stop().code, Some(0));
 }
 
 #[test]

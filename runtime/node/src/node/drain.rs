@@ -1,16 +1,18 @@
 //! Ends a node: lets runs end, then everybody who waits go, and closes the data.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use telemetry::Metrics;
 use tokio::task::{AbortHandle, JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep, timeout};
 use tools::mcp::Servers;
 use tracing::{info, warn};
 
 use super::Node;
+use crate::context::TeamContext;
 use crate::team::TeamMsg;
 use crate::team_handle::TeamHandle;
 
@@ -62,19 +64,12 @@ impl Node {
         tokio::join!(self.tidy(), join_all(servers.map(Servers::close)));
         self.looks.lock().unwrap_or_else(PoisonError::into_inner).clear();
         for TeamHandle { context, lock, .. } in self.teams.values() {
-            context.projector.sync().await;
-            let (journal, store) = (context.journal.clone(), context.store.clone());
-            let closed = spawn_blocking(move || {
-                journal.close();
-                if let Err(error) = store.close() {
-                    warn!(%error, "the store was not closed in order; it is mended at the next start");
-                }
-            });
-            closed.await.unwrap_or_default();
+            close(context).await;
             drop(lock.lock().unwrap_or_else(PoisonError::into_inner).take());
         }
         self.owners.release().await;
-        self.end_exports().await;
+        let contexts = self.teams.values().map(|team| &*team.context);
+        end_exports(contexts, self.metrics.clone()).await;
     }
 
     /// Lets those go who still wait, and what is on its way to them.
@@ -117,29 +112,43 @@ impl Node {
         });
         join_all(busy).await.into_iter().sum()
     }
+}
 
-    /// Exports what is left, from all at the same time, once nothing of worth depends on it.
-    async fn end_exports(&self) {
-        let contexts = || self.teams.values().map(|team| &team.context);
-        let spans = contexts().filter_map(|context| context.exporter.clone()).map(|exporter| {
-            spawn_blocking(move || {
-                if let Err(error) = exporter.shutdown(EXPORT_MAX) {
-                    warn!(%error, "the last spans were not exported");
-                }
-            })
-        });
-        let of_teams = contexts().map(|context| context.metrics.clone());
-        let measures = of_teams.chain(self.metrics.clone()).map(|metrics| {
-            spawn_blocking(move || {
-                if let Err(error) = metrics.shutdown(EXPORT_MAX) {
-                    warn!(%error, "what was measured last was not exported");
-                }
-            })
-        });
-        // Begun by the collecting, before any is waited for.
-        let all: Vec<JoinHandle<()>> = spans.chain(measures).collect();
-        join_all(all).await;
-    }
+/// Ends journal and store of a team.
+pub(super) async fn close(context: &TeamContext) {
+    context.projector.sync().await;
+    let (journal, store) = (context.journal.clone(), context.store.clone());
+    let closed = spawn_blocking(move || {
+        journal.close();
+        if let Err(error) = store.close() {
+            warn!(%error, "the store was not closed in order; it is mended at the next start");
+        }
+    });
+    closed.await.unwrap_or_default();
+}
+
+/// Exports what is left, from all at the same time, once nothing of worth depends on it.
+pub(super) async fn end_exports<'t>(
+    contexts: impl Iterator<Item = &'t TeamContext> + Clone,
+    of_node: Option<Arc<Metrics>>,
+) {
+    let spans = contexts.clone().filter_map(|context| context.exporter.clone()).map(|exporter| {
+        spawn_blocking(move || {
+            if let Err(error) = exporter.shutdown(EXPORT_MAX) {
+                warn!(%error, "the last spans were not exported");
+            }
+        })
+    });
+    let measures = contexts.map(|context| context.metrics.clone()).chain(of_node).map(|metrics| {
+        spawn_blocking(move || {
+            if let Err(error) = metrics.shutdown(EXPORT_MAX) {
+                warn!(%error, "what was measured last was not exported");
+            }
+        })
+    });
+    // Begun by the collecting, before any is waited for.
+    let all: Vec<JoinHandle<()>> = spans.chain(measures).collect();
+    join_all(all).await;
 }
 
 #[cfg(test)]

@@ -3,14 +3,18 @@
 use std::path::Path;
 use std::time::Duration;
 
-use journal::{Journal, Options};
+use bus::Bus;
+use journal::{DataLock, Holder, Journal, Options};
+use node::Node;
 use store::Store;
 use tokio::time::Instant;
 use wire::entry::{Body, Entry, Input};
+use wire::event::EventKind;
 use wire::run::RunState;
 use wire::subject::RunVerb;
 use wire::{RunId, RunStatus, SessionId};
 
+use crate::house;
 use crate::steps::{self, SOON, Silent, accept, rest, until, view};
 
 /// A crash between the end of a run and the word to the agents that it had called: the journal has
@@ -89,6 +93,49 @@ async fn a_drain_does_not_wait_for_people() {
     let waits = view(&node, &run, RunVerb::Status).await.state;
     assert!(matches!(waits, RunState::Waiting { .. }), "{waits:?}");
     node.drain(SOON).await;
+}
+
+/// A start that fails has cut what it took up, so it must not have taken up anything.
+#[tokio::test]
+async fn a_start_that_fails_takes_up_no_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let silent = Silent::start().await;
+    let node = steps::start(folder.path(), &silent).await;
+    let run = accept(&node, "acts", "hello", "r1").await;
+    until("it asks its model", SOON, async || silent.asked() == 1).await;
+    node.drain(Duration::ZERO).await;
+    drop(node);
+
+    let data = folder.path().join("data");
+    let text = std::fs::read_to_string(folder.path().join("steps.toml")).unwrap();
+    let zed = folder.path().join("zed.toml");
+    std::fs::write(&zed, text.replace("[team]", "[team]\nname = \"zed\"")).unwrap();
+    let holder = Holder {
+        pid: 1,
+        program: "another".to_owned(),
+        listen: None,
+        nats: None,
+        since: node::now(),
+    };
+    let lock = DataLock::acquire(&data.join("zed"), &holder).unwrap();
+    let files = [folder.path().join("steps.toml"), zed];
+    for _ in 0..12 {
+        let refused = house::try_start(&Bus::local(), &[&files[0], &files[1]], &data).await;
+        let Err(refused) = refused else { panic!("the data of zed is in use") };
+        assert!(refused.to_string().contains("is in use by another"), "{refused}");
+    }
+    drop(lock);
+
+    let node = house::start_teams(&Bus::local(), &[&files[0], &files[1]], &data).await;
+    until("it asks its model again", SOON, async || silent.asked() == 2).await;
+    assert_eq!(resumes(&node, &run).await, 1);
+    node.drain(Duration::ZERO).await;
+}
+
+/// Counts how often a run of the team `steps` was taken up again.
+async fn resumes(node: &Node, run: &RunId) -> usize {
+    let events = node.team("steps").unwrap().events(&SessionId::of_run(run), None).await.unwrap();
+    events.iter().filter(|event| event.kind == EventKind::RunResumed).count()
 }
 
 /// Looks up how a run ended, in what a node left behind.

@@ -1,11 +1,9 @@
 //! The HTTP door of `serve`.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use config::Team;
-use gateway::{Error, Gateway, HostName, Options, Token};
-use node::Node;
+use gateway::{Error, HostName, Listening, Options, Token};
 use secrecy::SecretString;
 use tools::ToolKind;
 use tools::mcp::Transport;
@@ -60,9 +58,9 @@ pub(super) fn reached_by(teams: &[Team]) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", ") + more)
 }
 
-/// Opens the door of a node.
-pub(super) async fn open(node: Arc<Node>, options: Options) -> Result<Gateway, Failure> {
-    Gateway::start(node, options).await.map_err(|error| {
+/// Listens for those who will come to the door of a node.
+pub(super) async fn listen(options: Options) -> Result<Listening, Failure> {
+    Listening::on(options).await.map_err(|error| {
         let code = match &error {
             Error::Unprotected(_) => ErrorCode::HttpUnprotected,
             Error::Listen { .. } => ErrorCode::Unavailable,

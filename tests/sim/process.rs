@@ -103,7 +103,7 @@ impl World {
         }
         for session in &sessions {
             let Some(shell) = self.shell(session) else { return };
-            let resumed = shell.machine.resumption();
+            let resumed = shell.machine.resumption(false);
             let working = resumed.is_some();
             if let Some(resumed) = resumed
                 && self.flaw != Some(Flaw::SkipsResumed)

@@ -203,7 +203,8 @@ impl Run {
         self.begin_step(effects);
     }
 
-    pub(crate) fn on_resumed(&mut self, waiting: bool, effects: &mut Effects) {
+    /// Takes the run up again; `innocent` if it cannot be what ended the process.
+    pub(crate) fn on_resumed(&mut self, innocent: bool, effects: &mut Effects) {
         self.resumes_total += 1;
         effects.tell(&self.submitted, EventKind::RunResumed);
         let count = [(semconv::RESUMES, self.resumes_total)];
@@ -213,9 +214,9 @@ impl Run {
             return;
         }
         // A run that does nothing but wait is not what ended the process; a called agent may be, and
-        // counts it in its own run. What older programs wrote says nothing of agents, and is decided
-        // about as they did.
-        if !waiting && !self.waits_for_people_only() {
+        // counts it in its own run. Neither is one whose process was drained. What older programs
+        // wrote says nothing of agents and of drains, and is decided about as they did.
+        if !innocent && !self.waits_for_people_only() {
             self.resumes += 1;
         }
         if self.resumes > self.plan.limits.resumes_max {

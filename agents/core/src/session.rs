@@ -239,9 +239,9 @@ impl SessionMachine {
                 parting.ok_or_else(|| Rejected::UnknownCall { call: call.clone() })?.on_told(call);
                 self.hand_off();
             }
-            Input::Resumed { waiting } => {
+            Input::Resumed { waiting, drained } => {
                 let run = self.run.as_mut().ok_or(Rejected::OutOfPlace)?;
-                run.on_resumed(*waiting, &mut effects);
+                run.on_resumed(*waiting || *drained, &mut effects);
             }
             Input::Snapshot(snapshot) => self.on_snapshot((**snapshot).clone(), &mut effects)?,
         }
@@ -265,10 +265,11 @@ impl SessionMachine {
         effects
     }
 
-    /// Returns the input by which a restart takes up the run in work, if there is one.
-    pub fn resumption(&self) -> Option<Input> {
+    /// Returns the input by which a restart takes up the run in work, if there is one. `drained` says
+    /// that whoever had the session before let go of it in order.
+    pub fn resumption(&self, drained: bool) -> Option<Input> {
         let run = self.run.as_ref()?;
-        Some(Input::Resumed { waiting: run.waits_for_others_only() })
+        Some(Input::Resumed { waiting: run.waits_for_others_only(), drained })
     }
 
     /// Tells whether nothing is in work, waiting or to be handed over.

@@ -215,6 +215,10 @@ pub enum Input {
         /// process. Older programs did not say so, and took one that waits for agents for the cause.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         waiting: bool,
+        /// The process before let go of the session in order, so the run is not what ended it. Older
+        /// programs did not say so, and took the run for the cause.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        drained: bool,
     },
     /// The session is at rest, and what stands before this is no longer needed to go on.
     Snapshot(Box<Snapshot>),
@@ -354,10 +358,12 @@ mod tests {
 
     #[test]
     fn a_run_of_which_no_more_is_said_was_at_work_when_it_was_taken_up() {
-        for (waiting, json) in
-            [(false, r#"{"input":"resumed"}"#), (true, r#"{"input":"resumed","waiting":true}"#)]
-        {
-            let input = Input::Resumed { waiting };
+        for (waiting, drained, json) in [
+            (false, false, r#"{"input":"resumed"}"#),
+            (true, false, r#"{"input":"resumed","waiting":true}"#),
+            (false, true, r#"{"input":"resumed","drained":true}"#),
+        ] {
+            let input = Input::Resumed { waiting, drained };
             assert_eq!(serde_json::to_string(&input).unwrap(), json);
             assert_eq!(serde_json::from_str::<Input>(json).unwrap(), input);
         }

@@ -154,7 +154,7 @@ mod tests {
             begun("first"),
             begun("next"),
             cancel("first"),
-            Input::Resumed { waiting: false },
+            Input::Resumed { waiting: false, drained: false },
             Input::ReplyPublished { run: run("first") },
             cancel("next"),
         ];

@@ -22,6 +22,7 @@ use wire::{Event, SessionId, Subjects, Timestamp, TraceSink, WireError};
 
 use crate::admission::{NodePlaces, Places};
 use crate::clean;
+use crate::drained::Drained;
 use crate::error::Error;
 use crate::herald::Herald;
 use crate::metrics::Loads;
@@ -102,6 +103,8 @@ pub(crate) struct TeamContext {
     /// Calls of tools that were told to stop and put things in order.
     pub(crate) stopping: TaskTracker,
     pub(crate) draining: AtomicBool,
+    /// Which sessions were let go of in order.
+    pub(crate) drained: Drained,
     /// Look-ups of runs that are named by requests, each of which needs a thread of its own.
     pub(crate) lookups: Semaphore,
     /// The slot of the next change of the memory; one change at a time.

@@ -92,6 +92,11 @@ impl Hand for AtWork<'_> {
         cutoffs: &Cutoffs,
         is_asked: bool,
     ) -> Result<Tidied, Error> {
+        let TeamContext { journal, drained, .. } = &**self.context;
+        if drained.is_left(session, journal.next_slot(session)) {
+            // It is not at rest, and asking it would take it up.
+            return Ok(Tidied::Unchanged);
+        }
         let (answer, on_answer) = oneshot::channel();
         let door = Door::Tidy { cutoffs: *cutoffs, is_asked, answer };
         if self.sessions.cast(SessionsMsg::Route { session: session.clone(), door }).is_err() {

@@ -6,6 +6,7 @@ mod changes;
 mod clean;
 mod clock;
 mod context;
+mod drained;
 mod error;
 mod event_files;
 mod event_replies;

@@ -15,11 +15,12 @@ use tools::command::{Launcher, Opening, check_openings};
 use tools::mcp::Transport;
 use tools::query::Databases;
 use wire::entry::memory_session;
-use wire::{Name, SessionId};
+use wire::{Name, RunId, SessionId};
 
 use crate::admission::Places;
 use crate::archive::Archive;
 use crate::context::{LOOKUPS_AT_ONCE_MAX, Shared, TeamContext};
+use crate::drained::Drained;
 use crate::error::Error;
 use crate::metrics::{self, Loads};
 use crate::node::NodeOptions;
@@ -33,7 +34,22 @@ const DATABASES_DIR: &str = "databases";
 pub(crate) struct OpenedTeam {
     pub(crate) context: Arc<TeamContext>,
     pub(crate) lock: DataLock,
+    /// The sessions that have something to do.
     pub(crate) unfinished: Vec<SessionId>,
+    /// The runs among it that clients asked for, with their sessions.
+    pub(crate) open_runs: Vec<(RunId, SessionId)>,
+}
+
+impl OpenedTeam {
+    /// Leaves all sessions but one as they are, and returns how many runs that comes to.
+    pub(crate) fn leave(&mut self, but: Option<&SessionId>) -> usize {
+        let TeamContext { journal, drained, .. } = &*self.context;
+        for session in self.unfinished.extract_if(.., |session| Some(&*session) != but) {
+            let slot = journal.next_slot(&session);
+            drained.leave(session, slot);
+        }
+        self.open_runs.extract_if(.., |(_, session)| Some(&*session) != but).count()
+    }
 }
 
 /// Opens journal and store of a team. Blocks on the disk.
@@ -64,6 +80,12 @@ pub(crate) fn open_team(
     unfinished.extend(unread);
     unfinished.sort();
     unfinished.dedup();
+    let open_runs =
+        store.open_runs(store::LIST_MAX)?.into_iter().map(|row| row.begun).filter(|begun| {
+            let is_asked_for = begun.parent.is_none() && begun.joined.is_none();
+            is_asked_for && unfinished.binary_search(&begun.session).is_ok()
+        });
+    let open_runs = open_runs.map(|begun| (begun.run, begun.session)).collect();
     let exporter = match &team.otlp_endpoint {
         Some(endpoint) => Some(Arc::new(Exporter::start(endpoint, &service, &[])?)),
         None => None,
@@ -71,6 +93,7 @@ pub(crate) fn open_team(
     let databases = open_databases(&team, &options.data, http)?;
     let launcher = Arc::new(find_launcher(&team, &options.data)?);
     let name = team.name.clone();
+    let drained = Drained::read(&team_dir(&options.data, &name));
     let memory_slot = journal.next_slot(&memory_session());
     let places = Places::new(name.clone(), team.runs_max, shared.places.clone());
     let team = Arc::new(team);
@@ -100,12 +123,13 @@ pub(crate) fn open_team(
         requests: TaskTracker::new(),
         stopping: TaskTracker::new(),
         draining: AtomicBool::new(false),
+        drained,
         lookups: Semaphore::new(LOOKUPS_AT_ONCE_MAX),
         service: OnceLock::new(),
         memory_slot: tokio::sync::Mutex::new(memory_slot),
     });
     metrics::watch(&context);
-    Ok(OpenedTeam { context, lock, unfinished })
+    Ok(OpenedTeam { context, lock, unfinished, open_runs })
 }
 
 /// Opens the databases of a team, and checks that its tools fit them. Blocks on the disk.

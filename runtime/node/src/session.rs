@@ -283,7 +283,8 @@ impl SessionState {
             self.say_busy();
             return Ok(());
         };
-        if let Some(resumed) = machine.resumption() {
+        let drained = self.context.drained.has(&self.session, machine.slot());
+        if let Some(resumed) = machine.resumption(drained) {
             self.on_outcome(resumed).await?;
         } else {
             let effects = machine.outstanding();

@@ -38,8 +38,14 @@ pub(crate) async fn run(args: &Run, place: &Place, screen: &Screen) -> Result<Ex
         reserve_bytes: RESERVE_BYTES_DEFAULT,
     };
     let name = team.name.clone();
-    let node = Node::start(vec![team], bus.clone(), options).await;
-    let node = node.map_err(|error| at_holder(error.into(), &name, args, place))?;
+    let opened = Node::open(vec![team], bus.clone(), options).await;
+    let mut opened = opened.map_err(|error| at_holder(error.into(), &name, args, place))?;
+    // They may take long, and would be cut when this one run is over.
+    let left = opened.leave_unfinished(args.session.as_ref());
+    if left > 0 {
+        screen::note(&left_alone(left, args, place));
+    }
+    let node = opened.start().await?;
     let request = RunRequest {
         input,
         session: args.session.clone(),
@@ -80,6 +86,13 @@ fn at_holder(failure: Failure, team: &Name, args: &Run, place: &Place) -> Failur
     let agent = args.agent.as_ref().map(|agent| format!("/{agent}")).unwrap_or_default();
     let message = format!("{}; ask it: `callboard ask{door} {team}{agent} ..`", error.message);
     WireError { message, ..error }.into()
+}
+
+/// Says how runs that are unfinished go on.
+fn left_alone(runs: usize, args: &Run, place: &Place) -> String {
+    let stay = if runs == 1 { "run stays as it is" } else { "runs stay as they are" };
+    let (team, data) = (args.team.display(), place.option());
+    format!("{runs} unfinished {stay}; `callboard serve {team}{data}` goes on with what is left\n")
 }
 
 /// Says what a run waits for, of whom nobody can be asked here.

@@ -1,6 +1,7 @@
 //! `run` and the look-ups after it.
 
 use std::io::Write as _;
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -134,6 +135,46 @@ fn a_question_is_answered_from_stdin() {
     let ended = callboard.run(&["ask", "asker", "--run", run, "choose"]);
     assert_eq!((ended.code, ended.out.as_str()), (Some(0), "You chose well.\n"), "{}", ended.err);
     assert_eq!(daemon.stop().code, Some(0));
+}
+
+#[test]
+fn runs_that_were_left_unfinished_are_none_of_the_next_one() {
+    let callboard = Callboard::new();
+    callboard.file("replies.jsonl", "{\"content\": \"Hello.\"}\n");
+    // It takes requests and answers none.
+    let model = TcpListener::bind("127.0.0.1:0").unwrap();
+    let file = callboard.file(
+        "greeter.toml",
+        &format!(
+            "[team]\nentry = \"lead\"\n[models.m]\nprovider = \"scripted\"\nscript = \
+             \"replies.jsonl\"\n[models.slow]\nprovider = \"openai\"\nmodel = \"m\"\nbase_url = \
+             \"http://{}/v1\"\n[agents.lead]\ninstructions = \"Greet.\"\nmodel = \"m\"\n\
+             [agents.slow]\ninstructions = \"Think.\"\nmodel = \"slow\"\n",
+            model.local_addr().unwrap()
+        ),
+    );
+    let name = file.to_str().unwrap();
+    let mut long = callboard
+        .command(&["run", name, "--agent", "slow", "think"])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let asked = model.accept().unwrap();
+    long.kill().unwrap();
+    long.wait().unwrap();
+    drop(asked);
+    model.set_nonblocking(true).unwrap();
+    for _ in 0..12 {
+        let ran = callboard.run(&["run", name, "hi"]);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(0), "Hello.\n"), "{}", ran.err);
+        let note = format!("1 unfinished run stays as it is; `callboard serve {name}` goes on");
+        assert!(ran.err.contains(&note), "{}", ran.err);
+        assert!(model.accept().is_err(), "the run is not taken up");
+    }
+    model.set_nonblocking(false).unwrap();
+    let daemon = callboard.serve(&file);
+    assert!(daemon.said.contains("session taken up again"), "{}", daemon.said);
+    model.accept().unwrap();
 }
 
 #[test]

@@ -63,7 +63,13 @@ impl Node {
         let servers = self.teams.values().filter_map(|team| team.context.servers.get());
         tokio::join!(self.tidy(), join_all(servers.map(Servers::close)));
         self.looks.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        // What broke the node may be a run of it.
+        let is_in_order = self.fault.borrow().is_none();
         for TeamHandle { context, lock, .. } in self.teams.values() {
+            context.projector.sync().await;
+            if is_in_order {
+                note(context.clone()).await;
+            }
             close(context).await;
             drop(lock.lock().unwrap_or_else(PoisonError::into_inner).take());
         }
@@ -112,6 +118,17 @@ impl Node {
         });
         join_all(busy).await.into_iter().sum()
     }
+}
+
+/// Notes for the next start which sessions of a team are let go of in order.
+async fn note(context: Arc<TeamContext>) {
+    let noted = spawn_blocking(move || {
+        let TeamContext { store, journal, drained, .. } = &*context;
+        if let Err(error) = drained.write(store, journal) {
+            warn!(%error, "runs in work will be taken up as after a crash");
+        }
+    });
+    noted.await.unwrap_or_default();
 }
 
 /// Ends journal and store of a team.

@@ -11,6 +11,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::spawn_blocking;
 use tools::client::HttpClient;
 use tracing::warn;
+use wire::SessionId;
 
 use super::drain::{close, end_exports};
 use super::{Node, NodeOptions};
@@ -90,6 +91,12 @@ impl OpenedNode {
             team.lock.update(holder)?;
         }
         Ok(())
+    }
+
+    /// Leaves what is unfinished as it is, but for what a session has to do; requests take up what
+    /// they ask for. Returns how many runs are left so that clients asked for.
+    pub fn leave_unfinished(&mut self, but: Option<&SessionId>) -> usize {
+        self.teams.iter_mut().map(|team| team.leave(but)).sum()
     }
 
     /// Starts all teams: first all actors, then the sessions that have work to do, each team's door,

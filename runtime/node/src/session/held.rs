@@ -173,7 +173,7 @@ mod tests {
             (settled("before"), vec![], true),
             (settled("before"), vec![timer()], false),
             (settled("another"), vec![tell()], false),
-            (Input::Resumed { waiting: false }, vec![read("c")], false),
+            (Input::Resumed { waiting: false, drained: false }, vec![read("c")], false),
             (Input::ReplyPublished { run: run() }, vec![], false),
         ];
         let mut held = Held::default();

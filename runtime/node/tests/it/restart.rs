@@ -132,8 +132,32 @@ async fn a_start_that_fails_takes_up_no_run() {
     node.drain(Duration::ZERO).await;
 }
 
+/// Twelve drains are more than `resumes_max` allows a run that ends the process each time.
+#[tokio::test]
+async fn a_run_outlives_any_number_of_drains() {
+    let folder = tempfile::tempdir().unwrap();
+    let silent = Silent::start().await;
+    let mut node = steps::start(folder.path(), &silent).await;
+    let run = accept(&node, "acts", "hello", "r1").await;
+    for drains in 1..=12 {
+        until("it asks its model", SOON, async || silent.asked() == drains).await;
+        // The model is asked while it is written down that the run was taken up.
+        assert_eq!(resumes(&node, &run).await, drains - 1);
+        node.drain(Duration::ZERO).await;
+        drop(node);
+        node = steps::start(folder.path(), &silent).await;
+    }
+    until("it asks its model again", SOON, async || silent.asked() == 13).await;
+    assert_eq!(resumes(&node, &run).await, 12);
+    let state = view(&node, &run, RunVerb::Status).await.state;
+    assert!(matches!(state, RunState::Running { .. }), "{state:?}");
+    node.drain(Duration::ZERO).await;
+}
+
 /// Counts how often a run of the team `steps` was taken up again.
 async fn resumes(node: &Node, run: &RunId) -> usize {
+    // Nobody is answered before that is durable.
+    view(node, run, RunVerb::Status).await;
     let events = node.team("steps").unwrap().events(&SessionId::of_run(run), None).await.unwrap();
     events.iter().filter(|event| event.kind == EventKind::RunResumed).count()
 }

@@ -85,7 +85,7 @@ impl World {
         let folded =
             SessionMachine::fold(name("team"), session(), entries, &self.plans, |_, _, _| {});
         assert_eq!(folded.as_ref(), Ok(&self.machine));
-        if let Some(resumed) = self.machine.resumption() {
+        if let Some(resumed) = self.machine.resumption(false) {
             self.give(resumed);
         }
     }

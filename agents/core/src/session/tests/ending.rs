@@ -77,7 +77,7 @@ fn a_waiting_run_is_ended_where_it_waits() {
                 (5, published("q"), ""),
             ],
         );
-        assert!(machine.ended(&run("q")).is_some() && machine.resumption().is_none());
+        assert!(machine.ended(&run("q")).is_some() && machine.resumption(false).is_none());
     }
 }
 
@@ -97,7 +97,7 @@ fn nothing_is_begun_once_the_time_is_over() {
             ),
         ],
     );
-    assert!(machine.resumption().is_none());
+    assert!(machine.resumption(false).is_none());
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn called_agents_are_told_until_it_is_known_that_they_were() {
         (8, told(1, 2), "rejected: call 1/2 is not awaited"),
     ];
     let machine = check(&actor(), &rows);
-    assert!(!machine.is_idle() && machine.resumption().is_none() && machine.is_busy());
+    assert!(!machine.is_idle() && machine.resumption(false).is_none() && machine.is_busy());
     assert!(machine.is_telling(&run("r")) && !machine.is_telling(&run("q")));
     let again: Vec<_> = machine.outstanding().iter().filter_map(|e| show(e, Shown::Acts)).collect();
     assert_eq!(again, ["abort r [1/0]"]);

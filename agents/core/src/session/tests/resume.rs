@@ -77,7 +77,7 @@ fn calls_are_made_again_by_their_effect_class() {
             ),
         ],
     );
-    assert!(machine.resumption().is_none());
+    assert!(machine.resumption(false).is_none());
 }
 
 #[test]
@@ -132,8 +132,22 @@ fn a_run_that_ends_the_process_again_and_again_is_given_up() {
 }
 
 #[test]
+fn a_run_whose_process_was_drained_is_not_given_up() {
+    let drained = Input::Resumed { waiting: false, drained: true };
+    let again = "timer r at 60000
+        ask small as actor for r, turn 0, step 1, 200 tokens, by 9001";
+    let mut rows = vec![(0, submit("r"), START)];
+    rows.extend((0..9).map(|_| (1, drained.clone(), again)));
+    assert_eq!(check(&actor(), &rows).resumption(true), Some(drained.clone()));
+    // Between two drains the process may end otherwise, and that counts.
+    rows.extend([(1, RESUMED, again), (1, drained.clone(), again), (1, RESUMED, again)]);
+    rows.extend([(1, drained, again), (1, RESUMED, "publish r failed E4005, 0 used")]);
+    check(&actor(), &rows);
+}
+
+#[test]
 fn a_run_that_waits_for_called_agents_is_not_given_up() {
-    let waiting = Input::Resumed { waiting: true };
+    let waiting = Input::Resumed { waiting: true, drained: false };
     let made = |ms: u64, attempt: &str| {
         let by = ms + 5000;
         format!("call writer 1/0 idempotent{attempt} {{\"n\":0}}, depth 1, 495 tokens, by {by}")
@@ -145,14 +159,14 @@ fn a_run_that_waits_for_called_agents_is_not_given_up() {
     let mut rows: Vec<Row<'_>> =
         vec![(0, submit("r"), START), (1, calls("r", 0, &["writer"]), &first)];
     rows.extend(again.iter().map(|(ms, lines)| (*ms, waiting.clone(), lines.as_str())));
-    assert_eq!(check(&actor(), &rows).resumption(), Some(waiting.clone()));
+    assert_eq!(check(&actor(), &rows).resumption(false), Some(waiting.clone()));
     // What is at work beside it may be the cause, and what a person was asked is not.
     let pay = r#"call pay 1/1 once {"n":1}, depth 1, by 5001"#;
     let both = format!("{first}\n{pay}");
     let mut rows = vec![(0, submit("r"), START), (1, calls("r", 0, &["writer", "pay"]), &*both)];
-    assert_eq!(check(&actor(), &rows).resumption(), Some(RESUMED));
+    assert_eq!(check(&actor(), &rows).resumption(false), Some(RESUMED));
     rows.push((2, suspend(1, 1), ""));
-    assert_eq!(check(&actor(), &rows).resumption(), Some(waiting));
+    assert_eq!(check(&actor(), &rows).resumption(false), Some(waiting));
 }
 
 #[test]

@@ -142,7 +142,7 @@ fn a_fold_from_any_snapshot_comes_to_the_live_machine() {
                         submit(&format!("r{asked}"))
                     }
                 }
-            } else if live.resumption().is_some() {
+            } else if live.resumption(false).is_some() {
                 answer(&format!("r{asked}"), 0, &format!("answer {asked}"))
             } else {
                 published(&format!("r{asked}"))

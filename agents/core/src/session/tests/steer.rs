@@ -189,7 +189,7 @@ fn who_joined_leaves_alone_and_a_message_that_was_not_shown_is_taken_back() {
                 (3, end("q"), "rejected: run q is not in work"),
             ],
         );
-        assert!(machine.resumption().is_none());
+        assert!(machine.resumption(false).is_none());
     }
 }
 

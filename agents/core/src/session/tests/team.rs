@@ -19,7 +19,7 @@ use wire::{
 };
 
 /// Takes a run up that was at work.
-pub(super) const RESUMED: Input = Input::Resumed { waiting: false };
+pub(super) const RESUMED: Input = Input::Resumed { waiting: false, drained: false };
 
 pub(super) fn name(text: &str) -> Name {
     Name::new(text).unwrap()

@@ -1,10 +1,11 @@
 //! Who is let in: places for runs, taken before anything is done about a request and kept until
 //! the run has its reply.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use wire::{Name, Scope, WireError};
+use wire::{Name, RunId, Scope, SessionId, WireError};
 
 use crate::metrics::Load;
 
@@ -36,6 +37,21 @@ pub(crate) struct Places {
     runs_max: u32,
     runs: Arc<Semaphore>,
     node: Arc<NodePlaces>,
+    taken_up: Mutex<TakenUp>,
+}
+
+/// Runs that were begun before the node started, and the places for them. The places may be fewer,
+/// if there are less of them than there were; then none is free until that is made up for.
+#[derive(Debug, Default)]
+struct TakenUp {
+    runs: HashMap<RunId, SessionId>,
+    places: Vec<Place>,
+}
+
+impl TakenUp {
+    fn settle(&mut self) {
+        self.places.truncate(self.runs.len());
+    }
 }
 
 /// A place for one run; it is free again when this is dropped.
@@ -62,13 +78,42 @@ impl NodePlaces {
 impl Places {
     /// Makes the places of a team on a node.
     pub(crate) fn new(team: Name, runs_max: u32, node: Arc<NodePlaces>) -> Self {
-        Self { team, runs_max, runs: Arc::new(Semaphore::new(runs_max as usize)), node }
+        let runs = Arc::new(Semaphore::new(runs_max as usize));
+        Self { team, runs_max, runs, node, taken_up: Mutex::default() }
     }
 
     /// Tells how many of the team's places are taken.
     pub(crate) fn load(&self) -> Load {
         let limit = self.runs_max as usize;
         Load { taken: limit.saturating_sub(self.runs.available_permits()), limit }
+    }
+
+    /// Takes places for runs that were begun before the node started, until they end. Their requests
+    /// count as small ones.
+    pub(crate) fn take_up(&self, runs: Vec<(RunId, SessionId)>) {
+        let mut taken_up = self.taken_up();
+        let places = (0..runs.len()).map_while(|_| self.admit(0).ok());
+        taken_up.places.extend(places);
+        taken_up.runs.extend(runs);
+    }
+
+    /// Gives back the place of a run that has ended, if it was taken up.
+    pub(crate) fn end(&self, run: &RunId) {
+        let mut taken_up = self.taken_up();
+        taken_up.runs.remove(run);
+        taken_up.settle();
+    }
+
+    /// Gives back the places of runs that were taken up, since nobody will end them: their session is
+    /// set aside.
+    pub(crate) fn set_aside(&self, session: &SessionId) {
+        let mut taken_up = self.taken_up();
+        taken_up.runs.retain(|_, of| of != session);
+        taken_up.settle();
+    }
+
+    fn taken_up(&self) -> MutexGuard<'_, TakenUp> {
+        self.taken_up.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a place for a run whose request has so many bytes, or says whose places are taken.
@@ -127,5 +172,30 @@ mod tests {
         // Nothing of a refused run stays taken.
         assert_eq!((node.runs.available_permits(), node.bytes.available_permits()), (3, 8));
         assert_eq!((small.runs.available_permits(), large.runs.available_permits()), (1, 9));
+    }
+
+    #[test]
+    fn runs_that_are_taken_up_have_their_places_until_they_end() {
+        let run = |id: &str| RunId::new(id).unwrap();
+        let session = |id: &str| SessionId::new(id).unwrap();
+        let node = Arc::new(NodePlaces::new(9, 9 * BYTES_EACH));
+        let places = Places::new(Name::new("t").unwrap(), 2, node.clone());
+        // More than there are places, as when the limit was lowered meanwhile.
+        let taken = [("a", "s"), ("b", "s"), ("c", "t"), ("d", "u")];
+        places.take_up(taken.iter().map(|(id, of)| (run(id), session(of))).collect());
+        let free = || places.runs.available_permits();
+        assert_eq!(free(), 0);
+        for (ended, expected) in [("other", 0), ("a", 0), ("a", 0), ("b", 0), ("c", 1)] {
+            places.end(&run(ended));
+            assert_eq!(free(), expected, "{ended}");
+        }
+        let place = places.admit(0).unwrap();
+        assert!(places.admit(0).is_err(), "the last one is still in work");
+        places.set_aside(&session("s"));
+        assert_eq!(free(), 0);
+        places.set_aside(&session("u"));
+        assert_eq!(free(), 1);
+        drop(place);
+        assert_eq!((free(), node.runs.available_permits()), (2, 9));
     }
 }

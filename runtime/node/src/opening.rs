@@ -34,21 +34,27 @@ const DATABASES_DIR: &str = "databases";
 pub(crate) struct OpenedTeam {
     pub(crate) context: Arc<TeamContext>,
     pub(crate) lock: DataLock,
+    pub(crate) unfinished: Unfinished,
+}
+
+/// What was in work when a team's node last ended.
+#[derive(Debug, Default)]
+pub(crate) struct Unfinished {
     /// The sessions that have something to do.
-    pub(crate) unfinished: Vec<SessionId>,
+    pub(crate) sessions: Vec<SessionId>,
     /// The runs among it that clients asked for, with their sessions.
-    pub(crate) open_runs: Vec<(RunId, SessionId)>,
+    pub(crate) runs: Vec<(RunId, SessionId)>,
 }
 
 impl OpenedTeam {
     /// Leaves all sessions but one as they are, and returns how many runs that comes to.
     pub(crate) fn leave(&mut self, but: Option<&SessionId>) -> usize {
         let TeamContext { journal, drained, .. } = &*self.context;
-        for session in self.unfinished.extract_if(.., |session| Some(&*session) != but) {
+        for session in self.unfinished.sessions.extract_if(.., |session| Some(&*session) != but) {
             let slot = journal.next_slot(&session);
             drained.leave(session, slot);
         }
-        self.open_runs.extract_if(.., |(_, session)| Some(&*session) != but).count()
+        self.unfinished.runs.extract_if(.., |(_, session)| Some(&*session) != but).count()
     }
 }
 
@@ -85,7 +91,8 @@ pub(crate) fn open_team(
             let is_asked_for = begun.parent.is_none() && begun.joined.is_none();
             is_asked_for && unfinished.binary_search(&begun.session).is_ok()
         });
-    let open_runs = open_runs.map(|begun| (begun.run, begun.session)).collect();
+    let runs = open_runs.map(|begun| (begun.run, begun.session)).collect();
+    let unfinished = Unfinished { sessions: unfinished, runs };
     let exporter = match &team.otlp_endpoint {
         Some(endpoint) => Some(Arc::new(Exporter::start(endpoint, &service, &[])?)),
         None => None,
@@ -129,7 +136,7 @@ pub(crate) fn open_team(
         memory_slot: tokio::sync::Mutex::new(memory_slot),
     });
     metrics::watch(&context);
-    Ok(OpenedTeam { context, lock, unfinished, open_runs })
+    Ok(OpenedTeam { context, lock, unfinished })
 }
 
 /// Opens the databases of a team, and checks that its tools fit them. Blocks on the disk.

@@ -231,6 +231,7 @@ impl SessionState {
             Err(error) if error.is_unreadable() => Err(self.rebuild_later(&error, failed)),
             Err(error) => {
                 warn!(session = %self.session, %error, "session set aside: it cannot be rebuilt");
+                self.context.places.set_aside(&self.session);
                 Err(error.to_wire())
             }
         };

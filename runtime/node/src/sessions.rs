@@ -347,6 +347,7 @@ impl SessionsState {
             }
             Verdict::GiveUp => {
                 error!(%session, %fault, "session failed too often and is set aside");
+                self.context.places.set_aside(&session);
                 let text = format!("session {session} failed too often and is set aside: {fault}");
                 self.aside.insert(session, WireError::new(ErrorCode::SessionDamaged, text));
             }

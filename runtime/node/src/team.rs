@@ -17,7 +17,7 @@ use tools::client::HttpClient;
 use tools::results::RESULT_BYTES_MAX;
 use tools::{ToolDeps, build};
 use tracing::{error, info, warn};
-use wire::{Name, SessionId};
+use wire::Name;
 
 use crate::context::TeamContext;
 use crate::error::Error;
@@ -30,6 +30,7 @@ use crate::messenger::BusMessenger;
 use crate::metrics::{Load, MODEL, TOOL};
 use crate::model_actor::{ModelActor, ModelArgs};
 use crate::models::TeamModels;
+use crate::opening::Unfinished;
 use crate::present::Refreshed;
 use crate::servers;
 use crate::sessions::{SessionSupervisor, SessionsMsg};
@@ -40,7 +41,7 @@ pub(crate) struct TeamSupervisor;
 
 pub(crate) enum TeamMsg {
     /// Takes up sessions that were in work when the node last ended, and opens the door.
-    Open(Vec<SessionId>, RpcReplyPort<Result<(), Error>>),
+    Open(Unfinished, RpcReplyPort<Result<(), Error>>),
     /// Starts a part that failed again.
     Restart(Part),
     /// Takes over what changed of the tools, and tells it.
@@ -220,8 +221,10 @@ impl Actor for TeamSupervisor {
 }
 
 impl TeamState {
-    async fn open(&mut self, unfinished: Vec<SessionId>) -> Result<(), Error> {
-        for session in unfinished {
+    async fn open(&mut self, unfinished: Unfinished) -> Result<(), Error> {
+        // Before there is anybody who could take their places.
+        self.context.places.take_up(unfinished.runs);
+        for session in unfinished.sessions {
             info!(%session, "session taken up again");
             drop(self.sessions.cast(SessionsMsg::Activate { session }));
         }

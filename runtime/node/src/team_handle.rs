@@ -13,6 +13,7 @@ use crate::archive;
 use crate::context::TeamContext;
 use crate::error::Error;
 use crate::event_replies::{self, RepliesOf};
+use crate::opening::Unfinished;
 use crate::present::Refreshed;
 use crate::sessions::SessionsMsg;
 use crate::team::TeamMsg;
@@ -42,7 +43,7 @@ impl TeamHandle {
     }
 
     /// Has sessions taken up that were in work when the node last ended, and opens the team's door.
-    pub(crate) async fn open_door(&self, unfinished: Vec<SessionId>) -> Result<(), Error> {
+    pub(crate) async fn open_door(&self, unfinished: Unfinished) -> Result<(), Error> {
         let opening = |told| TeamMsg::Open(unfinished, told);
         ractor::call!(self.actor, opening).map_err(|_| Error::Ending)?
     }

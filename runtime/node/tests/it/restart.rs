@@ -6,16 +6,17 @@ use std::time::Duration;
 use bus::Bus;
 use journal::{DataLock, Holder, Journal, Options};
 use node::Node;
+use serde_json::{Value, json};
 use store::Store;
 use tokio::time::Instant;
 use wire::entry::{Body, Entry, Input};
 use wire::event::EventKind;
 use wire::run::RunState;
 use wire::subject::RunVerb;
-use wire::{RunId, RunStatus, SessionId};
+use wire::{Headers, Name, RunId, RunStatus, SessionId, header};
 
 use crate::house;
-use crate::steps::{self, SOON, Silent, accept, rest, until, view};
+use crate::steps::{self, SOON, Silent, accept, rest, tell, until, view};
 
 /// A crash between the end of a run and the word to the agents that it had called: the journal has
 /// the one, and nobody was told the other.
@@ -152,6 +153,51 @@ async fn a_run_outlives_any_number_of_drains() {
     let state = view(&node, &run, RunVerb::Status).await.state;
     assert!(matches!(state, RunState::Running { .. }), "{state:?}");
     node.drain(Duration::ZERO).await;
+}
+
+#[tokio::test]
+async fn runs_of_before_a_restart_have_their_places() {
+    let folder = tempfile::tempdir().unwrap();
+    let silent = Silent::start().await;
+    let node = steps::start(folder.path(), &silent).await;
+    // As many as the team's `runs_max` allows.
+    let runs = ["r1", "r2", "r3"];
+    for run in runs {
+        let run = accept(&node, "asks", "ask me", run).await;
+        until("it asks", SOON, async || waits(&node, &run).await).await;
+    }
+    assert_eq!(refused(&node).await.as_deref(), Some("E1006"));
+    node.drain(Duration::ZERO).await;
+    drop(node);
+
+    let node = steps::start(folder.path(), &silent).await;
+    assert_eq!(refused(&node).await.as_deref(), Some("E1006"));
+    let first = RunId::new(runs[0]).unwrap();
+    tell(&node, &first, RunVerb::Answer, json!({"text": "blue"})).await;
+    until("it has ended", SOON, async || {
+        matches!(view(&node, &first, RunVerb::Status).await.state, RunState::Ended { .. })
+    })
+    .await;
+    let next = accept(&node, "asks", "ask me", "r4").await;
+    until("it asks", SOON, async || waits(&node, &next).await).await;
+    assert_eq!(refused(&node).await.as_deref(), Some("E1006"));
+    node.drain(Duration::ZERO).await;
+}
+
+async fn waits(node: &Node, run: &RunId) -> bool {
+    matches!(view(node, run, RunVerb::Status).await.state, RunState::Waiting { .. })
+}
+
+/// Asks for one run more, and returns with which code it is refused.
+async fn refused(node: &Node) -> Option<String> {
+    let team = node.teams().next().unwrap();
+    let subject = team.subjects().agent_run(&team.team().name, &Name::new("asks").unwrap());
+    let headers = Headers::new().with(header::REPLY_MODE, header::REPLY_ACCEPTED);
+    let body = json!({"input": "ask me", "run": "more"}).to_string();
+    let answer = house::ask(node, &subject, headers, body.into()).await;
+    answer.headers.get(header::SERVICE_ERROR_CODE)?;
+    let answer: Value = serde_json::from_slice(&answer.payload).unwrap();
+    answer["error"]["code"].as_str().map(str::to_owned)
 }
 
 /// Counts how often a run of the team `steps` was taken up again.

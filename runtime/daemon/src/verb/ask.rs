@@ -263,7 +263,7 @@ impl Door {
             return Ok(Self::Nats(bus, nats::subjects(&args.nats)?, more));
         }
         Ok(match Client::of_holder(place, team)? {
-            Some(client) => Self::Http(client, place.option()),
+            Some(client) => Self::Http(client, format!(" --team {team}{}", place.option())),
             None => {
                 Self::Http(Client::new(URL_DEFAULT, place.token()?)?, at_url(team, URL_DEFAULT))
             }

@@ -8,6 +8,7 @@ use crate::args::{Answer, Cancel, Target};
 use crate::client::{Client, LOOKUP_TIMEOUT};
 use crate::failure::{Exit, Failure};
 use crate::place::Place;
+use crate::records::known;
 use crate::screen;
 use crate::text;
 
@@ -65,30 +66,32 @@ async fn tell(
                     name it with --url and --team";
         return Err(Failure::new(ErrorCode::Unavailable, text));
     }
-    let mut unknown = None;
+    // Teams give ids of runs without regard to each other, so all are asked before any is told.
+    let mut having = Vec::new();
     for (team, client) in clients {
-        let path = format!("/v1/teams/{team}/runs/{run}/{verb}");
-        match client.post(&path, body, LOOKUP_TIMEOUT).await {
-            Ok(view) => return Ok(view),
-            Err(failure) => match &failure {
-                Failure::Error(error) if error.code == ErrorCode::UnknownRun => {
-                    unknown = Some(failure);
-                }
-                Failure::Error(error) if cannot_tell(error.code) => failed.push(failure),
-                Failure::Error(_) | Failure::Report(_) => return Err(failure),
-            },
+        let path = format!("/v1/teams/{team}/runs/{run}");
+        match known(client.get::<RunView>(&path, &[]).await) {
+            Ok(Some(_)) => having.push((team, client)),
+            Ok(None) => {}
+            Err(failure) => failed.push(failure),
         }
     }
-    Err(failed
-        .into_iter()
-        .next()
-        .or(unknown)
-        .unwrap_or_else(|| Failure::new(ErrorCode::UnknownRun, format!("no run {run} is known"))))
-}
-
-/// Tells whether a daemon that answers so has not looked for the run, if it answers at all.
-fn cannot_tell(code: ErrorCode) -> bool {
-    matches!(code, ErrorCode::Unavailable | ErrorCode::DeadlineExceeded | ErrorCode::NotSignedIn)
+    match having.as_slice() {
+        [(team, client)] => {
+            let path = format!("/v1/teams/{team}/runs/{run}/{verb}");
+            client.post(&path, body, LOOKUP_TIMEOUT).await
+        }
+        [] => Err(failed.into_iter().next().unwrap_or_else(|| {
+            Failure::new(ErrorCode::UnknownRun, format!("no run {run} is known"))
+        })),
+        several => {
+            let teams: Vec<&str> = several.iter().map(|(team, _)| team.as_str()).collect();
+            let teams = teams.join(", ");
+            let text =
+                format!("several teams have a run {run}: {teams}; name the team with --team");
+            Err(Failure::new(ErrorCode::BadRequest, text))
+        }
+    }
 }
 
 /// Says in a line where a run stands.

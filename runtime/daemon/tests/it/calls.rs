@@ -224,9 +224,9 @@ fn told_of(err: &mut BufReader<ChildStderr>) -> String {
         let mut line = String::new();
         assert_ne!(err.read_line(&mut line).unwrap(), 0, "{told}");
         told.push_str(&line);
-        if let Some(key) = line.trim().strip_prefix("callboard calls approve ") {
+        if let Some(way) = line.trim().strip_prefix("callboard calls approve ") {
             assert!(told.contains("cashier waits for leave: "), "{told}");
-            return key.to_owned();
+            return way.strip_suffix(" --team shop").unwrap().to_owned();
         }
     }
 }
@@ -252,7 +252,8 @@ fn who_asks_is_told_what_the_run_waits_for_and_how_to_ask_again() {
         assert_eq!(asked.wait().unwrap().code(), Some(1), "{ends}: {told}");
         let (_, rest) = told.split_once("may go on: the same command with `--run ").unwrap();
         let (run, rest) = rest.split_once('`').unwrap();
-        assert!(rest.contains(&format!("`callboard cancel {run}` ends it")), "{ends}: {told}");
+        let end = format!("`callboard cancel {run} --team shop` ends it");
+        assert!(rest.contains(&end), "{ends}: {told}");
 
         let args = ["ask", "shop", "--run", run, "please pay"];
         let mut asked = spawn(&callboard, &args, Stdio::null());

@@ -15,4 +15,6 @@ mod run;
 #[cfg(test)]
 mod servers;
 #[cfg(test)]
+mod teams;
+#[cfg(test)]
 mod traces;

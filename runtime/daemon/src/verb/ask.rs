@@ -89,8 +89,26 @@ pub(crate) async fn ask(args: &Ask, place: &Place, screen: &Screen) -> Result<Ex
             Err(Failure::new(ErrorCode::Cancelled, "stopped waiting"))
         }
     };
-    let reply = reply.map_err(|failure| asking.named(mistyped(failure, args, place)))?;
-    show(&reply, args.json, screen)
+    match reply.map_err(|failure| mistyped(failure, args, place)) {
+        Ok(reply) => show(&reply, args.json, screen),
+        // Who takes it for failed and asks anew under another id may have the work done twice.
+        Err(Failure::Error(error)) if leaves_open(error.code) => {
+            screen::note(&asking.named(&error).render(screen.err.paint));
+            Ok(Exit::Unavailable)
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Tells whether a failure says nothing of what became of a run.
+const fn leaves_open(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::DeadlineExceeded
+            | ErrorCode::Cancelled
+            | ErrorCode::NatsUnavailable
+            | ErrorCode::Internal
+    )
 }
 
 /// Names the teams of the data directory, where no daemon was found for the one that was asked.
@@ -217,18 +235,7 @@ impl Asking {
     }
 
     /// Names the run in a failure that tells nothing of what became of it.
-    fn named(&self, failure: Failure) -> Failure {
-        let Failure::Error(error) = failure else { return failure };
-        let is_open = matches!(
-            error.code,
-            ErrorCode::DeadlineExceeded
-                | ErrorCode::Cancelled
-                | ErrorCode::NatsUnavailable
-                | ErrorCode::Internal
-        );
-        if !is_open {
-            return error.into();
-        }
+    fn named(&self, error: &WireError) -> Failure {
         let run = &self.run;
         let end = match &self.door {
             Door::Http(_, options) => format!("`callboard cancel {run}{options}`"),
@@ -241,7 +248,7 @@ impl Asking {
              {end} ends it",
             error.message
         );
-        WireError { message, ..error }.into()
+        Failure::new(error.code, message)
     }
 }
 

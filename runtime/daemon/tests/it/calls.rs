@@ -249,7 +249,7 @@ fn who_asks_is_told_what_the_run_waits_for_and_how_to_ask_again() {
         }
         let mut told = String::new();
         err.read_to_string(&mut told).unwrap();
-        assert_eq!(asked.wait().unwrap().code(), Some(1), "{ends}: {told}");
+        assert_eq!(asked.wait().unwrap().code(), Some(3), "{ends}: {told}");
         let (_, rest) = told.split_once("may go on: the same command with `--run ").unwrap();
         let (run, rest) = rest.split_once('`').unwrap();
         let end = format!("`callboard cancel {run} --team shop` ends it");

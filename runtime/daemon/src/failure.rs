@@ -51,6 +51,13 @@ impl Failure {
         Self::Error(WireError::new(code, message))
     }
 
+    /// Says whose failure it is, where several were asked.
+    pub(crate) fn of(self, who: &str) -> Self {
+        let Self::Error(error) = self else { return self };
+        let message = format!("{who}: {}", error.message);
+        WireError { message, ..error }.into()
+    }
+
     /// Returns the exit code.
     pub(crate) fn exit(&self) -> Exit {
         match self {

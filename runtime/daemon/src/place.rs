@@ -4,6 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use journal::{DataLock, Holder};
 use node::team_dir;
@@ -87,6 +88,11 @@ impl Place {
             .collect();
         teams.sort();
         Ok(teams)
+    }
+
+    /// Returns when the data of a team was last taken by somebody, who may hold it still.
+    pub(crate) fn taken(&self, team: &Name) -> Option<SystemTime> {
+        fs::metadata(team_dir(&self.dir, team).join("lock")).ok()?.modified().ok()
     }
 
     /// Returns who holds the data of a team.

@@ -34,6 +34,50 @@ pub(crate) struct Of<T> {
     pub(crate) found: T,
 }
 
+/// What those answered who were asked the same, and why others did not.
+pub(crate) struct Answers<T> {
+    found: Vec<T>,
+    failed: Vec<(String, Failure)>,
+}
+
+impl<T> Default for Answers<T> {
+    fn default() -> Self {
+        Self { found: Vec::new(), failed: Vec::new() }
+    }
+}
+
+impl<T> Answers<T> {
+    /// Takes the answer of somebody.
+    pub(crate) fn take(&mut self, who: String, answer: Result<T, Failure>) {
+        match answer {
+            Ok(found) => self.found.push(found),
+            Err(failure) => self.failed.push((who, failure)),
+        }
+    }
+
+    /// Returns the answers, and those who gave none with what kept them from it. Fails if all of
+    /// them failed.
+    pub(crate) fn sorted(self) -> Result<(Vec<T>, Vec<Failure>), Failure> {
+        let several = self.found.len() + self.failed.len() > 1;
+        let named = self.failed.into_iter();
+        let named = named.map(|(who, failure)| if several { failure.of(&who) } else { failure });
+        let mut failed: Vec<Failure> = named.collect();
+        if self.found.is_empty() && !failed.is_empty() {
+            return Err(failed.remove(0));
+        }
+        Ok((self.found, failed))
+    }
+
+    /// Returns the answers, and tells of those who gave none. Fails if all of them failed.
+    pub(crate) fn close(self, screen: &Screen) -> Result<Vec<T>, Failure> {
+        let (found, failed) = self.sorted()?;
+        for failure in failed {
+            screen::note(&failure.render(screen.err.paint));
+        }
+        Ok(found)
+    }
+}
+
 impl Records {
     /// Opens the records of a team.
     pub(crate) fn open(place: &Place, team: &Name) -> Result<Self, Failure> {
@@ -49,25 +93,46 @@ impl Records {
         Self { team, source: Source::Daemon(client) }
     }
 
-    /// Opens the records of the team that was named, or of all that have data.
+    /// Asks the team that was named, or all that have data, one after the other. The files of each
+    /// are held no longer than it is asked, so that a daemon can take them.
     ///
-    /// Of several teams, one that cannot be read is told of and left out.
-    pub(crate) fn open_all(
+    /// Of several teams, one that cannot be asked is told of and left out.
+    pub(crate) async fn ask_all<T>(
         place: &Place,
         named: Option<&Name>,
         screen: &Screen,
-    ) -> Result<Vec<Self>, Failure> {
-        let teams = place.teams(named)?;
-        let mut records = Vec::with_capacity(teams.len());
-        let several = teams.len() > 1;
-        for team in &teams {
-            match Self::open(place, team) {
-                Ok(opened) => records.push(opened),
-                Err(failure) if several => screen::note(&failure.render(screen.err.paint)),
-                Err(failure) => return Err(failure),
+        ask: impl AsyncFn(&Self) -> Result<T, Failure>,
+    ) -> Result<Vec<Of<T>>, Failure> {
+        let mut answers = Answers::default();
+        for team in place.teams(named)? {
+            let answer = async { ask(&Self::open(place, &team)?).await }.await;
+            let who = format!("team {team}");
+            answers.take(who, answer.map(|found| Of { team, found }));
+        }
+        answers.close(screen)
+    }
+
+    /// Looks for something in the team that was named, or in all that have data, until it is found.
+    pub(crate) async fn find<T>(
+        place: &Place,
+        named: Option<&Name>,
+        screen: &Screen,
+        look: impl AsyncFn(&Self) -> Result<Option<T>, Failure>,
+    ) -> Result<Option<Of<T>>, Failure> {
+        let mut answers = Answers::default();
+        for team in place.teams(named)? {
+            let answer = async { look(&Self::open(place, &team)?).await }.await;
+            match answer {
+                Ok(Some(found)) => return Ok(Some(Of { team, found })),
+                answer => answers.take(format!("team {team}"), answer),
             }
         }
-        Ok(records)
+        answers.close(screen).map(|_| None)
+    }
+
+    /// Tells whether the records are read in the files of the team.
+    pub(crate) const fn is_of_files(&self) -> bool {
+        matches!(self.source, Source::Files(_))
     }
 
     /// Lists the newest runs.
@@ -184,5 +249,36 @@ pub(crate) fn known<T>(found: Result<T, Failure>) -> Result<Option<T>, Failure> 
             Ok(None)
         }
         Err(failure) => Err(failure),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_answer_is_left_out_unless_nobody_does() {
+        let refused = || Failure::new(ErrorCode::NotSignedIn, "no token");
+        let cases: [(&[bool], bool, &[&str]); 5] = [
+            (&[], true, &[]),
+            (&[true, true], true, &[]),
+            (&[true, false], true, &["E1014 team 1: no token"]),
+            (&[false], false, &["E1014 no token"]),
+            (&[false, false], false, &["E1014 team 0: no token"]),
+        ];
+        for (answers, is_answered, expected) in cases {
+            let mut asked = Answers::default();
+            for (n, answered) in answers.iter().enumerate() {
+                let answer = if *answered { Ok(()) } else { Err(refused()) };
+                asked.take(format!("team {n}"), answer);
+            }
+            let (answered, failed) = match asked.sorted() {
+                Ok((_, failed)) => (true, failed),
+                Err(failure) => (false, vec![failure]),
+            };
+            let told: Vec<String> = failed.iter().map(ToString::to_string).collect();
+            assert_eq!(answered, is_answered, "{answers:?}");
+            assert_eq!(told, expected, "{answers:?}");
+        }
     }
 }

@@ -13,28 +13,30 @@ use wire::subject::CallVerb;
 use wire::{CallKey, ErrorCode, Headers, Name, OpenCall, OpenKind, RunId, Subjects};
 
 use super::control::stands;
-use super::look::when;
+use super::look::{each, when};
 use super::nats;
 use crate::args::{Calls, CallsList, Door};
 use crate::client::{self, Client, LOOKUP_TIMEOUT};
 use crate::failure::{Exit, Failure};
 use crate::paint::Paint;
 use crate::place::{Place, holder};
-use crate::records::Of;
+use crate::records::{Answers, Of};
 use crate::screen::{self, Screen};
 use crate::table::{self, Column};
 use crate::text;
 use gateway::view;
 
 /// Where the open calls of a team are.
-struct Board {
+struct Board<'p> {
     team: Name,
-    source: Source,
+    source: Source<'p>,
 }
 
-enum Source {
-    /// In the files of a team that nobody runs: they can be looked at.
-    Files(Box<Archive>),
+#[derive(Clone)]
+enum Source<'p> {
+    /// In a data directory: at the daemon that holds the data of the team, or in its files, which
+    /// can be looked at if nobody runs it and are held no longer than that takes.
+    Data(&'p Place),
     /// At the HTTP door of a daemon.
     Http(Client),
     /// At a daemon on NATS.
@@ -83,11 +85,13 @@ fn result(text: &str) -> Value {
 }
 
 async fn list(args: &CallsList, place: &Place, screen: &Screen) -> Result<Exit, Failure> {
-    let mut rows = Vec::new();
-    for board in boards(&args.door, place, screen).await? {
-        let list = board.list(args.kind.map(OpenKind::from), args.limit).await?;
-        rows.extend(list.calls.into_iter().map(|found| Of { team: board.team.clone(), found }));
+    let mut answers = Answers::default();
+    for board in boards(&args.door, place).await? {
+        let list = board.list(args.kind.map(OpenKind::from), args.limit).await;
+        let who = format!("team {}", board.team);
+        answers.take(who, list.map(|list| Of { team: board.team, found: list.calls }));
     }
+    let mut rows = each(answers.close(screen)?);
     rows.sort_by_key(|row| row.found.since);
     rows.truncate(args.limit);
     if args.json {
@@ -101,7 +105,7 @@ async fn list(args: &CallsList, place: &Place, screen: &Screen) -> Result<Exit, 
 }
 
 /// Finds where open calls are looked for.
-async fn boards(door: &Door, place: &Place, screen: &Screen) -> Result<Vec<Board>, Failure> {
+async fn boards<'p>(door: &Door, place: &'p Place) -> Result<Vec<Board<'p>>, Failure> {
     let needs_team =
         || Failure::new(ErrorCode::BadRequest, "name the team with --team as well as the daemon");
     if let Some(url) = &door.url_http {
@@ -114,45 +118,46 @@ async fn boards(door: &Door, place: &Place, screen: &Screen) -> Result<Vec<Board
         return Ok(vec![Board { team, source }]);
     }
     let teams = place.teams(door.team.as_ref())?;
-    let several = teams.len() > 1;
-    let mut boards = Vec::new();
-    for team in teams {
-        let opened = match Client::of_holder(place, &team) {
-            Ok(Some(client)) => Ok(Source::Http(client)),
-            Ok(None) => Archive::open(place.dir(), &team, &holder("look-up"))
-                .map(|archive| Source::Files(Box::new(archive)))
-                .map_err(Failure::from),
-            Err(failure) => Err(failure),
-        };
-        match opened {
-            Ok(source) => boards.push(Board { team, source }),
-            Err(failure) if several => screen::note(&failure.render(screen.err.paint)),
-            Err(failure) => return Err(failure),
-        }
-    }
-    Ok(boards)
+    Ok(teams.into_iter().map(|team| Board { team, source: Source::Data(place) }).collect())
 }
 
 /// Finds an open call, and where it is.
-async fn find(
+async fn find<'p>(
     door: &Door,
     call: &CallKey,
-    place: &Place,
+    place: &'p Place,
     screen: &Screen,
-) -> Result<(Board, OpenCall), Failure> {
-    for board in boards(door, place, screen).await? {
-        if let Some(open) = board.show(call).await? {
-            return Ok((board, open));
+) -> Result<(Board<'p>, OpenCall), Failure> {
+    let mut answers = Answers::default();
+    for board in boards(door, place).await? {
+        match board.show(call).await {
+            Ok(Some(open)) => return Ok((board, open)),
+            answer => answers.take(format!("team {}", board.team), answer),
         }
     }
+    answers.close(screen)?;
     let text = format!("call {call} is not open; `callboard calls list` shows those that are");
     Err(Failure::new(ErrorCode::UnknownCall, text))
 }
 
-impl Board {
+impl Board<'_> {
+    /// Finds where the calls are at present: in files only if no daemon holds them.
+    fn source(&self) -> Result<Source<'_>, Failure> {
+        let client = match &self.source {
+            Source::Data(place) => Client::of_holder(place, &self.team)?,
+            Source::Http(_) | Source::Nats(..) => None,
+        };
+        Ok(client.map_or_else(|| self.source.clone(), Source::Http))
+    }
+
+    /// Opens the files of the team.
+    fn archive(&self, place: &Place) -> Result<Archive, Failure> {
+        Ok(Archive::open(place.dir(), &self.team, &holder("look-up"))?)
+    }
+
     async fn list(&self, kind: Option<OpenKind>, limit: usize) -> Result<OpenCallList, Failure> {
-        match &self.source {
-            Source::Files(archive) => Ok(view::calls(archive.store(), kind, limit)?),
+        match self.source()? {
+            Source::Data(place) => Ok(view::calls(self.archive(place)?.store(), kind, limit)?),
             Source::Http(client) => {
                 let mut query = vec![("limit", limit.to_string())];
                 query.extend(kind.map(|kind| ("kind", kind.as_str().to_owned())));
@@ -160,19 +165,21 @@ impl Board {
             }
             Source::Nats(bus, subjects) => {
                 let body = OpenCallsRequest { kind, limit: Some(limit) };
-                ask(bus, &subjects.calls(&self.team), &body).await
+                ask(&bus, &subjects.calls(&self.team), &body).await
             }
         }
     }
 
     async fn show(&self, call: &CallKey) -> Result<Option<OpenCall>, Failure> {
-        let found = match &self.source {
-            Source::Files(archive) => return Ok(archive.store().open_call(call)?),
+        let found = match self.source()? {
+            Source::Data(place) => {
+                return Ok(self.archive(place)?.store().open_call(call)?);
+            }
             Source::Http(client) => {
                 client.get(&format!("/v1/teams/{}/calls/{call}", self.team), &[]).await
             }
             Source::Nats(bus, subjects) => {
-                ask(bus, &subjects.call(&self.team, call, CallVerb::Show), &json!({})).await
+                ask(&bus, &subjects.call(&self.team, call, CallVerb::Show), &json!({})).await
             }
         };
         match found {
@@ -188,8 +195,8 @@ impl Board {
         verb: CallVerb,
         body: &impl Serialize,
     ) -> Result<Exit, Failure> {
-        let view: RunView = match &self.source {
-            Source::Files(_) => {
+        let view: RunView = match self.source()? {
+            Source::Data(_) => {
                 let text = format!(
                     "no daemon runs team {}, and only one that does can take a decision; start it \
                      with `callboard serve`, and decide then",
@@ -202,7 +209,7 @@ impl Board {
                 client.post(&path, body, LOOKUP_TIMEOUT).await?
             }
             Source::Nats(bus, subjects) => {
-                ask(bus, &subjects.call(&self.team, call, verb), body).await?
+                ask(&bus, &subjects.call(&self.team, call, verb), body).await?
             }
         };
         screen::note(&stands(&view));

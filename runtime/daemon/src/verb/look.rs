@@ -20,38 +20,30 @@ pub(crate) async fn sessions(
     place: &Place,
     screen: &Screen,
 ) -> Result<Exit, Failure> {
-    let all = Records::open_all(place, args.look.team.as_ref(), screen)?;
+    let (look, team) = (&args.look, args.look.team.as_ref());
     if let Some(id) = &args.session {
-        for records in &all {
-            if let Some(found) = records.session(id).await? {
-                let team = records.team.clone();
-                if args.look.json {
-                    screen::json(&Of { team, found })?;
-                } else {
-                    screen::answer(&render_session(&found, screen.out.paint, screen.out.width))?;
-                }
-                return Ok(Exit::Done);
-            }
+        let session = async |records: &Records| records.session(id).await;
+        let Some(found) = Records::find(place, team, screen, session).await? else {
+            let text = format!("no session {id} is known; `callboard sessions` lists them");
+            return Err(Failure::new(ErrorCode::UnknownSession, text));
+        };
+        if look.json {
+            screen::json(&found)?;
+        } else {
+            screen::answer(&render_session(&found.found, screen.out.paint, screen.out.width))?;
         }
-        let text = format!("no session {id} is known; `callboard sessions` lists them");
-        return Err(Failure::new(ErrorCode::UnknownSession, text));
+        return Ok(Exit::Done);
     }
-    let mut rows = Vec::new();
-    for records in &all {
-        let list = records.sessions(args.look.limit).await?.sessions;
-        rows.extend(list.into_iter().map(|found| Of { team: records.team.clone(), found }));
-    }
-    newest(&mut rows, args.look.limit, |row| row.at);
-    show(&args.look, screen, "sessions", "no sessions yet", &rows, render_sessions)
+    let list = async |records: &Records| Ok(records.sessions(look.limit).await?.sessions);
+    let mut rows = each(Records::ask_all(place, team, screen, list).await?);
+    newest(&mut rows, look.limit, |row| row.at);
+    show(look, screen, "sessions", "no sessions yet", &rows, render_sessions)
 }
 
 /// Lists runs.
 pub(crate) async fn runs(args: &Look, place: &Place, screen: &Screen) -> Result<Exit, Failure> {
-    let mut rows = Vec::new();
-    for records in Records::open_all(place, args.team.as_ref(), screen)? {
-        let list = records.runs(args.limit).await?.runs;
-        rows.extend(list.into_iter().map(|found| Of { team: records.team.clone(), found }));
-    }
+    let list = async |records: &Records| Ok(records.runs(args.limit).await?.runs);
+    let mut rows = each(Records::ask_all(place, args.team.as_ref(), screen, list).await?);
     newest(&mut rows, args.limit, |row| row.at);
     show(args, screen, "runs", "no runs yet", &rows, render_runs)
 }
@@ -59,17 +51,22 @@ pub(crate) async fn runs(args: &Look, place: &Place, screen: &Screen) -> Result<
 /// Shows what teams remember.
 pub(crate) async fn memory(args: &Memory, place: &Place, screen: &Screen) -> Result<Exit, Failure> {
     let query = args.query.join(" ");
-    let mut rows = Vec::new();
-    for records in Records::open_all(place, args.look.team.as_ref(), screen)? {
-        let list = records.memory(&query, args.look.limit).await?.facts;
-        rows.extend(list.into_iter().map(|found| Of { team: records.team.clone(), found }));
-    }
+    let list = async |records: &Records| Ok(records.memory(&query, args.look.limit).await?.facts);
+    let mut rows = each(Records::ask_all(place, args.look.team.as_ref(), screen, list).await?);
     // Facts that fit a query stand in the order of how well they fit, team by team.
     if query.is_empty() {
         newest(&mut rows, args.look.limit, |fact| fact.at);
     }
     let nothing = if query.is_empty() { "no facts yet" } else { "no fact fits" };
     show(&args.look, screen, "facts", nothing, &rows, render_facts)
+}
+
+/// Makes rows of the lists of teams.
+pub(crate) fn each<T>(lists: Vec<Of<Vec<T>>>) -> Vec<Of<T>> {
+    let rows = lists.into_iter().flat_map(|Of { team, found }| {
+        found.into_iter().map(move |found| Of { team: team.clone(), found })
+    });
+    rows.collect()
 }
 
 /// Keeps the newest rows, newest first.

@@ -1,6 +1,7 @@
 //! `callboard trace`: lists traces, draws one, watches it grow, or writes it as OTLP.
 
 mod follow;
+mod teams;
 
 use std::time::Duration;
 
@@ -10,18 +11,19 @@ use node::gather_trace;
 use telemetry::Service;
 use wire::{ErrorCode, Name, SpanRecord, Subjects};
 
-use super::look::{newest, show, status, status_tone, when};
+use super::look::{each, newest, show, status, status_tone, when};
 use super::nats;
 use crate::args::Trace;
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::paint::Paint;
 use crate::place::Place;
-use crate::records::{Of, Records, known};
+use crate::records::{Answers, Of, Records, known};
 use crate::screen::{self, Screen};
 use crate::table::{self, Column};
 use crate::text;
 use crate::waterfall;
+use teams::Teams;
 
 /// The digits by which a trace is named in a list.
 const ID_DIGITS: usize = 8;
@@ -31,9 +33,9 @@ const ERRORS_WIDTH_MIN: usize = 100;
 const ERRORS_AT: usize = 5;
 
 /// Where a trace is looked up.
-enum Source {
+enum Source<'p> {
     /// In the data of teams, or at the daemons that hold them.
-    Teams(Vec<Records>),
+    Teams(Teams<'p>),
     /// At all nodes on the bus of a daemon.
     Url(Client),
     /// At all nodes on a bus.
@@ -48,12 +50,16 @@ struct Found {
 
 /// Does with traces what the command line says.
 pub(crate) async fn trace(args: &Trace, place: &Place, screen: &Screen) -> Result<Exit, Failure> {
-    let source = source(args, place, screen).await?;
+    let mut source = source(args, place).await?;
     let Some(id) = &args.id else { return list(args, &source, screen).await };
     if args.follow {
-        return follow::follow(args, &source, id, screen).await;
+        return follow::follow(args, source, id, screen).await;
     }
-    let Some(found) = source.find(id).await? else { return Err(unknown(id)) };
+    let found = source.find(id).await?;
+    for note in source.notes(screen) {
+        screen::note(&note);
+    }
+    let Some(found) = found else { return Err(unknown(id)) };
     if args.otlp {
         let service = Service {
             name: "callboard".to_owned(),
@@ -88,29 +94,22 @@ fn unknown(id: &str) -> Failure {
     Failure::new(ErrorCode::UnknownRun, text)
 }
 
-async fn source(args: &Trace, place: &Place, screen: &Screen) -> Result<Source, Failure> {
+async fn source<'p>(args: &'p Trace, place: &'p Place) -> Result<Source<'p>, Failure> {
     if let Some(url) = &args.url_http {
         return Ok(Source::Url(Client::new(url, place.token()?)?));
     }
     if let Some(options) = nats::options(&args.nats)? {
         return Ok(Source::Nats(Bus::connect(options).await?, nats::subjects(&args.nats)?));
     }
-    Records::open_all(place, args.look.team.as_ref(), screen).map(Source::Teams)
+    Ok(Source::Teams(Teams::new(place, args.look.team.as_ref())))
 }
 
-impl Source {
-    async fn find(&self, id: &str) -> Result<Option<Found>, Failure> {
+impl Source<'_> {
+    async fn find(&mut self, id: &str) -> Result<Option<Found>, Failure> {
         // What is no name is no id either, and must not reach into another path.
         let Ok(name) = Name::new(id) else { return Ok(None) };
         match self {
-            Self::Teams(all) => {
-                for records in all {
-                    if let Some(view) = records.trace(id).await? {
-                        return Ok(Some(Found { team: Some(records.team.clone()), view }));
-                    }
-                }
-                Ok(None)
-            }
+            Self::Teams(teams) => teams.find(id).await,
             Self::Url(client) => {
                 let view = known(client.get(&format!("/v1/traces/{id}"), &[]).await)?;
                 Ok(view.map(|view| Found { team: None, view }))
@@ -121,18 +120,36 @@ impl Source {
             }
         }
     }
+
+    /// Tells whether it may be passing that nobody could be asked: a daemon holds the data of teams,
+    /// and another may after it.
+    fn may_return(&self, failure: &Failure) -> bool {
+        matches!(self, Self::Teams(_)) && failure.exit() == Exit::Unavailable
+    }
+
+    /// Returns what is to be told of teams that could not be looked into.
+    fn notes(&mut self, screen: &Screen) -> Vec<String> {
+        match self {
+            Self::Teams(teams) => teams.notes(screen),
+            Self::Url(_) | Self::Nats(..) => Vec::new(),
+        }
+    }
 }
 
-async fn list(args: &Trace, source: &Source, screen: &Screen) -> Result<Exit, Failure> {
-    let at_url;
-    let all = match source {
-        Source::Teams(all) => all,
+async fn list(args: &Trace, source: &Source<'_>, screen: &Screen) -> Result<Exit, Failure> {
+    let filter = args.filter();
+    let traces = async |records: &Records| records.traces(&filter).await;
+    let lists = match source {
+        Source::Teams(teams) => Records::ask_all(teams.place, teams.named, screen, traces).await?,
         Source::Url(client) => {
-            let teams: TeamList = client.get("/v1/teams", &[]).await?;
-            let names = teams.teams.into_iter().map(|team| team.name);
-            let names = names.filter(|name| args.look.team.as_ref().is_none_or(|one| one == name));
-            at_url = names.map(|team| Records::at(client.clone(), team)).collect();
-            &at_url
+            let all: TeamList = client.get("/v1/teams", &[]).await?;
+            let names = all.teams.into_iter().map(|team| team.name);
+            let mut answers = Answers::default();
+            for team in names.filter(|name| args.look.team.as_ref().is_none_or(|one| one == name)) {
+                let list = traces(&Records::at(client.clone(), team.clone())).await;
+                answers.take(format!("team {team}"), list.map(|found| Of { team, found }));
+            }
+            answers.close(screen)?
         }
         Source::Nats(..) => {
             let text = "over NATS one trace is looked up by its id; leave `--nats` and \
@@ -140,13 +157,9 @@ async fn list(args: &Trace, source: &Source, screen: &Screen) -> Result<Exit, Fa
             return Err(Failure::new(ErrorCode::BadRequest, text));
         }
     };
-    let (filter, mut rows, mut dropped) = (args.filter(), Vec::new(), 0);
-    for records in all {
-        let list = records.traces(&filter).await?;
-        dropped += list.dropped;
-        let of = |found| Of { team: records.team.clone(), found };
-        rows.extend(list.traces.into_iter().map(of));
-    }
+    let dropped: u64 = lists.iter().map(|list| list.found.dropped).sum();
+    let lists = lists.into_iter().map(|Of { team, found }| Of { team, found: found.traces });
+    let mut rows = each(lists.collect());
     newest(&mut rows, args.look.limit, |row| row.start);
     if dropped > 0 && !args.look.json {
         let count = text::count(dropped);

@@ -56,3 +56,35 @@ fn of_teams_with_the_same_run_the_one_that_is_meant_is_told() {
     assert_eq!((asked.code, asked.out.as_str()), (Some(0), "Blue it is.\n"));
     assert_eq!(daemon.stop().code, Some(0));
 }
+
+#[test]
+fn of_several_daemons_one_that_refuses_is_told_of_and_left_out() {
+    let callboard = Callboard::new();
+    let token = callboard.file("token", "a-token-that-is-long-enough-to-be-one\n");
+    let open = callboard.serve(&team(&callboard, "a", DONE));
+    let closed = callboard
+        .serve_with(&team(&callboard, "b", DONE), &["--token-file", token.to_str().unwrap()]);
+    assert_eq!(callboard.run(&["ask", "a", "--run", "r1", "hi"]).out, "Done.\n");
+    let refused = "error[E1014]: team b: ";
+    let cases: [(&[&str], i32, &str, &str); 11] = [
+        (&["runs"], 0, "r1", refused),
+        (&["sessions"], 0, "r1", refused),
+        (&["sessions", "r1"], 0, "Done.", ""),
+        (&["sessions", "none"], 2, "", refused),
+        (&["sessions", "none"], 2, "", "no session none is known"),
+        (&["memory"], 0, "", refused),
+        (&["trace"], 0, "completed", refused),
+        (&["trace", "r1"], 0, "invoke_agent lead", ""),
+        (&["trace", "none"], 2, "", refused),
+        (&["calls", "list"], 0, "", refused),
+        (&["runs", "--team", "b"], 2, "", "error[E1014]: this door"),
+    ];
+    for (args, code, out, err) in cases {
+        let ended = callboard.run(args);
+        assert_eq!(ended.code, Some(code), "{args:?}: {}", ended.err);
+        assert!(ended.out.contains(out), "{args:?}: {}", ended.out);
+        assert!(ended.err.contains(err), "{args:?}: {}", ended.err);
+    }
+    assert_eq!(open.stop().code, Some(0));
+    assert_eq!(closed.stop().code, Some(0));
+}

@@ -1,7 +1,9 @@
 //! `trace` and `top`, from the files of a team and at a daemon.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
+
+use journal::DataLock;
 
 use crate::callboard::{Callboard, QUESTION, team};
 
@@ -150,4 +152,57 @@ fn a_run_is_followed_while_it_is_in_work() {
     for args in [&["top", "--once"][..], &["top", "--once", "--url", &url]] {
         assert_eq!(callboard.run(args).code, Some(3), "{args:?}");
     }
+}
+
+#[test]
+fn a_daemon_starts_while_its_data_is_looked_at() {
+    let callboard = Callboard::new();
+    let file = callboard.file("slow.toml", SLOW);
+    let call = serde_json::json!({
+        "calls": [{"name": "calculate", "arguments": {"expression": "2+2"}}],
+    });
+    let last = serde_json::json!({"content": "four", "delay_ms": 600_000});
+    callboard.file("slow.jsonl", &format!("{call}\n{last}\n"));
+    let daemon = callboard.serve(&file);
+    let mut asking = callboard.command(&["ask", "slow", "--run", "r1", "2+2"]).spawn().unwrap();
+    while !callboard.run(&["trace", "r1"]).out.contains("execute_tool calculate") {}
+    drop(daemon);
+    assert_eq!(asking.wait().unwrap().code(), Some(3), "nobody knows what became of it");
+
+    // Followed in the files, at a daemon, in the files and at a daemon again.
+    let mut follow = callboard.command(&["trace", "r1", "--follow"]);
+    let mut follows = follow.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(follows.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.next().unwrap().starts_with("chat main"));
+    drop(callboard.serve(&file));
+    let team = callboard.dir.path().join("data/slow");
+    let is_read = || std::fs::read_to_string(team.join("lock")).unwrap().contains("look-up");
+    while !is_read() || DataLock::holder(&team).unwrap().is_some() {}
+    let daemon = callboard.serve(&file);
+    assert_eq!(callboard.run(&["cancel", "r1"]).code, Some(0));
+    assert!(lines.last().unwrap().starts_with("invoke_agent lead"));
+    assert!(follows.wait().unwrap().success());
+    assert_eq!(daemon.stop().code, Some(0));
+}
+
+#[test]
+fn a_slow_reader_keeps_no_daemon_from_its_data() {
+    let callboard = Callboard::new();
+    let file = callboard.file("slow.toml", SLOW);
+    // More than a pipe holds.
+    let content = "much ".repeat(30_000);
+    let script = serde_json::json!({"content": content}).to_string();
+    callboard.file("slow.jsonl", &script);
+    let reply = callboard.run(&["run", file.to_str().unwrap(), "--json", "hi"]).json();
+    let session = reply["session"].as_str().unwrap();
+    let mut reading =
+        callboard.command(&["sessions", session]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = reading.stdout.take().unwrap();
+    out.read_exact(&mut [0]).unwrap();
+    let daemon = callboard.serve(&file);
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).unwrap();
+    assert!(rest.contains(content.trim_end()), "{} bytes", rest.len());
+    assert!(reading.wait().unwrap().success());
+    assert_eq!(daemon.stop().code, Some(0));
 }

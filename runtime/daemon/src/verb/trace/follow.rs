@@ -26,7 +26,7 @@ const APPEAR_MAX: Duration = Duration::from_secs(120);
 /// Shows a trace anew as it grows, or its spans as they end where nothing can be drawn anew.
 pub(super) async fn follow(
     args: &Trace,
-    source: &Source,
+    mut source: Source<'_>,
     id: &str,
     screen: &Screen,
 ) -> Result<Exit, Failure> {
@@ -37,16 +37,44 @@ pub(super) async fn follow(
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let begun = Instant::now();
     let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
+    let mut is_begun = false;
+    let mut lost = None;
     loop {
         let found = tokio::select! {
             _ = &mut interrupt => return Ok(Exit::Done),
-            found = async { looks.tick().await; source.find(id).await } => found?,
+            found = async { looks.tick().await; source.find(id).await } => found,
         };
+        let mut notes = source.notes(screen);
+        let found = match found {
+            Ok(found) => {
+                lost = None;
+                found
+            }
+            // While one daemon ends and another begins, what was found once is not to be had.
+            Err(failure) if is_begun && source.may_return(&failure) => {
+                let note = failure.render(screen.err.paint);
+                if lost.as_ref() != Some(&note) {
+                    notes.push(note.clone());
+                }
+                lost = Some(note);
+                None
+            }
+            Err(failure) => return Err(failure),
+        };
+        if !notes.is_empty() {
+            stage.clear();
+            for note in notes {
+                screen::note(&note);
+            }
+        }
         // A run may take long until there is something to write.
         if !screen::is_read() {
             return Ok(Exit::Done);
         }
         let Some(found) = found else {
+            if is_begun {
+                continue;
+            }
             if begun.elapsed() >= APPEAR_MAX {
                 return Err(unknown(id));
             }
@@ -56,6 +84,7 @@ pub(super) async fn follow(
             }
             continue;
         };
+        is_begun = true;
         let open = open_runs(&found.view.spans);
         if is_drawn {
             let (width, _) = screen::size();

@@ -16,14 +16,15 @@ use crate::args::Top;
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::place::Place;
+use crate::records::Answers;
 use crate::screen::{self, Screen};
 use crate::stage::{self, Stage};
 use render::Look;
 
 /// Whom is asked.
-enum Source {
-    /// Daemons, each for itself.
-    Daemons(Vec<Client>),
+enum Source<'p> {
+    /// The daemons that hold data at the time, each for itself.
+    Data(&'p Place),
     /// All nodes on the bus of a daemon.
     Url(Client),
     /// All nodes on a bus.
@@ -33,83 +34,107 @@ enum Source {
 /// Shows how daemons fare.
 pub(crate) async fn top(args: &Top, place: &Place, screen: &Screen) -> Result<Exit, Failure> {
     let source = source(args, place).await?;
-    let first = source.ask().await?;
+    let (first, failed) = source.ask().await?;
+    let is_watched = !args.json && !args.once && Stage::is_there();
+    if !is_watched {
+        for failure in &failed {
+            screen::note(&failure.render(screen.err.paint));
+        }
+    }
     if args.json {
         screen::json(&first)?;
         return Ok(Exit::Done);
     }
-    if args.once || !Stage::is_there() {
-        let look = Look { before: None, now: &first };
+    if !is_watched {
+        let look = Look { before: None, now: &first, lost: &[] };
         screen::answer(&look.render(screen.out.paint, screen.out.width))?;
         return Ok(Exit::Done);
     }
-    watch(args, &source, first, screen).await
+    watch(args, &source, (first, failed), screen).await
 }
+
+/// What nodes told, and why others told nothing.
+type Told = (NodeList, Vec<Failure>);
 
 async fn watch(
     args: &Top,
-    source: &Source,
-    first: NodeList,
+    source: &Source<'_>,
+    first: Told,
     screen: &Screen,
 ) -> Result<Exit, Failure> {
     let mut stage = Stage::new(stage::Place::Alone);
     let mut looks = interval(Duration::from_secs(args.every));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut before, mut now) = (None, first);
+    let (mut before, mut now, mut lost) = (None, first.0, first.1);
     let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
     // The first tick comes at once.
     looks.tick().await;
     loop {
         let (width, _) = screen::size();
-        let look = Look { before: before.as_ref(), now: &now };
+        let look = Look { before: before.as_ref(), now: &now, lost: &lost };
         if !stage.show(&look.render(screen.out.paint, width))? {
             return Ok(Exit::Done);
         }
         let next = tokio::select! {
             _ = &mut interrupt => return Ok(Exit::Done),
-            next = async { looks.tick().await; source.ask().await } => next?,
+            next = async { looks.tick().await; source.ask().await } => next,
         };
-        before = Some(std::mem::replace(&mut now, next));
+        match next {
+            Ok((next, failed)) => {
+                before = Some(std::mem::replace(&mut now, next));
+                lost = failed;
+            }
+            // Who watches sees when it comes back, and what was there last meanwhile.
+            Err(failure) => lost = vec![failure],
+        }
     }
 }
 
-async fn source(args: &Top, place: &Place) -> Result<Source, Failure> {
+async fn source<'p>(args: &Top, place: &'p Place) -> Result<Source<'p>, Failure> {
     if let Some(url) = &args.url_http {
         return Ok(Source::Url(Client::new(url, place.token()?)?));
     }
     if let Some(options) = nats::options(&args.nats)? {
         return Ok(Source::Nats(Bus::connect(options).await?, nats::subjects(&args.nats)?));
     }
-    let mut addresses = BTreeSet::new();
-    for team in place.teams(None)? {
-        addresses.extend(place.holder(&team)?.and_then(|holder| holder.listen));
+    Ok(Source::Data(place))
+}
+
+impl Source<'_> {
+    async fn ask(&self) -> Result<Told, Failure> {
+        let list = match self {
+            Self::Data(place) => return ask_daemons(place).await,
+            Self::Url(client) => client.get("/v1/stats", &[("all", "true".to_owned())]).await?,
+            Self::Nats(bus, subjects) => {
+                let (nodes, silent) = gather_stats(bus, subjects).await?;
+                NodeList { nodes, silent }
+            }
+        };
+        Ok((list, Vec::new()))
     }
-    if addresses.is_empty() {
+}
+
+/// Asks the daemons that hold data, and fails if none of them answers.
+async fn ask_daemons(place: &Place) -> Result<Told, Failure> {
+    let mut addresses = BTreeSet::new();
+    let mut answers = Answers::default();
+    for team in place.teams(None)? {
+        match place.holder(&team) {
+            Ok(holder) => addresses.extend(holder.and_then(|holder| holder.listen)),
+            Err(failure) => answers.take(format!("team {team}"), Err(failure)),
+        }
+    }
+    for address in &addresses {
+        let list: Result<NodeList, Failure> =
+            Client::new(address, place.token()?)?.get("/v1/stats", &[]).await;
+        answers.take(format!("the daemon at {address}"), list);
+    }
+    let (lists, failed) = answers.sorted()?;
+    if lists.is_empty() {
         let text = "no daemon runs on this data directory; start one with `callboard serve`, or \
                     name it with --url";
         return Err(Failure::new(ErrorCode::Unavailable, text));
     }
-    let clients: Result<Vec<Client>, Failure> =
-        addresses.iter().map(|address| Client::new(address, place.token()?)).collect();
-    Ok(Source::Daemons(clients?))
-}
-
-impl Source {
-    async fn ask(&self) -> Result<NodeList, Failure> {
-        match self {
-            Self::Daemons(clients) => {
-                let mut all = NodeList { nodes: Vec::new(), silent: Vec::new() };
-                for client in clients {
-                    let list: NodeList = client.get("/v1/stats", &[]).await?;
-                    all.nodes.extend(list.nodes);
-                }
-                Ok(all)
-            }
-            Self::Url(client) => client.get("/v1/stats", &[("all", "true".to_owned())]).await,
-            Self::Nats(bus, subjects) => {
-                let (nodes, silent) = gather_stats(bus, subjects).await?;
-                Ok(NodeList { nodes, silent })
-            }
-        }
-    }
+    let nodes = lists.into_iter().flat_map(|list| list.nodes).collect();
+    Ok((NodeList { nodes, silent: Vec::new() }, failed))
 }

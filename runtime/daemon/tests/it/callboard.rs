@@ -1,8 +1,12 @@
 //! Runs the binary in a data directory of its own.
 
 use std::io::{BufRead, BufReader, Read};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 pub(crate) const QUESTION: &str =
     "Who is Leonardo DiCaprio's current girlfriend and what is her age raised to the 0.24 power?";
@@ -10,6 +14,16 @@ pub(crate) const QUESTION: &str =
 /// Returns a path of a shipped team file.
 pub(crate) fn team(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/teams").join(name)
+}
+
+/// Opens a terminal: the side of the person, and the side of a command.
+pub(crate) fn terminal() -> (std::fs::File, OwnedFd) {
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap();
+    let command = open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+    (terminal.into(), command)
 }
 
 /// What a command wrote, and its exit code.

@@ -3,11 +3,9 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
-use rustix::fs::{Mode, OFlags, open};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 
-use crate::callboard::{Callboard, Ended};
+use crate::callboard::{Callboard, Ended, terminal};
 
 const TEAM: &str = r#"
 [models.main]
@@ -269,12 +267,7 @@ fn who_asks_is_told_what_the_run_waits_for_and_how_to_ask_again() {
 fn leave_is_given_by_nothing_that_was_typed_before_it_was_asked_for() {
     let callboard = Callboard::new();
     let file = shop(&callboard);
-    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&terminal).unwrap();
-    unlockpt(&terminal).unwrap();
-    let name = ptsname(&terminal, Vec::new()).unwrap();
-    let stdin = open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
-    let mut keys = std::fs::File::from(terminal);
+    let (mut keys, stdin) = terminal();
     // Typed into the shell, or while a model thinks.
     keys.write_all(b"y\n").unwrap();
     let args = ["run", file.to_str().unwrap(), "choose"];

@@ -1,10 +1,10 @@
 //! Several teams and daemons on one data directory.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
-use crate::callboard::{Callboard, Ended};
+use crate::callboard::{Callboard, Ended, terminal};
 
 /// Writes a team with its script, and returns its file.
 fn team(callboard: &Callboard, name: &str, script: &str) -> PathBuf {
@@ -65,8 +65,8 @@ fn of_several_daemons_one_that_refuses_is_told_of_and_left_out() {
     let closed = callboard
         .serve_with(&team(&callboard, "b", DONE), &["--token-file", token.to_str().unwrap()]);
     assert_eq!(callboard.run(&["ask", "a", "--run", "r1", "hi"]).out, "Done.\n");
-    let refused = "error[E1014]: team b: ";
-    let cases: [(&[&str], i32, &str, &str); 11] = [
+    let (refused, at) = ("error[E1014]: team b: ", "error[E1014]: the daemon at ");
+    let cases: [(&[&str], i32, &str, &str); 12] = [
         (&["runs"], 0, "r1", refused),
         (&["sessions"], 0, "r1", refused),
         (&["sessions", "r1"], 0, "Done.", ""),
@@ -77,6 +77,7 @@ fn of_several_daemons_one_that_refuses_is_told_of_and_left_out() {
         (&["trace", "r1"], 0, "invoke_agent lead", ""),
         (&["trace", "none"], 2, "", refused),
         (&["calls", "list"], 0, "", refused),
+        (&["top", "--once"], 0, "1 node, 1 team", at),
         (&["runs", "--team", "b"], 2, "", "error[E1014]: this door"),
     ];
     for (args, code, out, err) in cases {
@@ -87,4 +88,40 @@ fn of_several_daemons_one_that_refuses_is_told_of_and_left_out() {
     }
     assert_eq!(open.stop().code, Some(0));
     assert_eq!(closed.stop().code, Some(0));
+}
+
+#[test]
+fn who_watches_a_daemon_sees_it_go_and_come_back() {
+    let callboard = Callboard::new();
+    let file = team(&callboard, "a", DONE);
+    let daemon = callboard.serve(&file);
+    let (mut screen, out) = terminal();
+    let mut size = Command::new("stty");
+    size.args(["rows", "30", "cols", "100"]).stdin(out.try_clone().unwrap());
+    assert!(size.status().unwrap().success());
+    let mut watching = callboard.command(&["top"]).stdout(out).spawn().unwrap();
+    let mut drawn = String::new();
+    let mut until = |is_there: bool| {
+        loop {
+            // Each look is drawn from the first line on.
+            let looks = drawn.split("\u{1b}[H").filter(|look| look.ends_with("\u{1b}[J"));
+            let seen = |look: &str| look.contains("1 node, 1 team");
+            if looks.clone().any(|look| seen(look) && look.contains("not seen at") != is_there) {
+                drawn.clear();
+                return;
+            }
+            let mut bytes = [0; 4096];
+            let read = screen.read(&mut bytes).unwrap();
+            drawn.push_str(&String::from_utf8_lossy(bytes.get(..read).unwrap()));
+        }
+    };
+    until(true);
+    drop(daemon);
+    until(false);
+    let daemon = callboard.serve(&file);
+    until(true);
+    let pid = watching.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert_eq!(watching.wait().unwrap().code(), Some(0));
+    assert_eq!(daemon.stop().code, Some(0));
 }

@@ -7,6 +7,7 @@ use gateway::view::NodeList;
 use wire::look::{Counts, DoingKind, NodeStats, RunInWork, TeamStats};
 use wire::{OpenKind, Timestamp, money};
 
+use crate::failure::Failure;
 use crate::paint::Paint;
 use crate::table::{self, Column};
 use crate::text;
@@ -25,6 +26,8 @@ pub(super) struct Look<'l> {
     /// The earlier one; absent at first, and then the rates are those since the start.
     pub(super) before: Option<&'l NodeList>,
     pub(super) now: &'l NodeList,
+    /// Why all nodes or some could not be looked at later.
+    pub(super) lost: &'l [Failure],
 }
 
 /// What happened in a second.
@@ -37,6 +40,10 @@ struct Rates {
 impl Look<'_> {
     pub(super) fn render(&self, paint: Paint, width: usize) -> String {
         let mut lines = vec![self.head(paint, width)];
+        for failure in self.lost {
+            let note = format!("not seen at present: {}", text::one_line(&failure.to_string()));
+            lines.push(paint.red(&text::shorten(&note, width)));
+        }
         for node in &self.now.silent {
             let note = format!("node {node} did not answer");
             lines.push(paint.red(&text::shorten(&note, width)));
@@ -296,7 +303,7 @@ mod tests {
     fn rates_are_those_between_two_looks() {
         let (before, now) = (list(vec![node(10, 20, 1_000)]), list(vec![node(12, 30, 1_500)]));
         let of = |before: Option<&NodeList>| {
-            let look = Look { before, now: &now };
+            let look = Look { before, now: &now, lost: &[] };
             let rates = look.rates(&now.nodes[0], &now.nodes[0].teams[0]);
             [rate(rates.runs), rate(rates.steps), rate(rates.tokens)]
         };
@@ -312,7 +319,7 @@ mod tests {
         let silent = NodeList { silent: vec!["n-9 (crew)".to_owned()], ..two.clone() };
         for now in [&list(vec![node(12, 30, 1_500)]), &two, &silent] {
             for width in [80, 100, 150] {
-                let drawn = Look { before: None, now }.render(Paint::new(false), width);
+                let drawn = Look { before: None, now, lost: &[] }.render(Paint::new(false), width);
                 for line in drawn.lines() {
                     assert!(text::width(line) <= width, "{width}: {line}");
                 }

@@ -11,7 +11,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tests::daemon::{Daemon, root};
+use tests::daemon::{Daemon, binary, root};
 use tests::install::install;
 use tests::results::{Row, record};
 use tokio::io::AsyncReadExt as _;
@@ -162,7 +162,12 @@ async fn a_browser_signs_in_with_the_token() {
     let crew = teams::crew(&post_office().await);
     let crew = write(folder.path(), "crew", &crew, &teams::crew_script());
     let more = ["--token-file", file.to_str().unwrap()];
-    let daemon = serve(folder.path(), &[crew], &more).await;
-    play("signing_in", &daemon, json!({"token": token})).await;
+    let daemon = serve(folder.path(), std::slice::from_ref(&crew), &more).await;
+    let listen = daemon.http.trim_start_matches("http://");
+    let data = folder.path().join("data");
+    let again =
+        json!([binary(), "serve", "--data", data, more[0], more[1], crew, "--listen", listen,]);
+    let settings = json!({"token": token, "daemon": {"pid": daemon.pid(), "command": again}});
+    play("signing_in", &daemon, settings).await;
     assert!(!daemon.log().contains(token), "the token is in the log");
 }

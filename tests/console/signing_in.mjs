@@ -1,6 +1,39 @@
 // Signs in with the token, and out again.
 
+import { spawn } from "node:child_process";
+
 import { holds } from "./hold.mjs";
+
+// Ends the daemon as a crash would, and starts it again at the same address.
+function restart({ pid, command: [program, ...args] }) {
+  process.kill(pid, "SIGKILL");
+  return spawn(program, args, { stdio: "ignore" });
+}
+
+// Follows a run over a restart of the daemon, which knows nobody that was signed in before.
+async function over_a_restart(one, settings) {
+  const { page } = one;
+  await page.goto(`${one.base}/#/runs?new`);
+  await page.fill("#new-input", "slow one");
+  await page.click(".new-run button[type=submit]");
+  await page.waitForSelector(".item.turn .spin");
+  await page.waitForSelector(".pulse .dot.live");
+  await one.check("a run in work");
+  // What the browser says of a daemon that is away.
+  one.expected = /status of 40[149]|net::ERR_/;
+  const daemon = restart(settings.daemon);
+  try {
+    await page.waitForSelector(".sign-in input[type=password]");
+    await page.fill("#token", settings.token);
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".pulse .dot.live");
+    await page.click("text='Cancel the run'");
+    await page.waitForSelector(".item.end .badge.off:has-text('cancelled')");
+    await one.check("after a restart");
+  } finally {
+    daemon.kill("SIGKILL");
+  }
+}
 
 export async function signing_in({ tab, settings }) {
   const one = await tab();
@@ -48,5 +81,9 @@ export async function signing_in({ tab, settings }) {
   });
   await asked();
   await one.check("signed out");
+  await page.fill("#token", settings.token);
+  await page.keyboard.press("Enter");
+  await page.waitForSelector(".nav a");
+  await over_a_restart(one, settings);
   return { requests: one.requests };
 }

@@ -195,7 +195,7 @@ sign_out.addEventListener("click", async () => {
 });
 on_signed_out(ask_to_sign_in);
 on_pulse((word) => {
-  const text = { live: "live", waiting: "connecting", off: "" }[word];
+  const text = { live: "live", waiting: "connecting", refused: "not connected", off: "" }[word];
   put(pulse, text ? h("span", { class: `dot ${word}`, "aria-hidden": "true" }) : null, text ? h("span", { class: "pulse-word" }, text) : null);
 });
 listen();

@@ -3,10 +3,12 @@
 // The least pause between two looks at the same list, and the longest without one.
 const LOOK_PAUSE_MS = 1_000;
 const LOOK_AGAIN_MS = 15_000;
+// How long until a stream is asked for again that was refused.
+const COME_AGAIN_MS = 5_000;
 
 const state = { listeners: new Set() };
 
-// Tells whether events come: "live", "waiting" or "off".
+// Tells whether events come: "live", "waiting", "refused", or "off" where there are none to come.
 export function on_pulse(listener) {
   state.listeners.add(listener);
 }
@@ -15,23 +17,40 @@ function pulse(word) {
   state.listeners.forEach((listener) => listener(word));
 }
 
-// Opens a stream while the page is seen; returns what ends it.
-function stream(address, on_message, on_open) {
+// Opens a stream while the page is seen; returns what ends it. One that is refused is opened again
+// after a look, for as long as that look says that there is something to come.
+function stream(address, on_message, on_open, look) {
   let source;
+  let timer;
   let over = false;
   const close = () => {
+    clearTimeout(timer);
     source?.close();
     source = undefined;
   };
   const open = () => {
     if (over || source || document.hidden) return;
+    clearTimeout(timer);
     source = new EventSource(address());
     source.onopen = () => {
       pulse("live");
       on_open?.();
     };
     source.onmessage = (message) => on_message(JSON.parse(message.data), message.data);
-    source.onerror = () => pulse(source?.readyState === EventSource.CLOSED ? "off" : "waiting");
+    source.onerror = () => {
+      // A browser comes again by itself after a lost connection, and not after an answer of another kind.
+      if (source?.readyState === EventSource.CLOSED) refused();
+      else pulse("waiting");
+    };
+  };
+  const refused = async () => {
+    close();
+    pulse("refused");
+    // An event stream does not say why; a look does, and leads to where one signs in.
+    const goes_on = await look();
+    if (over || source) return;
+    if (goes_on) timer = setTimeout(open, COME_AGAIN_MS);
+    else pulse("off");
   };
   const seen = () => (document.hidden ? close() : open());
   document.addEventListener("visibilitychange", seen);
@@ -75,7 +94,10 @@ export function watch(look) {
   const idle = setInterval(() => {
     if (!document.hidden && Date.now() - last >= LOOK_AGAIN_MS) soon();
   }, LOOK_AGAIN_MS);
-  const end = stream(() => "/v1/events", soon, soon);
+  const end = stream(() => "/v1/events", soon, soon, async () => {
+    soon();
+    return true;
+  });
   return () => {
     end();
     clearInterval(idle);
@@ -84,7 +106,7 @@ export function watch(look) {
 }
 
 // Follows one run and those below it. What was told before comes again when the stream is made anew,
-// so the listener is told to begin anew.
-export function follow(address, on_event, on_begin) {
-  return stream(() => address, on_event, on_begin);
+// so the listener is told to begin anew. The look tells whether the run goes on.
+export function follow(address, on_event, on_begin, look) {
+  return stream(() => address, on_event, on_begin, look);
 }

@@ -210,6 +210,7 @@ export function run(context) {
   async function refresh() {
     try {
       view = await get(place, context.signal);
+      put(lost);
       draw_facts();
       await Promise.all([load_spans(), load_calls()]);
     } catch (error) {
@@ -245,7 +246,10 @@ export function run(context) {
   const grow = setInterval(() => {
     if (!document.hidden && !story.root?.status) draw_rows();
   }, GROW_MS);
-  end_stream = follow(`${place}/events?tree=true`, take, soon);
+  end_stream = follow(`${place}/events?tree=true`, take, soon, async () => {
+    await refresh();
+    return view?.state !== "ended";
+  });
 
   return {
     title: `Run ${id}`, node, refresh, fault,

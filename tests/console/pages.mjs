@@ -73,6 +73,8 @@ async function settle(tab) {
   await ask(tab, "crew/clerk", "slow one");
   await page.waitForSelector(".item.turn .spin");
   await page.waitForSelector(".bar-fill.actor.busy");
+  // Nothing is counted until the first turn is over.
+  await page.waitForSelector(".facts-line div:has(dt:text-is('Tokens')) dd:text-is('0')");
   await page.click("text='Cancel the run'");
   await page.waitForSelector(".item.end .badge.off:has-text('cancelled')");
 

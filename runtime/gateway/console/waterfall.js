@@ -39,13 +39,13 @@ function of_story(story, known, now) {
     const key = `run:${run.run}`;
     if (!known.has(key) && !run.status) {
       const above = story.calls.has(run.run) ? `call:${run.run}` : undefined;
-      rows.push({ key, above, name: `invoke_agent ${run.agent}`, kind: "agent", start: run.at, end: now, busy: true });
+      rows.push({ key, above, name: `invoke_agent ${run.agent}`, kind: "agent", start: run.at, end: now, busy: true, tokens: 0 });
     }
     for (const item of run.items) {
       const is_open = (item.kind === "turn" && item.busy) || (item.kind === "call" && (item.busy || item.waits));
       if (!is_open || known.has(item.key)) continue;
       const name = item.kind === "turn" ? `chat ${item.model}` : `execute_tool ${item.tool}`;
-      rows.push({ key: item.key, above: key, name, kind: item.waits ? "waits" : item.kind === "turn" ? item.role : "tool", start: item.at, end: now, busy: true });
+      rows.push({ key: item.key, above: key, name, kind: item.waits ? "waits" : item.kind === "turn" ? item.role : "tool", start: item.at, end: now, busy: true, tokens: 0 });
     }
   }
   return rows;

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{self, KeepAlive, Sse};
@@ -16,6 +17,7 @@ use wire::{ErrorCode, Event, RunId, SessionId};
 
 use crate::refusal::Refusal;
 use crate::replay;
+use crate::sign_in::Known;
 use crate::state::{Doors, Query, Segments, run_id, shown};
 use crate::stream::Stream;
 
@@ -48,6 +50,7 @@ pub(crate) async fn stream(
     State(doors): State<Doors>,
     Segments((team, run)): Segments<(String, String)>,
     Query(scope): Query<Scope>,
+    Extension(Known(stay)): Extension<Known>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let team = doors.team(&team)?;
@@ -83,7 +86,7 @@ pub(crate) async fn stream(
         closing,
         _place: place,
     };
-    tokio::spawn(stream.run(past.events));
+    tokio::spawn(stay.bound(stream.run(past.events)));
     let first = stream::once(async { sse::Event::default().retry(COME_AGAIN) });
     let queued = stream::unfold(queue, async |mut queue: mpsc::Receiver<Event>| {
         queue.recv().await.map(|event| (event, queue))

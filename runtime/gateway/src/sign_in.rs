@@ -16,7 +16,8 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
 use wire::ErrorCode;
 
 use crate::body;
@@ -36,9 +37,41 @@ pub const SIGNED_IN_MAX: usize = 256;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) IpAddr);
 
-/// Whether a request came from somebody who may come in; absent means not.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Known;
+/// That a request came from somebody who may come in, and for how long; absent means not.
+#[derive(Clone, Debug)]
+pub(crate) struct Known(pub(crate) Stay);
+
+/// How long somebody may stay who was let in.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stay {
+    /// What ends it and when it ends by itself; absent for those who show the token each time.
+    end: Option<(CancellationToken, Instant)>,
+}
+
+impl Stay {
+    /// Does some work until it is done or the stay is over.
+    pub(crate) async fn bound(self, work: impl Future<Output = ()>) {
+        let Some((signed_out, until)) = self.end else { return work.await };
+        tokio::select! {
+            () = work => {}
+            () = signed_out.cancelled() => {}
+            () = sleep_until(until) => {}
+        }
+    }
+}
+
+/// A browser that is signed in; whatever forgets it ends what it was let in for.
+#[derive(Debug)]
+struct SignedIn {
+    until: Instant,
+    signed_out: CancellationToken,
+}
+
+impl Drop for SignedIn {
+    fn drop(&mut self) {
+        self.signed_out.cancel();
+    }
+}
 
 /// Knows the token and who is signed in.
 #[derive(Debug)]
@@ -47,7 +80,7 @@ pub(crate) struct Porter {
     token: Option<Token>,
     /// Cookies are shared by all ports of a host, so the name tells servers apart.
     cookie: String,
-    signed_in: Mutex<HashMap<blake3::Hash, Instant>>,
+    signed_in: Mutex<HashMap<blake3::Hash, SignedIn>>,
     tries: Tries,
 }
 
@@ -61,12 +94,12 @@ impl Porter {
         }
     }
 
-    /// Tells whether a request may come in; a wrong token counts as a try.
-    fn knows(&self, headers: &HeaderMap, peer: IpAddr) -> Result<bool, Refusal> {
-        let Some(token) = &self.token else { return Ok(true) };
+    /// Tells whether a request may come in, and for how long; a wrong token counts as a try.
+    fn knows(&self, headers: &HeaderMap, peer: IpAddr) -> Result<Option<Stay>, Refusal> {
+        let Some(token) = &self.token else { return Ok(Some(Stay::default())) };
         match bearer(headers) {
-            Some(given) => self.try_token(token, given, peer),
-            None => Ok(self.is_signed_in(headers)),
+            Some(given) => Ok(self.try_token(token, given, peer)?.then(Stay::default)),
+            None => Ok(self.stay(headers)),
         }
     }
 
@@ -85,11 +118,13 @@ impl Porter {
         Ok(fits)
     }
 
-    fn is_signed_in(&self, headers: &HeaderMap) -> bool {
+    fn stay(&self, headers: &HeaderMap) -> Option<Stay> {
         let signed_in = self.signed_in.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        self.values(headers).any(|value| {
-            signed_in.get(&blake3::hash(value.as_bytes())).is_some_and(|until| *until > now)
+        self.values(headers).find_map(|value| {
+            let found = signed_in.get(&blake3::hash(value.as_bytes()))?;
+            let end = (found.signed_out.clone(), found.until);
+            (found.until > now).then_some(Stay { end: Some(end) })
         })
     }
 
@@ -114,12 +149,14 @@ impl Porter {
         let value = blake3::Hash::from_bytes(random).to_hex();
         let mut signed_in = self.signed_in.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        signed_in.retain(|_, until| *until > now);
+        signed_in.retain(|_, browser| browser.until > now);
         if signed_in.len() >= SIGNED_IN_MAX {
-            let first = signed_in.iter().min_by_key(|(_, until)| **until).map(|(hash, _)| *hash);
+            let first = signed_in.iter().min_by_key(|(_, browser)| browser.until);
+            let first = first.map(|(hash, _)| *hash);
             first.map(|first| signed_in.remove(&first));
         }
-        signed_in.insert(blake3::hash(value.as_bytes()), now + SIGNED_IN_FOR);
+        let browser = SignedIn { until: now + SIGNED_IN_FOR, signed_out: CancellationToken::new() };
+        signed_in.insert(blake3::hash(value.as_bytes()), browser);
         self.cookie(&value, SIGNED_IN_FOR, is_encrypted)
     }
 
@@ -167,8 +204,8 @@ pub(crate) async fn check(
     }
     let is_open = needs_nobody || path == "/ready";
     let peer = peer_of(&request);
-    if porter.knows(request.headers(), peer)? {
-        request.extensions_mut().insert(Known);
+    if let Some(stay) = porter.knows(request.headers(), peer)? {
+        request.extensions_mut().insert(Known(stay));
     } else if !is_open {
         let text = "this door asks for a token: send it as `Authorization: Bearer TOKEN`";
         return Err(Refusal::new(ErrorCode::NotSignedIn, text));

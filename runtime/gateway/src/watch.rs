@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
@@ -13,6 +14,7 @@ use wire::{Name, RunId, SessionId, Timestamp};
 
 use crate::events::{COME_AGAIN, EVENTS_QUEUED_MAX, KEEP_ALIVE};
 use crate::refusal::Refusal;
+use crate::sign_in::Known;
 use crate::state::Doors;
 use crate::view::Notice;
 
@@ -48,7 +50,10 @@ struct Watch {
     _place: OwnedSemaphorePermit,
 }
 
-pub(crate) async fn stream(State(doors): State<Doors>) -> Result<Response, Refusal> {
+pub(crate) async fn stream(
+    State(doors): State<Doors>,
+    Extension(Known(stay)): Extension<Known>,
+) -> Result<Response, Refusal> {
     let place = doors.stream_place()?;
     let bus = doors.node.bus();
     let mut live = Vec::new();
@@ -60,7 +65,7 @@ pub(crate) async fn stream(State(doors): State<Doors>) -> Result<Response, Refus
     bus.flush().await?;
     let (out, queue) = mpsc::channel(EVENTS_QUEUED_MAX);
     let watch = Watch { out, closing: doors.closing.clone(), _place: place };
-    tokio::spawn(watch.run(stream::select_all(live)));
+    tokio::spawn(stay.bound(watch.run(stream::select_all(live))));
     let first = stream::once(async { sse::Event::default().retry(COME_AGAIN) });
     let queued = stream::unfold(queue, async |mut queue: mpsc::Receiver<Notice>| {
         queue.recv().await.map(|notice| (notice, queue))

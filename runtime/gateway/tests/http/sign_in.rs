@@ -3,11 +3,14 @@
 use std::net::SocketAddr;
 
 use gateway::view::{Readiness, SignInView};
-use gateway::{Gateway, HostName, Options, SIGNED_IN_FOR, TRIES_MAX, TRY_REGAINED, Token};
+use gateway::{
+    Gateway, HostName, Options, SIGNED_IN_FOR, SIGNED_IN_MAX, TRIES_MAX, TRY_REGAINED, Token,
+};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
+use crate::events::Events;
 use crate::house::{House, read};
 
 const TOKEN: &str = "a-token-of-thirty-two-characters";
@@ -194,6 +197,56 @@ async fn a_cookie_ends_with_its_time() {
     tokio::time::advance(SIGNED_IN_FOR).await;
     tokio::time::resume();
     assert_eq!(door.status(&[("cookie", &cookie)]).await.0, 401);
+}
+
+/// Opens both kinds of streams, of a run that waits for an answer.
+async fn streams(door: &Door, header: &str, value: &str) -> Vec<Events> {
+    let mut open = Vec::new();
+    for path in ["/v1/events", "/v1/teams/crew/runs/r-1/events"] {
+        open.push(Events::open(door.request(Method::GET, path).header(header, value)).await);
+    }
+    open
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_signed_out_is_told_nothing_more() {
+    let door = Door::open().await;
+    door.house.submit("r-1", "ask me").await;
+    door.house.wait_for("r-1", "call_suspended").await;
+    let (out, oldest, stays) = (door.cookie().await, door.cookie().await, door.cookie().await);
+    let right = format!("Bearer {TOKEN}");
+    let ended = [streams(&door, "cookie", &out).await, streams(&door, "cookie", &oldest).await];
+    let on =
+        [streams(&door, "cookie", &stays).await, streams(&door, "authorization", &right).await];
+    let request = door.request(Method::POST, "/v1/sign-out").header("cookie", &out);
+    let request = request.header("content-type", "application/json");
+    assert_eq!(request.send().await.unwrap().status(), 200);
+    // The oldest makes room for the last of so many.
+    for _ in 0..SIGNED_IN_MAX - 1 {
+        door.cookie().await;
+    }
+    for events in ended.into_iter().flatten() {
+        assert!(events.rest().await.iter().all(|event| event.kind != "run_ended"));
+    }
+    let answer = json!({"text": "blue"});
+    assert_eq!(door.house.post("/v1/teams/crew/runs/r-1/answer", &answer).await.0, 200);
+    for mut events in on.into_iter().flatten() {
+        while events.next().await.expect("who is in is told on").kind != "run_ended" {}
+    }
+}
+
+#[tokio::test]
+async fn what_a_cookie_opened_ends_with_its_time() {
+    let door = Door::open().await;
+    door.house.submit("r-1", "ask me").await;
+    door.house.wait_for("r-1", "call_suspended").await;
+    let open = streams(&door, "cookie", &door.cookie().await).await;
+    tokio::time::pause();
+    tokio::time::advance(SIGNED_IN_FOR).await;
+    tokio::time::resume();
+    for events in open {
+        assert!(events.rest().await.iter().all(|event| event.kind != "run_ended"));
+    }
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use agents_core::effect::{CallEffect, Effect, Rejected};
+use agents_core::effect::{CallEffect, Earlier, Effect, Rejected};
 use agents_core::invariant::Record;
 use agents_core::session::SessionMachine;
 use wire::entry::{Body, Entry, Submitted};
@@ -479,8 +479,7 @@ impl World {
             deadline: self.timestamp(),
             effect: EffectClass::Once,
             attempt: 1,
-            doubtful: false,
-            rejoin: false,
+            earlier: Earlier::Nothing,
             budget: Budget::default(),
             depth: 1,
             trace: TraceContext::root(&open.agent, &open.run),

@@ -130,6 +130,18 @@ pub struct Aborted {
     pub deadline: Timestamp,
 }
 
+/// What is known of the attempts of a call before one that is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Earlier {
+    /// There were none, or its probe or a person said that nothing came of them.
+    #[default]
+    Nothing,
+    /// One of them may have taken effect.
+    Doubtful,
+    /// One of them was made, and only its outcome is still waited for.
+    Awaited,
+}
+
 /// A call that is to be made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallEffect {
@@ -159,11 +171,8 @@ pub struct CallEffect {
     pub effect: EffectClass,
     /// How often the call is made or waited for with this time, from 1.
     pub attempt: u32,
-    /// Whether an earlier attempt may have taken effect, as far as is known: its probe, or a person,
-    /// may have said since that it did not.
-    pub doubtful: bool,
-    /// Whether the call was made before, and only its outcome is still waited for.
-    pub rejoin: bool,
+    /// What is known of the attempts before.
+    pub earlier: Earlier,
     /// What a called agent may use.
     pub budget: Budget,
     /// How many runs stand above a called agent.
@@ -206,7 +215,7 @@ impl CallEffect {
 
     /// Tells whether an attempt before this one may have taken effect.
     pub fn may_have_happened(&self) -> bool {
-        self.doubtful && self.effect == EffectClass::Idempotent
+        self.earlier != Earlier::Nothing && self.effect == EffectClass::Idempotent
     }
 
     /// Returns what a reply says of the call as a whole: that an attempt failed says nothing of those
@@ -214,6 +223,7 @@ impl CallEffect {
     /// still waited for is its outcome, unless it cannot be learned.
     #[must_use]
     pub fn judge(&self, reply: ToolReply) -> ToolReply {
+        let is_awaited = self.earlier == Earlier::Awaited;
         let is_not_begun = |code| {
             matches!(
                 code,
@@ -222,7 +232,7 @@ impl CallEffect {
         };
         match reply {
             ToolReply::Settled { outcome: CallOutcome::Error { error }, usage, hop, .. }
-                if self.may_have_happened() && (!self.rejoin || is_not_begun(error.code)) =>
+                if self.may_have_happened() && (!is_awaited || is_not_begun(error.code)) =>
             {
                 ToolReply::Lost { error, usage, hop }
             }
@@ -399,7 +409,7 @@ mod tests {
 
     use super::*;
 
-    fn call(effect: EffectClass, doubtful: bool, rejoin: bool) -> CallEffect {
+    fn call(effect: EffectClass, earlier: Earlier) -> CallEffect {
         let (run, agent) = (RunId::new("r").unwrap(), Name::new("a").unwrap());
         CallEffect {
             trace: TraceContext::root(&agent, &run),
@@ -416,8 +426,7 @@ mod tests {
             deadline: Timestamp::default(),
             effect,
             attempt: 2,
-            doubtful,
-            rejoin,
+            earlier,
             budget: Budget::default(),
             depth: 1,
         }
@@ -425,6 +434,7 @@ mod tests {
 
     #[test]
     fn an_attempt_that_failed_says_nothing_of_one_before_it_that_may_have_taken_effect() {
+        use Earlier::{Awaited, Doubtful, Nothing};
         use EffectClass::{Idempotent, Once, Read};
         let codes = [
             ErrorCode::ToolFailed,
@@ -434,14 +444,14 @@ mod tests {
             ErrorCode::Overloaded,
         ];
         let (all, unheard): (&[ErrorCode], &[ErrorCode]) = (&codes, &codes[3..]);
-        for (effect, doubtful, rejoin, lost) in [
-            (Idempotent, true, false, all),
-            (Idempotent, true, true, unheard),
-            (Idempotent, false, false, &[]),
-            (Once, true, false, &[]),
-            (Read, true, false, &[]),
+        for (effect, earlier, lost) in [
+            (Idempotent, Doubtful, all),
+            (Idempotent, Awaited, unheard),
+            (Idempotent, Nothing, &[]),
+            (Once, Doubtful, &[]),
+            (Read, Doubtful, &[]),
         ] {
-            let call = call(effect, doubtful, rejoin);
+            let call = call(effect, earlier);
             for code in codes {
                 let settled = ToolReply::settled(CallOutcome::error(code, "404"));
                 let expected = if lost.contains(&code) {
@@ -449,7 +459,7 @@ mod tests {
                 } else {
                     settled.clone()
                 };
-                assert_eq!(call.judge(settled), expected, "{effect:?} {doubtful} {rejoin} {code}");
+                assert_eq!(call.judge(settled), expected, "{effect:?} {earlier:?} {code}");
             }
             let done = ToolReply::settled(CallOutcome::text("done"));
             assert_eq!(call.judge(done.clone()), done);

@@ -129,7 +129,9 @@ mod tests {
         assert_eq!(known(&second), [true, false, false]);
         assert!(!second.has(&sessions[0], 2), "it was taken up since");
         // One that is left stays as the process before left it.
-        sessions.iter().for_each(|session| second.leave(session.clone(), 1));
+        for session in &sessions {
+            second.leave(session.clone(), 1);
+        }
         write(&second);
         let third = Drained::read(&dir);
         assert_eq!(known(&third), [true, false, false]);

@@ -458,8 +458,8 @@ fn run_schema() -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
-    use wire::RunId;
     use wire::run::{Budget, RunRequest};
+    use wire::{RunId, SessionId};
 
     use super::*;
 

@@ -15,7 +15,7 @@ use wire::{
 
 use super::Run;
 use super::call::{Pending, Stage};
-use crate::effect::{CallEffect, Effect, Effects, Rejected};
+use crate::effect::{CallEffect, Earlier, Effect, Effects, Rejected};
 use crate::spans::{event, note};
 
 /// Probes in a row without a usable answer, after which the outcome counts as unknown: one that is
@@ -59,8 +59,8 @@ impl Run {
         let position = self.position(call, made)?;
         self.resumes = 0;
         self.spend_unanswered(position, usage);
-        self.doubt(position, true);
         self.end_failed_attempt(position, hop, error, effects);
+        self.note_earlier(position, Earlier::Doubtful);
         self.void(position, effects);
         self.on_missed(position, error, effects);
         self.go_on(effects);
@@ -81,8 +81,8 @@ impl Run {
             // An outcome that ends the run has ended the others with it.
             let found = self.pending.iter().position(|pending| pending.key == key);
             let Some(position) = found else { continue };
-            self.doubt(position, true);
             self.end_failed_attempt(position, None, &error, effects);
+            self.note_earlier(position, Earlier::Doubtful);
             self.void(position, effects);
             if self.may_rejoin(position, effects.now()) {
                 self.rejoin(position, effects);
@@ -118,7 +118,7 @@ impl Run {
                 self.settle(position, &outcome, Usage::default(), effects);
             }
             Finding::NotDone if self.may_try_again(position, effects.now()) => {
-                self.doubt(position, false);
+                self.note_earlier(position, Earlier::Nothing);
                 self.make(position, "its probe says that it was not done", effects);
             }
             Finding::NotDone => {
@@ -131,10 +131,10 @@ impl Run {
         Ok(())
     }
 
-    /// Notes whether what was tried so far may have taken effect.
-    pub(super) fn doubt(&mut self, position: usize, doubtful: bool) {
+    /// Notes what is known of what was tried so far.
+    pub(super) fn note_earlier(&mut self, position: usize, earlier: Earlier) {
         if let Some(pending) = self.pending.get_mut(position) {
-            pending.doubtful = doubtful;
+            pending.earlier = earlier;
         }
     }
 
@@ -232,7 +232,7 @@ impl Run {
         let timeout_ms = self.plan.tools.get(offer).map_or(0, |offer| offer.timeout_ms);
         let deadline = self.call_deadline(now, timeout_ms);
         let Some(pending) = self.pending.get_mut(position) else { return };
-        pending.rejoin = true;
+        pending.earlier = Earlier::Awaited;
         // Its number tells its end from that of the attempt that was interrupted.
         pending.attempt += 1;
         pending.attempted = Some(now);
@@ -253,7 +253,6 @@ impl Run {
         }
         pending.stage = Stage::Made;
         pending.questions = 0;
-        pending.rejoin = false;
         pending.attempt += 1;
         pending.attempted = Some(now);
         pending.deadline = deadline;
@@ -354,8 +353,7 @@ impl Run {
                 deadline,
                 effect: EffectClass::Read,
                 attempt: 1,
-                doubtful: false,
-                rejoin: false,
+                earlier: Earlier::Nothing,
                 budget: Budget::default(),
                 trace: self.submitted.trace.of_call(&pending.key),
                 ..made

@@ -18,7 +18,7 @@ use wire::{
 use super::budget::Share;
 use super::{Phase, Run};
 use crate::dialect::{Act, Called};
-use crate::effect::{Aborted, CallEffect, Effect, Effects, Rejected};
+use crate::effect::{Aborted, CallEffect, Earlier, Effect, Effects, Rejected};
 use crate::permission::decide;
 use crate::spans;
 
@@ -43,10 +43,9 @@ pub(super) struct Pending {
     pub(super) digest: Digest,
     /// How often it was made, or waited for anew.
     pub(super) attempt: u32,
-    /// Whether an earlier attempt may have taken effect, as far as is known.
-    pub(super) doubtful: bool,
-    /// Whether the last attempt was not made anew, but waits for what an earlier one came to.
-    pub(super) rejoin: bool,
+    /// What is known of the attempts before the last one, which was not made anew if the outcome of
+    /// one of them is waited for.
+    pub(super) earlier: Earlier,
     /// The attempts of which a person said that nothing came of them; they no longer count.
     pub(super) attempts_before: u32,
     /// When the first attempt that counts was made.
@@ -313,8 +312,7 @@ impl Run {
             stage,
             digest: found.digest,
             attempt: u32::from(!asks),
-            doubtful: false,
-            rejoin: false,
+            earlier: Earlier::Nothing,
             attempts_before: 0,
             made: now,
             probes: 0,
@@ -378,8 +376,7 @@ impl Run {
             deadline: pending.deadline,
             effect: self.effect_of(pending),
             attempt: pending.attempt,
-            doubtful: pending.doubtful,
-            rejoin: pending.rejoin,
+            earlier: pending.earlier,
             tainted: self.tainted,
             reader: self.plan.reader().cloned(),
             budget: if offer.spends() { self.budget_below(pending) } else { Budget::default() },

@@ -6,7 +6,7 @@ use wire::{CallOutcome, TraceContext, WireError};
 
 use super::Run;
 use super::call::Pending;
-use crate::effect::Effects;
+use crate::effect::{Earlier, Effects};
 use crate::spans;
 
 impl Run {
@@ -40,7 +40,7 @@ impl Run {
                 tool: &offer.spec.name,
                 hop,
                 attempt: pending.attempt,
-                rejoined: pending.rejoin,
+                rejoined: pending.earlier == Earlier::Awaited,
                 start,
                 end: effects.now(),
                 report,

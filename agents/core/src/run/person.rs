@@ -11,7 +11,7 @@ use wire::{
 
 use super::call::{Pending, Stage};
 use super::{Run, late};
-use crate::effect::{Effect, Effects, Rejected};
+use crate::effect::{Earlier, Effect, Effects, Rejected};
 use crate::spans::{event, note};
 
 /// What a pending call waits for.
@@ -170,7 +170,7 @@ impl Run {
                 if let Some(pending) = self.pending.get_mut(position) {
                     pending.attempts_before = pending.attempt;
                 }
-                self.doubt(position, false);
+                self.note_earlier(position, Earlier::Nothing);
                 self.make(position, "a person says that it was not done", effects);
             }
         }

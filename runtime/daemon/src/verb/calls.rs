@@ -92,7 +92,7 @@ async fn list(args: &CallsList, place: &Place, screen: &Screen) -> Result<Exit, 
         answers.take(who, list.map(|list| Of { team: board.team, found: list.calls }));
     }
     let mut rows = each(answers.close(screen)?);
-    rows.sort_by_key(|row| row.found.since);
+    rows.sort_by_key(|row| (!row.found.waits, row.found.since));
     rows.truncate(args.limit);
     if args.json {
         screen::json(&json!({"calls": rows}))?;
@@ -100,6 +100,9 @@ async fn list(args: &CallsList, place: &Place, screen: &Screen) -> Result<Exit, 
         screen::note("no call is open\n");
     } else {
         screen::answer(&render_calls(&rows, screen.out.paint, screen.out.width))?;
+        if rows.len() == args.limit {
+            screen::note("there may be more; --limit shows them\n");
+        }
     }
     Ok(Exit::Done)
 }

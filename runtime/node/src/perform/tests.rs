@@ -38,8 +38,7 @@ fn call(context: &TeamContext, name: &str, target: Target, effect: EffectClass) 
         deadline: clock::now().plus_ms(5000),
         effect,
         attempt: 1,
-        doubtful: false,
-        rejoin: false,
+        earlier: Earlier::Nothing,
         budget: Budget { tokens: Some(70), ..Budget::default() },
         depth: 1,
         trace: TraceContext::root(&context.team.name, &run),
@@ -84,7 +83,7 @@ async fn a_call_that_may_have_taken_effect_is_lost_and_not_failed() {
         let call = call(&context, &name, Target::Tool, EffectClass::Once);
         // What an earlier process sent is not undone by that nobody takes the question about it.
         let rejoined = if expected == "error" { "lost" } else { expected };
-        let again = CallEffect { rejoin: true, ..call.clone() };
+        let again = CallEffect { earlier: Earlier::Awaited, ..call.clone() };
         for (call, expected) in [(call, expected), (again, rejoined)] {
             let found = match call_tool(&context, &session, &call).await {
                 ToolReply::Settled { outcome, .. } => outcome.as_str(),
@@ -92,7 +91,7 @@ async fn a_call_that_may_have_taken_effect_is_lost_and_not_failed() {
                 ToolReply::Suspended { .. } => "suspended",
                 ToolReply::Asks { .. } => "asks",
             };
-            assert_eq!(found, expected, "{answer}, rejoined: {}", call.rejoin);
+            assert_eq!(found, expected, "{answer}, {:?}", call.earlier);
         }
     }
 }
@@ -139,7 +138,8 @@ async fn an_attempt_that_failed_says_nothing_of_those_before_it() {
         let subject = context.subjects.tool(&context.team.name, &Name::new(&name).unwrap());
         let _tool = answer_on(&context, &subject, answer.clone()).await;
         let made = call(&context, &name, Target::Tool, effect);
-        let call = CallEffect { attempt, doubtful: attempt > 1, ..made };
+        let earlier = if attempt > 1 { Earlier::Doubtful } else { Earlier::Nothing };
+        let call = CallEffect { attempt, earlier, ..made };
         let found = match call_tool(&context, &session, &call).await {
             ToolReply::Settled { outcome, .. } => outcome.as_str(),
             ToolReply::Lost { .. } => "lost",
@@ -235,7 +235,8 @@ async fn an_agent_whose_run_may_have_begun_before_has_an_unknown_end() {
     let _agent = answer_on(&context, &subject, error_of(ErrorCode::Unavailable)).await;
     for (attempt, ended) in [(1, "refused"), (2, "unknown")] {
         let call = call(&context, "writer", Target::Agent, EffectClass::Idempotent);
-        let call = CallEffect { attempt, doubtful: attempt > 1, ..call };
+        let earlier = if attempt > 1 { Earlier::Doubtful } else { Earlier::Nothing };
+        let call = CallEffect { attempt, earlier, ..call };
         let settled = call_agent(&context, &session, &call).await;
         let Input::CallSettled { outcome, usage, .. } = settled else { panic!("{settled:?}") };
         assert_eq!((outcome.as_str(), usage), (ended, Usage::default()), "attempt {attempt}");
@@ -271,7 +272,7 @@ async fn the_run_of_an_agent_that_is_gone_from_the_team_still_gives_its_reply() 
         });
         bus.reply(&request, Headers::new(), reply.to_string().into()).await.unwrap();
     });
-    let again = CallEffect { attempt: 2, doubtful: true, ..call };
+    let again = CallEffect { attempt: 2, earlier: Earlier::Doubtful, ..call };
     let settled = call_agent(&context, &session, &again).await;
     let Input::CallSettled { outcome, usage, .. } = settled else { panic!("{settled:?}") };
     assert_eq!((outcome, usage.total()), (CallOutcome::text("written"), 7));

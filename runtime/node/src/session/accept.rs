@@ -155,7 +155,9 @@ impl SessionState {
         self.context.counters.note(&changes);
         let written: Vec<_> = changes.iter().filter_map(written).collect();
         commit.project(changes).await;
-        written.iter().for_each(|(run, _)| self.context.places.end(run));
+        for (run, _) in &written {
+            self.context.places.end(run);
+        }
         for mut effects in effects {
             self.context.counters.note_steps(&effects, &mut self.step_counted);
             effects.retain(|effect| asked.is_none() || !effect.goes_ahead());

@@ -68,6 +68,7 @@ impl Held {
 
 #[cfg(test)]
 mod tests {
+    use agents_core::effect::Earlier;
     use serde_json::json;
     use wire::entry::{Body, ModelOutcome, ModelReplied};
     use wire::event::EventKind;
@@ -103,8 +104,7 @@ mod tests {
             deadline: Timestamp::default(),
             effect,
             attempt: 1,
-            doubtful: false,
-            rejoin: false,
+            earlier: Earlier::Nothing,
             budget: Budget::default(),
             depth: 0,
             trace: TraceContext::root(&name, &run()),

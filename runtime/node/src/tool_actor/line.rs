@@ -190,7 +190,7 @@ impl Line {
             }
             return;
         };
-        let reply = done.unwrap_or_else(|error| ToolReply::unanswered(error));
+        let reply = done.unwrap_or_else(ToolReply::unanswered);
         open.said = None;
         let void = Void::Over { reply: reply.clone() };
         if open.waiting.is_some() {

@@ -4,7 +4,7 @@ mod asking;
 
 use std::path::Path;
 
-use agents_core::effect::CallEffect;
+use agents_core::effect::{CallEffect, Earlier};
 use bus::Bus;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -160,8 +160,7 @@ impl House {
             deadline: clock::now().plus_ms(ms),
             effect: EffectClass::Read,
             attempt: 1,
-            doubtful: false,
-            rejoin: false,
+            earlier: Earlier::Nothing,
             budget: Budget::default(),
             depth: 1,
             trace: TraceContext::root(&self.caller.team.name, &run),

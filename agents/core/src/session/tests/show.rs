@@ -4,7 +4,7 @@ use wire::entry::Input;
 use wire::{CallKey, Event, EventKind};
 
 use super::team;
-use crate::effect::{CallEffect, Effect};
+use crate::effect::{CallEffect, Earlier, Effect};
 
 /// Which effects become lines.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -85,11 +85,10 @@ fn show_call(call: &CallEffect) -> String {
     let calls = calls.map(|calls| format!("{calls} calls"));
     let steps = call.budget.steps.map(|steps| format!("{steps} steps"));
     let budget = [told(tokens), told(cost), told(calls), told(steps)].concat();
-    let again = match (call.rejoin, call.doubtful) {
-        (true, _) => "waited for",
-        (false, true) => "again",
-        // Nothing came of the attempts before.
-        (false, false) => "after all",
+    let again = match call.earlier {
+        Earlier::Awaited => "waited for",
+        Earlier::Doubtful => "again",
+        Earlier::Nothing => "after all",
     };
     let attempt =
         if call.attempt > 1 { format!(" {again} {}", call.attempt) } else { String::new() };

@@ -24,6 +24,7 @@ use crate::error::Error;
 use crate::feed::Feed;
 use crate::look::Look;
 use crate::owner::{Owners, claim_of};
+use crate::team::{TeamArgs, TeamMsg, TeamSupervisor};
 use crate::team_handle::TeamHandle;
 
 /// What a team sets aside on its disk: the steps of some hundred runs in work.
@@ -97,6 +98,12 @@ impl Node {
             owners,
         };
         OpenedNode::open(node, teams, &options, fault_tx).await
+    }
+
+    /// Starts the actors of a team; the node ends with them.
+    async fn spawn(&self, args: TeamArgs) -> Result<ActorRef<TeamMsg>, Error> {
+        let supervisor = self.supervisor.get_cell();
+        Ok(TeamSupervisor::spawn_linked(None, TeamSupervisor, args, supervisor).await?.0)
     }
 
     fn look(&self) -> Look {

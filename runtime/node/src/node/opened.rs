@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use journal::Holder;
 use model::Guards;
-use ractor::Actor;
 use tokio::sync::{oneshot, watch};
 use tokio::task::spawn_blocking;
 use tools::client::HttpClient;
@@ -22,7 +21,7 @@ use crate::keeper;
 use crate::metrics;
 use crate::opening::{OpenedTeam, check_commands, open_team};
 use crate::room;
-use crate::team::{TeamArgs, TeamSupervisor};
+use crate::team::TeamArgs;
 use crate::team_handle::TeamHandle;
 
 /// A node that holds the data of its teams and does not work on it yet.
@@ -148,9 +147,7 @@ impl OpenedNode {
             sessions: told,
             started: clock::rfc3339(clock::now()),
         };
-        let supervisor = self.node.supervisor.get_cell();
-        let (actor, _) =
-            TeamSupervisor::spawn_linked(None, TeamSupervisor, args, supervisor).await?;
+        let actor = self.node.spawn(args).await?;
         let sessions = sessions.await.map_err(|_| Error::Ending)?;
         Ok(TeamHandle { context, actor, sessions, lock: Arc::new(Mutex::new(None)) })
     }

@@ -1,7 +1,7 @@
 //! `run` and the look-ups after it.
 
-use std::io::Write as _;
-use std::net::TcpListener;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Stdio;
 
@@ -137,18 +137,40 @@ fn a_question_is_answered_from_stdin() {
     assert_eq!(daemon.stop().code, Some(0));
 }
 
+/// Reads a request for a turn, and answers with a call of a tool that is not there.
+fn answer(connection: &TcpStream) {
+    let mut reader = BufReader::new(connection);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    reader.read_exact(&mut vec![0; length]).unwrap();
+    let body = r#"{"choices": [{"message": {"content": null, "tool_calls": [{"id": "a",
+        "function": {"name": "none", "arguments": "{}"}}]}, "finish_reason": "tool_calls"}]}"#;
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
+    let mut connection = connection;
+    write!(connection, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
+}
+
 #[test]
 fn runs_that_were_left_unfinished_are_none_of_the_next_one() {
     let callboard = Callboard::new();
     callboard.file("replies.jsonl", "{\"content\": \"Hello.\"}\n");
-    // It takes requests and answers none.
+    // It answers the first request and no other.
     let model = TcpListener::bind("127.0.0.1:0").unwrap();
     let file = callboard.file(
         "greeter.toml",
         &format!(
             "[team]\nentry = \"lead\"\n[models.m]\nprovider = \"scripted\"\nscript = \
-             \"replies.jsonl\"\n[models.slow]\nprovider = \"openai\"\nmodel = \"m\"\nbase_url = \
-             \"http://{}/v1\"\n[agents.lead]\ninstructions = \"Greet.\"\nmodel = \"m\"\n\
+             \"replies.jsonl\"\n[models.slow]\nprovider = \"openai\"\nmodel = \"m\"\nstream = false\n\
+             base_url = \"http://{}/v1\"\n[agents.lead]\ninstructions = \"Greet.\"\nmodel = \"m\"\n\
              [agents.slow]\ninstructions = \"Think.\"\nmodel = \"slow\"\n",
             model.local_addr().unwrap()
         ),
@@ -159,6 +181,8 @@ fn runs_that_were_left_unfinished_are_none_of_the_next_one() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
+    // A turn is asked for while its run is being written down; a second one comes after that.
+    answer(&model.accept().unwrap().0);
     let asked = model.accept().unwrap();
     long.kill().unwrap();
     long.wait().unwrap();

@@ -164,6 +164,12 @@ async fn programs_that_misbehave_are_over_in_time_and_leave_nothing() {
             20_000,
             Expect::Lost(ErrorCode::ToolFailed, &["signal 9", "no more"]),
         ),
+        case(
+            "a code like that of seccomp",
+            "exit 159",
+            20_000,
+            Expect::Lost(ErrorCode::ToolFailed, &["signal 31"]),
+        ),
         case("a code like that of a signal", "exit 129", 20_000, Expect::Error(&["exit code 129"])),
         case("first to end", "cat /proc/self/oom_score_adj", 20_000, Expect::Ok(&["1000"])),
         case("exit code", "echo bad >&2; exit 7", 20_000, Expect::Error(&["exit code 7: bad"])),

@@ -139,7 +139,10 @@ pub enum Earlier {
     /// One of them may have taken effect.
     Doubtful,
     /// One of them was made, and only its outcome is still waited for.
-    Awaited,
+    Awaited {
+        /// Whether another one before it may have taken effect.
+        doubtful: bool,
+    },
 }
 
 /// A call that is to be made.
@@ -213,6 +216,11 @@ impl CallEffect {
         self.internal && self.effect == EffectClass::Read
     }
 
+    /// Tells whether the call was made before, and only its outcome is still waited for.
+    pub const fn is_awaited(&self) -> bool {
+        matches!(self.earlier, Earlier::Awaited { .. })
+    }
+
     /// Tells whether an attempt before this one may have taken effect.
     pub fn may_have_happened(&self) -> bool {
         self.earlier != Earlier::Nothing && self.effect == EffectClass::Idempotent
@@ -223,7 +231,7 @@ impl CallEffect {
     /// still waited for is its outcome, unless it cannot be learned.
     #[must_use]
     pub fn judge(&self, reply: ToolReply) -> ToolReply {
-        let is_awaited = self.earlier == Earlier::Awaited;
+        let is_only_awaited = self.earlier == Earlier::Awaited { doubtful: false };
         let is_not_begun = |code| {
             matches!(
                 code,
@@ -232,7 +240,7 @@ impl CallEffect {
         };
         match reply {
             ToolReply::Settled { outcome: CallOutcome::Error { error }, usage, hop, .. }
-                if self.may_have_happened() && (!is_awaited || is_not_begun(error.code)) =>
+                if self.may_have_happened() && (!is_only_awaited || is_not_begun(error.code)) =>
             {
                 ToolReply::Lost { error, usage, hop }
             }
@@ -446,7 +454,8 @@ mod tests {
         let (all, unheard): (&[ErrorCode], &[ErrorCode]) = (&codes, &codes[3..]);
         for (effect, earlier, lost) in [
             (Idempotent, Doubtful, all),
-            (Idempotent, Awaited, unheard),
+            (Idempotent, Awaited { doubtful: false }, unheard),
+            (Idempotent, Awaited { doubtful: true }, all),
             (Idempotent, Nothing, &[]),
             (Once, Doubtful, &[]),
             (Read, Doubtful, &[]),

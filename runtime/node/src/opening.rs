@@ -46,15 +46,14 @@ pub(crate) struct Unfinished {
     pub(crate) runs: Vec<(RunId, SessionId)>,
 }
 
-impl OpenedTeam {
+impl Unfinished {
     /// Leaves all sessions but one as they are, and returns how many runs that comes to.
-    pub(crate) fn leave(&mut self, but: Option<&SessionId>) -> usize {
-        let TeamContext { journal, drained, .. } = &*self.context;
-        for session in self.unfinished.sessions.extract_if(.., |session| Some(&*session) != but) {
-            let slot = journal.next_slot(&session);
-            drained.leave(session, slot);
+    pub(crate) fn leave(&mut self, context: &TeamContext, but: Option<&SessionId>) -> usize {
+        for session in self.sessions.extract_if(.., |session| Some(&*session) != but) {
+            let slot = context.journal.next_slot(&session);
+            context.drained.leave(session, slot);
         }
-        self.unfinished.runs.extract_if(.., |(_, session)| Some(&*session) != but).count()
+        self.runs.extract_if(.., |(_, session)| Some(&*session) != but).count()
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agents_core::dialect;
-use agents_core::effect::{Aborted, CallEffect, Earlier};
+use agents_core::effect::{Aborted, CallEffect};
 use agents_core::validate::Catalogue;
 use bytes::Bytes;
 use serde_json::Value;
@@ -160,7 +160,7 @@ async fn begin_call(
         run: call.run.clone(),
         agent: call.agent.clone(),
         budget: (call.budget != Budget::default()).then_some(call.budget),
-        rejoin: call.earlier == Earlier::Awaited,
+        rejoin: call.is_awaited(),
         tainted: call.tainted,
         depth: call.depth.saturating_sub(1),
         reader: call.reader.clone(),
@@ -186,9 +186,7 @@ async fn begin_call(
     let reply = match missed {
         Missed::Unanswered(error) => ToolReply::unanswered(error),
         // The call was made before, so that nobody waits for its outcome does not undo it.
-        Missed::NotDelivered(error)
-            if call.earlier == Earlier::Awaited || call.may_have_happened() =>
-        {
+        Missed::NotDelivered(error) if call.is_awaited() || call.may_have_happened() => {
             ToolReply::unanswered(error)
         }
         Missed::NotDelivered(_) if !asking.patient => {

@@ -17,7 +17,7 @@ const SIGNAL_BASE: i32 = 128;
 /// The signals by which programs end that meet a fault or a limit, or are stopped by the kernel. A
 /// program may end by itself with a code of 128 and more, as git does with 129 for an option that it
 /// does not know, and nobody sends one the signals that are left out.
-const FATAL_SIGNALS: [i32; 12] = [3, 4, 5, 6, 7, 8, 9, 11, 13, 15, 24, 25];
+const FATAL_SIGNALS: [i32; 13] = [3, 4, 5, 6, 7, 8, 9, 11, 13, 15, 24, 25, 31];
 
 /// Makes the reply of a call whose program has ended, by itself or not.
 pub(super) fn reply(spec: &CommandSpec, ended: &Ended, time: Duration) -> ToolReply {

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use wire::{CallKey, CallOutcome, EffectClass, EventKind, Input, Resolution, RunId};
 
 use super::{Record, Violation, calls, input};
-use crate::effect::{Earlier, Effect};
+use crate::effect::Effect;
 
 /// Checks that every call is begun once, made after that, and answered once by the end of its run.
 pub fn calls_answered_once(records: &[Record]) -> Result<(), Violation> {
@@ -56,10 +56,10 @@ pub fn once_made_once(records: &[Record]) -> Result<(), Violation> {
                 continue;
             }
             let is_first = made.insert(&call.call);
-            if is_first && call.earlier == Earlier::Awaited {
+            if is_first && call.is_awaited() {
                 return Err(Violation::NotBegun { call: call.call.clone() });
             }
-            if !is_first && call.earlier != Earlier::Awaited {
+            if !is_first && !call.is_awaited() {
                 return Err(Violation::OnceRepeated { call: call.call.clone() });
             }
         }

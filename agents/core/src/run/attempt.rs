@@ -82,9 +82,13 @@ impl Run {
             let found = self.pending.iter().position(|pending| pending.key == key);
             let Some(position) = found else { continue };
             self.end_failed_attempt(position, None, &error, effects);
-            self.note_earlier(position, Earlier::Doubtful);
             self.void(position, effects);
+            let earlier = self.pending.get(position).map(|pending| pending.earlier);
+            self.note_earlier(position, Earlier::Doubtful);
             if self.may_rejoin(position, effects.now()) {
+                let alone = [Earlier::Nothing, Earlier::Awaited { doubtful: false }];
+                let doubtful = earlier.is_some_and(|earlier| !alone.contains(&earlier));
+                self.note_earlier(position, Earlier::Awaited { doubtful });
                 self.rejoin(position, effects);
             } else {
                 self.on_missed(position, &error, effects);
@@ -232,7 +236,6 @@ impl Run {
         let timeout_ms = self.plan.tools.get(offer).map_or(0, |offer| offer.timeout_ms);
         let deadline = self.call_deadline(now, timeout_ms);
         let Some(pending) = self.pending.get_mut(position) else { return };
-        pending.earlier = Earlier::Awaited;
         // Its number tells its end from that of the attempt that was interrupted.
         pending.attempt += 1;
         pending.attempted = Some(now);

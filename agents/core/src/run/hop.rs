@@ -40,7 +40,7 @@ impl Run {
                 tool: &offer.spec.name,
                 hop,
                 attempt: pending.attempt,
-                rejoined: pending.earlier == Earlier::Awaited,
+                rejoined: matches!(pending.earlier, Earlier::Awaited { .. }),
                 start,
                 end: effects.now(),
                 report,

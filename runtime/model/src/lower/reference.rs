@@ -12,12 +12,16 @@ const COPIED_BYTES_MAX: usize = 64 * 1024;
 /// Keywords whose values are data, in which nothing is a reference.
 const DATA: [&str; 5] = ["const", "enum", "default", "examples", "example"];
 
+/// Keywords whose values hold schemas by names, which may be those of keywords.
+const NAMED: [&str; 5] =
+    ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
+
 /// Returns a schema all of whose references point at definitions at its root: what another one
 /// points at, such as the root or what stands below a union, is added to these. A reference that
 /// leads nowhere stays as it is.
 pub(super) fn gathered(schema: &Value) -> Cow<'_, Value> {
     let mut found = Vec::new();
-    collect(schema, &mut found);
+    collect(schema, false, &mut found);
     let definitions = schema.get("$defs").and_then(Value::as_object);
     let is_taken = |name: &str| definitions.is_some_and(|named| named.contains_key(name));
     let mut names: BTreeMap<String, String> = BTreeMap::new();
@@ -50,7 +54,7 @@ pub(super) fn gathered(schema: &Value) -> Cow<'_, Value> {
         && let Value::Object(definitions) = root.entry("$defs").or_insert_with(|| json!({}))
     {
         definitions.extend(added);
-        redirect(&mut schema, &names);
+        redirect(&mut schema, false, &names);
     }
     Cow::Owned(schema)
 }
@@ -61,38 +65,46 @@ fn is_definition(reference: &str) -> bool {
     name.is_some_and(|name| !name.contains('/'))
 }
 
-fn collect<'a>(schema: &'a Value, found: &mut Vec<&'a str>) {
+/// Finds the references in a schema, or in schemas by their names.
+fn collect<'a>(schema: &'a Value, is_named: bool, found: &mut Vec<&'a str>) {
     match schema {
         Value::Object(keywords) => {
             for (name, value) in keywords {
                 match value {
+                    _ if is_named => collect(value, false, found),
                     Value::String(reference) if name == "$ref" => found.push(reference),
                     _ if DATA.contains(&name.as_str()) => {}
-                    _ => collect(value, found),
+                    _ => collect(value, NAMED.contains(&name.as_str()), found),
                 }
             }
         }
-        Value::Array(schemas) => schemas.iter().for_each(|schema| collect(schema, found)),
+        Value::Array(schemas) => schemas.iter().for_each(|schema| collect(schema, false, found)),
         _ => {}
     }
 }
 
-fn redirect(schema: &mut Value, names: &BTreeMap<String, String>) {
+/// Has the references lead to other places, found as by [`collect`].
+fn redirect(schema: &mut Value, is_named: bool, names: &BTreeMap<String, String>) {
     match schema {
         Value::Object(keywords) => {
             for (name, value) in keywords {
                 match value {
+                    _ if is_named => redirect(value, false, names),
                     Value::String(reference) if name == "$ref" => {
                         if let Some(name) = names.get(reference) {
                             reference.clone_from(name);
                         }
                     }
                     _ if DATA.contains(&name.as_str()) => {}
-                    _ => redirect(value, names),
+                    _ => redirect(value, NAMED.contains(&name.as_str()), names),
                 }
             }
         }
-        Value::Array(schemas) => schemas.iter_mut().for_each(|schema| redirect(schema, names)),
+        Value::Array(schemas) => {
+            for schema in schemas {
+                redirect(schema, false, names);
+            }
+        }
         _ => {}
     }
 }
@@ -115,6 +127,11 @@ mod tests {
                 json!({"properties": {"next": {"$ref": "#/$defs/part2"}, "also": {"$ref": "#/$defs/part2"}},
                     "$defs": {"part1": {}, "part2": {"properties": {
                         "next": {"$ref": "#/$defs/part2"}, "also": {"$ref": "#/$defs/part2"}}}}}),
+            ),
+            (
+                json!({"properties": {"default": {"$ref": "#/properties/x"}, "x": point}}),
+                json!({"properties": {"default": {"$ref": "#/$defs/part1"}, "x": point},
+                    "$defs": {"part1": point}}),
             ),
             (
                 json!({"$ref": "#/definitions/A/properties/b", "definitions": {"A": {"properties": {"b": point}}}}),

@@ -330,6 +330,19 @@ fn alternatives_inside_what_stands_beside_others_are_not_copied_without_end() {
 }
 
 #[test]
+fn alternatives_that_are_taken_as_they_are_may_be_many() {
+    let alternatives = vec![json!({"$ref": "#/$defs/A"}); DIVISIONS_MAX + 1];
+    let union = json!({"type": "object", "oneOf": alternatives});
+    let schema = json!({"type": "object", "properties": {"a": union}, "required": ["a"],
+        "$defs": {"A": {"type": "object", "properties": {}}}});
+    for target in [Target::OpenAiStrict, Target::Anthropic] {
+        let (found, _, dropped) = lowered(target, &schema);
+        let kept = found["properties"]["a"]["anyOf"].as_array().map(Vec::len);
+        assert_eq!((kept, dropped), (Some(DIVISIONS_MAX + 1), vec![]), "{target:?}");
+    }
+}
+
+#[test]
 fn references_lead_somewhere_in_what_is_taken_apart() {
     let tree = json!({"oneOf": [{"type": "null"},
         {"type": "object", "properties": {"next": {"$ref": "#"}, "at": {"type": "number"},

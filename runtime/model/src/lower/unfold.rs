@@ -101,7 +101,7 @@ impl Lowering<'_> {
         union: &str,
         alternatives: &[Value],
     ) -> Option<Value> {
-        self.divisions = self.divisions.checked_sub(alternatives.len())?;
+        let mut divisions = self.divisions;
         let mut base = beside.clone();
         base.retain(|name, _| !UNIONS.contains(&name.as_str()) && !KEPT.contains(&name.as_str()));
         let is_bare = base.keys().all(|name| name == "type" || !keyword::constrains(name));
@@ -113,13 +113,16 @@ impl Lowering<'_> {
                 if is_bare && alternative.get("$ref").is_some() {
                     return Some(alternative.clone());
                 }
+                divisions = divisions.checked_sub(1)?;
                 let mut one = base.clone();
                 let alternative = merge.member(alternative)?;
                 merge.add(&mut one, alternative);
                 Some(one.into())
             })
             .collect();
-        if self.settle(merge.end()) {
+        let ended = merge.end();
+        self.divisions = divisions;
+        if self.settle(ended) {
             self.drop(union);
         }
         divided

@@ -19,6 +19,10 @@ use crate::team_handle::TeamHandle;
 /// How often a drain looks whether the last run has ended.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
 
+/// In how many looks one after the other nothing must be in work: what goes from the session of one
+/// agent to that of another, by the bus, is counted at neither for a moment.
+const QUIET_LOOKS: u32 = 3;
+
 /// How long the last answers and events may take to leave at the end of a drain; a bus that takes
 /// longer is out of reach.
 const LEAVE_MAX: Duration = Duration::from_millis(500);
@@ -45,10 +49,11 @@ impl Node {
         for team in self.teams.values() {
             team.context.draining.store(true, Ordering::Relaxed);
         }
-        let mut left = self.busy().await;
-        while left > 0 && Instant::now() < end {
+        let (mut left, mut quiet) = (self.busy().await, 1);
+        while (left > 0 || quiet < QUIET_LOOKS) && Instant::now() < end {
             sleep(DRAIN_INTERVAL).await;
             left = self.busy().await;
+            quiet = if left > 0 { 0 } else { quiet + 1 };
         }
         if left > 0 {
             info!(sessions = left, "what is in work goes on at the next start");

@@ -1,6 +1,7 @@
 //! A node whose data is open and whose runs are not taken up yet. A start may fail until the last of
 //! it, and each run that it took up would have been begun again for nothing.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::context::TeamContext;
 use crate::error::Error;
 use crate::keeper;
 use crate::metrics;
-use crate::opening::{OpenedTeam, check_commands, open_team};
+use crate::opening::{OpenedTeam, Unfinished, check_commands, open_team};
 use crate::room;
 use crate::team::TeamArgs;
 use crate::team_handle::TeamHandle;
@@ -95,38 +96,47 @@ impl OpenedNode {
     /// Leaves what is unfinished as it is, but for what a session has to do; requests take up what
     /// they ask for. Returns how many runs are left so that clients asked for.
     pub fn leave_unfinished(&mut self, but: Option<&SessionId>) -> usize {
-        self.teams.iter_mut().map(|team| team.leave(but)).sum()
+        self.teams.iter_mut().map(|team| team.unfinished.leave(&team.context, but)).sum()
     }
 
     /// Starts all teams: first all actors, then the sessions that have work to do, each team's door,
     /// and the look-ups over all. What was opened is closed if that fails.
     pub async fn start(mut self) -> Result<Node, Error> {
-        match self.start_all().await {
+        let mut waiting = VecDeque::new();
+        match self.start_all(&mut waiting).await {
             Ok(()) => Ok(self.node),
             Err(error) => {
+                // Nobody took them up, so they are as the process before left them.
+                for (team, mut unfinished) in waiting {
+                    unfinished.leave(&team.context, None);
+                }
                 self.close().await;
                 Err(error)
             }
         }
     }
 
-    async fn start_all(&mut self) -> Result<(), Error> {
+    /// Starts all teams, of which those whose sessions are not taken up yet are in `waiting`.
+    async fn start_all(
+        &mut self,
+        waiting: &mut VecDeque<(TeamHandle, Unfinished)>,
+    ) -> Result<(), Error> {
         let guards = Arc::new(Guards::default());
-        let mut unfinished = Vec::new();
         while let Some(team) = self.teams.first() {
             let handle = self.spawn(team, &guards).await?;
-            let OpenedTeam { lock, unfinished: sessions, .. } = self.teams.remove(0);
+            let OpenedTeam { lock, unfinished, .. } = self.teams.remove(0);
             *handle.lock.lock().unwrap_or_else(PoisonError::into_inner) = Some(lock);
             self.watch(&handle.context);
-            unfinished.push((handle.clone(), sessions));
+            waiting.push_back((handle.clone(), unfinished));
             let name = handle.context.team.name.clone();
             self.node.teams.insert(name, handle);
         }
-        for (team, sessions) in unfinished {
+        loop {
             // Sessions that were in work go on from here, so this is the last moment at which to
             // leave the team to a node that began at the same time.
             self.node.owners.check()?;
-            team.open_door(sessions).await?;
+            let Some((team, unfinished)) = waiting.pop_front() else { break };
+            team.open_door(unfinished).await?;
             let keeping = keeper::keep(team.context.clone(), team.sessions.clone());
             self.node.tasks.push(tokio::spawn(keeping).abort_handle());
         }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use agents_core::effect::Earlier;
 use serde_json::json;
 use tokio::sync::mpsc;
 use wire::error::ErrorBody;
@@ -83,7 +84,7 @@ async fn a_call_that_may_have_taken_effect_is_lost_and_not_failed() {
         let call = call(&context, &name, Target::Tool, EffectClass::Once);
         // What an earlier process sent is not undone by that nobody takes the question about it.
         let rejoined = if expected == "error" { "lost" } else { expected };
-        let again = CallEffect { earlier: Earlier::Awaited, ..call.clone() };
+        let again = CallEffect { earlier: Earlier::Awaited { doubtful: false }, ..call.clone() };
         for (call, expected) in [(call, expected), (again, rejoined)] {
             let found = match call_tool(&context, &session, &call).await {
                 ToolReply::Settled { outcome, .. } => outcome.as_str(),

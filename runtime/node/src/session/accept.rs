@@ -4,6 +4,7 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use bytes::Bytes;
@@ -119,6 +120,10 @@ impl SessionState {
         let Some(slot) = inputs.first().map(|first| first.slot) else { return Ok(Ok(())) };
         let (entries, mut effects): (Vec<_>, Vec<_>) =
             inputs.into_iter().map(|taken| (taken.entry, taken.effects)).unzip();
+        // A drain must not take the session for idle while this becomes durable.
+        if self.machine.as_ref().is_ok_and(|machine| machine.is_busy()) {
+            self.busy.store(true, Ordering::Relaxed);
+        }
         // Durable before anyone can see what follows. A fault here ends this actor, whose machine
         // is ahead of the journal by then and must not be used again.
         let entries = Arc::new(entries);

@@ -149,6 +149,27 @@ fn unclear(number: u32) -> Input {
     Input::CallProbed { call: call(1, 0), probe: number, outcome }
 }
 
+#[test]
+fn an_attempt_without_an_answer_leaves_a_doubt_though_another_is_waited_for() {
+    let plan = offering(actor(), "put", |offer| {
+        offer.rejoins = true;
+        offer.key_ttl_ms = Some(1000);
+    });
+    let waited = |how: &str, by: u64| {
+        format!(
+            "timer r at 60000\ncall put 1/0 idempotent waited for {how} {{\"n\":0}}, depth 1, by {by}"
+        )
+    };
+    let begin = [(0, submit("r"), START), (1, calls("r", 0, &["put"]), PUT)];
+    let tell = |rows: &[Row<'_>]| check_open(&plan, &[&begin, rows].concat());
+    tell(&[(1500, RESUMED, &waited("2", 6500)), (1600, RESUMED, &waited("3", 6600))]);
+    tell(&[
+        (500, lost(1, 0, 1), &again("put", "idempotent", 2, 500)),
+        (1500, RESUMED, &waited("in doubt 3", 6500)),
+        (1600, RESUMED, &waited("in doubt 4", 6600)),
+    ]);
+}
+
 /// A call that is made again because it is known that nothing came of it.
 fn after_all(tool: &str, attempt: u32, ms: u64) -> String {
     again(tool, "once", attempt, ms).replace("again", "after all")

@@ -15,7 +15,7 @@ use wire::{
 };
 
 use super::team::{actor, answer, calls, name, offering, probed, session, submit};
-use crate::effect::{CallEffect, Earlier, Effect};
+use crate::effect::{CallEffect, Effect};
 use crate::invariant::{self, Record};
 use crate::session::SessionMachine;
 
@@ -93,7 +93,7 @@ impl World {
     fn perform(&mut self, effect: Effect) -> Option<Input> {
         match effect {
             // What an earlier process sent is answered as far as it came; nothing is sent.
-            Effect::Call(call) if call.earlier == Earlier::Awaited => {
+            Effect::Call(call) if call.is_awaited() => {
                 let CallEffect { call, attempt, .. } = call;
                 if self.done.contains_key(&call) {
                     let outcome = CallOutcome::text("done");

@@ -86,7 +86,8 @@ fn show_call(call: &CallEffect) -> String {
     let steps = call.budget.steps.map(|steps| format!("{steps} steps"));
     let budget = [told(tokens), told(cost), told(calls), told(steps)].concat();
     let again = match call.earlier {
-        Earlier::Awaited => "waited for",
+        Earlier::Awaited { doubtful: false } => "waited for",
+        Earlier::Awaited { doubtful: true } => "waited for in doubt",
         Earlier::Doubtful => "again",
         Earlier::Nothing => "after all",
     };

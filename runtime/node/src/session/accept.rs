@@ -9,12 +9,13 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use store::Change;
+use tokio::time::Instant;
 use wire::entry::{Body, Entry, Input};
 use wire::{RunId, WireError};
 
 use agents_core::effect::{Effect, Rejected};
 
-use super::held::Taken;
+use super::held::{Ahead, Following, Taken};
 use super::work::Work;
 use super::{ROOM_PAUSE, SessionMsg, SessionState};
 use crate::changes::changes_of;
@@ -44,6 +45,11 @@ fn written(change: &Change) -> Option<(RunId, Bytes)> {
     Some((run.clone(), reply.clone()))
 }
 
+/// Returns the run of a turn that is to be asked for.
+fn turn_of(effect: &Effect) -> Option<RunId> {
+    if let Effect::AskModel { run, .. } = effect { Some(run.clone()) } else { None }
+}
+
 impl SessionState {
     /// Decides about an input, makes it durable and performs what follows from it. One that may be
     /// held becomes durable with the next.
@@ -64,12 +70,18 @@ impl SessionState {
             Ok(effects) => effects,
             Err(rejected) => return Ok(Err(Refusal::Machine(rejected))),
         };
-        let is_held = self.held.may_take(&input, &effects) && !self.context.journal.is_full();
-        let taken = Taken { slot, entry: Entry::new(now, Body::Session(input)), effects };
+        let here = Instant::now();
+        let is_held = self.held.may_take(&input, &effects, here) && !self.context.journal.is_full();
+        let following = Following { effects, is_asked: false };
+        let taken = Taken { slot, entry: Entry::new(now, Body::Session(input)), following };
         if is_held {
-            for call in self.held.take(taken) {
+            let Ahead { calls, turn } = self.held.take(taken, here);
+            for call in calls {
                 let outcome = self.call_held(call).await;
                 self.outcomes.extend(outcome);
+            }
+            if let Some(turn) = turn {
+                self.ask(turn, 1);
             }
             return Ok(Ok(()));
         }
@@ -118,8 +130,8 @@ impl SessionState {
     /// follows from them. Without room for them the machine is as it was, and they are returned.
     async fn commit(&mut self, inputs: Vec<Taken>) -> Result<Result<(), Vec<Box<Input>>>, Error> {
         let Some(slot) = inputs.first().map(|first| first.slot) else { return Ok(Ok(())) };
-        let (entries, mut effects): (Vec<_>, Vec<_>) =
-            inputs.into_iter().map(|taken| (taken.entry, taken.effects)).unzip();
+        let (entries, mut following): (Vec<_>, Vec<_>) =
+            inputs.into_iter().map(|taken| (taken.entry, taken.following)).unzip();
         // A drain must not take the session for idle while this becomes durable.
         if self.machine.as_ref().is_ok_and(|machine| machine.is_busy()) {
             self.busy.store(true, Ordering::Relaxed);
@@ -127,19 +139,23 @@ impl SessionState {
         // Durable before anyone can see what follows. A fault here ends this actor, whose machine
         // is ahead of the journal by then and must not be used again.
         let entries = Arc::new(entries);
-        let (asked, appended) = {
+        let appended = {
             let (context, session) = (self.context.clone(), self.session.clone());
             let mut append = pin!(context.append(&session, slot, &entries));
             let begun = poll_fn(|task| Poll::Ready(append.as_mut().poll(task))).await;
             match begun {
-                Poll::Ready(appended) => (None, appended),
-                Poll::Pending => (self.ask_ahead(&effects), append.await),
+                Poll::Ready(appended) => appended,
+                Poll::Pending => {
+                    self.ask_ahead(&mut following);
+                    append.await
+                }
             }
         };
         let commit = match appended {
             Err(Error::Journal(journal::Error::StorageFull)) => {
-                if let Some(run) = asked {
-                    self.end(&Work::Turn(run));
+                for asked in following.iter().filter(|following| following.is_asked) {
+                    let runs = asked.effects.iter().filter_map(turn_of);
+                    runs.for_each(|run| self.end(&Work::Turn(run)));
                     self.prefixes.clear();
                 }
                 self.rebuild().await?;
@@ -153,7 +169,9 @@ impl SessionState {
             appended => appended?,
         };
         let mut changes = Vec::new();
-        for ((slot, entry), effects) in (slot..).zip(&*entries).zip(&mut effects) {
+        for ((slot, entry), Following { effects, .. }) in
+            (slot..).zip(&*entries).zip(&mut following)
+        {
             self.context.export(effects);
             changes.extend(changes_of(&self.session, entry, slot, effects));
         }
@@ -163,27 +181,29 @@ impl SessionState {
         for (run, _) in &written {
             self.context.places.end(run);
         }
-        for mut effects in effects {
+        for Following { mut effects, is_asked } in following {
             self.context.counters.note_steps(&effects, &mut self.step_counted);
-            effects.retain(|effect| asked.is_none() || !effect.goes_ahead());
+            effects.retain(|effect| !is_asked || !effect.goes_ahead());
             self.perform_all(effects, &written);
         }
         self.say_busy();
         Ok(Ok(()))
     }
 
-    /// Asks for the turn that follows from inputs while they are made durable, and returns its run.
-    /// A crash takes its reply with them, as it takes that of every turn under way: a turn changes
-    /// nothing, and nobody is told of it before they are durable.
-    fn ask_ahead(&mut self, effects: &[Vec<Effect>]) -> Option<RunId> {
+    /// Asks for the turn that follows from inputs while they are made durable, unless it is asked
+    /// for already, and notes that. A crash takes its reply with them, as it takes that of every turn
+    /// under way: a turn changes nothing, and nobody is told of it before they are durable.
+    fn ask_ahead(&mut self, following: &mut [Following]) {
         // They will hardly be taken, and the turn would be paid for nothing.
         if self.context.journal.is_full() {
-            return None;
+            return;
         }
-        let ask = effects.iter().flatten().find(|effect| effect.goes_ahead());
-        let Some(ask @ Effect::AskModel { run, .. }) = ask else { return None };
-        self.ask(ask.clone(), 1);
-        Some(run.clone())
+        for Following { effects, is_asked } in following {
+            if let Some(ask) = effects.iter().find(|effect| effect.goes_ahead() && !*is_asked) {
+                self.ask(ask.clone(), 1);
+                *is_asked = true;
+            }
+        }
     }
 
     /// Gives an input again when there may be room for it. One whose turn comes too early is not

@@ -2,21 +2,28 @@
 //!
 //! A sync of the disk is much of what a step costs beside its model. The reply of a model that asks
 //! for nothing but calls that change nothing and stay in the runtime is held while they are made, and
-//! becomes durable in one commit with what comes of them. A crash takes it with these calls, of
-//! which nobody outside has heard; all else that follows from it waits.
+//! becomes durable in one commit with what comes of them. Where the model answered so soon that
+//! another turn fits into the time, that turn is asked for too and what it says is held as well.
+//! A crash takes all that is held with it, of which nobody outside has heard; all else that follows
+//! from it waits.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use agents_core::effect::{CallEffect, Effect};
+use tokio::time::Instant;
 use wire::CallKey;
 use wire::entry::{Entry, Input};
 
-/// How long an input is held at most: far less than a model takes to say the same again.
+/// How long an input is held at most: far less than a model takes to say the same again, so that
+/// what a crash takes beside the turn under way is nothing, or as cheap as it was quick.
 pub(super) const HELD_TIME_MAX: Duration = Duration::from_millis(2);
 
-/// Inputs that are held at once: the outcomes of a turn with many calls.
-const HELD_MAX: usize = 16;
+/// The longest turn after which another one is expected to be over in time.
+const QUICK_TIME_MAX: Duration = Duration::from_millis(1);
+
+/// Inputs that are held at once: the outcomes of a turn with many calls, or a few quick turns.
+const HELD_MAX: usize = 32;
 
 /// Inputs that the machine has taken and the journal has not.
 #[derive(Default)]
@@ -24,44 +31,81 @@ pub(super) struct Held {
     inputs: Vec<Taken>,
     /// The calls that were made because of them.
     calls: HashSet<CallKey>,
+    /// When the first of them was taken.
+    since: Option<Instant>,
+    /// When the turn under way was asked for.
+    asked: Option<Instant>,
+    /// The last turn took so little time that another one fits into that of what is held.
+    is_quick: bool,
 }
 
 /// An input that the machine has taken, and what is still to be done because of it.
 pub(super) struct Taken {
     pub(super) slot: u64,
     pub(super) entry: Entry,
+    pub(super) following: Following,
+}
+
+/// What follows from an input and is still to be done.
+pub(super) struct Following {
     pub(super) effects: Vec<Effect>,
+    /// The turn among them is asked for.
+    pub(super) is_asked: bool,
+}
+
+/// What is done at once because of an input that is held.
+#[derive(Default)]
+pub(super) struct Ahead {
+    pub(super) calls: Vec<CallEffect>,
+    pub(super) turn: Option<Effect>,
 }
 
 impl Held {
+    /// Notes that a turn is asked for, and returns how long what is held may wait for its reply, if
+    /// anything is.
+    pub(super) fn ask(&mut self, now: Instant) -> Option<Duration> {
+        self.asked = Some(now);
+        self.since.map(|since| HELD_TIME_MAX.saturating_sub(now - since))
+    }
+
     /// Tells whether an input may be held, by what follows from it.
-    pub(super) fn may_take(&self, input: &Input, effects: &[Effect]) -> bool {
+    pub(super) fn may_take(&mut self, input: &Input, effects: &[Effect], now: Instant) -> bool {
         let waits = match input {
             // Without a call nothing would follow that it could wait for.
             Input::ModelReplied(_) => {
+                self.is_quick = self.asked.take().is_some_and(|at| now - at < QUICK_TIME_MAX);
                 effects.iter().any(|effect| matches!(effect, Effect::Call(_)))
             }
-            // Others of the turn are still under way.
+            // Others of the turn are still under way, or the next one fits into the time.
             Input::CallSettled { call, .. } => self.calls.contains(call),
             _ => false,
         };
-        waits && self.inputs.len() < HELD_MAX && effects.iter().all(Effect::is_harmless)
+        let is_late = self.since.is_some_and(|since| now - since >= HELD_TIME_MAX);
+        let may_wait = |effect: &Effect| {
+            effect.is_harmless() || (self.is_quick && !is_late && effect.goes_ahead())
+        };
+        waits && self.inputs.len() < HELD_MAX && effects.iter().all(may_wait)
     }
 
-    /// Holds an input, and returns the calls that are to be made at once.
-    pub(super) fn take(&mut self, mut taken: Taken) -> Vec<CallEffect> {
-        let calls = taken.effects.extract_if(.., |effect| matches!(effect, Effect::Call(_)));
+    /// Holds an input, and returns what is to be done at once.
+    pub(super) fn take(&mut self, mut taken: Taken, now: Instant) -> Ahead {
+        self.since.get_or_insert(now);
+        let Following { effects, is_asked } = &mut taken.following;
+        let calls = effects.extract_if(.., |effect| matches!(effect, Effect::Call(_)));
         let calls: Vec<CallEffect> = calls
             .filter_map(|effect| if let Effect::Call(call) = effect { Some(call) } else { None })
             .collect();
         self.calls.extend(calls.iter().map(|call| call.call.clone()));
+        let turn = effects.iter().find(|effect| effect.goes_ahead()).cloned();
+        *is_asked = turn.is_some();
         self.inputs.push(taken);
-        calls
+        Ahead { calls, turn }
     }
 
     /// Gives up what is held.
     pub(super) fn give(&mut self) -> Vec<Taken> {
         self.calls.clear();
+        self.since = None;
         std::mem::take(&mut self.inputs)
     }
 }
@@ -75,7 +119,7 @@ mod tests {
     use wire::plan::Target;
     use wire::run::Budget;
     use wire::{
-        CallOutcome, EffectClass, ErrorCode, Event, Name, RunId, SessionId, Timestamp,
+        CallOutcome, EffectClass, ErrorCode, Event, ModelRole, Name, RunId, SessionId, Timestamp,
         TraceContext, Usage, WireError,
     };
 
@@ -151,8 +195,22 @@ mod tests {
 
     fn taken(input: Input, effects: Vec<Effect>) -> Taken {
         let entry = Entry::new(Timestamp::default(), Body::Session(input));
-        Taken { slot: 0, entry, effects }
+        Taken { slot: 0, entry, following: Following { effects, is_asked: false } }
     }
+
+    fn ask() -> Effect {
+        Effect::AskModel {
+            run: run(),
+            turn: 1,
+            step: 1,
+            role: ModelRole::Actor,
+            model: Name::new("m").unwrap(),
+            max_tokens: 1,
+            deadline: Timestamp::default(),
+        }
+    }
+
+    const QUICK: Duration = QUICK_TIME_MAX.saturating_sub(Duration::from_micros(1));
 
     #[test]
     fn only_what_nobody_has_seen_anything_of_is_held() {
@@ -164,6 +222,7 @@ mod tests {
             (replied(), vec![read("c"), read("d")], true),
             (replied(), vec![tell()], false),
             (replied(), vec![], false),
+            (replied(), vec![ask()], false),
             (replied(), vec![read("c"), idempotent()], false),
             (replied(), vec![call("c", true, EffectClass::Once)], false),
             (replied(), vec![call("c", false, EffectClass::Read)], false),
@@ -172,33 +231,74 @@ mod tests {
             (settled("before"), vec![tell()], true),
             (settled("before"), vec![], true),
             (settled("before"), vec![timer()], false),
+            (settled("before"), vec![tell(), ask()], false),
             (settled("another"), vec![tell()], false),
             (Input::Resumed { waiting: false, drained: false }, vec![read("c")], false),
             (Input::ReplyPublished { run: run() }, vec![], false),
         ];
-        let mut held = Held::default();
-        assert_eq!(held.take(taken(replied(), vec![read("before"), tell()])).len(), 1);
+        let (mut held, now) = (Held::default(), Instant::now());
+        let ahead = held.take(taken(replied(), vec![read("before"), tell()]), now);
+        assert_eq!((ahead.calls.len(), ahead.turn), (1, None));
         for (input, effects, expected) in cases {
-            assert_eq!(held.may_take(&input, &effects), expected, "{input:?} {effects:?}");
+            assert_eq!(held.may_take(&input, &effects, now), expected, "{input:?} {effects:?}");
         }
         // What is still to be done is done once it is durable; the call is under way.
         let given = held.give();
         assert_eq!(given.len(), 1);
-        assert_eq!(given[0].effects, [tell()]);
+        assert_eq!(given[0].following.effects, [tell()]);
         // An outcome has to become durable for itself once the call that it is of is.
-        assert!(!held.may_take(&settled("before"), &[]));
+        assert!(!held.may_take(&settled("before"), &[], now));
+    }
+
+    #[test]
+    fn another_turn_is_held_if_the_last_was_so_quick_that_it_fits() {
+        let micro = Duration::from_micros(1);
+        // How long the turn took, how long something is held when its call settles, what follows
+        // from that, and whether it is held as well.
+        let cases = [
+            (QUICK, Duration::ZERO, vec![tell(), ask()], true),
+            (QUICK, HELD_TIME_MAX - micro, vec![ask()], true),
+            (QUICK, HELD_TIME_MAX, vec![ask()], false),
+            (QUICK, HELD_TIME_MAX, vec![tell()], true),
+            (QUICK_TIME_MAX, Duration::ZERO, vec![tell(), ask()], false),
+            (QUICK_TIME_MAX, Duration::ZERO, vec![tell()], true),
+        ];
+        for (took, held_for, effects, expected) in cases {
+            let (mut held, begun) = (Held::default(), Instant::now());
+            assert_eq!(held.ask(begun), None, "nothing waits for the first turn");
+            let heard = begun + took;
+            assert!(held.may_take(&replied(), &[read("c")], heard));
+            assert_eq!(held.take(taken(replied(), vec![read("c")]), heard).calls.len(), 1);
+            let over = heard + held_for;
+            let case = format!("{took:?} {held_for:?} {effects:?}");
+            assert_eq!(held.may_take(&settled("c"), &effects, over), expected, "{case}");
+            if expected && effects.contains(&ask()) {
+                let ahead = held.take(taken(settled("c"), effects.clone()), over);
+                assert_eq!(ahead.turn, Some(ask()), "{case}");
+                assert_eq!(held.ask(over), Some(HELD_TIME_MAX - held_for), "{case}");
+                let given = held.give();
+                let asked: Vec<bool> = given.iter().map(|taken| taken.following.is_asked).collect();
+                assert_eq!(asked, [false, true], "{case}");
+                // What is asked from here on waits for a time of its own.
+                assert_eq!(held.ask(over), None, "{case}");
+            }
+        }
+        // A turn whose asking is not known, such as one of an earlier life, is not quick.
+        let (mut held, now) = (Held::default(), Instant::now());
+        held.take(taken(replied(), vec![read("c")]), now);
+        assert!(!held.may_take(&settled("c"), &[ask()], now));
     }
 
     #[test]
     fn no_more_is_held_than_there_is_room_for() {
-        let mut held = Held::default();
+        let (mut held, now) = (Held::default(), Instant::now());
         for n in 0..HELD_MAX {
             let effects = vec![read(&format!("c{n}"))];
-            assert!(held.may_take(&replied(), &effects), "{n}");
-            held.take(taken(replied(), effects));
+            assert!(held.may_take(&replied(), &effects, now), "{n}");
+            held.take(taken(replied(), effects), now);
         }
-        assert!(!held.may_take(&replied(), &[read("c")]));
+        assert!(!held.may_take(&replied(), &[read("c")], now));
         assert_eq!(held.give().len(), HELD_MAX);
-        assert!(held.may_take(&replied(), &[read("c")]));
+        assert!(held.may_take(&replied(), &[read("c")], now));
     }
 }

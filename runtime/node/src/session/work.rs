@@ -1,7 +1,9 @@
 //! Performs the effects of a session's inputs, and keeps hold of what is under way.
 
 use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::task::Poll;
+use std::time::Duration;
 
 use agents_core::dialect;
 use agents_core::effect::{Aborted, CallEffect, Effect};
@@ -10,7 +12,7 @@ use futures_util::future::BoxFuture;
 use ractor::ActorRef;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::{Instrument as _, debug, warn};
 use wire::chat::Observed;
 use wire::entry::{Input, ModelOutcome, ModelReplied};
@@ -158,9 +160,11 @@ impl SessionState {
         let work = Work::Turn(turn.run.clone());
         let (context, myself) = (self.context.clone(), self.myself.clone());
         let logged = log::work(&turn.run, &turn.trace, None);
+        let held = self.held.ask(Instant::now());
         let asking = async move {
             let (run, number) = (turn.run.clone(), turn.number);
-            let outcome = perform::ask_model(&context, turn).await;
+            let asking = pin!(perform::ask_model(&context, turn));
+            let outcome = in_time(held, asking, &myself).await;
             report(&myself, Input::ModelReplied(ModelReplied { run, turn: number, outcome }));
         };
         let task = tokio::spawn(asking.instrument(logged));
@@ -186,12 +190,7 @@ impl SessionState {
         }
         let myself = self.myself.clone();
         let task = tokio::spawn(async move {
-            let input = if let Ok(input) = timeout(HELD_TIME_MAX, &mut outcome).await {
-                input
-            } else {
-                drop(myself.cast(SessionMsg::CommitHeld));
-                outcome.await
-            };
+            let input = in_time(Some(HELD_TIME_MAX), outcome.as_mut(), &myself).await;
             report(&myself, input);
         });
         self.track_call(work, saying, task.abort_handle());
@@ -345,6 +344,22 @@ impl SessionState {
             before.abort();
         }
     }
+}
+
+/// Waits for the outcome of something. What is held is made durable if that takes longer than it may
+/// wait, if it waits at all.
+async fn in_time<T>(
+    most: Option<Duration>,
+    mut outcome: Pin<&mut (impl Future<Output = T> + ?Sized)>,
+    session: &ActorRef<SessionMsg>,
+) -> T {
+    if let Some(most) = most {
+        if let Ok(outcome) = timeout(most, outcome.as_mut()).await {
+            return outcome;
+        }
+        drop(session.cast(SessionMsg::CommitHeld));
+    }
+    outcome.await
 }
 
 /// Brings an outcome back to the session; one that has ended takes its work up again by itself.

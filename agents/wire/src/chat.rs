@@ -267,6 +267,28 @@ pub struct ModelRequest {
     /// Present if observers want the reply while it is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<Observed>,
+    /// What whoever asks has found out about the conversation. It does not travel: only who is asked
+    /// in the same process can rely on it, and need not find it out again.
+    #[serde(skip)]
+    pub marks: Option<Marks>,
+}
+
+/// What names a conversation, and what it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The digest of its head and messages.
+    pub digest: Digest,
+    /// About how many bytes it takes to hold it.
+    pub bytes: usize,
+}
+
+/// The marks of a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marks {
+    /// That of its head alone.
+    pub head: Mark,
+    /// That of its head and of all messages that are worth keeping.
+    pub kept: Mark,
 }
 
 /// What a model actor answers to a request that [fills](ModelRequest::fills).

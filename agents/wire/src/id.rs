@@ -141,7 +141,7 @@ impl Name {
     /// Returns a text with `_` for the letters that no name has. It may still be empty or too long.
     pub fn cleaned(text: &str) -> String {
         let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-        text.chars().map(|c| if is_letter(c) { c } else { '_' }).collect()
+        text.replace(|c| !is_letter(c), "_")
     }
 }
 

@@ -74,6 +74,7 @@ impl Write for Measure {
         self.write_all(bytes).map(|()| bytes.len())
     }
 
+    #[inline]
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.bytes += bytes.len();
         if self.bytes <= self.begins_max {

@@ -19,6 +19,9 @@ pub(crate) fn shown(text: &str) -> String {
 
 /// Checks a subject that something is sent to.
 pub(crate) fn subject(text: &str) -> Result<(), Error> {
+    if is_plain(text) {
+        return Ok(());
+    }
     tokens(text)?;
     if text.contains(['*', '>']) {
         return Err(invalid(text, "wildcards are for subscriptions"));
@@ -52,6 +55,19 @@ pub(crate) fn is_wild(pattern: &str) -> bool {
 /// Checks the name of a queue group.
 pub(crate) fn queue(text: &str) -> Result<(), Error> {
     tokens(text)
+}
+
+/// Tells at a glance that a subject is of ordinary characters, as nearly all are; another one may be
+/// right as well.
+fn is_plain(text: &str) -> bool {
+    let mut before = b'.';
+    let is_right = |byte: u8| {
+        let is_token = byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'$');
+        let is_right = is_token || (byte == b'.' && before != b'.');
+        before = byte;
+        is_right
+    };
+    text.len() <= SUBJECT_BYTES_MAX && text.bytes().all(is_right) && before != b'.'
 }
 
 fn tokens(text: &str) -> Result<(), Error> {

@@ -46,6 +46,7 @@ impl TeamModels {
             max_tokens: Some(max_tokens),
             // What a tool writes on the way is no speech of the agent that observers follow.
             observed: None,
+            marks: None,
         };
         let work = WorkId::of_call(call.call.clone());
         let asking = Asking::of_model(&self.context, &model, work, headers, deadline);

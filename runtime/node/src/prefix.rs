@@ -12,7 +12,7 @@ use std::time::Duration;
 use agents_core::dialect::Prompt;
 use model::Part;
 use tokio::time::Instant;
-use wire::chat::Head;
+use wire::chat::{Head, Mark, Marks};
 use wire::{Digest, Message, ModelReply, ModelRequest, ModelRole, Name, RunId};
 
 pub(crate) use pieces::in_pieces;
@@ -39,30 +39,23 @@ const HEADS_MIN: usize = 64;
 /// Conversations for which room is kept when there are none.
 const ROOM_MIN: usize = 64;
 
-/// The digest of a conversation, and about how many bytes it takes to hold it.
-#[derive(Clone, Copy, Debug)]
-struct Mark {
-    digest: Digest,
-    bytes: usize,
+/// Returns the mark of a conversation without messages.
+fn mark_of(head: &Head) -> Mark {
+    let json = serde_json::to_vec(head).unwrap_or_default();
+    Mark { digest: Digest::of(&json), bytes: HELD_TIMES * json.len() + HELD_BYTES_EACH }
 }
 
-impl Mark {
-    fn of_head(head: &Head) -> Self {
-        let json = serde_json::to_vec(head).unwrap_or_default();
-        Self { digest: Digest::of(&json), bytes: HELD_TIMES * json.len() + HELD_BYTES_EACH }
-    }
-
-    fn extend(self, messages: &[Arc<Message>]) -> Self {
-        let mut json = Vec::with_capacity(MESSAGE_BYTES);
-        messages.iter().fold(self, |Self { digest, bytes }, message| {
+/// Returns the mark of a conversation that goes on with some messages.
+fn extended(mark: Mark, messages: &[Arc<Message>]) -> Mark {
+    let mut json = Vec::with_capacity(MESSAGE_BYTES);
+    messages.iter().fold(mark, |Mark { digest, bytes }, message| {
+        json.clear();
+        if serde_json::to_writer(&mut json, message).is_err() {
             json.clear();
-            if serde_json::to_writer(&mut json, message).is_err() {
-                json.clear();
-            }
-            let more = HELD_TIMES * json.len() + HELD_BYTES_EACH;
-            Self { digest: digest.then(&json), bytes: bytes + more }
-        })
-    }
+        }
+        let more = HELD_TIMES * json.len() + HELD_BYTES_EACH;
+        Mark { digest: digest.then(&json), bytes: bytes + more }
+    })
 }
 
 /// What one run has sent to one model in one role.
@@ -121,7 +114,7 @@ impl SentPrefixes {
                 (head, head_mark, Some((mark, kept)).filter(|(_, kept)| kept.len() <= keep))
             }
             Some(_) | None => {
-                let mark = Mark::of_head(&prompt.head);
+                let mark = mark_of(&prompt.head);
                 (prompt.head, mark, None)
             }
         };
@@ -132,7 +125,8 @@ impl SentPrefixes {
         let from = kept.len();
         let new = prompt.messages.get(from..).unwrap_or_default();
         let more = new.get(..keep - from).unwrap_or_default();
-        let mark = base.unwrap_or(head_mark).extend(more);
+        let mark = extended(base.unwrap_or(head_mark), more);
+        let marks = Some(Marks { head: head_mark, kept: mark });
         // What was kept begins this prompt as well, so that only what follows it is added.
         kept.extend_from_slice(more);
         let sent = Sent { run: run.clone(), head: (head.clone(), head_mark), mark, kept };
@@ -146,6 +140,7 @@ impl SentPrefixes {
             fills: false,
             max_tokens: None,
             observed: None,
+            marks,
         });
         let full = ModelRequest {
             role,
@@ -156,6 +151,7 @@ impl SentPrefixes {
             fills: false,
             max_tokens: None,
             observed: None,
+            marks,
         };
         Outgoing { short, full }
     }
@@ -214,7 +210,7 @@ impl HeldPrefixes {
             }
             (None, head) => {
                 let head = head.clone().unwrap_or_default();
-                let mark = Mark::of_head(&head);
+                let mark = request.marks.map_or_else(|| mark_of(&head), |marks| marks.head);
                 let (digest, head) = (mark.digest, self.shared(mark.digest, head));
                 (Held { digest, head, messages: Vec::new() }, mark)
             }
@@ -222,7 +218,13 @@ impl HeldPrefixes {
         let kept = request.messages.get(..request.keep.min(request.messages.len()))?;
         let part = |message: &Arc<Message>| Arc::new(message.clone().into());
         conversation.messages.extend(kept.iter().map(part));
-        let mark = mark.extend(kept);
+        let mark = match request.marks {
+            Some(Marks { kept: known, .. }) => {
+                debug_assert_eq!(known.digest, extended(mark, kept).digest);
+                known
+            }
+            None => extended(mark, kept),
+        };
         conversation.digest = mark.digest;
         self.insert(mark, conversation.clone());
         let rest = request.messages.get(kept.len()..).unwrap_or_default();
@@ -328,6 +330,7 @@ mod tests {
             fills: false,
             max_tokens: None,
             observed: None,
+            marks: None,
         }
     }
 

@@ -4,6 +4,7 @@
 //! two: Prometheus, which comes for it, and an OTLP endpoint, to which it is sent. Durations are those
 //! of the spans, so the two agree.
 
+mod bound;
 mod labels;
 mod names;
 
@@ -13,7 +14,9 @@ use std::thread;
 use std::time::Duration;
 
 use opentelemetry::KeyValue;
-use opentelemetry::metrics::{AsyncInstrument, Counter, Histogram, Meter, MeterProvider as _};
+use opentelemetry::metrics::{
+    AsyncInstrument, BoundCounter, BoundHistogram, Counter, Histogram, Meter, MeterProvider as _,
+};
 use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::error::OTelSdkError;
 use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
@@ -21,6 +24,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{Encoder as _, Registry, TextEncoder};
 use wire::{Name, SpanRecord, Timestamp, semconv};
 
+use bound::Bound;
 use labels::Labels;
 
 use crate::endpoint::{EXPORT_TIMEOUT, Endpoint, Error, Service, apart, resource};
@@ -76,24 +80,24 @@ pub struct Metrics {
     run_time: Histogram<f64>,
     cost: Counter<f64>,
     feedback: Counter<u64>,
-    sync_time: Histogram<f64>,
-    entries: Counter<u64>,
-    bytes: Counter<u64>,
+    sync_time: Bound<BoundHistogram<f64>>,
+    entries: Bound<BoundCounter<u64>>,
+    bytes: Bound<BoundCounter<u64>>,
     restarts: Counter<u64>,
-    /// Those of calls and of runs.
-    labels: Labels<Vec<KeyValue>>,
-    turns: Labels<TurnLabels>,
+    /// What calls and runs are counted in.
+    times: Labels<Bound<BoundHistogram<f64>>>,
+    turns: Labels<OfTurns>,
 }
 
-/// The labels of all that a turn of a model is counted in.
+/// What the turns of a model with the same labels are counted in.
 #[derive(Debug)]
-struct TurnLabels {
-    time: Vec<KeyValue>,
-    /// Those of tokens that were read.
-    input: Vec<KeyValue>,
-    /// Those of tokens that were written.
-    output: Vec<KeyValue>,
-    cost: Vec<KeyValue>,
+struct OfTurns {
+    time: Bound<BoundHistogram<f64>>,
+    /// Tokens that were read.
+    input: Bound<BoundHistogram<u64>>,
+    /// Tokens that were written.
+    output: Bound<BoundHistogram<u64>>,
+    cost: Bound<BoundCounter<f64>>,
 }
 
 /// Tells how much there is of something, for each value of the labels.
@@ -161,12 +165,12 @@ impl Metrics {
             run_time: time(names::RUN_TIME, CALL_SECONDS),
             cost: meter.f64_counter(cost).with_unit("USD").with_description(cost_told).build(),
             feedback: counter(names::FEEDBACK, "{reply}"),
-            sync_time: time(names::SYNC_TIME, SYNC_SECONDS),
-            entries: counter(names::ENTRIES, "{entry}"),
-            bytes: counter(names::BYTES, "By"),
+            sync_time: Bound::histogram(time(names::SYNC_TIME, SYNC_SECONDS), team.clone()),
+            entries: Bound::counter(counter(names::ENTRIES, "{entry}"), team.clone()),
+            bytes: Bound::counter(counter(names::BYTES, "By"), team.clone()),
             restarts: counter(names::RESTARTS, "{restart}"),
             team,
-            labels: Labels::default(),
+            times: Labels::default(),
             turns: Labels::default(),
             meter,
             registry,
@@ -177,58 +181,58 @@ impl Metrics {
     /// Counts a span that has finished.
     pub fn observe(&self, span: &SpanRecord) {
         let took = seconds(span.start, span.end);
-        let labels = |names: &[&'static str]| {
-            self.labels.of(&span.attributes, names, |told| [told, &self.team].concat())
+        let count = |times: &Histogram<f64>, names: &[&'static str]| {
+            let time =
+                |told: &[KeyValue]| Bound::histogram(times.clone(), [told, &self.team].concat());
+            self.times.of(&span.attributes, names, time).made.get().record(took);
         };
         match span.attributes.text(semconv::OPERATION_NAME) {
             Some(semconv::operation::CHAT) => self.observe_turn(span, took),
-            Some(semconv::operation::EXECUTE_TOOL) => {
-                self.call_time.record(took, &labels(names::OF_CALLS).made);
-            }
-            Some(semconv::operation::INVOKE_AGENT) => {
-                self.run_time.record(took, &labels(names::OF_RUNS).made);
-            }
+            Some(semconv::operation::EXECUTE_TOOL) => count(&self.call_time, names::OF_CALLS),
+            Some(semconv::operation::INVOKE_AGENT) => count(&self.run_time, names::OF_RUNS),
             _ => {}
         }
     }
 
     fn observe_turn(&self, span: &SpanRecord, took: f64) {
-        let labels = self.turns.of(&span.attributes, names::OF_MODELS, |told| {
+        let turns = self.turns.of(&span.attributes, names::OF_MODELS, |told| {
             let is_of_tokens = |label: &&KeyValue| names::OF_TOKENS.contains(&label.key.as_str());
             let of_tokens: Vec<KeyValue> = told.iter().filter(is_of_tokens).cloned().collect();
-            let kind = |kind| {
-                [&of_tokens, &self.team, &[KeyValue::new(names::TOKEN_TYPE, kind)][..]].concat()
+            let tokens = |kind| {
+                let kind = [KeyValue::new(names::TOKEN_TYPE, kind)];
+                let labels = [&of_tokens, &self.team, &kind[..]].concat();
+                Bound::histogram(self.tokens.clone(), labels)
             };
-            TurnLabels {
-                time: [told, &self.team].concat(),
-                input: kind("input"),
-                output: kind("output"),
-                cost: [&of_tokens[..], &self.team].concat(),
+            OfTurns {
+                time: Bound::histogram(self.model_time.clone(), [told, &self.team].concat()),
+                input: tokens("input"),
+                output: tokens("output"),
+                cost: Bound::counter(self.cost.clone(), [&of_tokens[..], &self.team].concat()),
             }
         });
-        let TurnLabels { time, input, output, cost } = &labels.made;
-        self.model_time.record(took, time);
+        let OfTurns { time, input, output, cost } = &turns.made;
+        time.get().record(took);
         if let Some(code) = span.attributes.text(semconv::FEEDBACK) {
             let code = [KeyValue::new(semconv::FEEDBACK, code.to_owned())];
-            self.feedback.add(1, &[&time[..], &code].concat());
+            self.feedback.add(1, &[time.labels(), &code].concat());
         }
         let count = |name: &str| span.attributes.number(name);
-        for (name, labels) in [(semconv::INPUT_TOKENS, input), (semconv::OUTPUT_TOKENS, output)] {
+        for (name, used) in [(semconv::INPUT_TOKENS, input), (semconv::OUTPUT_TOKENS, output)] {
             if let Some(tokens) = count(name) {
-                self.tokens.record(tokens, labels);
+                used.get().record(tokens);
             }
         }
         if let Some(nano_usd) = count(semconv::COST_NANO_USD) {
             #[expect(clippy::cast_precision_loss, reason = "2^53 billionths are nine million USD")]
-            self.cost.add(nano_usd as f64 / 1e9, cost);
+            cost.get().add(nano_usd as f64 / 1e9);
         }
     }
 
     /// Counts a commit of the journal.
     pub fn committed(&self, entries: u64, bytes: u64, sync: Duration) {
-        self.sync_time.record(sync.as_secs_f64(), &self.team);
-        self.entries.add(entries, &self.team);
-        self.bytes.add(bytes, &self.team);
+        self.sync_time.get().record(sync.as_secs_f64());
+        self.entries.get().add(entries);
+        self.bytes.get().add(bytes);
     }
 
     /// Counts the restart of a part, such as `model` or `session`.

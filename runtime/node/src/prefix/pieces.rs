@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use wire::chat::Mark;
 use wire::{Message, ModelRequest};
 
-use super::Mark;
+use super::{extended, mark_of};
 
 /// Room for what stands beside the messages of a request, in bytes: its headers, the digest of what
 /// went before, and who observes it.
@@ -55,10 +56,8 @@ impl<'a> Pieces<'a> {
     fn begin(request: &'a ModelRequest) -> Self {
         let (mark, bytes) = match (&request.base, &request.head) {
             (Some(base), _) => (Mark { digest: *base, bytes: 0 }, 0),
-            (None, Some(head)) => {
-                (Mark::of_head(head), wire::json::measure(head).unwrap_or_default())
-            }
-            (None, None) => (Mark::of_head(&wire::chat::Head::default()), 0),
+            (None, Some(head)) => (mark_of(head), wire::json::measure(head).unwrap_or_default()),
+            (None, None) => (mark_of(&wire::chat::Head::default()), 0),
         };
         Self { request, done: Vec::new(), mark, last: Vec::new(), bytes }
     }
@@ -67,7 +66,7 @@ impl<'a> Pieces<'a> {
     fn cut(&mut self) {
         if self.bytes > 0 {
             let messages = std::mem::take(&mut self.last);
-            let mark = self.mark.extend(&messages);
+            let mark = extended(self.mark, &messages);
             let piece = self.piece(messages);
             let piece = ModelRequest { fills: true, max_tokens: None, observed: None, ..piece };
             self.done.push(piece);
@@ -85,7 +84,8 @@ impl<'a> Pieces<'a> {
         let ModelRequest { role, max_tokens, observed, .. } = self.request;
         let (role, max_tokens, observed) = (*role, *max_tokens, observed.clone());
         let keep = messages.len();
-        ModelRequest { role, base, head, messages, keep, fills: false, max_tokens, observed }
+        let (fills, marks) = (false, None);
+        ModelRequest { role, base, head, messages, keep, fills, max_tokens, observed, marks }
     }
 
     fn end(mut self, rest: &[Arc<Message>]) -> (Vec<ModelRequest>, ModelRequest) {
@@ -141,6 +141,7 @@ mod tests {
                 fills: false,
                 max_tokens: Some(7),
                 observed: None,
+                marks: None,
             };
             let bytes_max = 10_000 + BESIDE_BYTES;
             let (pieces, last) = in_pieces(&request, bytes_max);
@@ -175,6 +176,7 @@ mod tests {
             fills: false,
             max_tokens: None,
             observed: None,
+            marks: None,
         };
         let base = held.complete(&first).unwrap().digest;
         let messages = vec![message(6000), message(6000), message(10)];

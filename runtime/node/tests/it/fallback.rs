@@ -106,6 +106,7 @@ async fn a_model_lets_in_no_more_turns_than_it_has_places_and_queue() {
         fills: false,
         max_tokens: None,
         observed: None,
+        marks: None,
     };
     let body = serde_json::to_vec(&request).unwrap();
     let asked = (0..20).map(|_| house::ask(&node, &subject, Headers::new(), body.clone().into()));

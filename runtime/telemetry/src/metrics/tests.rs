@@ -157,3 +157,18 @@ fn what_is_watched_is_asked_when_somebody_reads() {
         assert!(text.lines().any(|line| line == expected), "{expected} in\n{text}");
     }
 }
+
+#[test]
+fn what_was_never_counted_is_not_told() {
+    let metrics = metrics("one");
+    // A model without a price, whose server tells no tokens.
+    metrics.observe(&span(50, &json!({"gen_ai.operation.name": "chat"})));
+    let told = text([&metrics]).unwrap();
+    let counted = |name: &str| lines(&told, name).len();
+    assert!(counted("gen_ai_client_operation_duration_seconds_count") == 1, "{told}");
+    for name in ["callboard_cost", "gen_ai_client_token_usage", "callboard_journal"] {
+        assert_eq!(counted(name), 0, "{told}");
+    }
+    metrics.committed(2, 300, Duration::from_millis(1));
+    assert_eq!(lines(&text([&metrics]).unwrap(), "callboard_journal_entries").len(), 1);
+}

@@ -1,10 +1,7 @@
 //! The Messages interface of Anthropic.
 
-use std::sync::Arc;
-
 use config::team::Server;
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use serde_json_borrow::ObjectAsVec;
 use wire::{Digest, FinishReason, Message, Reasoning, ToolCall};
@@ -15,6 +12,7 @@ use crate::draft::{CallPiece, Draft};
 use crate::error::Error;
 use crate::fields::{self, Json};
 use crate::lower::{Target, lower, parameters};
+use crate::part::{WrittenPart, to_written};
 use crate::provider::Protocol;
 use crate::reasoning::{carried, is_text};
 
@@ -26,6 +24,9 @@ const TOKENS_MAX: u64 = 4096;
 
 /// What the user says where the conversation would begin with the model.
 const OPENING: &str = "Go on.";
+
+/// What a turn takes, in bytes, about.
+const TURN_BYTES: usize = 1024;
 
 /// The form in which its schemas are sent.
 const FORM: Target = Target::Anthropic;
@@ -204,8 +205,8 @@ fn turns<'a>(conversation: &'a Conversation, to: Option<&Digest>) -> (String, Ve
 }
 
 /// Writes turns.
-fn written(turns: &[Turn<'_>]) -> serde_json::Result<Vec<Arc<RawValue>>> {
-    turns.iter().map(|turn| to_raw_value(turn).map(Arc::from)).collect()
+fn written(turns: &[Turn<'_>]) -> serde_json::Result<Vec<WrittenPart>> {
+    turns.iter().map(|turn| to_written(turn, TURN_BYTES)).collect()
 }
 
 fn text(text: &str) -> impl Iterator<Item = Block<'_>> {

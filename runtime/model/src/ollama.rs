@@ -1,7 +1,6 @@
 //! The chat interface of Ollama.
 
 use config::team::Ollama;
-use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use wire::{Digest, FinishReason, Message, ToolCall, Usage};
 
@@ -11,6 +10,7 @@ use crate::draft::{CallPiece, Draft};
 use crate::error::Error;
 use crate::fields::{self, Json};
 use crate::lower::{Target, lower};
+use crate::part::to_written;
 use crate::provider::Protocol;
 use crate::sampling;
 use crate::stream::Framing;
@@ -57,7 +57,9 @@ impl Protocol for OllamaProtocol {
         body.set("model", server.model.as_str());
         body.set_written(
             "messages",
-            written(conversation, to, self.word(), |m, _| to_raw_value(&chat_message(m)))?,
+            written(conversation, to, self.word(), |m, _| {
+                to_written(&chat_message(m), m.content().len())
+            })?,
         );
         body.set_tools(head, self.word(), function_tool)?;
         if let Some(schema) = &head.response_schema {

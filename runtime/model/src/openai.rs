@@ -1,11 +1,9 @@
 //! The OpenAI chat completions protocol, as many servers speak it.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use config::team::OpenAi;
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use wire::{Digest, FinishReason, Message, Reasoning, ToolCall, Usage};
 
@@ -16,6 +14,7 @@ use crate::draft::{CallPiece, Draft};
 use crate::error::Error;
 use crate::fields::{self, Json};
 use crate::lower::{Target, lower};
+use crate::part::{WrittenPart, to_written};
 use crate::provider::Protocol;
 use crate::reasoning::{DETAILS, carried};
 
@@ -32,6 +31,9 @@ pub(crate) const CHAT: &str = "chat completions";
 /// The fields that hold reasoning as a text, of which a server has the one or the other.
 const REASONING_CONTENT: &str = "reasoning_content";
 const REASONING: &str = "reasoning";
+
+/// What a message takes besides its text, in bytes, about.
+const MESSAGE_BYTES: usize = 512;
 
 /// What such a server is sent, and how it is read.
 pub(crate) struct OpenAiProtocol {
@@ -110,8 +112,7 @@ pub(crate) fn set_messages(
     let messages = if merge {
         let merged = merge_adjacent(&conversation.messages, to);
         let write = |message: &Cow<'_, Message>| chat_message(message, carried(message, to));
-        let merged = merged.iter().map(|message| write(message).map(Arc::from));
-        merged.collect::<Result<_, _>>().map_err(|error| error.to_string())?
+        merged.iter().map(write).collect::<Result<_, _>>().map_err(|error| error.to_string())?
     } else {
         written(conversation, to, CHAT, chat_message)?
     };
@@ -157,7 +158,7 @@ struct ChatFunction<'a> {
 fn chat_message(
     message: &Message,
     reasoning: Option<&Reasoning>,
-) -> serde_json::Result<Box<RawValue>> {
+) -> serde_json::Result<WrittenPart> {
     let field = |name| reasoning.and_then(|reasoning| reasoning.message.get(name));
     let said = |role, content| ChatMessage {
         role,
@@ -169,7 +170,7 @@ fn chat_message(
         reasoning_details: field(DETAILS),
         tool_calls: Vec::new(),
     };
-    to_raw_value(&match message {
+    let written = match message {
         Message::System { content } => said("system", content),
         Message::User { content } => said("user", content),
         Message::Assistant { content, calls, .. } => ChatMessage {
@@ -181,7 +182,8 @@ fn chat_message(
         Message::Tool { call_id, name, content } => {
             ChatMessage { tool_call_id: Some(call_id), name: Some(name), ..said("tool", content) }
         }
-    })
+    };
+    to_written(&written, message.content().len() + MESSAGE_BYTES)
 }
 
 fn chat_calls<'a>(calls: &'a [ToolCall], reasoning: Option<&'a Reasoning>) -> Vec<ChatCall<'a>> {

@@ -192,8 +192,10 @@ async fn piece(response: &mut Response, limit: Option<Duration>) -> Result<Optio
 
 /// Reads an answer that came in one piece.
 pub(crate) fn read(protocol: &dyn Protocol, body: &[u8]) -> Result<Answer, Error> {
-    let value = serde_json::from_slice(body)
-        .map_err(|_| Error::form("the answer is no JSON", &String::from_utf8_lossy(body)))?;
+    // That it is UTF-8 is checked once for the whole, which is less work than for each text in it.
+    let json = str::from_utf8(body).ok().and_then(|text| serde_json::from_str(text).ok());
+    let value =
+        json.ok_or_else(|| Error::form("the answer is no JSON", &String::from_utf8_lossy(body)))?;
     if let Some(complaint) = Complaint::from_answer(&value) {
         return Err(Error::InBand(complaint.into()));
     }

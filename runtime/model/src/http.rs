@@ -243,6 +243,8 @@ fn headers(protocol: &dyn Protocol, key: Option<&SecretString>) -> Result<Header
 fn framing(response: &Response, protocol: &dyn Protocol, asked: bool) -> Option<Framing> {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     match kind {
+        // What servers say most often, which is not searched.
+        Some("application/json") => None,
         Some(kind) if kind.contains("event-stream") => Some(Framing::Events),
         Some(kind) if kind.contains("ndjson") || kind.contains("jsonl") => Some(Framing::Lines),
         Some(kind) if kind.contains("json") => None,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use config::team::Server;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Response, Url};
+use reqwest::{Method, Request, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{Instant, timeout};
 use wire::{ErrorCode, WireError};
@@ -29,7 +29,8 @@ const TAIL_WAIT: Duration = Duration::from_secs(2);
 pub(crate) struct Endpoint {
     http: reqwest::Client,
     url: Url,
-    headers: HeaderMap,
+    /// What every request begins as, which has no user and password in its address.
+    request: Request,
     key: Option<SecretString>,
     /// Whether a stream is asked for.
     stream: bool,
@@ -49,14 +50,10 @@ impl Endpoint {
             Some(key) => Some(key.resolve()?),
             None => None,
         };
-        Ok(Self {
-            http,
-            url: url(&server.base_url, protocol.path())?,
-            headers: headers(protocol, key.as_ref())?,
-            key,
-            stream: server.stream,
-            idle,
-        })
+        let url = url(&server.base_url, protocol.path())?;
+        let request = http.post(url.clone()).headers(headers(protocol, key.as_ref())?).build();
+        let request = request.map_err(|error| invalid(&server.base_url, &error.to_string()))?;
+        Ok(Self { http, url, request, key, stream: server.stream, idle })
     }
 
     /// Returns the server's address as it may be told: without user, password and query.
@@ -81,8 +78,10 @@ impl Endpoint {
         on_heard: &mut (dyn FnMut(Heard<'_>) + Send),
     ) -> Result<Answer, Error> {
         let began = Instant::now();
-        let request = self.http.post(self.url.clone()).headers(self.headers.clone()).body(body);
-        let response = request.send().await.map_err(Error::unanswered)?;
+        let mut request = Request::new(Method::POST, self.request.url().clone());
+        *request.headers_mut() = self.request.headers().clone();
+        *request.body_mut() = Some(body.into());
+        let response = self.http.execute(request).await.map_err(Error::unanswered)?;
         if !response.status().is_success() {
             return Err(self.refusal(response).await);
         }
@@ -204,10 +203,12 @@ pub(crate) fn read(protocol: &dyn Protocol, body: &[u8]) -> Result<Answer, Error
     Ok(draft.into_answer())
 }
 
+fn invalid(base_url: &str, why: &str) -> WireError {
+    WireError::new(ErrorCode::ConfigInvalid, format!("read `base_url` {base_url:?}: {why}"))
+}
+
 fn url(base_url: &str, path: &[&str]) -> Result<Url, WireError> {
-    let invalid = |why: &str| {
-        WireError::new(ErrorCode::ConfigInvalid, format!("read `base_url` {base_url:?}: {why}"))
-    };
+    let invalid = |why: &str| invalid(base_url, why);
     let mut url = Url::parse(base_url).map_err(|error| invalid(&error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(invalid("it must begin with http:// or https://"));

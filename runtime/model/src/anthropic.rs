@@ -11,6 +11,7 @@ use crate::client::Conversation;
 use crate::draft::{CallPiece, Draft};
 use crate::error::Error;
 use crate::fields::{self, Json};
+use crate::heads::{Heads, ReplyForm, WrittenHead};
 use crate::lower::{Target, lower, parameters};
 use crate::part::{WrittenPart, to_written};
 use crate::provider::Protocol;
@@ -34,12 +35,13 @@ const FORM: Target = Target::Anthropic;
 /// What the interface is sent, and how it is read.
 pub(crate) struct AnthropicProtocol {
     server: Server,
+    heads: Heads,
 }
 
 impl AnthropicProtocol {
     /// Takes the options of a model.
     pub(crate) const fn new(server: Server) -> Self {
-        Self { server }
+        Self { server, heads: Heads::new() }
     }
 }
 
@@ -77,14 +79,17 @@ impl Protocol for AnthropicProtocol {
         body.set("max_tokens", conversation.max_tokens.unwrap_or(TOKENS_MAX));
         body.set_some("system", Some(system).filter(|system| !system.is_empty()));
         body.set_written("messages", written(&turns).map_err(|error| error.to_string())?);
-        body.set_tools(head, self.word(), tool)?;
+        let WrittenHead { tools, form } =
+            self.heads.written(head, self.word(), tool, |schema| {
+                let form = lower(&schema.schema, FORM).schema;
+                let value = json!({"format": {"type": "json_schema", "schema": form}});
+                Ok(ReplyForm { field: "output_config", value, wrapped: false })
+            })?;
+        body.set_tools(tools);
         if !head.tools.is_empty() {
             body.set("tool_choice", json!({"type": "auto"}));
         }
-        if let Some(schema) = &head.response_schema {
-            let form = lower(&schema.schema, FORM).schema;
-            body.set("output_config", json!({"format": {"type": "json_schema", "schema": form}}));
-        }
+        body.set_form(form);
         body.set_some("temperature", server.temperature);
         let mut stops = stops(head, &server.stop);
         // White space alone is refused; it is cut on our side.

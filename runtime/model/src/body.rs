@@ -10,8 +10,9 @@ use wire::{Digest, Message, Reasoning, ToolCall, ToolSpec};
 
 use crate::client::Conversation;
 use crate::fields::Json;
+use crate::heads::WrittenForm;
 use crate::lower::parameters;
-use crate::part::{Form, Part, WrittenPart, to_written};
+use crate::part::{Form, Part, WrittenPart};
 use crate::reasoning::carried;
 
 /// The fields that most requests have at most.
@@ -19,9 +20,6 @@ const FIELDS: usize = 8;
 
 /// What a short field takes with its name, in bytes, about.
 const FIELD_BYTES: usize = 32;
-
-/// What a tool takes besides its parameters, in bytes, about; most parameters take no more either.
-const TOOL_BYTES: usize = 512;
 
 /// The body of a request.
 #[derive(Clone, Debug, Default)]
@@ -108,24 +106,19 @@ impl Body {
         self.put(name, Field::Written(list));
     }
 
-    /// Sets the field of tools, unless there are none. They are written once for all turns that are
-    /// offered the same ones.
-    pub(crate) fn set_tools<'h, T: Serialize>(
-        &mut self,
-        head: &'h Part<Head>,
-        protocol: &'static str,
-        write: impl Fn(&'h ToolSpec) -> T,
-    ) -> Result<(), String> {
-        if head.tools.is_empty() {
-            return Ok(());
+    /// Sets the field of tools, unless there are none.
+    pub(crate) fn set_tools(&mut self, tools: Option<WrittenPart>) {
+        if let Some(tools) = tools {
+            self.put("tools", Field::Whole(tools));
         }
-        let tools = head.written(Form { protocol, reasoning: false }, |head| {
-            let tools = head.tools.iter().map(&write).collect::<Vec<_>>();
-            to_written(&tools, TOOL_BYTES * tools.len())
-        });
-        let tools = tools.map_err(|error| error.to_string())?;
-        self.put("tools", Field::Whole(tools));
-        Ok(())
+    }
+
+    /// Sets the field of the form in which the reply is asked for, if it is asked for in one.
+    pub(crate) fn set_form(&mut self, form: Option<WrittenForm>) {
+        if let Some(WrittenForm { field, json, wrapped }) = form {
+            self.wrapped = wrapped;
+            self.put(field, Field::Whole(json));
+        }
     }
 
     /// Sets a field, or leaves it to the server.

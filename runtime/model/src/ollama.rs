@@ -9,6 +9,7 @@ use crate::client::Conversation;
 use crate::draft::{CallPiece, Draft};
 use crate::error::Error;
 use crate::fields::{self, Json};
+use crate::heads::{Heads, ReplyForm, WrittenHead};
 use crate::lower::{Target, lower};
 use crate::part::to_written;
 use crate::provider::Protocol;
@@ -24,12 +25,13 @@ const FORM: Target = Target::LlamaCpp;
 /// What a server of Ollama is sent, and how it is read.
 pub(crate) struct OllamaProtocol {
     options: Ollama,
+    heads: Heads,
 }
 
 impl OllamaProtocol {
     /// Takes the options of a model.
     pub(crate) const fn new(options: Ollama) -> Self {
-        Self { options }
+        Self { options, heads: Heads::new() }
     }
 }
 
@@ -61,10 +63,13 @@ impl Protocol for OllamaProtocol {
                 to_written(&chat_message(m), m.content().len())
             })?,
         );
-        body.set_tools(head, self.word(), function_tool)?;
-        if let Some(schema) = &head.response_schema {
-            body.set("format", lower(&schema.schema, FORM).schema);
-        }
+        let WrittenHead { tools, form } =
+            self.heads.written(head, self.word(), function_tool, |schema| {
+                let value = lower(&schema.schema, FORM).schema;
+                Ok(ReplyForm { field: "format", value, wrapped: false })
+            })?;
+        body.set_tools(tools);
+        body.set_form(form);
         body.set("stream", server.stream);
         let mut options = Body::default();
         options.set_some("num_ctx", *num_ctx);

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use config::team::OpenAi;
 use serde::Serialize;
 use serde_json::{Value, json};
+use wire::chat::ResponseSchema;
 use wire::{Digest, FinishReason, Message, Reasoning, ToolCall, Usage};
 
 use crate::body::{Body, arguments_text, merge_adjacent, plain_function_tool, stops, written};
@@ -13,6 +14,7 @@ use crate::complaint::Complaint;
 use crate::draft::{CallPiece, Draft};
 use crate::error::Error;
 use crate::fields::{self, Json};
+use crate::heads::{Heads, ReplyForm, WrittenHead};
 use crate::lower::{Target, lower};
 use crate::part::{WrittenPart, to_written};
 use crate::provider::Protocol;
@@ -38,12 +40,26 @@ const MESSAGE_BYTES: usize = 512;
 /// What such a server is sent, and how it is read.
 pub(crate) struct OpenAiProtocol {
     options: OpenAi,
+    heads: Heads,
 }
 
 impl OpenAiProtocol {
     /// Takes the options of a model.
     pub(crate) const fn new(options: OpenAi) -> Self {
-        Self { options }
+        Self { options, heads: Heads::new() }
+    }
+
+    /// Says how the reply has to look.
+    fn reply_form(&self, schema: &ResponseSchema) -> ReplyForm {
+        let (form, wrapped) = match self.schema_form() {
+            Some(target) => {
+                let lowered = lower(&schema.schema, target);
+                (Cow::Owned(lowered.schema), lowered.wrapped)
+            }
+            None => (Cow::Borrowed(&schema.schema), false),
+        };
+        let value = response_format(schema.name.as_str(), &form, self.options.strict);
+        ReplyForm { field: "response_format", value, wrapped }
     }
 }
 
@@ -65,23 +81,16 @@ impl Protocol for OpenAiProtocol {
     }
 
     fn body(&self, conversation: &Conversation, to: Option<&Digest>) -> Result<Body, String> {
-        let OpenAi { server, strict, merge_adjacent, tokens_field } = &self.options;
+        let OpenAi { server, merge_adjacent, tokens_field, .. } = &self.options;
         let head = &conversation.head;
         let mut body = Body::default();
         body.set("model", server.model.as_str());
         set_messages(&mut body, conversation, to, *merge_adjacent)?;
-        body.set_tools(head, self.word(), plain_function_tool)?;
-        if let Some(schema) = &head.response_schema {
-            let form = match self.schema_form() {
-                Some(target) => {
-                    let lowered = lower(&schema.schema, target);
-                    body.wrapped = lowered.wrapped;
-                    lowered.schema
-                }
-                None => schema.schema.clone(),
-            };
-            body.set("response_format", response_format(schema.name.as_str(), &form, *strict));
-        }
+        let form = |schema: &_| Ok(self.reply_form(schema));
+        let WrittenHead { tools, form } =
+            self.heads.written(head, self.word(), plain_function_tool, form)?;
+        body.set_tools(tools);
+        body.set_form(form);
         body.set_some(tokens_field.as_str(), conversation.max_tokens);
         body.set_some("temperature", server.temperature);
         body.set_list("stop", stops(head, &server.stop));

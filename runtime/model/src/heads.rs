@@ -88,6 +88,10 @@ impl Heads {
 
     fn keep(&self, known: Known) {
         let mut heads = self.lock();
+        // Turns that begin at once may have written the same one.
+        if heads.iter().any(|other| Arc::ptr_eq(&other.head, &known.head)) {
+            return;
+        }
         let forgotten = if heads.len() >= HEADS_MAX { heads.pop_front() } else { None };
         heads.push_back(known);
         drop(heads);

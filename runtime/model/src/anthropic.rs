@@ -1,10 +1,7 @@
 //! The Messages interface of Anthropic.
 
-use std::sync::Arc;
-
 use config::team::Server;
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use serde_json_borrow::ObjectAsVec;
 use wire::{Digest, FinishReason, Message, Reasoning, ToolCall};
@@ -14,7 +11,9 @@ use crate::client::Conversation;
 use crate::draft::{CallPiece, Draft};
 use crate::error::Error;
 use crate::fields::{self, Json};
+use crate::heads::{Heads, ReplyForm, WrittenHead};
 use crate::lower::{Target, lower, parameters};
+use crate::part::{WrittenPart, to_written};
 use crate::provider::Protocol;
 use crate::reasoning::{carried, is_text};
 
@@ -27,18 +26,22 @@ const TOKENS_MAX: u64 = 4096;
 /// What the user says where the conversation would begin with the model.
 const OPENING: &str = "Go on.";
 
+/// What a turn takes, in bytes, about.
+const TURN_BYTES: usize = 1024;
+
 /// The form in which its schemas are sent.
 const FORM: Target = Target::Anthropic;
 
 /// What the interface is sent, and how it is read.
 pub(crate) struct AnthropicProtocol {
     server: Server,
+    heads: Heads,
 }
 
 impl AnthropicProtocol {
     /// Takes the options of a model.
     pub(crate) const fn new(server: Server) -> Self {
-        Self { server }
+        Self { server, heads: Heads::new() }
     }
 }
 
@@ -76,14 +79,17 @@ impl Protocol for AnthropicProtocol {
         body.set("max_tokens", conversation.max_tokens.unwrap_or(TOKENS_MAX));
         body.set_some("system", Some(system).filter(|system| !system.is_empty()));
         body.set_written("messages", written(&turns).map_err(|error| error.to_string())?);
-        body.set_tools(head, self.word(), tool)?;
+        let WrittenHead { tools, form } =
+            self.heads.written(head, self.word(), tool, |schema| {
+                let form = lower(&schema.schema, FORM).schema;
+                let value = json!({"format": {"type": "json_schema", "schema": form}});
+                Ok(ReplyForm { field: "output_config", value, wrapped: false })
+            })?;
+        body.set_tools(tools);
         if !head.tools.is_empty() {
             body.set("tool_choice", json!({"type": "auto"}));
         }
-        if let Some(schema) = &head.response_schema {
-            let form = lower(&schema.schema, FORM).schema;
-            body.set("output_config", json!({"format": {"type": "json_schema", "schema": form}}));
-        }
+        body.set_form(form);
         body.set_some("temperature", server.temperature);
         let mut stops = stops(head, &server.stop);
         // White space alone is refused; it is cut on our side.
@@ -204,8 +210,8 @@ fn turns<'a>(conversation: &'a Conversation, to: Option<&Digest>) -> (String, Ve
 }
 
 /// Writes turns.
-fn written(turns: &[Turn<'_>]) -> serde_json::Result<Vec<Arc<RawValue>>> {
-    turns.iter().map(|turn| to_raw_value(turn).map(Arc::from)).collect()
+fn written(turns: &[Turn<'_>]) -> serde_json::Result<Vec<WrittenPart>> {
+    turns.iter().map(|turn| to_written(turn, TURN_BYTES)).collect()
 }
 
 fn text(text: &str) -> impl Iterator<Item = Block<'_>> {

@@ -3,17 +3,20 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde::{Serialize, Serializer};
-use serde_json::value::{RawValue, to_raw_value};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use wire::chat::Head;
 use wire::{Digest, Message, Reasoning, ToolCall, ToolSpec};
 
 use crate::client::Conversation;
 use crate::fields::Json;
+use crate::heads::WrittenForm;
 use crate::lower::parameters;
-use crate::part::{Form, Part};
+use crate::part::{Form, Part, WrittenPart};
 use crate::reasoning::carried;
+
+/// The fields that most requests have at most.
+const FIELDS: usize = 8;
 
 /// What a short field takes with its name, in bytes, about.
 const FIELD_BYTES: usize = 32;
@@ -28,45 +31,62 @@ pub(crate) struct Body {
 }
 
 /// What stands in a field.
-#[derive(Clone, Debug, Serialize)]
-#[serde(untagged)]
+#[derive(Clone, Debug)]
 enum Field {
     Value(Value),
     /// A list of which every part is written.
-    Written(Vec<Arc<RawValue>>),
+    Written(Vec<WrittenPart>),
     /// An object.
     Object(Body),
     /// Something that is written as a whole.
-    Whole(Arc<RawValue>),
-}
-
-impl Serialize for Body {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.fields.iter().map(|(name, field)| (name, field)))
-    }
+    Whole(WrittenPart),
 }
 
 impl Body {
     fn put(&mut self, name: impl Into<Cow<'static, str>>, field: Field) {
         let name = name.into();
-        match self.fields.iter_mut().find(|(other, _)| *other == name) {
-            Some((_, before)) => *before = field,
-            None => self.fields.push((name, field)),
+        if let Some((_, before)) = self.fields.iter_mut().find(|(other, _)| *other == name) {
+            *before = field;
+            return;
         }
+        if self.fields.is_empty() {
+            self.fields.reserve(FIELDS);
+        }
+        self.fields.push((name, field));
     }
 
     /// Writes the body.
     pub(crate) fn write(&self) -> serde_json::Result<Vec<u8>> {
         // What is written already is most of it.
         let written = self.fields.iter().map(|(_, field)| match field {
-            Field::Written(list) => list.iter().map(|part| part.get().len() + 1).sum(),
-            Field::Whole(whole) => whole.get().len(),
+            Field::Written(list) => list.iter().map(|part| part.len() + 1).sum(),
+            Field::Whole(whole) => whole.len(),
             Field::Value(_) | Field::Object(_) => FIELD_BYTES,
         });
         let mut bytes =
             Vec::with_capacity(written.sum::<usize>() + FIELD_BYTES * self.fields.len());
-        serde_json::to_writer(&mut bytes, self)?;
+        self.write_to(&mut bytes)?;
         Ok(bytes)
+    }
+
+    /// Writes the body after other bytes. It is done by hand, since most of it is only copied.
+    fn write_to(&self, bytes: &mut Vec<u8>) -> serde_json::Result<()> {
+        bytes.push(b'{');
+        for (at, (name, field)) in self.fields.iter().enumerate() {
+            if at > 0 {
+                bytes.push(b',');
+            }
+            serde_json::to_writer(&mut *bytes, name)?;
+            bytes.push(b':');
+            match field {
+                Field::Value(value) => serde_json::to_writer(&mut *bytes, value)?,
+                Field::Written(list) => write_list(bytes, list),
+                Field::Object(body) => body.write_to(bytes)?,
+                Field::Whole(whole) => bytes.extend_from_slice(whole),
+            }
+        }
+        bytes.push(b'}');
+        Ok(())
     }
 
     /// Sets a field.
@@ -82,27 +102,23 @@ impl Body {
     }
 
     /// Sets a field to a list that is written.
-    pub(crate) fn set_written(&mut self, name: &'static str, list: Vec<Arc<RawValue>>) {
+    pub(crate) fn set_written(&mut self, name: &'static str, list: Vec<WrittenPart>) {
         self.put(name, Field::Written(list));
     }
 
-    /// Sets the field of tools, unless there are none. They are written once for all turns that are
-    /// offered the same ones.
-    pub(crate) fn set_tools(
-        &mut self,
-        head: &Part<Head>,
-        protocol: &'static str,
-        write: impl Fn(&ToolSpec) -> Value,
-    ) -> Result<(), String> {
-        if head.tools.is_empty() {
-            return Ok(());
+    /// Sets the field of tools, unless there are none.
+    pub(crate) fn set_tools(&mut self, tools: Option<WrittenPart>) {
+        if let Some(tools) = tools {
+            self.put("tools", Field::Whole(tools));
         }
-        let tools = head.written(Form { protocol, reasoning: false }, |head| {
-            to_raw_value(&head.tools.iter().map(&write).collect::<Vec<_>>())
-        });
-        let tools = tools.map_err(|error| error.to_string())?;
-        self.put("tools", Field::Whole(tools));
-        Ok(())
+    }
+
+    /// Sets the field of the form in which the reply is asked for, if it is asked for in one.
+    pub(crate) fn set_form(&mut self, form: Option<WrittenForm>) {
+        if let Some(WrittenForm { field, json, wrapped }) = form {
+            self.wrapped = wrapped;
+            self.put(field, Field::Whole(json));
+        }
     }
 
     /// Sets a field, or leaves it to the server.
@@ -143,20 +159,33 @@ pub(crate) fn tokens_max(run: Option<u64>, own: Option<u64>) -> Option<u64> {
     run.into_iter().chain(own).min()
 }
 
+/// A tool in the form that most protocols share.
+#[derive(Serialize)]
+pub(crate) struct FunctionTool<'a> {
+    r#type: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: Cow<'a, Value>,
+}
+
 /// Returns a tool in the form that most protocols share.
-pub(crate) fn function_tool(tool: &ToolSpec) -> Value {
-    function(tool, &tool.parameters)
+pub(crate) fn function_tool(tool: &ToolSpec) -> FunctionTool<'_> {
+    function(tool, Cow::Borrowed(&tool.parameters))
 }
 
 /// Returns a tool in that form whose parameters are a plain object.
-pub(crate) fn plain_function_tool(tool: &ToolSpec) -> Value {
-    function(tool, &parameters(&tool.parameters).schema)
+pub(crate) fn plain_function_tool(tool: &ToolSpec) -> FunctionTool<'_> {
+    function(tool, Cow::Owned(parameters(&tool.parameters).schema))
 }
 
-fn function(tool: &ToolSpec, parameters: &Value) -> Value {
-    let ToolSpec { name, description, .. } = tool;
-    let function = json!({"name": name, "description": description, "parameters": parameters});
-    json!({"type": "function", "function": function})
+fn function<'a>(tool: &'a ToolSpec, parameters: Cow<'a, Value>) -> FunctionTool<'a> {
+    let (name, description) = (tool.name.as_str(), &tool.description);
+    FunctionTool { r#type: "function", function: Function { name, description, parameters } }
 }
 
 /// Returns the arguments of a call as the object that some protocols want.
@@ -186,14 +215,28 @@ pub(crate) fn written(
     conversation: &Conversation,
     to: Option<&Digest>,
     protocol: &'static str,
-    write: impl Fn(&Message, Option<&Reasoning>) -> serde_json::Result<Box<RawValue>>,
-) -> Result<Vec<Arc<RawValue>>, String> {
-    let parts = conversation.messages.iter().map(|message| {
+    write: impl Fn(&Message, Option<&Reasoning>) -> serde_json::Result<WrittenPart>,
+) -> Result<Vec<WrittenPart>, String> {
+    let mut parts = Vec::with_capacity(conversation.messages.len());
+    for message in &conversation.messages {
         let reasoning = carried(message, to);
         let form = Form { protocol, reasoning: reasoning.is_some() };
-        message.written(form, |message| write(message, carried(message, to)))
-    });
-    parts.collect::<Result<_, _>>().map_err(|error: serde_json::Error| error.to_string())
+        let part = message.written(form, |message| write(message, reasoning));
+        parts.push(part.map_err(|error| error.to_string())?);
+    }
+    Ok(parts)
+}
+
+/// Writes a list of what is written already.
+fn write_list(bytes: &mut Vec<u8>, list: &[WrittenPart]) {
+    bytes.push(b'[');
+    for (at, part) in list.iter().enumerate() {
+        if at > 0 {
+            bytes.push(b',');
+        }
+        bytes.extend_from_slice(part);
+    }
+    bytes.push(b']');
 }
 
 /// Makes one message of neighbours of one role, an empty line between their texts. Results of
@@ -292,6 +335,29 @@ mod tests {
                 .collect();
             assert_eq!(merged, expected);
         }
+    }
+
+    #[test]
+    fn a_body_is_written_as_an_object_of_its_fields_in_their_order() {
+        let part = |json: &str| WrittenPart::from(json.as_bytes());
+        let mut inner = Body::default();
+        inner.set_some("a", Some(1));
+        inner.set_some("b", None::<u64>);
+        let mut body = Body::default();
+        assert_eq!(body.write().unwrap(), b"{}");
+        body.set("one", 1.0);
+        body.set_body("none", Body::default());
+        body.set_body("inner", inner);
+        body.set_written("empty", vec![]);
+        body.set_written("some", vec![part(r#"{"b":1}"#), part("2")]);
+        body.set_list("list", vec!["\n"]);
+        body.extend(json!({"\"": "ä", "some": null, "one": {"x": []}}).as_object().unwrap());
+        let expected =
+            r#"{"one":{"x":[]},"inner":{"a":1},"empty":[],"some":null,"list":["\n"],"\"":"ä"}"#;
+        assert_eq!(String::from_utf8(body.write().unwrap()).unwrap(), expected);
+        body.set_written("some", vec![part(r#"{"b":1}"#), part("2")]);
+        let expected = expected.replace("null", r#"[{"b":1},2]"#);
+        assert_eq!(String::from_utf8(body.write().unwrap()).unwrap(), expected);
     }
 
     #[test]

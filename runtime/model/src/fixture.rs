@@ -91,7 +91,7 @@ pub(crate) fn sent(
 ) -> Result<(Value, bool), String> {
     protocol
         .body(conversation, Some(&asked()))
-        .map(|body| (serde_json::to_value(&body).unwrap(), body.wrapped))
+        .map(|body| (serde_json::from_slice(&body.write().unwrap()).unwrap(), body.wrapped))
 }
 
 /// Feeds a stream in two pieces; returns the answer and the pieces of text joined.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use config::team::Server;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Response, Url};
+use reqwest::{Method, Request, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{Instant, timeout};
 use wire::{ErrorCode, WireError};
@@ -29,7 +29,8 @@ const TAIL_WAIT: Duration = Duration::from_secs(2);
 pub(crate) struct Endpoint {
     http: reqwest::Client,
     url: Url,
-    headers: HeaderMap,
+    /// What every request begins as, which has no user and password in its address.
+    request: Request,
     key: Option<SecretString>,
     /// Whether a stream is asked for.
     stream: bool,
@@ -49,14 +50,10 @@ impl Endpoint {
             Some(key) => Some(key.resolve()?),
             None => None,
         };
-        Ok(Self {
-            http,
-            url: url(&server.base_url, protocol.path())?,
-            headers: headers(protocol, key.as_ref())?,
-            key,
-            stream: server.stream,
-            idle,
-        })
+        let url = url(&server.base_url, protocol.path())?;
+        let request = http.post(url.clone()).headers(headers(protocol, key.as_ref())?).build();
+        let request = request.map_err(|error| invalid(&server.base_url, &error.to_string()))?;
+        Ok(Self { http, url, request, key, stream: server.stream, idle })
     }
 
     /// Returns the server's address as it may be told: without user, password and query.
@@ -81,8 +78,10 @@ impl Endpoint {
         on_heard: &mut (dyn FnMut(Heard<'_>) + Send),
     ) -> Result<Answer, Error> {
         let began = Instant::now();
-        let request = self.http.post(self.url.clone()).headers(self.headers.clone()).body(body);
-        let response = request.send().await.map_err(Error::unanswered)?;
+        let mut request = Request::new(Method::POST, self.request.url().clone());
+        *request.headers_mut() = self.request.headers().clone();
+        *request.body_mut() = Some(body.into());
+        let response = self.http.execute(request).await.map_err(Error::unanswered)?;
         if !response.status().is_success() {
             return Err(self.refusal(response).await);
         }
@@ -192,8 +191,10 @@ async fn piece(response: &mut Response, limit: Option<Duration>) -> Result<Optio
 
 /// Reads an answer that came in one piece.
 pub(crate) fn read(protocol: &dyn Protocol, body: &[u8]) -> Result<Answer, Error> {
-    let value = serde_json::from_slice(body)
-        .map_err(|_| Error::form("the answer is no JSON", &String::from_utf8_lossy(body)))?;
+    // That it is UTF-8 is checked once for the whole, which is less work than for each text in it.
+    let json = str::from_utf8(body).ok().and_then(|text| serde_json::from_str(text).ok());
+    let value =
+        json.ok_or_else(|| Error::form("the answer is no JSON", &String::from_utf8_lossy(body)))?;
     if let Some(complaint) = Complaint::from_answer(&value) {
         return Err(Error::InBand(complaint.into()));
     }
@@ -202,10 +203,12 @@ pub(crate) fn read(protocol: &dyn Protocol, body: &[u8]) -> Result<Answer, Error
     Ok(draft.into_answer())
 }
 
+fn invalid(base_url: &str, why: &str) -> WireError {
+    WireError::new(ErrorCode::ConfigInvalid, format!("read `base_url` {base_url:?}: {why}"))
+}
+
 fn url(base_url: &str, path: &[&str]) -> Result<Url, WireError> {
-    let invalid = |why: &str| {
-        WireError::new(ErrorCode::ConfigInvalid, format!("read `base_url` {base_url:?}: {why}"))
-    };
+    let invalid = |why: &str| invalid(base_url, why);
     let mut url = Url::parse(base_url).map_err(|error| invalid(&error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(invalid("it must begin with http:// or https://"));
@@ -241,6 +244,8 @@ fn headers(protocol: &dyn Protocol, key: Option<&SecretString>) -> Result<Header
 fn framing(response: &Response, protocol: &dyn Protocol, asked: bool) -> Option<Framing> {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     match kind {
+        // What servers say most often, which is not searched.
+        Some("application/json") => None,
         Some(kind) if kind.contains("event-stream") => Some(Framing::Events),
         Some(kind) if kind.contains("ndjson") || kind.contains("jsonl") => Some(Framing::Lines),
         Some(kind) if kind.contains("json") => None,

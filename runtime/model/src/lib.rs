@@ -30,6 +30,7 @@ mod fields;
 mod fixture;
 mod gate;
 mod guard;
+mod heads;
 mod http;
 mod lines;
 mod llamacpp;

@@ -11,6 +11,7 @@ use crate::client::Conversation;
 use crate::draft::Draft;
 use crate::error::Error;
 use crate::fields::{self, Json};
+use crate::heads::{Heads, ReplyForm, WrittenHead};
 use crate::lower::{Target, lower};
 use crate::provider::Protocol;
 use crate::{openai, sampling, template};
@@ -21,37 +22,38 @@ mod tests;
 /// What a server of llama.cpp is sent, and how it is read.
 pub(crate) struct LlamaCppProtocol {
     options: LlamaCpp,
+    heads: Heads,
 }
 
 impl LlamaCppProtocol {
     /// Takes the options of a model.
     pub(crate) const fn new(options: LlamaCpp) -> Self {
-        Self { options }
+        Self { options, heads: Heads::new() }
     }
 
     fn is_chat(&self) -> bool {
         self.options.template == Template::Server
     }
 
-    /// Writes what holds the reply to its schema, by one of two means and never by both, which
-    /// the server refuses.
-    fn constrain(&self, body: &mut Body, schema: &ResponseSchema) -> Result<(), String> {
-        match self.schema_form() {
+    /// Says what holds the reply to its schema, by one of two means and never by both, which the
+    /// server refuses.
+    fn reply_form(&self, schema: &ResponseSchema) -> Result<ReplyForm, String> {
+        let (field, value) = match self.schema_form() {
             None => {
                 let grammar = to_gbnf(&schema.schema).map_err(|error| error.to_string())?;
-                body.set("grammar", grammar);
+                ("grammar", grammar.into())
             }
             Some(target) => {
                 let form = lower(&schema.schema, target).schema;
                 if self.is_chat() {
-                    let format = openai::response_format(schema.name.as_str(), &form, true);
-                    body.set("response_format", format);
+                    let name = schema.name.as_str();
+                    ("response_format", openai::response_format(name, &form, true))
                 } else {
-                    body.set("json_schema", form);
+                    ("json_schema", form)
                 }
             }
-        }
-        Ok(())
+        };
+        Ok(ReplyForm { field, value, wrapped: false })
     }
 }
 
@@ -76,27 +78,28 @@ impl Protocol for LlamaCppProtocol {
         let LlamaCpp { server, n_predict, merge_adjacent, .. } = &self.options;
         let head = &conversation.head;
         let tokens_max = tokens_max(conversation.max_tokens, *n_predict);
+        if !self.is_chat() && !head.tools.is_empty() {
+            return Err("a prompt has no place for tools; set `template = \"server\"` or \
+                        another dialect"
+                .to_owned());
+        }
+        let form = |schema: &_| self.reply_form(schema);
+        let WrittenHead { tools, form } =
+            self.heads.written(head, self.word(), function_tool, form)?;
         let mut body = Body::default();
         if self.is_chat() {
             body.set("model", server.model.as_str());
             openai::set_messages(&mut body, conversation, to, *merge_adjacent)?;
-            body.set_tools(head, self.word(), function_tool)?;
+            body.set_tools(tools);
             body.set_some("max_tokens", tokens_max);
         } else {
-            if !head.tools.is_empty() {
-                return Err("a prompt has no place for tools; set `template = \"server\"` or \
-                            another dialect"
-                    .to_owned());
-            }
             body.set("prompt", template::prompt(self.options.template, &conversation.messages));
             body.set_some("n_predict", tokens_max);
         }
         body.set_some("temperature", server.temperature);
         sampling::set(&mut body, &self.options.sampling);
         body.set_list("stop", stops(head, &server.stop));
-        if let Some(schema) = &head.response_schema {
-            self.constrain(&mut body, schema)?;
-        }
+        body.set_form(form);
         body.set("stream", server.stream);
         if self.is_chat() && server.stream {
             body.set("stream_options", json!({"include_usage": true}));

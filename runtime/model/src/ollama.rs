@@ -1,7 +1,6 @@
 //! The chat interface of Ollama.
 
 use config::team::Ollama;
-use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use wire::{Digest, FinishReason, Message, ToolCall, Usage};
 
@@ -10,7 +9,9 @@ use crate::client::Conversation;
 use crate::draft::{CallPiece, Draft};
 use crate::error::Error;
 use crate::fields::{self, Json};
+use crate::heads::{Heads, ReplyForm, WrittenHead};
 use crate::lower::{Target, lower};
+use crate::part::to_written;
 use crate::provider::Protocol;
 use crate::sampling;
 use crate::stream::Framing;
@@ -24,12 +25,13 @@ const FORM: Target = Target::LlamaCpp;
 /// What a server of Ollama is sent, and how it is read.
 pub(crate) struct OllamaProtocol {
     options: Ollama,
+    heads: Heads,
 }
 
 impl OllamaProtocol {
     /// Takes the options of a model.
     pub(crate) const fn new(options: Ollama) -> Self {
-        Self { options }
+        Self { options, heads: Heads::new() }
     }
 }
 
@@ -57,12 +59,17 @@ impl Protocol for OllamaProtocol {
         body.set("model", server.model.as_str());
         body.set_written(
             "messages",
-            written(conversation, to, self.word(), |m, _| to_raw_value(&chat_message(m)))?,
+            written(conversation, to, self.word(), |m, _| {
+                to_written(&chat_message(m), m.content().len())
+            })?,
         );
-        body.set_tools(head, self.word(), function_tool)?;
-        if let Some(schema) = &head.response_schema {
-            body.set("format", lower(&schema.schema, FORM).schema);
-        }
+        let WrittenHead { tools, form } =
+            self.heads.written(head, self.word(), function_tool, |schema| {
+                let value = lower(&schema.schema, FORM).schema;
+                Ok(ReplyForm { field: "format", value, wrapped: false })
+            })?;
+        body.set_tools(tools);
+        body.set_form(form);
         body.set("stream", server.stream);
         let mut options = Body::default();
         options.set_some("num_ctx", *num_ctx);

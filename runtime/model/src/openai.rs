@@ -1,12 +1,11 @@
 //! The OpenAI chat completions protocol, as many servers speak it.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use config::team::OpenAi;
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
+use wire::chat::ResponseSchema;
 use wire::{Digest, FinishReason, Message, Reasoning, ToolCall, Usage};
 
 use crate::body::{Body, arguments_text, merge_adjacent, plain_function_tool, stops, written};
@@ -15,7 +14,9 @@ use crate::complaint::Complaint;
 use crate::draft::{CallPiece, Draft};
 use crate::error::Error;
 use crate::fields::{self, Json};
+use crate::heads::{Heads, ReplyForm, WrittenHead};
 use crate::lower::{Target, lower};
+use crate::part::WrittenPart;
 use crate::provider::Protocol;
 use crate::reasoning::{DETAILS, carried};
 
@@ -33,15 +34,32 @@ pub(crate) const CHAT: &str = "chat completions";
 const REASONING_CONTENT: &str = "reasoning_content";
 const REASONING: &str = "reasoning";
 
+/// What a message takes besides its text, in bytes, about.
+const MESSAGE_BYTES: usize = 512;
+
 /// What such a server is sent, and how it is read.
 pub(crate) struct OpenAiProtocol {
     options: OpenAi,
+    heads: Heads,
 }
 
 impl OpenAiProtocol {
     /// Takes the options of a model.
     pub(crate) const fn new(options: OpenAi) -> Self {
-        Self { options }
+        Self { options, heads: Heads::new() }
+    }
+
+    /// Says how the reply has to look.
+    fn reply_form(&self, schema: &ResponseSchema) -> ReplyForm {
+        let (form, wrapped) = match self.schema_form() {
+            Some(target) => {
+                let lowered = lower(&schema.schema, target);
+                (Cow::Owned(lowered.schema), lowered.wrapped)
+            }
+            None => (Cow::Borrowed(&schema.schema), false),
+        };
+        let value = response_format(schema.name.as_str(), &form, self.options.strict);
+        ReplyForm { field: "response_format", value, wrapped }
     }
 }
 
@@ -63,23 +81,16 @@ impl Protocol for OpenAiProtocol {
     }
 
     fn body(&self, conversation: &Conversation, to: Option<&Digest>) -> Result<Body, String> {
-        let OpenAi { server, strict, merge_adjacent, tokens_field } = &self.options;
+        let OpenAi { server, merge_adjacent, tokens_field, .. } = &self.options;
         let head = &conversation.head;
         let mut body = Body::default();
         body.set("model", server.model.as_str());
         set_messages(&mut body, conversation, to, *merge_adjacent)?;
-        body.set_tools(head, self.word(), plain_function_tool)?;
-        if let Some(schema) = &head.response_schema {
-            let form = match self.schema_form() {
-                Some(target) => {
-                    let lowered = lower(&schema.schema, target);
-                    body.wrapped = lowered.wrapped;
-                    lowered.schema
-                }
-                None => schema.schema.clone(),
-            };
-            body.set("response_format", response_format(schema.name.as_str(), &form, *strict));
-        }
+        let form = |schema: &_| Ok(self.reply_form(schema));
+        let WrittenHead { tools, form } =
+            self.heads.written(head, self.word(), plain_function_tool, form)?;
+        body.set_tools(tools);
+        body.set_form(form);
         body.set_some(tokens_field.as_str(), conversation.max_tokens);
         body.set_some("temperature", server.temperature);
         body.set_list("stop", stops(head, &server.stop));
@@ -110,8 +121,7 @@ pub(crate) fn set_messages(
     let messages = if merge {
         let merged = merge_adjacent(&conversation.messages, to);
         let write = |message: &Cow<'_, Message>| chat_message(message, carried(message, to));
-        let merged = merged.iter().map(|message| write(message).map(Arc::from));
-        merged.collect::<Result<_, _>>().map_err(|error| error.to_string())?
+        merged.iter().map(write).collect::<Result<_, _>>().map_err(|error| error.to_string())?
     } else {
         written(conversation, to, CHAT, chat_message)?
     };
@@ -119,80 +129,75 @@ pub(crate) fn set_messages(
     Ok(())
 }
 
-/// A message as it is sent. It is written without a tree of values between, since each step of a
-/// run writes some.
-#[derive(Serialize)]
-struct ChatMessage<'a> {
-    role: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_call_id: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<&'a str>,
-    content: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning_content: Option<&'a Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning: Option<&'a Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning_details: Option<&'a Value>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<ChatCall<'a>>,
-}
-
-#[derive(Serialize)]
-struct ChatCall<'a> {
-    id: &'a str,
-    r#type: &'static str,
-    function: ChatFunction<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    extra_content: Option<&'a Value>,
-}
-
-#[derive(Serialize)]
-struct ChatFunction<'a> {
-    name: &'a str,
-    arguments: Cow<'a, str>,
-}
-
+/// Writes a message as it is sent. Its names are not looked through like its values, since each step
+/// of a run writes some messages.
 fn chat_message(
     message: &Message,
     reasoning: Option<&Reasoning>,
-) -> serde_json::Result<Box<RawValue>> {
-    let field = |name| reasoning.and_then(|reasoning| reasoning.message.get(name));
-    let said = |role, content| ChatMessage {
-        role,
-        tool_call_id: None,
-        name: None,
-        content: Some(content),
-        reasoning_content: field(REASONING_CONTENT),
-        reasoning: field(REASONING),
-        reasoning_details: field(DETAILS),
-        tool_calls: Vec::new(),
-    };
-    to_raw_value(&match message {
-        Message::System { content } => said("system", content),
-        Message::User { content } => said("user", content),
-        Message::Assistant { content, calls, .. } => ChatMessage {
+) -> serde_json::Result<WrittenPart> {
+    let mut json = Vec::with_capacity(message.content().len() + MESSAGE_BYTES);
+    match message {
+        Message::System { content } => put(&mut json, r#"{"role":"system","content":"#, content)?,
+        Message::User { content } => put(&mut json, r#"{"role":"user","content":"#, content)?,
+        Message::Assistant { content, calls, .. } => {
             // Null beside calls without a text, which is how the protocol writes it.
-            content: (calls.is_empty() || !content.is_empty()).then_some(content),
-            tool_calls: chat_calls(calls, reasoning),
-            ..said("assistant", content)
-        },
-        Message::Tool { call_id, name, content } => {
-            ChatMessage { tool_call_id: Some(call_id), name: Some(name), ..said("tool", content) }
+            let content = (calls.is_empty() || !content.is_empty()).then_some(content);
+            put(&mut json, r#"{"role":"assistant","content":"#, &content)?;
+            put_reasoning(&mut json, reasoning)?;
+            put_calls(&mut json, calls, reasoning)?;
         }
-    })
+        Message::Tool { call_id, name, content } => {
+            put(&mut json, r#"{"role":"tool","tool_call_id":"#, call_id)?;
+            put(&mut json, r#","name":"#, name)?;
+            put(&mut json, r#","content":"#, content)?;
+        }
+    }
+    json.push(b'}');
+    Ok(json.into())
 }
 
-fn chat_calls<'a>(calls: &'a [ToolCall], reasoning: Option<&'a Reasoning>) -> Vec<ChatCall<'a>> {
+fn put_reasoning(json: &mut Vec<u8>, reasoning: Option<&Reasoning>) -> serde_json::Result<()> {
+    let Some(Reasoning { message, .. }) = reasoning else { return Ok(()) };
+    for (before, name) in [
+        (r#","reasoning_content":"#, REASONING_CONTENT),
+        (r#","reasoning":"#, REASONING),
+        (r#","reasoning_details":"#, DETAILS),
+    ] {
+        if let Some(value) = message.get(name) {
+            put(json, before, value)?;
+        }
+    }
+    Ok(())
+}
+
+fn put_calls(
+    json: &mut Vec<u8>,
+    calls: &[ToolCall],
+    reasoning: Option<&Reasoning>,
+) -> serde_json::Result<()> {
+    if calls.is_empty() {
+        return Ok(());
+    }
     let extra = |at| reasoning?.calls.get(at).filter(|extra: &&Value| !extra.is_null());
-    let calls = calls.iter().enumerate().map(|(at, call)| ChatCall {
-        id: &call.id,
-        r#type: "function",
-        function: ChatFunction { name: &call.name, arguments: arguments_text(call) },
-        extra_content: extra(at),
-    });
-    calls.collect()
+    for (at, call) in calls.iter().enumerate() {
+        let before = if at == 0 { r#","tool_calls":[{"id":"# } else { r#",{"id":"# };
+        put(json, before, &call.id)?;
+        put(json, r#","type":"function","function":{"name":"#, &call.name)?;
+        put(json, r#","arguments":"#, &arguments_text(call))?;
+        json.push(b'}');
+        if let Some(extra) = extra(at) {
+            put(json, r#","extra_content":"#, extra)?;
+        }
+        json.push(b'}');
+    }
+    json.push(b']');
+    Ok(())
+}
+
+/// Writes a value after what stands before it.
+fn put(json: &mut Vec<u8>, before: &str, value: &impl Serialize) -> serde_json::Result<()> {
+    json.extend_from_slice(before.as_bytes());
+    serde_json::to_writer(json, value)
 }
 
 /// Writes how the reply has to look.

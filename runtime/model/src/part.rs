@@ -3,7 +3,10 @@
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use serde_json::value::RawValue;
+use serde::Serialize;
+
+/// JSON as it is sent, which is copied into the requests that have it.
+pub(crate) type WrittenPart = Arc<[u8]>;
 
 /// A message or the head of a conversation, with the JSON in which it was first sent.
 ///
@@ -29,7 +32,7 @@ pub(crate) struct Form {
 #[derive(Debug)]
 struct Sent {
     form: Form,
-    json: Arc<RawValue>,
+    json: WrittenPart,
 }
 
 impl<T> From<Arc<T>> for Part<T> {
@@ -54,25 +57,29 @@ impl<T> Deref for Part<T> {
 
 impl<T> Part<T> {
     /// Returns the part as it is sent in a form, which must depend on nothing else.
-    pub(crate) fn written(
-        &self,
+    pub(crate) fn written<'p>(
+        &'p self,
         form: Form,
-        write: impl Fn(&T) -> serde_json::Result<Box<RawValue>>,
-    ) -> Result<Arc<RawValue>, serde_json::Error> {
-        let write = || write(&self.part).map(Arc::from);
+        write: impl Fn(&'p T) -> serde_json::Result<WrittenPart>,
+    ) -> serde_json::Result<WrittenPart> {
         if let Some(sent) = self.sent.get() {
-            return if sent.form == form { Ok(sent.json.clone()) } else { write() };
+            return if sent.form == form { Ok(sent.json.clone()) } else { write(&self.part) };
         }
-        let json: Arc<RawValue> = write()?;
+        let json = write(&self.part)?;
         Ok(self.sent.get_or_init(|| Sent { form, json: json.clone() }).json.clone())
     }
+}
+
+/// Writes a value, which takes so many bytes, about.
+pub(crate) fn to_written(value: &impl Serialize, bytes: usize) -> serde_json::Result<WrittenPart> {
+    let mut json = Vec::with_capacity(bytes);
+    serde_json::to_writer(&mut json, value)?;
+    Ok(json.into())
 }
 
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-
-    use serde_json::value::to_raw_value;
 
     use super::*;
 
@@ -89,10 +96,10 @@ mod tests {
         ] {
             let write = |_: &String| {
                 writes.set(writes.get() + 1);
-                to_raw_value(&(protocol, reasoning))
+                to_written(&(protocol, reasoning), 0)
             };
             let form = Form { protocol, reasoning };
-            assert_eq!(part.written(form, write).unwrap().get(), expected);
+            assert_eq!(*part.written(form, write).unwrap(), *expected.as_bytes());
             assert_eq!(writes.get(), written, "{form:?}");
         }
     }

@@ -137,3 +137,37 @@ fn answers_that_are_none_say_why() {
         assert!(error.starts_with(expected), "{error}\n{expected}");
     }
 }
+
+#[test]
+fn an_answer_is_text_even_where_nobody_reads_it() {
+    let answer = |fields: &[u8]| {
+        let rest = br#""choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}"#;
+        [b"{", fields, rest].concat()
+    };
+    let cases: [(&[u8], bool); 10] = [
+        (b"", true),
+        ("\"x\":\"ä\",".as_bytes(), true),
+        (br#""\u0078":"\ud83d\ude00","#, true),
+        (br#""choices":7,"#, true),
+        (b"\"x\":\"\xff\",", false),
+        (b"\"\xff\":1,", false),
+        (b"\xff", false),
+        (b"\xef\xbb\xbf", false),
+        (br#""x":"\ud83d","#, false),
+        (br#""x":1e999,"#, false),
+    ];
+    for (fields, is_read) in cases {
+        let body = answer(fields);
+        let text = String::from_utf8_lossy(&body);
+        match read(&protocol(), &body) {
+            Ok(answer) => assert!(is_read && answer.content == "hi", "{text}"),
+            Err(error) => {
+                let error = error.to_string();
+                assert!(
+                    !is_read && error.starts_with("the answer is no JSON: "),
+                    "{text}: {error}"
+                );
+            }
+        }
+    }
+}

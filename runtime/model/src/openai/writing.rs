@@ -73,6 +73,69 @@ fn the_history_is_sent_in_order_and_arguments_as_they_are_if_they_are_an_object(
 }
 
 #[test]
+fn a_message_is_written_in_one_form_to_the_byte() {
+    let call = |id: &str, arguments: &str| ToolCall {
+        id: id.to_owned(),
+        name: "a\"b".to_owned(),
+        arguments: arguments.to_owned(),
+    };
+    let reasoned = |content: &str, calls, message, extras| {
+        let reasoning = Reasoning { by: crate::fixture::asked(), message, calls: extras };
+        let (content, reasoning) = (content.to_owned(), Some(reasoning.into()));
+        Message::Assistant { content, calls, reasoning }
+    };
+    let kept = json!({"reasoning_details": [], "reasoning": null, "reasoning_content": "hm\n",
+        "other": 1});
+    let cases = [
+        (
+            Message::System { content: "\"ä\"\n".to_owned() },
+            r#"{"role":"system","content":"\"ä\"\n"}"#,
+        ),
+        (user(""), r#"{"role":"user","content":""}"#),
+        (said("", vec![]), r#"{"role":"assistant","content":""}"#),
+        (
+            said("a\\", vec![call("1", "{}")]),
+            r#"{"role":"assistant","content":"a\\","tool_calls":[{"id":"1","type":"function","function":{"name":"a\"b","arguments":"{}"}}]}"#,
+        ),
+        (
+            said("", vec![call("\t", "{\"x\": 1}"), call("2", "x")]),
+            r#"{"role":"assistant","content":null,"tool_calls":[{"id":"\t","type":"function","function":{"name":"a\"b","arguments":"{\"x\": 1}"}},{"id":"2","type":"function","function":{"name":"a\"b","arguments":"{\"arguments\":\"x\"}"}}]}"#,
+        ),
+        (
+            Message::Tool {
+                call_id: "\"".to_owned(),
+                name: "\\".to_owned(),
+                content: "\u{1}".to_owned(),
+            },
+            r#"{"role":"tool","tool_call_id":"\"","name":"\\","content":"\u0001"}"#,
+        ),
+        (
+            reasoned(
+                "so",
+                vec![call("1", ""), call("2", "{}")],
+                kept,
+                vec![Value::Null, json!({"g": "s"})],
+            ),
+            r#"{"role":"assistant","content":"so","reasoning_content":"hm\n","reasoning":null,"reasoning_details":[],"tool_calls":[{"id":"1","type":"function","function":{"name":"a\"b","arguments":"{}"}},{"id":"2","type":"function","function":{"name":"a\"b","arguments":"{}"},"extra_content":{"g":"s"}}]}"#,
+        ),
+        (
+            reasoned("", vec![], json!({"reasoning": "r"}), vec![]),
+            r#"{"role":"assistant","content":"","reasoning":"r"}"#,
+        ),
+    ];
+    for (message, expected) in cases {
+        let conversation = conversation(Head::default(), vec![message], None);
+        for merge_adjacent in [false, true] {
+            let protocol = OpenAiProtocol::new(options(|o| o.merge_adjacent = merge_adjacent));
+            let to = crate::fixture::asked();
+            let body = protocol.body(&conversation, Some(&to)).unwrap().write().unwrap();
+            let expected = format!(r#"{{"model":"m","messages":[{expected}],"stream":false}}"#);
+            assert_eq!(String::from_utf8(body).unwrap(), expected);
+        }
+    }
+}
+
+#[test]
 fn arguments_are_the_text_of_an_object_whatever_a_model_wrote() {
     let calls = ["{\"a\":", "{'a': 1}", "x", "", "[1]"].map(|arguments| ToolCall {
         id: "a".to_owned(),

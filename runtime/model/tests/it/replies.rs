@@ -158,6 +158,39 @@ async fn a_client_that_cannot_work_is_not_made() {
 }
 
 #[tokio::test]
+async fn a_name_in_the_address_goes_with_every_request_unless_there_is_a_key() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("other-key");
+    std::fs::write(&file, "sk-1").unwrap();
+    let key = Some(SecretRef::File(file));
+    let body = r#"{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}"#;
+    // The word is that of `user:pw%`, and the server tells what it saw in lower case.
+    let cases = [
+        ("", None, None),
+        ("", key.clone(), Some("authorization: bearer sk-1")),
+        ("user:pw%25@", None, Some("authorization: basic dxnlcjpwdyu=")),
+        ("user:pw%25@", key, Some("authorization: bearer sk-1")),
+    ];
+    for (name, api_key, expected) in cases {
+        let mut server = Server::start(vec![vec![Step::Send(whole(body))]]).await;
+        let base_url = server.base_url.replace("http://", &format!("http://{name}"));
+        let mut options = openai(&base_url, false);
+        options.server.api_key = api_key;
+        let client = client(&model(Provider::OpenAi(options)));
+        for _ in 0..2 {
+            turn(&client, &conversation(vec![user("hi")])).await.0.unwrap();
+        }
+        let requests = server.requests();
+        assert_eq!(requests.len(), 2);
+        for (head, _) in requests {
+            let head = head.to_lowercase();
+            assert!(head.starts_with("post /v1/chat/completions http/1.1\r\n"), "{head}");
+            let found = head.lines().find(|line| line.starts_with("authorization"));
+            assert_eq!(found, expected, "{name}: {head}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_key_that_the_server_repeats_is_not_told() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("told-key");
     std::fs::write(&file, "sk-canary").unwrap();

@@ -17,10 +17,10 @@ use wire::entry::{Entry, Input};
 
 /// How long an input is held at most: far less than a model takes to say the same again, so that
 /// what a crash takes beside the turn under way is nothing, or as cheap as it was quick.
-pub(super) const HELD_TIME_MAX: Duration = Duration::from_millis(2);
+pub(super) const HELD_TIME_MAX: Duration = Duration::from_millis(10);
 
 /// The longest turn after which another one is expected to be over in time.
-const QUICK_TIME_MAX: Duration = Duration::from_millis(1);
+const QUICK_TIME_MAX: Duration = Duration::from_millis(5);
 
 /// Inputs that are held at once: the outcomes of a turn with many calls, or a few quick turns.
 const HELD_MAX: usize = 32;

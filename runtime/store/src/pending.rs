@@ -1,6 +1,6 @@
 //! Changes on their way into the database: gathered, read through, then written at once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
@@ -102,11 +102,24 @@ pub(crate) fn check(
     Ok((head.checksum, head.length))
 }
 
+/// What stands under a key.
+struct Value {
+    /// What will stand there when this is written.
+    bytes: Option<sled::IVec>,
+    /// Whether that is another than the database has.
+    is_changed: bool,
+    /// Whether the database has anything there, so that it is to be removed if it goes.
+    is_stored: bool,
+}
+
 /// A set of writes that becomes visible as a whole or not at all.
+///
+/// Nobody else may write to the database for as long as there is one.
 pub(crate) struct Pending {
     tree: sled::Tree,
     pub(crate) state: State,
-    writes: BTreeMap<Vec<u8>, Option<sled::IVec>>,
+    /// What was read or is to be written, by key, so that nothing is read twice.
+    values: HashMap<Vec<u8>, Value>,
     /// Where large replies go, if there are any in this database.
     replies: Option<Arc<Replies>>,
     /// The files that no record names any more when this is written.
@@ -119,7 +132,7 @@ impl Pending {
         Self {
             tree: tree.clone(),
             state,
-            writes: BTreeMap::new(),
+            values: HashMap::new(),
             replies: None,
             unnamed: BTreeSet::new(),
             bytes: 0,
@@ -142,19 +155,36 @@ impl Pending {
     }
 
     /// Tells whether there will be a record when this is written.
-    pub(crate) fn has(&self, key: &[u8]) -> Result<bool, Error> {
+    pub(crate) fn has(&mut self, key: &[u8]) -> Result<bool, Error> {
         self.value(key).map(|value| value.is_some())
     }
 
-    fn value(&self, key: &[u8]) -> Result<Option<sled::IVec>, Error> {
-        match self.writes.get(key) {
-            Some(value) => Ok(value.clone()),
-            None => self.tree.get(key).map_err(|error| Error::engine("read a record", error)),
+    fn value(&mut self, key: &[u8]) -> Result<Option<sled::IVec>, Error> {
+        if let Some(known) = self.values.get(key) {
+            return Ok(known.bytes.clone());
         }
+        let read = self.tree.get(key).map_err(|error| Error::engine("read a record", error))?;
+        let (bytes, is_stored) = (read.clone(), read.is_some());
+        self.values.insert(key.to_vec(), Value { bytes, is_changed: false, is_stored });
+        Ok(read)
+    }
+
+    /// Sets what will stand under a key, where there is nothing unless more is known.
+    fn set(&mut self, key: Vec<u8>, value: sled::IVec) {
+        let absent = Value { bytes: None, is_changed: false, is_stored: false };
+        let known = self.values.entry(key).or_insert(absent);
+        (known.bytes, known.is_changed) = (Some(value), true);
+    }
+
+    /// Sets that nothing will stand under a key, where there is something unless more is known.
+    fn unset(&mut self, key: Vec<u8>) {
+        let stored = Value { bytes: None, is_changed: true, is_stored: true };
+        let known = self.values.entry(key).or_insert(stored);
+        (known.bytes, known.is_changed) = (None, true);
     }
 
     /// Reads a row as it will be when this is written.
-    pub(crate) fn row<T: DeserializeOwned>(&self, key: &[u8]) -> Result<Option<T>, Error> {
+    pub(crate) fn row<T: DeserializeOwned>(&mut self, key: &[u8]) -> Result<Option<T>, Error> {
         let Some(value) = self.value(key)? else { return Ok(None) };
         let bytes = Head::read(&value)?.join(key, |part| self.value(part))?;
         record::from_json(&bytes).map(Some)
@@ -187,10 +217,15 @@ impl Pending {
     /// Writes a reply: a large one into a file at once, which nothing names before the rest is
     /// written.
     pub(crate) fn put_reply(&mut self, key: Vec<u8>, bytes: &[u8]) -> Result<(), Error> {
-        let Some(replies) = self.replies.clone().filter(|_| bytes.len() >= FILE_BYTES_MIN) else {
-            return self.put(key, bytes);
-        };
         self.remove(&key)?;
+        self.put_new_reply(key, bytes)
+    }
+
+    /// Writes a reply as [`put_reply`](Self::put_reply) does, where there is no record.
+    pub(crate) fn put_new_reply(&mut self, key: Vec<u8>, bytes: &[u8]) -> Result<(), Error> {
+        let Some(replies) = self.replies.clone().filter(|_| bytes.len() >= FILE_BYTES_MIN) else {
+            return self.put_new(key, bytes);
+        };
         let encoded = record::encode_in_file(&key, bytes)?;
         let Some(name) = replies::name(&key, encoded.checksum) else {
             return self.put_new(key, bytes);
@@ -204,9 +239,9 @@ impl Pending {
     fn insert(&mut self, key: Vec<u8>, encoded: Encoded<'_>, length: usize) {
         self.state.count(encoded.checksum, length);
         for (number, part) in (0..).zip(encoded.parts) {
-            self.writes.insert(key::part(&key, number), Some(part.into()));
+            self.set(key::part(&key, number), part.into());
         }
-        self.writes.insert(key, Some(encoded.head.into()));
+        self.set(key, encoded.head.into());
     }
 
     /// Drops a record, if there is one.
@@ -218,9 +253,9 @@ impl Pending {
             self.unnamed.extend(replies::name(key, head.checksum));
         }
         for number in 0..head.parts {
-            self.writes.insert(key::part(key, number), None);
+            self.unset(key::part(key, number));
         }
-        self.writes.insert(key.to_vec(), None);
+        self.unset(key.to_vec());
         Ok(())
     }
 
@@ -228,12 +263,16 @@ impl Pending {
     pub(crate) fn commit(mut self) -> Result<State, Error> {
         let state = record::to_json(&self.state)?;
         let state = record::encode(key::STATE, &state)?;
-        self.writes.insert(key::STATE.to_vec(), Some(state.head.into()));
+        self.set(key::STATE.to_vec(), state.head.into());
         let mut batch = sled::Batch::default();
-        for (key, value) in self.writes {
-            match value {
-                Some(value) => batch.insert(key, value),
-                None => batch.remove(key),
+        for (key, Value { bytes, is_stored, .. }) in
+            self.values.into_iter().filter(|(_, value)| value.is_changed)
+        {
+            match bytes {
+                Some(bytes) => batch.insert(key, bytes),
+                // What came and went meanwhile was never there.
+                None if is_stored => batch.remove(key),
+                None => {}
             }
         }
         self.tree.apply_batch(batch).map_err(|error| Error::engine("write a batch", error))?;
@@ -241,5 +280,45 @@ impl Pending {
             replies.leave(self.unnamed);
         }
         Ok(self.state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::database;
+
+    #[test]
+    fn whatever_is_put_and_removed_the_last_stands_and_the_records_are_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = sled::open(dir.path()).unwrap();
+        let (small, large) = (vec![1; 5], vec![2; 70_000]);
+        let ops = [Some(&small), Some(&large), None];
+        let mut state = State::default();
+        // Each three things that are done to a key, in one batch or in several.
+        for number in 0..ops.len().pow(3) {
+            for split in 0..4 {
+                let key = format!("Y{number}-{split}").into_bytes();
+                let steps = [1, 3, 9].map(|unit| ops[number / unit % ops.len()]);
+                let mut pending = Pending::new(&tree, state);
+                for (at, step) in (0..).zip(steps) {
+                    if at == split {
+                        pending = Pending::new(&tree, pending.commit().unwrap());
+                    }
+                    match step {
+                        Some(bytes) => pending.put(key.clone(), bytes).unwrap(),
+                        None => pending.remove(&key).unwrap(),
+                    }
+                    assert_eq!(pending.has(&key).unwrap(), step.is_some());
+                }
+                state = pending.commit().unwrap();
+                let expected = steps[2].cloned();
+                assert_eq!(get(&tree, &key).unwrap(), expected, "{number} {split}");
+            }
+        }
+        database::count(&tree, None, &state).unwrap();
+        let parts = tree.scan_prefix(b"+").count();
+        // A third of the keys have a large record, whose later parts are two.
+        assert_eq!(parts, 9 * 4 * 2);
     }
 }

@@ -9,7 +9,7 @@ use wire::Timestamp;
 
 use crate::error::Error;
 use crate::key;
-use crate::record::{self, Encoded, FILE_BYTES_MIN, Head};
+use crate::record::{self, Encoded, FILE_BYTES_MIN, HEAD_ROOM, Head, PART_BYTES};
 use crate::replies::{self, Replies};
 
 /// What the store knows of itself; written in the same batch as the records that it counts.
@@ -125,6 +125,8 @@ pub(crate) struct Pending {
     /// The files that no record names any more when this is written.
     unnamed: BTreeSet<String>,
     bytes: usize,
+    /// Where values are put together, one after another.
+    buffer: Vec<u8>,
 }
 
 impl Pending {
@@ -136,6 +138,7 @@ impl Pending {
             replies: None,
             unnamed: BTreeSet::new(),
             bytes: 0,
+            buffer: Vec::new(),
         }
     }
 
@@ -192,12 +195,13 @@ impl Pending {
 
     /// Writes a row.
     pub(crate) fn put_row<T: Serialize>(&mut self, key: Vec<u8>, row: &T) -> Result<(), Error> {
-        self.put(key, &record::to_json(row)?)
+        self.remove(&key)?;
+        self.put_new_row(key, row)
     }
 
     /// Writes a row where there is no record.
     pub(crate) fn put_new_row<T: Serialize>(&mut self, key: Vec<u8>, row: &T) -> Result<(), Error> {
-        self.put_new(key, &record::to_json(row)?)
+        self.write(key, |buffer| serde_json::to_writer(buffer, row).map_err(Error::Encode))
     }
 
     /// Writes bytes.
@@ -208,6 +212,37 @@ impl Pending {
 
     /// Writes bytes where there is no record.
     pub(crate) fn put_new(&mut self, key: Vec<u8>, bytes: &[u8]) -> Result<(), Error> {
+        if bytes.len() > PART_BYTES {
+            return self.put_parts(key, bytes);
+        }
+        self.write(key, |buffer| {
+            buffer.extend_from_slice(bytes);
+            Ok(())
+        })
+    }
+
+    /// Writes what something puts into a buffer, where there is no record.
+    fn write(
+        &mut self,
+        key: Vec<u8>,
+        put: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        buffer.extend_from_slice(&HEAD_ROOM);
+        put(&mut buffer)?;
+        if let Some((checksum, length)) = record::encode_behind(&key, &mut buffer)? {
+            self.bytes = self.bytes.saturating_add(length);
+            self.state.count(checksum, length);
+            self.set(key, buffer.as_slice().into());
+            self.buffer = buffer;
+            return Ok(());
+        }
+        // One so large is hardly followed by another, and the buffer goes.
+        self.put_parts(key, buffer.get(HEAD_ROOM.len()..).unwrap_or_default())
+    }
+
+    fn put_parts(&mut self, key: Vec<u8>, bytes: &[u8]) -> Result<(), Error> {
         let encoded = record::encode(&key, bytes)?;
         self.bytes = self.bytes.saturating_add(bytes.len());
         self.insert(key, encoded, bytes.len());

@@ -202,7 +202,12 @@ pub(crate) fn place(start: Timestamp, trace: &[u8]) -> Vec<u8> {
 /// Returns the prefix of all traces of a facet. A value holds no NUL, so no trace stands among
 /// those of another value.
 pub(crate) fn traces_by(facet: Facet, value: &str) -> Vec<u8> {
-    Space::TraceBy.key(&[&[facet as u8], value.as_bytes(), b"\0"])
+    trace_by(facet, value, &[])
+}
+
+/// Returns the key under which the trace at a place is found by a facet.
+pub(crate) fn trace_by(facet: Facet, value: &str, place: &[u8]) -> Vec<u8> {
+    Space::TraceBy.key(&[&[facet as u8], value.as_bytes(), b"\0", place])
 }
 
 /// Returns the keys of a space ordered by time up to a time, that included.

@@ -6,6 +6,7 @@
 
 #![warn(missing_docs)]
 
+mod batch;
 mod call;
 mod change;
 mod database;

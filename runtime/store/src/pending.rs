@@ -1,6 +1,6 @@
 //! Changes on their way into the database: gathered, read through, then written at once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
@@ -9,7 +9,7 @@ use wire::Timestamp;
 
 use crate::error::Error;
 use crate::key;
-use crate::record::{self, Encoded, FILE_BYTES_MIN, Head};
+use crate::record::{self, Encoded, FILE_BYTES_MIN, HEAD_ROOM, Head, PART_BYTES};
 use crate::replies::{self, Replies};
 
 /// What the store knows of itself; written in the same batch as the records that it counts.
@@ -102,16 +102,31 @@ pub(crate) fn check(
     Ok((head.checksum, head.length))
 }
 
+/// What stands under a key.
+struct Value {
+    /// What will stand there when this is written.
+    bytes: Option<sled::IVec>,
+    /// Whether that is another than the database has.
+    is_changed: bool,
+    /// Whether the database has anything there, so that it is to be removed if it goes.
+    is_stored: bool,
+}
+
 /// A set of writes that becomes visible as a whole or not at all.
+///
+/// Nobody else may write to the database for as long as there is one.
 pub(crate) struct Pending {
     tree: sled::Tree,
     pub(crate) state: State,
-    writes: BTreeMap<Vec<u8>, Option<sled::IVec>>,
+    /// What was read or is to be written, by key, so that nothing is read twice.
+    values: HashMap<Vec<u8>, Value>,
     /// Where large replies go, if there are any in this database.
     replies: Option<Arc<Replies>>,
     /// The files that no record names any more when this is written.
     unnamed: BTreeSet<String>,
     bytes: usize,
+    /// Where values are put together, one after another.
+    buffer: Vec<u8>,
 }
 
 impl Pending {
@@ -119,10 +134,11 @@ impl Pending {
         Self {
             tree: tree.clone(),
             state,
-            writes: BTreeMap::new(),
+            values: HashMap::new(),
             replies: None,
             unnamed: BTreeSet::new(),
             bytes: 0,
+            buffer: Vec::new(),
         }
     }
 
@@ -142,19 +158,36 @@ impl Pending {
     }
 
     /// Tells whether there will be a record when this is written.
-    pub(crate) fn has(&self, key: &[u8]) -> Result<bool, Error> {
+    pub(crate) fn has(&mut self, key: &[u8]) -> Result<bool, Error> {
         self.value(key).map(|value| value.is_some())
     }
 
-    fn value(&self, key: &[u8]) -> Result<Option<sled::IVec>, Error> {
-        match self.writes.get(key) {
-            Some(value) => Ok(value.clone()),
-            None => self.tree.get(key).map_err(|error| Error::engine("read a record", error)),
+    fn value(&mut self, key: &[u8]) -> Result<Option<sled::IVec>, Error> {
+        if let Some(known) = self.values.get(key) {
+            return Ok(known.bytes.clone());
         }
+        let read = self.tree.get(key).map_err(|error| Error::engine("read a record", error))?;
+        let (bytes, is_stored) = (read.clone(), read.is_some());
+        self.values.insert(key.to_vec(), Value { bytes, is_changed: false, is_stored });
+        Ok(read)
+    }
+
+    /// Sets what will stand under a key, where there is nothing unless more is known.
+    fn set(&mut self, key: Vec<u8>, value: sled::IVec) {
+        let absent = Value { bytes: None, is_changed: false, is_stored: false };
+        let known = self.values.entry(key).or_insert(absent);
+        (known.bytes, known.is_changed) = (Some(value), true);
+    }
+
+    /// Sets that nothing will stand under a key, where there is something unless more is known.
+    fn unset(&mut self, key: Vec<u8>) {
+        let stored = Value { bytes: None, is_changed: true, is_stored: true };
+        let known = self.values.entry(key).or_insert(stored);
+        (known.bytes, known.is_changed) = (None, true);
     }
 
     /// Reads a row as it will be when this is written.
-    pub(crate) fn row<T: DeserializeOwned>(&self, key: &[u8]) -> Result<Option<T>, Error> {
+    pub(crate) fn row<T: DeserializeOwned>(&mut self, key: &[u8]) -> Result<Option<T>, Error> {
         let Some(value) = self.value(key)? else { return Ok(None) };
         let bytes = Head::read(&value)?.join(key, |part| self.value(part))?;
         record::from_json(&bytes).map(Some)
@@ -162,12 +195,13 @@ impl Pending {
 
     /// Writes a row.
     pub(crate) fn put_row<T: Serialize>(&mut self, key: Vec<u8>, row: &T) -> Result<(), Error> {
-        self.put(key, &record::to_json(row)?)
+        self.remove(&key)?;
+        self.put_new_row(key, row)
     }
 
     /// Writes a row where there is no record.
     pub(crate) fn put_new_row<T: Serialize>(&mut self, key: Vec<u8>, row: &T) -> Result<(), Error> {
-        self.put_new(key, &record::to_json(row)?)
+        self.write(key, |buffer| serde_json::to_writer(buffer, row).map_err(Error::Encode))
     }
 
     /// Writes bytes.
@@ -178,6 +212,37 @@ impl Pending {
 
     /// Writes bytes where there is no record.
     pub(crate) fn put_new(&mut self, key: Vec<u8>, bytes: &[u8]) -> Result<(), Error> {
+        if bytes.len() > PART_BYTES {
+            return self.put_parts(key, bytes);
+        }
+        self.write(key, |buffer| {
+            buffer.extend_from_slice(bytes);
+            Ok(())
+        })
+    }
+
+    /// Writes what something puts into a buffer, where there is no record.
+    fn write(
+        &mut self,
+        key: Vec<u8>,
+        put: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        buffer.extend_from_slice(&HEAD_ROOM);
+        put(&mut buffer)?;
+        if let Some((checksum, length)) = record::encode_behind(&key, &mut buffer)? {
+            self.bytes = self.bytes.saturating_add(length);
+            self.state.count(checksum, length);
+            self.set(key, buffer.as_slice().into());
+            self.buffer = buffer;
+            return Ok(());
+        }
+        // One so large is hardly followed by another, and the buffer goes.
+        self.put_parts(key, buffer.get(HEAD_ROOM.len()..).unwrap_or_default())
+    }
+
+    fn put_parts(&mut self, key: Vec<u8>, bytes: &[u8]) -> Result<(), Error> {
         let encoded = record::encode(&key, bytes)?;
         self.bytes = self.bytes.saturating_add(bytes.len());
         self.insert(key, encoded, bytes.len());
@@ -187,10 +252,15 @@ impl Pending {
     /// Writes a reply: a large one into a file at once, which nothing names before the rest is
     /// written.
     pub(crate) fn put_reply(&mut self, key: Vec<u8>, bytes: &[u8]) -> Result<(), Error> {
-        let Some(replies) = self.replies.clone().filter(|_| bytes.len() >= FILE_BYTES_MIN) else {
-            return self.put(key, bytes);
-        };
         self.remove(&key)?;
+        self.put_new_reply(key, bytes)
+    }
+
+    /// Writes a reply as [`put_reply`](Self::put_reply) does, where there is no record.
+    pub(crate) fn put_new_reply(&mut self, key: Vec<u8>, bytes: &[u8]) -> Result<(), Error> {
+        let Some(replies) = self.replies.clone().filter(|_| bytes.len() >= FILE_BYTES_MIN) else {
+            return self.put_new(key, bytes);
+        };
         let encoded = record::encode_in_file(&key, bytes)?;
         let Some(name) = replies::name(&key, encoded.checksum) else {
             return self.put_new(key, bytes);
@@ -204,9 +274,9 @@ impl Pending {
     fn insert(&mut self, key: Vec<u8>, encoded: Encoded<'_>, length: usize) {
         self.state.count(encoded.checksum, length);
         for (number, part) in (0..).zip(encoded.parts) {
-            self.writes.insert(key::part(&key, number), Some(part.into()));
+            self.set(key::part(&key, number), part.into());
         }
-        self.writes.insert(key, Some(encoded.head.into()));
+        self.set(key, encoded.head.into());
     }
 
     /// Drops a record, if there is one.
@@ -218,9 +288,9 @@ impl Pending {
             self.unnamed.extend(replies::name(key, head.checksum));
         }
         for number in 0..head.parts {
-            self.writes.insert(key::part(key, number), None);
+            self.unset(key::part(key, number));
         }
-        self.writes.insert(key.to_vec(), None);
+        self.unset(key.to_vec());
         Ok(())
     }
 
@@ -228,12 +298,16 @@ impl Pending {
     pub(crate) fn commit(mut self) -> Result<State, Error> {
         let state = record::to_json(&self.state)?;
         let state = record::encode(key::STATE, &state)?;
-        self.writes.insert(key::STATE.to_vec(), Some(state.head.into()));
+        self.set(key::STATE.to_vec(), state.head.into());
         let mut batch = sled::Batch::default();
-        for (key, value) in self.writes {
-            match value {
-                Some(value) => batch.insert(key, value),
-                None => batch.remove(key),
+        for (key, Value { bytes, is_stored, .. }) in
+            self.values.into_iter().filter(|(_, value)| value.is_changed)
+        {
+            match bytes {
+                Some(bytes) => batch.insert(key, bytes),
+                // What came and went meanwhile was never there.
+                None if is_stored => batch.remove(key),
+                None => {}
             }
         }
         self.tree.apply_batch(batch).map_err(|error| Error::engine("write a batch", error))?;
@@ -241,5 +315,45 @@ impl Pending {
             replies.leave(self.unnamed);
         }
         Ok(self.state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::database;
+
+    #[test]
+    fn whatever_is_put_and_removed_the_last_stands_and_the_records_are_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = sled::open(dir.path()).unwrap();
+        let (small, large) = (vec![1; 5], vec![2; 70_000]);
+        let ops = [Some(&small), Some(&large), None];
+        let mut state = State::default();
+        // Each three things that are done to a key, in one batch or in several.
+        for number in 0..ops.len().pow(3) {
+            for split in 0..4 {
+                let key = format!("Y{number}-{split}").into_bytes();
+                let steps = [1, 3, 9].map(|unit| ops[number / unit % ops.len()]);
+                let mut pending = Pending::new(&tree, state);
+                for (at, step) in (0..).zip(steps) {
+                    if at == split {
+                        pending = Pending::new(&tree, pending.commit().unwrap());
+                    }
+                    match step {
+                        Some(bytes) => pending.put(key.clone(), bytes).unwrap(),
+                        None => pending.remove(&key).unwrap(),
+                    }
+                    assert_eq!(pending.has(&key).unwrap(), step.is_some());
+                }
+                state = pending.commit().unwrap();
+                let expected = steps[2].cloned();
+                assert_eq!(get(&tree, &key).unwrap(), expected, "{number} {split}");
+            }
+        }
+        database::count(&tree, None, &state).unwrap();
+        let parts = tree.scan_prefix(b"+").count();
+        // A third of the keys have a large record, whose later parts are two.
+        assert_eq!(parts, 9 * 4 * 2);
     }
 }

@@ -16,7 +16,7 @@ pub const RECORD_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The bytes of a record that stand under one key. sled rewrites a node with all its values, and
 /// leaks a file for each rewrite of a node above 128 KiB, so values stay well below.
-const PART_BYTES: usize = 32 * 1024;
+pub(crate) const PART_BYTES: usize = 32 * 1024;
 
 /// The bytes of a reply from which on it stands in a file: more would take more than two parts.
 pub(crate) const FILE_BYTES_MIN: usize = 64 * 1024;
@@ -30,6 +30,9 @@ const VERSION_IN_FILE: u8 = 2;
 /// Version, checksum and length.
 const HEAD_BYTES: usize = 9;
 
+/// Room for a head, to be filled by [`encode_behind`].
+pub(crate) const HEAD_ROOM: [u8; HEAD_BYTES] = [0; HEAD_BYTES];
+
 /// A record ready to be written: the value under its own key, and the values of its parts.
 pub(crate) struct Encoded<'a> {
     pub(crate) head: Vec<u8>,
@@ -40,29 +43,41 @@ pub(crate) struct Encoded<'a> {
 /// Puts a record into its stored form.
 pub(crate) fn encode<'a>(key: &[u8], bytes: &'a [u8]) -> Result<Encoded<'a>, Error> {
     let (first, rest) = bytes.split_at(bytes.len().min(PART_BYTES));
-    let (mut head, checksum) = head(VERSION, key, bytes)?;
-    head.extend_from_slice(first);
-    Ok(Encoded { head, parts: rest.chunks(PART_BYTES).collect(), checksum })
+    let (head, checksum) = head(VERSION, key, bytes)?;
+    Ok(Encoded {
+        head: [&head, first].concat(),
+        parts: rest.chunks(PART_BYTES).collect(),
+        checksum,
+    })
+}
+
+/// Puts bytes that stand behind [`HEAD_ROOM`] into the stored form of a record where they are,
+/// unless it has several parts; returns its checksum and length.
+pub(crate) fn encode_behind(key: &[u8], value: &mut [u8]) -> Result<Option<(u32, usize)>, Error> {
+    let Some((room, bytes)) = value.split_first_chunk_mut::<HEAD_BYTES>() else { return Ok(None) };
+    if bytes.len() > PART_BYTES {
+        return Ok(None);
+    }
+    let (head, checksum) = head(VERSION, key, bytes)?;
+    *room = head;
+    Ok(Some((checksum, bytes.len())))
 }
 
 /// Puts a record into the form of one whose bytes stand in a file.
 pub(crate) fn encode_in_file(key: &[u8], bytes: &[u8]) -> Result<Encoded<'static>, Error> {
     let (head, checksum) = head(VERSION_IN_FILE, key, bytes)?;
-    Ok(Encoded { head, parts: Vec::new(), checksum })
+    Ok(Encoded { head: head.to_vec(), parts: Vec::new(), checksum })
 }
 
-/// Writes a head, and returns it with the checksum in it.
-fn head(version: u8, key: &[u8], bytes: &[u8]) -> Result<(Vec<u8>, u32), Error> {
+/// Makes a head, and returns it with the checksum in it.
+fn head(version: u8, key: &[u8], bytes: &[u8]) -> Result<([u8; HEAD_BYTES], u32), Error> {
     let length = u32::try_from(bytes.len())
         .ok()
         .filter(|_| bytes.len() <= RECORD_BYTES_MAX)
         .ok_or(Error::TooLarge { bytes: bytes.len(), max: RECORD_BYTES_MAX })?;
     let checksum = checksum(key, bytes);
-    let mut head = Vec::with_capacity(HEAD_BYTES + bytes.len().min(PART_BYTES));
-    head.push(version);
-    head.extend_from_slice(&checksum.to_be_bytes());
-    head.extend_from_slice(&length.to_be_bytes());
-    Ok((head, checksum))
+    let ([c0, c1, c2, c3], [l0, l1, l2, l3]) = (checksum.to_be_bytes(), length.to_be_bytes());
+    Ok(([version, c0, c1, c2, c3, l0, l1, l2, l3], checksum))
 }
 
 /// The head of a stored record.
@@ -174,6 +189,11 @@ mod tests {
             assert!(encoded.head.len() < 64 * 1024, "{length}");
             assert!(encoded.parts.iter().all(|part| part.len() <= 32 * 1024), "{length}");
             assert_eq!(read(b"Yx", &encoded.head, &encoded.parts).unwrap(), bytes, "{length}");
+            let mut value = [&HEAD_ROOM, bytes.as_slice()].concat();
+            let in_place = encode_behind(b"Yx", &mut value).unwrap();
+            let is_whole = bytes.len() <= PART_BYTES;
+            assert_eq!(in_place, is_whole.then_some((encoded.checksum, bytes.len())), "{length}");
+            assert_eq!(value == encoded.head, is_whole, "{length}");
         }
     }
 

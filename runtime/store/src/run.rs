@@ -61,8 +61,13 @@ pub struct RunRow {
 
 pub(crate) fn begin(pending: &mut Pending, begun: &RunBegun) -> Result<(), Error> {
     let key = key::run(&begun.run);
-    if let Some(old) = pending.row::<RunBegun>(&key)?.filter(|old| old.at != begun.at) {
-        pending.remove(&key::run_at(old.at, &old.run))?;
+    let before = pending.row::<RunBegun>(&key)?.map(|old| old.at);
+    // A run stands at the time that its row tells, and nowhere else.
+    if before != Some(begun.at) {
+        if let Some(before) = before {
+            pending.remove(&key::run_at(before, &begun.run))?;
+        }
+        pending.put_new(key::run_at(begun.at, &begun.run), &[])?;
     }
     let mut begun = begun.clone();
     if let Some((end, _)) = begun.input.char_indices().nth(INPUT_PREVIEW_CHARS_MAX) {
@@ -70,9 +75,14 @@ pub(crate) fn begin(pending: &mut Pending, begun: &RunBegun) -> Result<(), Error
     }
     // A run may be told of again after it has ended.
     if pending.row::<RunEnd>(&key::run_end(&begun.run))?.is_none() {
-        pending.put_row(key::open(&begun.run), &begun.session)?;
+        let open = key::open(&begun.run);
+        // None is open without a row.
+        if before.is_none() {
+            pending.put_new_row(open, &begun.session)?;
+        } else {
+            pending.put_row(open, &begun.session)?;
+        }
     }
-    pending.put(key::run_at(begun.at, &begun.run), &[])?;
     pending.put_row(key, &begun)
 }
 
@@ -90,8 +100,14 @@ pub(crate) fn end(
         return remove(pending, &begun);
     }
     pending.remove(&key::open(run))?;
-    pending.put_reply(key::reply(run), reply)?;
-    pending.put_row(key::run_end(run), &end)
+    let key = key::run_end(run);
+    // An end and its reply come and go together.
+    if pending.has(&key)? {
+        pending.put_reply(key::reply(run), reply)?;
+    } else {
+        pending.put_new_reply(key::reply(run), reply)?;
+    }
+    pending.put_row(key, &end)
 }
 
 /// The most runs that are dropped at once, so that no batch waits long for it.
@@ -127,7 +143,7 @@ pub(crate) fn drop_until(
 }
 
 /// Tells whether a run was asked for by another that is in work.
-fn is_asked(pending: &Pending, begun: &RunBegun) -> Result<bool, Error> {
+fn is_asked(pending: &mut Pending, begun: &RunBegun) -> Result<bool, Error> {
     let Some(parent) = &begun.parent else { return Ok(false) };
     Ok(pending.has(&key::run(&parent.run))? && !pending.has(&key::run_end(&parent.run))?)
 }

@@ -33,16 +33,23 @@ pub(crate) fn see(
     let key = key::session(session);
     let mut row =
         SessionRow { session: session.clone(), agent: agent.clone(), begun: at, at, slots };
-    if let Some(old) = pending.row::<SessionRow>(&key)? {
+    let old = pending.row::<SessionRow>(&key)?;
+    if let Some(old) = &old {
         if old.at > at {
-            row.agent = old.agent;
+            row.agent = old.agent.clone();
         }
         row.begun = row.begun.min(old.begun);
         row.at = row.at.max(old.at);
         row.slots = row.slots.max(old.slots);
-        pending.remove(&key::session_at(old.at, session))?;
     }
-    pending.put(key::session_at(row.at, session), &[])?;
+    // A session stands at the time that its row tells, and nowhere else.
+    let before = old.map(|old| old.at);
+    if before != Some(row.at) {
+        if let Some(before) = before {
+            pending.remove(&key::session_at(before, session))?;
+        }
+        pending.put_new(key::session_at(row.at, session), &[])?;
+    }
     pending.put_row(key, &row)
 }
 

@@ -5,9 +5,10 @@
 //! order than that of time, as when the store is filled anew, go where they belong, and a segment
 //! that grows by it is cut in two.
 
+pub(crate) mod arrived;
 mod segment;
 
-use std::collections::{BTreeMap, HashMap, hash_map};
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -21,8 +22,9 @@ use crate::trace::ended::EndedSpan;
 use crate::trace::query::{self, TracePage, TraceQuery};
 use crate::trace::row::Summary;
 use crate::trace::told::TracePart;
-use crate::trace::{Adding, Recent, TraceId};
+use crate::trace::{Adding, Recent};
 use crate::{database, home, page, record, trace};
+use arrived::Arrived;
 use segment::{End, Segment};
 
 /// The most bytes that traces take on the disk unless it is said otherwise, sled's growth included.
@@ -177,35 +179,39 @@ impl Shelf {
         main: &sled::Db,
         spans: impl Iterator<Item = &'s EndedSpan>,
     ) -> Result<(), Error> {
-        let mut rest = spans.peekable();
-        while let Some(first) = rest.peek() {
+        let arrived = arrived::by_trace(spans);
+        let mut rest = VecDeque::from(arrived::in_turn(&arrived));
+        while let Some(spans) = rest.pop_front() {
             if self.segments.is_empty() {
                 self.push(main, Timestamp::default())?;
             }
-            // Where the traces stand until the segments change.
-            let mut placed = HashMap::new();
-            let Some(Placed { at, .. }) = self.place_once(first, &mut placed)? else {
+            let Some(place) = self.place(spans)? else {
                 // A trace whose time is over comes again only with a journal that is told again.
-                self.kept.dropped.traces += u64::from(!first.has_parent);
-                rest.next();
+                // What began later in it is looked at by itself.
+                let Some((first, later)) = spans.split_first() else { continue };
+                self.kept.dropped.traces += u64::from(!first.span.has_parent);
+                if !later.is_empty() {
+                    rest.push_front(later);
+                }
                 continue;
             };
+            let at = place.at;
             let Some(segment) = self.segments.get_mut(at) else { return Ok(()) };
             let pending = Pending::new(&segment.database, segment.state);
             // Not put back on an error, after which it may not be what is stored.
             let recent = std::mem::take(&mut segment.recent);
             let mut adding = Adding::new(pending, recent);
-            let mut added = 0;
-            while let Some(span) = rest.peek()
-                && adding.bytes() < GROUP_BYTES_MAX
-                && let Some(place) = self.place_once(span, &mut placed)?
-                && place.at == at
+            adding.add(spans, place.is_stored)?;
+            let mut added = spans.len();
+            while adding.bytes() < GROUP_BYTES_MAX
+                && let Some(spans) = rest.front()
+                && let Some(is_stored) = self.place_beside(spans, at, &adding)?
             {
-                adding.add(span, place.is_stored)?;
-                added += 1;
-                rest.next();
+                adding.add(spans, is_stored)?;
+                added += spans.len();
+                rest.pop_front();
             }
-            let (pending, recent) = adding.finish()?;
+            let (pending, recent) = adding.finish();
             let state = pending.commit()?;
             if let Some(segment) = self.segments.get_mut(at) {
                 (segment.state, segment.recent) = (state, recent);
@@ -219,21 +225,25 @@ impl Shelf {
         Ok(())
     }
 
-    /// Finds where a span belongs, once for all spans of its trace.
-    fn place_once(
+    /// Tells whether there is anything of a trace, if it belongs to a segment whose recent traces
+    /// are away to be added to.
+    fn place_beside(
         &self,
-        span: &EndedSpan,
-        placed: &mut HashMap<TraceId, Option<Placed>>,
-    ) -> Result<Option<Placed>, Error> {
-        match placed.entry(span.context.trace_bytes()) {
-            hash_map::Entry::Occupied(known) => Ok(*known.get()),
-            hash_map::Entry::Vacant(new) => Ok(*new.insert(self.place(span)?)),
+        spans: &[Arrived<'_>],
+        at: usize,
+        adding: &Adding,
+    ) -> Result<Option<bool>, Error> {
+        if spans.first().is_some_and(|first| adding.has(&first.span.context.trace_bytes())) {
+            return Ok(Some(true));
         }
+        let place = self.place(spans)?.filter(|place| place.at == at);
+        Ok(place.map(|place| place.is_stored))
     }
 
-    /// Finds the segment that a span belongs to: the one with its trace, else the one of its time,
-    /// unless that is over.
-    fn place(&self, span: &EndedSpan) -> Result<Option<Placed>, Error> {
+    /// Finds the segment that the spans of a trace belong to: the one with their trace, else the one
+    /// of their time, unless that is over.
+    fn place(&self, spans: &[Arrived<'_>]) -> Result<Option<Placed>, Error> {
+        let Some(Arrived { span, .. }) = spans.first() else { return Ok(None) };
         let trace = span.context.trace_bytes();
         if let Some(at) = self.segments.iter().position(|segment| segment.recent.has(&trace)) {
             return Ok(Some(Placed { at, is_stored: true }));

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use wire::entry::Fact;
 use wire::{CallKey, OpenCall, OpenKind, RunId, SessionId, SpanRecord, Timestamp};
 
+use crate::batch::next_batch;
 use crate::change::Change;
 use crate::database::{self, abandon, guard};
 use crate::error::Error;
@@ -20,12 +21,6 @@ use crate::trace::query::{TracePage, TraceQuery};
 use crate::trace::told::{SpanSource, TraceSpans};
 use crate::usage::{self, Tally, UsageRow};
 use crate::{call, fact, key, page};
-
-/// The most changes that are written at once, so that a batch stays within memory.
-const BATCH_CHANGES_MAX: usize = 256;
-
-/// The most facts of these: a long one has thousands of words, each with a record of its own.
-const BATCH_FACTS_MAX: usize = 16;
 
 /// The store of one team. Clones share it; the last one to go closes it, unless
 /// [`Store::close`] did.
@@ -464,14 +459,6 @@ fn write(
     pending.commit()
 }
 
-/// Returns the changes that are written next and those after them, if there are too many for one
-/// batch.
-fn next_batch(changes: &[Change]) -> Option<(&[Change], &[Change])> {
-    let facts = changes.iter().enumerate().filter(|(_, change)| matches!(change, Change::Fact(_)));
-    let too_many = facts.map(|(number, _)| number).nth(BATCH_FACTS_MAX);
-    changes.split_at_checked(too_many.unwrap_or(BATCH_CHANGES_MAX).min(BATCH_CHANGES_MAX))
-}
-
 fn flush(database: &sled::Db, state: State, segments: &mut Shelf) -> Result<State, Error> {
     segments.flush()?;
     let state = State { durable: state.position, ..state };
@@ -482,9 +469,6 @@ fn flush(database: &sled::Db, state: State, segments: &mut Shelf) -> Result<Stat
 
 #[cfg(test)]
 mod tests {
-    use wire::entry::Fact;
-    use wire::{CallKey, Name, SessionId, Timestamp};
-
     use super::*;
 
     /// Lets something damage an open store, and checks that it is then replaced.
@@ -505,32 +489,6 @@ mod tests {
         assert_eq!(opened, Opened::Replaced { moved_to, reason: reason.to_owned() });
         assert_eq!(store.position(), 0);
         store.apply(&[], Some(4)).unwrap();
-    }
-
-    #[test]
-    fn a_batch_ends_before_it_has_too_many_changes_or_facts() {
-        let fact = Change::Fact(Box::new(Fact {
-            id: CallKey::new("f").unwrap(),
-            text: "a fact".to_owned(),
-            at: Timestamp::from_micros(1),
-            agent: Name::new("a").unwrap(),
-            session: SessionId::new("s").unwrap(),
-            tainted: false,
-        }));
-        let other = Change::SessionForgotten(SessionId::new("s").unwrap());
-        let some = |facts: usize, others: usize| {
-            [vec![other.clone(); others], vec![fact.clone(); facts]].concat()
-        };
-        for (changes, first) in [
-            (some(0, 0), None),
-            (some(BATCH_FACTS_MAX, 10), None),
-            (some(BATCH_FACTS_MAX + 1, 10), Some(BATCH_FACTS_MAX + 10)),
-            (some(0, BATCH_CHANGES_MAX - 1), None),
-            (some(0, BATCH_CHANGES_MAX + 1), Some(BATCH_CHANGES_MAX)),
-            (some(BATCH_FACTS_MAX + 1, BATCH_CHANGES_MAX), Some(BATCH_CHANGES_MAX)),
-        ] {
-            assert_eq!(next_batch(&changes).map(|(batch, _)| batch.len()), first);
-        }
     }
 
     #[test]

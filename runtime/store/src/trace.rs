@@ -8,7 +8,7 @@ pub(crate) mod query;
 pub(crate) mod row;
 pub(crate) mod told;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map, hash_map};
+use std::collections::{BTreeSet, HashMap};
 
 use wire::{RunId, Timestamp};
 
@@ -17,7 +17,7 @@ use crate::key::{self, Facet, Space};
 use crate::page::row;
 use crate::pending::Pending;
 use crate::record::Head;
-use ended::EndedSpan;
+use crate::shelf::arrived::Arrived;
 use row::{Summary, TraceStatus};
 
 /// The most spans that are counted and told of one trace, so that a run that loops cannot fill
@@ -50,9 +50,8 @@ impl Recent {
         self.traces.contains_key(trace)
     }
 
-    /// Forgets what is over, and everything before it grows too large; what is needed is read again.
+    /// Forgets everything before it grows too large; what is needed is read again.
     fn trim(&mut self) {
-        self.traces.retain(|_, summary| summary.row.status == TraceStatus::Running);
         let bytes: usize = self.traces.values().map(Summary::bytes).sum();
         if self.traces.len() > RECENT_TRACES_MAX || bytes > RECENT_BYTES_MAX {
             *self = Self::default();
@@ -65,8 +64,6 @@ impl Recent {
 pub(crate) struct Adding {
     pending: Pending,
     recent: Recent,
-    /// What was stored of the traces before, where anything was.
-    added: BTreeMap<TraceId, Option<Place>>,
     bytes: usize,
 }
 
@@ -85,7 +82,7 @@ impl Place {
 impl Adding {
     /// Begins to add spans to traces.
     pub(crate) const fn new(pending: Pending, recent: Recent) -> Self {
-        Self { pending, recent, added: BTreeMap::new(), bytes: 0 }
+        Self { pending, recent, bytes: 0 }
     }
 
     /// Returns about how many bytes are to be written.
@@ -93,41 +90,38 @@ impl Adding {
         self.bytes
     }
 
-    /// Adds a span to its trace, unless it was added before. `is_stored` tells whether there is
-    /// anything of the trace.
-    pub(crate) fn add(&mut self, span: &EndedSpan, is_stored: bool) -> Result<(), Error> {
-        let trace = span.context.trace_bytes();
-        let mut before = 0;
-        let summary = match self.recent.traces.entry(trace) {
-            hash_map::Entry::Occupied(known) => {
-                let known = known.into_mut();
-                match self.added.entry(trace) {
-                    btree_map::Entry::Occupied(_) => before = known.bytes(),
-                    btree_map::Entry::Vacant(new) => drop(new.insert(Some(Place::of(known)))),
-                }
-                known
-            }
-            hash_map::Entry::Vacant(new) => {
-                let tree = self.pending.tree();
-                let stored =
-                    if is_stored { row::<Summary>(tree, &key::trace(&trace))? } else { None };
-                self.added.insert(trace, stored.as_ref().map(Place::of));
-                new.insert(stored.unwrap_or_else(|| Summary::of(span)))
-            }
-        };
-        summary.add(span);
-        self.bytes += summary.bytes() - before;
+    /// Tells whether a trace is among the recent ones.
+    pub(crate) fn has(&self, trace: &TraceId) -> bool {
+        self.recent.has(trace)
+    }
+
+    /// Adds the spans of one trace to its row, but those that were added before. `is_stored` tells
+    /// whether there is anything of the trace.
+    pub(crate) fn add(&mut self, spans: &[Arrived<'_>], is_stored: bool) -> Result<(), Error> {
+        let Some(Arrived { span: first, .. }) = spans.first() else { return Ok(()) };
+        let trace = first.context.trace_bytes();
+        let mut known = self.recent.traces.remove(&trace);
+        if known.is_none() && is_stored {
+            known = row(self.pending.tree(), &key::trace(&trace))?;
+        }
+        let before = known.as_ref().map(Place::of);
+        let mut summary = known.unwrap_or_else(|| Summary::of(first));
+        for Arrived { span, .. } in spans {
+            summary.add(span);
+        }
+        self.bytes += summary.bytes();
+        put(&mut self.pending, before.as_ref(), &summary, &trace)?;
+        // Hardly anything comes of a trace that is over.
+        if summary.row.status == TraceStatus::Running {
+            self.recent.traces.insert(trace, summary);
+        }
         Ok(())
     }
 
-    /// Writes the rows of the traces.
-    pub(crate) fn finish(mut self) -> Result<(Pending, Recent), Error> {
-        for (trace, before) in self.added {
-            let Some(summary) = self.recent.traces.get(&trace) else { continue };
-            put(&mut self.pending, before.as_ref(), summary, &trace)?;
-        }
+    /// Returns what is to be written, and the traces that are still in work.
+    pub(crate) fn finish(mut self) -> (Pending, Recent) {
         self.recent.trim();
-        Ok((self.pending, self.recent))
+        (self.pending, self.recent)
     }
 }
 

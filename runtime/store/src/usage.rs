@@ -1,6 +1,6 @@
 //! What models used, by day, agent and model.
 
-use std::collections::{HashMap, hash_map};
+use std::collections::{BTreeMap, HashMap, hash_map};
 
 use serde::{Deserialize, Serialize};
 use wire::semconv::{MODEL, TURN};
@@ -50,7 +50,11 @@ pub struct TurnUsed {
 impl TurnUsed {
     /// Returns what a span says of a turn, if it stands for one.
     pub fn of(span: &SpanRecord) -> Option<Self> {
-        let used = span.turn_usage()?;
+        Self::with(span, span.turn_usage()?)
+    }
+
+    /// Returns what a span that used so much says of a turn, if it stands for one.
+    pub(crate) fn with(span: &SpanRecord, used: Usage) -> Option<Self> {
         let number = span.attributes.number(TURN)?;
         let model = Name::new(span.attributes.text(MODEL)?).ok()?;
         let (run, agent) = (span.run.clone(), span.agent.clone());
@@ -65,14 +69,14 @@ impl TurnUsed {
 pub(crate) struct Tally<'s> {
     /// How many turns of a run were counted before, and are now.
     runs: HashMap<&'s RunId, (u64, u64)>,
-    rows: HashMap<(u64, &'s Name, &'s Name), (u64, Usage)>,
+    rows: BTreeMap<(u64, &'s Name, &'s Name), (u64, Usage)>,
 }
 
 impl<'s> Tally<'s> {
     /// Counts a model turn, once: the turns of a run come in order, so the number of those that
     /// were counted tells whether this one was. Of a run that was dropped that number is gone, but
     /// its turns ended before it did.
-    pub(crate) fn count(&mut self, pending: &Pending, turn: &'s TurnUsed) -> Result<(), Error> {
+    pub(crate) fn count(&mut self, pending: &mut Pending, turn: &'s TurnUsed) -> Result<(), Error> {
         let TurnUsed { run, number, agent, model, start, end, used: more } = turn;
         let (_, counted) = match self.runs.entry(run) {
             hash_map::Entry::Occupied(known) => known.into_mut(),

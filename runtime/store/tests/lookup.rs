@@ -156,6 +156,35 @@ fn applying_twice_is_applying_once() {
 }
 
 #[test]
+fn changes_come_to_the_same_in_one_batch_as_in_many() {
+    let forgotten = Change::SessionForgotten(SessionId::new("s").unwrap());
+    let begins = |time: u64| Change::RunBegun(Box::new(begun("r1", time)));
+    let ends = |time: u64, bytes: usize| ended("r1", time, &vec![b'x'; bytes]);
+    let spans = || [Some("1"), Some("2"), None].map(|child| spanned(&span("r1", child, 1, 9)));
+    let (_one_dir, one) = open();
+    let (_many_dir, many) = open();
+    // Each goes on with what those before it left.
+    for (number, changes) in (0..).zip([
+        vec![seen("s", 5, 1), begins(5)],
+        vec![seen("s", 5, 1), seen("s", 4, 2), seen("s", 6, 1), seen("s", 6, 3)],
+        vec![forgotten.clone(), seen("s", 6, 1), forgotten.clone(), seen("s", 6, 2)],
+        vec![begins(5), begins(6), begins(6), ends(9, 10), begins(6)],
+        vec![ends(9, 10), ends(9, 70_000), ends(8, 40_000), ends(9, 10), begins(5)],
+        spans().into_iter().chain(spans()).collect(),
+        spans().into_iter().rev().collect(),
+        one_of_each().into_iter().chain(one_of_each()).collect(),
+        one_of_each().into_iter().rev().chain([forgotten]).collect(),
+    ]) {
+        one.apply(&changes, Some(number)).unwrap();
+        for change in &changes {
+            many.apply(std::slice::from_ref(change), None).unwrap();
+        }
+        many.apply(&[], Some(number)).unwrap();
+        assert_eq!(everything(&one), everything(&many), "{changes:?}");
+    }
+}
+
+#[test]
 fn what_was_applied_is_there_after_opening_again() {
     let (dir, store) = open();
     store.apply(&one_of_each(), Some(7)).unwrap();

@@ -40,8 +40,8 @@ pub struct EndedSpan {
 impl EndedSpan {
     /// Takes of a span what the store has to know. Its error is told as it is.
     pub fn of(span: SpanRecord, told: Told) -> Self {
-        let turn = TurnUsed::of(&span);
-        let used = span.turn_usage().unwrap_or_default();
+        let used = span.turn_usage();
+        let turn = used.and_then(|used| TurnUsed::with(&span, used));
         let tool = span.attributes.text(TOOL_NAME).map(str::to_owned);
         let SpanRecord { context, parent, name, start, end, session, run, agent, error, .. } = span;
         let has_parent = parent.is_some();
@@ -57,7 +57,7 @@ impl EndedSpan {
             error,
             tool,
             turn,
-            used,
+            used: used.unwrap_or_default(),
             told,
         }
     }

@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use wire::{Name, RunId, SessionId, Timestamp, Usage};
 
 use crate::key::{self, Facet};
@@ -107,7 +108,31 @@ struct Rank {
     has_parent: bool,
     start: Timestamp,
     end: Reverse<Timestamp>,
-    span: String,
+    span: SpanNumber,
+}
+
+/// The id of a span as a number, stored as its digits: both are ordered alike, and a number is
+/// quick to compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct SpanNumber(u64);
+
+impl SpanNumber {
+    const fn of(span: &EndedSpan) -> Self {
+        Self(u64::from_be_bytes(span.context.span_bytes()))
+    }
+}
+
+impl Serialize for SpanNumber {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{:016x}", self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for SpanNumber {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let digits = String::deserialize(deserializer)?;
+        u64::from_str_radix(&digits, 16).map(Self).map_err(D::Error::custom)
+    }
 }
 
 impl Rank {
@@ -116,17 +141,15 @@ impl Rank {
             has_parent: span.has_parent,
             start: span.start,
             end: Reverse(span.end),
-            span: span.context.span_id(),
+            span: SpanNumber::of(span),
         }
     }
 
     /// Tells whether a span is more likely the root, or is this one told again.
     fn yields_to(&self, span: &EndedSpan) -> bool {
-        // As numbers ids are ordered as their digits are, which then need not be written.
-        let id = u64::from_str_radix(&self.span, 16).ok();
-        let other = Some(u64::from_be_bytes(span.context.span_bytes()));
-        let rank = (span.has_parent, span.start, Reverse(span.end), other);
-        other == id || rank < (self.has_parent, self.start, self.end, id)
+        let id = SpanNumber::of(span);
+        let rank = (span.has_parent, span.start, Reverse(span.end), id);
+        id == self.span || rank < (self.has_parent, self.start, self.end, self.span)
     }
 }
 
@@ -258,11 +281,7 @@ impl Summary {
         let row = &self.row;
         let place = hex(&row.trace_id).map(|trace| key::place(row.start, &trace));
         let Some(place) = place else { return BTreeSet::new() };
-        let of = |facet: Facet, value: &str| {
-            let mut key = key::traces_by(facet, value);
-            key.extend_from_slice(&place);
-            key
-        };
+        let of = |facet: Facet, value: &str| key::trace_by(facet, value, &place);
         let own = [
             of(Facet::Status, row.status.as_str()),
             of(Facet::Agent, row.agent.as_str()),
@@ -284,7 +303,7 @@ fn hex(trace_id: &str) -> Option<Vec<u8>> {
 }
 
 fn note(names: &mut BTreeSet<String>, name: &str, max: usize) {
-    if names.len() < max && !name.contains('\0') && !names.contains(name) {
+    if names.len() < max && !names.contains(name) && !name.contains('\0') {
         names.insert(name.to_owned());
     }
 }
@@ -309,12 +328,28 @@ mod tests {
         for one in &spans {
             let root = Rank::of(one);
             for other in &spans {
-                let of = |rank: &Rank| (rank.has_parent, rank.start, rank.end, rank.span.clone());
+                let of = |rank: &Rank| (rank.has_parent, rank.start, rank.end, rank.span);
                 let rank = Rank::of(other);
                 let expected = of(&rank) < of(&root) || rank.span == root.span;
                 assert_eq!(root.yields_to(other), expected, "{rank:?} instead of {root:?}");
             }
         }
+    }
+
+    #[test]
+    fn the_id_of_a_span_is_stored_as_its_digits() {
+        let base = TraceContext::root(&Name::new("t").unwrap(), &RunId::new("r").unwrap());
+        for key in ["a", "b", "c", "d"] {
+            let span = ended(base.child("x", key), false, 1, 2);
+            let stored = serde_json::to_value(SpanNumber::of(&span)).unwrap();
+            assert_eq!(stored, span.context.span_id());
+            let read: SpanNumber = serde_json::from_value(stored).unwrap();
+            assert_eq!(read, SpanNumber::of(&span));
+        }
+        for (id, digits) in [(0, "0000000000000000"), (10, "000000000000000a")] {
+            assert_eq!(serde_json::to_value(SpanNumber(id)).unwrap(), digits);
+        }
+        assert!(serde_json::from_str::<SpanNumber>("\"x\"").is_err());
     }
 
     fn ended(context: TraceContext, has_parent: bool, start: u64, end: u64) -> EndedSpan {

@@ -15,11 +15,12 @@ use tokio::time::Instant;
 use wire::CallKey;
 use wire::entry::{Entry, Input};
 
-/// How long an input is held at most: far less than a model takes to say the same again, so that
-/// what a crash takes beside the turn under way is nothing, or as cheap as it was quick.
+/// How long an input is held at most: no longer than events are gathered before they are told, and
+/// less than models take to say the same again. What a crash takes beside the turn under way is so
+/// nothing, or was as cheap as it was quick.
 pub(super) const HELD_TIME_MAX: Duration = Duration::from_millis(10);
 
-/// The longest turn after which another one is expected to be over in time.
+/// The longest turn after which another one is expected to be over in time: half of it.
 const QUICK_TIME_MAX: Duration = Duration::from_millis(5);
 
 /// Inputs that are held at once: the outcomes of a turn with many calls, or a few quick turns.
@@ -257,7 +258,7 @@ mod tests {
         // from that, and whether it is held as well.
         let cases = [
             (QUICK, Duration::ZERO, vec![tell(), ask()], true),
-            (QUICK, HELD_TIME_MAX - micro, vec![ask()], true),
+            (QUICK, HELD_TIME_MAX.saturating_sub(micro), vec![ask()], true),
             (QUICK, HELD_TIME_MAX, vec![ask()], false),
             (QUICK, HELD_TIME_MAX, vec![tell()], true),
             (QUICK_TIME_MAX, Duration::ZERO, vec![tell(), ask()], false),
@@ -275,7 +276,8 @@ mod tests {
             if expected && effects.contains(&ask()) {
                 let ahead = held.take(taken(settled("c"), effects.clone()), over);
                 assert_eq!(ahead.turn, Some(ask()), "{case}");
-                assert_eq!(held.ask(over), Some(HELD_TIME_MAX - held_for), "{case}");
+                let left = HELD_TIME_MAX.saturating_sub(held_for);
+                assert_eq!(held.ask(over), Some(left), "{case}");
                 let given = held.give();
                 let asked: Vec<bool> = given.iter().map(|taken| taken.following.is_asked).collect();
                 assert_eq!(asked, [false, true], "{case}");

@@ -17,7 +17,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::Duration;
 use tracing::{debug, warn};
-use wire::entry::Input;
+use wire::entry::{Input, ModelReplied};
 use wire::run::{Accepted, RunView};
 use wire::{CallKey, ErrorCode, RunId, SessionId, WireError};
 
@@ -51,6 +51,8 @@ pub(crate) enum SessionMsg {
     Door(Door),
     /// The outcome of an effect.
     Input(Box<Input>),
+    /// What a model said to a turn that was asked when so many were void.
+    Replied { replied: Box<ModelReplied>, void: u64 },
     /// What is held has waited long enough.
     CommitHeld,
     /// A turn whose plan could not be read is to be asked, which is attempt `number` at it.
@@ -93,6 +95,8 @@ pub(crate) struct SessionState {
     saying: HashMap<CallKey, Saying>,
     prefixes: SentPrefixes,
     held: Held,
+    /// How often a turn that was asked became void, since what led to it found no room on the disk.
+    asking_void: u64,
     /// Outcomes of calls that were over at once, which are the next inputs.
     outcomes: VecDeque<Input>,
     /// How often in a row the session's files could not be read.
@@ -135,6 +139,7 @@ impl Actor for SessionActor {
             saying: HashMap::new(),
             prefixes: SentPrefixes::default(),
             held: Held::default(),
+            asking_void: 0,
             outcomes: VecDeque::new(),
             unread: 0,
             is_resume_due: false,
@@ -169,6 +174,10 @@ impl Actor for SessionActor {
                 Box::pin(state.on_door(door)).await?;
             }
             SessionMsg::Input(input) => Box::pin(state.on_outcome(*input)).await?,
+            SessionMsg::Replied { replied, void } if void == state.asking_void => {
+                Box::pin(state.on_outcome(Input::ModelReplied(*replied))).await?;
+            }
+            SessionMsg::Replied { .. } => {}
             SessionMsg::CommitHeld => Box::pin(state.commit_held()).await?,
             SessionMsg::RebuildAgain => Box::pin(state.rebuild_again()).await?,
             SessionMsg::AskAgain { effect, number } => state.ask(*effect, number),

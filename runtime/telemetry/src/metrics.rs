@@ -14,9 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use opentelemetry::KeyValue;
-use opentelemetry::metrics::{
-    AsyncInstrument, BoundCounter, BoundHistogram, Counter, Histogram, Meter, MeterProvider as _,
-};
+use opentelemetry::metrics::{AsyncInstrument, Counter, Histogram, Meter, MeterProvider as _};
 use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::error::OTelSdkError;
 use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
@@ -80,24 +78,24 @@ pub struct Metrics {
     run_time: Histogram<f64>,
     cost: Counter<f64>,
     feedback: Counter<u64>,
-    sync_time: Bound<BoundHistogram<f64>>,
-    entries: Bound<BoundCounter<u64>>,
-    bytes: Bound<BoundCounter<u64>>,
+    sync_time: Bound<Histogram<f64>>,
+    entries: Bound<Counter<u64>>,
+    bytes: Bound<Counter<u64>>,
     restarts: Counter<u64>,
-    /// What calls and runs are counted in.
-    times: Labels<Bound<BoundHistogram<f64>>>,
+    calls: Labels<Bound<Histogram<f64>>>,
+    runs: Labels<Bound<Histogram<f64>>>,
     turns: Labels<OfTurns>,
 }
 
 /// What the turns of a model with the same labels are counted in.
 #[derive(Debug)]
 struct OfTurns {
-    time: Bound<BoundHistogram<f64>>,
+    time: Bound<Histogram<f64>>,
     /// Tokens that were read.
-    input: Bound<BoundHistogram<u64>>,
+    input: Bound<Histogram<u64>>,
     /// Tokens that were written.
-    output: Bound<BoundHistogram<u64>>,
-    cost: Bound<BoundCounter<f64>>,
+    output: Bound<Histogram<u64>>,
+    cost: Bound<Counter<f64>>,
 }
 
 /// Tells how much there is of something, for each value of the labels.
@@ -165,12 +163,13 @@ impl Metrics {
             run_time: time(names::RUN_TIME, CALL_SECONDS),
             cost: meter.f64_counter(cost).with_unit("USD").with_description(cost_told).build(),
             feedback: counter(names::FEEDBACK, "{reply}"),
-            sync_time: Bound::histogram(time(names::SYNC_TIME, SYNC_SECONDS), team.clone()),
-            entries: Bound::counter(counter(names::ENTRIES, "{entry}"), team.clone()),
-            bytes: Bound::counter(counter(names::BYTES, "By"), team.clone()),
+            sync_time: Bound::new(time(names::SYNC_TIME, SYNC_SECONDS), team.clone()),
+            entries: Bound::new(counter(names::ENTRIES, "{entry}"), team.clone()),
+            bytes: Bound::new(counter(names::BYTES, "By"), team.clone()),
             restarts: counter(names::RESTARTS, "{restart}"),
             team,
-            times: Labels::default(),
+            calls: Labels::default(),
+            runs: Labels::default(),
             turns: Labels::default(),
             meter,
             registry,
@@ -181,15 +180,18 @@ impl Metrics {
     /// Counts a span that has finished.
     pub fn observe(&self, span: &SpanRecord) {
         let took = seconds(span.start, span.end);
-        let count = |times: &Histogram<f64>, names: &[&'static str]| {
-            let time =
-                |told: &[KeyValue]| Bound::histogram(times.clone(), [told, &self.team].concat());
-            self.times.of(&span.attributes, names, time).made.get().record(took);
+        let count = |all: &Labels<Bound<Histogram<f64>>>, names: &[_], time: &Histogram<f64>| {
+            let bound = |told: &[_]| Bound::new(time.clone(), [told, &self.team].concat());
+            all.of(&span.attributes, names, bound).made.get().record(took);
         };
         match span.attributes.text(semconv::OPERATION_NAME) {
             Some(semconv::operation::CHAT) => self.observe_turn(span, took),
-            Some(semconv::operation::EXECUTE_TOOL) => count(&self.call_time, names::OF_CALLS),
-            Some(semconv::operation::INVOKE_AGENT) => count(&self.run_time, names::OF_RUNS),
+            Some(semconv::operation::EXECUTE_TOOL) => {
+                count(&self.calls, names::OF_CALLS, &self.call_time);
+            }
+            Some(semconv::operation::INVOKE_AGENT) => {
+                count(&self.runs, names::OF_RUNS, &self.run_time);
+            }
             _ => {}
         }
     }
@@ -201,13 +203,13 @@ impl Metrics {
             let tokens = |kind| {
                 let kind = [KeyValue::new(names::TOKEN_TYPE, kind)];
                 let labels = [&of_tokens, &self.team, &kind[..]].concat();
-                Bound::histogram(self.tokens.clone(), labels)
+                Bound::new(self.tokens.clone(), labels)
             };
             OfTurns {
-                time: Bound::histogram(self.model_time.clone(), [told, &self.team].concat()),
+                time: Bound::new(self.model_time.clone(), [told, &self.team].concat()),
                 input: tokens("input"),
                 output: tokens("output"),
-                cost: Bound::counter(self.cost.clone(), [&of_tokens[..], &self.team].concat()),
+                cost: Bound::new(self.cost.clone(), [&of_tokens[..], &self.team].concat()),
             }
         });
         let OfTurns { time, input, output, cost } = &turns.made;

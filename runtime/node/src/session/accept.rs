@@ -39,6 +39,41 @@ impl Refusal {
     }
 }
 
+/// What is to be given again of inputs that found no room on the disk together.
+struct Refused {
+    /// The first of those that were held, if any were. The others follow from it, and do so anew.
+    held: Option<Box<Input>>,
+    /// The one that came last, unless it follows as well.
+    last: Option<Box<Input>>,
+}
+
+impl Refused {
+    fn of(entries: Vec<Entry>) -> Self {
+        let input = |entry: Entry| match entry.body {
+            Body::Session(input) => Some(Box::new(input)),
+            Body::Memory(_) => None,
+        };
+        let mut inputs = entries.into_iter().filter_map(input);
+        let (first, last) = (inputs.next(), inputs.next_back());
+        match last {
+            Some(last) => Self { held: first, last: Some(last).filter(|last| !is_outcome(last)) },
+            None => Self { held: None, last: first },
+        }
+    }
+}
+
+/// Tells whether an input is what came of a turn or a call.
+fn is_outcome(input: &Input) -> bool {
+    matches!(
+        input,
+        Input::ModelReplied(_)
+            | Input::CallSettled { .. }
+            | Input::CallLost { .. }
+            | Input::CallAsked { .. }
+            | Input::CallSuspended { .. }
+    )
+}
+
 /// Returns the bytes of a reply, which the store and those who asked for it are given alike.
 fn written(change: &Change) -> Option<(RunId, Bytes)> {
     let Change::RunEnded { run, reply, .. } = change else { return None };
@@ -75,9 +110,9 @@ impl SessionState {
         let following = Following { effects, is_asked: false };
         let taken = Taken { slot, entry: Entry::new(now, Body::Session(input)), following };
         if is_held {
-            let Ahead { calls, turn } = self.held.take(taken, here);
+            let Ahead { calls, turn, time } = self.held.take(taken, here);
             for call in calls {
-                let outcome = self.call_held(call).await;
+                let outcome = self.call_held(call, time).await;
                 self.outcomes.extend(outcome);
             }
             if let Some(turn) = turn {
@@ -87,13 +122,12 @@ impl SessionState {
         }
         let mut inputs = self.held.give();
         inputs.push(taken);
-        if let Err(mut refused) = self.commit(inputs).await? {
+        if let Err(Refused { held, last }) = self.commit(inputs).await? {
             self.is_resume_due |= resumes;
-            // Whoever gave the last does with it what is right.
-            let last = refused.pop();
-            for input in refused {
-                self.give_again(input);
+            if let Some(held) = held {
+                self.give_again(held);
             }
+            // Whoever gave the last does with it what is right.
             let full = journal::Error::StorageFull.to_wire();
             return Ok(last.map_or(Ok(()), |input| Err(Refusal::NoRoom(full, input))));
         }
@@ -116,19 +150,16 @@ impl SessionState {
     /// Makes durable what is held.
     pub(super) async fn commit_held(&mut self) -> Result<(), Error> {
         let held = self.held.give();
-        if !held.is_empty()
-            && let Err(refused) = self.commit(held).await?
-        {
-            for input in refused {
-                self.give_again(input);
-            }
+        if let Err(Refused { held, last }) = self.commit(held).await? {
+            held.into_iter().chain(last).for_each(|input| self.give_again(input));
         }
         Ok(())
     }
 
     /// Makes inputs that the machine has taken durable, all of them or none, and performs what
-    /// follows from them. Without room for them the machine is as it was, and they are returned.
-    async fn commit(&mut self, inputs: Vec<Taken>) -> Result<Result<(), Vec<Box<Input>>>, Error> {
+    /// follows from them. Without room for them the machine is as it was, and what is to be given
+    /// again of them is returned.
+    async fn commit(&mut self, inputs: Vec<Taken>) -> Result<Result<(), Refused>, Error> {
         let Some(slot) = inputs.first().map(|first| first.slot) else { return Ok(Ok(())) };
         let (entries, mut following): (Vec<_>, Vec<_>) =
             inputs.into_iter().map(|taken| (taken.entry, taken.following)).unzip();
@@ -157,14 +188,11 @@ impl SessionState {
                     let runs = asked.effects.iter().filter_map(turn_of);
                     runs.for_each(|run| self.end(&Work::Turn(run)));
                     self.prefixes.clear();
+                    // Its reply may be on the way already, to what is asked no more.
+                    self.asking_void += 1;
                 }
                 self.rebuild().await?;
-                let entries = Arc::unwrap_or_clone(entries);
-                let input = |entry: Entry| match entry.body {
-                    Body::Session(input) => Some(Box::new(input)),
-                    Body::Memory(_) => None,
-                };
-                return Ok(Err(entries.into_iter().filter_map(input).collect()));
+                return Ok(Err(Refused::of(Arc::unwrap_or_clone(entries))));
             }
             appended => appended?,
         };
@@ -210,5 +238,54 @@ impl SessionState {
     /// awaited, and comes again with what it is the outcome of.
     pub(super) fn give_again(&self, input: Box<Input>) {
         self.myself.send_after(ROOM_PAUSE, move || SessionMsg::Input(input));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::entry::{ModelOutcome, ModelReplied};
+    use wire::{CallKey, CallOutcome, ErrorCode, Timestamp, Usage};
+
+    use super::*;
+
+    fn run() -> RunId {
+        RunId::new("r").unwrap()
+    }
+
+    fn replied(turn: u32) -> Input {
+        let error = WireError::new(ErrorCode::Internal, "any");
+        let outcome = ModelOutcome::Failed { error };
+        Input::ModelReplied(ModelReplied { run: run(), turn, outcome })
+    }
+
+    fn settled(call: &str) -> Input {
+        Input::CallSettled {
+            call: CallKey::new(call).unwrap(),
+            outcome: CallOutcome::text("x"),
+            usage: Usage::default(),
+            tainted: false,
+            hop: None,
+        }
+    }
+
+    #[test]
+    fn of_what_found_no_room_only_what_does_not_follow_by_itself_is_given_again() {
+        let late = || Input::DeadlinePassed { run: run() };
+        let cases = [
+            (vec![late()], None, Some(late())),
+            (vec![replied(0)], None, Some(replied(0))),
+            (vec![settled("a")], None, Some(settled("a"))),
+            (vec![replied(0), settled("a")], Some(replied(0)), None),
+            (vec![replied(0), settled("a"), replied(1)], Some(replied(0)), None),
+            (vec![replied(0), settled("a"), late()], Some(replied(0)), Some(late())),
+            (vec![], None, None),
+        ];
+        for (inputs, held, last) in cases {
+            let case = format!("{inputs:?}");
+            let entry = |input| Entry::new(Timestamp::default(), Body::Session(input));
+            let refused = Refused::of(inputs.into_iter().map(entry).collect());
+            assert_eq!(refused.held.map(|input| *input), held, "{case}");
+            assert_eq!(refused.last.map(|input| *input), last, "{case}");
+        }
     }
 }

@@ -59,6 +59,8 @@ pub(super) struct Following {
 pub(super) struct Ahead {
     pub(super) calls: Vec<CallEffect>,
     pub(super) turn: Option<Effect>,
+    /// How long what is held may wait for them.
+    pub(super) time: Duration,
 }
 
 impl Held {
@@ -66,22 +68,22 @@ impl Held {
     /// anything is.
     pub(super) fn ask(&mut self, now: Instant) -> Option<Duration> {
         self.asked = Some(now);
-        self.since.map(|since| HELD_TIME_MAX.saturating_sub(now - since))
+        self.since.map(|since| left(since, now))
     }
 
     /// Tells whether an input may be held, by what follows from it.
     pub(super) fn may_take(&mut self, input: &Input, effects: &[Effect], now: Instant) -> bool {
+        let is_late = self.since.is_some_and(|since| left(since, now).is_zero());
         let waits = match input {
             // Without a call nothing would follow that it could wait for.
             Input::ModelReplied(_) => {
                 self.is_quick = self.asked.take().is_some_and(|at| now - at < QUICK_TIME_MAX);
-                effects.iter().any(|effect| matches!(effect, Effect::Call(_)))
+                !is_late && effects.iter().any(|effect| matches!(effect, Effect::Call(_)))
             }
             // Others of the turn are still under way, or the next one fits into the time.
             Input::CallSettled { call, .. } => self.calls.contains(call),
             _ => false,
         };
-        let is_late = self.since.is_some_and(|since| now - since >= HELD_TIME_MAX);
         let may_wait = |effect: &Effect| {
             effect.is_harmless() || (self.is_quick && !is_late && effect.goes_ahead())
         };
@@ -90,7 +92,7 @@ impl Held {
 
     /// Holds an input, and returns what is to be done at once.
     pub(super) fn take(&mut self, mut taken: Taken, now: Instant) -> Ahead {
-        self.since.get_or_insert(now);
+        let time = left(*self.since.get_or_insert(now), now);
         let Following { effects, is_asked } = &mut taken.following;
         let calls = effects.extract_if(.., |effect| matches!(effect, Effect::Call(_)));
         let calls: Vec<CallEffect> = calls
@@ -100,7 +102,7 @@ impl Held {
         let turn = effects.iter().find(|effect| effect.goes_ahead()).cloned();
         *is_asked = turn.is_some();
         self.inputs.push(taken);
-        Ahead { calls, turn }
+        Ahead { calls, turn, time }
     }
 
     /// Gives up what is held.
@@ -109,6 +111,11 @@ impl Held {
         self.since = None;
         std::mem::take(&mut self.inputs)
     }
+}
+
+/// Returns how much is left at a moment of the time of what is held since another.
+fn left(since: Instant, now: Instant) -> Duration {
+    HELD_TIME_MAX.saturating_sub(now.saturating_duration_since(since))
 }
 
 #[cfg(test)]
@@ -269,7 +276,8 @@ mod tests {
             assert_eq!(held.ask(begun), None, "nothing waits for the first turn");
             let heard = begun + took;
             assert!(held.may_take(&replied(), &[read("c")], heard));
-            assert_eq!(held.take(taken(replied(), vec![read("c")]), heard).calls.len(), 1);
+            let ahead = held.take(taken(replied(), vec![read("c")]), heard);
+            assert_eq!((ahead.calls.len(), ahead.time), (1, HELD_TIME_MAX));
             let over = heard + held_for;
             let case = format!("{took:?} {held_for:?} {effects:?}");
             assert_eq!(held.may_take(&settled("c"), &effects, over), expected, "{case}");
@@ -285,6 +293,14 @@ mod tests {
                 assert_eq!(held.ask(over), None, "{case}");
             }
         }
+        // The reply to a quick turn that is late with it all the same is not held, and its calls have
+        // no more time than what is held has.
+        let (mut held, begun) = (Held::default(), Instant::now());
+        held.take(taken(replied(), vec![read("c")]), begun);
+        let almost = HELD_TIME_MAX.saturating_sub(micro);
+        assert!(held.may_take(&replied(), &[read("d")], begun + almost));
+        assert_eq!(held.take(taken(replied(), vec![read("d")]), begun + almost).time, micro);
+        assert!(!held.may_take(&replied(), &[read("e")], begun + HELD_TIME_MAX));
         // A turn whose asking is not known, such as one of an earlier life, is not quick.
         let (mut held, now) = (Held::default(), Instant::now());
         held.take(taken(replied(), vec![read("c")]), now);

@@ -19,7 +19,6 @@ use wire::entry::{Input, ModelOutcome, ModelReplied};
 use wire::plan::Target;
 use wire::{CallKey, Name, RunId, ToolReply, WorkId};
 
-use super::held::HELD_TIME_MAX;
 use super::{SessionMsg, SessionState};
 use crate::perform;
 use crate::reply::Final;
@@ -142,6 +141,8 @@ impl SessionState {
     fn ask_later(&mut self, effect: Effect, number: u32, failed: &journal::Error) {
         let Effect::AskModel { run, turn, .. } = &effect else { return };
         warn!(%run, error = %failed, "the plan of a run cannot be read");
+        // What is held does not wait as long as that takes.
+        drop(self.myself.cast(SessionMsg::CommitHeld));
         let (run, turn, error) = (run.clone(), *turn, failed.to_wire());
         if !matches!(failed, journal::Error::File { .. }) || number == PLAN_READS_MAX {
             let outcome = ModelOutcome::Failed { error };
@@ -160,12 +161,13 @@ impl SessionState {
         let work = Work::Turn(turn.run.clone());
         let (context, myself) = (self.context.clone(), self.myself.clone());
         let logged = log::work(&turn.run, &turn.trace, None);
-        let held = self.held.ask(Instant::now());
+        let (held, void) = (self.held.ask(Instant::now()), self.asking_void);
         let asking = async move {
             let (run, number) = (turn.run.clone(), turn.number);
             let asking = pin!(perform::ask_model(&context, turn));
             let outcome = in_time(held, asking, &myself).await;
-            report(&myself, Input::ModelReplied(ModelReplied { run, turn: number, outcome }));
+            let replied = ModelReplied { run, turn: number, outcome };
+            drop(myself.cast(SessionMsg::Replied { replied: Box::new(replied), void }));
         };
         let task = tokio::spawn(asking.instrument(logged));
         self.track(work, task.abort_handle());
@@ -182,7 +184,7 @@ impl SessionState {
     /// Makes a call because of an input that is held, which is made durable after some time if the
     /// call is not over by then. One that waits for nothing is over at once, and no task is made for
     /// it and woken: what came of it is returned.
-    pub(super) async fn call_held(&mut self, call: CallEffect) -> Option<Input> {
+    pub(super) async fn call_held(&mut self, call: CallEffect, time: Duration) -> Option<Input> {
         let Calling { work, saying, mut outcome } = self.calling(call);
         let at_once = poll_fn(|context| Poll::Ready(outcome.as_mut().poll(context))).await;
         if let Poll::Ready(input) = at_once {
@@ -190,7 +192,7 @@ impl SessionState {
         }
         let myself = self.myself.clone();
         let task = tokio::spawn(async move {
-            let input = in_time(Some(HELD_TIME_MAX), outcome.as_mut(), &myself).await;
+            let input = in_time(Some(time), outcome.as_mut(), &myself).await;
             report(&myself, input);
         });
         self.track_call(work, saying, task.abort_handle());

@@ -12,7 +12,7 @@ use wire::subject::RunVerb;
 use wire::{RunReply, RunStatus, SessionId};
 
 use crate::house;
-use crate::steps::{SOON, accept, tell, until};
+use crate::steps::{SOON, accept, tell, until, view};
 
 const THOUGHT: &str = "Nobody is to read this.";
 
@@ -104,6 +104,8 @@ async fn a_turn_that_a_restart_repeats_carries_it_as_before_and_nobody_is_shown_
     let node = start(folder.path(), provider.port).await;
     let run = accept(&node, "a", "2+2?", "r1").await;
     until("the second turn is asked for", SOON, async || provider.asked() == 2).await;
+    // What is told of the run is durable, and what led to the turn with it.
+    assert_eq!(view(&node, &run, RunVerb::Status).await.run, run);
     node.drain(Duration::ZERO).await;
     drop(node);
 

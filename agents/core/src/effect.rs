@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use wire::entry::Submitted;
+use wire::entry::{Input, Submitted};
 use wire::event::{EventId, EventKind};
 use wire::plan::Target;
 use wire::run::{Budget, RunReply};
@@ -207,6 +207,32 @@ impl Effect {
     /// changes nothing, and its reply is taken up afterwards.
     pub const fn goes_ahead(&self) -> bool {
         matches!(self, Self::AskModel { .. })
+    }
+}
+
+/// Tells whether an input is the outcome of a turn or a call. Of one that was begun before what it
+/// follows from was durable it is void if that does not become so: both are begun anew then.
+pub const fn is_outcome(input: &Input) -> bool {
+    match input {
+        Input::ModelReplied(_)
+        | Input::CallSuspended { .. }
+        | Input::CallAsked { .. }
+        | Input::CallSettled { .. }
+        | Input::CallLost { .. } => true,
+        Input::Submitted(_)
+        | Input::QuestionAnswered { .. }
+        | Input::QuestionExpired { .. }
+        | Input::CallProbed { .. }
+        | Input::CallApproved { .. }
+        | Input::CallDenied { .. }
+        | Input::ApprovalExpired { .. }
+        | Input::CallResolved { .. }
+        | Input::CancelRequested { .. }
+        | Input::DeadlinePassed { .. }
+        | Input::ReplyPublished { .. }
+        | Input::CancelDelivered { .. }
+        | Input::Resumed { .. }
+        | Input::Snapshot(_) => false,
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a model was last asked with at the head of a conversation.
+//! What a model was asked with at the head of conversations.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,8 @@ use wire::chat::{Head, ResponseSchema};
 
 use crate::part::{Form, Part, WrittenPart, to_written};
 
-/// The most heads that are kept of a model; a team has one or two for each of its agents.
+/// The most heads that are kept of a model, of which the one that came first goes; a team has one or
+/// two for each of its agents.
 const HEADS_MAX: usize = 8;
 
 /// What a tool or the form of a reply takes, in bytes, about.
@@ -44,7 +45,7 @@ pub(crate) struct WrittenHead {
     pub(crate) form: Option<WrittenForm>,
 }
 
-/// The heads of a model's last turns, with what is sent of them, which is written once for all
+/// The heads that came last to a model, with what is sent of them, which is written once for all
 /// turns of one head.
 ///
 /// Whoever gives heads that are equal as one has them also while no session goes on, so that they

@@ -174,10 +174,9 @@ impl Actor for SessionActor {
                 Box::pin(state.on_door(door)).await?;
             }
             SessionMsg::Input(input) => Box::pin(state.on_outcome(*input)).await?,
-            SessionMsg::Replied { replied, void } if void == state.asking_void => {
-                Box::pin(state.on_outcome(Input::ModelReplied(*replied))).await?;
+            SessionMsg::Replied { replied, void } => {
+                Box::pin(state.on_replied(*replied, void)).await?;
             }
-            SessionMsg::Replied { .. } => {}
             SessionMsg::CommitHeld => Box::pin(state.commit_held()).await?,
             SessionMsg::RebuildAgain => Box::pin(state.rebuild_again()).await?,
             SessionMsg::AskAgain { effect, number } => state.ask(*effect, number),
@@ -476,6 +475,15 @@ impl SessionState {
             Ok(()) => self.view(run),
             Err(rejected) => Err(rejected.to_wire()),
         })
+    }
+
+    /// Takes what a model said, unless the turn became void since it was asked.
+    async fn on_replied(&mut self, replied: ModelReplied, void: u64) -> Result<(), Error> {
+        if void != self.asking_void {
+            debug!(session = %self.session, run = %replied.run, "reply to a void turn");
+            return Ok(());
+        }
+        self.on_outcome(Input::ModelReplied(replied)).await
     }
 
     async fn on_outcome(&mut self, input: Input) -> Result<(), Error> {

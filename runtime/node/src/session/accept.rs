@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use wire::entry::{Body, Entry, Input};
 use wire::{RunId, WireError};
 
-use agents_core::effect::{Effect, Rejected};
+use agents_core::effect::{Effect, Rejected, is_outcome};
 
 use super::held::{Ahead, Following, Taken};
 use super::work::Work;
@@ -62,18 +62,6 @@ impl Refused {
     }
 }
 
-/// Tells whether an input is what came of a turn or a call.
-fn is_outcome(input: &Input) -> bool {
-    matches!(
-        input,
-        Input::ModelReplied(_)
-            | Input::CallSettled { .. }
-            | Input::CallLost { .. }
-            | Input::CallAsked { .. }
-            | Input::CallSuspended { .. }
-    )
-}
-
 /// Returns the bytes of a reply, which the store and those who asked for it are given alike.
 fn written(change: &Change) -> Option<(RunId, Bytes)> {
     let Change::RunEnded { run, reply, .. } = change else { return None };
@@ -87,7 +75,7 @@ fn turn_of(effect: &Effect) -> Option<RunId> {
 
 impl SessionState {
     /// Decides about an input, makes it durable and performs what follows from it. One that may be
-    /// held becomes durable with the next.
+    /// held becomes durable with later ones.
     ///
     /// On a full disk nothing has happened, and the input may be given again.
     pub(super) async fn accept(&mut self, input: Input) -> Result<Result<(), Refusal>, Error> {
@@ -184,9 +172,9 @@ impl SessionState {
         };
         let commit = match appended {
             Err(Error::Journal(journal::Error::StorageFull)) => {
-                for asked in following.iter().filter(|following| following.is_asked) {
-                    let runs = asked.effects.iter().filter_map(turn_of);
-                    runs.for_each(|run| self.end(&Work::Turn(run)));
+                let asked = following.iter().filter(|following| following.is_asked);
+                for run in asked.flat_map(|asked| &asked.effects).filter_map(turn_of) {
+                    self.end(&Work::Turn(run));
                     self.prefixes.clear();
                     // Its reply may be on the way already, to what is asked no more.
                     self.asking_void += 1;

@@ -55,7 +55,6 @@ pub(super) struct Following {
 }
 
 /// What is done at once because of an input that is held.
-#[derive(Default)]
 pub(super) struct Ahead {
     pub(super) calls: Vec<CallEffect>,
     pub(super) turn: Option<Effect>,

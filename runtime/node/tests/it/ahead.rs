@@ -1,6 +1,8 @@
 //! A model is asked while what led to the question becomes durable, and nobody else is told of it.
 
+use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use journal::testing::{Step, Watch, watch};
@@ -8,7 +10,7 @@ use node::team_dir;
 use serde_json::json;
 use tokio::time::timeout;
 use wire::subject::RunVerb;
-use wire::{ModelReply, Name, RunStatus};
+use wire::{Event, EventKind, ModelReply, Name, RunStatus};
 
 use crate::house;
 use crate::steps::{self, SOON, Silent, accept, begun, until, view};
@@ -108,5 +110,75 @@ model = "quick"
     let reply = saying.await;
     assert_eq!((reply.status, &*reply.output), (RunStatus::Completed, "Hello."), "{reply:?}");
     assert_eq!(begun(&node, &mut everything).await, [], "the model is not asked again");
+    node.drain(std::time::Duration::ZERO).await;
+}
+
+/// A disk that finds no room for the first few replies of models.
+struct Full {
+    refusals_left: AtomicU32,
+}
+
+impl Watch for Full {
+    fn before(&self, _: Step<'_>) {}
+
+    fn after(&self, _: Step<'_>) {}
+
+    fn refuse(&self, step: Step<'_>) -> io::Result<()> {
+        let Step::Append(bytes) = step else { return Ok(()) };
+        let holds_reply = String::from_utf8_lossy(bytes).contains("model_replied");
+        let seen = Ordering::SeqCst;
+        let refuses = |left: u32| left.checked_sub(1);
+        if holds_reply && self.refusals_left.fetch_update(seen, seen, refuses).is_ok() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn quick_turns_without_room_are_done_once_there_is_some() {
+    const TEAM: &str = r#"
+[models.quick]
+provider = "scripted"
+script = "quick.jsonl"
+
+[agents.assistant]
+instructions = "You compute."
+model = "quick"
+tools = ["calculate"]
+
+[tools.calculate]
+kind = "builtin"
+"#;
+    let call = |expression: &str| {
+        let arguments = json!({"expression": expression});
+        json!({"calls": [{"name": "calculate", "arguments": arguments}]})
+    };
+    // The last turn is under way when what led to it is refused, and is then void.
+    let last = json!({"content": "Both.", "delay_ms": 30});
+    let replies = [call("1 + 1"), call("2 * 3"), last];
+    let folder = tempfile::tempdir().unwrap();
+    let full = Arc::new(Full { refusals_left: AtomicU32::new(2) });
+    let dir = team_dir(&folder.path().join("data"), &Name::new("team").unwrap());
+    let _watching = watch(&dir, full.clone());
+    let node = house::start_with(folder.path(), TEAM, &[("quick.jsonl", &replies)]).await;
+    let team = node.team("team").unwrap();
+    let events = team.subjects().all_session_events(&team.team().name);
+    let mut events = node.bus().subscribe(&events, None).await.unwrap();
+
+    let reply = house::say(&node, "compute", None).await;
+    assert_eq!((reply.status, &*reply.output), (RunStatus::Completed, "Both."), "{reply:?}");
+    assert_eq!(full.refusals_left.load(Ordering::SeqCst), 0);
+    let (mut begun, mut ended) = (0, Vec::new());
+    loop {
+        let message = events.next().await.unwrap();
+        match serde_json::from_slice::<Event>(&message.payload).unwrap().kind {
+            EventKind::CallStarted { .. } => begun += 1,
+            EventKind::CallEnded { output, .. } => ended.push(output),
+            EventKind::RunEnded { .. } => break,
+            _ => {}
+        }
+    }
+    assert_eq!((begun, ended), (2, vec!["2".to_owned(), "6".to_owned()]));
     node.drain(std::time::Duration::ZERO).await;
 }

@@ -25,7 +25,7 @@ pub(crate) const LIVE: usize = 800;
 /// Sessions that have come and gone before anything is measured, and runs of each. After them the
 /// process has all that sessions share, of which the cache of the store is the last to fill.
 const WARM: usize = 200;
-const WARM_RUNS: usize = 20;
+const WARM_RUNS: usize = 100;
 
 /// Runs at once.
 const AT_ONCE: usize = 64;

@@ -23,7 +23,7 @@ pub(crate) const SESSIONS: usize = 10_000;
 pub(crate) const LIVE: usize = 800;
 
 /// Sessions that have come and gone before anything is measured, and runs of each. After them the
-/// process has all that sessions share, of which the cache of the store is the last to fill.
+/// process has most of what sessions share; what the store still takes counts as theirs.
 const WARM: usize = 200;
 const WARM_RUNS: usize = 100;
 

@@ -14,6 +14,9 @@ const TERM_GRACE: Duration = Duration::from_secs(2);
 /// How long the kernel is given to end what was killed, and to hand over what is left in pipes.
 pub(crate) const KILL_GRACE: Duration = Duration::from_millis(200);
 
+/// The mark of a process that the kernel ends before all others.
+const OOM_SCORE_MAX: &str = "1000";
+
 /// A process and its descendants, which end with this. Those that leave its group are found only
 /// in a sandbox.
 pub(crate) struct ProcessTree {
@@ -26,6 +29,26 @@ impl ProcessTree {
     /// sandbox for the others or does not.
     pub(crate) fn of(child: &Child, is_sandbox: bool) -> Self {
         Self { root: child.id().and_then(pid), is_sandbox }
+    }
+
+    /// Lets the kernel end the processes before all others where the machine has no memory left: what
+    /// they share with others counts against no limit of their own.
+    pub(crate) fn die_first(&self) {
+        let mut found: Vec<Pid> = self.root.into_iter().collect();
+        while let Some(process) = found.pop() {
+            let file = format!("/proc/{process}/oom_score_adj");
+            // Whoever has the mark already hands it on to what it starts.
+            if std::fs::read_to_string(&file).is_ok_and(|score| score.trim() == OOM_SCORE_MAX) {
+                continue;
+            }
+            if let Err(error) = std::fs::write(&file, OOM_SCORE_MAX) {
+                // What it starts is without the mark for as long as it does.
+                tracing::debug!(%error, file, "a process is not marked as the first to end");
+                continue;
+            }
+            // What it started before it was marked is not.
+            found.extend(children(process));
+        }
     }
 
     /// Asks all processes to end, and kills those that are left after a while. Returns how the
@@ -82,6 +105,14 @@ fn pid(id: u32) -> Option<Pid> {
     Pid::from_raw(i32::try_from(id).ok()?)
 }
 
+/// Returns what the first thread of a process started and did not leave to others, without a look at
+/// all processes of the machine; nothing where the kernel does not tell.
+fn children(process: Pid) -> Vec<Pid> {
+    let file = format!("/proc/{process}/task/{process}/children");
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    text.split_ascii_whitespace().filter_map(|id| pid(id.parse().ok()?)).collect()
+}
+
 /// Finds the processes below one, in no order. What loses its parent in a sandbox is given to the
 /// first process in it, and so stays below.
 fn descendants(root: Pid) -> Vec<Pid> {
@@ -104,4 +135,33 @@ fn family(folder: &Path) -> Option<(Pid, Pid)> {
     let (_, rest) = stat.rsplit_once(')')?;
     let parent: u32 = rest.split_whitespace().nth(1)?.parse().ok()?;
     Some((pid(id)?, pid(parent)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Stdio;
+
+    use tokio::io::{AsyncBufReadExt as _, BufReader};
+    use tokio::process::Command;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_program_started_before_it_was_marked_ends_first_as_well() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "(sleep 60 & echo started; wait) & wait"]);
+        command.process_group(0).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("started"));
+        let tree = ProcessTree::of(&child, false);
+        let root = tree.root.unwrap();
+        let started = descendants(root);
+        assert_eq!(started.len(), 2);
+        tree.die_first();
+        for process in [vec![root], started].concat() {
+            let score = std::fs::read_to_string(format!("/proc/{process}/oom_score_adj")).unwrap();
+            assert_eq!(score.trim(), OOM_SCORE_MAX, "{process}");
+        }
+    }
 }

@@ -23,9 +23,6 @@ pub const STOP_GRACE: Duration = Duration::from_millis(2_500);
 /// Bytes that are read at once.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// The mark of a process that the kernel ends before all others.
-const OOM_SCORE_MAX: &str = "1000";
-
 /// A program that is ready to be started.
 pub(super) struct Job {
     pub(super) program: PathBuf,
@@ -113,11 +110,9 @@ pub(super) async fn run(job: Job, stop: CancellationToken, hop: HopLog) -> io::R
         command.gid(user).uid(user);
     }
     let mut child = command.spawn()?;
-    if let Some(process) = child.id() {
-        die_first(process);
-    }
-    hop.note(|report| report.process = child.id());
     let mut tree = ProcessTree::of(&child, is_sandbox);
+    tree.die_first();
+    hop.note(|report| report.process = child.id());
     let mut stdout = Kept { bytes: Vec::new(), bytes_max, cut: false };
     let mut stderr = Tail::default();
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -160,32 +155,6 @@ pub(super) async fn run(job: Job, stop: CancellationToken, hop: HopLog) -> io::R
     Ok(Ended { status, stdout, stderr, was_stopped })
 }
 
-/// Lets the kernel end a program, and what it starts, before anything else where the machine has no
-/// memory left: what a process shares with others counts against no limit of its own.
-fn die_first(process: u32) {
-    let mut found = vec![process];
-    while let Some(process) = found.pop() {
-        let file = format!("/proc/{process}/oom_score_adj");
-        // Whoever has the mark already hands it on to what it starts.
-        if std::fs::read_to_string(&file).is_ok_and(|score| score.trim() == OOM_SCORE_MAX) {
-            continue;
-        }
-        if let Err(error) = std::fs::write(&file, OOM_SCORE_MAX) {
-            tracing::debug!(%error, file, "a program is not marked as the first to end");
-        }
-        // What it started before it was marked is not.
-        found.extend(children(process));
-    }
-}
-
-/// Returns what the first thread of a process started and did not leave to others; nothing where
-/// the kernel does not tell.
-fn children(process: u32) -> Vec<u32> {
-    let file = format!("/proc/{process}/task/{process}/children");
-    let text = std::fs::read_to_string(file).unwrap_or_default();
-    text.split_ascii_whitespace().filter_map(|id| id.parse().ok()).collect()
-}
-
 async fn remove(scratch: TempDir) {
     let removed = tokio::task::spawn_blocking(move || scratch.close()).await;
     if let Ok(Err(error)) = removed {
@@ -209,33 +178,5 @@ async fn drain(from: Option<impl AsyncRead + Unpin>, to: &mut impl Sink) {
             Ok(0) | Err(_) => return,
             Ok(read) => to.take(chunk.get(..read).unwrap_or_default()),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio::io::{AsyncBufReadExt as _, BufReader};
-
-    use super::*;
-
-    #[tokio::test]
-    async fn what_a_program_started_before_it_was_marked_ends_first_as_well() {
-        let mut command = Command::new("sh");
-        command.args(["-c", "(sleep 60 & echo started; wait) & wait"]);
-        command.process_group(0).stdout(Stdio::piped()).kill_on_drop(true);
-        let mut child = command.spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("started"));
-        let mut tree = ProcessTree::of(&child, false);
-        let first = child.id().unwrap();
-        let second = children(first);
-        let third: Vec<u32> = second.iter().flat_map(|process| children(*process)).collect();
-        assert_eq!((second.len(), third.len()), (1, 1), "a kernel that tells of children");
-        die_first(first);
-        for process in [vec![first], second, third].concat() {
-            let score = std::fs::read_to_string(format!("/proc/{process}/oom_score_adj")).unwrap();
-            assert_eq!(score.trim(), OOM_SCORE_MAX, "{process}");
-        }
-        tree.kill();
     }
 }

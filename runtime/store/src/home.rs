@@ -91,25 +91,6 @@ impl Home {
         self.dir.join(REPLIES)
     }
 
-    /// Waits until nothing holds a database. sled's threads may hold its file for a moment after it
-    /// was closed.
-    pub(crate) fn wait_until_free(&self, database: &Path) -> Result<(), Error> {
-        let path = database.join(DATABASE_FILE);
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(source) => return Err(failed("open", &path)(source)),
-        };
-        for _ in 0..FREE_TRIES_MAX {
-            match file.try_lock() {
-                Ok(()) => return Ok(()),
-                Err(TryLockError::WouldBlock) => std::thread::sleep(FREE_TRY_EVERY),
-                Err(TryLockError::Error(source)) => return Err(failed("lock", &path)(source)),
-            }
-        }
-        Err(Error::InUse { dir: self.dir.clone() })
-    }
-
     /// Removes what is left of a store that was never whole, and writes down that one is being made.
     pub(crate) fn mark_new(&mut self) -> Result<(), Error> {
         self.mark("new")?;
@@ -155,6 +136,25 @@ impl Home {
         let (home, _) = Self::take(&self.dir)?;
         Ok((home, moved_to))
     }
+}
+
+/// Waits until nothing holds a database. sled's threads may hold its file for a moment after it was
+/// closed.
+pub(crate) fn wait_until_free(database: &Path) -> Result<(), Error> {
+    let path = database.join(DATABASE_FILE);
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(failed("open", &path)(source)),
+    };
+    for _ in 0..FREE_TRIES_MAX {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(FREE_TRY_EVERY),
+            Err(TryLockError::Error(source)) => return Err(failed("lock", &path)(source)),
+        }
+    }
+    Err(Error::InUse { dir: database.to_owned() })
 }
 
 /// Removes a directory with all that is in it, if there is one.

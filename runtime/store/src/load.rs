@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::database::{self, Holding, abandon, guard};
 use crate::error::Error;
-use crate::home::Home;
+use crate::home::{Home, wait_until_free};
 use crate::pending::State;
 use crate::replies::Replies;
 use crate::shelf::Shelf;
@@ -29,7 +29,7 @@ pub(crate) struct Loaded {
 
 /// Opens the database of all but the traces, or makes one.
 pub(crate) fn start(home: &Home) -> Result<sled::Db, Error> {
-    home.wait_until_free(&home.database())?;
+    wait_until_free(&home.database())?;
     database::start(&home.database(), HOLDING)
 }
 
@@ -65,7 +65,11 @@ pub(crate) fn load(home: &Home, replies: Arc<Replies>) -> Result<Loaded, Error> 
         }
         counted.map(|()| (state, segments))
     });
-    match counted {
+    let rested = counted.and_then(|(state, mut segments)| {
+        guard(doing, || segments.rest())?;
+        Ok((state, segments))
+    });
+    match rested {
         Ok((state, segments)) => Ok(Loaded { database, state, segments, replies }),
         Err(error) => {
             abandon(database);

@@ -3,10 +3,14 @@
 //! sled gives nothing back of what a database took on the disk, so traces stand in several, and
 //! room is made by removing the oldest of them with all that is in it. Traces that come in another
 //! order than that of time, as when the store is filled anew, go where they belong, and a segment
-//! that grows by it is cut in two.
+//! that grows by it is cut in two. A database that is open takes megabytes of memory, so those that
+//! nobody used for a while are closed, all but the one that grows; what is known of them tells which
+//! to open for whoever looks for a trace.
 
 pub(crate) mod arrived;
-mod segment;
+mod look;
+mod outline;
+pub(crate) mod segment;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -17,13 +21,9 @@ use wire::{RunId, Timestamp};
 use crate::error::Error;
 use crate::key;
 use crate::pending::{self, Pending};
-use crate::run::RunBegun;
 use crate::trace::ended::EndedSpan;
-use crate::trace::query::{self, TracePage, TraceQuery};
-use crate::trace::row::Summary;
-use crate::trace::told::TracePart;
-use crate::trace::{Adding, Recent};
-use crate::{database, home, page, record, trace};
+use crate::trace::{Adding, Ended, Recent};
+use crate::{database, home, record, trace};
 use arrived::Arrived;
 use segment::{End, Segment};
 
@@ -128,7 +128,7 @@ impl Shelf {
 
     /// Leaves all segments as they are, because something is damaged.
     pub(crate) fn abandon(&mut self) {
-        self.segments.drain(..).for_each(|segment| database::abandon(segment.database));
+        self.segments.drain(..).for_each(Segment::abandon);
     }
 
     /// Returns the directories of the databases.
@@ -149,7 +149,7 @@ impl Shelf {
     /// Returns what traces take.
     pub(crate) fn usage(&self) -> TraceUsage {
         TraceUsage {
-            traces: self.segments.iter().map(|segment| segment.state.traces).sum(),
+            traces: self.segments.iter().map(|segment| segment.state().traces).sum(),
             bytes: self.segments.iter().map(|segment| segment.bytes).sum(),
             bytes_max: self.kept.bytes_max,
             dropped: self.kept.dropped,
@@ -158,7 +158,7 @@ impl Shelf {
 
     /// Returns the records of all segments, and their bytes.
     pub(crate) fn records(&self) -> (u64, u64) {
-        let states = self.segments.iter().map(|segment| segment.state);
+        let states = self.segments.iter().map(Segment::state);
         states.fold((0, 0), |(n, bytes), state| (n + state.records, bytes + state.bytes))
     }
 
@@ -166,7 +166,7 @@ impl Shelf {
     pub(crate) fn count(&self) -> Result<(), Error> {
         self.segments
             .iter()
-            .try_for_each(|segment| database::count(&segment.database, None, &segment.state))
+            .try_for_each(|segment| database::count(&*segment.opened()?, None, segment.state()))
     }
 
     fn target(&self) -> u64 {
@@ -197,7 +197,7 @@ impl Shelf {
             };
             let at = place.at;
             let Some(segment) = self.segments.get_mut(at) else { return Ok(()) };
-            let pending = Pending::new(&segment.database, segment.state);
+            let pending = Pending::new(&*segment.database()?, *segment.state());
             // Not put back on an error, after which it may not be what is stored.
             let recent = std::mem::take(&mut segment.recent);
             let mut adding = Adding::new(pending, recent);
@@ -214,13 +214,14 @@ impl Shelf {
             let (pending, recent) = adding.finish();
             let state = pending.commit()?;
             if let Some(segment) = self.segments.get_mut(at) {
-                (segment.state, segment.recent) = (state, recent);
-                segment.unflushed += added;
+                segment.change(state, added);
+                segment.recent = recent;
             }
             self.settle(main, at)?;
         }
         if self.segments.iter().map(|segment| segment.unflushed).sum::<usize>() >= UNFLUSHED_MAX {
             self.flush()?;
+            self.rest()?;
         }
         Ok(())
     }
@@ -248,14 +249,12 @@ impl Shelf {
         if let Some(at) = self.segments.iter().position(|segment| segment.recent.has(&trace)) {
             return Ok(Some(Placed { at, is_stored: true }));
         }
-        let key = key::trace(&trace);
         let by_time = self.segments.partition_point(|segment| segment.from <= span.start);
         let by_time = by_time.saturating_sub(1);
         let others = (0..self.segments.len()).rev().filter(|at| *at != by_time);
         for at in [by_time].into_iter().chain(others) {
             let Some(segment) = self.segments.get(at) else { continue };
-            let has = segment.database.contains_key(&key);
-            if has.map_err(|error| Error::engine("look for a trace", error))? {
+            if segment.has(&trace)? {
                 return Ok(Some(Placed { at, is_stored: true }));
             }
         }
@@ -300,7 +299,7 @@ impl Shelf {
         for (from, until) in [(old.from, Some(middle)), (middle, None)] {
             let number = self.kept.next + halves.len() as u64;
             let mut half = Segment::create(&self.dir, number, from)?;
-            copy(&old.database, &mut half, until.is_none().then_some(middle), until)?;
+            copy(&*old.database()?, &mut half, until.is_none().then_some(middle), until)?;
             half.flush()?;
             half.measure();
             halves.push(half);
@@ -316,10 +315,10 @@ impl Shelf {
         let most = self.kept.bytes_max - self.target() * SHARES_FREE;
         while self.segments.len() > 1 && self.usage().bytes > most {
             let gone = self.segments.remove(0);
-            self.kept.dropped.traces += gone.state.traces;
+            self.kept.dropped.traces += gone.state().traces;
             self.kept.dropped.before = self.segments.first().map(|segment| segment.from);
             tracing::info!(
-                traces = gone.state.traces,
+                traces = gone.state().traces,
                 dropped = self.kept.dropped.traces,
                 "the oldest traces are dropped, so that all take no more than they may"
             );
@@ -354,93 +353,45 @@ impl Shelf {
     /// Those of runs in work stay, but no longer than all of them have room.
     pub(crate) fn drop_until(&mut self, main: &sled::Db, cutoff: Timestamp) -> Result<u64, Error> {
         for at in 0..self.segments.len() {
+            let is_only = self.segments.len() == 1;
             let Some(segment) = self.segments.get_mut(at) else { continue };
-            if trace::all_ended(&segment.database, cutoff)? {
-                if segment.state.traces == 0 && self.segments.len() == 1 {
-                    continue;
+            let ended = match segment.outline() {
+                Some(outline) => outline.ended(cutoff),
+                None => trace::ended(&*segment.opened()?, cutoff)?,
+            };
+            match ended {
+                Ended::None => continue,
+                Ended::All if segment.state().traces == 0 && is_only => continue,
+                Ended::All => {
+                    let gone = self.segments.remove(at);
+                    self.save(main)?;
+                    let records = gone.state().records;
+                    gone.remove()?;
+                    return Ok(records.max(1));
                 }
-                let gone = self.segments.remove(at);
-                self.save(main)?;
-                let records = gone.state.records;
-                gone.remove()?;
-                return Ok(records.max(1));
+                Ended::Some => {}
             }
-            let mut pending = Pending::new(&segment.database, segment.state);
+            let database = segment.opened()?;
+            let mut pending = Pending::new(&database, *segment.state());
             let is_open = |run: &RunId| {
                 let found = main.contains_key(key::open(run));
                 found.map_err(|error| Error::engine("drop old traces", error))
             };
-            let dropped = trace::drop_until(&segment.database, &mut pending, cutoff, is_open)?;
+            let dropped = trace::drop_until(&database, &mut pending, cutoff, is_open)?;
             if dropped > 0 {
                 segment.recent = Recent::default();
-                segment.state = pending.commit()?;
-                segment.unflushed += 1;
+                segment.change(pending.commit()?, 1);
                 return Ok(dropped);
             }
         }
+        self.rest()?;
         Ok(0)
     }
 
-    /// Finds traces, the newest first.
-    pub(crate) fn find(&self, query: &TraceQuery, limit: usize) -> Result<TracePage, Error> {
-        query::find(&self.trees(), query, limit)
-    }
-
-    /// Finds the one trace that a run is in, if it is one that is looked for.
-    pub(crate) fn find_one(&self, query: &TraceQuery, trace: &[u8]) -> Result<TracePage, Error> {
-        let mut page = TracePage::default();
-        for tree in self.trees() {
-            if let Some(summary) = page::row::<Summary>(tree, &key::trace(trace))? {
-                page.scanned += 1;
-                page.rows.extend(query.fits(&summary).then_some(summary.row));
-            }
-        }
-        Ok(page)
-    }
-
-    /// Returns who tells of a trace; nobody if it is not known.
-    pub(crate) fn parts(&self, trace: &[u8]) -> Result<Vec<TracePart>, Error> {
-        for tree in self.trees() {
-            if let Some(summary) = page::row::<Summary>(tree, &key::trace(trace))? {
-                return Ok(summary.parts());
-            }
-        }
-        Ok(Vec::new())
-    }
-
-    /// Finds the trace that a name stands for.
-    pub(crate) fn resolve(&self, main: &sled::Tree, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        let matching = self.beginning_with(name)?;
-        if let [only] = matching.as_slice()
-            && name.len() == only.len() * 2
-        {
-            return Ok(Some(only.clone()));
-        }
-        // The run of an agent called as a tool has 32 hex digits too, so ids of traces go first.
-        if let Ok(run) = RunId::new(name)
-            && let Some(begun) = page::row::<RunBegun>(main, &key::run(&run))?
-        {
-            return Ok(Some(begun.trace.trace_bytes().to_vec()));
-        }
-        match matching.as_slice() {
-            [] => Ok(None),
-            [only] => Ok(Some(only.clone())),
-            _ => Err(Error::AmbiguousTrace { prefix: name.to_owned() }),
-        }
-    }
-
-    /// Returns up to two traces whose id begins with some hex digits.
-    fn beginning_with(&self, digits: &str) -> Result<Vec<Vec<u8>>, Error> {
-        let mut found = Vec::new();
-        for tree in self.trees() {
-            trace::beginning_with(tree, digits, &mut found)?;
-        }
-        Ok(found)
-    }
-
-    /// Returns the databases, the newest first.
-    fn trees(&self) -> Vec<&sled::Tree> {
-        self.segments.iter().rev().map(|segment| &*segment.database).collect()
+    /// Closes the segments that nobody used since this was called before, but the one that grows.
+    pub(crate) fn rest(&mut self) -> Result<(), Error> {
+        let [rest @ .., _] = self.segments.as_mut_slice() else { return Ok(()) };
+        rest.iter_mut().try_for_each(Segment::rest)
     }
 }
 
@@ -451,7 +402,8 @@ fn copy(
     from: Option<Timestamp>,
     until: Option<Timestamp>,
 ) -> Result<(), Error> {
-    let mut pending = Pending::new(&half.database, half.state);
+    let database = half.database()?;
+    let mut pending = Pending::new(&database, *half.state());
     for key in old.scan_prefix(key::Space::TraceAt.key(&[])).keys() {
         let key = key.map_err(|error| Error::engine("copy a trace", error))?;
         let Some(start) = key::time_of(&key) else { continue };
@@ -460,11 +412,9 @@ fn copy(
         }
         trace::copy(old, &mut pending, key::id_of(&key))?;
         if pending.bytes() >= GROUP_BYTES_MAX {
-            let state = pending.commit()?;
-            pending = Pending::new(&half.database, state);
+            pending = Pending::new(&database, pending.commit()?);
         }
     }
-    half.state = pending.commit()?;
-    half.unflushed += 1;
+    half.change(pending.commit()?, 1);
     Ok(())
 }

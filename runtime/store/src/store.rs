@@ -10,7 +10,7 @@ use crate::batch::next_batch;
 use crate::change::Change;
 use crate::database::{self, abandon, guard};
 use crate::error::Error;
-use crate::home::{Home, Left};
+use crate::home::{Home, Left, wait_until_free};
 use crate::load::{Loaded, load, start};
 use crate::pending::{Pending, State};
 use crate::replies::Replies;
@@ -153,7 +153,7 @@ impl Store {
         drop(self.shared.database.write().unwrap_or_else(PoisonError::into_inner).take());
         let dirs = segments.dirs();
         drop(std::mem::take(&mut *segments));
-        let free = dirs.iter().try_for_each(|dir| home.wait_until_free(dir));
+        let free = dirs.iter().try_for_each(|dir| wait_until_free(dir));
         let loaded = free.and_then(|()| load(home, self.shared.replies.clone()));
         drop(held);
         match loaded {
@@ -325,8 +325,7 @@ impl Store {
         })?;
         let source = self.shared.spans.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (Some((trace, parts)), Some(source)) = (found, source) else { return Ok(Vec::new()) };
-        let Some(trace) = trace.first_chunk() else { return Ok(Vec::new()) };
-        let mut spans = TraceSpans::of(*trace);
+        let mut spans = TraceSpans::of(trace);
         for part in &parts {
             if let Err(error) = source.tell(part, &mut spans) {
                 tracing::warn!(session = %part.session, %error, "a part of a trace is left out");
@@ -413,7 +412,7 @@ impl Shared {
                 guard("close the store", || {
                     *state = flush(&database, *state, &mut segments)?;
                     drop((database, std::mem::take(&mut *segments)));
-                    dirs.iter().try_for_each(|dir| home.wait_until_free(dir))?;
+                    dirs.iter().try_for_each(|dir| wait_until_free(dir))?;
                     home.mark_closed()
                 })
             }

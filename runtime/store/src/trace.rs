@@ -9,6 +9,7 @@ pub(crate) mod row;
 pub(crate) mod told;
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::RangeInclusive;
 
 use wire::{RunId, Timestamp};
 
@@ -156,50 +157,82 @@ pub(crate) fn copy(from: &sled::Tree, into: &mut Pending, trace: &[u8]) -> Resul
     summary.map_or(Ok(()), |summary| put(into, None, &summary, trace))
 }
 
-/// Adds up to two traces whose id begins with some hex digits.
+/// The first hex digits of a trace's id, enough of them to look for it.
+#[derive(Debug)]
+pub(crate) struct Digits(Vec<u8>);
+
+impl Digits {
+    /// Reads them, unless it is something else that a text names.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let nibble = |digit: char| digit.to_digit(16).and_then(|nibble| u8::try_from(nibble).ok());
+        let nibbles: Vec<u8> = text.chars().map(nibble).collect::<Option<_>>()?;
+        let are_enough = (PREFIX_DIGITS_MIN..=2 * size_of::<TraceId>()).contains(&nibbles.len());
+        are_enough.then_some(Self(nibbles))
+    }
+
+    /// Returns the first and the last id that begins so.
+    pub(crate) fn ids(&self) -> RangeInclusive<TraceId> {
+        let filled = |filler: u8| {
+            let mut id = [filler << 4 | filler; size_of::<TraceId>()];
+            for (byte, nibbles) in id.iter_mut().zip(self.0.chunks(2)) {
+                *byte = match nibbles {
+                    [high, low] => high << 4 | low,
+                    [high, ..] => high << 4 | filler,
+                    [] => *byte,
+                };
+            }
+            id
+        };
+        filled(0)..=filled(0xf)
+    }
+}
+
+/// Adds up to two traces whose id begins with some digits.
 pub(crate) fn beginning_with(
     tree: &sled::Tree,
-    digits: &str,
-    found: &mut Vec<Vec<u8>>,
+    digits: &Digits,
+    found: &mut Vec<TraceId>,
 ) -> Result<(), Error> {
-    let mut nibbles = Vec::with_capacity(digits.len());
-    for digit in digits.chars() {
-        match digit.to_digit(16).and_then(|nibble| u8::try_from(nibble).ok()) {
-            Some(nibble) => nibbles.push(nibble),
-            None => return Ok(()),
-        }
-    }
-    if nibbles.len() < PREFIX_DIGITS_MIN {
-        return Ok(());
-    }
-    let (pairs, half) = nibbles.as_chunks::<2>();
-    let bytes: Vec<u8> = pairs.iter().map(|[high, low]| high << 4 | low).collect();
-    for entry in tree.scan_prefix(key::trace(&bytes)).keys() {
+    let ids = digits.ids();
+    for entry in tree.range(key::trace(ids.start())..=key::trace(ids.end())).keys() {
         if found.len() >= 2 {
             break;
         }
         let key = entry.map_err(|error| Error::engine("look up a trace", error))?;
-        let trace = key.get(1..).unwrap_or_default();
-        let fits = half.iter().all(|half| trace.get(bytes.len()).is_some_and(|b| b >> 4 == *half));
-        if fits {
-            found.push(trace.to_vec());
-        }
+        found.extend(key.get(1..).and_then(|id| TraceId::try_from(id).ok()));
     }
     Ok(())
 }
 
-/// Tells whether all traces of a database are over, and were so at a time or before.
-pub(crate) fn all_ended(tree: &sled::Tree, cutoff: Timestamp) -> Result<bool, Error> {
-    if tree.scan_prefix(running()).keys().next().is_some() {
-        return Ok(false);
+/// How many traces ended at a time or before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// All, and none is in work.
+    All,
+    /// Some, or others are in work.
+    Some,
+    /// None.
+    None,
+}
+
+/// Tells how many traces of a database ended at a time or before.
+pub(crate) fn ended(tree: &sled::Tree, cutoff: Timestamp) -> Result<Ended, Error> {
+    let failed = |error| Error::engine("drop old traces", error);
+    if any_running(tree).map_err(failed)? {
+        return Ok(Ended::Some);
     }
     for entry in tree.scan_prefix(Space::TraceAt.key(&[])) {
-        let (_, value) = entry.map_err(|error| Error::engine("drop old traces", error))?;
+        let (_, value) = entry.map_err(failed)?;
         if Head::read(&value)?.end()? > cutoff {
-            return Ok(false);
+            return Ok(Ended::Some);
         }
     }
-    Ok(true)
+    Ok(Ended::All)
+}
+
+/// Tells whether any trace of a database is in work.
+pub(crate) fn any_running(tree: &sled::Tree) -> sled::Result<bool> {
+    tree.scan_prefix(running()).keys().next().transpose().map(|found| found.is_some())
 }
 
 /// Drops traces that ended at a time or before, up to a limit; returns how many went.
@@ -265,4 +298,28 @@ fn remove(tree: &sled::Tree, pending: &mut Pending, by_start: &[u8]) -> Result<(
     pending.remove(by_start)?;
     pending.state.traces = pending.state.traces.saturating_sub(1);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_of_an_id_stand_for_all_ids_that_begin_so() {
+        for (text, expected) in [
+            ("00ab", Some((0x00ab << 112, (0x00ac << 112) - 1))),
+            ("00Abc", Some((0x00abc << 108, (0x00abd << 108) - 1))),
+            ("000000000000000000000000000a2b3c", Some((0x000a_2b3c, 0x000a_2b3c))),
+            ("", None),
+            ("abc", None),
+            ("lead", None),
+            ("+abc", None),
+            ("00112233445566778899aabbccddeeff0", None),
+        ] {
+            let ids = Digits::read(text).map(|digits| digits.ids());
+            let numbers =
+                ids.map(|ids| (u128::from_be_bytes(*ids.start()), u128::from_be_bytes(*ids.end())));
+            assert_eq!(numbers, expected, "{text}");
+        }
+    }
 }

@@ -1,117 +1,23 @@
-//! Traces are found by all that is known of them, and the oldest make room for the newest.
+//! Traces are found by all that is known of them.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
+#[path = "house/spans.rs"]
+mod spans;
 #[path = "house/told.rs"]
 mod told;
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::time::Duration;
 
-use serde_json::json;
 use store::{
-    Change, Opened, RUN_SPANS_SPARE, RunBegun, SPANS_MAX, SpanSource, Store, TRACE_BYTES_MIN,
-    TracePart, TraceQuery, TraceRow, TraceSpans, TraceStatus, Untold,
+    RUN_SPANS_SPARE, SPANS_MAX, SpanSource, TracePart, TraceQuery, TraceRow, TraceSpans,
+    TraceStatus, Untold,
 };
-use tempfile::TempDir;
-use wire::trace::SpanKind;
-use wire::{Attributes, Digest, Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext};
+use wire::{RunId, SessionId, SpanRecord};
 
+use spans::{apply, at, begun, call, fill, found, name, open, run};
 use told::spanned;
-
-fn open() -> (TempDir, Store) {
-    let dir = tempfile::tempdir().unwrap();
-    let (store, _) = told::open(&dir.path().join("store"));
-    (dir, store)
-}
-
-fn name(text: &str) -> Name {
-    Name::new(text).unwrap()
-}
-
-fn at(micros: u64) -> Timestamp {
-    Timestamp::from_micros(micros)
-}
-
-fn root(run: &str) -> TraceContext {
-    TraceContext::root(&name("team"), &RunId::new(run).unwrap())
-}
-
-/// The span of a whole run.
-fn run(run: &str, agent: &str, start: u64, end: u64) -> SpanRecord {
-    let mut attributes = Attributes::new();
-    attributes.set("gen_ai.operation.name", json!("invoke_agent"));
-    SpanRecord {
-        context: root(run),
-        parent: None,
-        name: format!("invoke_agent {agent}"),
-        kind: SpanKind::Internal,
-        start: at(start),
-        end: at(end),
-        session: SessionId::new(&format!("s-{run}")).unwrap(),
-        run: RunId::new(run).unwrap(),
-        agent: name(agent),
-        attributes,
-        links: Vec::new(),
-        events: Vec::new(),
-        error: None,
-    }
-}
-
-/// The span of a call in it.
-fn call(of: &SpanRecord, tool: &str, start: u64, end: u64) -> SpanRecord {
-    let mut span = SpanRecord {
-        context: of.context.child("call", tool),
-        parent: Some(of.context),
-        name: format!("execute_tool {tool}"),
-        start: at(start),
-        end: at(end),
-        ..of.clone()
-    };
-    span.attributes.set("gen_ai.operation.name", json!("execute_tool"));
-    span.attributes.set("gen_ai.tool.name", json!(tool));
-    span
-}
-
-fn apply(store: &Store, spans: &[SpanRecord]) {
-    let changes: Vec<Change> = spans.iter().map(spanned).collect();
-    store.apply(&changes, None).unwrap();
-}
-
-fn found(store: &Store, query: &TraceQuery) -> Vec<String> {
-    let rows = store.traces(query, usize::MAX).unwrap().rows;
-    rows.into_iter().map(|row| row.run.to_string()).collect()
-}
-
-/// Four traces: `a` and `b` are over, `c` failed, `d` is in work.
-fn fill(store: &Store) {
-    let a = run("a", "lead", 100, 200);
-    let b = run("b", "clerk", 300, 2_000_300);
-    let c = run("c", "lead", 500, 600);
-    let d = run("d", "lead", 700, 800);
-    let failed = SpanRecord { error: Some("boom".into()), ..call(&c, "post", 510, 520) };
-    let helped = SpanRecord { agent: name("helper"), ..call(&b, "get", 310, 320) };
-    let spans = [call(&a, "get", 110, 120), a, helped, b, failed, c, call(&d, "post", 700, 750)];
-    apply(store, &spans);
-    store.apply(&[begun("b", 300)], None).unwrap();
-}
-
-/// The begin of a run.
-fn begun(run: &str, time: u64) -> Change {
-    let begun = RunBegun {
-        run: RunId::new(run).unwrap(),
-        session: SessionId::new(&format!("s-{run}")).unwrap(),
-        agent: name("clerk"),
-        body: Digest::of(run.as_bytes()),
-        at: at(time),
-        input: "x".into(),
-        trace: root(run),
-        parent: None,
-        joined: None,
-    };
-    Change::RunBegun(begun.into())
-}
 
 #[test]
 fn traces_are_found_by_what_is_known_of_them() {
@@ -267,86 +173,6 @@ fn a_list_goes_on_where_it_ended() {
     assert_eq!((none.rows.len(), none.scanned), (0, 0));
 }
 
-/// Bytes of all files below a directory.
-fn bytes_below(dir: &Path) -> u64 {
-    let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
-    let sizes = entries.map(|entry| {
-        let path = entry.unwrap().path();
-        if path.is_dir() { bytes_below(&path) } else { path.metadata().map_or(0, |m| m.len()) }
-    });
-    sizes.sum()
-}
-
-/// A trace of one span that failed with a long text.
-fn large(number: u64) -> SpanRecord {
-    let mut span = run(&format!("r{number}"), "lead", number * 10, number * 10 + 5);
-    let text: String =
-        (0..300).map(|n| Digest::of(format!("{number}/{n}").as_bytes()).to_string()).collect();
-    span.error = Some(text);
-    span
-}
-
-#[test]
-fn the_oldest_traces_make_room_in_whatever_order_they_come() {
-    const TRACES: u64 = 4_000;
-    let order = |n: u64| [n, TRACES - 1 - n, n.wrapping_mul(1_237) % TRACES];
-    for way in 0..3 {
-        let (dir, store) = open();
-        store.set_trace_bytes_max(TRACE_BYTES_MIN).unwrap();
-        let mut most = 0;
-        for batch in (0..TRACES).collect::<Vec<_>>().chunks(50) {
-            let spans: Vec<SpanRecord> =
-                batch.iter().map(|number| large(order(*number)[way])).collect();
-            apply(&store, &spans);
-            most = most.max(bytes_below(&dir.path().join("store/traces")));
-        }
-        let usage = store.trace_usage();
-        assert!(most <= TRACE_BYTES_MIN, "{way}: {most}");
-        assert!(usage.bytes > TRACE_BYTES_MIN / 2, "{way}: {usage:?}");
-        assert!(usage.dropped.traces > 0 && usage.traces > 500, "{way}: {usage:?}");
-        // What is left is the newest, without a gap.
-        let left = store.traces(&TraceQuery::default(), usize::MAX).unwrap().rows;
-        assert_eq!(left.len() as u64, usage.traces);
-        for (row, number) in left.iter().zip((0..TRACES).rev()) {
-            assert_eq!(row.run.as_str(), format!("r{number}"), "{way}");
-        }
-        let oldest = left.last().unwrap().start;
-        assert!(usage.dropped.before.is_some_and(|before| before <= oldest), "{way}: {usage:?}");
-        // What was dropped does not come back when it is told again.
-        apply(&store, &[large(0)]);
-        assert_eq!(store.trace("r0").unwrap(), []);
-        assert_eq!(store.trace_usage().traces, usage.traces);
-        store.verify().unwrap();
-        drop(store);
-        let (store, opened) = told::open(&dir.path().join("store"));
-        assert_eq!((opened, store.trace_usage().traces), (Opened::Ready, usage.traces));
-        assert_eq!(store.trace(&left[3].trace_id).unwrap().len(), 1);
-    }
-}
-
-#[test]
-fn old_traces_go_one_by_one_and_their_segments_at_last() {
-    let (dir, store) = open();
-    store.set_trace_bytes_max(TRACE_BYTES_MIN).unwrap();
-    let spans: Vec<SpanRecord> = (0..600).map(large).collect();
-    spans.chunks(50).for_each(|batch| apply(&store, batch));
-    let before = store.trace_usage();
-    assert_eq!((before.traces, before.dropped.traces), (600, 0));
-    let drop_until = |cutoff| while store.drop_traces_until(at(cutoff)).unwrap() > 0 {};
-    drop_until(2_995);
-    let left = store.traces(&TraceQuery::default(), usize::MAX).unwrap().rows;
-    assert_eq!((left.len(), left[299].run.as_str()), (300, "r300"));
-    assert!(store.trace_usage().bytes < before.bytes, "segments went");
-    store.verify().unwrap();
-    drop_until(u64::MAX);
-    assert_eq!((store.trace_usage().traces, store.verify().unwrap()), (0, 0));
-    apply(&store, &[large(9)]);
-    assert_eq!(found(&store, &TraceQuery::default()), ["r9"]);
-    drop(store);
-    assert_eq!(told::open(&dir.path().join("store")).1, Opened::Ready);
-}
-
-/// Copies a directory as it is.
 #[test]
 fn the_trace_of_a_run_in_work_stays_and_goes_on() {
     let (_dir, store) = open();
@@ -366,84 +192,6 @@ fn the_trace_of_a_run_in_work_stays_and_goes_on() {
     assert_eq!(found(&store, &TraceQuery::default()), ["waits"]);
     drop_until(2_000);
     assert_eq!(store.trace_usage().traces, 0);
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let (path, name) = entry.map(|entry| (entry.path(), entry.file_name())).unwrap();
-        if path.is_dir() {
-            copy(&path, &to.join(name));
-        } else {
-            std::fs::copy(&path, to.join(name)).unwrap();
-        }
-    }
-}
-
-#[test]
-fn the_position_of_a_process_that_died_is_not_ahead_of_its_spans() {
-    let (dir, store) = open();
-    let live = dir.path().join("store");
-    let mut moved = false;
-    for batch in 1..=200_u64 {
-        let numbers = (batch - 1) * 100..batch * 100;
-        let spans = numbers.map(|n| spanned(&run(&format!("r{n}"), "lead", n, n + 1)));
-        store.apply(&spans.collect::<Vec<_>>(), Some(batch * 100)).unwrap();
-        assert_eq!(store.position(), batch * 100);
-        if batch % 40 != 0 {
-            continue;
-        }
-        // What is on the disk of an open store is what a killed process leaves.
-        let died = dir.path().join(format!("died-{batch}"));
-        copy(&live, &died);
-        let (died, opened) = told::open(&died);
-        assert_eq!(opened, Opened::Ready);
-        moved |= died.position() > 0;
-        for number in (0..died.position()).step_by(37) {
-            assert_eq!(died.trace(&root(&format!("r{number}")).trace_id()).unwrap().len(), 1);
-        }
-        assert!(died.trace_usage().traces >= died.position());
-    }
-    assert!(moved);
-    store.flush().unwrap();
-    let died = dir.path().join("flushed");
-    copy(&live, &died);
-    assert_eq!(told::open(&died).0.position(), 20_000);
-}
-
-#[test]
-fn a_segment_that_is_gone_or_damaged_is_noticed() {
-    type Damage = fn(&Path);
-    let ways: [Damage; 3] = [
-        |segment| std::fs::remove_dir_all(segment).unwrap(),
-        |segment| std::fs::remove_file(segment.join("db")).unwrap(),
-        |segment| {
-            let mut bytes = std::fs::read(segment.join("db")).unwrap();
-            for byte in bytes.iter_mut().skip(4_096).take(60_000) {
-                *byte ^= 0x55;
-            }
-            std::fs::write(segment.join("db"), bytes).unwrap();
-        },
-    ];
-    for (way, damage) in ways.iter().enumerate() {
-        let (dir, store) = open();
-        fill(&store);
-        store.apply(&[], Some(7)).unwrap();
-        drop(store);
-        let home = dir.path().join("store");
-        // What is not on the list of segments is left of a process that died.
-        std::fs::create_dir_all(home.join("traces/77")).unwrap();
-        let (store, opened) = told::open(&home);
-        assert_eq!((opened, store.position()), (Opened::Ready, 7));
-        assert!(!home.join("traces/77").exists());
-        drop(store);
-        damage(&home.join("traces/0"));
-        let (store, opened) = told::open(&home);
-        assert!(matches!(opened, Opened::Replaced { .. }), "{way}: {opened:?}");
-        assert_eq!(store.position(), 0);
-        fill(&store);
-        assert_eq!(found(&store, &TraceQuery::default()).len(), 4);
-    }
 }
 
 #[test]

@@ -1,6 +1,9 @@
-//! A segment: a database with the traces of some time, removed as a whole.
+//! A segment: a database with the traces of some time, removed as a whole, and closed while nobody
+//! uses it.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use wire::Timestamp;
 
@@ -9,10 +12,10 @@ use crate::error::Error;
 use crate::home;
 use crate::key::{self, Space};
 use crate::pending::State;
-use crate::trace::Recent;
+use crate::shelf::outline::Outline;
+use crate::trace::{Recent, TraceId};
 
-/// How segments are held. There are some twenty of them, and only the newest ones are much used.
-/// They are written out only when the shelf says so: what they hold has to be on the disk before
+/// How segments are held. They are written out only when the shelf says so: what they hold has to be on the disk before
 /// the store's position moves.
 const HOLDING: Holding = Holding { cache_bytes: 4 << 20, flush_every_ms: None };
 
@@ -22,8 +25,13 @@ pub(crate) struct Segment {
     pub(crate) number: u64,
     /// Traces that begin then or later go here, up to where the next segment begins.
     pub(crate) from: Timestamp,
-    pub(crate) database: sled::Db,
-    pub(crate) state: State,
+    state: State,
+    /// Open since somebody used it, until it [rests](Self::rest). An open one takes megabytes.
+    open: Mutex<Option<sled::Db>>,
+    /// Whether it was used since it was last asked to rest.
+    is_used: AtomicBool,
+    /// Known from when it was closed until it is changed.
+    outline: Option<Outline>,
     /// The traces to which spans were added lately; to be forgotten with whatever else changes.
     pub(crate) recent: Recent,
     /// What its files take on the disk.
@@ -70,8 +78,91 @@ impl Segment {
     }
 
     fn hold(dir: PathBuf, number: u64, from: Timestamp, database: sled::Db, state: State) -> Self {
-        let (bytes, recent) = (home::bytes_below(&dir), Recent::default());
-        Self { number, from, database, state, recent, bytes, unflushed: 0, dir }
+        Self {
+            number,
+            from,
+            state,
+            open: Mutex::new(Some(database)),
+            is_used: AtomicBool::new(false),
+            outline: None,
+            recent: Recent::default(),
+            bytes: home::bytes_below(&dir),
+            unflushed: 0,
+            dir,
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<sled::Db>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the database to somebody who uses it, so that it stays open for a while. Nobody keeps
+    /// it beyond the lock on the shelf, since it is to be closed one day.
+    pub(crate) fn database(&self) -> Result<sled::Db, Error> {
+        self.is_used.store(true, Ordering::Relaxed);
+        self.opened()
+    }
+
+    /// Returns the database, which is opened if it is not open.
+    pub(crate) fn opened(&self) -> Result<sled::Db, Error> {
+        let mut held = self.held();
+        if let Some(database) = &*held {
+            return Ok(database.clone());
+        }
+        home::wait_until_free(&self.dir)?;
+        let database = database::start(&self.dir, HOLDING)?;
+        *held = Some(database.clone());
+        Ok(database)
+    }
+
+    /// Returns what the database knows of itself.
+    pub(crate) const fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Notes what was changed in the database, so many things.
+    pub(crate) fn change(&mut self, state: State, changes: usize) {
+        (self.state, self.outline) = (state, None);
+        self.unflushed += changes;
+    }
+
+    /// Returns what is known without opening it.
+    pub(crate) const fn outline(&self) -> Option<&Outline> {
+        self.outline.as_ref()
+    }
+
+    /// Tells whether a trace is there, which is no use of it.
+    pub(crate) fn has(&self, trace: &TraceId) -> Result<bool, Error> {
+        if self.outline.as_ref().is_some_and(|outline| !outline.may_have(&(*trace..=*trace))) {
+            return Ok(false);
+        }
+        let has = self.opened()?.contains_key(key::trace(trace));
+        has.map_err(|error| Error::engine("look for a trace", error))
+    }
+
+    /// Closes it, unless it was used since it was asked before.
+    pub(crate) fn rest(&mut self) -> Result<(), Error> {
+        let open = self.held().clone();
+        let Some(database) = open.filter(|_| !self.is_used.swap(false, Ordering::Relaxed)) else {
+            return Ok(());
+        };
+        self.flush()?;
+        if self.outline.is_none() {
+            self.outline = Some(Outline::of(&database, self.state.traces)?);
+        }
+        self.recent = Recent::default();
+        drop(database);
+        *self.held() = None;
+        // sled writes down where all of it stands when it is closed, so that it opens quickly.
+        self.measure();
+        Ok(())
+    }
+
+    /// Leaves it as it is, because something is damaged.
+    pub(crate) fn abandon(self) {
+        if let Some(database) = self.held().take() {
+            database::abandon(database);
+        }
     }
 
     /// Looks again what it takes on the disk.
@@ -81,8 +172,10 @@ impl Segment {
 
     /// Writes out what was added.
     pub(crate) fn flush(&mut self) -> Result<(), Error> {
-        if self.unflushed > 0 {
-            database::flush(&self.database)?;
+        // What is open no more was written out when it was closed.
+        let open = self.held().clone().filter(|_| self.unflushed > 0);
+        if let Some(database) = open {
+            database::flush(&database)?;
             self.unflushed = 0;
         }
         Ok(())
@@ -90,7 +183,7 @@ impl Segment {
 
     /// Returns when the trace at some place in the order of time began.
     pub(crate) fn begin_of(&self, end: End) -> Result<Option<Timestamp>, Error> {
-        let mut keys = self.database.scan_prefix(Space::TraceAt.key(&[])).keys();
+        let mut keys = self.database()?.scan_prefix(Space::TraceAt.key(&[])).keys();
         let found = match end {
             End::First => keys.next(),
             End::Middle => keys.nth(usize::try_from(self.state.traces / 2).unwrap_or(usize::MAX)),
@@ -102,7 +195,7 @@ impl Segment {
 
     /// Removes it from the disk.
     pub(crate) fn remove(self) -> Result<(), Error> {
-        drop(self.database);
+        drop(self.held().take());
         home::remove(&self.dir)
     }
 }

@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::key::{self, Facet, PLACE_LEN, Space};
 use crate::page::{LIST_MAX, row};
 use crate::record::Head;
+use crate::shelf::segment::Segment;
 use crate::trace::row::{Summary, TraceRow, TraceStatus};
 
 /// The most places of traces that one look-up looks at, some ten milliseconds' work; one that needs
@@ -130,59 +131,82 @@ impl TraceQuery {
     }
 }
 
-/// What is still to come of one database.
-struct Source<'t> {
-    tree: &'t sled::Tree,
-    rest: Rev<sled::Iter>,
-    prefix_len: usize,
-    place: Option<(Vec<u8>, sled::IVec)>,
+/// What is still to come of one segment.
+struct Source<'s> {
+    segment: &'s Segment,
+    /// Its database and what is left there, once it is its turn.
+    opened: Option<(sled::Db, Rev<sled::Iter>)>,
+    /// Where its next trace stands; before it is opened, a place that none is later than.
+    place: Option<Vec<u8>>,
+    value: sled::IVec,
 }
 
-impl Source<'_> {
-    fn advance(&mut self) -> Result<(), Error> {
-        let entry = self.rest.next().transpose();
-        let entry = entry.map_err(|error| Error::engine("read a list", error))?;
-        self.place =
-            entry.and_then(|(key, value)| Some((key.get(self.prefix_len..)?.to_vec(), value)));
+impl<'s> Source<'s> {
+    fn of(segment: &'s Segment, (lower, upper): (&[u8], &[u8])) -> Self {
+        let place = match segment.outline() {
+            Some(outline) => outline.latest(lower, upper),
+            None => Some(upper.to_vec()),
+        };
+        Self { segment, opened: None, place, value: sled::IVec::default() }
+    }
+
+    /// Opens its database, and looks for its latest trace under a prefix between two places.
+    fn open(&mut self, prefix: &[u8], (lower, upper): (&[u8], &[u8])) -> Result<(), Error> {
+        let database = self.segment.database()?;
+        let bound = |place: &[u8]| [prefix, place].concat();
+        let range = (Bound::Included(bound(lower)), Bound::Excluded(bound(upper)));
+        let rest = database.range::<Vec<u8>, _>(range).rev();
+        self.opened = Some((database, rest));
+        self.advance(prefix)
+    }
+
+    fn advance(&mut self, prefix: &[u8]) -> Result<(), Error> {
+        let next = self.opened.as_mut().and_then(|(_, rest)| rest.next());
+        let next = next.transpose().map_err(|error| Error::engine("read a list", error))?;
+        (self.place, self.value) = match next {
+            Some((key, value)) => (key.get(prefix.len()..).map(<[u8]>::to_vec), value),
+            None => (None, sled::IVec::default()),
+        };
         Ok(())
     }
 }
 
-/// Looks through databases, each of which has its own traces.
+/// Looks through segments, each of which has its own traces.
 pub(crate) fn find(
-    trees: &[&sled::Tree],
+    segments: &[Segment],
     query: &TraceQuery,
     limit: usize,
 ) -> Result<TracePage, Error> {
     let prefixes = query.prefixes();
     let Some((driver, others)) = prefixes.split_first() else { return Ok(TracePage::default()) };
     let (lower, upper) = query.places();
-    let bound = |place: &[u8]| [driver.as_slice(), place].concat();
-    let mut heads = Vec::with_capacity(trees.len());
-    for tree in trees {
-        let range = (Bound::Included(bound(&lower)), Bound::Excluded(bound(&upper)));
-        let rest = tree.range::<Vec<u8>, _>(range).rev();
-        let mut head = Source { tree, rest, prefix_len: driver.len(), place: None };
-        head.advance()?;
-        heads.push(head);
-    }
+    let between = (lower.as_slice(), upper.as_slice());
+    let mut sources: Vec<Source<'_>> =
+        segments.iter().map(|segment| Source::of(segment, between)).collect();
     let mut page = TracePage::default();
     let limit = limit.min(LIST_MAX);
-    while let Some(newest) =
-        heads.iter_mut().filter(|head| head.place.is_some()).max_by(|a, b| a.place.cmp(&b.place))
+    while let Some(newest) = sources
+        .iter_mut()
+        .filter(|source| source.place.is_some())
+        .max_by(|a, b| a.place.cmp(&b.place))
     {
         if page.rows.len() == limit || page.scanned == TRACES_SCANNED_MAX {
             return Ok(page);
         }
-        let tree = newest.tree;
-        let Some((place, value)) = newest.place.take() else { continue };
-        newest.advance()?;
+        let Some((database, _)) = &newest.opened else {
+            newest.open(driver, between)?;
+            continue;
+        };
+        let tree = database.clone();
+        let (place, value) = (newest.place.take(), std::mem::take(&mut newest.value));
+        newest.advance(driver)?;
+        let Some(place) = place else { continue };
         page.scanned += 1;
         page.next = place.as_slice().try_into().ok().map(TraceCursor);
-        if !is_as_long(tree, query, driver, &place, value)? {
+        if !is_as_long(&tree, query, driver, &place, value)? {
             continue;
         }
-        if let Some(found) = read(tree, others, &place)? {
+        if let Some(found) = read(&tree, others, &place)? {
             page.rows.push(found);
         }
     }

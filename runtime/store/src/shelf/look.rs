@@ -1,0 +1,77 @@
+//! Looks for traces on the shelf, in segments that may have them.
+
+use wire::RunId;
+
+use crate::error::Error;
+use crate::run::RunBegun;
+use crate::shelf::Shelf;
+use crate::trace::query::{self, TracePage, TraceQuery};
+use crate::trace::row::Summary;
+use crate::trace::told::TracePart;
+use crate::trace::{self, Digits, TraceId};
+use crate::{key, page};
+
+impl Shelf {
+    /// Finds traces, the newest first.
+    pub(crate) fn find(&self, query: &TraceQuery, limit: usize) -> Result<TracePage, Error> {
+        query::find(&self.segments, query, limit)
+    }
+
+    /// Finds the one trace that a run is in, if it is one that is looked for.
+    pub(crate) fn find_one(&self, query: &TraceQuery, trace: &TraceId) -> Result<TracePage, Error> {
+        let mut page = TracePage::default();
+        if let Some(summary) = self.summary(trace)? {
+            page.scanned += 1;
+            page.rows.extend(query.fits(&summary).then_some(summary.row));
+        }
+        Ok(page)
+    }
+
+    /// Returns who tells of a trace; nobody if it is not known.
+    pub(crate) fn parts(&self, trace: &TraceId) -> Result<Vec<TracePart>, Error> {
+        Ok(self.summary(trace)?.as_ref().map(Summary::parts).unwrap_or_default())
+    }
+
+    /// Reads what is known of a trace.
+    fn summary(&self, trace: &TraceId) -> Result<Option<Summary>, Error> {
+        for segment in self.segments.iter().rev() {
+            if segment.has(trace)? {
+                return page::row(&*segment.database()?, &key::trace(trace));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Finds the trace that a name stands for.
+    pub(crate) fn resolve(&self, main: &sled::Tree, name: &str) -> Result<Option<TraceId>, Error> {
+        let matching = self.beginning_with(name)?;
+        if let [only] = matching.as_slice()
+            && name.len() == only.len() * 2
+        {
+            return Ok(Some(*only));
+        }
+        // The run of an agent called as a tool has 32 hex digits too, so ids of traces go first.
+        if let Ok(run) = RunId::new(name)
+            && let Some(begun) = page::row::<RunBegun>(main, &key::run(&run))?
+        {
+            return Ok(Some(begun.trace.trace_bytes()));
+        }
+        match matching.as_slice() {
+            [] => Ok(None),
+            [only] => Ok(Some(*only)),
+            _ => Err(Error::AmbiguousTrace { prefix: name.to_owned() }),
+        }
+    }
+
+    /// Returns up to two traces whose id begins with what a name says, if that is digits.
+    fn beginning_with(&self, name: &str) -> Result<Vec<TraceId>, Error> {
+        let mut found = Vec::new();
+        let Some(digits) = Digits::read(name) else { return Ok(found) };
+        for segment in self.segments.iter().rev() {
+            if segment.outline().is_none_or(|outline| outline.may_have(&digits.ids())) {
+                trace::beginning_with(&*segment.database()?, &digits, &mut found)?;
+            }
+        }
+        Ok(found)
+    }
+}

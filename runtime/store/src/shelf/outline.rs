@@ -1,0 +1,133 @@
+//! The outline of a segment: what is known of its traces while it is closed.
+
+use std::ops::RangeInclusive;
+
+use wire::Timestamp;
+
+use crate::error::Error;
+use crate::key::{self, Space};
+use crate::record::Head;
+use crate::trace::{self, Ended, TraceId};
+
+/// The first half of a trace's id, which is as good as all of it to tell what need not be opened.
+type Mark = u64;
+
+/// What a segment holds, in eight bytes for each trace.
+#[derive(Debug)]
+pub(crate) struct Outline {
+    /// The marks of all traces, in order.
+    marks: Box<[Mark]>,
+    /// The first and the last begin of a trace.
+    begins: Option<RangeInclusive<Timestamp>>,
+    /// The first and the last end of a trace.
+    ends: Option<RangeInclusive<Timestamp>>,
+    /// Whether a run of any is in work.
+    is_running: bool,
+}
+
+impl Outline {
+    /// Reads the places of all traces of a database.
+    pub(crate) fn of(tree: &sled::Tree, traces: u64) -> Result<Self, Error> {
+        let failed = |error| Error::engine("close a segment of traces", error);
+        let mut marks = Vec::with_capacity(usize::try_from(traces).unwrap_or_default());
+        let (mut begins, mut ends) = (None, None);
+        for entry in tree.scan_prefix(Space::TraceAt.key(&[])) {
+            let (key, value) = entry.map_err(failed)?;
+            marks.extend(key::id_of(&key).first_chunk().copied().map(Mark::from_be_bytes));
+            begins = key::time_of(&key).map(|begin| widened(begins, begin)).or(begins);
+            ends = Some(widened(ends, Head::read(&value)?.end()?));
+        }
+        marks.sort_unstable();
+        let is_running = trace::any_running(tree).map_err(failed)?;
+        let range = |ends: Option<(Timestamp, Timestamp)>| ends.map(|(first, last)| first..=last);
+        Ok(Self { marks: marks.into(), begins: range(begins), ends: range(ends), is_running })
+    }
+
+    /// Tells how many traces ended at a time or before.
+    pub(crate) fn ended(&self, cutoff: Timestamp) -> Ended {
+        match &self.ends {
+            Some(ends) if *ends.start() > cutoff => Ended::None,
+            Some(ends) if self.is_running || *ends.end() > cutoff => Ended::Some,
+            _ => Ended::All,
+        }
+    }
+
+    /// Returns a place that none of its traces between two places is later than; nothing if none
+    /// can be between them.
+    pub(crate) fn latest(&self, lower: &[u8], upper: &[u8]) -> Option<Vec<u8>> {
+        let begins = self.begins.as_ref()?;
+        let first = key::place(*begins.start(), &[0; 16]);
+        let last = key::place(*begins.end(), &[u8::MAX; 16]);
+        let is_between = first.as_slice() < upper && last.as_slice() >= lower;
+        is_between.then(|| last.min(upper.to_vec()))
+    }
+
+    /// Tells whether any trace of some ids may be there.
+    pub(crate) fn may_have(&self, ids: &RangeInclusive<TraceId>) -> bool {
+        let from = self.marks.partition_point(|mark| *mark < mark_of(ids.start()));
+        self.marks.get(from).is_some_and(|mark| *mark <= mark_of(ids.end()))
+    }
+}
+
+fn mark_of(trace: &TraceId) -> Mark {
+    Mark::from_be_bytes(*trace.first_chunk().unwrap_or(&[0; 8]))
+}
+
+fn widened(ends: Option<(Timestamp, Timestamp)>, at: Timestamp) -> (Timestamp, Timestamp) {
+    ends.map_or((at, at), |(first, last)| (first.min(at), last.max(at)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::Digits;
+
+    fn outline(marks: &[Mark]) -> Outline {
+        Outline { marks: marks.into(), begins: None, ends: None, is_running: false }
+    }
+
+    #[test]
+    fn what_begins_otherwise_than_all_traces_is_not_there() {
+        let outline = outline(&[0x00ab_0000_0000_0000, 0xfedc_ba98_7654_3210]);
+        for (digits, expected) in [
+            ("00ab", true),
+            ("00ab0", true),
+            ("00aa", false),
+            ("00ac", false),
+            ("fedc", true),
+            ("FEDC", true),
+            ("fedcba98765432", true),
+            ("fedcba9876543210", true),
+            ("fedcba9876543211", false),
+            ("ffff", false),
+            ("0000", false),
+            // Behind the mark anything may follow.
+            ("fedcba987654321000112233445566ff", true),
+            ("00ab0000000000010000000000000000", false),
+        ] {
+            let ids = Digits::read(digits).unwrap().ids();
+            assert_eq!(outline.may_have(&ids), expected, "{digits:?}");
+        }
+    }
+
+    #[test]
+    fn what_ended_is_told_by_the_first_and_the_last_end() {
+        let at = Timestamp::from_micros;
+        let of = |first, last, is_running| Outline {
+            ends: Some(at(first)..=at(last)),
+            is_running,
+            ..outline(&[1, 2])
+        };
+        for (outline, cutoff, expected) in [
+            (outline(&[]), 5, Ended::All),
+            (of(6, 9, false), 5, Ended::None),
+            (of(5, 9, false), 5, Ended::Some),
+            (of(1, 6, false), 5, Ended::Some),
+            (of(1, 5, false), 5, Ended::All),
+            (of(1, 5, true), 5, Ended::Some),
+            (of(6, 9, true), 5, Ended::None),
+        ] {
+            assert_eq!(outline.ended(at(cutoff)), expected, "{outline:?} {cutoff}");
+        }
+    }
+}

@@ -41,6 +41,10 @@ const GROUP_BYTES_MAX: usize = 4 << 20;
 /// Spans after which segments are written out: what is folded again after a crash.
 const UNFLUSHED_MAX: usize = 8192;
 
+/// Spans after which segments that nobody used meanwhile are closed: those of as many runs as end
+/// while the last ones of a segment that is full go on.
+const UNUSED_SPANS_MIN: usize = 2048;
+
 /// What is on the shelf.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Kept {
@@ -91,13 +95,15 @@ pub(crate) struct Shelf {
     /// By the time from which they are; the first takes also what is older.
     segments: Vec<Segment>,
     kept: Kept,
+    /// Spans that were added since segments were closed.
+    since_rest: usize,
 }
 
 impl Shelf {
     /// Begins an empty shelf.
     pub(crate) fn begin(dir: PathBuf) -> Self {
         let kept = Kept { bytes_max: TRACE_BYTES_DEFAULT, ..Kept::default() };
-        Self { dir, segments: Vec::new(), kept }
+        Self { dir, segments: Vec::new(), kept, since_rest: 0 }
     }
 
     /// Opens the segments that the store's own database names, and removes what else is there: a
@@ -113,7 +119,8 @@ impl Shelf {
                 }
             }
         }
-        let mut shelf = Self { dir, segments: Vec::with_capacity(kept.segments.len()), kept };
+        let segments = Vec::with_capacity(kept.segments.len());
+        let mut shelf = Self { dir, segments, kept, since_rest: 0 };
         for (from, number) in shelf.kept.segments.clone() {
             match Segment::open(&shelf.dir, number, from) {
                 Ok(segment) => shelf.segments.push(segment),
@@ -217,10 +224,13 @@ impl Shelf {
                 segment.change(state, added);
                 segment.recent = recent;
             }
+            self.since_rest += added;
             self.settle(main, at)?;
         }
         if self.segments.iter().map(|segment| segment.unflushed).sum::<usize>() >= UNFLUSHED_MAX {
             self.flush()?;
+        }
+        if self.since_rest >= UNUSED_SPANS_MIN {
             self.rest()?;
         }
         Ok(())
@@ -390,6 +400,7 @@ impl Shelf {
 
     /// Closes the segments that nobody used since this was called before, but the one that grows.
     pub(crate) fn rest(&mut self) -> Result<(), Error> {
+        self.since_rest = 0;
         let [rest @ .., _] = self.segments.as_mut_slice() else { return Ok(()) };
         rest.iter_mut().try_for_each(Segment::rest)
     }

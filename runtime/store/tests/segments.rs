@@ -174,6 +174,25 @@ fn segments_that_nobody_uses_are_closed_until_somebody_does() {
     store.verify().unwrap();
 }
 
+#[test]
+fn segments_that_are_full_are_closed_while_others_fill() {
+    let (dir, store) = open();
+    store.set_trace_bytes_max(TRACE_BYTES_MIN).unwrap();
+    let full: Vec<SpanRecord> = (0..600).map(large).collect();
+    full.chunks(50).for_each(|batch| apply(&store, batch));
+    let home = dir.path().join("store");
+    let before = open_segments(&home);
+    // Calls of one trace, which fills no further segment.
+    let busy = run("busy", "lead", 6_000, 9_000);
+    let calls: Vec<SpanRecord> =
+        (0..5_000).map(|n| call(&busy, &format!("t{}", n % 50), 6_000, 6_001 + n)).collect();
+    calls.chunks(500).for_each(|batch| apply(&store, batch));
+    let after = open_segments(&home);
+    assert!(before > 4 && after == 1, "{before}, then {after}");
+    assert_eq!(store.trace_usage().traces, 601);
+    store.verify().unwrap();
+}
+
 /// The runs of a trace's spans.
 fn told_of(store: &Store, name: &str) -> Vec<String> {
     store.trace(name).unwrap().iter().map(|span| span.run.to_string()).collect()

@@ -27,10 +27,9 @@ pub(crate) struct Outline {
 
 impl Outline {
     /// Reads the places of all traces of a database.
-    pub(crate) fn of(tree: &sled::Tree, traces: u64) -> Result<Self, Error> {
+    pub(crate) fn of(tree: &sled::Tree) -> Result<Self, Error> {
         let failed = |error| Error::engine("close a segment of traces", error);
-        let mut marks = Vec::with_capacity(usize::try_from(traces).unwrap_or_default());
-        let (mut begins, mut ends) = (None, None);
+        let (mut marks, mut begins, mut ends) = (Vec::new(), None, None);
         for entry in tree.scan_prefix(Space::TraceAt.key(&[])) {
             let (key, value) = entry.map_err(failed)?;
             marks.extend(key::id_of(&key).first_chunk().copied().map(Mark::from_be_bytes));

@@ -148,7 +148,7 @@ impl Segment {
         };
         self.flush()?;
         if self.outline.is_none() {
-            self.outline = Some(Outline::of(&database, self.state.traces)?);
+            self.outline = Some(Outline::of(&database)?);
         }
         self.recent = Recent::default();
         drop(database);

@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use crate::error::Error;
+use crate::home;
 use crate::key;
 use crate::pending::{self, Pending, State};
 use crate::replies::Replies;
@@ -20,14 +21,40 @@ pub(crate) struct Holding {
     pub(crate) flush_every_ms: Option<u64>,
 }
 
+/// How sled's files begin and end that say where all stands, while they are written.
+const UNFINISHED: (&str, &str) = ("snap.", ".generating");
+/// How sled says that somebody else has the database.
+const LOCKED: &str = "could not acquire lock";
+
 /// Opens a database, or makes one.
 pub(crate) fn start(dir: &Path, holding: Holding) -> Result<sled::Db, Error> {
-    sled::Config::new()
+    remove_unfinished(dir)?;
+    let opened = sled::Config::new()
         .path(dir)
         .cache_capacity(holding.cache_bytes)
         .flush_every_ms(holding.flush_every_ms)
-        .open()
-        .map_err(|error| Error::engine("open the store", error))
+        .open();
+    opened.map_err(|error| match error {
+        sled::Error::Io(io) if io.to_string().starts_with(LOCKED) => {
+            Error::InUse { dir: dir.to_owned() }
+        }
+        error => Error::engine("open the store", error),
+    })
+}
+
+/// Removes what an opening left that did not come to its end, as on a full disk. sled takes it for
+/// whole, and all else for damaged.
+fn remove_unfinished(dir: &Path) -> Result<(), Error> {
+    let Ok(files) = std::fs::read_dir(dir) else { return Ok(()) };
+    for file in files.flatten() {
+        let name = file.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(UNFINISHED.0) && name.ends_with(UNFINISHED.1) {
+            let path = file.path();
+            std::fs::remove_file(&path).map_err(home::failed("delete", &path))?;
+        }
+    }
+    Ok(())
 }
 
 /// Puts the beginnings into an empty database.

@@ -68,7 +68,7 @@ impl Error {
     pub(crate) fn engine(doing: &'static str, source: sled::Error) -> Self {
         use sled::Error as Sled;
         match source {
-            Sled::Io(ref io) if surroundings(io.kind()) => Self::Engine { doing, source },
+            Sled::Io(ref io) if surroundings(io) => Self::Engine { doing, source },
             // sled calls files of another format unsupported; nothing else that we ask of it is.
             Sled::Unsupported(_)
             | Sled::Io(_)
@@ -98,21 +98,26 @@ impl Error {
     }
 }
 
+/// No file can be opened, by the machine or by the process, which have no kind of their own.
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+
 fn is_full(kind: io::ErrorKind) -> bool {
     matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Tells whether a failure lies outside the files, so that new ones would not help.
-fn surroundings(kind: io::ErrorKind) -> bool {
+fn surroundings(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
-    matches!(
-        kind,
-        Kind::PermissionDenied
-            | Kind::StorageFull
-            | Kind::QuotaExceeded
-            | Kind::ReadOnlyFilesystem
-            | Kind::OutOfMemory
-            | Kind::Interrupted
-            | Kind::WouldBlock
-    )
+    matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
+        || matches!(
+            error.kind(),
+            Kind::PermissionDenied
+                | Kind::StorageFull
+                | Kind::QuotaExceeded
+                | Kind::ReadOnlyFilesystem
+                | Kind::OutOfMemory
+                | Kind::Interrupted
+                | Kind::WouldBlock
+        )
 }

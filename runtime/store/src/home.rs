@@ -149,7 +149,8 @@ pub(crate) fn wait_until_free(database: &Path) -> Result<(), Error> {
     };
     for _ in 0..FREE_TRIES_MAX {
         match file.try_lock() {
-            Ok(()) => return Ok(()),
+            // A process that is being started may hold the file for a moment longer than this does.
+            Ok(()) => return file.unlock().map_err(failed("unlock", &path)),
             Err(TryLockError::WouldBlock) => std::thread::sleep(FREE_TRY_EVERY),
             Err(TryLockError::Error(source)) => return Err(failed("lock", &path)(source)),
         }

@@ -66,8 +66,11 @@ pub(crate) fn load(home: &Home, replies: Arc<Replies>) -> Result<Loaded, Error> 
         counted.map(|()| (state, segments))
     });
     let rested = counted.and_then(|(state, mut segments)| {
-        guard(doing, || segments.rest())?;
-        Ok((state, segments))
+        let rested = guard(doing, || segments.rest());
+        if rested.is_err() {
+            segments.abandon();
+        }
+        rested.map(|()| (state, segments))
     });
     match rested {
         Ok((state, segments)) => Ok(Loaded { database, state, segments, replies }),

@@ -41,9 +41,9 @@ const GROUP_BYTES_MAX: usize = 4 << 20;
 /// Spans after which segments are written out: what is folded again after a crash.
 const UNFLUSHED_MAX: usize = 8192;
 
-/// Spans after which segments that nobody used meanwhile are closed: those of as many runs as end
-/// while the last ones of a segment that is full go on.
-const UNUSED_SPANS_MIN: usize = 2048;
+/// Spans after which segments that nobody used meanwhile are closed: several times those of the runs
+/// that are in work when a segment is full, since one that is opened again has its log read.
+const UNUSED_SPANS_MIN: usize = 4096;
 
 /// What is on the shelf.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -394,7 +394,6 @@ impl Shelf {
                 return Ok(dropped);
             }
         }
-        self.rest()?;
         Ok(0)
     }
 

@@ -138,8 +138,8 @@ impl Store {
         })
     }
 
-    /// Opens the database again, for all who share the store. One that met a full disk reads on and
-    /// writes nothing more until then; what it had not written by then is lost, so the position may
+    /// Opens the database again, for all who share the store. One that met a full disk reads on, but
+    /// in segments that are closed, and writes nothing more until then; what it had not written by then is lost, so the position may
     /// go back.
     pub fn reopen(&self) -> Result<(), Error> {
         let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
@@ -235,6 +235,14 @@ impl Store {
         let _state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
         let mut segments = self.shared.shelf.write().unwrap_or_else(PoisonError::into_inner);
         self.shared.guard("drop old traces", |database| segments.drop_until(database, cutoff))
+    }
+
+    /// Closes what nobody used since this was called before, of what is opened when it is needed.
+    /// Spans that are added do so too from time to time.
+    pub fn rest(&self) -> Result<(), Error> {
+        let _state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut segments = self.shared.shelf.write().unwrap_or_else(PoisonError::into_inner);
+        self.shared.guard("close what is not used", |_| segments.rest())
     }
 
     /// Returns when the oldest of so many newest runs began, if there are as many.

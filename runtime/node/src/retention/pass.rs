@@ -128,6 +128,9 @@ pub(crate) async fn pass<H: Hand>(
     }
     total.sessions_shortened = keeper.apart(move |keeper| Ok(keeper.retire_all(&cutoffs))).await?;
     total.records_dropped += drop_records::<H>(keeper, cutoffs).await?;
+    if !journal.is_full() {
+        keeper.apart(|keeper| Ok(keeper.store.rest()?)).await?;
+    }
     keeper
         .apart(|keeper| {
             keeper.results.retain(|session| keeper.journal.knows(session));

@@ -68,7 +68,8 @@ impl Shelf {
         let mut found = Vec::new();
         let Some(digits) = Digits::read(name) else { return Ok(found) };
         for segment in self.segments.iter().rev() {
-            if segment.outline().is_none_or(|outline| outline.may_have(&digits.ids())) {
+            if found.len() < 2 && segment.outline().is_none_or(|outline| outline.has(&digits.ids()))
+            {
                 trace::beginning_with(&*segment.database()?, &digits, &mut found)?;
             }
         }

@@ -15,9 +15,11 @@ use crate::pending::State;
 use crate::shelf::outline::Outline;
 use crate::trace::{Recent, TraceId};
 
-/// How segments are held. They are written out only when the shelf says so: what they hold has to be on the disk before
-/// the store's position moves.
+/// How segments are held. They are written out only when the shelf says so or closes them: what they
+/// hold has to be on the disk before the store's position moves.
 const HOLDING: Holding = Holding { cache_bytes: 4 << 20, flush_every_ms: None };
+
+const OPENING: &str = "open a segment of traces";
 
 /// One segment.
 pub(crate) struct Segment {
@@ -61,20 +63,9 @@ impl Segment {
 
     /// Opens a segment that was left sound.
     pub(crate) fn open(shelf: &Path, number: u64, from: Timestamp) -> Result<Self, Error> {
-        let doing = "open a segment of traces";
         let dir = dir(shelf, number);
-        if !dir.is_dir() {
-            return Err(Error::damaged(doing, "it is gone"));
-        }
-        let database = database::start(&dir, HOLDING)?;
-        let found = database::state(&database, doing);
-        match found {
-            Ok(state) => Ok(Self::hold(dir, number, from, database, state)),
-            Err(error) => {
-                database::abandon(database);
-                Err(error)
-            }
-        }
+        let (database, state) = start(&dir)?;
+        Ok(Self::hold(dir, number, from, database, state))
     }
 
     fn hold(dir: PathBuf, number: u64, from: Timestamp, database: sled::Db, state: State) -> Self {
@@ -109,8 +100,11 @@ impl Segment {
         if let Some(database) = &*held {
             return Ok(database.clone());
         }
-        home::wait_until_free(&self.dir)?;
-        let database = database::start(&self.dir, HOLDING)?;
+        let (database, state) = start(&self.dir)?;
+        if (state.records, state.checksums) != (self.state.records, self.state.checksums) {
+            database::abandon(database);
+            return Err(Error::damaged(OPENING, "it is not as it was closed"));
+        }
         *held = Some(database.clone());
         Ok(database)
     }
@@ -133,8 +127,8 @@ impl Segment {
 
     /// Tells whether a trace is there, which is no use of it.
     pub(crate) fn has(&self, trace: &TraceId) -> Result<bool, Error> {
-        if self.outline.as_ref().is_some_and(|outline| !outline.may_have(&(*trace..=*trace))) {
-            return Ok(false);
+        if let Some(outline) = &self.outline {
+            return Ok(outline.has(&(*trace..=*trace)));
         }
         let has = self.opened()?.contains_key(key::trace(trace));
         has.map_err(|error| Error::engine("look for a trace", error))
@@ -153,7 +147,7 @@ impl Segment {
         self.recent = Recent::default();
         drop(database);
         *self.held() = None;
-        // sled writes down where all of it stands when it is closed, so that it opens quickly.
+        // What was written since it was measured, and what sled wrote when it was opened.
         self.measure();
         Ok(())
     }
@@ -197,6 +191,22 @@ impl Segment {
     pub(crate) fn remove(self) -> Result<(), Error> {
         drop(self.held().take());
         home::remove(&self.dir)
+    }
+}
+
+/// Opens the database of a segment that there is.
+fn start(dir: &Path) -> Result<(sled::Db, State), Error> {
+    if !dir.is_dir() {
+        return Err(Error::damaged(OPENING, "it is gone"));
+    }
+    home::wait_until_free(dir)?;
+    let database = database::start(dir, HOLDING)?;
+    match database::state(&database, OPENING) {
+        Ok(state) => Ok((database, state)),
+        Err(error) => {
+            database::abandon(database);
+            Err(error)
+        }
     }
 }
 

@@ -58,7 +58,8 @@ pub struct TraceCursorError;
 pub struct TracePage {
     /// The traces.
     pub rows: Vec<TraceRow>,
-    /// Where to go on; absent if there are no more.
+    /// Where to go on; absent if there are no more. There may be none even so, which only the next
+    /// look-up tells.
     pub next: Option<TraceCursor>,
     /// How many places were looked at.
     pub scanned: usize,
@@ -142,8 +143,10 @@ struct Source<'s> {
 }
 
 impl<'s> Source<'s> {
-    fn of(segment: &'s Segment, (lower, upper): (&[u8], &[u8])) -> Self {
+    fn of(segment: &'s Segment, query: &TraceQuery, (lower, upper): (&[u8], &[u8])) -> Self {
+        let is_running = query.status == Some(TraceStatus::Running);
         let place = match segment.outline() {
+            Some(outline) if is_running && !outline.is_running() => None,
             Some(outline) => outline.latest(lower, upper),
             None => Some(upper.to_vec()),
         };
@@ -182,7 +185,7 @@ pub(crate) fn find(
     let (lower, upper) = query.places();
     let between = (lower.as_slice(), upper.as_slice());
     let mut sources: Vec<Source<'_>> =
-        segments.iter().map(|segment| Source::of(segment, between)).collect();
+        segments.iter().map(|segment| Source::of(segment, query, between)).collect();
     let mut page = TracePage::default();
     let limit = limit.min(LIST_MAX);
     while let Some(newest) = sources

@@ -108,10 +108,8 @@ impl Postgres {
     }
 
     async fn try_run(&mut self, end: Instant) -> bool {
+        // What the one before left there tells the new one whether processes of it are alive.
         let pid_file = self.data().join("postmaster.pid");
-        if Instant::now() < end {
-            drop(std::fs::remove_file(&pid_file));
-        }
         let log = std::fs::File::create(self.folder.path().join("log")).expect("it can be made");
         let mut command = self.command("postgres");
         command.arg("-D").arg(self.data()).arg("-k").arg(self.data());
@@ -126,7 +124,9 @@ impl Postgres {
                 return false;
             }
             let state = std::fs::read_to_string(&pid_file).unwrap_or_default();
-            if state.lines().nth(7).is_some_and(|line| line.trim() == "ready") {
+            let mut lines = state.lines().map(str::trim);
+            let is_its_own = lines.next().and_then(|id| id.parse().ok()) == child.id();
+            if is_its_own && lines.nth(6) == Some("ready") {
                 self.child = Some(child);
                 return true;
             }

@@ -98,8 +98,9 @@ impl Error {
     }
 }
 
-/// No file can be opened, by the machine or by the process, which have no kind of their own.
+/// The machine has as many files open as it may. Like the next one it is of no kind of its own.
 const ENFILE: i32 = 23;
+/// The process has as many files open as it may.
 const EMFILE: i32 = 24;
 
 fn is_full(kind: io::ErrorKind) -> bool {

@@ -58,21 +58,14 @@ pub(crate) fn load(home: &Home, replies: Arc<Replies>) -> Result<Loaded, Error> 
                 }
                 segments.count()?;
             }
-            Ok(())
+            segments.rest()
         });
         if counted.is_err() {
             segments.abandon();
         }
         counted.map(|()| (state, segments))
     });
-    let rested = counted.and_then(|(state, mut segments)| {
-        let rested = guard(doing, || segments.rest());
-        if rested.is_err() {
-            segments.abandon();
-        }
-        rested.map(|()| (state, segments))
-    });
-    match rested {
+    match counted {
         Ok((state, segments)) => Ok(Loaded { database, state, segments, replies }),
         Err(error) => {
             abandon(database);

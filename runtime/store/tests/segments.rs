@@ -76,10 +76,7 @@ fn the_oldest_traces_make_room_in_whatever_order_they_come() {
 
 #[test]
 fn old_traces_go_one_by_one_and_their_segments_at_last() {
-    let (dir, store) = open();
-    store.set_trace_bytes_max(TRACE_BYTES_MIN).unwrap();
-    let spans: Vec<SpanRecord> = (0..600).map(large).collect();
-    spans.chunks(50).for_each(|batch| apply(&store, batch));
+    let (dir, store, _) = filled();
     let before = store.trace_usage();
     assert_eq!((before.traces, before.dropped.traces), (600, 0));
     let drop_until = |cutoff| while store.drop_traces_until(at(cutoff)).unwrap() > 0 {};
@@ -117,15 +114,21 @@ fn open_segments(store: &Path, expected: usize) -> usize {
 /// What somebody finds of a trace.
 type Look = fn(&Store, &str) -> Vec<String>;
 
-/// A store with several segments, and how many they are.
+/// A store with several segments of 600 traces, and how many they are.
 fn filled() -> (TempDir, Store, usize) {
     let (dir, store) = open();
     store.set_trace_bytes_max(TRACE_BYTES_MIN).unwrap();
-    let in_work = call(&run("w", "lead", 1_000, 9_000), "get", 1_000, 1_001);
-    let spans: Vec<SpanRecord> = (0..600).map(large).chain([in_work]).collect();
+    let spans: Vec<SpanRecord> = (0..600).map(large).collect();
     spans.chunks(50).for_each(|batch| apply(&store, batch));
     let all = std::fs::read_dir(dir.path().join("store/traces")).unwrap().count();
     assert!(all > 4, "{all}");
+    (dir, store, all)
+}
+
+/// The same with one more trace, `w`, that is in work.
+fn filled_and_in_work() -> (TempDir, Store, usize) {
+    let (dir, store, all) = filled();
+    apply(&store, &[call(&run("w", "lead", 1_000, 9_000), "get", 1_000, 1_001)]);
     (dir, store, all)
 }
 
@@ -137,7 +140,7 @@ fn rest(store: &Store, home: &Path) {
 
 #[test]
 fn segments_that_nobody_uses_are_closed_until_somebody_does() {
-    let (dir, store, all) = filled();
+    let (dir, store, all) = filled_and_in_work();
     let home = dir.path().join("store");
     let first = large(0).context.trace_id();
     let looks: [(&str, usize, Look); 5] = [
@@ -172,7 +175,7 @@ fn segments_that_nobody_uses_are_closed_until_somebody_does() {
 
 #[test]
 fn a_list_goes_on_through_segments_that_are_closed() {
-    let (dir, store, _) = filled();
+    let (dir, store, _) = filled_and_in_work();
     let home = dir.path().join("store");
     let lead = TraceQuery { agent: Some(name("lead")), ..TraceQuery::default() };
     for query in [TraceQuery::default(), lead] {
@@ -193,7 +196,7 @@ fn a_list_goes_on_through_segments_that_are_closed() {
 
 #[test]
 fn traces_in_segments_that_are_closed_go_on_and_go() {
-    let (dir, store, all) = filled();
+    let (dir, store, all) = filled_and_in_work();
     let home = dir.path().join("store");
     rest(&store, &home);
     // One that is in work goes on, and an old one that was never told of comes to its time.
@@ -249,12 +252,8 @@ fn a_closed_segment_is_opened_as_it_was_closed_or_damaged() {
 
 #[test]
 fn segments_that_are_full_are_closed_while_others_fill() {
-    let (dir, store) = open();
-    store.set_trace_bytes_max(TRACE_BYTES_MIN).unwrap();
-    let full: Vec<SpanRecord> = (0..600).map(large).collect();
-    full.chunks(50).for_each(|batch| apply(&store, batch));
+    let (dir, store, before) = filled();
     let home = dir.path().join("store");
-    let before = std::fs::read_dir(home.join("traces")).unwrap().count();
     // Calls of one trace, which fills no further segment.
     let busy = run("busy", "lead", 6_000, 9_000);
     let calls: Vec<SpanRecord> =

@@ -1,19 +1,22 @@
 #!/bin/sh
 # Runs cargo so that what it builds as a release is guided by a record of how often each branch of
 # the program was taken while the benchmark worked: what every step of a run goes through is made
-# fast, and the rest stays out of its way.
+# fast and lies together, and the rest stays out of its way.
 #
 #   sh deploy/release.sh build --release --locked -p daemon    # the program
 #   sh deploy/release.sh relay page                            # the benchmark, of such a build
 #   sh deploy/release.sh record                                # makes the record anew
 #
 # The record also serves code that has changed since: a function that did is built as if there were
-# none. To make it takes llvm-profdata of LLVM 19 or newer, which `rustup component add llvm-tools`
-# brings; LLVM_PROFDATA names another one.
+# none. Another compiler, another crate, feature or setting gives functions other names, by which
+# nothing in the record is theirs; this says so when the record was made for others. To make it takes
+# llvm-profdata of LLVM 19 or newer, which `rustup component add llvm-tools` brings; LLVM_PROFDATA
+# names another one.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 record=$root/deploy/callboard.profdata
+made_for=$root/deploy/callboard.made-for
 
 case $root in
 *" "*)
@@ -25,8 +28,30 @@ esac
 # What is recorded: the rows of the benchmark that together go through all that a step can take.
 rows=chain-,streamed-32,delegate,parallel,growth-100,tokens
 
+# Prints what the names of functions depend on, as a sum.
+names() (
+    cd "$root"
+    crates=$(cargo tree --locked --package daemon --edges normal --prefix none --format '{p} {f}')
+    {
+        rustc -vV
+        echo "$crates" | sed 's/ ([^)]*)//g' | sort -u
+        sed -n '/^\[profile\.release/,$p' Cargo.toml
+    } | cksum
+)
+
+# What is hot lies together in the file, where the linker is one that can.
+together=
+if [ "$(uname -s)" = Linux ]; then
+    together=-Clink-arg=-Wl,-z,keep-text-section-prefix
+fi
+
 if [ "${1-}" != record ]; then
-    export RUSTFLAGS="${RUSTFLAGS-} -Cprofile-use=$record -Cllvm-args=-no-pgo-warn-mismatch"
+    if [ "$(names)" != "$(cat "$made_for")" ]; then
+        echo "release: the record was made for another compiler, or for other crates, features or" \
+            "settings; what is built is slower than it could be: sh deploy/release.sh record" >&2
+        export BENCH_RECORD=other
+    fi
+    export RUSTFLAGS="${RUSTFLAGS-} -Cprofile-use=$record -Cllvm-args=-no-pgo-warn-mismatch $together"
     exec cargo "$@"
 fi
 
@@ -39,8 +64,10 @@ fi
 counts=$(mktemp -d)
 trap 'rm -rf "$counts"' EXIT
 cd "$root"
-# Flags that come with a target hold for what is built for it alone, and not for build scripts.
-host=$(rustc -vV | sed -n 's/^host: //p')
-RUSTFLAGS="${RUSTFLAGS-} -Cprofile-generate=$counts" \
-    cargo bench -p tests --bench relay --locked --target "$host" -- 1 "$rows"
+# The target is not named, here or above: what is built for a named one has other names as well.
+export RUSTFLAGS="${RUSTFLAGS-} -Cprofile-generate=$counts"
+# What runs while cargo builds would be counted too.
+LLVM_PROFILE_FILE=/dev/null cargo bench -p bench --bench relay --locked --no-run
+cargo bench -p bench --bench relay --locked -- 1 "$rows"
 "$merge" merge --sparse --output "$record" "$counts"
+names >"$made_for"

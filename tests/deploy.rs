@@ -3,6 +3,7 @@
 
 #![cfg(test)]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -160,6 +161,38 @@ fn the_compiler_takes_the_record_of_a_release() {
     let output = Command::new("sh").arg(&script).arg("--version").output().unwrap();
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && told.starts_with("cargo "), "{output:?}");
+}
+
+/// Returns the crates of a package, each with its features, of which a macro may have others.
+fn crates_of(package: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--locked", "--offline", "--edges", "normal", "--prefix", "none"])
+        .args(["--package", package, "--format", "{p} | {f}"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let mut crates: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in String::from_utf8(output.stdout).unwrap().lines() {
+        let (name, features) = line.split_once(" | ").unwrap();
+        let features = features.strip_suffix(" (*)").unwrap_or(features).trim();
+        crates.entry(name.to_owned()).or_default().insert(features.to_owned());
+    }
+    crates
+}
+
+/// The record knows a function by a name in which the features of its crate and of all that the
+/// crate uses have a part.
+#[test]
+fn what_is_recorded_has_the_features_of_the_program() {
+    let (program, recorded) = (crates_of("daemon"), crates_of("bench"));
+    let shared: Vec<_> = program.iter().filter(|(name, _)| recorded.contains_key(*name)).collect();
+    for own in ["node", "tokio"] {
+        assert!(shared.iter().any(|(name, _)| name.starts_with(&format!("{own} v"))), "{own}");
+    }
+    for (name, features) in shared {
+        assert_eq!(Some(features), recorded.get(name), "{name}: see tests/bench/Cargo.toml");
+    }
 }
 
 /// Subjects that roles try to publish to and to hear.

@@ -83,7 +83,7 @@ pub(crate) fn measure(id: &str, stub: &Stub, sheet: &mut Sheet) {
 /// Builds this program so that it counts, and has it measure rows.
 pub(crate) fn elsewhere(ids: &[&str], sheet: &mut Sheet) {
     let output = Command::new(env!("CARGO"))
-        .args(["bench", "--quiet", "-p", "tests", "--bench", "relay", "--locked"])
+        .args(["bench", "--quiet", "-p", "bench", "--bench", "relay", "--locked"])
         .args(["--features", "allocations", "--", SHEET, "1", &ids.join(",")])
         .current_dir(root())
         .stdin(Stdio::null())

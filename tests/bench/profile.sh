@@ -25,7 +25,7 @@ cd "$root"
 # Functions need names; optimisation over the borders of crates hides some of them.
 export CARGO_PROFILE_BENCH_STRIP=none CARGO_PROFILE_BENCH_DEBUG=line-tables-only
 export CARGO_PROFILE_BENCH_LTO=off
-cargo bench -p tests --bench relay --locked --no-run 2>"$home/built" || {
+cargo bench -p bench --bench relay --locked --no-run 2>"$home/built" || {
     cat "$home/built" >&2
     exit 1
 }

@@ -22,6 +22,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("gateway", 6),
     ("daemon", 7),
     ("tests", 8),
+    ("bench", 9),
 ];
 
 /// Libraries that are known in one place only, and where.

@@ -34,7 +34,7 @@ names() (
     crates=$(cargo tree --locked --package daemon --edges normal --prefix none --format '{p} {f}')
     {
         rustc -vV
-        echo "$crates" | sed 's/ ([^)]*)//g' | sort -u
+        echo "$crates" | sed 's/ ([^)]*)//g' | LC_ALL=C sort -u
         sed -n '/^\[profile\.release/,$p' Cargo.toml
     } | cksum
 )
@@ -49,7 +49,7 @@ if [ "${1-}" != record ]; then
     if [ "$(names)" != "$(cat "$made_for")" ]; then
         echo "release: the record was made for another compiler, or for other crates, features or" \
             "settings; what is built is slower than it could be: sh deploy/release.sh record" >&2
-        export BENCH_RECORD=other
+        export BENCH_RECORD_OF_OTHERS=1
     fi
     export RUSTFLAGS="${RUSTFLAGS-} -Cprofile-use=$record -Cllvm-args=-no-pgo-warn-mismatch $together"
     exec cargo "$@"

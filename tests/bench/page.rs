@@ -15,6 +15,9 @@ use crate::{start, targets};
 /// The page, with `{{..}}` where what was measured stands.
 const PAGE: &str = include_str!("page.md");
 
+/// Set by `deploy/release.sh` where the record is not for what is built.
+const RECORD_OF_OTHERS: &str = "BENCH_RECORD_OF_OTHERS";
+
 /// Where it is written.
 const FILE: &str = "runtime/PERFORMANCE.md";
 
@@ -58,6 +61,8 @@ fn about(rounds: usize) -> String {
     changed.sort();
     if !std::env::var("RUSTFLAGS").is_ok_and(|flags| flags.contains("-Cprofile-use=")) {
         changed.push("the record of deploy/release.sh, which is left out".to_owned());
+    } else if std::env::var_os(RECORD_OF_OTHERS).is_some() {
+        changed.push("the record, which was made for other crates or another compiler".to_owned());
     }
     let profile = if changed.is_empty() {
         "as released".to_owned()

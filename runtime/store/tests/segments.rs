@@ -125,10 +125,11 @@ fn filled() -> (TempDir, Store, usize) {
     (dir, store, all)
 }
 
-/// The same with one more trace, `w`, that is in work.
+/// The same with one more trace, `w`, that is in work. It begins with `r299`, so that both are in one
+/// segment wherever one ends and the next begins, which depends on what sled has written by then.
 fn filled_and_in_work() -> (TempDir, Store, usize) {
     let (dir, store, all) = filled();
-    apply(&store, &[call(&run("w", "lead", 1_000, 9_000), "get", 1_000, 1_001)]);
+    apply(&store, &[call(&run("w", "lead", 2_990, 9_000), "get", 2_990, 2_991)]);
     (dir, store, all)
 }
 
@@ -200,7 +201,7 @@ fn traces_in_segments_that_are_closed_go_on_and_go() {
     let home = dir.path().join("store");
     rest(&store, &home);
     // One that is in work goes on, and an old one that was never told of comes to its time.
-    apply(&store, &[run("w", "lead", 1_000, 9_000), run("late", "lead", 55, 56)]);
+    apply(&store, &[run("w", "lead", 2_990, 9_000), run("late", "lead", 55, 56)]);
     let session = SessionId::new("s-w").ok();
     let over = TraceQuery { session, status: Some(TraceStatus::Ok), ..TraceQuery::default() };
     assert_eq!(found(&store, &over), ["w"]);
@@ -210,7 +211,7 @@ fn traces_in_segments_that_are_closed_go_on_and_go() {
     assert_eq!(store.trace_usage().traces, 602);
     store.verify().unwrap();
     assert_eq!(open_segments(&home, all), all);
-    // What is over goes, without being opened where all of it is.
+    // What is over goes, without being opened where all of it is; `w` is not, in one segment.
     rest(&store, &home);
     while store.drop_traces_until(at(2_995)).unwrap() > 0 {}
     assert!(open_segments(&home, 2) <= 2);

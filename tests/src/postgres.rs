@@ -12,6 +12,7 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
 use crate::install::install;
+use crate::processes::{children, parent};
 
 /// The user of the server, and of the database.
 pub const USER: &str = "owner";
@@ -89,10 +90,16 @@ impl Postgres {
         self.settings.push(setting);
     }
 
-    /// Kills all of the server at once.
+    /// Kills the server, and waits until its processes for single connections are gone too. Each
+    /// ends when it notices, and answers until then.
     pub async fn kill(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            child.kill().await.expect("the server can be killed");
+        let Some(mut child) = self.child.take() else { return };
+        let children = child.id().map(children).unwrap_or_default();
+        child.kill().await.expect("the server can be killed");
+        let end = Instant::now() + READY_MAX;
+        while children.iter().any(|child| parent(*child).is_some()) {
+            assert!(Instant::now() < end, "{}", self.log());
+            sleep(READY_POLL).await;
         }
     }
 

@@ -3,6 +3,7 @@
 mod convert;
 mod keeper;
 pub(crate) mod options;
+mod outbox;
 mod subscriber;
 #[cfg(test)]
 mod tests;
@@ -12,7 +13,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use async_nats::client::PublishErrorKind;
 use async_nats::connection::State;
 use bytes::Bytes;
 use tokio::sync::{Semaphore, watch};
@@ -26,6 +26,7 @@ use crate::local::{Local, LocalLimits};
 use crate::message::Message;
 use crate::nats::keeper::{Answers, Link, Links, Losses};
 use crate::nats::options::NatsOptions;
+use crate::nats::outbox::Outbox;
 use crate::router::Sink;
 use crate::subscription::Subscription;
 
@@ -47,6 +48,7 @@ const OVERFLOW: &str = "Callboard-Overflow";
 #[derive(Debug)]
 pub(crate) struct Nats {
     links: Links,
+    outbox: Outbox,
     /// Below it requests are answered, each on a subject of its own.
     inbox: String,
     answers: Arc<Answers>,
@@ -70,7 +72,8 @@ impl Nats {
         let stop = CancellationToken::new();
         let (lost, losses) = watch::channel(Losses::default());
         let inbox = draw_inbox(&options.inbox_prefix)?;
-        let links = keeper::start(&options, &inbox, &answers, &dropped, lost, stop.clone()).await?;
+        let (links, outbox) =
+            keeper::start(&options, &inbox, &answers, &dropped, lost, stop.clone()).await?;
         let near = if options.near {
             let limits = LocalLimits {
                 payload_bytes_max: links.sending.borrow().client.max_payload(),
@@ -83,6 +86,7 @@ impl Nats {
         };
         Ok(Arc::new(Self {
             links,
+            outbox,
             inbox,
             answers,
             near,
@@ -116,7 +120,7 @@ impl Nats {
         format!("{}.{token}", self.inbox)
     }
 
-    /// Sends a message; fails if it has not left for the client after `within`.
+    /// Sends a message; fails if it has found no room on its way to the client after `within`.
     pub(crate) async fn publish(&self, message: Message, within: Duration) -> Result<(), Error> {
         if let Some(near) = &self.near
             && near.is_asked_at(&message.subject)
@@ -124,54 +128,12 @@ impl Nats {
             near.publish(message.into());
             return Ok(());
         }
-        self.send(message, within).await
-    }
-
-    /// Hands a message to the client, and to the next one should the client have ended. What it has
-    /// not taken within that time it never takes.
-    async fn send(&self, message: Message, within: Duration) -> Result<(), Error> {
-        let sent = async {
-            loop {
-                let link = self.link();
-                let headers = convert::headers_out(&message.headers)?;
-                let (subject, reply) = (message.subject.clone(), message.reply.clone());
-                let payload = message.payload.clone();
-                let client = &link.client;
-                let published = match reply {
-                    Some(reply) => {
-                        client
-                            .publish_with_reply_and_headers(subject, reply, headers, payload)
-                            .await
-                    }
-                    None => client.publish_with_headers(subject, headers, payload).await,
-                };
-                match published {
-                    Err(error) if error.kind() == PublishErrorKind::Send => {
-                        self.replacement(&link).await.ok_or_else(|| lost("publish"))?;
-                    }
-                    Err(error) => {
-                        return Err(Error::Nats { doing: "publish", source: error.into() });
-                    }
-                    Ok(()) => return Ok(()),
-                }
-            }
-        };
-        match tokio::time::timeout(within, sent).await {
-            Ok(sent) => sent,
-            Err(_) => Err(not_sent(&message.subject, within)),
-        }
-    }
-
-    /// Waits for the client that takes the place of one that ended for those who send; `None` if
-    /// there will be none.
-    async fn replacement(&self, ended: &Arc<Link>) -> Option<Arc<Link>> {
-        let mut links = self.links.sending.clone();
-        let link = links.wait_for(|link| !Arc::ptr_eq(link, ended)).await.ok()?;
-        Some(link.clone())
+        self.outbox.put(message, within).await
     }
 
     /// Waits until the client has taken all that was handed to it, as long as that lasts.
     pub(crate) async fn taken(&self) {
+        self.outbox.handed_over().await;
         // A client that ended has nothing left to take.
         drop(self.link().client.flush().await);
     }
@@ -188,7 +150,7 @@ impl Nats {
         message.reply = Some(self.inbox_of(ticket.token()));
         let mut is_sent = false;
         let answer = async {
-            self.send(message, SEND_WAIT_MAX).await?;
+            self.outbox.put(message, SEND_WAIT_MAX).await?;
             is_sent = true;
             ticket.answer().await.ok_or_else(|| lost("request"))
         };
@@ -249,7 +211,7 @@ impl Nats {
         let (subject, reply) = (self.inbox_of(ticket.token()), None);
         let empty = Message { subject, reply, headers: Headers::new(), payload: Bytes::new() };
         let echo = async {
-            self.send(empty, SEND_WAIT_MAX).await?;
+            self.outbox.put(empty, SEND_WAIT_MAX).await?;
             ticket.answer().await.ok_or_else(|| lost("flush"))
         };
         match tokio::time::timeout(FLUSH_WAIT_MAX, echo).await {

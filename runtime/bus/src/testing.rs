@@ -8,12 +8,18 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tempfile::TempDir;
+use wire::Headers;
+
+use crate::Bus;
 
 /// How long a server may take to listen: it needs a tenth of a second when the machine is idle.
 const START_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// The pause between two looks for the file in which the server tells its port.
 const START_POLL: Duration = Duration::from_millis(5);
+
+/// How long nothing moves in a queue that is full.
+const FULL: Duration = Duration::from_millis(50);
 
 /// Runs a nats-server with JetStream on a free port of the loopback interface.
 #[derive(Debug)]
@@ -145,6 +151,12 @@ impl Drop for NatsServer {
             tracing::warn!(%error, "nats-server not stopped");
         }
     }
+}
+
+/// Fills all room on the way to a server that is away.
+pub async fn fill(bus: &Bus) {
+    let publish = || bus.publish("filler", Headers::new(), bytes::Bytes::new());
+    while tokio::time::timeout(FULL, publish()).await.is_ok() {}
 }
 
 fn port_in(ports: &[u8]) -> Option<u16> {

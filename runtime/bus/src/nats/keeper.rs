@@ -12,10 +12,11 @@ use async_nats::{Client, ConnectOptions, Event, ServerAddr, Subscriber};
 use futures_util::StreamExt as _;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::error::Error;
 use crate::nats::options::{self, NatsOptions};
+use crate::nats::outbox::Outbox;
 use crate::nats::version;
 use crate::pending::Pending;
 
@@ -89,7 +90,7 @@ pub(super) async fn start(
     dropped: &Arc<AtomicU64>,
     losses: watch::Sender<Losses>,
     stop: CancellationToken,
-) -> Result<Links, Error> {
+) -> Result<(Links, Outbox), Error> {
     let (dropped, noted) = (dropped.clone(), losses.clone());
     let keeper = Keeper {
         servers: options.servers()?,
@@ -105,8 +106,9 @@ pub(super) async fn start(
     let (link, inbox) = keeper.open().await?;
     let (sending, to_send) = watch::channel(link.clone());
     let (receiving, to_receive) = watch::channel(link);
-    tokio::spawn(keeper.run(sending, receiving, inbox));
-    Ok(Links { sending: to_send, receiving: to_receive })
+    let (outbox, handed_over) = Outbox::start(to_send.clone());
+    tokio::spawn(keeper.run(sending, receiving, inbox, handed_over));
+    Ok((Links { sending: to_send, receiving: to_receive }, outbox))
 }
 
 impl Keeper {
@@ -131,6 +133,7 @@ impl Keeper {
         sending: watch::Sender<Arc<Link>>,
         receiving: watch::Sender<Arc<Link>>,
         mut inbox: Subscriber,
+        handed_over: AbortOnDropHandle<()>,
     ) {
         loop {
             tokio::select! {
@@ -144,9 +147,12 @@ impl Keeper {
                 () = self.stop.cancelled() => break,
             }
         }
-        let client = sending.borrow().client.clone();
-        let flushed = tokio::time::timeout(LAST_FLUSH_MAX, client.flush()).await;
-        if !matches!(flushed, Ok(Ok(()))) {
+        let flushed = async {
+            drop(handed_over.await);
+            let client = sending.borrow().client.clone();
+            client.flush().await
+        };
+        if !matches!(tokio::time::timeout(LAST_FLUSH_MAX, flushed).await, Ok(Ok(()))) {
             tracing::warn!("NATS connection closed before the last messages were sent");
         }
     }

@@ -6,11 +6,10 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::unconstrained;
 use wire::Headers;
 
 use crate::nats::SEND_WAIT_MAX;
-use crate::testing::NatsServer;
+use crate::testing::{NatsServer, fill};
 use crate::{Auth, Bus, Error, Message, NatsOptions, Subscription};
 
 const LONG: Duration = Duration::from_secs(20);
@@ -171,12 +170,6 @@ async fn requests_under_way_outlive_the_end_of_the_client() {
     }
 }
 
-/// Fills the queue of a client that has lost its server.
-fn fill(bus: &Bus) {
-    let publish = || bus.publish("filler", Headers::new(), Bytes::new());
-    while unconstrained(publish()).now_or_never().is_some() {}
-}
-
 #[tokio::test]
 async fn what_does_not_leave_was_not_sent_and_answers_wait() {
     let mut server = NatsServer::start("").await.unwrap();
@@ -195,7 +188,7 @@ async fn what_does_not_leave_was_not_sent_and_answers_wait() {
     }
     server.stop().unwrap();
     until("the loss is seen", || !bus.is_connected()).await;
-    fill(&bus);
+    fill(&bus).await;
 
     let short = Duration::from_millis(20);
     let request = bus.request("a", Headers::new(), Bytes::new(), short).await.unwrap_err();

@@ -1,9 +1,9 @@
 //! Requests while nothing leaves for the server.
 
-use bus::testing::NatsServer;
+use bus::testing::{NatsServer, fill};
 use bus::{Bus, NatsOptions};
 use futures_util::FutureExt as _;
-use tokio::task::{unconstrained, yield_now};
+use tokio::task::yield_now;
 use tokio::time::{advance, pause, resume, timeout};
 
 use super::*;
@@ -13,7 +13,7 @@ const LONG: Duration = Duration::from_secs(20);
 /// Longer than the bus waits for room.
 const ROOM_WAIT: Duration = Duration::from_secs(6);
 
-/// Takes the server away and fills the queue of its client.
+/// Takes the server away, and fills all room on the way there.
 async fn lose(server: &mut NatsServer, bus: &Bus) {
     server.stop().unwrap();
     let lost = async {
@@ -22,8 +22,7 @@ async fn lose(server: &mut NatsServer, bus: &Bus) {
         }
     };
     timeout(LONG, lost).await.expect("the loss is seen");
-    let publish = || bus.publish("filler", Headers::new(), Bytes::new());
-    while unconstrained(publish()).now_or_never().is_some() {}
+    fill(bus).await;
 }
 
 #[tokio::test]

@@ -2,12 +2,13 @@
 //!
 //! A form is a JSON Schema of an object whose fields are texts, numbers, truth values and choices.
 
-use jsonschema::Draft;
+use jsonschema::ValidationError;
+use jsonschema::error::ValidationErrorKind;
 use serde_json::{Map, Value};
 use wire::Said;
 use wire::run::{AnswerAction, AnswerRequest};
 
-use crate::validate::faults;
+use crate::validate::{fault, faults};
 
 /// One field of a form.
 #[derive(Clone, Debug, PartialEq)]
@@ -224,10 +225,15 @@ fn check(form: &Value, content: &Value) -> Result<Vec<String>, String> {
 }
 
 fn faults_in(schema: &Value, value: &Value) -> Result<Vec<String>, String> {
-    let options = jsonschema::options().with_draft(Draft::Draft202012);
-    let validator = options.should_validate_formats(true).build(schema);
-    let validator = validator.map_err(|error| format!("the form cannot be used: {error}"))?;
-    Ok(faults(&validator, value))
+    let unusable = |error: ValidationError<'_>| format!("the form cannot be used: {error}");
+    let mut found = faults(&jsonschema::draft202012::new(schema).map_err(unusable)?, value);
+    // In later drafts formats are remarks. What else this one knows is the same in forms, so that
+    // of its faults only those of formats are new.
+    let formats = jsonschema::draft7::new(schema).map_err(unusable)?;
+    let is_format =
+        |error: &ValidationError<'_>| matches!(error.kind(), ValidationErrorKind::Format { .. });
+    found.extend(formats.iter_errors(value).filter(is_format).map(|error| fault(&error)));
+    Ok(found)
 }
 
 /// Reads an answer in words: the form as JSON, or the value of its only field.

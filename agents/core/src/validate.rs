@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::types::JsonType;
-use jsonschema::{Draft, ValidationError, Validator};
+use jsonschema::{ValidationError, Validator};
 use serde_json::{Map, Number, Value};
 use wire::chat::Head;
 use wire::{ModelRole, Plan};
@@ -164,9 +164,9 @@ impl Known {
 ///
 /// The error is a sentence that says what is wrong with the schema.
 pub fn validator(schema: &Value) -> Result<Validator, String> {
-    jsonschema::options()
-        .with_draft(Draft::Draft202012)
-        .build(schema)
+    // What `jsonschema::options` begins is generic, and would make all of the library once more as
+    // a part of this crate, whose code is built to be fast and not small.
+    jsonschema::draft202012::new(schema)
         .map_err(|error| format!("compile the schema of the parameters: {}", fault(&error)))
 }
 
@@ -280,7 +280,7 @@ pub fn faults(validator: &Validator, arguments: &Value) -> Vec<String> {
 }
 
 /// Says what is wrong and where. The value itself is not quoted: the model knows what it wrote.
-fn fault(error: &ValidationError<'_>) -> String {
+pub(crate) fn fault(error: &ValidationError<'_>) -> String {
     let path = error.instance_path().as_str();
     let text = error.masked().to_string();
     let text = if path.is_empty() { text } else { format!("{path}: {text}") };

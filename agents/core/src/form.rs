@@ -3,12 +3,11 @@
 //! A form is a JSON Schema of an object whose fields are texts, numbers, truth values and choices.
 
 use jsonschema::ValidationError;
-use jsonschema::error::ValidationErrorKind;
 use serde_json::{Map, Value};
 use wire::Said;
 use wire::run::{AnswerAction, AnswerRequest};
 
-use crate::validate::{fault, faults};
+use crate::validate::{FAULTS_MAX, faults};
 
 /// One field of a form.
 #[derive(Clone, Debug, PartialEq)]
@@ -224,16 +223,31 @@ fn check(form: &Value, content: &Value) -> Result<Vec<String>, String> {
     Ok([faults_in(form, content)?, strange].concat())
 }
 
+/// Lists what is wrong with a value, at most [`FAULTS_MAX`] faults and that there are more.
 fn faults_in(schema: &Value, value: &Value) -> Result<Vec<String>, String> {
     let unusable = |error: ValidationError<'_>| format!("the form cannot be used: {error}");
     let mut found = faults(&jsonschema::draft202012::new(schema).map_err(unusable)?, value);
-    // In later drafts formats are remarks. What else this one knows is the same in forms, so that
-    // of its faults only those of formats are new.
-    let formats = jsonschema::draft7::new(schema).map_err(unusable)?;
-    let is_format =
-        |error: &ValidationError<'_>| matches!(error.kind(), ValidationErrorKind::Format { .. });
-    found.extend(formats.iter_errors(value).filter(is_format).map(|error| fault(&error)));
+    // There formats are remarks; in draft 7 they bind.
+    let formats = jsonschema::draft7::new(&formats(schema)).map_err(unusable)?;
+    let room = FAULTS_MAX.saturating_sub(found.len());
+    found.extend(faults(&formats, value).into_iter().take(room));
     Ok(found)
+}
+
+/// Returns what a schema says of formats: its own, and those of its fields and its items.
+fn formats(schema: &Value) -> Value {
+    let mut found = Map::new();
+    if let Some(format @ Value::String(_)) = schema.get("format") {
+        found.insert("format".to_owned(), format.clone());
+    }
+    if let Some(items) = schema.get("items") {
+        found.insert("items".to_owned(), formats(items));
+    }
+    if let Some(Value::Object(fields)) = schema.get("properties") {
+        let fields = fields.iter().map(|(name, schema)| (name.clone(), formats(schema)));
+        found.insert("properties".to_owned(), fields.collect::<Map<_, _>>().into());
+    }
+    found.into()
 }
 
 /// Reads an answer in words: the form as JSON, or the value of its only field.
@@ -346,6 +360,39 @@ mod tests {
                 (Ok(said), Ok(expected)) => assert_eq!(said, expected, "{request:?}"),
                 (Err(text), Err(part)) => assert!(text.contains(part), "{text} for {request:?}"),
                 (found, expected) => panic!("{request:?}: {found:?}, not {expected:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn formats_bind() {
+        let mails: Map<String, Value> =
+            (0..99).map(|n| (format!("m{n}"), json!({"format": "email"}))).collect();
+        let nobodies: Map<String, Value> =
+            (0..99).map(|n| (format!("m{n}"), json!("nobody"))).collect();
+        let cases = [
+            (json!({"mail": {"format": "email"}}), json!({"mail": "nobody"}), vec!["/mail: "]),
+            (json!({"mail": {"format": "email"}}), json!({"mail": "a@example.org"}), vec![]),
+            (
+                json!({"days": {"type": "array", "items": {"format": "date"}}}),
+                json!({"days": ["2026-01-31", "soon"]}),
+                vec!["/days/1: "],
+            ),
+            (
+                json!({"at": {"format": "date-time"}, "size": {"type": "integer"}}),
+                json!({"at": "soon", "size": "large"}),
+                vec!["/size: ", "/at: "],
+            ),
+            (mails.into(), nobodies.into(), vec!["/m"; FAULTS_MAX]),
+        ];
+        for (fields, value, expected) in cases {
+            for draft in ["https://json-schema.org/draft/2020-12/schema", "draft-07"] {
+                let form = json!({"$schema": draft, "type": "object", "properties": fields});
+                let found = faults_in(&form, &value).unwrap();
+                assert_eq!(found.len(), expected.len(), "{found:?}");
+                for (fault, begins) in found.iter().zip(&expected) {
+                    assert!(fault.starts_with(begins), "{fault}");
+                }
             }
         }
     }

@@ -280,7 +280,7 @@ pub fn faults(validator: &Validator, arguments: &Value) -> Vec<String> {
 }
 
 /// Says what is wrong and where. The value itself is not quoted: the model knows what it wrote.
-pub(crate) fn fault(error: &ValidationError<'_>) -> String {
+fn fault(error: &ValidationError<'_>) -> String {
     let path = error.instance_path().as_str();
     let text = error.masked().to_string();
     let text = if path.is_empty() { text } else { format!("{path}: {text}") };

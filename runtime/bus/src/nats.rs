@@ -30,7 +30,7 @@ use crate::nats::outbox::Outbox;
 use crate::router::Sink;
 use crate::subscription::Subscription;
 
-/// How long something waits for room in the client's queue, which is full when the server is away
+/// How long something waits for room on its way to the client, which is full when the server is away
 /// for long: short enough that a caller learns of it before its own caller gives up.
 pub(crate) const SEND_WAIT_MAX: Duration = Duration::from_secs(5);
 

@@ -161,6 +161,11 @@ async fn nothing_arrives_from_before(kind: Kind) {
     let mut subscription = pair.listen("a", None).await;
     pair.tell("a", "after").await;
     assert_eq!(texts(&mut subscription, 1).await, ["after"]);
+    // Neither if who listens has sent it himself just now.
+    pair.a.publish("b", Headers::new(), "before".into()).await.unwrap();
+    let mut subscription = pair.a.subscribe("b", None).await.unwrap();
+    pair.a.publish("b", Headers::new(), "after".into()).await.unwrap();
+    assert_eq!(texts(&mut subscription, 1).await, ["after"]);
 }
 
 async fn dropping_a_subscription_ends_it(kind: Kind) {
@@ -247,11 +252,14 @@ async fn draining_ends_subscriptions_after_what_they_hold(kind: Kind) {
             .unwrap();
     }
     pair.settle().await;
+    let mut own = pair.listen("c", None).await;
+    pair.b.publish("c", Headers::new(), "last".into()).await.unwrap();
     // On the twin both ends are one bus, so its own subscription is drained as well.
     pair.b.drain().await.unwrap();
     pair.b.drain().await.unwrap();
 
     assert!(empty.next().await.is_none());
+    assert_eq!(texts(&mut own, 1).await, ["last"], "what was sent before is received");
     for expected in ["1", "2"] {
         let request = next(&mut requests).await;
         assert_eq!(request.payload, expected);

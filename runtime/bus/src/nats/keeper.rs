@@ -106,8 +106,8 @@ pub(super) async fn start(
     let (link, inbox) = keeper.open().await?;
     let (sending, to_send) = watch::channel(link.clone());
     let (receiving, to_receive) = watch::channel(link);
-    let (outbox, handed_over) = Outbox::start(to_send.clone());
-    tokio::spawn(keeper.run(sending, receiving, inbox, handed_over));
+    let (outbox, handing_over) = Outbox::start(to_send.clone());
+    tokio::spawn(keeper.run(sending, receiving, inbox, handing_over));
     Ok((Links { sending: to_send, receiving: to_receive }, outbox))
 }
 
@@ -133,7 +133,7 @@ impl Keeper {
         sending: watch::Sender<Arc<Link>>,
         receiving: watch::Sender<Arc<Link>>,
         mut inbox: Subscriber,
-        handed_over: AbortOnDropHandle<()>,
+        handing_over: AbortOnDropHandle<()>,
     ) {
         loop {
             tokio::select! {
@@ -141,14 +141,14 @@ impl Keeper {
                     Some(message) => self.hand_out(message),
                     None => match self.replace(&sending, &receiving).await {
                         Some(again) => inbox = again,
-                        None => return,
+                        None => break,
                     },
                 },
                 () = self.stop.cancelled() => break,
             }
         }
         let flushed = async {
-            drop(handed_over.await);
+            drop(handing_over.await);
             let client = sending.borrow().client.clone();
             client.flush().await
         };

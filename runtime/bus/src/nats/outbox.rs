@@ -19,8 +19,8 @@ use crate::message::Message;
 use crate::nats::keeper::Link;
 use crate::nats::{convert, lost, not_sent};
 
-/// Messages that wait for the client, beside those in its own queue: some for each task that may
-/// send while others run.
+/// Messages that wait to be gathered, and those that are handed over at once: some for each task
+/// that may send while others run. The client's own queue comes after.
 const WAITING_MAX: usize = 256;
 
 enum Item {
@@ -31,8 +31,8 @@ enum Item {
 
 struct Outgoing {
     message: Message,
-    /// Made where the message comes from, since many can do that at once; taken by the first attempt.
-    headers: Option<HeaderMap>,
+    /// Those of the message, made where it comes from, since many can do that at once.
+    headers: HeaderMap,
 }
 
 /// The way to the client.
@@ -51,7 +51,7 @@ impl Outbox {
 
     /// Takes a message. What finds no room within that time is never sent.
     pub(super) async fn put(&self, message: Message, within: Duration) -> Result<(), Error> {
-        let headers = Some(convert::headers_out(&message.headers)?);
+        let headers = convert::headers_out(&message.headers)?;
         let item = Item::Message(Box::new(Outgoing { message, headers }));
         match self.items.send_timeout(item, within).await {
             Ok(()) => Ok(()),
@@ -101,33 +101,40 @@ async fn run(mut waiting: mpsc::Receiver<Item>, mut links: watch::Receiver<Arc<L
 
 /// Hands a message to the client, and to the next one should it have ended. Tells whether there is
 /// one.
-async fn hand_over(mut outgoing: Outgoing, links: &mut watch::Receiver<Arc<Link>>) -> bool {
+async fn hand_over(outgoing: Outgoing, links: &mut watch::Receiver<Arc<Link>>) -> bool {
+    let Outgoing { message, mut headers } = outgoing;
+    let refused = |error: &dyn std::fmt::Display| {
+        tracing::warn!(message.subject, %error, "message refused by the NATS client");
+    };
     loop {
         let link = links.borrow_and_update().clone();
-        match publish(&link.client, &mut outgoing).await {
+        match publish(&link.client, &message, headers).await {
             Ok(()) => return true,
-            Err(error) if error.kind() == PublishErrorKind::Send => {
-                // The one that takes its place.
-                if links.wait_for(|next| !Arc::ptr_eq(next, &link)).await.is_err() {
-                    return false;
-                }
-            }
-            // It was checked before; a server that came later may take less.
+            Err(error) if error.kind() == PublishErrorKind::Send => {}
+            // All was checked before; a server that came since may take less.
             Err(error) => {
-                let subject = &outgoing.message.subject;
-                tracing::warn!(subject, %error, "message refused by the NATS client");
+                refused(&error);
                 return true;
             }
         }
+        if links.wait_for(|next| !Arc::ptr_eq(next, &link)).await.is_err() {
+            return false;
+        }
+        headers = match convert::headers_out(&message.headers) {
+            Ok(headers) => headers,
+            Err(error) => {
+                refused(&error);
+                return true;
+            }
+        };
     }
 }
 
-async fn publish(client: &Client, outgoing: &mut Outgoing) -> Result<(), PublishError> {
-    let Outgoing { message, headers } = outgoing;
-    let headers = headers.take();
-    // What the client took once it takes again.
-    let headers = headers.map_or_else(|| convert::headers_out(&message.headers), Ok);
-    let headers = headers.unwrap_or_default();
+async fn publish(
+    client: &Client,
+    message: &Message,
+    headers: HeaderMap,
+) -> Result<(), PublishError> {
     let (subject, payload) = (message.subject.clone(), message.payload.clone());
     match message.reply.clone() {
         Some(reply) => {

@@ -62,6 +62,8 @@ pub(super) async fn take(
     };
     let mut link = nats.links.receiving.borrow().clone();
     let subscribed = async {
+        // What was published before is not received.
+        nats.outbox.handed_over().await;
         loop {
             match taker.subscribe(&link).await {
                 Ok(source) => return Ok(source),
@@ -110,6 +112,8 @@ impl Taker {
             }
         }
         let rest = async {
+            // What was published before is received.
+            self.nats.outbox.handed_over().await;
             if source.messages.drain().await.is_ok() {
                 while let Some(message) = source.messages.next().await {
                     self.offer(message);

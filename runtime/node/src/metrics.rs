@@ -216,7 +216,7 @@ mod tests {
         for expected in [
             "callboard_runs{callboard_team=\"quickstart\"} 1",
             "callboard_queue_depth{callboard_queue_name=\"journal\",callboard_team=\"quickstart\"} 0",
-            "callboard_queue_limit{callboard_queue_name=\"store\",callboard_team=\"quickstart\"} 2048",
+            "callboard_queue_limit{callboard_queue_name=\"store\",callboard_team=\"quickstart\"} 4096",
             "callboard_requests{callboard_part=\"tool\",callboard_part_name=\"calculate\",callboard_team=\"quickstart\"} 2",
             "callboard_requests_limit{callboard_part=\"tool\",callboard_part_name=\"calculate\",callboard_team=\"quickstart\"} 9",
             "callboard_dropped_total{callboard_item=\"span\",callboard_team=\"quickstart\"} 0",

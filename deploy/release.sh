@@ -45,6 +45,9 @@ names() (
     } | cksum
 )
 
+# Flags that are named in the environment take the place of those in .cargo/config.toml.
+flags='--cfg tokio_unstable'
+
 # What is hot lies together in the file, where the linker is one that can.
 together=
 if [ "$(uname -s)" = Linux ]; then
@@ -57,7 +60,7 @@ if [ "${1-}" != record ]; then
             "settings; what is built is slower than it could be: sh deploy/release.sh record" >&2
         export BENCH_RECORD_OF_OTHERS=1
     fi
-    export RUSTFLAGS="${RUSTFLAGS-} -Cprofile-use=$record -Cllvm-args=-no-pgo-warn-mismatch $together"
+    export RUSTFLAGS="${RUSTFLAGS-} -Cprofile-use=$record -Cllvm-args=-no-pgo-warn-mismatch $together $flags"
     exec cargo "$@"
 fi
 
@@ -71,7 +74,7 @@ counts=$(mktemp -d)
 trap 'rm -rf "$counts"' EXIT
 cd "$root"
 # The target is not named, here or above: what is built for a named one has other names as well.
-export RUSTFLAGS="${RUSTFLAGS-} -Cprofile-generate=$counts"
+export RUSTFLAGS="${RUSTFLAGS-} -Cprofile-generate=$counts $flags"
 # What runs while cargo builds would be counted too.
 LLVM_PROFILE_FILE=/dev/null cargo bench -p bench --bench relay --locked --no-run
 cargo bench -p bench --bench relay --locked -- 1 "$rows"

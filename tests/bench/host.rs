@@ -13,7 +13,7 @@ use crate::work::{Shape, WORDS, Work};
 
 /// Does the work and prints its figures.
 pub(crate) fn work(work: &Work) {
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let runtime = node::executor(None).expect("a runtime");
     let told = runtime.block_on(async {
         let home = tempfile::tempdir().expect("a temporary folder");
         let data = home.path().join("data");

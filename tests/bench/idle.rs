@@ -46,7 +46,7 @@ pub(crate) fn measure(row: &str, stub: &Stub, sheet: &mut Sheet) {
 
 /// Does it in a process of its own and prints its figures.
 pub(crate) fn idle(url: &str) {
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let runtime = node::executor(None).expect("a runtime");
     let told = runtime.block_on(async {
         let work = Work { url: url.to_owned(), ..work::chain() };
         let home = tempfile::tempdir().expect("a temporary folder");

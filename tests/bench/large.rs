@@ -33,7 +33,7 @@ pub(crate) fn large(id: &str, url: &str) {
     let (shape, agent) =
         if id == RESULT { (Shape::Result, "reader") } else { (Shape::Large, "lead") };
     let work = Work { shape, calls: 1, stream: true, url: url.to_owned(), ..work::chain() };
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let runtime = node::executor(None).expect("a runtime");
     let told = runtime.block_on(async {
         let home = tempfile::tempdir().expect("a temporary folder");
         let file = team::write(&work, home.path());

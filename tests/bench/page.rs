@@ -64,6 +64,9 @@ fn about(rounds: usize) -> String {
     } else if std::env::var_os(RECORD_OF_OTHERS).is_some() {
         changed.push("the record, which was made for other crates or another compiler".to_owned());
     }
+    if cfg!(not(tokio_unstable)) {
+        changed.push("the order of .cargo/config.toml for tasks, which is tokio's own".to_owned());
+    }
     let profile = if changed.is_empty() {
         "as released".to_owned()
     } else {

@@ -80,7 +80,7 @@ fn started(file: &Path, data: &Path, act: &str) -> (Value, Owned) {
 
 /// Starts a node, does something, tells the figures of that and waits to be killed.
 pub(crate) fn start(file: &Path, data: &Path, act: &str) {
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let runtime = node::executor(None).expect("a runtime");
     runtime.block_on(async {
         let node = team::start(file, data, team::bus(&work::chain()).await).await;
         match act {

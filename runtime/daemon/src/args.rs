@@ -32,6 +32,15 @@ pub(crate) struct Global {
     /// [default: the one in `CALLBOARD_TOKEN`]
     #[arg(long = "token-file", value_name = "FILE", env = "CALLBOARD_TOKEN_FILE", global = true)]
     pub(crate) http_token_file: Option<PathBuf>,
+    /// Threads that all runs share [default: half as many as the machine has cores]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        env = "CALLBOARD_THREADS",
+        global = true,
+        value_parser = clap::value_parser!(u16).range(1..=i64::from(node::THREADS_MAX)),
+    )]
+    pub(crate) threads: Option<u16>,
     /// What is logged to stderr, such as `info,node=debug` [default: info for serve, else warn]
     #[arg(long, value_name = "FILTER", env = "CALLBOARD_LOG", global = true)]
     pub(crate) log: Option<String>,

@@ -54,38 +54,41 @@ fn set_up_log(line: &Line, screen: &Screen) -> Result<(), Failure> {
 }
 
 fn run(line: &Line, screen: &Screen) -> Result<Exit, Failure> {
-    let Global { data, http_token_file, .. } = &line.global;
+    let Global { data, http_token_file, threads, .. } = &line.global;
+    let threads = *threads;
     let place = || {
         Place::new(data.as_deref()).map(|place| place.with_token_file(http_token_file.as_deref()))
     };
     match &line.verb {
         Verb::Check(args) => verb::check::check(args, screen),
-        Verb::Tools(args) => wait(verb::tools::tools(args, &place()?, screen)),
+        Verb::Tools(args) => wait(threads, verb::tools::tools(args, &place()?, screen)),
         Verb::Parse(args) => verb::parse::parse(args),
         Verb::Explain(args) => verb::explain::explain(args),
         Verb::Schema => {
             screen::json(&config::schema())?;
             Ok(Exit::Done)
         }
-        Verb::Store(args) => wait(verb::store::store(args, &place()?, screen)),
-        Verb::Run(args) => wait(verb::run::run(args, &place()?, screen)),
-        Verb::Serve(args) => wait(verb::serve::serve(args, &place()?, screen)),
-        Verb::Ask(args) => wait(verb::ask::ask(args, &place()?, screen)),
-        Verb::Answer(args) => wait(verb::control::answer(args, &place()?)),
-        Verb::Cancel(args) => wait(verb::control::cancel(args, &place()?)),
-        Verb::Calls(args) => wait(verb::calls::calls(args, &place()?, screen)),
-        Verb::Sessions(args) => wait(verb::look::sessions(args, &place()?, screen)),
-        Verb::Runs(args) => wait(verb::look::runs(args, &place()?, screen)),
-        Verb::Memory(args) => wait(verb::look::memory(args, &place()?, screen)),
-        Verb::Trace(args) => wait(verb::trace::trace(args, &place()?, screen)),
-        Verb::Top(args) => wait(verb::top::top(args, &place()?, screen)),
+        Verb::Store(args) => wait(threads, verb::store::store(args, &place()?, screen)),
+        Verb::Run(args) => wait(threads, verb::run::run(args, &place()?, screen)),
+        Verb::Serve(args) => wait(threads, verb::serve::serve(args, &place()?, screen)),
+        Verb::Ask(args) => wait(threads, verb::ask::ask(args, &place()?, screen)),
+        Verb::Answer(args) => wait(threads, verb::control::answer(args, &place()?)),
+        Verb::Cancel(args) => wait(threads, verb::control::cancel(args, &place()?)),
+        Verb::Calls(args) => wait(threads, verb::calls::calls(args, &place()?, screen)),
+        Verb::Sessions(args) => wait(threads, verb::look::sessions(args, &place()?, screen)),
+        Verb::Runs(args) => wait(threads, verb::look::runs(args, &place()?, screen)),
+        Verb::Memory(args) => wait(threads, verb::look::memory(args, &place()?, screen)),
+        Verb::Trace(args) => wait(threads, verb::trace::trace(args, &place()?, screen)),
+        Verb::Top(args) => wait(threads, verb::top::top(args, &place()?, screen)),
     }
 }
 
-fn wait(verb: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
+/// Does what a verb is to do on threads that it shares with all it calls.
+fn wait(
+    threads: Option<u16>,
+    verb: impl Future<Output = Result<Exit, Failure>>,
+) -> Result<Exit, Failure> {
+    let runtime = node::executor(threads)
         .map_err(|error| Failure::new(ErrorCode::Internal, format!("start threads: {error}")))?;
     let done = runtime.block_on(verb);
     // A thread that waits for a line on stdin would wait for ever.

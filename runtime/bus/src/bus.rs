@@ -128,7 +128,7 @@ impl Bus {
             Kind::Local(local) => {
                 local.request(message.into(), timeout).await.map(Parcel::into_message)
             }
-            Kind::Nats(nats) => Box::pin(nats.request(message, timeout)).await,
+            Kind::Nats(nats) => nats.request(message, timeout).await,
         }
     }
 
@@ -149,7 +149,8 @@ impl Bus {
             }
             Kind::Nats(_) => {
                 let payload = written(&*content)?;
-                self.request(subject, headers, payload, timeout).await.map(Parcel::from)
+                let asked = Box::pin(self.request(subject, headers, payload, timeout)).await;
+                asked.map(Parcel::from)
             }
         }
     }
@@ -199,7 +200,7 @@ impl Bus {
         };
         let Some(local) = local else {
             let payload = written(&*content)?;
-            return self.reply(request, headers, payload).await;
+            return Box::pin(self.reply(request, headers, payload)).await;
         };
         let Some(inbox) = inbox_of(request)? else { return Ok(()) };
         let message = self.unwritten(inbox, headers, &*content)?;

@@ -43,14 +43,14 @@ pub(crate) async fn answer(bus: &Bus, request: &Message, headers: Headers, body:
         Ok(bytes) => answer_bytes(bus, request, headers, bytes.into()).await,
         Err(error) => {
             let error = WireError::new(ErrorCode::Internal, format!("write an answer: {error}"));
-            answer_error(bus, request, &error).await;
+            Box::pin(answer_error(bus, request, &error)).await;
         }
     }
 }
 
 /// Answers a request with a body that is not written for those of this process who take it as it is.
-pub(crate) async fn answer_of(bus: &Bus, request: &Message, body: impl Content) {
-    let sent = bus.reply_of(request, Headers::new(), Arc::new(body)).await;
+pub(crate) async fn answer_of(bus: &Bus, request: &Message, body: Arc<dyn Content>) {
+    let sent = bus.reply_of(request, Headers::new(), body).await;
     note(bus, request, sent).await;
 }
 
@@ -73,10 +73,11 @@ async fn note(bus: &Bus, request: &Message, sent: Result<(), bus::Error>) {
             let text = format!(
                 "the answer has {bytes} bytes and the bus takes {max}; ask for it over HTTP"
             );
-            answer_error(bus, request, &WireError::new(ErrorCode::TooLarge, text)).await;
+            let error = WireError::new(ErrorCode::TooLarge, text);
+            Box::pin(answer_error(bus, request, &error)).await;
         }
         Err(error @ bus::Error::Unwritable { .. }) => {
-            answer_error(bus, request, &error.to_wire()).await;
+            Box::pin(answer_error(bus, request, &error.to_wire())).await;
         }
         Err(error) => debug!(subject = %request.subject, %error, "answer not sent"),
     }

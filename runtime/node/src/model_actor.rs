@@ -87,7 +87,8 @@ impl Actor for ModelActor {
                     Err(error) => Err(error),
                 };
                 if let Err(error) = refused {
-                    feed::answer_error(&served.context.bus, parcel.message(), &error).await;
+                    let bus = &served.context.bus;
+                    Box::pin(feed::answer_error(bus, parcel.message(), &error)).await;
                 }
             }
         };
@@ -129,7 +130,7 @@ impl Served {
         if request.fills {
             drop(admission);
             let held = PrefixHeld { held: conversation.digest };
-            feed::answer_of(&self.context.bus, message, held).await;
+            feed::answer_of(&self.context.bus, message, Arc::new(held)).await;
             return Ok(());
         }
         self.turn(message, admission, &request, conversation).await;
@@ -196,10 +197,10 @@ impl Served {
                     self.held().end(&digest);
                 }
                 let reply = clean::model_reply(reply);
-                feed::answer_of(&context.bus, message, reply).await;
+                feed::answer_of(&context.bus, message, Arc::new(reply)).await;
             }
             Err(error) => {
-                feed::answer_error(&context.bus, message, &clean::error(error)).await;
+                Box::pin(feed::answer_error(&context.bus, message, &clean::error(error))).await;
             }
         }
     }

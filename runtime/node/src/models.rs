@@ -50,7 +50,7 @@ impl TeamModels {
         };
         let work = WorkId::of_call(call.call.clone());
         let asking = Asking::of_model(&self.context, &model, work, headers, deadline);
-        let reply = request::<ModelReply>(&self.context, &asking, body).await;
+        let reply = request::<ModelReply>(&self.context, &asking, Arc::new(body)).await;
         reply.map_err(Missed::into_error)
     }
 }

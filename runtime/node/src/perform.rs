@@ -63,9 +63,9 @@ pub(crate) struct Turn {
 }
 
 /// Asks a model and reads its reply.
-pub(crate) async fn ask_model(context: &Arc<TeamContext>, turn: Turn) -> ModelOutcome {
+pub(crate) async fn ask_model(context: &Arc<TeamContext>, turn: &Turn) -> ModelOutcome {
     let role = turn.outgoing.full.role;
-    match ask(context, &turn).await {
+    match ask(context, turn).await {
         Ok(reply) => {
             let dialect::Read { reading, unread, reasoning, faults } =
                 dialect::read(role, &turn.catalogue, turn.planned.as_ref(), &reply);
@@ -95,16 +95,16 @@ async fn ask(context: &Arc<TeamContext>, turn: &Turn) -> Result<ModelReply, Wire
         .with(header::SESSION, turn.observed.session.clone());
     let asking = Asking::of_model(context, &turn.model, work, headers, turn.deadline);
     let Outgoing { short, full } = &turn.outgoing;
-    let mut asked = ask_form(context, turn, &asking, short.as_ref().unwrap_or(full)).await;
-    for _ in 0..WHOLE_TRIES {
-        match asked {
-            Err(error) if error.code == ErrorCode::PrefixUnknown => {
-                asked = Box::pin(ask_form(context, turn, &asking, full)).await;
+    let mut form = short.as_ref().unwrap_or(full);
+    let mut tries = WHOLE_TRIES;
+    loop {
+        match ask_form(context, turn, &asking, form).await {
+            Err(error) if error.code == ErrorCode::PrefixUnknown && tries > 0 => {
+                (form, tries) = (full, tries - 1);
             }
-            Ok(_) | Err(_) => break,
+            asked => return asked,
         }
     }
-    asked
 }
 
 /// Asks for a turn in one of the forms in which its conversation can be sent.
@@ -114,15 +114,15 @@ async fn ask_form(
     asking: &Asking,
     form: &ModelRequest,
 ) -> Result<ModelReply, WireError> {
-    let complete = || ModelRequest {
+    let complete = Arc::new(ModelRequest {
         max_tokens: Some(turn.max_tokens),
         observed: Some(turn.observed.clone()),
         ..form.clone()
-    };
+    });
     // A turn changes nothing outside, so it may be asked for again for as long as there is time.
-    let asked = match request::<ModelReply>(context, asking, complete()).await {
+    let asked = match request::<ModelReply>(context, asking, complete.clone()).await {
         Err(Missed::NotDelivered(error)) if error.code == ErrorCode::TooLarge => {
-            Box::pin(ask_in_pieces(context, asking, complete())).await
+            Box::pin(ask_in_pieces(context, asking, &complete)).await
         }
         asked => asked,
     };
@@ -134,13 +134,13 @@ async fn ask_form(
 async fn ask_in_pieces(
     context: &Arc<TeamContext>,
     asking: &Asking,
-    whole: ModelRequest,
+    whole: &ModelRequest,
 ) -> Result<ModelReply, Missed> {
-    let (pieces, last) = in_pieces(&whole, context.bus.payload_bytes_max());
+    let (pieces, last) = in_pieces(whole, context.bus.payload_bytes_max());
     for piece in pieces {
-        request::<PrefixHeld>(context, asking, piece).await?;
+        request::<PrefixHeld>(context, asking, Arc::new(piece)).await?;
     }
-    request::<ModelReply>(context, asking, last).await
+    request::<ModelReply>(context, asking, Arc::new(last)).await
 }
 
 /// Calls a tool, and returns what it says first, which is the end of it unless it asks something.
@@ -179,7 +179,7 @@ async fn begin_call(
         // A tool that is gone does not come back within the time of a call.
         patient: context.present.serves(&call.name),
     };
-    let missed = match request_held(context, &asking, body).await {
+    let missed = match request_held(context, &asking, Arc::new(body)).await {
         Ok((reply, waiting)) => return (call.judge(reply), waiting),
         Err(missed) => missed,
     };
@@ -271,7 +271,7 @@ pub(crate) async fn call_agent(
         patient: true,
     };
     let asked = if context.team.agents.contains_key(&call.name) {
-        request::<RunReply>(context, &asking, body).await
+        request::<RunReply>(context, &asking, Arc::new(body)).await
     } else if call.may_have_happened() {
         reply_of(context, asking, RunId::of_call(&call.call)).await
     } else {
@@ -321,7 +321,7 @@ async fn reply_of(
     let subject = context.subjects.run(&context.team.name, &run, RunVerb::Result);
     let asking = Asking { subject, ..asking };
     loop {
-        match request::<RunReply>(context, &asking, Value::Null).await {
+        match request::<RunReply>(context, &asking, Arc::new(Value::Null)).await {
             // A look-up ends before a long run does.
             Err(Missed::Unanswered(error))
                 if error.code == ErrorCode::DeadlineExceeded

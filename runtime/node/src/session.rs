@@ -97,7 +97,7 @@ pub(crate) struct SessionState {
     held: Held,
     /// How often a turn that was asked became void, since what led to it found no room on the disk.
     asking_void: u64,
-    /// Outcomes of calls that were over at once, which are the next inputs.
+    /// The next inputs: what came, and outcomes of calls that were over at once because of it.
     outcomes: VecDeque<Input>,
     /// How often in a row the session's files could not be read.
     unread: u32,
@@ -173,9 +173,13 @@ impl Actor for SessionActor {
                 Box::pin(state.commit_held()).await?;
                 Box::pin(state.on_door(door)).await?;
             }
-            SessionMsg::Input(input) => Box::pin(state.on_outcome(*input)).await?,
+            SessionMsg::Input(input) => {
+                state.outcomes.push_back(*input);
+                Box::pin(state.take_outcomes()).await?;
+            }
             SessionMsg::Replied { replied, void } => {
-                Box::pin(state.on_replied(*replied, void)).await?;
+                state.on_replied(*replied, void);
+                Box::pin(state.take_outcomes()).await?;
             }
             SessionMsg::CommitHeld => Box::pin(state.commit_held()).await?,
             SessionMsg::RebuildAgain => Box::pin(state.rebuild_again()).await?,
@@ -294,7 +298,8 @@ impl SessionState {
         };
         let drained = self.context.drained.has(&self.session, machine.slot());
         if let Some(resumed) = machine.resumption(drained) {
-            self.on_outcome(resumed).await?;
+            self.outcomes.push_back(resumed);
+            self.take_outcomes().await?;
         } else {
             let effects = machine.outstanding();
             self.perform_all(effects, &[]);
@@ -477,21 +482,22 @@ impl SessionState {
         })
     }
 
-    /// Takes what a model said, unless the turn became void since it was asked.
-    async fn on_replied(&mut self, replied: ModelReplied, void: u64) -> Result<(), Error> {
-        if void != self.asking_void {
+    /// Notes what a model said, unless the turn became void since it was asked.
+    fn on_replied(&mut self, replied: ModelReplied, void: u64) {
+        if void == self.asking_void {
+            self.outcomes.push_back(Input::ModelReplied(replied));
+        } else {
             debug!(session = %self.session, run = %replied.run, "reply to a void turn");
-            return Ok(());
         }
-        self.on_outcome(Input::ModelReplied(replied)).await
     }
 
-    async fn on_outcome(&mut self, input: Input) -> Result<(), Error> {
+    /// Takes the outcomes that came, and those of calls that are over at once because of them.
+    async fn take_outcomes(&mut self) -> Result<(), Error> {
         if self.machine.is_err() {
+            self.outcomes.clear();
             return Ok(());
         }
-        let mut next = Some(input);
-        while let Some(input) = next {
+        while let Some(input) = self.outcomes.pop_front() {
             match self.accept(input).await? {
                 Ok(()) => {}
                 Err(Refusal::Machine(rejected)) => {
@@ -499,7 +505,6 @@ impl SessionState {
                 }
                 Err(Refusal::NoRoom(_, input)) => self.give_again(input),
             }
-            next = self.outcomes.pop_front();
         }
         self.answer_cancels(|machine, run| !machine.is_telling(run));
         Ok(())

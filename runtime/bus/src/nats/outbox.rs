@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_nats::client::{PublishError, PublishErrorKind};
 use async_nats::{Client, HeaderMap};
-use tokio::sync::mpsc::error::SendTimeoutError;
+use tokio::sync::mpsc::error::{SendTimeoutError, TrySendError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::yield_now;
 use tokio_util::task::AbortOnDropHandle;
@@ -52,7 +52,14 @@ impl Outbox {
     /// Takes a message. What finds no room within that time is never sent.
     pub(super) async fn put(&self, message: Message, within: Duration) -> Result<(), Error> {
         let headers = convert::headers_out(&message.headers)?;
-        let item = Item::Message(Box::new(Outgoing { message, headers }));
+        match self.items.try_send(Item::Message(Box::new(Outgoing { message, headers }))) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(item)) => Box::pin(self.put_late(item, within)).await,
+            Err(TrySendError::Closed(_)) => Err(lost("publish")),
+        }
+    }
+
+    async fn put_late(&self, item: Item, within: Duration) -> Result<(), Error> {
         match self.items.send_timeout(item, within).await {
             Ok(()) => Ok(()),
             Err(SendTimeoutError::Timeout(Item::Message(outgoing))) => {

@@ -125,7 +125,7 @@ pub(crate) fn stop(context: &TeamContext, stop: &Stop) {
 pub(crate) async fn request<T: Answer>(
     context: &Arc<TeamContext>,
     asking: &Asking,
-    body: impl Content,
+    body: Arc<dyn Content>,
 ) -> Result<T, Missed> {
     let (answer, waiting) = request_held(context, asking, body).await?;
     if let Some(waiting) = waiting {
@@ -139,10 +139,9 @@ pub(crate) async fn request<T: Answer>(
 pub(super) async fn request_held<T: Answer>(
     context: &Arc<TeamContext>,
     asking: &Asking,
-    body: impl Content,
+    body: Arc<dyn Content>,
 ) -> Result<(T, Option<Waiting>), Missed> {
     let end = Instant::now() + clock::until(asking.deadline);
-    let body: Arc<dyn Content> = Arc::new(body);
     let mut pause = PAUSE_MIN;
     let mut asks_server = false;
     loop {

@@ -68,7 +68,7 @@ async fn answered(
     };
     let watch = u64::try_from(VOID_WAIT.as_millis()).unwrap_or(u64::MAX);
     let watching = asking(clock::now().plus_ms(watch), true);
-    let mut void = pin!(request::<Void>(context, &watching, QuestionRequest::Wait));
+    let mut void = pin!(request::<Void>(context, &watching, Arc::new(QuestionRequest::Wait)));
     let mut is_watched = true;
     let say = loop {
         tokio::select! {
@@ -89,7 +89,7 @@ async fn answered(
             },
         }
     };
-    let told = QuestionRequest::Say { said: say.said };
+    let told = Arc::new(QuestionRequest::Say { said: say.said });
     match request::<ToolReply>(context, &asking(say.deadline, false), told).await {
         Ok(reply) => reply,
         // The call was made before, so that nobody heard the answer does not undo it.

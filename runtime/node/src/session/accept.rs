@@ -39,6 +39,15 @@ impl Refusal {
     }
 }
 
+/// What is to be done about an input.
+enum Decided {
+    Refused(Refusal),
+    /// It is held.
+    Held(Ahead),
+    /// It is to be made durable, after those that were held.
+    Due(Vec<Taken>),
+}
+
 /// What is to be given again of inputs that found no room on the disk together.
 struct Refused {
     /// The first of those that were held, if any were. The others follow from it, and do so anew.
@@ -80,37 +89,21 @@ impl SessionState {
     /// On a full disk nothing has happened, and the input may be given again.
     pub(super) async fn accept(&mut self, input: Input) -> Result<Result<(), Refusal>, Error> {
         let resumes = matches!(input, Input::Resumed { .. });
-        let is_early = self.is_resume_due && !resumes;
-        let waits = is_early || !self.may_try(&input);
-        let Ok(machine) = &mut self.machine else { return Ok(Ok(())) };
-        if waits {
-            self.is_resume_due |= resumes;
-            return Ok(Err(Refusal::NoRoom(journal::Error::StorageFull.to_wire(), input.into())));
-        }
-        let now = clock::now();
-        let slot = machine.slot();
-        let effects = match machine.apply(now, &input, &*self.context.plans) {
-            Ok(effects) => effects,
-            Err(rejected) => return Ok(Err(Refusal::Machine(rejected))),
+        let inputs = match self.decide_on(input) {
+            Decided::Refused(refusal) => return Ok(Err(refusal)),
+            Decided::Held(Ahead { calls, turn, time }) => {
+                for call in calls {
+                    let outcome = self.call_held(call, time).await;
+                    self.outcomes.extend(outcome);
+                }
+                if let Some(turn) = turn {
+                    self.ask(*turn, 1);
+                }
+                return Ok(Ok(()));
+            }
+            Decided::Due(inputs) => inputs,
         };
-        let here = Instant::now();
-        let is_held = self.held.may_take(&input, &effects, here) && !self.context.journal.is_full();
-        let following = Following { effects, is_asked: false };
-        let taken = Taken { slot, entry: Entry::new(now, Body::Session(input)), following };
-        if is_held {
-            let Ahead { calls, turn, time } = self.held.take(taken, here);
-            for call in calls {
-                let outcome = self.call_held(call, time).await;
-                self.outcomes.extend(outcome);
-            }
-            if let Some(turn) = turn {
-                self.ask(turn, 1);
-            }
-            return Ok(Ok(()));
-        }
-        let mut inputs = self.held.give();
-        inputs.push(taken);
-        if let Err(Refused { held, last }) = self.commit(inputs).await? {
+        if let Err(Refused { held, last }) = Box::pin(self.commit(inputs)).await? {
             self.is_resume_due |= resumes;
             if let Some(held) = held {
                 self.give_again(held);
@@ -121,6 +114,36 @@ impl SessionState {
         }
         self.is_resume_due &= !resumes;
         Ok(Ok(()))
+    }
+
+    /// Gives an input to the machine, and holds it if it may be.
+    fn decide_on(&mut self, input: Input) -> Decided {
+        let resumes = matches!(input, Input::Resumed { .. });
+        let is_early = self.is_resume_due && !resumes;
+        let waits = is_early || !self.may_try(&input);
+        // Without a machine nothing is done and nothing is due.
+        let Ok(machine) = &mut self.machine else { return Decided::Due(Vec::new()) };
+        if waits {
+            self.is_resume_due |= resumes;
+            let full = journal::Error::StorageFull.to_wire();
+            return Decided::Refused(Refusal::NoRoom(full, input.into()));
+        }
+        let now = clock::now();
+        let slot = machine.slot();
+        let effects = match machine.apply(now, &input, &*self.context.plans) {
+            Ok(effects) => effects,
+            Err(rejected) => return Decided::Refused(Refusal::Machine(rejected)),
+        };
+        let here = Instant::now();
+        let is_held = self.held.may_take(&input, &effects, here) && !self.context.journal.is_full();
+        let following = Following { effects, is_asked: false };
+        let taken = Taken { slot, entry: Entry::new(now, Body::Session(input)), following };
+        if is_held {
+            return Decided::Held(self.held.take(taken, here));
+        }
+        let mut inputs = self.held.give();
+        inputs.push(taken);
+        Decided::Due(inputs)
     }
 
     /// Tells whether an input is to be tried: a machine that took one for which there is no room is

@@ -57,7 +57,7 @@ pub(super) struct Following {
 /// What is done at once because of an input that is held.
 pub(super) struct Ahead {
     pub(super) calls: Vec<CallEffect>,
-    pub(super) turn: Option<Effect>,
+    pub(super) turn: Option<Box<Effect>>,
     /// How long what is held may wait for them.
     pub(super) time: Duration,
 }
@@ -98,7 +98,7 @@ impl Held {
             .filter_map(|effect| if let Effect::Call(call) = effect { Some(call) } else { None })
             .collect();
         self.calls.extend(calls.iter().map(|call| call.call.clone()));
-        let turn = effects.iter().find(|effect| effect.goes_ahead()).cloned();
+        let turn = effects.iter().find(|effect| effect.goes_ahead()).cloned().map(Box::new);
         *is_asked = turn.is_some();
         self.inputs.push(taken);
         Ahead { calls, turn, time }
@@ -282,7 +282,7 @@ mod tests {
             assert_eq!(held.may_take(&settled("c"), &effects, over), expected, "{case}");
             if expected && effects.contains(&ask()) {
                 let ahead = held.take(taken(settled("c"), effects.clone()), over);
-                assert_eq!(ahead.turn, Some(ask()), "{case}");
+                assert_eq!(ahead.turn, Some(Box::new(ask())), "{case}");
                 let left = HELD_TIME_MAX.saturating_sub(held_for);
                 assert_eq!(held.ask(over), Some(left), "{case}");
                 let given = held.give();

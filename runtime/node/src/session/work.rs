@@ -163,10 +163,10 @@ impl SessionState {
         let logged = log::work(&turn.run, &turn.trace, None);
         let (held, void) = (self.held.ask(Instant::now()), self.asking_void);
         let asking = async move {
-            let (run, number) = (turn.run.clone(), turn.number);
-            let asking = pin!(perform::ask_model(&context, turn));
-            let outcome = in_time(held, asking, &myself).await;
-            let replied = ModelReplied { run, turn: number, outcome };
+            let asked = perform::ask_model(&context, &turn);
+            let outcome = in_time(held, pin!(asked), &myself).await;
+            let perform::Turn { run, number: turn, .. } = turn;
+            let replied = ModelReplied { run, turn, outcome };
             drop(myself.cast(SessionMsg::Replied { replied: Box::new(replied), void }));
         };
         let task = tokio::spawn(asking.instrument(logged));

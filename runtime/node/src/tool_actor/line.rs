@@ -117,14 +117,14 @@ impl Line {
                     let Some(open) = &mut self.open else { continue };
                     open.waiting = Some(message);
                     if open.said.is_none() {
-                        self.tell_void(&Void::Withdrawn).await;
+                        Box::pin(self.tell_void(&Void::Withdrawn)).await;
                     }
                 }
                 Turn::Withdrawn => {
                     if let Some(open) = &mut self.open {
                         open.said = None;
                     }
-                    self.tell_void(&Void::Withdrawn).await;
+                    Box::pin(self.tell_void(&Void::Withdrawn)).await;
                 }
                 Turn::Forgotten => return,
             }
@@ -180,26 +180,29 @@ impl Line {
     }
 
     /// Says what came of the call to whoever waits for it.
-    pub(super) async fn end(mut self, done: Result<ToolReply, WireError>) {
+    pub(super) async fn end(&mut self, done: Result<ToolReply, WireError>) {
+        if let Some(open) = self.open.take() {
+            let reply = done.unwrap_or_else(ToolReply::unanswered);
+            return Box::pin(self.end_open(open, reply)).await;
+        }
+        let Some(caller) = self.caller.take() else { return };
         let bus = &self.served.context.bus;
-        let Some(open) = &mut self.open else {
-            let Some(caller) = self.caller else { return };
-            match done {
-                Ok(reply) => feed::answer_of(bus, &caller, reply).await,
-                Err(error) => feed::answer_error(bus, &caller, &error).await,
-            }
-            return;
-        };
-        let reply = done.unwrap_or_else(ToolReply::unanswered);
+        match done {
+            Ok(reply) => feed::answer_of(bus, &caller, Arc::new(reply)).await,
+            Err(error) => Box::pin(feed::answer_error(bus, &caller, &error)).await,
+        }
+    }
+
+    /// Says it where a question is open: to whoever watches it, or comes to do so.
+    async fn end_open(&self, mut open: Open, reply: ToolReply) {
+        let bus = &self.served.context.bus;
         open.said = None;
-        let void = Void::Over { reply: reply.clone() };
-        if open.waiting.is_some() {
-            self.tell_void(&void).await;
-            return;
+        if let Some(message) = open.waiting.take() {
+            return feed::answer(bus, &message, Headers::new(), &Void::Over { reply }).await;
         }
         match timeout(LINGER, open.next()).await {
             Ok(Turn::Asked(message, QuestionRequest::Wait)) => {
-                feed::answer(bus, &message, Headers::new(), &void).await;
+                feed::answer(bus, &message, Headers::new(), &Void::Over { reply }).await;
             }
             Ok(Turn::Asked(message, QuestionRequest::Say { .. })) => {
                 feed::answer(bus, &message, Headers::new(), &reply).await;

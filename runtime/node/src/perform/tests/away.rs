@@ -47,7 +47,7 @@ async fn a_request_that_does_not_leave_goes_on_until_its_end() {
     for (repeatable, patient) in cases {
         let asking = asking(repeatable, patient, 20);
         // Nothing of it was in the queue, so nobody can have it.
-        match request::<Value>(&context, &asking, Value::Null).await {
+        match request::<Value>(&context, &asking, Arc::new(Value::Null)).await {
             Err(Missed::NotDelivered(error)) => {
                 assert_eq!(error.code, ErrorCode::NatsUnavailable, "{error}");
             }
@@ -57,7 +57,7 @@ async fn a_request_that_does_not_leave_goes_on_until_its_end() {
     let askings = cases.map(|(repeatable, patient)| asking(repeatable, patient, 60_000));
     let mut waiting: Vec<_> = askings
         .iter()
-        .map(|asking| Box::pin(request::<Value>(&context, asking, Value::Null)))
+        .map(|asking| Box::pin(request::<Value>(&context, asking, Arc::new(Value::Null))))
         .collect();
     for waiting in &mut waiting {
         assert!(waiting.now_or_never().is_none());

@@ -29,7 +29,7 @@ fn all() -> Vec<(&'static str, Kind)> {
     rows.push((start::EMPTY, Kind::StartEmpty));
     rows.push((start::FULL, Kind::StartFull));
     rows.push((start::BINARY, Kind::Binary));
-    rows.push((idle::IDLE, Kind::Idle));
+    rows.extend([idle::IDLE, idle::HELD].map(|id| (id, Kind::Idle)));
     let counted = [allocations::STEP, allocations::MANY, allocations::HEAP];
     rows.extend(counted.map(|id| (id, Kind::Counted)));
     rows

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::floors::{self, FLOOR};
-use crate::idle::{IDLE, LIVE, NODE, SESSIONS};
+use crate::idle::{HELD, IDLE, LIVE, NODE, SESSIONS};
 use crate::party::Party;
 use crate::sheet::Sheet;
 use crate::work::{self, Work};
@@ -156,6 +156,7 @@ pub(crate) fn memory(sheet: &Sheet) -> Option<String> {
     let allocated = ["before_heap", "live_heap", "full_heap", "left_heap"];
     let lines = [
         line(IDLE, "resident", resident, 1.0),
+        line(HELD, "resident, given back at once", resident, 1.0),
         line(allocations::HEAP, "allocated", allocated, KIB),
     ];
     let head = [

@@ -1,6 +1,6 @@
 //! What the runtime is to reach, and whether it did in this run.
 
-use crate::idle::{IDLE, LIVE, NODE, SESSIONS};
+use crate::idle::{HELD, IDLE, LIVE, NODE, SESSIONS};
 use crate::party::Party;
 use crate::sheet::Sheet;
 use crate::table::{number, short, table};
@@ -134,7 +134,7 @@ fn memory(sheet: &Sheet) -> Vec<Target> {
     let full = sheet.median(IDLE, NODE, "full_kib").map(|kib| kib / KIB);
     vec![
         most("an idle live session, resident, its history included", 4.0, "KiB", {
-            more(IDLE, "live_kib", "before_kib", LIVE)
+            more(HELD, "live_kib", "before_kib", LIVE)
         }),
         most("the same, allocated", 4.0, "KiB", heap("live_heap", LIVE)),
         most("a session that left memory, allocated", 0.0, "KiB", heap("left_heap", SESSIONS)),

@@ -262,8 +262,9 @@ fn segments_that_are_full_are_closed_while_others_fill() {
     let calls: Vec<SpanRecord> =
         (0..10_000).map(|n| call(&busy, &format!("t{}", n % 50), 6_000, 6_001 + n)).collect();
     calls.chunks(500).for_each(|batch| apply(&store, batch));
-    let after = open_segments(&home, 1);
-    assert!(before > 4 && after == 1, "{before}, then {after}");
+    // Beside the one that fills, one may be open that was looked into since unused ones were closed.
+    let after = open_segments(&home, 2);
+    assert!(before > 4 && after <= 2, "{before}, then {after}");
     assert_eq!(store.trace_usage().traces, 601);
     store.verify().unwrap();
 }

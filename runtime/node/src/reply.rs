@@ -3,8 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tokio::task::spawn_blocking;
 use tokio_util::task::task_tracker::TaskTrackerToken;
-use wire::{Headers, RunReply, WireError, header};
+use wire::{ErrorCode, Headers, RunId, RunReply, WireError, header};
+
+use crate::context::TeamContext;
+use crate::error::Error;
 
 /// A reply that is ready to be handed over.
 #[derive(Clone, Debug)]
@@ -29,9 +33,32 @@ impl Final {
     }
 
     /// Reads a reply that was stored.
-    pub(crate) fn stored(stored: Vec<u8>, sending: TaskTrackerToken) -> Option<Self> {
+    fn stored(stored: Vec<u8>, sending: TaskTrackerToken) -> Option<Self> {
         let reply: RunReply = serde_json::from_slice(&stored).ok()?;
         Some(Self { bytes: stored.into(), error: reply.error, _sending: sending })
+    }
+
+    /// Looks up the reply of a run that ended too long ago for its session to hold it.
+    pub(crate) async fn look_up(context: Arc<TeamContext>, run: RunId) -> Result<Self, WireError> {
+        let sending = context.replies.token();
+        // The store lags behind the journal.
+        context.projector.sync().await;
+        let id = run.clone();
+        let look = move || (context.store.reply(&id), context.journal.is_full());
+        let (stored, is_behind) =
+            spawn_blocking(look).await.map_err(|_| Error::Ending.to_wire())?;
+        let stored = stored.map_err(|error| Error::from(error).to_wire())?;
+        match stored.and_then(|stored| Self::stored(stored, sending)) {
+            Some(reply) => Ok(reply),
+            None if is_behind => {
+                let text = format!("the reply of run {run} can be looked up when there is room");
+                Err(WireError::new(ErrorCode::Unavailable, text).retry_after(1000))
+            }
+            None => {
+                let text = format!("run {run} ended too long ago, its reply is no longer kept");
+                Err(WireError::new(ErrorCode::UnknownRun, text))
+            }
+        }
     }
 
     /// Returns the bytes of the reply for an agent that called this one, which takes messages of

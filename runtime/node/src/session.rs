@@ -532,7 +532,7 @@ impl SessionState {
             drop(done.send(Ok(Final::of(&reply, self.context.replies.token()))));
         } else if machine.ended(run).is_some() {
             let (context, run) = (self.context.clone(), run.clone());
-            tokio::spawn(async move { drop(done.send(stored_reply(context, run).await)) });
+            tokio::spawn(async move { drop(done.send(Final::look_up(context, run).await)) });
         } else if machine.view(run).is_some() {
             let waiters = self.waiters.entry(run.clone()).or_default();
             waiters.retain(|waiter| !waiter.is_closed());
@@ -571,28 +571,6 @@ impl SessionState {
             drop(self.supervisor.cast(SessionsMsg::Passivate { session, handled }));
         } else {
             self.idle_said = None;
-        }
-    }
-}
-
-/// Returns the reply of a run that ended too long ago for its session to hold it.
-async fn stored_reply(context: Arc<TeamContext>, run: RunId) -> Result<Final, WireError> {
-    let sending = context.replies.token();
-    // The store lags behind the journal.
-    context.projector.sync().await;
-    let id = run.clone();
-    let found = spawn_blocking(move || (context.store.reply(&id), context.journal.is_full())).await;
-    let (stored, is_behind) = found.map_err(|_| Error::Ending.to_wire())?;
-    let stored = stored.map_err(|error| Error::from(error).to_wire())?;
-    match stored.and_then(|stored| Final::stored(stored, sending)) {
-        Some(reply) => Ok(reply),
-        None if is_behind => {
-            let text = format!("the reply of run {run} can be looked up when there is room");
-            Err(WireError::new(ErrorCode::Unavailable, text).retry_after(1000))
-        }
-        None => {
-            let text = format!("run {run} ended too long ago, its reply is no longer kept");
-            Err(WireError::new(ErrorCode::UnknownRun, text))
         }
     }
 }

@@ -134,6 +134,9 @@ fn memory(sheet: &Sheet) -> Vec<Target> {
     let full = sheet.median(IDLE, NODE, "full_kib").map(|kib| kib / KIB);
     vec![
         most("an idle live session, resident, its history included", 4.0, "KiB", {
+            more(IDLE, "live_kib", "before_kib", LIVE)
+        }),
+        most("the same, where what is freed is given back at once", 4.0, "KiB", {
             more(HELD, "live_kib", "before_kib", LIVE)
         }),
         most("the same, allocated", 4.0, "KiB", heap("live_heap", LIVE)),

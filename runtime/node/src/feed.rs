@@ -43,7 +43,7 @@ pub(crate) async fn answer(bus: &Bus, request: &Message, headers: Headers, body:
         Ok(bytes) => answer_bytes(bus, request, headers, bytes.into()).await,
         Err(error) => {
             let error = WireError::new(ErrorCode::Internal, format!("write an answer: {error}"));
-            Box::pin(answer_error(bus, request, &error)).await;
+            answer_error(bus, request, &error).await;
         }
     }
 }
@@ -73,11 +73,10 @@ async fn note(bus: &Bus, request: &Message, sent: Result<(), bus::Error>) {
             let text = format!(
                 "the answer has {bytes} bytes and the bus takes {max}; ask for it over HTTP"
             );
-            let error = WireError::new(ErrorCode::TooLarge, text);
-            Box::pin(answer_error(bus, request, &error)).await;
+            answer_error(bus, request, &WireError::new(ErrorCode::TooLarge, text)).await;
         }
         Err(error @ bus::Error::Unwritable { .. }) => {
-            Box::pin(answer_error(bus, request, &error.to_wire())).await;
+            answer_error(bus, request, &error.to_wire()).await;
         }
         Err(error) => debug!(subject = %request.subject, %error, "answer not sent"),
     }
@@ -85,7 +84,8 @@ async fn note(bus: &Bus, request: &Message, sent: Result<(), bus::Error>) {
 
 /// Answers a request with an error.
 pub(crate) async fn answer_error(bus: &Bus, request: &Message, error: &WireError) {
-    if let Err(failed) = bus.reply_error(request, error).await {
+    // In a box, since it is rare and part of nearly all that answers.
+    if let Err(failed) = Box::pin(bus.reply_error(request, error)).await {
         debug!(subject = %request.subject, error = %failed, "answer not sent");
     }
 }

@@ -87,8 +87,7 @@ impl Actor for ModelActor {
                     Err(error) => Err(error),
                 };
                 if let Err(error) = refused {
-                    let bus = &served.context.bus;
-                    Box::pin(feed::answer_error(bus, parcel.message(), &error)).await;
+                    feed::answer_error(&served.context.bus, parcel.message(), &error).await;
                 }
             }
         };
@@ -200,7 +199,7 @@ impl Served {
                 feed::answer_of(&context.bus, message, Arc::new(reply)).await;
             }
             Err(error) => {
-                Box::pin(feed::answer_error(&context.bus, message, &clean::error(error))).await;
+                feed::answer_error(&context.bus, message, &clean::error(error)).await;
             }
         }
     }

@@ -117,14 +117,14 @@ impl Line {
                     let Some(open) = &mut self.open else { continue };
                     open.waiting = Some(message);
                     if open.said.is_none() {
-                        Box::pin(self.tell_void(&Void::Withdrawn)).await;
+                        self.tell_withdrawn().await;
                     }
                 }
                 Turn::Withdrawn => {
                     if let Some(open) = &mut self.open {
                         open.said = None;
                     }
-                    Box::pin(self.tell_void(&Void::Withdrawn)).await;
+                    self.tell_withdrawn().await;
                 }
                 Turn::Forgotten => return,
             }
@@ -174,9 +174,11 @@ impl Line {
         self.caller = Some(message);
     }
 
-    async fn tell_void(&mut self, void: &Void) {
+    /// Tells whoever watches the open question that it is withdrawn.
+    async fn tell_withdrawn(&mut self) {
         let Some(message) = self.open.as_mut().and_then(|open| open.waiting.take()) else { return };
-        feed::answer(&self.served.context.bus, &message, Headers::new(), void).await;
+        let bus = &self.served.context.bus;
+        Box::pin(feed::answer(bus, &message, Headers::new(), &Void::Withdrawn)).await;
     }
 
     /// Says what came of the call to whoever waits for it.
@@ -189,7 +191,7 @@ impl Line {
         let bus = &self.served.context.bus;
         match done {
             Ok(reply) => feed::answer_of(bus, &caller, Arc::new(reply)).await,
-            Err(error) => Box::pin(feed::answer_error(bus, &caller, &error)).await,
+            Err(error) => feed::answer_error(bus, &caller, &error).await,
         }
     }
 

@@ -244,15 +244,15 @@ async fn arguments_are_judged_unless_the_call_was_made_before() {
             repeatable: false,
             patient: true,
         };
-        let found =
-            match perform::request::<ToolReply>(&house.caller, &asking, Arc::new(body)).await {
-                Ok(ToolReply::Lost { error, .. }) => format!("lost, {}", error.message),
-                Ok(reply) => told(&reply),
-                Err(missed) => {
-                    let error = missed.into_error();
-                    format!("{} {}", error.code, error.message)
-                }
-            };
+        let asked = perform::request::<ToolReply>(&house.caller, &asking, Arc::new(body)).await;
+        let found = match asked {
+            Ok(ToolReply::Lost { error, .. }) => format!("lost, {}", error.message),
+            Ok(reply) => told(&reply),
+            Err(missed) => {
+                let error = missed.into_error();
+                format!("{} {}", error.code, error.message)
+            }
+        };
         assert_eq!(found, expected, "{task}, rejoined: {rejoin}");
     }
 }

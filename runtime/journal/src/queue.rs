@@ -26,7 +26,7 @@ const LOAD_WINDOW: Duration = Duration::from_millis(5);
 const GATHERED_MIN: usize = 4;
 
 /// How long is waited for each of them.
-const GATHERING_EACH: Duration = Duration::from_micros(40);
+const GATHERING_EACH: Duration = Duration::from_micros(80);
 
 /// How long is waited at most, which is less than a busy session waits for a core.
 const GATHERING_MAX: Duration = Duration::from_millis(2);
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_busy_journal_gathers_and_one_at_rest_does_not() {
-        let cases = [(0, 0), (1, 0), (3, 0), (4, 160), (20, 800), (50, 2000), (usize::MAX, 2000)];
+        let cases = [(0, 0), (1, 0), (3, 0), (4, 320), (20, 1600), (25, 2000), (usize::MAX, 2000)];
         for (appends, micros) in cases {
             assert_eq!(gathering(appends), Duration::from_micros(micros), "{appends}");
         }

@@ -10,6 +10,7 @@ use journal::Holder;
 use node::{Node, NodeOptions, TeamHandle};
 use serde::Deserialize;
 use serde_json::json;
+use telemetry::{LogFormat, LogOptions};
 use wire::{Headers, Name, Subjects, Timestamp};
 
 use crate::work::Work;
@@ -104,8 +105,12 @@ pub(crate) async fn bus(work: &Work) -> Bus {
     Bus::connect(options).await.expect("the NATS server")
 }
 
-/// Starts a node.
+/// The log as `serve` keeps it unless told otherwise, since who logs nothing also asks less of it.
+const LOG: LogOptions<'_> = LogOptions { format: LogFormat::Text, filter: "info", color: false };
+
+/// Starts the node of the process, with its log.
 pub(crate) async fn start(file: &Path, data: &Path, bus: Bus) -> Node {
+    telemetry::init(LOG).expect("the log");
     let team = config::load(file).unwrap_or_else(|report| panic!("{}", report.render(false)));
     let holder = Holder {
         pid: std::process::id(),

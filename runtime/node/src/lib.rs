@@ -16,7 +16,6 @@ mod fold;
 mod herald;
 mod inbox;
 mod keeper;
-mod log;
 mod look;
 mod memory;
 mod messenger;

@@ -12,9 +12,10 @@ use agents_core::dialect::continued::Veil;
 use bus::{Message, Parcel};
 use model::{Admission, Conversation, ModelClient, Progress};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use telemetry::{LogContext, logged};
 use tokio::time::Instant;
 use tools::secret;
-use tracing::{Instrument as _, Span, error};
+use tracing::error;
 use wire::chat::{Observed, PrefixHeld};
 use wire::event::EventKind;
 use wire::look::{Doing, DoingKind};
@@ -24,7 +25,7 @@ use crate::context::TeamContext;
 use crate::feed;
 use crate::prefix::{Held, HeldPrefixes, is_last_word};
 use crate::worklist::{contained, work_of};
-use crate::{clean, clock, log};
+use crate::{clean, clock};
 
 /// Time for a turn whose sender does not say how long it waits.
 const REMAINING_DEFAULT: Duration = Duration::from_secs(120);
@@ -157,10 +158,11 @@ impl Served {
             session: message.headers.read(header::SESSION),
         };
         let trace = message.headers.read(header::TRACEPARENT);
-        let logged = match (&request.observed, &trace) {
-            (Some(observed), Some(trace)) => log::work(&observed.run, trace, None),
-            (Some(_) | None, _) => Span::none(),
-        };
+        let logging = request.observed.as_ref().zip(trace).map(|(observed, trace)| LogContext {
+            run: observed.run.clone(),
+            trace,
+            call: None,
+        });
         let run = request.observed.as_ref().map(|observed| observed.run.clone());
         let mut deltas = Deltas::start(context, request.role, request.observed.clone(), trace);
         // Who asks without naming its work cannot stop it.
@@ -182,7 +184,7 @@ impl Served {
         let answer = tokio::select! {
             biased;
             () = stopped => Err(WireError::new(ErrorCode::Cancelled, "nobody waits for the turn")),
-            answered = contained(turn).instrument(logged) => answered.unwrap_or_else(|panic| {
+            answered = logged(logging, contained(turn)) => answered.unwrap_or_else(|panic| {
                 error!(subject = %message.subject, panic, "model adapter panicked");
                 let text = format!("the model's adapter met a fault of its own: {panic}");
                 Err(WireError::new(ErrorCode::Internal, text))

@@ -8,12 +8,13 @@ use std::time::Duration;
 use agents_core::validate::{faults, validator};
 use bus::{Message, Parcel};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use telemetry::{LogContext, logged};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tools::interim::{Heard, Interim};
 use tools::{HopLog, Tool, ToolContext};
-use tracing::{Instrument as _, error};
+use tracing::error;
 use wire::look::{Doing, DoingKind};
 use wire::{
     CallOutcome, ErrorCode, Name, Scope, ToolReply, ToolRequest, TraceContext, WireError, WorkId,
@@ -26,7 +27,7 @@ use crate::metrics::{Load, TOOL};
 use crate::results::Asked;
 use crate::team::tool_endpoint;
 use crate::worklist::{contained, work_of};
-use crate::{clean, clock, log, results};
+use crate::{clean, clock, results};
 use line::{Line, Teller};
 
 /// Calls that may wait for a place, for each that may be under way; further ones are refused.
@@ -254,9 +255,10 @@ impl Served {
         let context = self.context(said.trace, &request, end, interim, stop);
         let asked = Asked::of(&request);
         let hop = context.hop.clone();
-        let logged = log::work(&request.run, &context.trace, Some(&request.call));
+        let (run, call) = (request.run.clone(), request.call.clone());
+        let logging = LogContext { run, trace: context.trace, call: Some(call) };
         let running = Box::pin(self.clone().run(context, request, heard, place, line));
-        let ended = running.instrument(logged).await;
+        let ended = logged(Some(logging), running).await;
         let reply = match ended {
             Ended::Replied(reply) => reply,
             Ended::Panicked(text) => {

@@ -13,6 +13,7 @@ mod span;
 
 pub use endpoint::{EXPORT_TIMEOUT, Error, Service};
 pub use export::traces_data;
+pub use log::context::{LogContext, logged};
 pub use log::{LogError, LogFormat, LogOptions, init};
 pub use metrics::Metrics;
 pub use otlp::{Exporter, QUEUE_SPANS_MAX};

@@ -1,9 +1,12 @@
 //! Sets up the log of the process, on stderr.
 
+pub(crate) mod context;
+
 use std::io;
 
+use context::About;
 use tools::secret::clean;
-use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::filter::{FilterExt, ParseError, filter_fn};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use tracing_subscriber::{EnvFilter, Registry, fmt};
@@ -53,7 +56,8 @@ pub fn init(options: LogOptions<'_>) -> Result<(), LogError> {
 }
 
 /// Makes the layer that writes the log. The filter is the layer's own: one for the whole registry
-/// would take spans away from every other layer too.
+/// would take spans away from every other layer too. Lines tell of their context, so that no span
+/// is needed; one of a library would be entered and left each time that a task goes on.
 fn layer<W>(
     options: LogOptions<'_>,
     writer: W,
@@ -63,10 +67,21 @@ where
 {
     let filter = EnvFilter::try_new(options.filter)
         .map_err(|source| LogError::Filter { filter: options.filter.to_owned(), source })?;
+    let filter = filter.and(filter_fn(|metadata| !metadata.is_span()));
+    let LogOptions { format, color, .. } = options;
     let lines = fmt::layer().with_writer(Clean(writer));
-    Ok(match options.format {
-        LogFormat::Text => lines.with_ansi(options.color).with_filter(filter).boxed(),
-        LogFormat::Json => lines.json().flatten_event(true).with_filter(filter).boxed(),
+    Ok(match format {
+        LogFormat::Text => lines
+            .with_ansi(color)
+            .map_event_format(|lines| About { lines: lines.with_ansi(color), format })
+            .with_filter(filter)
+            .boxed(),
+        LogFormat::Json => lines
+            .json()
+            .flatten_event(true)
+            .map_event_format(|lines| About { lines, format })
+            .with_filter(filter)
+            .boxed(),
     })
 }
 
@@ -95,24 +110,37 @@ impl<W: io::Write> io::Write for Clean<W> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
     use std::sync::{Arc, Mutex};
+    use std::task::{Context, Poll, Waker};
+
+    use serde_json::{Value, json};
+    use wire::{CallKey, RunId};
 
     use super::*;
+    use crate::log::context::{LogContext, logged};
 
-    /// Logs three lines with some options and returns what was written.
-    fn logged(options: LogOptions<'_>) -> String {
+    type Work = Pin<Box<dyn Future<Output = ()>>>;
+
+    /// Logs something with some options and returns what was written.
+    fn written(options: LogOptions<'_>, log: impl FnOnce()) -> String {
         let written = Arc::new(Mutex::new(Vec::new()));
         let writer = {
             let written = Arc::clone(&written);
             move || Written(Arc::clone(&written))
         };
         let registry = tracing_subscriber::registry().with(layer(options, writer).unwrap());
-        tracing::subscriber::with_default(registry, || {
+        tracing::subscriber::with_default(registry, log);
+        String::from_utf8(written.lock().unwrap().clone()).unwrap()
+    }
+
+    /// Logs three lines with some options and returns what was written.
+    fn three_lines(options: LogOptions<'_>) -> String {
+        written(options, || {
             tracing::info!(session = "s1", "session begun");
             tracing::debug!("a detail");
             tracing::debug!(target: "noisy", "noise");
-        });
-        String::from_utf8(written.lock().unwrap().clone()).unwrap()
+        })
     }
 
     struct Written(Arc<Mutex<Vec<u8>>>);
@@ -133,42 +161,69 @@ mod tests {
         let cases = [("off", 0), ("warn", 0), ("info", 1), ("debug", 3), ("debug,noisy=off", 2)];
         for (filter, lines) in cases {
             let options = LogOptions { format: LogFormat::Text, filter, color: false };
-            assert_eq!(logged(options).lines().count(), lines, "{filter}");
+            assert_eq!(three_lines(options).lines().count(), lines, "{filter}");
         }
     }
 
     #[test]
     fn lines_have_the_form_that_was_asked_for() {
         let text = LogOptions { format: LogFormat::Text, filter: "info", color: false };
-        assert!(logged(text).contains("session begun session=\"s1\""));
-        assert!(logged(LogOptions { color: true, ..text }).contains("\u{1b}["));
-        let json = logged(LogOptions { format: LogFormat::Json, color: true, ..text });
-        let line: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert!(three_lines(text).contains("session begun session=\"s1\""));
+        assert!(three_lines(LogOptions { color: true, ..text }).contains("\u{1b}["));
+        let json = three_lines(LogOptions { format: LogFormat::Json, color: true, ..text });
+        let line: Value = serde_json::from_str(&json).unwrap();
         assert_eq!((&line["message"], &line["session"]), (&"session begun".into(), &"s1".into()));
     }
 
     #[test]
     fn lines_say_in_what_work_they_were_written() {
-        let written = |format, filter| {
-            let bytes = Arc::new(Mutex::new(Vec::new()));
-            let writer = {
-                let bytes = Arc::clone(&bytes);
-                move || Written(Arc::clone(&bytes))
-            };
-            let options = LogOptions { format, filter, color: false };
-            let registry = tracing_subscriber::registry().with(layer(options, writer).unwrap());
-            tracing::subscriber::with_default(registry, || {
-                let work = tracing::error_span!("work", run = "r1", trace_id = "t1");
-                work.in_scope(|| tracing::warn!("slow"));
-            });
-            String::from_utf8(bytes.lock().unwrap().clone()).unwrap()
+        let text = LogOptions { format: LogFormat::Text, filter: "warn", color: false };
+        let json = LogOptions { format: LogFormat::Json, ..text };
+        let turn = LogContext {
+            run: RunId::new("r1").unwrap(),
+            trace: "00-00000000000000000000000000000abc-0000000000000def-01".parse().unwrap(),
+            call: None,
         };
-        let text = written(LogFormat::Text, "warn");
-        assert!(text.contains("work{run=\"r1\" trace_id=\"t1\"}"), "{text}");
-        let line: serde_json::Value =
-            serde_json::from_str(&written(LogFormat::Json, "warn")).unwrap();
-        let of = |name: &str| line["span"][name].as_str();
-        assert_eq!((of("run"), of("trace_id")), (Some("r1"), Some("t1")), "{line}");
+        let call = LogContext { call: Some(CallKey::new("c1").unwrap()), ..turn.clone() };
+        let id = "00000000000000000000000000000abc";
+        let (of_turn, of_call) =
+            (format!("run=r1 trace_id={id}"), format!("run=r1 trace_id={id} call=c1"));
+        // The innermost counts, also where it is not known what that is about.
+        for (contexts, line, work) in [
+            (vec![], "slow", Value::Null),
+            (vec![None], "slow", Value::Null),
+            (vec![Some(&turn)], &*format!("slow {of_turn}"), json!({"run": "r1", "trace_id": id})),
+            (
+                vec![Some(&turn), Some(&call)],
+                &*format!("slow {of_call}"),
+                json!({"run": "r1", "trace_id": id, "call": "c1"}),
+            ),
+            (vec![Some(&call), None], "slow", Value::Null),
+        ] {
+            let logging = || {
+                let slow: Work = Box::pin(async { tracing::warn!("slow") });
+                let mut work = contexts
+                    .iter()
+                    .rev()
+                    .fold(slow, |inner, context| Box::pin(logged(context.cloned(), inner)));
+                let mut waits_for_nothing = Context::from_waker(Waker::noop());
+                assert_eq!(work.as_mut().poll(&mut waits_for_nothing), Poll::Ready(()));
+            };
+            let plain = written(text, logging);
+            assert!(plain.ends_with(&format!(": {line}\n")), "{plain}");
+            let colored = written(LogOptions { color: true, ..text }, logging);
+            assert!(colored.contains("\u{1b}["), "{colored}");
+            let line: Value = serde_json::from_str(&written(json, logging)).unwrap();
+            assert_eq!((&line["message"], &line["work"]), (&"slow".into(), &work), "{line}");
+        }
+    }
+
+    #[test]
+    fn spans_are_not_made_for_the_log() {
+        for filter in ["warn", "info", "trace"] {
+            let options = LogOptions { format: LogFormat::Text, filter, color: false };
+            written(options, || assert!(tracing::error_span!("work").is_disabled(), "{filter}"));
+        }
     }
 
     #[test]

@@ -10,19 +10,20 @@ use agents_core::effect::{Aborted, CallEffect, Effect};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use ractor::ActorRef;
+use telemetry::{LogContext, logged};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
-use tracing::{Instrument as _, debug, warn};
+use tracing::{debug, warn};
 use wire::chat::Observed;
 use wire::entry::{Input, ModelOutcome, ModelReplied};
 use wire::plan::Target;
 use wire::{CallKey, Name, RunId, ToolReply, WorkId};
 
 use super::{SessionMsg, SessionState};
+use crate::clock;
 use crate::perform;
 use crate::reply::Final;
-use crate::{clock, log};
 
 /// How often the file of a plan is read before the turn that needs it fails, some 6 seconds later.
 const PLAN_READS_MAX: u32 = 9;
@@ -160,7 +161,7 @@ impl SessionState {
     fn ask_model(&mut self, turn: perform::Turn) {
         let work = Work::Turn(turn.run.clone());
         let (context, myself) = (self.context.clone(), self.myself.clone());
-        let logged = log::work(&turn.run, &turn.trace, None);
+        let logging = LogContext { run: turn.run.clone(), trace: turn.trace, call: None };
         let (held, void) = (self.held.ask(Instant::now()), self.asking_void);
         let asking = async move {
             let asked = perform::ask_model(&context, &turn);
@@ -169,7 +170,7 @@ impl SessionState {
             let replied = ModelReplied { run, turn, outcome };
             drop(myself.cast(SessionMsg::Replied { replied: Box::new(replied), void }));
         };
-        let task = tokio::spawn(asking.instrument(logged));
+        let task = tokio::spawn(logged(Some(logging), asking));
         self.track(work, task.abort_handle());
     }
 
@@ -209,7 +210,8 @@ impl SessionState {
         let session = self.session.clone();
         let (saying, said) = mpsc::channel(1);
         let saying = (call.call.clone(), saying);
-        let logged = log::work(&call.run, &call.trace, Some(&call.call));
+        let (run, key) = (call.run.clone(), call.call.clone());
+        let logging = LogContext { run, trace: call.trace, call: Some(key) };
         let outcome = async move {
             let key = call.call.clone();
             perform::pause_before(call.attempt).await;
@@ -237,7 +239,7 @@ impl SessionState {
                 }
             }
         };
-        Calling { work, saying, outcome: Box::pin(outcome.instrument(logged)) }
+        Calling { work, saying, outcome: Box::pin(logged(Some(logging), outcome)) }
     }
 
     /// Keeps hold of a call under way, and of how it is told what was said to its questions.

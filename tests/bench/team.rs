@@ -25,6 +25,9 @@ const RUN_MAX: Duration = Duration::from_secs(120);
 /// which the limit of an ordinary NATS server would refuse.
 const PAYLOAD_BYTES_MAX: usize = 16 << 20;
 
+/// The log as `serve` keeps it unless told otherwise, since who logs nothing also asks less of it.
+const LOG: LogOptions<'_> = LogOptions { format: LogFormat::Text, filter: "info", color: false };
+
 /// Returns the name of the team.
 pub(crate) fn name() -> Name {
     Name::new(TEAM).expect("a name")
@@ -104,9 +107,6 @@ pub(crate) async fn bus(work: &Work) -> Bus {
     let options = NatsOptions { near: work.near, ..NatsOptions::new([work.nats.clone()]) };
     Bus::connect(options).await.expect("the NATS server")
 }
-
-/// The log as `serve` keeps it unless told otherwise, since who logs nothing also asks less of it.
-const LOG: LogOptions<'_> = LogOptions { format: LogFormat::Text, filter: "info", color: false };
 
 /// Starts the node of the process, with its log.
 pub(crate) async fn start(file: &Path, data: &Path, bus: Bus) -> Node {

@@ -55,11 +55,8 @@ fn entries(session: &SessionId, plan: &Arc<Plan>, digest: Digest) -> Vec<Stored>
     let reading = Reading::Final { text: "There are seven herons.".into() };
     let outcome =
         ModelOutcome::Read { reading, unread: None, reasoning: None, turn: Box::new(turn) };
-    let inputs = [
-        Input::Submitted(submitted),
-        Input::ModelReplied(ModelReplied { run: run.clone(), turn: 0, outcome }),
-        Input::ReplyPublished { run },
-    ];
+    let inputs =
+        [Input::Submitted(submitted), Input::ModelReplied(ModelReplied { run, turn: 0, outcome })];
     // Only what a session takes is one of its entries.
     let plans = HashMap::from([(digest, plan.clone())]);
     let mut machine = SessionMachine::new(plan.team.clone(), session.clone());

@@ -37,7 +37,6 @@ pub(crate) fn all() -> BTreeSet<&'static str> {
         "resolves what is over",
         "cancel requested",
         "deadline passed",
-        "reply published",
         "cancel delivered",
         "resumed and asks a model again",
         "resumed and makes a call again",
@@ -117,7 +116,7 @@ fn taken(input: &Input, effects: &[Effect]) -> String {
         Input::CallResolved { .. } => "call resolved",
         Input::CancelRequested { .. } => "cancel requested",
         Input::DeadlinePassed { .. } => "deadline passed",
-        Input::ReplyPublished { .. } => "reply published",
+        Input::ReplyPublished { .. } => "reply published by an older program",
         Input::CancelDelivered { .. } => "cancel delivered",
         Input::Resumed { .. } if has(|effect| matches!(effect, Effect::Call(_))) => {
             "resumed and makes a call again"

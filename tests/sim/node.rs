@@ -381,9 +381,6 @@ impl World {
                     let reply = Answer::Reply(reply.clone());
                     self.send(Message::Reply { asker, reply }, true);
                 }
-                if let Some(shell) = self.shell(session) {
-                    shell.inbox.push_back((Input::ReplyPublished { run }, None));
-                }
             }
             Effect::SetTimer { run, at } => {
                 if self.flaw != Some(Flaw::NoTimers) {

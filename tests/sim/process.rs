@@ -111,7 +111,7 @@ impl World {
                 self.input(session, resumed);
                 continue;
             }
-            if !working && self.flaw == Some(Flaw::LeavesReplies) {
+            if !working && self.flaw == Some(Flaw::SkipsParted) {
                 continue;
             }
             let Some(shell) = self.shell(session) else { return };

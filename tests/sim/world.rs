@@ -56,8 +56,8 @@ pub(crate) enum Flaw {
     RepeatsOnce,
     /// A restarted session is not told that it was restarted.
     SkipsResumed,
-    /// A restarted session without a run in work is left alone.
-    LeavesReplies,
+    /// A restarted session without a run in work tells no called agent that its caller is over.
+    SkipsParted,
     /// No timer is set.
     NoTimers,
     /// Called agents are told once that their caller's run is over, and never again.

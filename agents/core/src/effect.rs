@@ -90,7 +90,8 @@ pub enum Effect {
         /// Calls that are under way.
         calls: Vec<Aborted>,
     },
-    /// Hand a reply to those who wait; answered by `ReplyPublished`.
+    /// Hand a reply to those who wait; answered by nothing. Whoever comes later, or waited in a
+    /// process that ended meanwhile, asks the session for it.
     Publish {
         /// The reply.
         reply: Arc<RunReply>,
@@ -396,7 +397,7 @@ impl Effects {
         self.list.push(effect);
     }
 
-    pub(crate) fn extend(&mut self, effects: Vec<Effect>) {
+    pub(crate) fn extend(&mut self, effects: impl IntoIterator<Item = Effect>) {
         self.list.extend(effects);
     }
 
@@ -416,17 +417,21 @@ impl Effects {
         self.list.push(Effect::Tell(event));
     }
 
-    /// Drops what is to be done, which will be said anew as outstanding, and keeps what is told.
-    pub(crate) fn keep_reports(&mut self) {
+    /// Drops what is to be begun, which will be said anew as outstanding, and keeps what is told and
+    /// what ends.
+    pub(crate) fn drop_begun(&mut self) {
         self.list.retain(|effect| match effect {
-            Effect::Tell(_) | Effect::Span(_) | Effect::Opened(_) | Effect::Closed { .. } => true,
+            Effect::Tell(_)
+            | Effect::Span(_)
+            | Effect::Opened(_)
+            | Effect::Closed { .. }
+            | Effect::Abort { .. }
+            | Effect::Publish { .. } => true,
             Effect::AskModel { .. }
             | Effect::Call(_)
             | Effect::Probe { .. }
             | Effect::Say { .. }
             | Effect::Expire { .. }
-            | Effect::Abort { .. }
-            | Effect::Publish { .. }
             | Effect::SetTimer { .. } => false,
         });
     }

@@ -206,8 +206,9 @@ pub fn check(records: &[Record], plans: &dyn Plans) -> Result<(), Violation> {
 pub fn check_at_rest(records: &[Record]) -> Result<(), Violation> {
     let published: HashSet<&RunId> = records
         .iter()
-        .filter_map(|record| match input(record) {
-            Some(Input::ReplyPublished { run }) => Some(run),
+        .flat_map(|record| &record.effects)
+        .filter_map(|effect| match effect {
+            Effect::Publish { reply } => Some(&reply.run),
             _ => None,
         })
         .collect();

@@ -57,8 +57,8 @@ pub struct SessionMachine {
     /// In a box, since most sessions have none and are many.
     run: Option<Box<Run>>,
     queue: VecDeque<Queued>,
-    /// Runs that are over, of which somebody has still to be told.
-    outbox: Vec<Parting>,
+    /// Runs that are over, of which called agents have still to be told.
+    partings: Vec<Parting>,
     /// Every run that was accepted, by the hash of its request.
     known: HashMap<RunId, Box<Known>>,
     /// Runs whose replies are held, in the order in which they ended, and what each reply takes.
@@ -115,7 +115,7 @@ impl SessionMachine {
             exchanges: Vec::new(),
             run: None,
             queue: VecDeque::new(),
-            outbox: Vec::new(),
+            partings: Vec::new(),
             known: HashMap::new(),
             ended: VecDeque::new(),
             unresolved: VecDeque::new(),
@@ -230,25 +230,24 @@ impl SessionMachine {
                 self.end_early(run, RunStatus::Deadline, &late(), &mut effects)?;
             }
             Input::ReplyPublished { run } => {
-                let parting = self.outbox.iter_mut().find(|parting| parting.waits_for(run));
-                parting.ok_or_else(|| Rejected::UnknownRun { run: run.clone() })?.on_published();
-                self.hand_off();
+                self.ended(run).ok_or_else(|| Rejected::UnknownRun { run: run.clone() })?;
             }
             Input::CancelDelivered { call } => {
-                let parting = self.outbox.iter_mut().find(|parting| parting.aborts(call));
+                let parting = self.partings.iter_mut().find(|parting| parting.aborts(call));
                 parting.ok_or_else(|| Rejected::UnknownCall { call: call.clone() })?.on_told(call);
-                self.hand_off();
+                self.drop_partings();
             }
             Input::Resumed { waiting, drained } => {
                 let run = self.run.as_mut().ok_or(Rejected::OutOfPlace)?;
+                effects.extend(self.partings.iter().map(Parting::effect));
                 run.on_resumed(*waiting || *drained, &mut effects);
             }
             Input::Snapshot(snapshot) => self.on_snapshot((**snapshot).clone(), &mut effects)?,
         }
         self.move_on(&mut effects);
         if resumed {
-            effects.keep_reports();
-            effects.extend(self.outstanding());
+            effects.drop_begun();
+            effects.extend(self.to_be_begun());
         }
         self.slot += 1;
         Ok(effects.into_vec())
@@ -256,13 +255,16 @@ impl SessionMachine {
 
     /// Returns what the session waits for. A restarted shell performs these again.
     pub fn outstanding(&self) -> Vec<Effect> {
-        let mut effects: Vec<Effect> = self.outbox.iter().flat_map(Parting::effects).collect();
-        effects.extend(self.queue.iter().map(|queued| Effect::SetTimer {
+        self.partings.iter().map(Parting::effect).chain(self.to_be_begun()).collect()
+    }
+
+    /// Returns what the runs that are not over wait for.
+    fn to_be_begun(&self) -> impl Iterator<Item = Effect> {
+        let timers = self.queue.iter().map(|queued| Effect::SetTimer {
             run: queued.submitted.run.clone(),
             at: queued.submitted.deadline,
-        }));
-        effects.extend(self.run.iter().flat_map(|run| run.outstanding()));
-        effects
+        });
+        timers.chain(self.run.iter().flat_map(|run| run.outstanding()))
     }
 
     /// Returns the input by which a restart takes up the run in work, if there is one. `drained` says
@@ -272,9 +274,9 @@ impl SessionMachine {
         Some(Input::Resumed { waiting: run.waits_for_others_only(), drained })
     }
 
-    /// Tells whether nothing is in work, waiting or to be handed over.
+    /// Tells whether nothing is in work or waiting, and nobody is to be told of a run that is over.
     pub fn is_idle(&self) -> bool {
-        self.run.is_none() && self.queue.is_empty() && self.outbox.is_empty()
+        self.run.is_none() && self.queue.is_empty() && self.partings.is_empty()
     }
 
     /// Returns the slot of the next input.
@@ -346,13 +348,14 @@ impl SessionMachine {
 
     /// Tells whether called agents have still to be told that a run is over.
     pub fn is_telling(&self, id: &RunId) -> bool {
-        self.outbox.iter().any(|parting| parting.is_telling(id))
+        self.partings.iter().any(|parting| parting.is_of(id))
     }
 
     /// Tells whether something goes on in it: a run in work that does not only wait for people and
     /// called agents, whose own sessions tell of them, or somebody to be told of one that is over.
     pub fn is_busy(&self) -> bool {
-        !self.outbox.is_empty() || self.run.as_ref().is_some_and(|run| !run.waits_for_others_only())
+        !self.partings.is_empty()
+            || self.run.as_ref().is_some_and(|run| !run.waits_for_others_only())
     }
 
     /// Tells whether the run in work awaits a call.
@@ -501,16 +504,16 @@ impl SessionMachine {
     /// Keeps the reply of a run that is over, and hands it over.
     fn part(&mut self, reply: Arc<RunReply>, aborted: Vec<Aborted>, effects: &mut Effects) {
         self.keep(&reply, effects.now());
-        self.outbox.push(Parting::new(reply.clone(), aborted));
+        self.partings.extend(Parting::of(&reply.run, aborted));
         effects.push(Effect::Publish { reply });
     }
 
-    /// Lets go of the runs of which nobody is left to be told.
-    fn hand_off(&mut self) {
-        self.outbox.retain(|parting| !parting.is_over());
-        if self.outbox.is_empty() {
+    /// Lets go of the runs of which every called agent has been told.
+    fn drop_partings(&mut self) {
+        self.partings.retain(|parting| !parting.is_over());
+        if self.partings.is_empty() {
             // Most sessions have none for most of the time, and are many.
-            self.outbox = Vec::new();
+            self.partings = Vec::new();
         }
     }
 

@@ -198,7 +198,8 @@ pub enum Input {
         /// The run.
         run: RunId,
     },
-    /// The reply of a run was handed to those who wait for it.
+    /// The reply of a run was handed to those who wait for it. Older programs wrote it, and nothing
+    /// follows from it: whoever has not heard of the reply asks for it.
     ReplyPublished {
         /// The run.
         run: RunId,

@@ -65,16 +65,12 @@ pub(crate) fn changes_of(
     }
     for effect in &*effects {
         match effect {
-            // A reply that a restart hands over again is of a run that ended before.
-            Effect::Publish { reply } => {
-                let is_end = effects.iter().any(|effect| ended(effect) == Some(&reply.run));
-                changes.extend(is_end.then(|| Change::RunEnded {
-                    run: reply.run.clone(),
-                    at: entry.at,
-                    status: reply.status,
-                    reply: crate::reply::bytes(reply),
-                }));
-            }
+            Effect::Publish { reply } => changes.push(Change::RunEnded {
+                run: reply.run.clone(),
+                at: entry.at,
+                status: reply.status,
+                reply: crate::reply::bytes(reply),
+            }),
             Effect::Tell(Event { agent, kind: EventKind::RunEnded { .. }, .. }) => {
                 changes.push(seen(agent));
             }
@@ -112,14 +108,6 @@ pub(crate) fn changes_of(
     changes
 }
 
-/// Returns the run whose end is told.
-fn ended(effect: &Effect) -> Option<&RunId> {
-    let Effect::Tell(Event { run, kind: EventKind::RunEnded { .. }, .. }) = effect else {
-        return None;
-    };
-    Some(run)
-}
-
 /// Returns the run that a message joins.
 fn joined(effect: &Effect) -> Option<&RunId> {
     let Effect::Tell(Event { kind: EventKind::RunJoined { joined }, .. }) = effect else {
@@ -141,21 +129,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_run_ends_once_however_often_its_reply_is_handed_over() {
+    async fn a_run_ends_once_whatever_happens_to_the_session_afterwards() {
         let data = tempfile::tempdir().unwrap();
         let context = testing::open(data.path());
         let session = SessionId::new("s").unwrap();
         let run = |id: &str| RunId::new(id).unwrap();
         let begun = |id: &str| Input::Submitted(testing::submitted(&context, &run(id), "x"));
         let cancel = |id: &str| Input::CancelRequested { run: run(id), reason: "enough".into() };
-        // The next run begins with the end of the first, and the process ends before it is noted
-        // that the first has its reply.
+        // The next run begins with the end of the first, and the process ends in the midst of it.
         let inputs = [
             begun("first"),
             begun("next"),
             cancel("first"),
             Input::Resumed { waiting: false, drained: false },
-            Input::ReplyPublished { run: run("first") },
             cancel("next"),
         ];
         let mut machine = SessionMachine::new(context.team.name.clone(), session.clone())
@@ -173,8 +159,8 @@ mod tests {
                 }
             }
         }
-        assert_eq!(handed, ["first", "first", "next"]);
+        assert_eq!(handed, ["first", "next"]);
         let cancelled = RunStatus::Cancelled;
-        assert_eq!(ends, [("first".to_owned(), 3, cancelled), ("next".to_owned(), 6, cancelled)]);
+        assert_eq!(ends, [("first".to_owned(), 3, cancelled), ("next".to_owned(), 5, cancelled)]);
     }
 }

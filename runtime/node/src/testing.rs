@@ -87,8 +87,7 @@ pub(crate) async fn journal_run(
     let mut inputs = vec![Input::Submitted(Submitted { deadline, parent, ..begun })];
     if is_over {
         let reason = "enough".to_owned();
-        inputs.push(Input::CancelRequested { run: run.clone(), reason });
-        inputs.push(Input::ReplyPublished { run });
+        inputs.push(Input::CancelRequested { run, reason });
     }
     let entries = inputs.into_iter().map(|input| Entry::new(at, Body::Session(input)));
     let commit = context.append(&session, 0, &Arc::new(entries.collect())).await.unwrap();

@@ -52,9 +52,7 @@ pub fn joined_are_heard(records: &[Record]) -> Result<(), Violation> {
                     _ => {}
                 },
                 Effect::Publish { reply } => {
-                    if replies.insert(&reply.run, reply).is_some() {
-                        continue;
-                    }
+                    replies.insert(&reply.run, reply);
                     let message = messages.get(&reply.run);
                     if message.map(|message| message.joined) != reply.joined.as_ref() {
                         return Err(broken(&reply.run));

@@ -241,7 +241,7 @@ impl Run {
         pending.attempted = Some(now);
         pending.deadline = deadline;
         let joined = self.pending.get(position).and_then(|pending| self.stage_effect(pending));
-        effects.extend(joined.into_iter().collect());
+        effects.extend(joined);
     }
 
     /// Makes a call, or makes it again.
@@ -266,7 +266,7 @@ impl Run {
         };
         effects.tell(&self.submitted, kind);
         let made = self.pending.get(position).and_then(|pending| self.stage_effect(pending));
-        effects.extend(made.into_iter().collect());
+        effects.extend(made);
     }
 
     fn probe(&mut self, position: usize, effects: &mut Effects) {
@@ -275,7 +275,7 @@ impl Run {
         }
         self.renew_probe_deadline(position, effects.now());
         let asked = self.pending.get(position).and_then(|pending| self.stage_effect(pending));
-        effects.extend(asked.into_iter().collect());
+        effects.extend(asked);
     }
 
     fn renew_probe_deadline(&mut self, position: usize, now: Timestamp) {

@@ -44,7 +44,7 @@ impl Run {
         }
         self.open(position, OpenKind::Question, effects);
         let expiry = self.pending.get(position).map(|p| self.expire_effect(p, Some(&id), until));
-        effects.extend(expiry.into_iter().collect());
+        effects.extend(expiry);
         Ok(())
     }
 

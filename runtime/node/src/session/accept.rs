@@ -175,9 +175,7 @@ impl SessionState {
         let (entries, mut following): (Vec<_>, Vec<_>) =
             inputs.into_iter().map(|taken| (taken.entry, taken.following)).unzip();
         // A drain must not take the session for idle while this becomes durable.
-        if self.machine.as_ref().is_ok_and(|machine| machine.is_busy()) {
-            self.busy.store(true, Ordering::Relaxed);
-        }
+        self.busy.store(true, Ordering::Relaxed);
         // Durable before anyone can see what follows. A fault here ends this actor, whose machine
         // is ahead of the journal by then and must not be used again.
         let entries = Arc::new(entries);
@@ -203,6 +201,7 @@ impl SessionState {
                     self.asking_void += 1;
                 }
                 self.rebuild().await?;
+                self.say_busy();
                 return Ok(Err(Refused::of(Arc::unwrap_or_clone(entries))));
             }
             appended => appended?,

@@ -307,13 +307,12 @@ impl SessionState {
         }
     }
 
-    /// Hands a reply to everyone who waits, then notes that this is done.
+    /// Hands a reply to everyone who waits.
     fn publish(&mut self, reply: &Final, run: &RunId) {
         self.end(&Work::Timer(run.clone()));
         for waiter in self.waiters.remove(run).into_iter().flatten() {
             drop(waiter.send(Ok(reply.clone())));
         }
-        report(&self.myself, Input::ReplyPublished { run: run.clone() });
     }
 
     fn set_timer(&mut self, run: RunId, at: wire::Timestamp) {

@@ -297,7 +297,7 @@ async fn a_session_whose_files_cannot_be_read_is_taken_up_once_they_can() {
     let data = tempfile::tempdir().unwrap();
     let context = testing::open(data.path());
     let (session, run) = (session(), RunId::new("r").unwrap());
-    let begun = submitted(&context, &run, &"x".repeat(1 << 20));
+    let begun = submitted(&context, &run, &"x".repeat(1 << 15));
     let entry = Entry::new(clock::now(), Body::Session(Input::Submitted(begun)));
     let blob = wire::Digest::of(&wire::json::to_vec(&entry).unwrap());
     context.append(&session, 0, &Arc::new(vec![entry])).await.unwrap().project(Vec::new()).await;

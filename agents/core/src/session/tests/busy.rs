@@ -8,8 +8,8 @@ use wire::{ErrorCode, Plan, RunStatus};
 use super::check;
 use super::flow::START;
 use super::team::{
-    actor, answer, calls, cancel, done, name, published, run, submit, submit_below, submitted,
-    thinker, thought, with,
+    actor, answer, calls, cancel, done, name, run, submit, submit_below, submitted, thinker,
+    thought, with,
 };
 use crate::effect::Rejected;
 
@@ -77,10 +77,8 @@ fn a_message_ends_the_run_in_work_and_begins_its_own() {
             ),
             (3, done(1, 0), "rejected: call 1/0 is not awaited"),
             (4, answer("r", 1, "late"), "rejected: run r is not in work"),
-            (5, published("r"), ""),
             (6, super::team::told(1, 2), ""),
             (7, answer("q", 0, "42"), r#"publish q completed "42", 10 used"#),
-            (8, published("q"), ""),
         ],
     );
     assert!(machine.is_idle());

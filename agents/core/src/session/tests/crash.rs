@@ -184,7 +184,6 @@ impl World {
                 }
             }
             Effect::AskModel { turn, .. } if turn > 0 => Some(answer("r", turn, "42")),
-            Effect::Publish { reply } => Some(Input::ReplyPublished { run: reply.run.clone() }),
             _ => None,
         }
     }

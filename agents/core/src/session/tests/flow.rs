@@ -5,8 +5,8 @@ use wire::run::{OpenQuestion, RunState};
 use wire::{OpenKind, Plan};
 
 use super::team::{
-    actor, answer, call, calls, continued, done, failed, faulty, garbage, model_failed, published,
-    run, settle, submit, suspend, thinker, thought, unknown, with,
+    actor, answer, call, calls, continued, done, failed, faulty, garbage, model_failed, run,
+    settle, submit, suspend, thinker, thought, unknown, with,
 };
 use super::{check, check_reports};
 use crate::dialect::Act;
@@ -35,7 +35,6 @@ fn thinks_and_then_acts() {
                 "ask small as actor for r, turn 3, step 2, 200 tokens, by 9400",
             ),
             (500, answer("r", 3, "42"), r#"publish r completed "42", 40 used look=ok"#),
-            (600, published("r"), ""),
         ],
     );
     assert!(machine.is_idle());
@@ -221,11 +220,7 @@ fn a_thinker_is_told_of_its_own_bad_replies_only() {
 fn a_model_that_fails_for_good_ends_the_run() {
     check(
         &actor(),
-        &[
-            (0, submit("r"), START),
-            (1, model_failed("r", 0), "publish r failed E2002, 0 used"),
-            (2, published("r"), ""),
-        ],
+        &[(0, submit("r"), START), (1, model_failed("r", 0), "publish r failed E2002, 0 used")],
     );
 }
 

@@ -10,7 +10,7 @@ use wire::{Digest, ErrorCode, FinishReason, ModelRole, Plan, RunStatus, Timestam
 use super::busy::when_busy;
 use super::team::{
     actor, answer, calls, calls_using, cancel, continued, done, garbage, late, model_failed, name,
-    published, replied, run, session, submit, submit_with, thinker, thought, with,
+    replied, run, session, submit, submit_with, thinker, thought, with,
 };
 use crate::session::SessionMachine;
 
@@ -221,7 +221,7 @@ fn conversation(sizes: &[usize]) -> Vec<Input> {
     let mut inputs = Vec::new();
     for (number, bytes) in sizes.iter().enumerate() {
         let id = format!("r{number}");
-        inputs.extend([submit(&id), answer(&id, 0, &"x".repeat(*bytes)), published(&id)]);
+        inputs.extend([submit(&id), answer(&id, 0, &"x".repeat(*bytes))]);
     }
     inputs
 }
@@ -296,7 +296,7 @@ fn an_error_names_the_history_where_it_is_the_cause() {
     {
         let plan = with(actor(), |limits| limits.history_tokens_max = bound);
         let ends = [submit("q"), calls_using("q", 0, 550, &["look"])];
-        let call = done(u64::try_from(3 * sizes.len() + 1).unwrap(), 0);
+        let call = done(u64::try_from(2 * sizes.len() + 1).unwrap(), 0);
         let machine = played(&plan, &[conversation(sizes), ends.to_vec(), vec![call]].concat());
         let reply = machine.reply(&run("q")).unwrap();
         assert_eq!(reply.error.as_ref().unwrap().message, expected, "{bound:?} {sizes:?}");

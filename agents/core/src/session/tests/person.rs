@@ -11,8 +11,8 @@ use wire::{Digest, ErrorCode, Input, ModelRole, OpenKind, Plan, Timestamp};
 use super::flow::START;
 use super::team::{
     RESUMED, actor, allow, answer, call, calls, cancel, deny, done, expire, found, late, lost,
-    name, offering, probed, published, read_call, replied, resolve, run, session, submit, suspend,
-    unknown, with,
+    name, offering, probed, read_call, replied, resolve, run, session, submit, suspend, unknown,
+    with,
 };
 use super::{Row, check_open, check_reports};
 use crate::dialect::Act;
@@ -68,7 +68,6 @@ fn a_call_that_needs_leave_is_made_when_a_person_allows_it() {
             (4, expire(1, 0), "rejected: call 1/0 is not awaited"),
             (9, done(1, 0), NEXT),
             (10, answer("r", 1, "42"), r#"publish r completed "42", 20 used pay=ok"#),
-            (11, published("r"), ""),
         ],
     );
 }
@@ -236,8 +235,6 @@ fn a_call_without_leave_is_not_made_when_its_run_ends() {
         (RESUMED, 60_000, "publish r deadline E1007, 10 used pay=error"),
     ] {
         let lines = format!("abort r []\nclose 1/0\n{line}");
-        let resumed = format!("close 1/0\n{line}");
-        let lines = if ending == RESUMED { resumed } else { lines };
         check_open(
             &careful(),
             &[(0, submit("r"), START), (1, calls("r", 0, &["pay"]), ASKED), (ms, ending, &lines)],
@@ -423,6 +420,7 @@ fn a_run_can_end_when_nobody_knows() {
                 2,
                 RESUMED,
                 "open unknown 1/0 told, attempt 1
+                 abort r []
                  publish r failed E3009, 10 used pay=unknown",
             ),
         ],
@@ -471,7 +469,6 @@ fn what_a_person_says_later_is_what_the_same_call_comes_to() {
 fn an_unknown_outcome_is_kept_for_people_when_its_run_is_over() {
     let mut rows = told_unknown().to_vec();
     rows.push((10, answer("r", 1, "42"), r#"publish r completed "42", 20 used pay=unknown"#));
-    rows.push((11, published("r"), ""));
     rows.push((
         12,
         resolve(1, 0, 2, None),

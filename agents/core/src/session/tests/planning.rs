@@ -8,8 +8,8 @@ use wire::run::RunState;
 use wire::{EventKind, Timestamp, TraceSink};
 
 use super::team::{
-    RESUMED, answer, call, calls, cancel, done, faulty, garbage, name, planned, planner, published,
-    run, session, submit, submitted, thought, unknown, with,
+    RESUMED, answer, call, calls, cancel, done, faulty, garbage, name, planned, planner, run,
+    session, submit, submitted, thought, unknown, with,
 };
 use super::{Row, check, check_reports};
 use crate::dialect::{Act, RESPOND_TO_USER};
@@ -48,7 +48,6 @@ fn plans_acts_calls_and_plans_again_until_it_answers() {
             answer("r", 5, "x is kept"),
             r#"publish r completed "x is kept", 60 used look=ok put=ok"#,
         ),
-        (900, published("r"), ""),
     ];
     let machine = check(&planner(), &rows[..8]);
     let (_, transcript) = machine.transcript().unwrap();

@@ -9,7 +9,7 @@ use wire::plan::Dialect;
 use wire::{Capture, Digest, Input, Levels, Message, ModelRole, Plan, Reasoning, Timestamp};
 
 use super::team::{
-    actor, answer, calls, done, garbage, name, published, session, submit, thinker, thought, with,
+    actor, answer, calls, done, garbage, name, session, submit, thinker, thought, with,
 };
 use crate::dialect;
 use crate::effect::Effect;
@@ -121,7 +121,7 @@ fn nobody_else_is_shown_it() {
     assert_eq!(carried(&played.told(&played.machine, ModelRole::Thinker)), []);
     assert_eq!(carried(&played.told(&played.machine, ModelRole::Actor)).len(), 1);
     // A run that is over leaves what was said, and no more.
-    let over = [answer("r", 1, "42"), published("r"), submit("s")];
+    let over = [answer("r", 1, "42"), submit("s")];
     let plan = Plan { traces: Levels { store: Capture::Full, ..Levels::default() }, ..actor() };
     let played = play(plan, &[&[submit("r")], &acts()[..], &over].concat());
     let told = played.told(&played.machine, ModelRole::Actor);

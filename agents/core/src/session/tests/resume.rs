@@ -4,8 +4,8 @@ use wire::Input;
 
 use super::flow::START;
 use super::team::{
-    RESUMED, actor, answer, call, calls, done, garbage, published, run, submit, suspend, thinker,
-    thought, with,
+    RESUMED, actor, answer, call, calls, done, garbage, run, submit, suspend, thinker, thought,
+    with,
 };
 use super::{Row, check};
 
@@ -123,7 +123,8 @@ fn a_run_that_ends_the_process_again_and_again_is_given_up() {
         (
             1,
             RESUMED,
-            "publish r failed E4005, 0 used
+            "abort r []
+             publish r failed E4005, 0 used
              timer q at 60000
              ask small as actor for q, turn 0, step 1, 200 tokens, by 9001",
         ),
@@ -141,7 +142,8 @@ fn a_run_whose_process_was_drained_is_not_given_up() {
     assert_eq!(check(&actor(), &rows).resumption(true), Some(drained.clone()));
     // Between two drains the process may end otherwise, and that counts.
     rows.extend([(1, RESUMED, again), (1, drained.clone(), again), (1, RESUMED, again)]);
-    rows.extend([(1, drained, again), (1, RESUMED, "publish r failed E4005, 0 used")]);
+    let given_up = "abort r []\npublish r failed E4005, 0 used";
+    rows.extend([(1, drained, again), (1, RESUMED, given_up)]);
     check(&actor(), &rows);
 }
 
@@ -229,7 +231,7 @@ fn a_run_that_moves_on_is_not_given_up() {
 }
 
 #[test]
-fn a_reply_is_said_again_until_it_is_handed_over() {
+fn a_reply_is_said_once_and_nothing_is_left_of_its_run() {
     let rows = [
         (0, RESUMED, "rejected: the input makes no sense where the run stands"),
         (0, submit("r"), START),
@@ -237,7 +239,7 @@ fn a_reply_is_said_again_until_it_is_handed_over() {
         (2, RESUMED, "rejected: the input makes no sense where the run stands"),
     ];
     let machine = check(&actor(), &rows);
-    assert_eq!(machine.outstanding().len(), 1);
+    assert!(machine.is_idle() && machine.outstanding().is_empty());
     let next = [
         rows[1].clone(),
         rows[2].clone(),
@@ -249,11 +251,8 @@ fn a_reply_is_said_again_until_it_is_handed_over() {
         (
             3,
             RESUMED,
-            r#"publish r completed "42", 10 used
-               timer q at 60000
-               ask small as actor for q, turn 0, step 1, 200 tokens, by 9003"#,
+            "timer q at 60000\nask small as actor for q, turn 0, step 1, 200 tokens, by 9003",
         ),
-        (4, published("r"), ""),
     ];
     assert!(!check(&actor(), &next).is_idle());
 }

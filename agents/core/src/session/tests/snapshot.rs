@@ -9,9 +9,7 @@ use wire::{CallOutcome, Digest, Input, Plan, Timestamp};
 
 use super::check;
 use super::flow::START;
-use super::team::{
-    actor, answer, calls, name, published, run, session, settle, submit, submit_below, with,
-};
+use super::team::{actor, answer, calls, name, run, session, settle, submit, submit_below, with};
 use crate::session::{EXCHANGES_BYTES_MAX, EXCHANGES_MAX, REPLIES_BYTES_MAX, SessionMachine};
 
 fn at(ms: u64) -> Timestamp {
@@ -29,7 +27,6 @@ fn only_a_session_at_rest_has_a_snapshot() {
     let rows = [
         (0, submit("r"), START),
         (4, answer("r", 0, "42"), r#"publish r completed "42", 10 used"#),
-        (5, published("r"), ""),
     ];
     for count in 1..rows.len() {
         assert_eq!(check(&actor(), &rows[..count]).snapshot(at(0)), None, "after {count} entries");
@@ -48,7 +45,6 @@ fn a_called_session_says_so() {
         &[
             (0, submit_below("r", 1), START),
             (4, answer("r", 0, "42"), r#"publish r completed "42", 10 used"#),
-            (5, published("r"), ""),
         ],
     );
     assert!(machine.snapshot(at(0)).unwrap().is_called);
@@ -59,7 +55,6 @@ fn a_snapshot_of_something_else_is_refused() {
     let rows = [
         (0, submit("r"), START),
         (4, answer("r", 0, "42"), r#"publish r completed "42", 10 used"#),
-        (5, published("r"), ""),
     ];
     let machine = check(&actor(), &rows);
     let own = machine.snapshot(at(0)).unwrap();
@@ -83,7 +78,7 @@ fn a_snapshot_of_something_else_is_refused() {
 fn a_snapshot_that_kept_more_of_what_was_said_is_taken() {
     let plans = HashMap::from([(Digest::of(b"plan"), actor().into())]);
     let mut machine = SessionMachine::new(name("team"), session());
-    for input in [submit("r"), answer("r", 0, "42"), published("r")] {
+    for input in [submit("r"), answer("r", 0, "42")] {
         machine.apply(at(0), &input, &plans).unwrap();
     }
     let mut kept = machine.snapshot(at(0)).unwrap();
@@ -103,7 +98,7 @@ fn a_session_of_which_nothing_was_kept_has_a_snapshot() {
     let plans = HashMap::from([(Digest::of(b"plan"), plan.into())]);
     let mut machine = SessionMachine::new(name("team"), session());
     let cancel = Input::CancelRequested { run: run("r"), reason: "enough".to_owned() };
-    for input in [submit("r"), cancel, published("r")] {
+    for input in [submit("r"), cancel] {
         machine.apply(at(0), &input, &plans).unwrap();
     }
     let kept = snapshot(&machine, 0);
@@ -142,10 +137,8 @@ fn a_fold_from_any_snapshot_comes_to_the_live_machine() {
                         submit(&format!("r{asked}"))
                     }
                 }
-            } else if live.resumption(false).is_some() {
-                answer(&format!("r{asked}"), 0, &format!("answer {asked}"))
             } else {
-                published(&format!("r{asked}"))
+                answer(&format!("r{asked}"), 0, &format!("answer {asked}"))
             };
             live.apply(at(now), &input, &plans).unwrap();
             entries.push(Entry::new(at(now), Body::Session(input)));
@@ -167,7 +160,7 @@ fn what_is_known_of_a_long_session_is_bounded() {
     let mut machine = SessionMachine::new(name("team"), session());
     for number in 0..1000 {
         let id = format!("r{number}");
-        for input in [submit(&id), answer(&id, 0, "x"), published(&id)] {
+        for input in [submit(&id), answer(&id, 0, "x")] {
             machine.apply(at(number * 10), &input, &plans).unwrap();
         }
         if number % 100 == 99 {
@@ -199,7 +192,7 @@ fn large_answers_leave_memory_before_there_are_many() {
         (6, "small", 2, 2),
     ] {
         let id = format!("r{number}");
-        for input in [submit(&id), answer(&id, 0, text), published(&id)] {
+        for input in [submit(&id), answer(&id, 0, text)] {
             machine.apply(at(number * 10), &input, &plans).unwrap();
         }
         let held = (0..=number).filter(|n| machine.reply(&run(&format!("r{n}"))).is_some());
@@ -221,15 +214,13 @@ fn what_is_kept_counts_at_rest() {
         *bytes - before
     };
     let text = "x".repeat(10_000);
-    for input in [submit("r"), answer("r", 0, &text), published("r")] {
+    for input in [submit("r"), answer("r", 0, &text)] {
         machine.apply(at(0), &input, &plans).unwrap();
     }
     let more = grown(&machine, &mut bytes);
     assert!((20_000..21_000).contains(&more), "an answer in the history and in the reply: {more}");
-    let result = settle(4, 0, CallOutcome::text(&*text), 0);
-    for input in
-        [submit("q"), calls("q", 0, &["look"]), result, answer("q", 1, "done"), published("q")]
-    {
+    let result = settle(3, 0, CallOutcome::text(&*text), 0);
+    for input in [submit("q"), calls("q", 0, &["look"]), result, answer("q", 1, "done")] {
         machine.apply(at(1), &input, &plans).unwrap();
     }
     let more = grown(&machine, &mut bytes);

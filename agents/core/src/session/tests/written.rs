@@ -8,7 +8,7 @@ use wire::plan::Permission;
 use wire::{CallOutcome, Digest, Input, ModelRole, Reading, Timestamp, call_digest};
 
 use super::team::{
-    actor, answer, call, name, offering, published, read_call, replied, session, settle, submit,
+    actor, answer, call, name, offering, read_call, replied, session, settle, submit,
 };
 use crate::session::SessionMachine;
 
@@ -38,7 +38,6 @@ fn numbers_come_back_to_their_last_bit() {
             Input::CallApproved { call: call(1, 0), digest },
             settle(1, 0, CallOutcome::Ok { output: number }, 0),
             answer("r", 1, "done"),
-            published("r"),
         ];
         let mut live = SessionMachine::new(name("team"), session());
         let mut entries = Vec::new();

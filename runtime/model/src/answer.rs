@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use wire::chat::TurnDetail;
-use wire::{Digest, FinishReason, Message, ModelReply, ToolCall, Usage};
+use wire::{Digest, FinishReason, ModelReply, ToolCall, Usage};
 
 use crate::client::Conversation;
 use crate::reasoning::Kept;
@@ -65,10 +65,10 @@ impl Answer {
             // A reply has few calls, and a conversation many: it is gone through, not kept as a set.
             let is_taken = |id: &str| {
                 before.iter().any(|call| call.id == id)
-                    || ids_before(conversation).any(|it| it == id)
+                    || conversation.messages.call_ids().any(|it| it == id)
             };
             if call.id.is_empty() || is_taken(&call.id) {
-                let count = *count.get_or_insert_with(|| ids_before(conversation).count());
+                let count = *count.get_or_insert_with(|| conversation.messages.call_ids().count());
                 let mut fresh = (count + at + 1..).map(|number| format!("call_{number}"));
                 call.id = fresh.find(|id| !is_taken(id)).unwrap_or_default();
             }
@@ -90,14 +90,6 @@ impl Answer {
             detail: self.detail,
         }
     }
-}
-
-fn ids_before(conversation: &Conversation) -> impl Iterator<Item = &str> {
-    let calls = conversation.said().flat_map(|message| match message {
-        Message::Assistant { calls, .. } => calls.as_slice(),
-        Message::System { .. } | Message::User { .. } | Message::Tool { .. } => &[],
-    });
-    calls.map(|call| call.id.as_str())
 }
 
 #[cfg(test)]

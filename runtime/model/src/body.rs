@@ -1,18 +1,16 @@
 //! Puts a request body together.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use wire::chat::Head;
-use wire::{Digest, Message, Reasoning, ToolCall, ToolSpec};
+use wire::{Digest, Message, ToolCall, ToolSpec};
 
-use crate::client::Conversation;
 use crate::fields::Json;
 use crate::heads::WrittenForm;
 use crate::lower::parameters;
-use crate::part::{Form, Part, WrittenPart};
+use crate::part::{WrittenPart, push_list};
 use crate::reasoning::carried;
 
 /// The fields that most requests have at most.
@@ -34,7 +32,7 @@ pub(crate) struct Body {
 #[derive(Clone, Debug)]
 enum Field {
     Value(Value),
-    /// A list of which every part is written.
+    /// A list of which everything is written, each part an element or several.
     Written(Vec<WrittenPart>),
     /// An object.
     Object(Body),
@@ -80,7 +78,11 @@ impl Body {
             bytes.push(b':');
             match field {
                 Field::Value(value) => serde_json::to_writer(&mut *bytes, value)?,
-                Field::Written(list) => write_list(bytes, list),
+                Field::Written(list) => {
+                    bytes.push(b'[');
+                    push_list(bytes, list);
+                    bytes.push(b']');
+                }
                 Field::Object(body) => body.write_to(bytes)?,
                 Field::Whole(whole) => bytes.extend_from_slice(whole),
             }
@@ -209,43 +211,13 @@ pub(crate) fn arguments_text(call: &ToolCall) -> Cow<'_, str> {
     }
 }
 
-/// Writes every message of a conversation in a protocol's form, each with the reasoning that goes
-/// back to its model.
-pub(crate) fn written(
-    conversation: &Conversation,
-    to: Option<&Digest>,
-    protocol: &'static str,
-    write: impl Fn(&Message, Option<&Reasoning>) -> serde_json::Result<WrittenPart>,
-) -> Result<Vec<WrittenPart>, String> {
-    let mut parts = Vec::with_capacity(conversation.messages.len());
-    for message in &conversation.messages {
-        let reasoning = carried(message, to);
-        let form = Form { protocol, reasoning: reasoning.is_some() };
-        let part = message.written(form, |message| write(message, reasoning));
-        parts.push(part.map_err(|error| error.to_string())?);
-    }
-    Ok(parts)
-}
-
-/// Writes a list of what is written already.
-fn write_list(bytes: &mut Vec<u8>, list: &[WrittenPart]) {
-    bytes.push(b'[');
-    for (at, part) in list.iter().enumerate() {
-        if at > 0 {
-            bytes.push(b',');
-        }
-        bytes.extend_from_slice(part);
-    }
-    bytes.push(b']');
-}
-
 /// Makes one message of neighbours of one role, an empty line between their texts. Results of
 /// tools stay apart, since each answers its own call, and so does what goes back with its reasoning.
 pub(crate) fn merge_adjacent<'m>(
-    messages: &'m [Arc<Part<Message>>],
+    messages: impl IntoIterator<Item = &'m Message>,
     to: Option<&Digest>,
 ) -> Vec<Cow<'m, Message>> {
-    let mut merged: Vec<Cow<Message>> = Vec::with_capacity(messages.len());
+    let mut merged: Vec<Cow<Message>> = Vec::new();
     for message in messages {
         let is_apart = |message: &Message| carried(message, to).is_some();
         let joined = merged
@@ -327,8 +299,6 @@ mod tests {
             (vec![tool("a"), tool("b")], vec![tool("a"), tool("b")]),
         ];
         for (messages, expected) in cases {
-            let messages: Vec<_> =
-                messages.into_iter().map(|message| Arc::new(Part::from(message))).collect();
             let merged: Vec<_> = merge_adjacent(&messages, Some(&crate::fixture::asked()))
                 .into_iter()
                 .map(Cow::into_owned)

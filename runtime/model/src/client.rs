@@ -12,6 +12,7 @@ use wire::chat::Head;
 use wire::{ErrorCode, Message, ModelReply, ModelRole, Name, SessionId, WireError};
 
 use crate::guard::Guards;
+use crate::messages::Messages;
 use crate::part::Part;
 use crate::source::{Failed, Owner, Source};
 
@@ -21,7 +22,7 @@ pub struct Conversation {
     /// The tools and the form of the reply.
     pub head: Arc<Part<Head>>,
     /// The messages, oldest first.
-    pub messages: Vec<Arc<Part<Message>>>,
+    pub messages: Messages,
     /// The most tokens that the reply may have.
     pub max_tokens: Option<u64>,
     /// The part that the model plays; it is not sent.
@@ -33,7 +34,7 @@ pub struct Conversation {
 impl Conversation {
     /// Iterates over the messages, oldest first.
     pub(crate) fn said(&self) -> impl DoubleEndedIterator<Item = &Message> {
-        self.messages.iter().map(|message| &***message)
+        self.messages.iter()
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn conversation(
 ) -> Conversation {
     Conversation {
         head: Arc::new(head.into()),
-        messages: messages.into_iter().map(|message| Arc::new(message.into())).collect(),
+        messages: messages.into_iter().map(Arc::new).collect(),
         max_tokens,
         role: ModelRole::Actor,
         session: None,

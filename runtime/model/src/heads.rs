@@ -111,7 +111,7 @@ fn tools<'h, T: Serialize>(
     protocol: &'static str,
     tool: impl Fn(&'h ToolSpec) -> T,
 ) -> Result<WrittenPart, String> {
-    let tools = head.written(Form { protocol, reasoning: false }, |head| {
+    let tools = head.written(Form { protocol, reasoning: 0 }, |head| {
         let tools: Vec<T> = head.tools.iter().map(&tool).collect();
         to_written(&tools, PIECE_BYTES * tools.len())
     });

@@ -35,6 +35,7 @@ mod http;
 mod lines;
 mod llamacpp;
 mod lower;
+mod messages;
 mod ollama;
 mod openai;
 mod part;
@@ -54,5 +55,6 @@ mod window;
 
 pub use client::{Admission, Conversation, ModelClient, ModelClients, Progress};
 pub use guard::Guards;
+pub use messages::Messages;
 pub use part::Part;
 pub use unenforced::{NOTES_MAX, PLACES_MAX, Unenforced, unenforced};

@@ -93,7 +93,7 @@ impl Protocol for LlamaCppProtocol {
             body.set_tools(tools);
             body.set_some("max_tokens", tokens_max);
         } else {
-            body.set("prompt", template::prompt(self.options.template, &conversation.messages));
+            body.set("prompt", template::prompt(self.options.template, conversation.said()));
             body.set_some("n_predict", tokens_max);
         }
         body.set_some("temperature", server.temperature);

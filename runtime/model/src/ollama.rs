@@ -4,7 +4,7 @@ use config::team::Ollama;
 use serde_json::{Value, json};
 use wire::{Digest, FinishReason, Message, ToolCall, Usage};
 
-use crate::body::{Body, arguments_object, function_tool, stops, tokens_max, written};
+use crate::body::{Body, arguments_object, function_tool, stops, tokens_max};
 use crate::client::Conversation;
 use crate::draft::{CallPiece, Draft};
 use crate::error::Error;
@@ -57,12 +57,10 @@ impl Protocol for OllamaProtocol {
         let head = &conversation.head;
         let mut body = Body::default();
         body.set("model", server.model.as_str());
-        body.set_written(
-            "messages",
-            written(conversation, to, self.word(), |m, _| {
-                to_written(&chat_message(m), m.content().len())
-            })?,
-        );
+        let written = conversation.messages.written(to, self.word(), |message, _| {
+            to_written(&chat_message(message), message.content().len())
+        });
+        body.set_written("messages", written.map_err(|error| error.to_string())?);
         let WrittenHead { tools, form } =
             self.heads.written(head, self.word(), function_tool, |schema| {
                 let value = lower(&schema.schema, FORM).schema;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use wire::chat::ResponseSchema;
 use wire::{Digest, FinishReason, Message, Reasoning, ToolCall, Usage};
 
-use crate::body::{Body, arguments_text, merge_adjacent, plain_function_tool, stops, written};
+use crate::body::{Body, arguments_text, merge_adjacent, plain_function_tool, stops};
 use crate::client::Conversation;
 use crate::complaint::Complaint;
 use crate::draft::{CallPiece, Draft};
@@ -118,14 +118,14 @@ pub(crate) fn set_messages(
     to: Option<&Digest>,
     merge: bool,
 ) -> Result<(), String> {
-    let messages = if merge {
-        let merged = merge_adjacent(&conversation.messages, to);
+    let written = if merge {
+        let merged = merge_adjacent(conversation.said(), to);
         let write = |message: &Cow<'_, Message>| chat_message(message, carried(message, to));
-        merged.iter().map(write).collect::<Result<_, _>>().map_err(|error| error.to_string())?
+        merged.iter().map(write).collect()
     } else {
-        written(conversation, to, CHAT, chat_message)?
+        conversation.messages.written(to, CHAT, chat_message)
     };
-    body.set_written("messages", messages);
+    body.set_written("messages", written.map_err(|error| error.to_string())?);
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 /// JSON as it is sent, which is copied into the requests that have it.
 pub(crate) type WrittenPart = Arc<[u8]>;
 
-/// A message or the head of a conversation, with the JSON in which it was first sent.
+/// Messages or the head of a conversation, with the JSON in which they were first sent.
 ///
 /// A conversation that grows is written by what is new to it, since whoever holds it between turns
 /// holds its parts.
@@ -24,8 +24,8 @@ pub struct Part<T> {
 pub(crate) struct Form {
     /// Whose protocol it is.
     pub(crate) protocol: &'static str,
-    /// Whether the reasoning of the part goes with it.
-    pub(crate) reasoning: bool,
+    /// Whether the reasoning of the part goes with it: a bit for each message, the first the lowest.
+    pub(crate) reasoning: u16,
 }
 
 /// What was sent, and in what form.
@@ -56,6 +56,21 @@ impl<T> Deref for Part<T> {
 }
 
 impl<T> Part<T> {
+    /// Returns what is sent, to be shared.
+    pub(crate) fn whole(&self) -> Arc<T> {
+        self.part.clone()
+    }
+
+    /// Returns the JSON in which it was first sent, and the form of it, if it was sent.
+    pub(crate) fn sent(&self) -> Option<(Form, &WrittenPart)> {
+        self.sent.get().map(|sent| (sent.form, &sent.json))
+    }
+
+    /// Notes how it was sent, unless that is known.
+    pub(crate) fn was_sent(&self, form: Form, json: WrittenPart) {
+        self.sent.get_or_init(|| Sent { form, json });
+    }
+
     /// Returns the part as it is sent in a form, which must depend on nothing else.
     pub(crate) fn written<'p>(
         &'p self,
@@ -67,6 +82,16 @@ impl<T> Part<T> {
         }
         let json = write(&self.part)?;
         Ok(self.sent.get_or_init(|| Sent { form, json: json.clone() }).json.clone())
+    }
+}
+
+/// Adds what is written to other bytes, as a list without its brackets.
+pub(crate) fn push_list(bytes: &mut Vec<u8>, list: &[WrittenPart]) {
+    for (at, part) in list.iter().enumerate() {
+        if at > 0 {
+            bytes.push(b',');
+        }
+        bytes.extend_from_slice(part);
     }
 }
 
@@ -88,11 +113,11 @@ mod tests {
         let part = Part::from("a".to_owned());
         let writes = Cell::new(0);
         for (protocol, reasoning, expected, written) in [
-            ("x", true, "[\"x\",true]", 1),
-            ("x", true, "[\"x\",true]", 1),
-            ("y", true, "[\"y\",true]", 2),
-            ("x", false, "[\"x\",false]", 3),
-            ("x", true, "[\"x\",true]", 3),
+            ("x", 1, "[\"x\",1]", 1),
+            ("x", 1, "[\"x\",1]", 1),
+            ("y", 1, "[\"y\",1]", 2),
+            ("x", 0, "[\"x\",0]", 3),
+            ("x", 1, "[\"x\",1]", 3),
         ] {
             let write = |_: &String| {
                 writes.set(writes.get() + 1);

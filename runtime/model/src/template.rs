@@ -1,13 +1,11 @@
 //! Turns messages into the one text that a model was trained on.
 
 use std::mem;
-use std::sync::Arc;
 
 use config::team::Template;
 use wire::Message;
 
 use crate::body::append;
-use crate::part::Part;
 
 #[cfg(test)]
 mod tests;
@@ -16,7 +14,10 @@ mod tests;
 ///
 /// The system's texts come first, wherever they stand; results of tools are said by the user, as
 /// these forms know no tools.
-pub(crate) fn prompt(template: Template, messages: &[Arc<Part<Message>>]) -> String {
+pub(crate) fn prompt<'m>(
+    template: Template,
+    messages: impl IntoIterator<Item = &'m Message>,
+) -> String {
     let script = Script::of(messages, marks(template));
     match template {
         Template::Llama2 => llama_2(&script),
@@ -56,11 +57,11 @@ struct Turn {
 }
 
 impl Script {
-    fn of(messages: &[Arc<Part<Message>>], marks: &[&str]) -> Self {
+    fn of<'m>(messages: impl IntoIterator<Item = &'m Message>, marks: &[&str]) -> Self {
         let mut script = Self { system: String::new(), turns: Vec::new() };
         for message in messages {
             let text = defused(text(message), marks);
-            let is_user = match &***message {
+            let is_user = match message {
                 Message::System { .. } => {
                     append(&mut script.system, &text);
                     continue;

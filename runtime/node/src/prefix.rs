@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use agents_core::dialect::Prompt;
-use model::Part;
+use model::{Messages, Part};
 use tokio::time::Instant;
 use wire::chat::{Head, Mark, Marks};
 use wire::{Digest, Message, ModelReply, ModelRequest, ModelRole, Name, RunId};
@@ -167,7 +167,7 @@ pub(crate) struct Held {
     /// By what later turns name the part of it that is held.
     pub(crate) digest: Digest,
     pub(crate) head: Arc<Part<Head>>,
-    pub(crate) messages: Vec<Arc<Part<Message>>>,
+    pub(crate) messages: Messages,
 }
 
 /// Tells whether a reply is the last word of its conversation: it has no calls, and could have.
@@ -212,12 +212,11 @@ impl HeldPrefixes {
                 let head = head.clone().unwrap_or_default();
                 let mark = request.marks.map_or_else(|| mark_of(&head), |marks| marks.head);
                 let (digest, head) = (mark.digest, self.shared(mark.digest, head));
-                (Held { digest, head, messages: Vec::new() }, mark)
+                (Held { digest, head, messages: Messages::default() }, mark)
             }
         };
         let kept = request.messages.get(..request.keep.min(request.messages.len()))?;
-        let part = |message: &Arc<Message>| Arc::new(message.clone().into());
-        conversation.messages.extend(kept.iter().map(part));
+        conversation.messages.extend(kept.iter().cloned());
         let mark = match request.marks {
             Some(Marks { kept: known, .. }) => {
                 debug_assert_eq!(known.digest, extended(mark, kept).digest);
@@ -228,7 +227,7 @@ impl HeldPrefixes {
         conversation.digest = mark.digest;
         self.insert(mark, conversation.clone());
         let rest = request.messages.get(kept.len()..).unwrap_or_default();
-        conversation.messages.extend(rest.iter().map(part));
+        conversation.messages.extend(rest.iter().cloned());
         Some(conversation)
     }
 

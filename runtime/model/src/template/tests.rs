@@ -4,8 +4,6 @@ use super::*;
 use crate::fixture::{call, result, said, system, user};
 
 fn text(template: Template, messages: Vec<Message>) -> String {
-    let messages: Vec<_> =
-        messages.into_iter().map(|message| Arc::new(Part::from(message))).collect();
     prompt(template, &messages)
 }
 

@@ -184,8 +184,10 @@ mod tests {
             ModelRequest { base: Some(base), head: None, messages, keep: 2, ..first.clone() };
         let (pieces, last) = in_pieces(&more, 10_000 + BESIDE_BYTES);
         assert_eq!(pieces.len(), 1);
-        let handed =
-            pieces.iter().chain([&last]).map(|piece| held.complete(piece).unwrap().messages.len());
+        let handed = pieces
+            .iter()
+            .chain([&last])
+            .map(|piece| held.complete(piece).unwrap().messages.iter().count());
         assert_eq!(handed.collect::<Vec<_>>(), [2, 4]);
     }
 }

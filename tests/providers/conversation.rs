@@ -133,7 +133,7 @@ fn head() -> Head {
 async fn turn(client: &ModelClient, messages: &[Message]) -> (ModelReply, String) {
     let conversation = Conversation {
         head: Arc::new(head().into()),
-        messages: messages.iter().cloned().map(|message| Arc::new(message.into())).collect(),
+        messages: messages.iter().cloned().map(Arc::new).collect(),
         max_tokens: Some(100),
         role: ModelRole::Actor,
         session: None,

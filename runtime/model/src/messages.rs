@@ -11,6 +11,8 @@ use crate::reasoning::carried;
 /// written one by one.
 const BLOCK: usize = 16;
 
+const _: () = assert!(BLOCK <= u16::BITS as usize, "a form has a bit for each message of a block");
+
 /// Bytes of a block as it is sent: of larger messages fewer are put together, since they cost by
 /// what they hold and not by their number.
 const BLOCK_BYTES_MAX: usize = 64 << 10;
@@ -98,8 +100,9 @@ impl Messages {
                 bytes <= BLOCK_BYTES_MAX
             };
             let count = self.newest.iter().take(BLOCK).take_while(fits).count().max(1);
-            let block = Block::of(self.newest.drain(..count).collect());
-            self.blocks.push(Arc::new(block));
+            let newest = self.newest.split_off(count);
+            let oldest = std::mem::replace(&mut self.newest, newest);
+            self.blocks.push(Arc::new(Block::of(&oldest)));
         }
         self.newest.push(Arc::new(message.into()));
     }
@@ -121,7 +124,7 @@ impl FromIterator<Arc<Message>> for Messages {
 
 impl Block {
     /// Puts messages together, and what was sent of them if all were sent in one protocol.
-    fn of(messages: Vec<Arc<Part<Message>>>) -> Self {
+    fn of(messages: &[Arc<Part<Message>>]) -> Self {
         let has_reasoning = messages
             .iter()
             .any(|message| matches!(&***message, Message::Assistant { reasoning: Some(_), .. }));
@@ -155,7 +158,11 @@ fn mask(of: impl IntoIterator<Item = bool>) -> u16 {
     of.into_iter().enumerate().fold(0, |mask, (at, is)| mask | (u16::from(is) << at))
 }
 
+/// Makes one list of some, without brackets.
 fn joined(parts: &[WrittenPart]) -> WrittenPart {
+    if let [one] = parts {
+        return one.clone();
+    }
     let mut bytes = Vec::with_capacity(parts.iter().map(|part| part.len() + 1).sum());
     push_list(&mut bytes, parts);
     bytes.into()
@@ -197,7 +204,7 @@ mod tests {
             let written = (protocol, message.content(), carried(message, to).is_some());
             serde_json::to_string(&written).unwrap()
         };
-        let ids = messages.iter().flat_map(|message| ids(message)).map(str::to_owned);
+        let ids = messages.iter().flat_map(ids).map(str::to_owned);
         (ids.collect(), messages.iter().map(of).collect::<Vec<_>>().join(","))
     }
 

@@ -312,7 +312,7 @@ mod tests {
     }
 
     fn texts(held: &Held) -> Vec<&str> {
-        held.messages.iter().map(|message| message.content()).collect()
+        held.messages.iter().map(Message::content).collect()
     }
 
     fn name(text: &str) -> Name {

@@ -117,7 +117,7 @@ pub(crate) fn client(model: &Model) -> ModelClient {
 pub(crate) fn conversation(messages: Vec<Message>) -> Conversation {
     Conversation {
         head: Arc::new(Head::default().into()),
-        messages: messages.into_iter().map(|message| Arc::new(message.into())).collect(),
+        messages: messages.into_iter().map(Arc::new).collect(),
         max_tokens: None,
         role: ModelRole::Actor,
         session: None,

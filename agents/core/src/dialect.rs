@@ -4,6 +4,7 @@
 //! one role, [`read`] turns the reply into a [`Reading`]. Each dialect is one file below this one;
 //! thinker and planner are the same for all of them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -169,23 +170,62 @@ pub struct Prompt {
     pub messages: Vec<Arc<Message>>,
     /// How many of `messages` begin every later prompt of this role in this run, byte for byte.
     pub keep: usize,
+    /// What is told in those as a whole.
+    pub whole: Whole,
     /// The team's texts that failed, so that our own stand in their place; those of messages that
     /// were told before are not told again.
     pub faults: Vec<TextFault>,
 }
 
-/// Renders what a role is sent next.
-pub fn prompt(role: ModelRole, catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prompt {
-    prompt_after(role, catalogue, transcript, &[])
+/// How many acts are told with all that they come to, and how many messages end with them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Whole {
+    acts: usize,
+    messages: usize,
 }
 
-/// Renders what a role is sent next, where `before` are the messages that an earlier prompt of the
-/// role in the run says to [keep](Prompt::keep): most of them need not be rendered again.
+/// What all later prompts of a role in a run begin with.
+#[derive(Clone, Debug, Default)]
+pub struct Kept {
+    messages: Vec<Arc<Message>>,
+    whole: Whole,
+    /// The ids of the calls that are told as a whole.
+    ids: HashSet<String>,
+}
+
+impl Kept {
+    /// Returns the messages.
+    pub fn messages(&self) -> &[Arc<Message>] {
+        &self.messages
+    }
+
+    /// Adds what a prompt that begins with these messages says to [keep](Prompt::keep) besides.
+    pub fn add(&mut self, prompt: &Prompt) {
+        let keep = prompt.keep.min(prompt.messages.len());
+        let more = prompt.messages.get(self.messages.len()..keep);
+        self.messages.extend_from_slice(more.unwrap_or_default());
+        let told = self.messages.get(self.whole.messages..prompt.whole.messages);
+        let calls = told.unwrap_or_default().iter().flat_map(|message| match &**message {
+            Message::Assistant { calls, .. } => calls.as_slice(),
+            Message::System { .. } | Message::User { .. } | Message::Tool { .. } => &[],
+        });
+        self.ids.extend(calls.map(|call| call.id.clone()));
+        self.whole = prompt.whole;
+    }
+}
+
+/// Renders what a role is sent next.
+pub fn prompt(role: ModelRole, catalogue: &Catalogue, transcript: &Transcript<'_>) -> Prompt {
+    prompt_after(role, catalogue, transcript, &Kept::default())
+}
+
+/// Renders what a role is sent next, where `before` is what earlier prompts of the role in the run
+/// say to [keep](Prompt::keep): most of it need not be rendered again.
 pub fn prompt_after(
     role: ModelRole,
     catalogue: &Catalogue,
     transcript: &Transcript<'_>,
-    before: &[Arc<Message>],
+    before: &Kept,
 ) -> Prompt {
     match role {
         ModelRole::Thinker if transcript.plan.planner.is_some() => {

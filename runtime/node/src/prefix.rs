@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use agents_core::dialect::Prompt;
+use agents_core::dialect::{self, Prompt};
 use model::{Messages, Part};
 use tokio::time::Instant;
 use wire::chat::{Head, Mark, Marks};
@@ -66,8 +66,8 @@ struct Sent {
     /// conversation, however alike its messages are.
     head: (Arc<Head>, Mark),
     mark: Mark,
-    /// The messages that begin every later prompt.
-    kept: Vec<Arc<Message>>,
+    /// What begins every later prompt.
+    kept: dialect::Kept,
 }
 
 /// The asking side: what was sent, by role and model.
@@ -91,10 +91,10 @@ impl SentPrefixes {
         self.sent = HashMap::new();
     }
 
-    /// Returns the messages that begin every later prompt of a role in a run.
-    pub(crate) fn kept(&self, run: &RunId, place: &(ModelRole, Name)) -> &[Arc<Message>] {
+    /// Returns what begins every later prompt of a role in a run, if anything was sent.
+    pub(crate) fn kept(&self, run: &RunId, place: &(ModelRole, Name)) -> Option<&dialect::Kept> {
         let sent = self.sent.get(place).filter(|sent| sent.run == *run);
-        sent.map_or(&[], |sent| &sent.kept)
+        sent.map(|sent| &sent.kept)
     }
 
     /// Turns a prompt into requests and remembers what the model will hold afterwards.
@@ -111,24 +111,22 @@ impl SentPrefixes {
             Some(Sent { head: (head, head_mark), mark, kept, .. })
                 if is_same(&head, &prompt.head) =>
             {
-                (head, head_mark, Some((mark, kept)).filter(|(_, kept)| kept.len() <= keep))
+                let before = Some((mark, kept));
+                (head, head_mark, before.filter(|(_, kept)| kept.messages().len() <= keep))
             }
-            Some(_) | None => {
-                let mark = mark_of(&prompt.head);
-                (prompt.head, mark, None)
-            }
+            Some(_) | None => (prompt.head.clone(), mark_of(&prompt.head), None),
         };
         let (base, mut kept) = match before {
             Some((mark, kept)) => (Some(mark), kept),
-            None => (None, Vec::new()),
+            None => (None, dialect::Kept::default()),
         };
-        let from = kept.len();
+        let from = kept.messages().len();
         let new = prompt.messages.get(from..).unwrap_or_default();
         let more = new.get(..keep - from).unwrap_or_default();
         let mark = extended(base.unwrap_or(head_mark), more);
         let marks = Some(Marks { head: head_mark, kept: mark });
         // What was kept begins this prompt as well, so that only what follows it is added.
-        kept.extend_from_slice(more);
+        kept.add(&prompt);
         let sent = Sent { run: run.clone(), head: (head.clone(), head_mark), mark, kept };
         self.sent.insert(place, sent);
         let short = base.map(|base| ModelRequest {
@@ -307,6 +305,7 @@ mod tests {
             head: Arc::default(),
             messages: texts.iter().map(|text| message(text)).collect(),
             keep,
+            whole: dialect::Whole::default(),
             faults: Vec::new(),
         }
     }

@@ -6,10 +6,10 @@ use proptest::prelude::*;
 use serde_json::json;
 use wire::entry::{Feedback, ReadCall, Reason};
 use wire::plan::{Dialect, Text};
-use wire::{CallKey, Message, ModelRole, Plan, Planned};
+use wire::{CallKey, ModelRole, Plan, Planned};
 
 use super::wording::turns;
-use super::{Act, Called, Exchange, Step, Transcript, fixture, prompt, prompt_after};
+use super::{Act, Called, Exchange, Kept, Step, Transcript, fixture, prompt, prompt_after};
 use crate::validate::Catalogue;
 
 fn text() -> impl Strategy<Value = Option<&'static str>> {
@@ -109,16 +109,24 @@ proptest! {
                 })
                 .collect();
             let transcripts = turns(role, &steps);
+            let (mut all, mut first) = (Kept::default(), Kept::default());
+            all.add(&prompts[0]);
+            first.add(&prompts[0]);
             for (steps, (earlier, later)) in
                 transcripts.iter().skip(1).zip(prompts.iter().zip(prompts.iter().skip(1)))
             {
-                // What was told before is told again without being rendered.
+                // What was told before is told again without being rendered, and one may have been
+                // told something longer ago.
                 let plan = catalogue.plan();
                 let transcript = Transcript { plan, history: &history, request: "Q", steps };
-                let before = &earlier.messages[..earlier.keep];
-                let after = prompt_after(role, &catalogue, &transcript, before);
-                prop_assert_eq!(&after.head, &later.head);
-                prop_assert_eq!((&after.messages, after.keep), (&later.messages, later.keep));
+                for before in [&all, &first] {
+                    let after = prompt_after(role, &catalogue, &transcript, before);
+                    prop_assert_eq!(&after.head, &later.head);
+                    prop_assert_eq!((&after.messages, after.keep), (&later.messages, later.keep));
+                    prop_assert_eq!(after.whole, later.whole);
+                }
+                all.add(later);
+                prop_assert_eq!(all.messages(), &later.messages[..later.keep]);
                 prop_assert_eq!(&earlier.head, &later.head);
                 prop_assert!(earlier.keep <= later.keep && later.keep <= later.messages.len());
                 prop_assert_eq!(&earlier.messages[..earlier.keep], &later.messages[..earlier.keep]);
@@ -175,7 +183,7 @@ proptest! {
             tainted: false,
         };
         let history: Vec<Exchange> = (0..3).map(exchange).collect();
-        let render = |plan: &Plan, told: usize, before: &[Arc<Message>]| {
+        let render = |plan: &Plan, told: usize, before: &Kept| {
             let plan = Plan { dialect: Dialect::Native, ..plan.clone() };
             let catalogue = Catalogue::new(Arc::new(plan));
             let history = &history[..told];
@@ -183,8 +191,10 @@ proptest! {
             let transcript = Transcript { plan, history, request: "Q", steps: &steps[..0] };
             prompt_after(ModelRole::Actor, &catalogue, &transcript, before)
         };
-        let before = render(&other, told_before, &[]).messages;
-        prop_assert_eq!(render(&plan, told, &before).messages, render(&plan, told, &[]).messages);
+        let none = Kept::default();
+        let messages = render(&other, told_before, &none).messages;
+        let before = Kept { messages, ..Kept::default() };
+        prop_assert_eq!(render(&plan, told, &before).messages, render(&plan, told, &none).messages);
     }
 
     /// What was told before is not only the same, it is not made again.
@@ -196,15 +206,15 @@ proptest! {
         let transcript =
             |steps| Transcript { plan: catalogue.plan(), history: &history, request: "Q", steps };
         let earlier = prompt(ModelRole::Actor, &catalogue, &transcript(&steps[..steps.len() - 1]));
-        let before = &earlier.messages[..earlier.keep];
-        let after = prompt_after(ModelRole::Actor, &catalogue, &transcript(&steps), before);
-        for (earlier, later) in before.iter().zip(&after.messages) {
-            let is_said = |message: &Message| match message {
-                Message::System { .. } | Message::Tool { .. } => true,
-                Message::User { content } => content == "Hey",
-                Message::Assistant { content, calls, .. } => content == "Hello!" || !calls.is_empty(),
-            };
-            prop_assert!(Arc::ptr_eq(earlier, later) || !is_said(earlier), "{:?}", earlier);
+        let mut before = Kept::default();
+        before.add(&earlier);
+        let after = prompt_after(ModelRole::Actor, &catalogue, &transcript(&steps), &before);
+        let acts = steps[..steps.len() - 1].iter().map(|step| step.acts.len()).sum::<usize>();
+        prop_assert_eq!(before.whole.acts, acts);
+        for (at, (earlier, later)) in before.messages.iter().zip(&after.messages).enumerate() {
+            // The request is made again as long as no reply follows it.
+            let is_again = acts == 0 && earlier.content() == "Q";
+            prop_assert!(Arc::ptr_eq(earlier, later) || is_again, "{}: {:?}", at, earlier);
         }
     }
 

@@ -1,7 +1,6 @@
 //! Dialect `native`: calls by the provider's own means.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 use wire::chat::Head;
@@ -13,19 +12,15 @@ use wire::{FinishReason, Message, ModelReply, ModelRole, Name, Reading, SharedTe
 use super::calls::{self, Arguments, RESPOND, Written};
 use super::told::{Place, Told, places};
 use super::written::{self, Holds};
-use super::{Act, Called, Prompt, Transcript, thinking};
+use super::{Act, Called, Kept, Prompt, Transcript, thinking};
 use crate::validate::{Catalogue, Toolbox};
 
 /// Renders the conversation as it was led: every reply in its place, every call answered.
 ///
 /// The tools describe themselves, so that the system text is usually the agent's own. Replies with
 /// their answers that are among `before` are taken from there.
-pub(super) fn prompt(
-    catalogue: &Catalogue,
-    transcript: &Transcript<'_>,
-    before: &[Arc<Message>],
-) -> Prompt {
-    let mut told = Told::begin_after(Audience::Actor, catalogue, transcript, before);
+pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>, before: &Kept) -> Prompt {
+    let mut told = Told::begin_after(Audience::Actor, catalogue, transcript, &before.messages);
     let acts = || transcript.steps.iter().flat_map(|step| &step.acts);
     let is_told = |act: &&Act| match act {
         Act::Feedback { .. }
@@ -36,8 +31,10 @@ pub(super) fn prompt(
     };
     let last_told = acts().rfind(is_told);
     told.request(last_told.is_none());
-    let mut ids = Ids::default();
-    for act in acts() {
+    let known = told.go_on(before);
+    let mut ids = if known > 0 { Ids::after(&before.ids) } else { Ids::default() };
+    let mut is_whole = true;
+    for act in acts().skip(known) {
         let last = last_told.is_some_and(|last_told| std::ptr::eq(act, last_told));
         match act {
             Act::Feedback { .. } => told.unusable(act, Place { first: true, last, again: true }),
@@ -45,17 +42,17 @@ pub(super) fn prompt(
             Act::Answered { text } => told.said("", text),
             Act::Steered { text } => told.steered(text, last),
             Act::Calls { calls, .. } => {
-                let is_settled = act.settled().is_some();
-                if is_settled && let Some(known) = told.known(calls) {
-                    ids.keep(known);
-                    continue;
-                }
                 // A call that waits for its answer is not told, but takes its id.
                 let ids: Vec<String> = calls.iter().map(|call| ids.next(call)).collect();
-                if is_settled {
-                    called(act, ids, last, &mut told);
+                if act.settled().is_none() {
+                    is_whole = false;
+                    continue;
                 }
+                called(act, ids, last, &mut told);
             }
+        }
+        if is_whole {
+            told.end_act();
         }
     }
     told.ask(catalogue.head(ModelRole::Actor, |plan| {
@@ -108,23 +105,20 @@ pub(super) fn offered(offer: &Offer) -> Value {
 /// Gives every call of a conversation an id of its own, the same in every later prompt.
 #[derive(Default)]
 pub(super) struct Ids<'a> {
-    /// The calls of replies that were told before. These are many and asked of rarely, so their ids
-    /// are gone through as they stand.
-    known: Vec<&'a [ToolCall]>,
+    /// Those of calls that were told before.
+    known: Option<&'a HashSet<String>>,
     taken: HashSet<String>,
     calls: usize,
 }
 
 impl<'a> Ids<'a> {
-    /// Keeps the ids of a reply that was told before.
-    fn keep(&mut self, calls: &'a [ToolCall]) {
-        self.calls += calls.len();
-        self.known.push(calls);
+    /// Begins after calls that were told before.
+    fn after(known: &'a HashSet<String>) -> Self {
+        Self { known: Some(known), taken: HashSet::new(), calls: known.len() }
     }
 
     fn is_taken(&self, id: &str) -> bool {
-        let mut known = self.known.iter().copied().flatten();
-        self.taken.contains(id) || known.any(|call| call.id == id)
+        self.taken.contains(id) || self.known.is_some_and(|known| known.contains(id))
     }
 
     /// Keeps the provider's id where it is one; some providers leave it empty or repeat it.
@@ -363,7 +357,7 @@ mod tests {
         let steps = [Step { thought: None, planned: None, acts: vec![act] }];
         let transcript =
             Transcript { plan: catalogue.plan(), history: &[], request: "Q", steps: &steps };
-        let prompt = prompt(&catalogue, &transcript, &[]);
+        let prompt = prompt(&catalogue, &transcript, &Kept::default());
         let (mut called, mut answers) = (Vec::new(), Vec::new());
         for message in &prompt.messages {
             match message.as_ref() {

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use wire::Message;
 use wire::chat::Head;
 use wire::plan::{Audience, Text};
-use wire::{Message, ToolCall};
 
 use super::wording::Speaker;
 use super::wording::fact::{Fact, Scene};
-use super::{Act, Called, Prompt, Transcript, shown};
+use super::{Act, Called, Kept, Prompt, Transcript, Whole, shown};
 use crate::validate::Catalogue;
 
 /// A prompt under construction.
@@ -24,6 +24,8 @@ pub(super) struct Told<'a> {
     calls: usize,
     /// The first message that later prompts may have otherwise.
     unsteady: Option<usize>,
+    /// What was told as a whole before that.
+    whole: Whole,
 }
 
 /// Messages that most prompts have more than the one before: a reply, its answers, the question.
@@ -129,8 +131,16 @@ impl<'a> Told<'a> {
     ) -> Self {
         let speaker = catalogue.wording().of(audience);
         let messages = Vec::with_capacity(before.len() + MESSAGES_MORE);
-        let unsteady = None;
-        let mut told = Self { audience, transcript, speaker, before, messages, calls: 0, unsteady };
+        let mut told = Self {
+            audience,
+            transcript,
+            speaker,
+            before,
+            messages,
+            calls: 0,
+            unsteady: None,
+            whole: Whole::default(),
+        };
         let scene = told.scene();
         for (text, side) in [(Text::System, Side::System), (Text::Opening, Side::User)] {
             let said = match told.speaker.fixed(text) {
@@ -274,20 +284,28 @@ impl<'a> Told<'a> {
         self.assistant(said.join("\n"));
     }
 
-    /// Tells a reply with calls, each with its answer, as it was told before, if it was. Returns the
-    /// calls as they stand there.
-    pub(super) fn known(&mut self, calls: &[Called]) -> Option<&'a [ToolCall]> {
-        let from = self.messages.len();
-        let known = self.before.get(from..=from + calls.len())?;
-        let Message::Assistant { calls: written, .. } = known.first()?.as_ref() else {
-            return None;
-        };
-        if written.len() != calls.len() {
-            return None;
+    /// Tells the replies that were told before as they were, if what stands before them is the same.
+    /// Returns how many there are.
+    pub(super) fn go_on(&mut self, kept: &Kept) -> usize {
+        let known = kept.messages.get(..kept.whole.messages).unwrap_or_default();
+        let is_same = |(one, other): (&Arc<Message>, _)| Arc::ptr_eq(one, other) || one == other;
+        let is_steady = self.unsteady.is_none() && self.messages.len() <= known.len();
+        if kept.whole.acts == 0 || !is_steady || !self.messages.iter().zip(known).all(is_same) {
+            return 0;
         }
-        self.messages.extend(known.iter().cloned());
-        self.calls += calls.len();
-        Some(written)
+        self.messages.clear();
+        self.messages.extend_from_slice(known);
+        self.calls = kept.ids.len();
+        self.whole = kept.whole;
+        self.whole.acts
+    }
+
+    /// Notes that a reply is told, if that is how later prompts tell it.
+    pub(super) fn end_act(&mut self) {
+        if self.unsteady.is_none() {
+            let acts = self.whole.acts + 1;
+            self.whole = Whole { acts, messages: self.messages.len() };
+        }
     }
 
     pub(super) fn push(&mut self, message: Message) {
@@ -317,7 +335,13 @@ impl<'a> Told<'a> {
         let question = self.render(Text::Ask, &scene);
         self.user(question);
         after(&mut self);
-        Prompt { head, messages: self.messages, keep, faults: self.speaker.faults }
+        Prompt {
+            head,
+            messages: self.messages,
+            keep,
+            whole: self.whole,
+            faults: self.speaker.faults,
+        }
     }
 }
 

@@ -107,8 +107,10 @@ impl SessionState {
             }
         };
         let place = (role, model);
-        let before = self.prefixes.kept(&run, &place);
-        let prompt = dialect::prompt_after(role, &catalogue, &transcript, before);
+        let prompt = match self.prefixes.kept(&run, &place) {
+            Some(before) => dialect::prompt_after(role, &catalogue, &transcript, before),
+            None => dialect::prompt(role, &catalogue, &transcript),
+        };
         for fault in &prompt.faults {
             warn!(%run, agent = %submitted.agent, %fault, "a text of the team failed");
         }

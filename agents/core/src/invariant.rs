@@ -49,8 +49,8 @@ pub enum Violation {
         /// The run.
         run: RunId,
     },
-    /// A run that was accepted has no reply, or one that was not handed over.
-    #[error("run {run} was accepted and its reply was never handed over")]
+    /// A run that was accepted has no reply.
+    #[error("run {run} was accepted and no reply of it is to be handed over")]
     Unanswered {
         /// The run.
         run: RunId,

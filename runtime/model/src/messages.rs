@@ -7,8 +7,8 @@ use wire::{Digest, Message, Reasoning};
 use crate::part::{Form, Part, WrittenPart, push_list};
 use crate::reasoning::carried;
 
-/// Messages that become one block. So many more stand after them by then, so that they have been
-/// written one by one.
+/// Messages that become one block. So many more stand after them by then, so that those of earlier
+/// turns have been written one by one.
 const BLOCK: usize = 16;
 
 const _: () = assert!(BLOCK <= u16::BITS as usize, "a form has a bit for each message of a block");
@@ -123,11 +123,13 @@ impl FromIterator<Arc<Message>> for Messages {
 }
 
 impl Block {
-    /// Puts messages together, and what was sent of them if all were sent in one protocol.
+    /// Puts messages together, and what was sent of them if all were sent in one protocol and with
+    /// all their reasoning; else it is written as who is asked next wants it.
     fn of(messages: &[Arc<Part<Message>>]) -> Self {
-        let has_reasoning = messages
-            .iter()
-            .any(|message| matches!(&***message, Message::Assistant { reasoning: Some(_), .. }));
+        let reasoning =
+            mask(messages.iter().map(|message| {
+                matches!(&***message, Message::Assistant { reasoning: Some(_), .. })
+            }));
         let mut in_it = Texts::default();
         messages.iter().flat_map(|message| ids(message)).for_each(|id| in_it.push(id));
         let part = Part::from(messages.iter().map(|message| message.whole()).collect::<Vec<_>>());
@@ -135,12 +137,12 @@ impl Block {
         if let Some(sent) = sent
             && let Some((Form { protocol, .. }, _)) = sent.first()
             && sent.iter().all(|(form, _)| form.protocol == *protocol)
+            && reasoning == mask(sent.iter().map(|(form, _)| form.reasoning > 0))
         {
-            let reasoning = mask(sent.iter().map(|(form, _)| form.reasoning > 0));
             let json: Vec<_> = sent.iter().map(|(_, json)| WrittenPart::clone(json)).collect();
             part.was_sent(Form { protocol, reasoning }, joined(&json));
         }
-        Self { part, has_reasoning, ids: in_it }
+        Self { part, has_reasoning: reasoning > 0, ids: in_it }
     }
 }
 

@@ -76,6 +76,7 @@ fn act() -> impl Strategy<Value = Act> {
     let said = || prop::sample::select(vec!["", "so"]).prop_map(str::to_owned);
     prop_oneof![
         1 => said().prop_map(|text| Act::Answered { text: text.into() }),
+        1 => said().prop_map(|text| Act::Continued { text }),
         1 => said().prop_map(|text| Act::Steered { text }),
         1 => prop::sample::select(vec!["", "hm"])
             .prop_map(|raw| Act::Feedback { raw: raw.to_owned(), feedback: feedback() }),

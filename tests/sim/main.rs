@@ -145,18 +145,19 @@ fn the_same_seed_gives_the_same_world() {
 #[test]
 fn every_flaw_of_a_shell_is_found() {
     let team = Team::new();
-    for flaw in [
-        Flaw::EffectsFirst,
-        Flaw::RepeatsOnce,
-        Flaw::SkipsResumed,
-        Flaw::SkipsParted,
-        Flaw::NoTimers,
-        Flaw::AcceptsTwice,
-        Flaw::SkipsLeave,
-        Flaw::TellsOnce,
-        Flaw::TellsNobody,
+    for (flaw, seeds) in [
+        (Flaw::EffectsFirst, 500),
+        (Flaw::RepeatsOnce, 500),
+        (Flaw::SkipsResumed, 500),
+        // Few schedules crash between the end of a caller and that of whom it had called.
+        (Flaw::SkipsParted, 1000),
+        (Flaw::NoTimers, 500),
+        (Flaw::AcceptsTwice, 500),
+        (Flaw::SkipsLeave, 500),
+        (Flaw::TellsOnce, 500),
+        (Flaw::TellsNobody, 500),
     ] {
-        let found = (1..=2000).find_map(|seed| {
+        let found = (1..=seeds).find_map(|seed| {
             check(&schedule(&team, seed, Crashes::Random(CRASHES), Some(flaw))).err()
         });
         assert!(found.is_some(), "{flaw:?} went unseen");

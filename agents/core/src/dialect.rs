@@ -205,10 +205,7 @@ impl Kept {
         let more = prompt.messages.get(self.messages.len()..keep);
         self.messages.extend_from_slice(more.unwrap_or_default());
         let told = self.messages.get(self.whole.messages..prompt.whole.messages);
-        let calls = told.unwrap_or_default().iter().flat_map(|message| match &**message {
-            Message::Assistant { calls, .. } => calls.as_slice(),
-            Message::System { .. } | Message::User { .. } | Message::Tool { .. } => &[],
-        });
+        let calls = told.unwrap_or_default().iter().flat_map(|message| message.calls());
         self.ids.extend(calls.map(|call| call.id.clone()));
         self.whole = prompt.whole;
     }

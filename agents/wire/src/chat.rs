@@ -76,6 +76,14 @@ impl Message {
             | Self::Tool { content, .. } => content,
         }
     }
+
+    /// Returns the calls that the message asks for.
+    pub fn calls(&self) -> &[ToolCall] {
+        match self {
+            Self::Assistant { calls, .. } => calls,
+            Self::System { .. } | Self::User { .. } | Self::Tool { .. } => &[],
+        }
+    }
 }
 
 /// A call as a model wrote it; `arguments` is kept byte for byte.

@@ -148,11 +148,7 @@ impl Block {
 
 /// Returns the ids of the calls of a message.
 fn ids(message: &Message) -> impl Iterator<Item = &str> {
-    let calls = match message {
-        Message::Assistant { calls, .. } => calls.as_slice(),
-        Message::System { .. } | Message::User { .. } | Message::Tool { .. } => &[],
-    };
-    calls.iter().map(|call| call.id.as_str())
+    message.calls().iter().map(|call| call.id.as_str())
 }
 
 /// Returns a number with a bit for each that is true, of a block at most.

@@ -80,11 +80,9 @@ impl Script {
 
 fn text(message: &Message) -> String {
     let mut text = message.content().to_owned();
-    if let Message::Assistant { calls, .. } = message {
-        for call in calls {
-            let call = serde_json::json!({"name": call.name, "arguments": call.arguments});
-            append(&mut text, &call.to_string());
-        }
+    for call in message.calls() {
+        let call = serde_json::json!({"name": call.name, "arguments": call.arguments});
+        append(&mut text, &call.to_string());
     }
     text
 }

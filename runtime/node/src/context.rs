@@ -26,6 +26,7 @@ use crate::drained::Drained;
 use crate::error::Error;
 use crate::herald::Herald;
 use crate::metrics::Loads;
+use crate::pace::Paces;
 use crate::plans::PlanShelf;
 use crate::present::Present;
 use crate::projector::{Commit, Projector};
@@ -89,6 +90,8 @@ pub(crate) struct TeamContext {
     pub(crate) metrics: Arc<Metrics>,
     /// How busy the models and tools are.
     pub(crate) loads: Loads,
+    /// How soon the models answer.
+    pub(crate) paces: Paces,
     /// What this team shares with the others of the node.
     pub(crate) shared: Arc<Shared>,
     pub(crate) places: Places,

@@ -16,7 +16,7 @@ use ractor::{ActorRef, ActorStatus};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
 use tools::secret::{clean, clean_value};
-use wire::header::{self, REPLY_ACCEPTED};
+use wire::header;
 use wire::run::{AnswerRequest, RunState, RunView};
 use wire::subject::{CallVerb, RunVerb};
 use wire::{CallKey, ErrorCode, Headers, Name, Route, RunId, RunRequest, SessionId, WireError};
@@ -178,8 +178,7 @@ impl Porter {
         drop(passed);
         // Of all who ask for a run, the one who began it has its place.
         let place = place.filter(|_| !is_repeated);
-        let is_let_go = message.headers.get(header::REPLY_MODE).as_deref() == Some(REPLY_ACCEPTED);
-        if is_let_go {
+        if arrival.is_let_go {
             feed::answer(bus, message, Headers::new(), &accepted).await;
             if !is_repeated {
                 // The sender has its answer; the run keeps its place until it ends.
@@ -221,9 +220,9 @@ impl Porter {
         while Instant::now() < end {
             let (accepted, on_accepted) = oneshot::channel();
             let (done, on_done) = oneshot::channel();
-            let Arrival { submitted, unless_known, .. } = arrival;
+            let Arrival { submitted, unless_known, is_let_go, .. } = arrival;
             let (submitted, unless_known) = (submitted.clone(), unless_known.clone());
-            let submit = Submit { submitted, unless_known, accepted, done };
+            let submit = Submit { submitted, unless_known, is_let_go: *is_let_go, accepted, done };
             self.route(&arrival.session, Door::Submit(Box::new(submit)));
             match timeout_at(end.min(Instant::now() + SESSION_TIMEOUT), on_accepted).await {
                 Ok(Ok(Err(refused))) if begun && is_passing(refused.code) => {

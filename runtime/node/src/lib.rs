@@ -25,6 +25,7 @@ mod models;
 mod node;
 mod opening;
 mod owner;
+mod pace;
 mod perform;
 mod plans;
 mod prefix;

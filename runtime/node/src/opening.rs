@@ -24,6 +24,7 @@ use crate::drained::Drained;
 use crate::error::Error;
 use crate::metrics::{self, Loads};
 use crate::node::NodeOptions;
+use crate::pace::Paces;
 use crate::present::Present;
 use crate::projector::Projector;
 use crate::stats::Counters;
@@ -104,6 +105,7 @@ pub(crate) fn open_team(
     let places = Places::new(name.clone(), team.runs_max, shared.places.clone());
     let team = Arc::new(team);
     let context = Arc::new(TeamContext {
+        paces: Paces::of(team.models.keys()),
         present: Present::new(team.clone()),
         changing: tokio::sync::Mutex::new(()),
         team,

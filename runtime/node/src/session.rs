@@ -22,6 +22,7 @@ use wire::run::{Accepted, RunView};
 use wire::{CallKey, ErrorCode, RunId, SessionId, WireError};
 
 use accept::Refusal;
+use door::Unsaid;
 pub(crate) use door::{Answer, Decision, Door, Receipt, Submit};
 use held::Held;
 pub(crate) use tidy::Tidied;
@@ -95,6 +96,8 @@ pub(crate) struct SessionState {
     saying: HashMap<CallKey, Saying>,
     prefixes: SentPrefixes,
     held: Held,
+    /// Who sent the run that is about to become durable.
+    unsaid: Option<Box<Unsaid>>,
     /// How often a turn that was asked became void, since what led to it found no room on the disk.
     asking_void: u64,
     /// The next inputs: what came, and outcomes of calls that were over at once because of it.
@@ -139,6 +142,7 @@ impl Actor for SessionActor {
             saying: HashMap::new(),
             prefixes: SentPrefixes::default(),
             held: Held::default(),
+            unsaid: None,
             asking_void: 0,
             outcomes: VecDeque::new(),
             unread: 0,
@@ -358,7 +362,7 @@ impl SessionState {
     }
 
     async fn on_submit(&mut self, submit: Submit) -> Result<(), Error> {
-        let Submit { submitted, unless_known, accepted, done } = submit;
+        let Submit { submitted, unless_known, is_let_go, accepted, done } = submit;
         let run = submitted.run.clone();
         if let Some(refused) = unless_known
             && self.view(&run).is_err()
@@ -366,37 +370,49 @@ impl SessionState {
             drop(accepted.send(Err(refused)));
             return Ok(());
         }
-        let answer = Accepted {
-            run: run.clone(),
-            session: self.session.clone(),
-            status: "accepted".to_owned(),
-            trace_id: submitted.trace.trace_id(),
-            joined: None,
-        };
+        let trace_id = submitted.trace.trace_id();
+        let (session, status) = (self.session.clone(), "accepted".to_owned());
+        let taken = Accepted { run: run.clone(), session, status, trace_id, joined: None };
+        let receipt = Receipt { accepted: taken, is_repeated: false };
+        self.unsaid = Some(Box::new(Unsaid { receipt, answer: accepted }));
         // Attached before the input, since a run may end by the very input that begins it.
         let waiting = self.waiters.entry(run.clone()).or_default();
         waiting.push(done);
-        match self.accept(Input::Submitted(submitted)).await? {
-            Ok(()) => {
-                let joined = self.view(&run).ok().and_then(|view| view.joined);
-                let answer = Accepted { joined, ..answer };
-                drop(accepted.send(Ok(Receipt { accepted: answer, is_repeated: false })));
+        let refusal = match self.accept(Input::Submitted(submitted)).await? {
+            // Whoever waits for the reply needs no word before it.
+            Ok(()) if is_let_go => return self.commit_held().await,
+            Ok(()) => return Ok(()),
+            Err(refusal) => refusal,
+        };
+        let Some(unsaid) = self.unsaid.take() else { return Ok(()) };
+        if let Refusal::Machine(Rejected::Repeated { .. }) = refusal {
+            let Unsaid { receipt, answer } = *unsaid;
+            let view = self.view(&run).map(|view| (view.trace.trace_id(), view.joined));
+            let (trace_id, joined) = view.unwrap_or((receipt.accepted.trace_id, None));
+            let accepted = Accepted { trace_id, joined, ..receipt.accepted };
+            drop(answer.send(Ok(Receipt { accepted, is_repeated: true })));
+            if let Some(done) = self.detach(&run) {
+                self.attach(&run, done);
             }
-            Err(Refusal::Machine(Rejected::Repeated { .. })) => {
-                let view = self.view(&run).map(|view| (view.trace.trace_id(), view.joined));
-                let (trace_id, joined) = view.unwrap_or((answer.trace_id, None));
-                let answer = Accepted { trace_id, joined, ..answer };
-                drop(accepted.send(Ok(Receipt { accepted: answer, is_repeated: true })));
-                if let Some(done) = self.detach(&run) {
-                    self.attach(&run, done);
-                }
-            }
-            Err(refusal) => {
-                drop(accepted.send(Err(refusal.to_wire())));
-                self.detach(&run);
-            }
+        } else {
+            self.refuse(*unsaid, refusal.to_wire());
         }
         Ok(())
+    }
+
+    /// Tells whoever sent a run that it is durable.
+    fn say_accepted(&mut self) {
+        let Some(unsaid) = self.unsaid.take() else { return };
+        let Unsaid { mut receipt, answer } = *unsaid;
+        let view = self.view(&receipt.accepted.run);
+        receipt.accepted.joined = view.ok().and_then(|view| view.joined);
+        drop(answer.send(Ok(receipt)));
+    }
+
+    /// Tells whoever sent a run that it is not taken.
+    fn refuse(&mut self, unsaid: Unsaid, why: WireError) {
+        drop(unsaid.answer.send(Err(why)));
+        self.detach(&unsaid.receipt.accepted.run);
     }
 
     /// Ends a run, and answers when it is durable and the called agents know of it.

@@ -6,7 +6,7 @@ use bus::Message;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use wire::entry::Submitted;
-use wire::header;
+use wire::header::{self, REPLY_ACCEPTED};
 use wire::run::INPUT_BYTES_MAX;
 use wire::{Digest, ErrorCode, Name, RunId, RunRequest, SessionId, TraceContext, WireError};
 
@@ -20,6 +20,8 @@ pub(super) struct Arrival {
     pub(super) submitted: Submitted,
     /// What is answered if the run is not known by then, where it may only be asked for again.
     pub(super) unless_known: Option<WireError>,
+    /// Whoever asks is to be told at once that the run is taken, and does not wait for its reply.
+    pub(super) is_let_go: bool,
 }
 
 /// Returns the run that a request names, if it names one.
@@ -106,7 +108,8 @@ impl Porter {
             caller_span: caller,
             parent: request.parent,
         };
-        Ok(Arrival { session, submitted, unless_known: None })
+        let is_let_go = message.headers.get(header::REPLY_MODE).as_deref() == Some(REPLY_ACCEPTED);
+        Ok(Arrival { session, submitted, unless_known: None, is_let_go })
     }
 
     /// Finds the session of a request: the one it names, or the one in which its run began.

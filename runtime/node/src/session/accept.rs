@@ -99,6 +99,8 @@ impl SessionState {
                 if let Some(turn) = turn {
                     self.ask(*turn, 1);
                 }
+                // A drain waits for it from here on.
+                self.say_busy();
                 return Ok(Ok(()));
             }
             Decided::Due(inputs) => inputs,
@@ -135,7 +137,8 @@ impl SessionState {
             Err(rejected) => return Decided::Refused(Refusal::Machine(rejected)),
         };
         let here = Instant::now();
-        let is_held = self.held.may_take(&input, &effects, here) && !self.context.journal.is_full();
+        let is_held = self.held.may_take(&input, &effects, &self.context.paces, here)
+            && !self.context.journal.is_full();
         let following = Following { effects, is_asked: false };
         let taken = Taken { slot, entry: Entry::new(now, Body::Session(input)), following };
         if is_held {
@@ -202,7 +205,14 @@ impl SessionState {
                 }
                 self.rebuild().await?;
                 self.say_busy();
-                return Ok(Err(Refused::of(Arc::unwrap_or_clone(entries))));
+                let mut entries = Arc::unwrap_or_clone(entries);
+                if let Some(unsaid) = self.unsaid.take() {
+                    // Whoever sent the run sends it again.
+                    entries
+                        .retain(|entry| !matches!(entry.body, Body::Session(Input::Submitted(_))));
+                    self.refuse(*unsaid, journal::Error::StorageFull.to_wire());
+                }
+                return Ok(Err(Refused::of(entries)));
             }
             appended => appended?,
         };
@@ -224,6 +234,7 @@ impl SessionState {
             effects.retain(|effect| !is_asked || !effect.goes_ahead());
             self.perform_all(effects, &written);
         }
+        self.say_accepted();
         self.say_busy();
         Ok(Ok(()))
     }

@@ -67,6 +67,8 @@ pub(crate) struct Submit {
     pub(crate) submitted: Submitted,
     /// What is answered in place of beginning a run that the session does not know.
     pub(crate) unless_known: Option<WireError>,
+    /// Whoever asks is to be told at once that the run is taken, and does not wait for its reply.
+    pub(crate) is_let_go: bool,
     pub(crate) accepted: Answer<Receipt>,
     pub(crate) done: Answer<Final>,
 }
@@ -76,6 +78,12 @@ pub(crate) struct Receipt {
     pub(crate) accepted: Accepted,
     /// The session knew the run before it was asked.
     pub(crate) is_repeated: bool,
+}
+
+/// What whoever sent a run is told once it is durable.
+pub(super) struct Unsaid {
+    pub(super) receipt: Receipt,
+    pub(super) answer: Answer<Receipt>,
 }
 
 impl Door {

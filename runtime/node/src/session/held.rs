@@ -2,8 +2,9 @@
 //!
 //! A sync of the disk is much of what a step costs beside its model. The reply of a model that asks
 //! for nothing but calls that change nothing and stay in the runtime is held while they are made, and
-//! becomes durable in one commit with what comes of them. Where the model answered so soon that
-//! another turn fits into the time, that turn is asked for too and what it says is held as well.
+//! becomes durable in one commit with what comes of them. Where the next turn is that of a model which
+//! answers so soon that it fits into the time, that turn is asked for too and what it says is held as
+//! well, and a run that begins with such a turn is held with it.
 //! A crash takes all that is held with it, of which nobody outside has heard; all else that follows
 //! from it waits.
 
@@ -12,16 +13,15 @@ use std::time::Duration;
 
 use agents_core::effect::{CallEffect, Effect};
 use tokio::time::Instant;
-use wire::CallKey;
 use wire::entry::{Entry, Input};
+use wire::{CallKey, Name};
+
+use crate::pace::Paces;
 
 /// How long an input is held at most: no longer than events are gathered before they are told, and
 /// less than models take to say the same again. What a crash takes beside the turn under way is so
 /// nothing, or was as cheap as it was quick.
 pub(super) const HELD_TIME_MAX: Duration = Duration::from_millis(10);
-
-/// The longest turn after which another one is expected to be over in time: half of it.
-const QUICK_TIME_MAX: Duration = Duration::from_millis(5);
 
 /// Inputs that are held at once: the outcomes of a turn with many calls, or a few quick turns.
 const HELD_MAX: usize = 32;
@@ -34,10 +34,8 @@ pub(super) struct Held {
     calls: HashSet<CallKey>,
     /// When the first of them was taken.
     since: Option<Instant>,
-    /// When the turn under way was asked for.
-    asked: Option<Instant>,
-    /// The last turn took so little time that another one fits into that of what is held.
-    is_quick: bool,
+    /// The model of the turn under way, and when it was asked.
+    asked: Option<(Name, Instant)>,
 }
 
 /// An input that the machine has taken, and what is still to be done because of it.
@@ -63,28 +61,43 @@ pub(super) struct Ahead {
 }
 
 impl Held {
-    /// Notes that a turn is asked for, and returns how long what is held may wait for its reply, if
+    /// Notes that a model is asked, and returns how long what is held may wait for its reply, if
     /// anything is.
-    pub(super) fn ask(&mut self, now: Instant) -> Option<Duration> {
-        self.asked = Some(now);
+    pub(super) fn ask(&mut self, model: Name, now: Instant) -> Option<Duration> {
+        self.asked = Some((model, now));
         self.since.map(|since| left(since, now))
     }
 
     /// Tells whether an input may be held, by what follows from it.
-    pub(super) fn may_take(&mut self, input: &Input, effects: &[Effect], now: Instant) -> bool {
+    pub(super) fn may_take(
+        &mut self,
+        input: &Input,
+        effects: &[Effect],
+        paces: &Paces,
+        now: Instant,
+    ) -> bool {
+        if let Input::ModelReplied(_) = input
+            && let Some((model, at)) = self.asked.take()
+        {
+            paces.note(&model, now - at);
+        }
         let is_late = self.since.is_some_and(|since| left(since, now).is_zero());
         let waits = match input {
             // Without a call nothing would follow that it could wait for.
             Input::ModelReplied(_) => {
-                self.is_quick = self.asked.take().is_some_and(|at| now - at < QUICK_TIME_MAX);
                 !is_late && effects.iter().any(|effect| matches!(effect, Effect::Call(_)))
             }
             // Others of the turn are still under way, or the next one fits into the time.
             Input::CallSettled { call, .. } => self.calls.contains(call),
+            // Whoever sent it is told nothing meanwhile.
+            Input::Submitted(_) => effects.iter().any(Effect::goes_ahead),
             _ => false,
         };
-        let may_wait = |effect: &Effect| {
-            effect.is_harmless() || (self.is_quick && !is_late && effect.goes_ahead())
+        let may_wait = |effect: &Effect| match effect {
+            // It is not set before the run is durable, and what comes of it then is no later.
+            Effect::SetTimer { .. } => matches!(input, Input::Submitted(_)),
+            Effect::AskModel { model, .. } => !is_late && paces.is_quick(model),
+            effect => effect.is_harmless(),
         };
         waits && self.inputs.len() < HELD_MAX && effects.iter().all(may_wait)
     }
@@ -121,16 +134,17 @@ fn left(since: Instant, now: Instant) -> Duration {
 mod tests {
     use agents_core::effect::Earlier;
     use serde_json::json;
-    use wire::entry::{Body, ModelOutcome, ModelReplied};
+    use wire::entry::{Body, ModelOutcome, ModelReplied, Submitted};
     use wire::event::EventKind;
     use wire::plan::Target;
     use wire::run::Budget;
     use wire::{
-        CallOutcome, EffectClass, ErrorCode, Event, ModelRole, Name, RunId, SessionId, Timestamp,
-        TraceContext, Usage, WireError,
+        CallOutcome, Digest, EffectClass, ErrorCode, Event, ModelRole, Name, RunId, SessionId,
+        Timestamp, TraceContext, Usage, WireError,
     };
 
     use super::*;
+    use crate::pace::QUICK_TIME_MAX;
 
     fn run() -> RunId {
         RunId::new("r").unwrap()
@@ -190,6 +204,22 @@ mod tests {
         })
     }
 
+    fn submitted() -> Input {
+        let agent = Name::new("a").unwrap();
+        Input::Submitted(Submitted {
+            run: run(),
+            plan: Digest::of(b"plan"),
+            text: "hello".to_owned(),
+            body: Digest::of(b"hello"),
+            deadline: Timestamp::default(),
+            budget: Budget::default(),
+            trace: TraceContext::root(&agent, &run()),
+            caller_span: None,
+            parent: None,
+            agent,
+        })
+    }
+
     fn settled(id: &str) -> Input {
         Input::CallSettled {
             call: key(id),
@@ -211,10 +241,18 @@ mod tests {
             turn: 1,
             step: 1,
             role: ModelRole::Actor,
-            model: Name::new("m").unwrap(),
+            model: model(),
             max_tokens: 1,
             deadline: Timestamp::default(),
         }
+    }
+
+    fn model() -> Name {
+        Name::new("m").unwrap()
+    }
+
+    fn paces() -> Paces {
+        Paces::of(&[model()])
     }
 
     const QUICK: Duration = QUICK_TIME_MAX.saturating_sub(Duration::from_micros(1));
@@ -247,14 +285,18 @@ mod tests {
         let ahead = held.take(taken(replied(), vec![read("before"), tell()]), now);
         assert_eq!((ahead.calls.len(), ahead.turn), (1, None));
         for (input, effects, expected) in cases {
-            assert_eq!(held.may_take(&input, &effects, now), expected, "{input:?} {effects:?}");
+            assert_eq!(
+                held.may_take(&input, &effects, &paces(), now),
+                expected,
+                "{input:?} {effects:?}"
+            );
         }
         // What is still to be done is done once it is durable; the call is under way.
         let given = held.give();
         assert_eq!(given.len(), 1);
         assert_eq!(given[0].following.effects, [tell()]);
         // An outcome has to become durable for itself once the call that it is of is.
-        assert!(!held.may_take(&settled("before"), &[], now));
+        assert!(!held.may_take(&settled("before"), &[], &paces(), now));
     }
 
     #[test]
@@ -271,25 +313,25 @@ mod tests {
             (QUICK_TIME_MAX, Duration::ZERO, vec![tell()], true),
         ];
         for (took, held_for, effects, expected) in cases {
-            let (mut held, begun) = (Held::default(), Instant::now());
-            assert_eq!(held.ask(begun), None, "nothing waits for the first turn");
+            let (mut held, paces, begun) = (Held::default(), paces(), Instant::now());
+            assert_eq!(held.ask(model(), begun), None, "nothing waits for the first turn");
             let heard = begun + took;
-            assert!(held.may_take(&replied(), &[read("c")], heard));
+            assert!(held.may_take(&replied(), &[read("c")], &paces, heard));
             let ahead = held.take(taken(replied(), vec![read("c")]), heard);
             assert_eq!((ahead.calls.len(), ahead.time), (1, HELD_TIME_MAX));
             let over = heard + held_for;
             let case = format!("{took:?} {held_for:?} {effects:?}");
-            assert_eq!(held.may_take(&settled("c"), &effects, over), expected, "{case}");
+            assert_eq!(held.may_take(&settled("c"), &effects, &paces, over), expected, "{case}");
             if expected && effects.contains(&ask()) {
                 let ahead = held.take(taken(settled("c"), effects.clone()), over);
                 assert_eq!(ahead.turn, Some(Box::new(ask())), "{case}");
                 let left = HELD_TIME_MAX.saturating_sub(held_for);
-                assert_eq!(held.ask(over), Some(left), "{case}");
+                assert_eq!(held.ask(model(), over), Some(left), "{case}");
                 let given = held.give();
                 let asked: Vec<bool> = given.iter().map(|taken| taken.following.is_asked).collect();
                 assert_eq!(asked, [false, true], "{case}");
                 // What is asked from here on waits for a time of its own.
-                assert_eq!(held.ask(over), None, "{case}");
+                assert_eq!(held.ask(model(), over), None, "{case}");
             }
         }
         // The reply to a quick turn that is late with it all the same is not held, and its calls have
@@ -297,13 +339,48 @@ mod tests {
         let (mut held, begun) = (Held::default(), Instant::now());
         held.take(taken(replied(), vec![read("c")]), begun);
         let almost = HELD_TIME_MAX.saturating_sub(micro);
-        assert!(held.may_take(&replied(), &[read("d")], begun + almost));
+        assert!(held.may_take(&replied(), &[read("d")], &paces(), begun + almost));
         assert_eq!(held.take(taken(replied(), vec![read("d")]), begun + almost).time, micro);
-        assert!(!held.may_take(&replied(), &[read("e")], begun + HELD_TIME_MAX));
-        // A turn whose asking is not known, such as one of an earlier life, is not quick.
+        assert!(!held.may_take(&replied(), &[read("e")], &paces(), begun + HELD_TIME_MAX));
+        // Of a model that has answered no turn yet it is not known that it is quick.
         let (mut held, now) = (Held::default(), Instant::now());
         held.take(taken(replied(), vec![read("c")]), now);
-        assert!(!held.may_take(&settled("c"), &[ask()], now));
+        assert!(!held.may_take(&settled("c"), &[ask()], &paces(), now));
+    }
+
+    #[test]
+    fn a_run_is_held_with_its_first_turn_if_that_is_expected_to_be_quick() {
+        let timer = || Effect::SetTimer { run: run(), at: Timestamp::default() };
+        // How long the last turn of its model took in another session, if there was one, what follows
+        // from the message, and whether it is held.
+        let cases = [
+            (Some(QUICK), vec![tell(), timer(), ask()], true),
+            (Some(QUICK), vec![ask()], true),
+            // It waits for another run, joins it, or ends at once.
+            (Some(QUICK), vec![tell(), timer()], false),
+            (Some(QUICK), vec![], false),
+            (Some(QUICK), vec![ask(), call("c", true, EffectClass::Once)], false),
+            (Some(QUICK_TIME_MAX), vec![tell(), timer(), ask()], false),
+            (None, vec![tell(), timer(), ask()], false),
+        ];
+        for (took, effects, expected) in cases {
+            let (paces, begun) = (paces(), Instant::now());
+            let now = begun + took.unwrap_or_default();
+            if took.is_some() {
+                let mut other = Held::default();
+                other.ask(model(), begun);
+                assert!(!other.may_take(&replied(), &[tell()], &paces, now));
+            }
+            let mut held = Held::default();
+            let case = format!("{took:?} {effects:?}");
+            assert_eq!(held.may_take(&submitted(), &effects, &paces, now), expected, "{case}");
+            if expected {
+                let ahead = held.take(taken(submitted(), effects.clone()), now);
+                assert_eq!((ahead.turn, ahead.time), (Some(Box::new(ask())), HELD_TIME_MAX));
+                assert_eq!(held.ask(model(), now), Some(HELD_TIME_MAX), "{case}");
+                assert_eq!(held.give()[0].following.effects, effects, "what is asked is noted");
+            }
+        }
     }
 
     #[test]
@@ -311,11 +388,11 @@ mod tests {
         let (mut held, now) = (Held::default(), Instant::now());
         for n in 0..HELD_MAX {
             let effects = vec![read(&format!("c{n}"))];
-            assert!(held.may_take(&replied(), &effects, now), "{n}");
+            assert!(held.may_take(&replied(), &effects, &paces(), now), "{n}");
             held.take(taken(replied(), effects), now);
         }
-        assert!(!held.may_take(&replied(), &[read("c")], now));
+        assert!(!held.may_take(&replied(), &[read("c")], &paces(), now));
         assert_eq!(held.give().len(), HELD_MAX);
-        assert!(held.may_take(&replied(), &[read("c")], now));
+        assert!(held.may_take(&replied(), &[read("c")], &paces(), now));
     }
 }

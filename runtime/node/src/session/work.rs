@@ -164,7 +164,7 @@ impl SessionState {
         let work = Work::Turn(turn.run.clone());
         let (context, myself) = (self.context.clone(), self.myself.clone());
         let logging = LogContext { run: turn.run.clone(), trace: turn.trace, call: None };
-        let (held, void) = (self.held.ask(Instant::now()), self.asking_void);
+        let (held, void) = (self.held.ask(turn.model.clone(), Instant::now()), self.asking_void);
         let asking = async move {
             let asked = perform::ask_model(&context, &turn);
             let outcome = in_time(held, pin!(asked), &myself).await;

@@ -7,10 +7,13 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use journal::testing::{Step, Watch, watch};
 use node::team_dir;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::timeout;
+use wire::error::ErrorBody;
 use wire::subject::RunVerb;
-use wire::{Event, EventKind, ModelReply, Name, RunStatus};
+use wire::{
+    ErrorCode, Event, EventKind, Headers, ModelReply, Name, RunReply, RunStatus, SessionId,
+};
 
 use crate::house;
 use crate::steps::{self, SOON, Silent, accept, begun, until, view};
@@ -113,8 +116,9 @@ model = "quick"
     node.drain(std::time::Duration::ZERO).await;
 }
 
-/// A disk that finds no room for the first few replies of models.
+/// A disk that finds no room for the first few entries of a kind.
 struct Full {
+    kind: &'static str,
     refusals_left: AtomicU32,
 }
 
@@ -125,19 +129,18 @@ impl Watch for Full {
 
     fn refuse(&self, step: Step<'_>) -> io::Result<()> {
         let Step::Append(bytes) = step else { return Ok(()) };
-        let holds_reply = String::from_utf8_lossy(bytes).contains("model_replied");
+        let is_meant = String::from_utf8_lossy(bytes).contains(self.kind);
         let seen = Ordering::SeqCst;
         let refuses = |left: u32| left.checked_sub(1);
-        if holds_reply && self.refusals_left.fetch_update(seen, seen, refuses).is_ok() {
+        if is_meant && self.refusals_left.fetch_update(seen, seen, refuses).is_ok() {
             return Err(io::ErrorKind::StorageFull.into());
         }
         Ok(())
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn quick_turns_without_room_are_done_once_there_is_some() {
-    const TEAM: &str = r#"
+/// A team whose agent computes with a model that answers at once.
+const COMPUTES: &str = r#"
 [models.quick]
 provider = "scripted"
 script = "quick.jsonl"
@@ -150,18 +153,71 @@ tools = ["calculate"]
 [tools.calculate]
 kind = "builtin"
 "#;
-    let call = |expression: &str| {
-        let arguments = json!({"expression": expression});
-        json!({"calls": [{"name": "calculate", "arguments": arguments}]})
+
+/// The reply of a model that wants something computed.
+fn call(expression: &str) -> Value {
+    let arguments = json!({"expression": expression});
+    json!({"calls": [{"name": "calculate", "arguments": arguments}]})
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_without_room_is_refused_however_far_it_has_come() {
+    let replies = [call("1 + 1"), json!({"content": "Two."})];
+    let folder = tempfile::tempdir().unwrap();
+    // The first run is the one after which the next begins before it is durable.
+    let full = Arc::new(Full { kind: "second run", refusals_left: AtomicU32::new(2) });
+    let dir = team_dir(&folder.path().join("data"), &Name::new("team").unwrap());
+    let _watching = watch(&dir, full.clone());
+    let node = house::start_with(folder.path(), COMPUTES, &[("quick.jsonl", &replies)]).await;
+    let team = node.team("team").unwrap();
+    let events = team.subjects().all_session_events(&team.team().name);
+    let mut events = node.bus().subscribe(&events, None).await.unwrap();
+    let session = SessionId::new("s").unwrap();
+    let reply = house::say(&node, "first run", Some(&session)).await;
+    assert_eq!((reply.status, &*reply.output), (RunStatus::Completed, "Two."), "{reply:?}");
+
+    let ask = async || {
+        let body = json!({"input": "second run", "session": session, "run": "r2"}).to_string();
+        house::ask(&node, &house::entry(&node), Headers::new(), body.into()).await.payload
     };
+    let mut refused = 0;
+    let done = until("there is room", SOON, async || {
+        let payload = ask().await;
+        if let Ok(body) = serde_json::from_slice::<ErrorBody>(&payload) {
+            assert_eq!(body.error.code, ErrorCode::StorageFull, "{}", body.error);
+            refused += 1;
+            return false;
+        }
+        let reply: RunReply = serde_json::from_slice(&payload).unwrap();
+        assert_eq!((reply.status, &*reply.output), (RunStatus::Completed, "Two."));
+        true
+    });
+    done.await;
+    assert!(refused >= 2, "{refused}");
+    assert_eq!(full.refusals_left.load(Ordering::SeqCst), 0);
+    let (mut accepted, mut ended) = (0, 0);
+    while ended < 2 {
+        let message = events.next().await.unwrap();
+        match serde_json::from_slice::<Event>(&message.payload).unwrap().kind {
+            EventKind::RunAccepted { .. } => accepted += 1,
+            EventKind::RunEnded { .. } => ended += 1,
+            _ => {}
+        }
+    }
+    assert_eq!(accepted, 2, "nobody was told of a run that was not durable");
+    node.drain(std::time::Duration::ZERO).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn quick_turns_without_room_are_done_once_there_is_some() {
     // The last turn is under way when what led to it is refused, and is then void.
     let last = json!({"content": "Both.", "delay_ms": 30});
     let replies = [call("1 + 1"), call("2 * 3"), last];
     let folder = tempfile::tempdir().unwrap();
-    let full = Arc::new(Full { refusals_left: AtomicU32::new(2) });
+    let full = Arc::new(Full { kind: "model_replied", refusals_left: AtomicU32::new(2) });
     let dir = team_dir(&folder.path().join("data"), &Name::new("team").unwrap());
     let _watching = watch(&dir, full.clone());
-    let node = house::start_with(folder.path(), TEAM, &[("quick.jsonl", &replies)]).await;
+    let node = house::start_with(folder.path(), COMPUTES, &[("quick.jsonl", &replies)]).await;
     let team = node.team("team").unwrap();
     let events = team.subjects().all_session_events(&team.team().name);
     let mut events = node.bus().subscribe(&events, None).await.unwrap();

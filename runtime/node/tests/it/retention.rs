@@ -162,7 +162,7 @@ async fn the_newest_runs_stay_and_quiet_sessions_go() {
 }
 
 /// Runs in one session, after whose commits it gets a snapshot.
-const MANY_RUNS: usize = 150;
+const MANY_RUNS: usize = 300;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn traces_are_told_again_on_both_sides_of_a_snapshot() {

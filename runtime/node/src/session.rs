@@ -3,6 +3,7 @@
 mod accept;
 mod door;
 mod held;
+mod submit;
 mod tidy;
 mod work;
 
@@ -10,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use agents_core::effect::{Effect, Rejected};
+use agents_core::effect::Effect;
 use agents_core::session::SessionMachine;
 use journal::Since;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -18,13 +19,13 @@ use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::Duration;
 use tracing::{debug, warn};
 use wire::entry::{Input, ModelReplied};
-use wire::run::{Accepted, RunView};
+use wire::run::RunView;
 use wire::{CallKey, ErrorCode, RunId, SessionId, WireError};
 
 use accept::Refusal;
-use door::Unsaid;
 pub(crate) use door::{Answer, Decision, Door, Receipt, Submit};
 use held::Held;
+use submit::Unsaid;
 pub(crate) use tidy::Tidied;
 use work::{Saying, Work};
 
@@ -54,6 +55,9 @@ pub(crate) enum SessionMsg {
     Input(Box<Input>),
     /// What a model said to a turn that was asked when so many were void.
     Replied { replied: Box<ModelReplied>, void: u64 },
+    /// The outcome of a call that was made before what led to it was durable, when so many runs were
+    /// given up.
+    Settled { input: Box<Input>, given_up: u64 },
     /// What is held has waited long enough.
     CommitHeld,
     /// A turn whose plan could not be read is to be asked, which is attempt `number` at it.
@@ -100,6 +104,8 @@ pub(crate) struct SessionState {
     unsaid: Option<Box<Unsaid>>,
     /// How often a turn that was asked became void, since what led to it found no room on the disk.
     asking_void: u64,
+    /// How many runs were given up that had come further than to their first turn.
+    given_up: u64,
     /// The next inputs: what came, and outcomes of calls that were over at once because of it.
     outcomes: VecDeque<Input>,
     /// How often in a row the session's files could not be read.
@@ -144,6 +150,7 @@ impl Actor for SessionActor {
             held: Held::default(),
             unsaid: None,
             asking_void: 0,
+            given_up: 0,
             outcomes: VecDeque::new(),
             unread: 0,
             is_resume_due: false,
@@ -182,7 +189,12 @@ impl Actor for SessionActor {
                 Box::pin(state.take_outcomes()).await?;
             }
             SessionMsg::Replied { replied, void } => {
-                state.on_replied(*replied, void);
+                let input = Input::ModelReplied(*replied);
+                state.on_outcome(input, void == state.asking_void);
+                Box::pin(state.take_outcomes()).await?;
+            }
+            SessionMsg::Settled { input, given_up } => {
+                state.on_outcome(*input, given_up == state.given_up);
                 Box::pin(state.take_outcomes()).await?;
             }
             SessionMsg::CommitHeld => Box::pin(state.commit_held()).await?,
@@ -197,12 +209,14 @@ impl Actor for SessionActor {
         Ok(())
     }
 
-    /// Leaves the machine of a session that has no work to the supervisor.
+    /// Makes durable what is held, and leaves the machine of a session that has no work to the
+    /// supervisor.
     async fn post_stop(
         &self,
         _: ActorRef<SessionMsg>,
         state: &mut SessionState,
     ) -> Result<(), ActorProcessingErr> {
+        Box::pin(state.commit_held()).await?;
         if state.is_idle() {
             let ended = Err(Error::Ending.to_wire());
             if let Ok(machine) = std::mem::replace(&mut state.machine, ended) {
@@ -361,60 +375,6 @@ impl SessionState {
         }
     }
 
-    async fn on_submit(&mut self, submit: Submit) -> Result<(), Error> {
-        let Submit { submitted, unless_known, is_let_go, accepted, done } = submit;
-        let run = submitted.run.clone();
-        if let Some(refused) = unless_known
-            && self.view(&run).is_err()
-        {
-            drop(accepted.send(Err(refused)));
-            return Ok(());
-        }
-        let trace_id = submitted.trace.trace_id();
-        let (session, status) = (self.session.clone(), "accepted".to_owned());
-        let taken = Accepted { run: run.clone(), session, status, trace_id, joined: None };
-        let receipt = Receipt { accepted: taken, is_repeated: false };
-        self.unsaid = Some(Box::new(Unsaid { receipt, answer: accepted }));
-        // Attached before the input, since a run may end by the very input that begins it.
-        let waiting = self.waiters.entry(run.clone()).or_default();
-        waiting.push(done);
-        let refusal = match self.accept(Input::Submitted(submitted)).await? {
-            // Whoever waits for the reply needs no word before it.
-            Ok(()) if is_let_go => return self.commit_held().await,
-            Ok(()) => return Ok(()),
-            Err(refusal) => refusal,
-        };
-        let Some(unsaid) = self.unsaid.take() else { return Ok(()) };
-        if let Refusal::Machine(Rejected::Repeated { .. }) = refusal {
-            let Unsaid { receipt, answer } = *unsaid;
-            let view = self.view(&run).map(|view| (view.trace.trace_id(), view.joined));
-            let (trace_id, joined) = view.unwrap_or((receipt.accepted.trace_id, None));
-            let accepted = Accepted { trace_id, joined, ..receipt.accepted };
-            drop(answer.send(Ok(Receipt { accepted, is_repeated: true })));
-            if let Some(done) = self.detach(&run) {
-                self.attach(&run, done);
-            }
-        } else {
-            self.refuse(*unsaid, refusal.to_wire());
-        }
-        Ok(())
-    }
-
-    /// Tells whoever sent a run that it is durable.
-    fn say_accepted(&mut self) {
-        let Some(unsaid) = self.unsaid.take() else { return };
-        let Unsaid { mut receipt, answer } = *unsaid;
-        let view = self.view(&receipt.accepted.run);
-        receipt.accepted.joined = view.ok().and_then(|view| view.joined);
-        drop(answer.send(Ok(receipt)));
-    }
-
-    /// Tells whoever sent a run that it is not taken.
-    fn refuse(&mut self, unsaid: Unsaid, why: WireError) {
-        drop(unsaid.answer.send(Err(why)));
-        self.detach(&unsaid.receipt.accepted.run);
-    }
-
     /// Ends a run, and answers when it is durable and the called agents know of it.
     async fn on_cancel(
         &mut self,
@@ -498,12 +458,12 @@ impl SessionState {
         })
     }
 
-    /// Notes what a model said, unless the turn became void since it was asked.
-    fn on_replied(&mut self, replied: ModelReplied, void: u64) {
-        if void == self.asking_void {
-            self.outcomes.push_back(Input::ModelReplied(replied));
+    /// Notes the outcome of a turn or a call, unless that became void since it was begun.
+    fn on_outcome(&mut self, input: Input, is_valid: bool) {
+        if is_valid {
+            self.outcomes.push_back(input);
         } else {
-            debug!(session = %self.session, run = %replied.run, "reply to a void turn");
+            debug!(session = %self.session, "outcome of what is void");
         }
     }
 

@@ -64,6 +64,8 @@ impl Refused {
         };
         let mut inputs = entries.into_iter().filter_map(input);
         let (first, last) = (inputs.next(), inputs.next_back());
+        // Whoever sent a run is told, and what follows from it goes with it.
+        let first = first.filter(|first| !matches!(**first, Input::Submitted(_)));
         match last {
             Some(last) => Self { held: first, last: Some(last).filter(|last| !is_outcome(last)) },
             None => Self { held: None, last: first },
@@ -86,7 +88,8 @@ impl SessionState {
     /// Decides about an input, makes it durable and performs what follows from it. One that may be
     /// held becomes durable with later ones.
     ///
-    /// On a full disk nothing has happened, and the input may be given again.
+    /// On a full disk nothing has happened, and the input may be given again, but for a run of which
+    /// whoever sent it has been told.
     pub(super) async fn accept(&mut self, input: Input) -> Result<Result<(), Refusal>, Error> {
         let resumes = matches!(input, Input::Resumed { .. });
         let inputs = match self.decide_on(input) {
@@ -122,7 +125,8 @@ impl SessionState {
     fn decide_on(&mut self, input: Input) -> Decided {
         let resumes = matches!(input, Input::Resumed { .. });
         let is_early = self.is_resume_due && !resumes;
-        let waits = is_early || !self.may_try(&input);
+        // What is held must not wait for room without a word to anybody.
+        let waits = is_early || (self.held.is_empty() && !self.may_try(&input));
         // Without a machine nothing is done and nothing is due.
         let Ok(machine) = &mut self.machine else { return Decided::Due(Vec::new()) };
         if waits {
@@ -205,14 +209,8 @@ impl SessionState {
                 }
                 self.rebuild().await?;
                 self.say_busy();
-                let mut entries = Arc::unwrap_or_clone(entries);
-                if let Some(unsaid) = self.unsaid.take() {
-                    // Whoever sent the run sends it again.
-                    entries
-                        .retain(|entry| !matches!(entry.body, Body::Session(Input::Submitted(_))));
-                    self.refuse(*unsaid, journal::Error::StorageFull.to_wire());
-                }
-                return Ok(Err(Refused::of(entries)));
+                self.give_up_run(entries.len() > 1);
+                return Ok(Err(Refused::of(Arc::unwrap_or_clone(entries))));
             }
             appended => appended?,
         };
@@ -264,8 +262,9 @@ impl SessionState {
 
 #[cfg(test)]
 mod tests {
-    use wire::entry::{ModelOutcome, ModelReplied};
-    use wire::{CallKey, CallOutcome, ErrorCode, Timestamp, Usage};
+    use wire::entry::{ModelOutcome, ModelReplied, Submitted};
+    use wire::run::Budget;
+    use wire::{CallKey, CallOutcome, Digest, ErrorCode, Name, Timestamp, TraceContext, Usage};
 
     use super::*;
 
@@ -277,6 +276,22 @@ mod tests {
         let error = WireError::new(ErrorCode::Internal, "any");
         let outcome = ModelOutcome::Failed { error };
         Input::ModelReplied(ModelReplied { run: run(), turn, outcome })
+    }
+
+    fn submitted() -> Input {
+        let agent = Name::new("a").unwrap();
+        Input::Submitted(Submitted {
+            run: run(),
+            plan: Digest::of(b"plan"),
+            text: "hello".to_owned(),
+            body: Digest::of(b"hello"),
+            deadline: Timestamp::default(),
+            budget: Budget::default(),
+            trace: TraceContext::root(&agent, &run()),
+            caller_span: None,
+            parent: None,
+            agent,
+        })
     }
 
     fn settled(call: &str) -> Input {
@@ -299,6 +314,10 @@ mod tests {
             (vec![replied(0), settled("a")], Some(replied(0)), None),
             (vec![replied(0), settled("a"), replied(1)], Some(replied(0)), None),
             (vec![replied(0), settled("a"), late()], Some(replied(0)), Some(late())),
+            (vec![submitted()], None, None),
+            (vec![submitted(), replied(0)], None, None),
+            (vec![submitted(), replied(0), settled("a")], None, None),
+            (vec![submitted(), replied(0), late()], None, Some(late())),
             (vec![], None, None),
         ];
         for (inputs, held, last) in cases {

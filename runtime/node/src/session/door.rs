@@ -80,12 +80,6 @@ pub(crate) struct Receipt {
     pub(crate) is_repeated: bool,
 }
 
-/// What whoever sent a run is told once it is durable.
-pub(super) struct Unsaid {
-    pub(super) receipt: Receipt,
-    pub(super) answer: Answer<Receipt>,
-}
-
 impl Door {
     /// Answers with an error in place of the session.
     pub(crate) fn refuse(self, error: WireError) {

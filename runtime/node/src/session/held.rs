@@ -13,14 +13,14 @@ use std::time::Duration;
 
 use agents_core::effect::{CallEffect, Effect};
 use tokio::time::Instant;
+use wire::CallKey;
 use wire::entry::{Entry, Input};
-use wire::{CallKey, Name};
 
 use crate::pace::Paces;
 
 /// How long an input is held at most: no longer than events are gathered before they are told, and
-/// less than models take to say the same again. What a crash takes beside the turn under way is so
-/// nothing, or was as cheap as it was quick.
+/// less than models take to say the same again. What a crash takes beside the turn under way, and the
+/// message that led to it, is so nothing, or was as cheap as it was quick.
 pub(super) const HELD_TIME_MAX: Duration = Duration::from_millis(10);
 
 /// Inputs that are held at once: the outcomes of a turn with many calls, or a few quick turns.
@@ -34,8 +34,6 @@ pub(super) struct Held {
     calls: HashSet<CallKey>,
     /// When the first of them was taken.
     since: Option<Instant>,
-    /// The model of the turn under way, and when it was asked.
-    asked: Option<(Name, Instant)>,
 }
 
 /// An input that the machine has taken, and what is still to be done because of it.
@@ -61,26 +59,23 @@ pub(super) struct Ahead {
 }
 
 impl Held {
-    /// Notes that a model is asked, and returns how long what is held may wait for its reply, if
-    /// anything is.
-    pub(super) fn ask(&mut self, model: Name, now: Instant) -> Option<Duration> {
-        self.asked = Some((model, now));
+    pub(super) fn is_empty(&self) -> bool {
+        self.inputs.is_empty()
+    }
+
+    /// Returns how long what is held may wait for the reply of a model that is asked, if anything is.
+    pub(super) fn time_left(&self, now: Instant) -> Option<Duration> {
         self.since.map(|since| left(since, now))
     }
 
     /// Tells whether an input may be held, by what follows from it.
     pub(super) fn may_take(
-        &mut self,
+        &self,
         input: &Input,
         effects: &[Effect],
         paces: &Paces,
         now: Instant,
     ) -> bool {
-        if let Input::ModelReplied(_) = input
-            && let Some((model, at)) = self.asked.take()
-        {
-            paces.note(&model, now - at);
-        }
         let is_late = self.since.is_some_and(|since| left(since, now).is_zero());
         let waits = match input {
             // Without a call nothing would follow that it could wait for.
@@ -251,8 +246,13 @@ mod tests {
         Name::new("m").unwrap()
     }
 
-    fn paces() -> Paces {
-        Paces::of(&[model()])
+    /// What is known of a model after a turn that took so long, if it had one.
+    fn paces_after(took: Option<Duration>) -> Paces {
+        let paces = Paces::of(&[model()]);
+        if let Some(took) = took {
+            paces.note(&model(), took);
+        }
+        paces
     }
 
     const QUICK: Duration = QUICK_TIME_MAX.saturating_sub(Duration::from_micros(1));
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!((ahead.calls.len(), ahead.turn), (1, None));
         for (input, effects, expected) in cases {
             assert_eq!(
-                held.may_take(&input, &effects, &paces(), now),
+                held.may_take(&input, &effects, &paces_after(None), now),
                 expected,
                 "{input:?} {effects:?}"
             );
@@ -296,26 +296,26 @@ mod tests {
         assert_eq!(given.len(), 1);
         assert_eq!(given[0].following.effects, [tell()]);
         // An outcome has to become durable for itself once the call that it is of is.
-        assert!(!held.may_take(&settled("before"), &[], &paces(), now));
+        assert!(!held.may_take(&settled("before"), &[], &paces_after(None), now));
     }
 
     #[test]
-    fn another_turn_is_held_if_the_last_was_so_quick_that_it_fits() {
+    fn another_turn_is_held_if_the_last_of_its_model_was_so_quick_that_it_fits() {
         let micro = Duration::from_micros(1);
-        // How long the turn took, how long something is held when its call settles, what follows
-        // from that, and whether it is held as well.
+        // How long the last turn of the model took, if there was one, how long something is held when
+        // its call settles, what follows from that, and whether it is held as well.
         let cases = [
-            (QUICK, Duration::ZERO, vec![tell(), ask()], true),
-            (QUICK, HELD_TIME_MAX.saturating_sub(micro), vec![ask()], true),
-            (QUICK, HELD_TIME_MAX, vec![ask()], false),
-            (QUICK, HELD_TIME_MAX, vec![tell()], true),
-            (QUICK_TIME_MAX, Duration::ZERO, vec![tell(), ask()], false),
-            (QUICK_TIME_MAX, Duration::ZERO, vec![tell()], true),
+            (Some(QUICK), Duration::ZERO, vec![tell(), ask()], true),
+            (Some(QUICK), HELD_TIME_MAX.saturating_sub(micro), vec![ask()], true),
+            (Some(QUICK), HELD_TIME_MAX, vec![ask()], false),
+            (Some(QUICK), HELD_TIME_MAX, vec![tell()], true),
+            (Some(QUICK_TIME_MAX), Duration::ZERO, vec![tell(), ask()], false),
+            (Some(QUICK_TIME_MAX), Duration::ZERO, vec![tell()], true),
+            (None, Duration::ZERO, vec![ask()], false),
         ];
         for (took, held_for, effects, expected) in cases {
-            let (mut held, paces, begun) = (Held::default(), paces(), Instant::now());
-            assert_eq!(held.ask(model(), begun), None, "nothing waits for the first turn");
-            let heard = begun + took;
+            let (mut held, paces, heard) = (Held::default(), paces_after(took), Instant::now());
+            assert_eq!(held.time_left(heard), None, "nothing waits for the first turn");
             assert!(held.may_take(&replied(), &[read("c")], &paces, heard));
             let ahead = held.take(taken(replied(), vec![read("c")]), heard);
             assert_eq!((ahead.calls.len(), ahead.time), (1, HELD_TIME_MAX));
@@ -326,59 +326,52 @@ mod tests {
                 let ahead = held.take(taken(settled("c"), effects.clone()), over);
                 assert_eq!(ahead.turn, Some(Box::new(ask())), "{case}");
                 let left = HELD_TIME_MAX.saturating_sub(held_for);
-                assert_eq!(held.ask(model(), over), Some(left), "{case}");
+                assert_eq!(held.time_left(over), Some(left), "{case}");
                 let given = held.give();
                 let asked: Vec<bool> = given.iter().map(|taken| taken.following.is_asked).collect();
                 assert_eq!(asked, [false, true], "{case}");
                 // What is asked from here on waits for a time of its own.
-                assert_eq!(held.ask(model(), over), None, "{case}");
+                assert_eq!(held.time_left(over), None, "{case}");
             }
         }
         // The reply to a quick turn that is late with it all the same is not held, and its calls have
         // no more time than what is held has.
-        let (mut held, begun) = (Held::default(), Instant::now());
+        let (mut held, paces, begun) = (Held::default(), paces_after(Some(QUICK)), Instant::now());
         held.take(taken(replied(), vec![read("c")]), begun);
         let almost = HELD_TIME_MAX.saturating_sub(micro);
-        assert!(held.may_take(&replied(), &[read("d")], &paces(), begun + almost));
+        assert!(held.may_take(&replied(), &[read("d")], &paces, begun + almost));
         assert_eq!(held.take(taken(replied(), vec![read("d")]), begun + almost).time, micro);
-        assert!(!held.may_take(&replied(), &[read("e")], &paces(), begun + HELD_TIME_MAX));
-        // Of a model that has answered no turn yet it is not known that it is quick.
-        let (mut held, now) = (Held::default(), Instant::now());
-        held.take(taken(replied(), vec![read("c")]), now);
-        assert!(!held.may_take(&settled("c"), &[ask()], &paces(), now));
+        assert!(!held.may_take(&replied(), &[read("e")], &paces, begun + HELD_TIME_MAX));
     }
 
     #[test]
     fn a_run_is_held_with_its_first_turn_if_that_is_expected_to_be_quick() {
         let timer = || Effect::SetTimer { run: run(), at: Timestamp::default() };
-        // How long the last turn of its model took in another session, if there was one, what follows
-        // from the message, and whether it is held.
+        let abort = || Effect::Abort { run: run(), calls: Vec::new() };
+        // How long the last turn of its model took, if there was one, what follows from the message,
+        // and whether it is held.
         let cases = [
             (Some(QUICK), vec![tell(), timer(), ask()], true),
             (Some(QUICK), vec![ask()], true),
             // It waits for another run, joins it, or ends at once.
             (Some(QUICK), vec![tell(), timer()], false),
             (Some(QUICK), vec![], false),
-            (Some(QUICK), vec![ask(), call("c", true, EffectClass::Once)], false),
+            // It takes the place of another run.
+            (Some(QUICK), vec![abort(), tell(), timer(), ask()], false),
             (Some(QUICK_TIME_MAX), vec![tell(), timer(), ask()], false),
             (None, vec![tell(), timer(), ask()], false),
         ];
         for (took, effects, expected) in cases {
-            let (paces, begun) = (paces(), Instant::now());
-            let now = begun + took.unwrap_or_default();
-            if took.is_some() {
-                let mut other = Held::default();
-                other.ask(model(), begun);
-                assert!(!other.may_take(&replied(), &[tell()], &paces, now));
-            }
-            let mut held = Held::default();
+            let (mut held, paces, now) = (Held::default(), paces_after(took), Instant::now());
             let case = format!("{took:?} {effects:?}");
             assert_eq!(held.may_take(&submitted(), &effects, &paces, now), expected, "{case}");
             if expected {
                 let ahead = held.take(taken(submitted(), effects.clone()), now);
                 assert_eq!((ahead.turn, ahead.time), (Some(Box::new(ask())), HELD_TIME_MAX));
-                assert_eq!(held.ask(model(), now), Some(HELD_TIME_MAX), "{case}");
-                assert_eq!(held.give()[0].following.effects, effects, "what is asked is noted");
+                assert_eq!(held.time_left(now), Some(HELD_TIME_MAX), "{case}");
+                let given = held.give();
+                assert_eq!(given[0].following.effects, effects, "{case}");
+                assert!(given[0].following.is_asked, "{case}");
             }
         }
     }
@@ -388,11 +381,11 @@ mod tests {
         let (mut held, now) = (Held::default(), Instant::now());
         for n in 0..HELD_MAX {
             let effects = vec![read(&format!("c{n}"))];
-            assert!(held.may_take(&replied(), &effects, &paces(), now), "{n}");
+            assert!(held.may_take(&replied(), &effects, &paces_after(None), now), "{n}");
             held.take(taken(replied(), effects), now);
         }
-        assert!(!held.may_take(&replied(), &[read("c")], &paces(), now));
+        assert!(!held.may_take(&replied(), &[read("c")], &paces_after(None), now));
         assert_eq!(held.give().len(), HELD_MAX);
-        assert!(held.may_take(&replied(), &[read("c")], &paces(), now));
+        assert!(held.may_take(&replied(), &[read("c")], &paces_after(None), now));
     }
 }

@@ -164,11 +164,15 @@ impl SessionState {
         let work = Work::Turn(turn.run.clone());
         let (context, myself) = (self.context.clone(), self.myself.clone());
         let logging = LogContext { run: turn.run.clone(), trace: turn.trace, call: None };
-        let (held, void) = (self.held.ask(turn.model.clone(), Instant::now()), self.asking_void);
+        let (held, void) = (self.held.time_left(Instant::now()), self.asking_void);
         let asking = async move {
+            let begun = Instant::now();
             let asked = perform::ask_model(&context, &turn);
             let outcome = in_time(held, pin!(asked), &myself).await;
-            let perform::Turn { run, number: turn, .. } = turn;
+            let perform::Turn { run, number: turn, model, .. } = turn;
+            if matches!(outcome, ModelOutcome::Read { .. }) {
+                context.paces.note(&model, begun.elapsed());
+            }
             let replied = ModelReplied { run, turn, outcome };
             drop(myself.cast(SessionMsg::Replied { replied: Box::new(replied), void }));
         };
@@ -193,10 +197,10 @@ impl SessionState {
         if let Poll::Ready(input) = at_once {
             return Some(input);
         }
-        let myself = self.myself.clone();
+        let (myself, given_up) = (self.myself.clone(), self.given_up);
         let task = tokio::spawn(async move {
-            let input = in_time(Some(time), outcome.as_mut(), &myself).await;
-            report(&myself, input);
+            let input = Box::new(in_time(Some(time), outcome.as_mut(), &myself).await);
+            drop(myself.cast(SessionMsg::Settled { input, given_up }));
         });
         self.track_call(work, saying, task.abort_handle());
         None

@@ -1,5 +1,6 @@
 //! The door of a team: what it makes of requests that are not what they say, or that come early.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -178,6 +179,34 @@ async fn a_run_is_known_as_soon_as_it_is_accepted() {
         assert_eq!(code, "none", "{view}");
     });
     join_all(runs).await;
+    node.drain(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_run_that_is_asked_for_in_two_sessions_at_once_begins_in_one() {
+    let data = tempfile::tempdir().unwrap();
+    let node = start(data.path()).await;
+    let team = node.team("crew").unwrap();
+    let subject = team.subjects().agent_run(&team.team().name, &team.team().entry);
+    for n in 0..20 {
+        let run = format!("r{n}");
+        let sessions = [Some("one"), Some("other"), None];
+        let asked = sessions.map(|session| {
+            let body = json!({"input": "x", "run": run, "session": session});
+            request(&node, &subject, Headers::new(), body)
+        });
+        let mut codes = Vec::new();
+        let mut begun = BTreeSet::new();
+        for (code, reply) in join_all(asked).await {
+            begun.extend(reply["session"].as_str().map(str::to_owned));
+            codes.push(code);
+        }
+        // Who names no session has that in which it is.
+        assert_eq!(begun.len(), 1, "{run}: {begun:?} {codes:?}");
+        let conflict = ErrorCode::RunConflict.as_str();
+        assert!(codes.iter().all(|code| code == "none" || code == conflict), "{codes:?}");
+        assert!(codes.iter().any(|code| code == conflict), "{codes:?}");
+    }
     node.drain(Duration::from_secs(5)).await;
 }
 

@@ -6,7 +6,7 @@ mod arrival;
 mod body;
 mod calls;
 mod gate;
-mod turns;
+mod locks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use wire::{CallKey, ErrorCode, Headers, Name, Route, RunId, RunRequest, SessionI
 use arrival::{Arrival, named};
 use body::read;
 use gate::{Gate, Gates, Pass};
-use turns::Turns;
+use locks::RunLocks;
 
 use crate::admission::Place;
 use crate::clock;
@@ -61,7 +61,7 @@ struct Porter {
     context: Arc<TeamContext>,
     sessions: ActorRef<SessionsMsg>,
     gates: Arc<Gates>,
-    turns: Arc<Turns>,
+    locks: Arc<RunLocks>,
 }
 
 impl Inbox {
@@ -74,7 +74,7 @@ impl Inbox {
             context: context.clone(),
             sessions: sessions.clone(),
             gates: Arc::new(Gates::new()),
-            turns: Arc::default(),
+            locks: Arc::default(),
         };
         let (subjects, team, gates) = (&context.subjects, &context.team, &porter.gates);
         let mut feeds = Vec::new();
@@ -171,12 +171,13 @@ impl Porter {
             },
         };
         let (passed, unless_known) = joins.unzip();
-        let turn = match named(message, &request) {
-            Some(run) => Some(self.turns.take(&run).await),
-            // Nobody else can ask for it.
+        let name = named(message, &request);
+        // One without a name nobody else can ask for.
+        let lock = match &name {
+            Some(run) => Some(self.locks.lock(run).await),
             None => None,
         };
-        let arrival = self.arrival(message, agent, request, received).await?;
+        let arrival = self.arrival(message, agent, request, name, received).await?;
         let mut arrival = Arrival { unless_known, ..arrival };
         if place.is_some() {
             self.check_room(&arrival.submitted.run).await?;
@@ -184,7 +185,7 @@ impl Porter {
         let end = Instant::now() + clock::until(arrival.submitted.deadline) + REPLY_GRACE;
         let bus = &self.context.bus;
         let (Receipt { accepted, is_repeated }, done) = self.submit(&arrival, end, false).await?;
-        drop((passed, turn));
+        drop((passed, lock));
         // Of all who ask for a run, the one who began it has its place.
         let place = place.filter(|_| !is_repeated);
         if arrival.is_let_go {

@@ -9,7 +9,7 @@ use journal::Holder;
 use tokio::task::spawn_blocking;
 use wire::entry::{Body, Entry, Input, Submitted};
 use wire::run::{Budget, Parent};
-use wire::{Digest, RunId, SessionId, Subjects, Timestamp, TraceContext};
+use wire::{Digest, Name, RunId, SessionId, Subjects, Timestamp, TraceContext};
 
 use crate::clock;
 use crate::context::{Shared, TeamContext};
@@ -54,20 +54,32 @@ pub(crate) fn open_changed(
     open_team(team, bus, options, shared, &http).unwrap().context
 }
 
+/// Begins a run of an agent that no team has.
+pub(crate) fn message(run: &RunId, text: &str) -> Submitted {
+    let agent = Name::new("a").unwrap();
+    Submitted {
+        run: run.clone(),
+        plan: Digest::of(b"plan"),
+        text: text.to_owned(),
+        body: Digest::of(text.as_bytes()),
+        deadline: Timestamp::default(),
+        budget: Budget::default(),
+        trace: TraceContext::root(&agent, run),
+        caller_span: None,
+        parent: None,
+        agent,
+    }
+}
+
 /// Begins a run of the team's entry agent.
 pub(crate) fn submitted(context: &TeamContext, run: &RunId, text: &str) -> Submitted {
     let agent = context.team.entry.clone();
     Submitted {
-        run: run.clone(),
         plan: context.plans.current(&agent).unwrap().0,
         agent,
-        text: text.to_owned(),
-        body: Digest::of(text.as_bytes()),
         deadline: clock::now().plus_ms(3_600_000),
-        budget: Budget::default(),
         trace: TraceContext::root(&context.team.name, run),
-        caller_span: None,
-        parent: None,
+        ..message(run, text)
     }
 }
 

@@ -38,13 +38,14 @@ fn is_reserved(id: &str) -> bool {
 }
 
 impl Porter {
-    /// Makes a run of a request, or says what is wrong with it. Its time counts from when the
+    /// Makes a run of a request that may name it, or says what is wrong with it. Its time counts from when the
     /// request was received.
     pub(super) async fn arrival(
         &self,
         message: &Message,
         agent: Name,
         request: RunRequest,
+        name: Option<RunId>,
         received: Instant,
     ) -> Result<Arrival, WireError> {
         let bad = |text: String| WireError::new(ErrorCode::BadRequest, text);
@@ -70,7 +71,7 @@ impl Porter {
         {
             return Err(bad("ids that begin with '_' are reserved".to_owned()));
         }
-        let (run, session) = if let Some(run) = named(message, &request) {
+        let (run, session) = if let Some(run) = name {
             let session = self.session_of(&request, &run).await?;
             (run, session)
         } else {

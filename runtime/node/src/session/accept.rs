@@ -262,11 +262,11 @@ impl SessionState {
 
 #[cfg(test)]
 mod tests {
-    use wire::entry::{ModelOutcome, ModelReplied, Submitted};
-    use wire::run::Budget;
-    use wire::{CallKey, CallOutcome, Digest, ErrorCode, Name, Timestamp, TraceContext, Usage};
+    use wire::entry::{ModelOutcome, ModelReplied};
+    use wire::{CallKey, CallOutcome, ErrorCode, Timestamp, Usage};
 
     use super::*;
+    use crate::testing;
 
     fn run() -> RunId {
         RunId::new("r").unwrap()
@@ -279,19 +279,7 @@ mod tests {
     }
 
     fn submitted() -> Input {
-        let agent = Name::new("a").unwrap();
-        Input::Submitted(Submitted {
-            run: run(),
-            plan: Digest::of(b"plan"),
-            text: "hello".to_owned(),
-            body: Digest::of(b"hello"),
-            deadline: Timestamp::default(),
-            budget: Budget::default(),
-            trace: TraceContext::root(&agent, &run()),
-            caller_span: None,
-            parent: None,
-            agent,
-        })
+        Input::Submitted(testing::message(&run(), "hello"))
     }
 
     fn settled(call: &str) -> Input {

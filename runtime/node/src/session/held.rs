@@ -129,17 +129,18 @@ fn left(since: Instant, now: Instant) -> Duration {
 mod tests {
     use agents_core::effect::Earlier;
     use serde_json::json;
-    use wire::entry::{Body, ModelOutcome, ModelReplied, Submitted};
+    use wire::entry::{Body, ModelOutcome, ModelReplied};
     use wire::event::EventKind;
     use wire::plan::Target;
     use wire::run::Budget;
     use wire::{
-        CallOutcome, Digest, EffectClass, ErrorCode, Event, ModelRole, Name, RunId, SessionId,
-        Timestamp, TraceContext, Usage, WireError,
+        CallOutcome, EffectClass, ErrorCode, Event, ModelRole, Name, RunId, SessionId, Timestamp,
+        TraceContext, Usage, WireError,
     };
 
     use super::*;
     use crate::pace::QUICK_TIME_MAX;
+    use crate::testing;
 
     fn run() -> RunId {
         RunId::new("r").unwrap()
@@ -200,19 +201,7 @@ mod tests {
     }
 
     fn submitted() -> Input {
-        let agent = Name::new("a").unwrap();
-        Input::Submitted(Submitted {
-            run: run(),
-            plan: Digest::of(b"plan"),
-            text: "hello".to_owned(),
-            body: Digest::of(b"hello"),
-            deadline: Timestamp::default(),
-            budget: Budget::default(),
-            trace: TraceContext::root(&agent, &run()),
-            caller_span: None,
-            parent: None,
-            agent,
-        })
+        Input::Submitted(testing::message(&run(), "hello"))
     }
 
     fn settled(id: &str) -> Input {

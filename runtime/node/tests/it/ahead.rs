@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
-use journal::testing::{Step, Watch, watch};
-use node::team_dir;
+use bus::Subscription;
+use journal::testing::{Step, Watch, Watching, watch};
+use node::{Node, team_dir};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use wire::error::ErrorBody;
@@ -158,6 +159,21 @@ fn call(expression: &str) -> Value {
     json!({"calls": [{"name": "calculate", "arguments": arguments}]})
 }
 
+/// Starts it on such a disk, and listens to what it tells.
+async fn computing(
+    folder: &Path,
+    replies: &[Value],
+    full: &Arc<Full>,
+) -> (Node, Subscription, Watching) {
+    let dir = team_dir(&folder.join("data"), &Name::new("team").unwrap());
+    let watching = watch(&dir, full.clone());
+    let node = house::start_with(folder, COMPUTES, &[("quick.jsonl", replies)]).await;
+    let team = node.team("team").unwrap();
+    let events = team.subjects().all_session_events(&team.team().name);
+    let events = node.bus().subscribe(&events, None).await.unwrap();
+    (node, events, watching)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_is_held_with_its_turns_is_refused_with_them() {
     let replies = [call("1 + 1"), json!({"content": "Two."})];
@@ -165,12 +181,7 @@ async fn a_run_that_is_held_with_its_turns_is_refused_with_them() {
     // A run of which the disk sees nothing before it sees what a model said.
     let is_meant = |written: &str| written.contains("submitted") && written.contains("calculate");
     let full = Arc::new(Full { is_meant, refusals_left: AtomicU32::new(1) });
-    let dir = team_dir(&folder.path().join("data"), &Name::new("team").unwrap());
-    let _watching = watch(&dir, full.clone());
-    let node = house::start_with(folder.path(), COMPUTES, &[("quick.jsonl", &replies)]).await;
-    let team = node.team("team").unwrap();
-    let events = team.subjects().all_session_events(&team.team().name);
-    let mut events = node.bus().subscribe(&events, None).await.unwrap();
+    let (node, mut events, _watching) = computing(folder.path(), &replies, &full).await;
     let ask = async |run: &str, input: &str| {
         let body = json!({"input": input, "run": run}).to_string();
         let answer = house::ask(&node, &house::entry(&node), Headers::new(), body.into()).await;
@@ -216,12 +227,7 @@ async fn quick_turns_without_room_are_done_once_there_is_some() {
     let folder = tempfile::tempdir().unwrap();
     let is_meant = |written: &str| written.contains("model_replied");
     let full = Arc::new(Full { is_meant, refusals_left: AtomicU32::new(2) });
-    let dir = team_dir(&folder.path().join("data"), &Name::new("team").unwrap());
-    let _watching = watch(&dir, full.clone());
-    let node = house::start_with(folder.path(), COMPUTES, &[("quick.jsonl", &replies)]).await;
-    let team = node.team("team").unwrap();
-    let events = team.subjects().all_session_events(&team.team().name);
-    let mut events = node.bus().subscribe(&events, None).await.unwrap();
+    let (node, mut events, _watching) = computing(folder.path(), &replies, &full).await;
 
     let reply = house::say(&node, "compute", None).await;
     assert_eq!((reply.status, &*reply.output), (RunStatus::Completed, "Both."), "{reply:?}");

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -23,10 +24,15 @@ use crate::plans::PlanShelf;
 /// Commits that wait for the store; a sender waits when they are full, which slows the session.
 const JOBS_MAX: usize = 4096;
 
-/// Jobs that are applied to the store at once. When so many wait, the store waits no longer: all of
-/// them are in memory until then, and the allocator keeps for long what a peak took. With half as
-/// many a busy node writes the same rows more often, a third more bytes and a tenth more work.
-const JOBS_AT_ONCE_MAX: usize = 2048;
+/// Commits that are applied to the store at once. When so many wait, the store waits no longer, so
+/// that no sender does.
+const JOBS_AT_ONCE_MAX: usize = JOBS_MAX / 2;
+
+/// Changes that are applied at once, those of the last commit beyond them; a commit has one, or all
+/// of a run. They are in memory until then, and the allocator keeps for long what a peak took: twice
+/// as many are twenty MiB more. With half as many a busy node writes the same rows more often, a
+/// tenth more bytes.
+const CHANGES_AT_ONCE_MAX: usize = 4096;
 
 /// How long changes are gathered for unless somebody wants to look something up. Writing to sled
 /// costs about as much for one commit as for a hundred, and many changes touch the same rows: that
@@ -51,11 +57,18 @@ pub(crate) struct Projector {
 /// Ends the gathering of changes early.
 #[derive(Default)]
 struct Hurry {
+    /// How many changes wait.
+    changes: AtomicUsize,
     wanted: Mutex<bool>,
     told: Condvar,
 }
 
 impl Hurry {
+    /// Tells whether as much waits, in so many jobs, as is applied at once.
+    fn is_enough(&self, jobs: usize) -> bool {
+        jobs >= JOBS_AT_ONCE_MAX || self.changes.load(Ordering::Relaxed) >= CHANGES_AT_ONCE_MAX
+    }
+
     fn up(&self) {
         *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.told.notify_one();
@@ -191,12 +204,13 @@ impl Commit {
             lock(&self.unapplied).insert(begun.run.clone(), begun.session.clone());
         }
         let is_large = changes.iter().any(is_large);
+        self.hurry.changes.fetch_add(changes.len(), Ordering::Relaxed);
         // The thread ends only with the node; what it did not apply is folded again at start.
         let sent = self.jobs.send(Job::Apply(changes, self.ticket)).await;
         if sent.is_err() {
             warn!("the store's thread has ended; its view is rebuilt at the next start");
         }
-        if is_large || waiting(&self.jobs) >= JOBS_AT_ONCE_MAX {
+        if is_large || self.hurry.is_enough(waiting(&self.jobs)) {
             self.hurry.up();
         }
     }
@@ -335,7 +349,7 @@ struct Feeder {
 impl Feeder {
     fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
         while let Some(first) = jobs.blocking_recv() {
-            if jobs.len() < JOBS_AT_ONCE_MAX && matches!(first, Job::Apply(..)) {
+            if matches!(first, Job::Apply(..)) && !self.hurry.is_enough(jobs.len()) {
                 self.hurry.wait();
             }
             let (mut changes, mut tickets) = (Vec::new(), Vec::new());
@@ -350,8 +364,11 @@ impl Feeder {
                     Job::Sync(done) => syncs.push(done),
                     Job::CatchUp => room = true,
                 }
-                next = if tickets.len() < JOBS_AT_ONCE_MAX { jobs.try_recv().ok() } else { None };
+                let is_enough =
+                    tickets.len() >= JOBS_AT_ONCE_MAX || changes.len() >= CHANGES_AT_ONCE_MAX;
+                next = if is_enough { None } else { jobs.try_recv().ok() };
             }
+            self.hurry.changes.fetch_sub(changes.len(), Ordering::Relaxed);
             self.apply(&changes, tickets);
             if room {
                 self.catch_up();
@@ -481,6 +498,20 @@ mod tests {
 
         catch_up(&Name::new("t").unwrap(), &journal, &store, &plans).unwrap();
         assert_eq!(store.facts(10).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn no_more_is_gathered_when_many_commits_wait_or_many_changes() {
+        let cases = [
+            (0, 0, false),
+            (JOBS_AT_ONCE_MAX - 1, CHANGES_AT_ONCE_MAX - 1, false),
+            (JOBS_AT_ONCE_MAX, 0, true),
+            (1, CHANGES_AT_ONCE_MAX, true),
+        ];
+        for (jobs, changes, expected) in cases {
+            let hurry = Hurry { changes: changes.into(), ..Hurry::default() };
+            assert_eq!(hurry.is_enough(jobs), expected, "{jobs} commits, {changes} changes");
+        }
     }
 
     #[tokio::test]

@@ -11,6 +11,10 @@ use crate::work::WORDS;
 /// A word of the text that is streamed: a token of a model has about four letters.
 pub(crate) const WORD: &str = "word ";
 
+/// How long the model takes before the first of them. A run whose model answers at once may be written
+/// in one with the reply, and those that are compared are to be written alike.
+const BEFORE_TOKENS: Duration = Duration::from_millis(10);
+
 /// Bytes of each piece of a large answer.
 const PIECE_BYTES: usize = 1024;
 
@@ -70,7 +74,7 @@ pub(super) fn to(body: &[u8]) -> Reply {
     Reply {
         pieces: if asked.stream { streamed(text, &asked_for) } else { whole(&text, asked_for) },
         is_streamed: asked.stream,
-        wait: if is_paced { Duration::ZERO } else { delay },
+        wait: if is_paced { BEFORE_TOKENS } else { delay },
         apart: if is_paced { delay } else { Duration::ZERO },
         conversation: (*conversation).to_owned(),
         is_last,

@@ -122,12 +122,20 @@ impl Bus {
         payload: Bytes,
         timeout: Duration,
     ) -> Result<Message, Error> {
+        self.ask(subject, headers, payload, timeout).await.map(Parcel::into_message)
+    }
+
+    async fn ask(
+        &self,
+        subject: &str,
+        headers: Headers,
+        payload: Bytes,
+        timeout: Duration,
+    ) -> Result<Parcel, Error> {
         self.check(subject, &headers, payload.len())?;
         let message = Message { subject: subject.to_owned(), reply: None, headers, payload };
         match &self.kind {
-            Kind::Local(local) => {
-                local.request(message.into(), timeout).await.map(Parcel::into_message)
-            }
+            Kind::Local(local) => local.request(message.into(), timeout).await,
             Kind::Nats(nats) => nats.request(message, timeout).await,
         }
     }
@@ -149,8 +157,7 @@ impl Bus {
             }
             Kind::Nats(_) => {
                 let payload = written(&*content)?;
-                let asked = Box::pin(self.request(subject, headers, payload, timeout)).await;
-                asked.map(Parcel::from)
+                Box::pin(self.ask(subject, headers, payload, timeout)).await
             }
         }
     }
@@ -171,6 +178,7 @@ impl Bus {
 
     /// Answers a request; does nothing if it asks for no answer. While nothing leaves, the answer
     /// waits for as long as whoever asked may, by what the request says, and for an hour at most.
+    /// Who asked on this bus gets it past the server.
     ///
     /// Only inboxes are answered: the sender chose the subject, and our rights are not his.
     pub async fn reply(
@@ -191,20 +199,19 @@ impl Bus {
         headers: Headers,
         content: Arc<dyn Content>,
     ) -> Result<(), Error> {
-        let local = match &self.kind {
-            Kind::Local(local) => Some(local),
-            // Who asked past the server is answered so.
-            Kind::Nats(nats) => nats.near.as_ref().filter(|near| {
-                request.reply.as_deref().is_some_and(|reply| near.is_asked_at(reply))
-            }),
-        };
-        let Some(local) = local else {
+        let Some(inbox) = inbox_of(request)? else { return Ok(()) };
+        if let Kind::Nats(nats) = &self.kind
+            && !nats.is_asked_at(inbox)
+        {
             let payload = written(&*content)?;
             return Box::pin(self.reply(request, headers, payload)).await;
-        };
-        let Some(inbox) = inbox_of(request)? else { return Ok(()) };
+        }
         let message = self.unwritten(inbox, headers, &*content)?;
-        local.publish(Parcel::new(message, content));
+        let answer = Parcel::new(message, content);
+        match &self.kind {
+            Kind::Local(local) => local.publish(answer),
+            Kind::Nats(nats) => nats.answer(answer),
+        }
         Ok(())
     }
 

@@ -24,9 +24,10 @@ use crate::error::Error;
 use crate::listening::{Handler, Listening};
 use crate::local::{Local, LocalLimits};
 use crate::message::Message;
-use crate::nats::keeper::{Answers, Link, Links, Losses};
+use crate::nats::keeper::{Answer, Answers, Link, Links, Losses};
 use crate::nats::options::NatsOptions;
 use crate::nats::outbox::Outbox;
+use crate::parcel::Parcel;
 use crate::router::Sink;
 use crate::subscription::Subscription;
 
@@ -122,13 +123,33 @@ impl Nats {
 
     /// Sends a message; fails if it has found no room on its way to the client after `within`.
     pub(crate) async fn publish(&self, message: Message, within: Duration) -> Result<(), Error> {
-        if let Some(near) = &self.near
-            && near.is_asked_at(&message.subject)
-        {
-            near.publish(message.into());
+        if self.is_asked_at(&message.subject) {
+            self.answer(message.into());
             return Ok(());
         }
         self.outbox.put(message, within).await
+    }
+
+    /// Tells whether a subject is that of an answer to a request made here.
+    pub(crate) fn is_asked_at(&self, subject: &str) -> bool {
+        self.token_of(subject).is_some()
+            || self.near.as_ref().is_some_and(|near| near.is_asked_at(subject))
+    }
+
+    /// Gives an answer to the request made here that waits for it, past the server. Late and second
+    /// answers find nobody.
+    pub(crate) fn answer(&self, parcel: Parcel) {
+        if let Some(token) = self.token_of(&parcel.message().subject) {
+            if let Some(waiting) = self.answers.take(token) {
+                drop(waiting.send(Answer::Here(parcel)));
+            }
+        } else if let Some(near) = &self.near {
+            near.publish(parcel);
+        }
+    }
+
+    fn token_of(&self, subject: &str) -> Option<u64> {
+        subject.strip_prefix(&self.inbox)?.strip_prefix('.')?.parse().ok()
     }
 
     /// Waits until the client has taken all that was handed to it, as long as that lasts.
@@ -142,7 +163,7 @@ impl Nats {
         &self,
         mut message: Message,
         wait: Duration,
-    ) -> Result<Message, Error> {
+    ) -> Result<Parcel, Error> {
         let subject = message.subject.clone();
         let Some(mut ticket) = self.answers.wait() else {
             return Err(Error::Overflow { subject });
@@ -159,11 +180,16 @@ impl Nats {
             Err(_) if is_sent => return Err(timeout(&subject, wait)),
             Err(_) => return Err(not_sent(&subject, wait)),
         };
-        if answer.status == Some(async_nats::StatusCode::NO_RESPONDERS) {
-            return Err(Error::NoResponders { subject });
-        }
-        let answer = convert::message_in(answer);
-        if answer.headers.get(OVERFLOW).is_some() {
+        let answer = match answer {
+            Answer::Received(answer)
+                if answer.status == Some(async_nats::StatusCode::NO_RESPONDERS) =>
+            {
+                return Err(Error::NoResponders { subject });
+            }
+            Answer::Received(answer) => convert::message_in(answer).into(),
+            Answer::Here(answer) => answer,
+        };
+        if answer.message().headers.get(OVERFLOW).is_some() {
             return Err(Error::Overflow { subject });
         }
         Ok(answer)

@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::nats::options::{self, NatsOptions};
 use crate::nats::outbox::Outbox;
 use crate::nats::version;
+use crate::parcel::Parcel;
 use crate::pending::Pending;
 
 /// How long the last messages of a bus that nobody holds any more may take to leave.
@@ -27,8 +28,17 @@ const LAST_FLUSH_MAX: Duration = Duration::from_secs(1);
 /// need no more than a turn each; one that does not move has met the end of that client as well.
 const MOVE_MAX: Duration = Duration::from_secs(1);
 
-/// The requests that wait for an answer over NATS.
-pub(super) type Answers = Pending<async_nats::Message>;
+/// The answer to a request over NATS.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// One that the server passed on.
+    Received(async_nats::Message),
+    /// One from this process.
+    Here(Parcel),
+}
+
+/// The requests that wait for an answer.
+pub(super) type Answers = Pending<Answer>;
 
 /// One client.
 #[derive(Debug)]
@@ -161,7 +171,7 @@ impl Keeper {
     fn hand_out(&self, message: async_nats::Message) {
         let token = message.subject.rsplit('.').next().and_then(|token| token.parse().ok());
         if let Some(waiting) = token.and_then(|token| self.answers.take(token)) {
-            drop(waiting.send(message));
+            drop(waiting.send(Answer::Received(message)));
         }
     }
 

@@ -1,5 +1,6 @@
 //! What only a real server can show: losing it, being refused by it, hostile peers behind it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -361,6 +362,32 @@ async fn an_old_server_is_refused() {
     assert_eq!(error.to_wire().code, wire::ErrorCode::NatsTooOld);
     // The connection of a bus that was refused does not stay.
     tokio::time::timeout(LONG, server).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn who_asked_here_is_answered_without_the_server() {
+    let mut server = NatsServer::start("").await.unwrap();
+    let bus = connect(&server).await;
+    let mut requests = listen(&bus, "a").await;
+    let ask = || bus.request_of("a", Headers::new(), Arc::new("ping".to_owned()), LONG);
+    let first = async {
+        let request = requests.next().await.unwrap();
+        bus.reply(&request, Headers::new(), "\"bytes\"".into()).await.unwrap();
+    };
+    let (answer, ()) = tokio::join!(ask(), first);
+    assert_eq!(*answer.unwrap().read::<String>().unwrap(), "bytes");
+
+    let content = Arc::new(vec![1_u8]);
+    let second = async {
+        let request = requests.next().await.unwrap();
+        server.stop().unwrap();
+        until("the loss is seen", || !bus.is_connected()).await;
+        bus.reply_of(&request, Headers::new(), content.clone()).await.unwrap();
+        // Another one finds nobody.
+        bus.reply(&request, Headers::new(), Bytes::new()).await.unwrap();
+    };
+    let (answer, ()) = tokio::join!(ask(), second);
+    assert!(Arc::ptr_eq(&answer.unwrap().read().unwrap(), &content), "it is not written");
 }
 
 #[tokio::test]

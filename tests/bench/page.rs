@@ -91,7 +91,6 @@ fn parts(sheet: &Sheet) -> Option<String> {
     let by = |row: &str| at.map(|at| floor(&format!("{row}-{at}")));
     let sessions = [1.0, 32.0, 256.0];
     let (http, nats) = (by("floor-http"), by("floor-nats"));
-    let hops = nats.map(|hop| hop.map(|hop| 2.0 * hop));
     let sync = sessions.map(|sessions| floor("floor-sync").map(|sync| sync / sessions));
     let calls = by("floor-call").map(|call| call.map(|call| 2.0 * call));
     let sum = |parts: [&[Option<f64>; 3]; 3]| {
@@ -115,11 +114,11 @@ fn parts(sheet: &Sheet) -> Option<String> {
         line("the request to the model, over HTTP", &http),
         line("a sync of the journal, shared by all sessions", &sync),
         line("two hops in the process, to the model's actor and to the tool's", &calls),
-        line("the same two hops over NATS, with the server", &hops),
+        line("two messages over NATS, to the same two, with the server", &nats),
         line("**sum, hops in the process**", &sum([&http, &sync, &calls])),
         line("measured, embedded", &embedded),
         line("of which traces", &less(&embedded, &untraced)),
-        line("**sum, hops over NATS**", &sum([&http, &sync, &hops])),
+        line("**sum, requests over NATS**", &sum([&http, &sync, &nats])),
         line("measured, over NATS", &over_nats),
         line("of which NATS", &less(&over_nats, &embedded)),
         line("measured, the loop", &party(Party::Handmade)),

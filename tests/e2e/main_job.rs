@@ -8,7 +8,7 @@ use tests::daemon::Daemon;
 use crate::setup::{QUESTION, on_nats, shipped};
 
 #[tokio::test]
-async fn a_foreign_client_gets_the_answer_and_sees_every_hop_as_a_message() {
+async fn a_foreign_client_gets_the_answer_and_sees_every_request_as_a_message() {
     asked_by_a_foreign_client(&[], true).await;
 }
 

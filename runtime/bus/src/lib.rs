@@ -1,8 +1,9 @@
 //! The bus: NATS, and a twin inside the process with the same semantics.
 //!
 //! A [`Bus`] publishes, asks and subscribes; which kind it is shows nowhere but in how it was
-//! made. Both kinds pass one conformance suite. Delivery is at most once, as in core NATS; what
-//! must not be lost is kept by those above.
+//! made, and in one thing: an answer to a request on the same connection to NATS goes past the
+//! server, so that nobody else sees it. Both kinds pass one conformance suite. Delivery is at most
+//! once, as in core NATS; what must not be lost is kept by those above.
 
 #![warn(missing_docs)]
 

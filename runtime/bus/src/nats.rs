@@ -121,7 +121,8 @@ impl Nats {
         format!("{}.{token}", self.inbox)
     }
 
-    /// Sends a message; fails if it has found no room on its way to the client after `within`.
+    /// Sends a message, past the server if it answers a request made here; fails if it has found no
+    /// room on its way to the client after `within`.
     pub(crate) async fn publish(&self, message: Message, within: Duration) -> Result<(), Error> {
         if self.is_asked_at(&message.subject) {
             self.answer(message.into());

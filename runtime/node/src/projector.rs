@@ -3,12 +3,12 @@
 //! The store is a projection: it may lag, and it may be deleted. Its position is never ahead of
 //! what it holds, so at start only the sessions touched since then are folded again.
 
+mod hurry;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
 
 use journal::Journal;
 use store::{Change, RunBegun, Store};
@@ -20,25 +20,10 @@ use crate::error::Error;
 use crate::fold::catch_up;
 use crate::metrics::Load;
 use crate::plans::PlanShelf;
+use crate::projector::hurry::{Awaited, Hurry};
 
 /// Commits that wait for the store; a sender waits when they are full, which slows the session.
 const JOBS_MAX: usize = 4096;
-
-/// Commits that are applied to the store at once. When so many wait, the store waits no longer, so
-/// that no sender does.
-const JOBS_AT_ONCE_MAX: usize = JOBS_MAX / 2;
-
-/// Changes that are applied at once, those of the last commit beyond them; a commit has one, or all
-/// of a run. They are in memory until then, and the allocator keeps for long what a peak took: twice
-/// as many are twenty MiB more. With half as many a busy node writes the same rows more often, a
-/// tenth more bytes.
-const CHANGES_AT_ONCE_MAX: usize = 4096;
-
-/// How long changes are gathered for unless somebody wants to look something up. Writing to sled
-/// costs about as much for one commit as for a hundred, and many changes touch the same rows: that
-/// of a trace is written once for all of its spans that come together, and a run with a model takes
-/// seconds. What a crash leaves ungathered is folded at the next start.
-const GATHER: Duration = Duration::from_secs(2);
 
 /// Bytes of a reply that is not held back to gather more, since thousands of them would not fit.
 const LARGE_BYTES: usize = 64 * 1024;
@@ -54,42 +39,14 @@ pub(crate) struct Projector {
     unapplied: Arc<Unapplied>,
 }
 
-/// Ends the gathering of changes early.
-#[derive(Default)]
-struct Hurry {
-    /// How many changes wait.
-    changes: AtomicUsize,
-    wanted: Mutex<bool>,
-    told: Condvar,
-}
-
-impl Hurry {
-    /// Tells whether as much waits, in so many jobs, as is applied at once.
-    fn is_enough(&self, jobs: usize) -> bool {
-        jobs >= JOBS_AT_ONCE_MAX || self.changes.load(Ordering::Relaxed) >= CHANGES_AT_ONCE_MAX
-    }
-
-    fn up(&self) {
-        *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.told.notify_one();
-    }
-
-    /// Blocks until somebody is in a hurry, for [`GATHER`] at most.
-    fn wait(&self) {
-        let flag = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.told.wait_timeout_while(flag, GATHER, |wanted| !*wanted);
-        *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
-    }
-}
-
 enum Job {
     Apply(Vec<Change>, Ticket),
-    Sync(oneshot::Sender<()>),
+    Sync(oneshot::Sender<()>, Awaited),
     /// There is room on the disk again.
-    CatchUp,
+    CatchUp(Awaited),
 }
 
-/// The sessions of the runs that the store does not know yet: those of the last [`GATHER`], and
+/// The sessions of the runs that the store does not know yet: those whose changes are gathered, and
 /// those that began while it could not be written, when no client's run is taken.
 type Unapplied = Mutex<HashMap<RunId, SessionId>>;
 
@@ -204,13 +161,13 @@ impl Commit {
             lock(&self.unapplied).insert(begun.run.clone(), begun.session.clone());
         }
         let is_large = changes.iter().any(is_large);
-        self.hurry.changes.fetch_add(changes.len(), Ordering::Relaxed);
+        self.hurry.add(changes.len());
         // The thread ends only with the node; what it did not apply is folded again at start.
         let sent = self.jobs.send(Job::Apply(changes, self.ticket)).await;
         if sent.is_err() {
             warn!("the store's thread has ended; its view is rebuilt at the next start");
         }
-        if is_large || self.hurry.is_enough(waiting(&self.jobs)) {
+        if is_large || self.hurry.has_enough(waiting(&self.jobs)) {
             self.hurry.up();
         }
     }
@@ -294,8 +251,7 @@ impl Projector {
     pub(crate) async fn sync(&self) {
         self.commits.all_handed().await;
         let (done, wait) = oneshot::channel();
-        if self.jobs.send(Job::Sync(done)).await.is_ok() {
-            self.hurry.up();
+        if self.jobs.send(Job::Sync(done, self.hurry.awaited())).await.is_ok() {
             wait.await.unwrap_or_default();
         }
     }
@@ -303,8 +259,7 @@ impl Projector {
     /// Says that there is room on the disk again: the store is brought up to the journal.
     pub(crate) async fn catch_up(&self) {
         // The thread ends only with the node, and at the next start the store is brought up anyway.
-        drop(self.jobs.send(Job::CatchUp).await);
-        self.hurry.up();
+        drop(self.jobs.send(Job::CatchUp(self.hurry.awaited())).await);
     }
 
     /// Returns the session of a run that the store does not know yet.
@@ -349,7 +304,7 @@ struct Feeder {
 impl Feeder {
     fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
         while let Some(first) = jobs.blocking_recv() {
-            if matches!(first, Job::Apply(..)) && !self.hurry.is_enough(jobs.len()) {
+            if matches!(first, Job::Apply(..)) && !self.hurry.has_enough(jobs.len()) {
                 self.hurry.wait();
             }
             let (mut changes, mut tickets) = (Vec::new(), Vec::new());
@@ -361,14 +316,19 @@ impl Feeder {
                         changes.extend(more);
                         tickets.push(ticket);
                     }
-                    Job::Sync(done) => syncs.push(done),
-                    Job::CatchUp => room = true,
+                    Job::Sync(done, awaited) => {
+                        drop(awaited);
+                        syncs.push(done);
+                    }
+                    Job::CatchUp(awaited) => {
+                        drop(awaited);
+                        room = true;
+                    }
                 }
-                let is_enough =
-                    tickets.len() >= JOBS_AT_ONCE_MAX || changes.len() >= CHANGES_AT_ONCE_MAX;
+                let is_enough = hurry::is_enough(tickets.len(), changes.len());
                 next = if is_enough { None } else { jobs.try_recv().ok() };
             }
-            self.hurry.changes.fetch_sub(changes.len(), Ordering::Relaxed);
+            self.hurry.take(changes.len());
             self.apply(&changes, tickets);
             if room {
                 self.catch_up();
@@ -498,20 +458,6 @@ mod tests {
 
         catch_up(&Name::new("t").unwrap(), &journal, &store, &plans).unwrap();
         assert_eq!(store.facts(10).unwrap().len(), 2);
-    }
-
-    #[test]
-    fn no_more_is_gathered_when_many_commits_wait_or_many_changes() {
-        let cases = [
-            (0, 0, false),
-            (JOBS_AT_ONCE_MAX - 1, CHANGES_AT_ONCE_MAX - 1, false),
-            (JOBS_AT_ONCE_MAX, 0, true),
-            (1, CHANGES_AT_ONCE_MAX, true),
-        ];
-        for (jobs, changes, expected) in cases {
-            let hurry = Hurry { changes: changes.into(), ..Hurry::default() };
-            assert_eq!(hurry.is_enough(jobs), expected, "{jobs} commits, {changes} changes");
-        }
     }
 
     #[tokio::test]

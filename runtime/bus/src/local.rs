@@ -1,6 +1,5 @@
 //! The twin of NATS inside the process: same routing, limits of the same kinds, no copy of a payload.
 
-use std::fmt::Write as _;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -21,9 +20,6 @@ use crate::{Error, PAYLOAD_BYTES_MAX_DEFAULT, SUBSCRIPTION_MESSAGES_MAX_DEFAULT}
 
 /// Where answers to requests go on a bus that has nobody outside; the last token is the request's.
 const INBOX: &str = "_INBOX.request.";
-
-/// The digits of the largest token.
-const TOKEN_DIGITS_MAX: usize = 20;
 
 /// Bounds the twin.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +43,6 @@ impl Default for LocalLimits {
 #[derive(Debug)]
 pub(crate) struct Local {
     limits: LocalLimits,
-    inbox: String,
     router: RwLock<Routing>,
     requests: Pending<Parcel>,
     draws: AtomicU64,
@@ -89,9 +84,8 @@ impl Local {
     pub(crate) fn with_inbox(limits: LocalLimits, inbox: String) -> Self {
         Self {
             limits,
-            inbox,
             router: RwLock::default(),
-            requests: Pending::new(),
+            requests: Pending::new(inbox),
             draws: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
             #[cfg(any(test, feature = "testing"))]
@@ -127,7 +121,7 @@ impl Local {
         let Some(mut ticket) = self.requests.wait() else {
             return Err(Error::Overflow { subject });
         };
-        parcel.message_mut().reply = Some(self.answer_subject(ticket.token()));
+        parcel.message_mut().reply = Some(ticket.subject());
         let delivery = self.deliver(parcel);
         let mut carried = Carried::new(delivery.work);
         if delivery.lost_by_queue || (delivery.taken == 0 && delivery.lost > 0) {
@@ -143,17 +137,9 @@ impl Local {
         }
     }
 
-    /// Returns where the request of a token is answered.
-    fn answer_subject(&self, token: u64) -> String {
-        let mut subject = String::with_capacity(self.inbox.len() + TOKEN_DIGITS_MAX);
-        // A text takes all that is written to it.
-        write!(subject, "{}{token}", self.inbox).unwrap_or_default();
-        subject
-    }
-
     /// Tells whether a subject is that of an answer to a request made here.
     pub(crate) fn is_asked_at(&self, subject: &str) -> bool {
-        subject.starts_with(&self.inbox)
+        self.requests.is_asked_at(subject)
     }
 
     pub(crate) fn is_heard(&self, subject: &str) -> bool {
@@ -226,7 +212,7 @@ impl Local {
             routing.router.pick(&parcel.message().subject, self.draw())
         };
         let mut delivery = Delivery::default();
-        let request = self.request_of(&parcel.message().subject);
+        let request = self.requests.take(&parcel.message().subject);
         if picks.len() + usize::from(request.is_some()) > 1 {
             parcel = parcel.written();
         }
@@ -244,10 +230,6 @@ impl Local {
             self.offer(last, parcel, &mut delivery);
         }
         delivery
-    }
-
-    fn request_of(&self, subject: &str) -> Option<tokio::sync::oneshot::Sender<Parcel>> {
-        self.requests.take(subject.strip_prefix(&self.inbox)?.parse().ok()?)
     }
 
     fn offer(&self, pick: &Pick, parcel: Parcel, delivery: &mut Delivery) {

@@ -50,8 +50,6 @@ const OVERFLOW: &str = "Callboard-Overflow";
 pub(crate) struct Nats {
     links: Links,
     outbox: Outbox,
-    /// Below it requests are answered, each on a subject of its own.
-    inbox: String,
     answers: Arc<Answers>,
     /// Those of this process who take requests in a queue group, if they may be asked past the server.
     pub(crate) near: Option<Arc<Local>>,
@@ -69,18 +67,17 @@ impl Nats {
     pub(crate) async fn connect(options: NatsOptions) -> Result<Arc<Self>, Error> {
         let dropped = Arc::new(AtomicU64::new(0));
         let subscription_messages_max = options.subscription_messages_max.max(1);
-        let answers = Arc::new(Answers::new());
+        let answers = Arc::new(Answers::new(draw_inbox(&options.inbox_prefix)?));
         let stop = CancellationToken::new();
         let (lost, losses) = watch::channel(Losses::default());
-        let inbox = draw_inbox(&options.inbox_prefix)?;
         let (links, outbox) =
-            keeper::start(&options, &inbox, &answers, &dropped, lost, stop.clone()).await?;
+            keeper::start(&options, &answers, &dropped, lost, stop.clone()).await?;
         let near = if options.near {
             let limits = LocalLimits {
                 payload_bytes_max: links.sending.borrow().client.max_payload(),
                 subscription_messages_max,
             };
-            let inbox = draw_inbox(&options.inbox_prefix)? + ".";
+            let inbox = draw_inbox(&options.inbox_prefix)?;
             Some(Arc::new(Local::with_inbox(limits, inbox)))
         } else {
             None
@@ -88,7 +85,6 @@ impl Nats {
         Ok(Arc::new(Self {
             links,
             outbox,
-            inbox,
             answers,
             near,
             dropped,
@@ -116,11 +112,6 @@ impl Nats {
         self.links.sending.borrow().clone()
     }
 
-    /// Returns the subject on which a request is answered.
-    fn inbox_of(&self, token: u64) -> String {
-        format!("{}.{token}", self.inbox)
-    }
-
     /// Sends a message, past the server if it answers a request made here; fails if it has found no
     /// room on its way to the client after `within`.
     pub(crate) async fn publish(&self, message: Message, within: Duration) -> Result<(), Error> {
@@ -133,24 +124,18 @@ impl Nats {
 
     /// Tells whether a subject is that of an answer to a request made here.
     pub(crate) fn is_asked_at(&self, subject: &str) -> bool {
-        self.token_of(subject).is_some()
+        self.answers.is_asked_at(subject)
             || self.near.as_ref().is_some_and(|near| near.is_asked_at(subject))
     }
 
     /// Gives an answer to the request made here that waits for it, past the server. Late and second
     /// answers find nobody.
     pub(crate) fn answer(&self, parcel: Parcel) {
-        if let Some(token) = self.token_of(&parcel.message().subject) {
-            if let Some(waiting) = self.answers.take(token) {
-                drop(waiting.send(Answer::Here(parcel)));
-            }
+        if let Some(waiting) = self.answers.take(&parcel.message().subject) {
+            drop(waiting.send(Answer::Here(parcel)));
         } else if let Some(near) = &self.near {
             near.publish(parcel);
         }
-    }
-
-    fn token_of(&self, subject: &str) -> Option<u64> {
-        subject.strip_prefix(&self.inbox)?.strip_prefix('.')?.parse().ok()
     }
 
     /// Waits until the client has taken all that was handed to it, as long as that lasts.
@@ -169,7 +154,7 @@ impl Nats {
         let Some(mut ticket) = self.answers.wait() else {
             return Err(Error::Overflow { subject });
         };
-        message.reply = Some(self.inbox_of(ticket.token()));
+        message.reply = Some(ticket.subject());
         let mut is_sent = false;
         let answer = async {
             self.outbox.put(message, SEND_WAIT_MAX).await?;
@@ -233,9 +218,9 @@ impl Nats {
     /// Sends a message to our own inbox and waits for it. What the server has seen by then is
     /// everything before it; the client's own flush only empties a buffer into the socket.
     pub(crate) async fn flush(&self) -> Result<(), Error> {
-        let full = || Error::Overflow { subject: self.inbox.clone() };
+        let full = || Error::Overflow { subject: self.answers.inbox().to_owned() };
         let mut ticket = self.answers.wait().ok_or_else(full)?;
-        let (subject, reply) = (self.inbox_of(ticket.token()), None);
+        let (subject, reply) = (ticket.subject(), None);
         let empty = Message { subject, reply, headers: Headers::new(), payload: Bytes::new() };
         let echo = async {
             self.outbox.put(empty, SEND_WAIT_MAX).await?;
@@ -243,7 +228,7 @@ impl Nats {
         };
         match tokio::time::timeout(FLUSH_WAIT_MAX, echo).await {
             Ok(echo) => echo.map(drop),
-            Err(_) => Err(timeout(&self.inbox, FLUSH_WAIT_MAX)),
+            Err(_) => Err(timeout(self.answers.inbox(), FLUSH_WAIT_MAX)),
         }
     }
 
@@ -271,14 +256,14 @@ impl Nats {
     }
 }
 
-/// Makes a subject below which requests are answered. Who sends from outside names the subject of an
-/// answer, and may send answers of his own, so this one must not be guessed, as those of the client
-/// can be.
+/// Makes what the subjects begin with on which requests are answered. Who sends from outside names
+/// the subject of an answer, and may send answers of his own, so this one must not be guessed, as
+/// those of the client can be.
 fn draw_inbox(prefix: &str) -> Result<String, Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)
         .map_err(|source| Error::Nats { doing: "draw an inbox", source: source.into() })?;
-    Ok(format!("{prefix}.{:032x}", u128::from_be_bytes(bytes)))
+    Ok(format!("{prefix}.{:032x}.", u128::from_be_bytes(bytes)))
 }
 
 fn timeout(subject: &str, after: Duration) -> Error {

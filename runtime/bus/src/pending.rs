@@ -1,6 +1,7 @@
-//! Requests that wait for their answer, each under the last token of its inbox.
+//! Requests that wait for their answer, each on a subject of its own.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,9 +11,14 @@ use tokio::sync::oneshot;
 /// limit has no limit of its own.
 pub(crate) const REQUESTS_MAX: usize = 16_384;
 
+/// The digits of the largest token.
+const TOKEN_DIGITS_MAX: usize = 20;
+
 /// Keeps the waiting requests.
 #[derive(Debug)]
 pub(crate) struct Pending<T> {
+    /// What the subjects of answers begin with, up to the last token, which is the request's.
+    inbox: String,
     next: AtomicU64,
     waiting: Mutex<HashMap<u64, oneshot::Sender<T>>>,
 }
@@ -26,8 +32,23 @@ pub(crate) struct Ticket<'a, T> {
 }
 
 impl<T> Pending<T> {
-    pub(crate) fn new() -> Self {
-        Self { next: AtomicU64::new(1), waiting: Mutex::default() }
+    /// Makes one whose requests are answered on subjects that begin so.
+    pub(crate) fn new(inbox: String) -> Self {
+        Self { inbox, next: AtomicU64::new(1), waiting: Mutex::default() }
+    }
+
+    /// Returns what the subjects of answers begin with.
+    pub(crate) fn inbox(&self) -> &str {
+        &self.inbox
+    }
+
+    /// Tells whether a subject is that of an answer to a request made here.
+    pub(crate) fn is_asked_at(&self, subject: &str) -> bool {
+        self.token_of(subject).is_some()
+    }
+
+    fn token_of(&self, subject: &str) -> Option<u64> {
+        subject.strip_prefix(&self.inbox)?.parse().ok()
     }
 
     /// Returns a token that was never given out.
@@ -47,9 +68,10 @@ impl<T> Pending<T> {
         Some(Ticket { pending: self, token, answer })
     }
 
-    /// Takes out the request that waits under a token; the second answer finds nobody.
-    pub(crate) fn take(&self, token: u64) -> Option<oneshot::Sender<T>> {
-        self.lock().remove(&token)
+    /// Takes out the request that waits for an answer on a subject; late and second answers find
+    /// nobody.
+    pub(crate) fn take(&self, subject: &str) -> Option<oneshot::Sender<T>> {
+        self.lock().remove(&self.token_of(subject)?)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<T>>> {
@@ -58,9 +80,13 @@ impl<T> Pending<T> {
 }
 
 impl<T> Ticket<'_, T> {
-    /// Returns the token of this request.
-    pub(crate) fn token(&self) -> u64 {
-        self.token
+    /// Returns the subject on which this request is answered.
+    pub(crate) fn subject(&self) -> String {
+        let inbox = &self.pending.inbox;
+        let mut subject = String::with_capacity(inbox.len() + TOKEN_DIGITS_MAX);
+        // A text takes all that is written to it.
+        write!(subject, "{inbox}{}", self.token).unwrap_or_default();
+        subject
     }
 
     /// Waits for the answer; `None` if it was given up.
@@ -71,7 +97,7 @@ impl<T> Ticket<'_, T> {
 
 impl<T> Drop for Ticket<'_, T> {
     fn drop(&mut self) {
-        self.pending.take(self.token);
+        self.pending.lock().remove(&self.token);
     }
 }
 
@@ -81,20 +107,37 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_stays_behind() {
-        let pending = Pending::new();
+        let pending = Pending::new("inbox.".to_owned());
         let mut answered = pending.wait().unwrap();
         let given_up = pending.wait().unwrap();
-        assert_ne!(answered.token(), given_up.token());
-        pending.take(answered.token()).unwrap().send(7).unwrap();
-        assert!(pending.take(answered.token()).is_none(), "the second answer finds nobody");
+        assert_ne!(answered.subject(), given_up.subject());
+        pending.take(&answered.subject()).unwrap().send(7).unwrap();
+        assert!(pending.take(&answered.subject()).is_none(), "the second answer finds nobody");
         assert_eq!(answered.answer().await, Some(7));
         drop((answered, given_up));
         assert!(pending.lock().is_empty());
     }
 
     #[tokio::test]
+    async fn answers_are_known_by_their_subjects() {
+        let pending = Pending::<()>::new("inbox.".to_owned());
+        let ticket = pending.wait().unwrap();
+        let cases = [
+            (ticket.subject(), true),
+            ("inbox.18446744073709551615".to_owned(), true),
+            (format!("x{}", ticket.subject()), false),
+            (format!("{}.x", ticket.subject()), false),
+            ("inbox.".to_owned(), false),
+            ("inbox1".to_owned(), false),
+        ];
+        for (subject, expected) in cases {
+            assert_eq!(pending.is_asked_at(&subject), expected, "{subject}");
+        }
+    }
+
+    #[tokio::test]
     async fn waiting_is_bounded() {
-        let pending = Pending::<()>::new();
+        let pending = Pending::<()>::new("inbox.".to_owned());
         let mut tickets: Vec<_> = (0..REQUESTS_MAX).map(|_| pending.wait().unwrap()).collect();
         assert!(pending.wait().is_none());
         tickets.pop();

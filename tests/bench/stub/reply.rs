@@ -11,8 +11,8 @@ use crate::work::WORDS;
 /// A word of the text that is streamed: a token of a model has about four letters.
 pub(crate) const WORD: &str = "word ";
 
-/// How long the model takes before the first of them. A run whose model answers at once may be written
-/// in one with the reply, and those that are compared are to be written alike.
+/// How long the model takes before the first of them. A run whose model answers at once may be
+/// written in one with the reply, and those that are compared are to be written alike.
 const BEFORE_TOKENS: Duration = Duration::from_millis(10);
 
 /// Bytes of each piece of a large answer.

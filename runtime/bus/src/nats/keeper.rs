@@ -84,9 +84,8 @@ pub(super) struct Links {
 struct Keeper {
     servers: Vec<ServerAddr>,
     options: ConnectOptions,
-    /// Where answers come in, whichever client asked: those to requests of a client that ended find
-    /// who waits for them.
-    inbox: String,
+    /// Those who wait, whichever client they asked with: answers to requests of a client that ended
+    /// find them as well.
     answers: Arc<Answers>,
     losses: watch::Sender<Losses>,
     stop: CancellationToken,
@@ -95,7 +94,6 @@ struct Keeper {
 /// Connects, and keeps the connection until `stop`.
 pub(super) async fn start(
     options: &NatsOptions,
-    inbox: &str,
     answers: &Arc<Answers>,
     dropped: &Arc<AtomicU64>,
     losses: watch::Sender<Losses>,
@@ -108,7 +106,6 @@ pub(super) async fn start(
             on_event(&event, &dropped, &noted);
             std::future::ready(())
         }),
-        inbox: inbox.to_owned(),
         answers: answers.clone(),
         losses,
         stop,
@@ -131,7 +128,7 @@ impl Keeper {
             .map_err(|source| Error::Connect { servers, source: source.into() })?;
         version::check(&client.server_info().version)?;
         let answers = client
-            .subscribe(format!("{}.*", self.inbox))
+            .subscribe(format!("{}*", self.answers.inbox()))
             .await
             .map_err(|source| Error::Nats { doing: "subscribe", source: source.into() })?;
         let link = Link { client, takers: TaskTracker::new(), alive: AtomicBool::new(true) };
@@ -169,8 +166,7 @@ impl Keeper {
 
     /// Gives an answer to the request that waits for it; late and second answers find nobody.
     fn hand_out(&self, message: async_nats::Message) {
-        let token = message.subject.rsplit('.').next().and_then(|token| token.parse().ok());
-        if let Some(waiting) = token.and_then(|token| self.answers.take(token)) {
+        if let Some(waiting) = self.answers.take(&message.subject) {
             drop(waiting.send(Answer::Received(message)));
         }
     }

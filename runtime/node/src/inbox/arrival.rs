@@ -38,8 +38,8 @@ fn is_reserved(id: &str) -> bool {
 }
 
 impl Porter {
-    /// Makes a run of a request that may name it, or says what is wrong with it. Its time counts from when the
-    /// request was received.
+    /// Makes a run of a request that may name it, or says what is wrong with it. Its time counts from
+    /// when the request was received.
     pub(super) async fn arrival(
         &self,
         message: &Message,

@@ -7,8 +7,8 @@ use tokio::sync::OwnedMutexGuard;
 use wire::RunId;
 
 /// The runs that are asked for by name at present. Two requests for one that is not there yet, each
-/// for a session of its own, would otherwise begin it in both. There are no more of them than requests
-/// that have a place.
+/// for a session of its own, would otherwise begin it in both. There are no more of them than
+/// requests that have a place.
 #[derive(Default)]
 pub(super) struct RunLocks(Mutex<HashMap<RunId, Arc<tokio::sync::Mutex<()>>>>);
 

@@ -44,12 +44,6 @@ struct Wanted {
     awaited: usize,
 }
 
-impl Wanted {
-    const fn is_nothing(&self) -> bool {
-        !self.at_once && self.awaited == 0
-    }
-}
-
 /// A job that somebody waits for: nothing is gathered until it is taken, or given up.
 pub(super) struct Awaited(Arc<Hurry>);
 
@@ -82,9 +76,17 @@ impl Hurry {
 
     /// Blocks until somebody is in a hurry, for [`GATHER`] at most.
     pub(super) fn wait(&self) {
-        let waited =
-            self.told.wait_timeout_while(self.lock(), GATHER, |wanted| wanted.is_nothing());
-        waited.unwrap_or_else(PoisonError::into_inner).0.at_once = false;
+        self.wait_for(GATHER);
+    }
+
+    /// Does so for so long at most, and tells whether somebody was.
+    fn wait_for(&self, longest: Duration) -> bool {
+        let gathered = self.told.wait_timeout_while(self.lock(), longest, |wanted| {
+            !wanted.at_once && wanted.awaited == 0
+        });
+        let (mut wanted, end) = gathered.unwrap_or_else(PoisonError::into_inner);
+        wanted.at_once = false;
+        !end.timed_out()
     }
 
     fn lock(&self) -> MutexGuard<'_, Wanted> {
@@ -119,17 +121,16 @@ mod tests {
     #[test]
     fn nothing_is_gathered_while_somebody_waits() {
         let hurry = Arc::new(Hurry::default());
-        let is_calm = || hurry.lock().is_nothing();
+        let is_hurried = || hurry.wait_for(Duration::ZERO);
+        assert!(!is_hurried());
+        hurry.up();
+        assert!(is_hurried());
+        assert!(!is_hurried(), "what was there then was taken");
         let awaited = hurry.awaited();
         hurry.up();
-        // It was taken for what was there, which is not what somebody waits for.
-        hurry.wait();
-        hurry.wait();
-        assert!(!is_calm());
+        assert!(is_hurried());
+        assert!(is_hurried(), "what somebody waits for has not come");
         drop(awaited);
-        assert!(is_calm());
-        hurry.up();
-        hurry.wait();
-        assert!(is_calm(), "once");
+        assert!(!is_hurried());
     }
 }

@@ -22,12 +22,12 @@ pub(crate) const NODE: &str = "embedded";
 pub(crate) const SESSIONS: usize = 10_000;
 
 /// Those that are measured while all of them are in memory: no more than stay there.
-pub(crate) const LIVE: usize = 800;
+pub(crate) const LIVE: usize = 3200;
 
 /// Sessions that have come and gone before anything is measured, and runs of each. After them the
 /// process has most of what sessions share; what the store still takes counts as theirs.
-const WARM: usize = 200;
-const WARM_RUNS: usize = 100;
+const WARM: usize = 2000;
+const WARM_RUNS: usize = 10;
 
 /// Runs at once, and the few sessions that do as many runs as [`LIVE`] before these come: what so
 /// many runs leave with the allocator for a while is no session's.

@@ -381,13 +381,15 @@ pub fn is_of_nats(subject: &str) -> bool {
 ///
 /// A reply subject is chosen by the sender; answering anywhere else would lend it our rights.
 pub fn is_inbox(subject: &str) -> bool {
-    let mut tokens = subject.split('.');
-    let first_is_inbox = tokens.next().is_some_and(|first| {
-        first == "_INBOX" || first.strip_prefix("_INBOX_").is_some_and(|t| Name::new(t).is_ok())
+    let Some((first, rest)) = subject.split_once('.') else { return false };
+    let first_is_inbox =
+        first == "_INBOX" || first.strip_prefix("_INBOX_").is_some_and(|t| Name::new(t).is_ok());
+    // No token is empty or a pattern. Every request is looked at, so all is seen in one go.
+    let last = rest.bytes().try_fold(b'.', |before, byte| {
+        let is_plain = !matches!(byte, b'*' | b'>' | b' ' | b'\t' | b'\r' | b'\n');
+        (is_plain && (byte, before) != (b'.', b'.')).then_some(byte)
     });
-    let plain =
-        |token: &str| !token.is_empty() && !token.contains(['*', '>', ' ', '\t', '\r', '\n']);
-    first_is_inbox && tokens.next().is_some_and(plain) && tokens.all(plain) && subject.len() <= 256
+    first_is_inbox && last.is_some_and(|last| last != b'.') && subject.len() <= 256
 }
 
 #[cfg(test)]
@@ -512,6 +514,9 @@ mod tests {
             "_INBOX.",
             "_INBOX.a.*",
             "_INBOX.>",
+            "_INBOX..a",
+            "_INBOX.a..b",
+            "_INBOX.a.",
             "$JS.API.STREAM.LIST",
             "$SYS.REQ",
             "callboard.v1.t.tool.x",

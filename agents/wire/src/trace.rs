@@ -32,7 +32,7 @@ pub struct TraceIdError;
 
 impl fmt::Display for TraceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex(&self.0))
+        f.write_str(const_hex::Buffer::<16>::new().format(&self.0))
     }
 }
 
@@ -52,7 +52,7 @@ impl FromStr for TraceId {
 
 impl Serialize for TraceId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&hex(&self.0))
+        serializer.serialize_str(const_hex::Buffer::<16>::new().format(&self.0))
     }
 }
 
@@ -124,12 +124,12 @@ impl TraceContext {
 
     /// Returns the trace id as 32 hex digits.
     pub fn trace_id(&self) -> String {
-        hex(&self.trace)
+        const_hex::encode(self.trace)
     }
 
     /// Returns the span id as 16 hex digits.
     pub fn span_id(&self) -> String {
-        hex(&self.span)
+        const_hex::encode(self.span)
     }
 
     /// Returns the trace id as bytes.
@@ -151,19 +151,9 @@ fn numbered(id: &str, number: u32) -> String {
     text
 }
 
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    push_hex(&mut text, bytes);
-    text
-}
-
-/// Adds bytes as hex digits. Ids are written several times a step, so not by way of a formatter.
-fn push_hex(text: &mut String, bytes: &[u8]) {
-    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');
-    for byte in bytes {
-        text.push(digit(byte >> 4));
-        text.push(digit(byte & 0xf));
-    }
+/// Adds bytes as hex digits.
+fn push_hex<const N: usize>(text: &mut String, bytes: &[u8; N]) {
+    text.push_str(const_hex::Buffer::<N>::new().format(bytes));
 }
 
 fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {

@@ -215,7 +215,10 @@ impl TeamContext {
     /// Tells observers, without waiting for them. What nobody hears is not an error, and is not
     /// written either.
     pub(crate) fn tell(&self, event: &Event) {
-        self.tell_at(&self.events_of(&event.session), event);
+        let subject = self.events_of(&event.session);
+        if self.bus.is_heard(&subject) {
+            self.tell_at(subject, event);
+        }
     }
 
     /// Returns where observers of a session listen.
@@ -223,16 +226,14 @@ impl TeamContext {
         self.subjects.session_events(&self.team.name, session)
     }
 
-    /// Like [`tell`](Self::tell), at the place where observers of its session listen.
-    pub(crate) fn tell_at(&self, subject: &str, event: &Event) {
-        if !self.bus.is_heard(subject) {
-            return;
-        }
+    /// Like [`tell`](Self::tell), for who knows that it is heard at the place where observers of
+    /// its session listen.
+    pub(crate) fn tell_at(&self, subject: String, event: &Event) {
         let Ok(body) = wire::json::to_vec(event) else { return };
         if body.len() > self.bus.payload_bytes_max() {
             return;
         }
-        self.shared.herald.tell(subject.to_owned(), body.into());
+        self.shared.herald.tell(subject, body.into());
         if matches!(event.kind, EventKind::RunEnded { .. }) {
             self.shared.herald.hurry();
         }

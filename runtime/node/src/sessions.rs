@@ -30,10 +30,13 @@ const IDLE: Duration = Duration::from_secs(60);
 /// longer than those wait who send their next message by themselves.
 const ACTING: Duration = Duration::from_secs(2);
 
-/// How many sessions without work stay in memory, so that it does not grow with the users of an
-/// hour. What those without an actor take together is bounded as well, by [`resting::BYTES_MAX`].
-/// One that left is folded again by its next message.
-const IDLE_SESSIONS_MAX: usize = 1024;
+/// How many sessions without work have an actor: those of two busy seconds.
+const ACTING_MAX: usize = 1024;
+
+/// How many sessions without work stay in memory, with an actor or not, so that it does not grow
+/// with the users of an hour. What those without an actor take together is bounded as well, by
+/// [`resting::BYTES_MAX`]. One that left is folded again by its next message.
+const IDLE_SESSIONS_MAX: usize = 4096;
 
 pub(crate) struct SessionSupervisor;
 
@@ -233,7 +236,7 @@ impl SessionsState {
         }
         self.idle.insert(at, Idle { session, handled, since: Instant::now() });
         self.drop_resting();
-        if self.idle.len() > IDLE_SESSIONS_MAX
+        if self.idle.len() > ACTING_MAX
             && let Some((_, first)) = self.idle.pop_first()
         {
             self.ask_to_leave(&first);

@@ -56,6 +56,7 @@ pub(super) enum Work {
 impl SessionState {
     /// Has done what follows from an input. `written` are the replies whose bytes are there.
     pub(super) fn perform_all(&mut self, effects: Vec<Effect>, written: &[(RunId, Bytes)]) {
+        let is_heard = self.context.bus.is_heard(&self.events_subject);
         for effect in effects {
             match effect {
                 ask @ Effect::AskModel { .. } => self.ask(ask, 1),
@@ -82,9 +83,11 @@ impl SessionState {
                 }
                 Effect::Expire { call, question, at, .. } => self.set_expiry(call, question, at),
                 Effect::Closed { call, .. } => self.end(&Work::Expiry(call)),
-                Effect::Tell(event) => self.context.tell_at(&self.events_subject, &event),
-                // The store is told of these with the commit.
-                Effect::Opened(_) | Effect::Span(_) => {}
+                Effect::Tell(event) if is_heard => {
+                    self.context.tell_at(self.events_subject.clone(), &event);
+                }
+                // The store is told of the others with the commit.
+                Effect::Tell(_) | Effect::Opened(_) | Effect::Span(_) => {}
             }
         }
     }

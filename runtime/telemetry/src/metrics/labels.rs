@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
+use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use foldhash::fast::RandomState;
 use opentelemetry::{KeyValue, Value};
 use wire::Attributes;
 
@@ -15,6 +16,7 @@ const KEPT_MAX: usize = 1024;
 /// What has been made of labels, by the attributes that these are made of.
 #[derive(Debug)]
 pub(super) struct Labels<T> {
+    /// A quick one: who found values that share a hash would have them made anew, and no more.
     hasher: RandomState,
     /// By the hash of their values; of those that share one, the first are kept.
     made: RwLock<HashMap<u64, Arc<Made<T>>>>,

@@ -159,6 +159,8 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use journal::testing::{Step, Watch, watch};
+    use tokio::sync::Barrier;
+    use tokio::time::timeout;
     use wire::Name;
 
     use super::*;
@@ -185,6 +187,9 @@ mod tests {
     /// Notes how many sessions it has in hand, and how many runs the store has then.
     struct Noting {
         keeper: Keeper,
+        /// Where the first ones wait for each other.
+        first: Barrier,
+        begun: AtomicUsize,
         in_hand: AtomicUsize,
         seen: Mutex<Vec<(usize, usize)>>,
     }
@@ -197,7 +202,9 @@ mod tests {
 
         async fn tidy(&self, _: &SessionId, _: &Cutoffs, _: bool) -> Result<Tidied, Error> {
             self.in_hand.fetch_add(1, Ordering::Relaxed);
-            tokio::task::yield_now().await;
+            if self.begun.fetch_add(1, Ordering::Relaxed) < Self::SESSIONS_AT_ONCE {
+                self.first.wait().await;
+            }
             let runs = self.keeper.store.runs(100)?.len();
             self.seen.lock().unwrap().push((self.in_hand.load(Ordering::Relaxed), runs));
             self.in_hand.fetch_sub(1, Ordering::Relaxed);
@@ -222,10 +229,15 @@ mod tests {
         }
         context.projector.sync().await;
         let keeper = Keeper::of(&context);
-        let hand =
-            Noting { keeper: keeper.clone(), in_hand: AtomicUsize::new(0), seen: Mutex::default() };
-        let done =
-            pass(&keeper, &hand, &context.team.retention, clock::now(), false).await.unwrap();
+        let hand = Noting {
+            keeper: keeper.clone(),
+            first: Barrier::new(Noting::SESSIONS_AT_ONCE),
+            begun: AtomicUsize::default(),
+            in_hand: AtomicUsize::default(),
+            seen: Mutex::default(),
+        };
+        let pass = pass(&keeper, &hand, &context.team.retention, clock::now(), false);
+        let done = timeout(Duration::from_mins(1), pass).await.expect("so many at once").unwrap();
         assert_eq!(done.sessions_forgotten, 25);
         let seen = hand.seen.into_inner().unwrap();
         assert_eq!(seen.iter().map(|(in_hand, _)| *in_hand).max(), Some(Noting::SESSIONS_AT_ONCE));

@@ -66,9 +66,9 @@ pub(crate) fn idle(url: &str) {
         fill(node.bus(), "few", AT_ONCE, LIVE.div_ceil(AT_ONCE)).await;
         let before = memory(&node).await;
         fill(node.bus(), "live", LIVE, 1).await;
+        let live = memory(&node).await;
         let in_memory = team::of(&node).sessions_in_memory().await;
         assert_eq!(in_memory, AT_ONCE + LIVE, "sessions left before they were measured");
-        let live = memory(&node).await;
         fill(node.bus(), "idle", SESSIONS - LIVE, 1).await;
         let full = memory(&node).await;
         left(&node).await;

@@ -375,6 +375,17 @@ mod tests {
     }
 
     #[test]
+    fn a_digest_and_more_is_hashed_as_one_text_however_long() {
+        let digest = Digest::of(b"x");
+        for bytes in [0, 1, SHORT_BYTES - 33, SHORT_BYTES - 32, SHORT_BYTES - 31, SHORT_BYTES, 5000]
+        {
+            let more = vec![b'y'; bytes];
+            let whole = [digest.as_bytes().as_slice(), &more].concat();
+            assert_eq!(digest.then(&more), Digest::of(&whole), "{bytes}");
+        }
+    }
+
+    #[test]
     fn a_digest_survives_its_text_form() {
         let digest = Digest::of(b"x").then(b"y");
         let text = serde_json::to_string(&digest).unwrap();

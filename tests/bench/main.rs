@@ -42,6 +42,7 @@ mod tokens;
 mod work;
 
 use pick::Pick;
+use rows::Measured;
 use sheet::Sheet;
 use work::Work;
 
@@ -68,9 +69,9 @@ fn main() {
         [large::ROLE, id, url] => large::large(id, url),
         [SHEET, runs, rows] => {
             let runs = runs.parse().expect("a number of runs");
-            println!("{}", rows::measured(runs, &Pick::new(rows)).to_json());
+            tell(&rows::measured(runs, &Pick::new(rows)), |sheet| println!("{}", sheet.to_json()));
         }
-        ["page"] => page(&rows::measured(PAGE_RUNS, &Pick::new(""))),
+        ["page"] => tell(&rows::measured(PAGE_RUNS, &Pick::new("")), page),
         ["page", file] => page(&read(file)),
         [] => compare(RUNS, ""),
         [runs] if runs.parse::<usize>().is_err() => compare(RUNS, runs),
@@ -80,8 +81,15 @@ fn main() {
     }
 }
 
+/// Tells what was measured, and fails if not all was that was asked for.
+fn tell(measured: &Measured, tell: impl FnOnce(&Sheet)) {
+    tell(&measured.sheet);
+    assert!(measured.is_whole, "a part failed, and does not count");
+}
+
 /// Writes the page and prints its tables.
 fn page(sheet: &Sheet) {
+    assert!(sheet.rounds() > 0, "no round was measured");
     println!("{}", table::all(sheet));
     page::write(sheet);
 }
@@ -96,5 +104,5 @@ fn read(file: &str) -> Sheet {
 
 /// Measures what is chosen and prints it.
 fn compare(runs: usize, rows: &str) {
-    println!("{}", table::all(&rows::measured(runs, &Pick::new(rows))));
+    tell(&rows::measured(runs, &Pick::new(rows)), |sheet| println!("{}", table::all(sheet)));
 }

@@ -1,5 +1,7 @@
 //! All rows that can be measured, by their ids.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use crate::party::Party;
 use crate::pick::Pick;
 use crate::servers::Stub;
@@ -35,9 +37,15 @@ fn all() -> Vec<(&'static str, Kind)> {
     rows
 }
 
+/// What was measured, and whether all of it could be.
+pub(crate) struct Measured {
+    pub(crate) sheet: Sheet,
+    pub(crate) is_whole: bool,
+}
+
 /// Measures every chosen row, round after round, so that what disturbs the machine for a while
 /// does not fall on one row alone.
-pub(crate) fn measured(runs: usize, pick: &Pick) -> Sheet {
+pub(crate) fn measured(runs: usize, pick: &Pick) -> Measured {
     let all = all();
     let ids: Vec<&str> = all.iter().map(|(id, _)| *id).collect();
     let chosen = pick.of(&ids);
@@ -45,24 +53,47 @@ pub(crate) fn measured(runs: usize, pick: &Pick) -> Sheet {
     // What is counted hardly differs from round to round, and is measured once.
     let (counted, timed): (Vec<_>, Vec<_>) =
         rows.partition(|(_, kind)| matches!(kind, Kind::Counted));
-    let stub = Stub::start();
-    let mut sheet = Sheet::default();
+    let mut measured = Measured { sheet: Sheet::default(), is_whole: true };
     for round in 1..=runs {
-        for (id, kind) in &timed {
-            eprintln!("round {round} of {runs}: {id}");
-            measure(id, kind, &stub, &mut sheet);
-        }
+        measured.add(|sheet| {
+            let stub = Stub::start();
+            for (id, kind) in &timed {
+                eprintln!("round {round} of {runs}: {id}");
+                measure(id, kind, &stub, sheet);
+            }
+        });
     }
     let counted: Vec<&str> = counted.into_iter().map(|(id, _)| *id).collect();
-    if !counted.is_empty() && allocations::now().is_none() {
-        eprintln!("in a build that counts allocations: {}", counted.join(", "));
-        allocations::elsewhere(&counted, &mut sheet);
-    } else {
-        for id in counted {
-            allocations::measure(id, &stub, &mut sheet);
+    if !counted.is_empty() {
+        measured.add(|sheet| count(&counted, sheet));
+    }
+    measured
+}
+
+impl Measured {
+    /// Adds what is measured. If that fails, nothing of it counts, and the rest goes on: a page
+    /// takes most of an hour.
+    fn add(&mut self, measure: impl FnOnce(&mut Sheet)) {
+        let mut sheet = Sheet::default();
+        if catch_unwind(AssertUnwindSafe(|| measure(&mut sheet))).is_ok() {
+            self.sheet.merge(&sheet.to_json());
+        } else {
+            eprintln!("that failed, and what was measured with it does not count");
+            self.is_whole = false;
         }
     }
-    sheet
+}
+
+/// Measures rows where allocations are counted.
+fn count(ids: &[&str], sheet: &mut Sheet) {
+    if allocations::now().is_none() {
+        eprintln!("in a build that counts allocations: {}", ids.join(", "));
+        return allocations::elsewhere(ids, sheet);
+    }
+    let stub = Stub::start();
+    for id in ids {
+        allocations::measure(id, &stub, sheet);
+    }
 }
 
 fn measure(id: &str, kind: &Kind, stub: &Stub, sheet: &mut Sheet) {

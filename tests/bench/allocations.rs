@@ -70,7 +70,7 @@ pub(crate) fn now() -> Option<Allocated> {
 /// Measures a row once, in a build that counts.
 pub(crate) fn measure(id: &str, stub: &Stub, sheet: &mut Sheet) {
     if id == HEAP {
-        idle::measure(HEAP, stub, sheet);
+        idle::measure(&[HEAP], stub, sheet);
         return;
     }
     let sessions = if id == MANY { 32 } else { 1 };

@@ -1,5 +1,6 @@
 //! What ten thousand sessions take of the memory that nobody talks to.
 
+use std::thread;
 use std::time::Duration;
 
 use bus::Bus;
@@ -44,13 +45,23 @@ const LEAVE_MAX: Duration = Duration::from_secs(180);
 /// How mimalloc is told to give back at once what is freed.
 const GIVE_BACK: (&str, &str) = ("MIMALLOC_PURGE_DELAY", "0");
 
-/// Measures it once and notes it in a row.
-pub(crate) fn measure(row: &str, stub: &Stub, sheet: &mut Sheet) {
-    let mut command = role(IDLE, [stub.url.as_str()]);
-    if row == HELD {
-        command.env(GIVE_BACK.0, GIVE_BACK.1);
+/// Measures rows once, all of them at the same time: most of it is waiting, and what one process
+/// takes of the memory does not depend on another.
+pub(crate) fn measure(rows: &[&str], stub: &Stub, sheet: &mut Sheet) {
+    let one = |row: &str| {
+        let mut command = role(IDLE, [stub.url.as_str()]);
+        if row == HELD {
+            command.env(GIVE_BACK.0, GIVE_BACK.1);
+        }
+        figures(command)
+    };
+    let told = thread::scope(|scope| {
+        let running: Vec<_> = rows.iter().map(|row| scope.spawn(|| one(row))).collect();
+        running.into_iter().map(|told| told.join().expect("figures")).collect::<Vec<_>>()
+    });
+    for (row, told) in rows.iter().zip(told) {
+        sheet.add(row, NODE, &told);
     }
-    sheet.add(row, NODE, &figures(command));
 }
 
 /// Does it in a process of its own and prints its figures.

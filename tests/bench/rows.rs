@@ -18,12 +18,16 @@ enum Kind {
     StartEmpty,
     StartFull,
     Binary,
-    Idle,
-    Counted,
 }
 
-/// Returns the rows in the order in which they are measured.
-fn all() -> Vec<(&'static str, Kind)> {
+/// The rows of one round that are measured at the same time, after all others.
+const IDLE: [&str; 2] = [idle::IDLE, idle::HELD];
+
+/// The rows of what hardly differs from round to round, and is measured once.
+const COUNTED: [&str; 3] = [allocations::STEP, allocations::MANY, allocations::HEAP];
+
+/// Returns the other rows in the order in which they are measured.
+fn timed() -> Vec<(&'static str, Kind)> {
     let mut rows: Vec<(&str, Kind)> = floors::ids().map(|id| (id, Kind::Floor)).collect();
     rows.extend(work::rows().into_iter().map(|(id, work)| (id, Kind::Relay(work))));
     rows.extend(tokens::rows().into_iter().map(|(id, work)| (id, Kind::Tokens(work))));
@@ -31,9 +35,6 @@ fn all() -> Vec<(&'static str, Kind)> {
     rows.push((start::EMPTY, Kind::StartEmpty));
     rows.push((start::FULL, Kind::StartFull));
     rows.push((start::BINARY, Kind::Binary));
-    rows.extend([idle::IDLE, idle::HELD].map(|id| (id, Kind::Idle)));
-    let counted = [allocations::STEP, allocations::MANY, allocations::HEAP];
-    rows.extend(counted.map(|id| (id, Kind::Counted)));
     rows
 }
 
@@ -46,13 +47,15 @@ pub(crate) struct Measured {
 /// Measures every chosen row, round after round, so that what disturbs the machine for a while
 /// does not fall on one row alone.
 pub(crate) fn measured(runs: usize, pick: &Pick) -> Measured {
-    let all = all();
-    let ids: Vec<&str> = all.iter().map(|(id, _)| *id).collect();
-    let chosen = pick.of(&ids);
-    let rows = all.iter().filter(|(id, _)| chosen.contains(id));
-    // What is counted hardly differs from round to round, and is measured once.
-    let (counted, timed): (Vec<_>, Vec<_>) =
-        rows.partition(|(_, kind)| matches!(kind, Kind::Counted));
+    let mut timed = timed();
+    let all = timed.iter().map(|(id, _)| *id).chain(IDLE).chain(COUNTED);
+    let chosen = pick.of(&all.collect::<Vec<_>>());
+    timed.retain(|(id, _)| chosen.contains(id));
+    let of = |mut rows: Vec<&'static str>| {
+        rows.retain(|id| chosen.contains(id));
+        rows
+    };
+    let (idle, counted) = (of(IDLE.to_vec()), of(COUNTED.to_vec()));
     let mut measured = Measured { sheet: Sheet::default(), is_whole: true };
     for round in 1..=runs {
         measured.add(|sheet| {
@@ -61,9 +64,12 @@ pub(crate) fn measured(runs: usize, pick: &Pick) -> Measured {
                 eprintln!("round {round} of {runs}: {id}");
                 measure(id, kind, &stub, sheet);
             }
+            if !idle.is_empty() {
+                eprintln!("round {round} of {runs}: {}", idle.join(", "));
+                idle::measure(&idle, &stub, sheet);
+            }
         });
     }
-    let counted: Vec<&str> = counted.into_iter().map(|(id, _)| *id).collect();
     if !counted.is_empty() {
         measured.add(|sheet| count(&counted, sheet));
     }
@@ -109,7 +115,5 @@ fn measure(id: &str, kind: &Kind, stub: &Stub, sheet: &mut Sheet) {
         Kind::StartEmpty => start::measure_empty(stub, sheet),
         Kind::StartFull => start::measure_full(stub, sheet),
         Kind::Binary => start::measure_binary(sheet),
-        Kind::Idle => idle::measure(id, stub, sheet),
-        Kind::Counted => allocations::measure(id, stub, sheet),
     }
 }

@@ -51,11 +51,10 @@ pub(crate) fn measured(runs: usize, pick: &Pick) -> Measured {
     let all = timed.iter().map(|(id, _)| *id).chain(IDLE).chain(COUNTED);
     let chosen = pick.of(&all.collect::<Vec<_>>());
     timed.retain(|(id, _)| chosen.contains(id));
-    let of = |mut rows: Vec<&'static str>| {
-        rows.retain(|id| chosen.contains(id));
-        rows
+    let of = |rows: &[&'static str]| -> Vec<&str> {
+        rows.iter().copied().filter(|id| chosen.contains(id)).collect()
     };
-    let (idle, counted) = (of(IDLE.to_vec()), of(COUNTED.to_vec()));
+    let (idle, counted) = (of(&IDLE), of(&COUNTED));
     let mut measured = Measured { sheet: Sheet::default(), is_whole: true };
     for round in 1..=runs {
         measured.add(|sheet| {
@@ -80,9 +79,9 @@ impl Measured {
     /// Adds what is measured. If that fails, nothing of it counts, and the rest goes on: a page
     /// takes most of an hour.
     fn add(&mut self, measure: impl FnOnce(&mut Sheet)) {
-        let mut sheet = Sheet::default();
+        let mut sheet = self.sheet.clone();
         if catch_unwind(AssertUnwindSafe(|| measure(&mut sheet))).is_ok() {
-            self.sheet.merge(&sheet.to_json());
+            self.sheet = sheet;
         } else {
             eprintln!("that failed, and what was measured with it does not count");
             self.is_whole = false;

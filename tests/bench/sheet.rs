@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::measure::quantile;
 
 /// All that a run of the benchmark measured; a figure has as many values as there were rounds.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Sheet {
     values: BTreeMap<(String, String, String), Vec<f64>>,
 }

@@ -156,16 +156,15 @@ fn push_hex<const N: usize>(text: &mut String, bytes: &[u8; N]) {
     text.push_str(const_hex::Buffer::<N>::new().format(bytes));
 }
 
+/// Reads an id, which is not all 0.
 fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let lower = |b: &u8| b.is_ascii_digit() || (b'a'..=b'f').contains(b);
-    if text.len() != N * 2 || !text.as_bytes().iter().all(lower) {
-        return None;
-    }
-    let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-    }
-    (bytes != [0; N]).then_some(bytes)
+    unhex_any(text).filter(|bytes| *bytes != [0; N])
+}
+
+/// Reads bytes of which each is two hex digits in lower case, the only form that W3C allows.
+fn unhex_any<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let is_lower = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    if text.bytes().all(is_lower) { const_hex::decode_to_array(text).ok() } else { None }
 }
 
 impl fmt::Display for TraceContext {
@@ -200,10 +199,6 @@ impl FromStr for TraceContext {
             sampled: flags & 1 == 1,
         })
     }
-}
-
-fn unhex_any<const N: usize>(text: &str) -> Option<[u8; N]> {
-    if text.bytes().all(|b| b == b'0') && text.len() == N * 2 { Some([0; N]) } else { unhex(text) }
 }
 
 impl Serialize for TraceContext {
@@ -331,6 +326,9 @@ mod tests {
             "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
             "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
             "00-0af7651916cd43dd8448eb211c80319c-b7ad6b716920333ä-01",
+            "00-0x0af7651916cd43dd8448eb211c8031-b7ad6b7169203331-01",
+            "00-0x0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-1",
         ] {
             assert!(bad.parse::<TraceContext>().is_err(), "{bad}");
         }

@@ -284,9 +284,10 @@ fn leave_is_given_by_nothing_that_was_typed_before_it_was_asked_for() {
     assert!(first.contains("what was typed before anything was asked is dropped"), "{first}");
     keys.write_all(b"blue\ny\n").unwrap();
     until(r#""y" was typed before this was asked, and is dropped"#);
-    keys.write_all(b"not him\n").unwrap();
+    // Short, since it stands at the end of a line that is cut the more the longer the call took.
+    keys.write_all(b"bob\n").unwrap();
     let mut rest = String::new();
     err.read_to_string(&mut rest).unwrap();
-    assert!(rest.contains("not him"), "{rest}");
+    assert!(rest.contains("a person denied this call: bob"), "{rest}");
     assert_eq!(ended(child).out, "It was denied.\n", "{rest}");
 }

@@ -31,7 +31,6 @@ const RESULTS_DIR: &str = "results";
 
 /// Holds the data of a team, with the store brought up to the journal.
 pub struct Archive {
-    pub(crate) lock: DataLock,
     pub(crate) journal: Journal,
     pub(crate) store: Store,
     pub(crate) plans: Arc<PlanShelf>,
@@ -41,6 +40,9 @@ pub struct Archive {
     pub(crate) unread: Vec<SessionId>,
     pub(crate) results: Results,
     team: Name,
+    /// Fields are dropped in the order in which they stand: whoever waits for the lock must find
+    /// the files closed.
+    pub(crate) lock: DataLock,
 }
 
 /// Returns the directory of a team's store; while nobody holds the team it may be deleted.
@@ -95,7 +97,7 @@ impl Archive {
         let ids = |found: Vec<(SessionId, Error)>| found.into_iter().map(|(id, _)| id).collect();
         let (unread, damaged) = (ids(unread), ids(damaged));
         let results = Results::open(dir.join(RESULTS_DIR), RESULTS_BYTES_MAX);
-        Ok(Self { lock, journal, store, plans, damaged, unread, results, team: team.clone() })
+        Ok(Self { journal, store, plans, damaged, unread, results, team: team.clone(), lock })
     }
 
     /// Returns the store.
@@ -158,4 +160,40 @@ pub(crate) fn events(
         })
         .map_err(|source| Error::Fold { session: session.clone(), source })?;
     Ok(events)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn who_waits_for_the_lock_finds_the_files_closed() {
+        let data = tempfile::tempdir().unwrap();
+        let team = Name::new("small").unwrap();
+        let holder = Holder {
+            pid: std::process::id(),
+            program: "test".to_owned(),
+            listen: None,
+            nats: None,
+            since: Timestamp::from_micros(0),
+        };
+        let archive = Archive::open(data.path(), &team, &holder).unwrap();
+        let dir = team_dir(data.path(), &team);
+        let lock = File::open(dir.join("lock")).unwrap();
+        thread::scope(|threads| {
+            let opened = threads.spawn(|| {
+                lock.lock().unwrap();
+                let journal = Journal::open(&dir, Options::default()).map(drop);
+                let store = Store::open(&store_dir(data.path(), &team)).map(drop);
+                (journal, store)
+            });
+            drop(archive);
+            let (journal, store) = opened.join().unwrap();
+            journal.unwrap();
+            store.unwrap();
+        });
+    }
 }

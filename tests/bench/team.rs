@@ -112,13 +112,7 @@ pub(crate) async fn bus(work: &Work) -> Bus {
 pub(crate) async fn start(file: &Path, data: &Path, bus: Bus) -> Node {
     telemetry::init(LOG).expect("the log");
     let team = config::load(file).unwrap_or_else(|report| panic!("{}", report.render(false)));
-    let holder = Holder {
-        pid: std::process::id(),
-        program: "bench".to_owned(),
-        listen: None,
-        nats: None,
-        since: Timestamp::from_micros(0),
-    };
+    let holder = Holder::this_process("bench", Timestamp::from_micros(0));
     let options = NodeOptions {
         data: data.to_owned(),
         holder,

@@ -38,13 +38,7 @@ pub(crate) async fn answer(folder: &Path, fields: &str, script: &str) -> RunRepl
     std::fs::write(&file, team).unwrap();
     let team = config::load(&file).unwrap_or_else(|report| panic!("{}", report.render(false)));
     let subject = Subjects::default().agent_run(&team.name, &team.entry);
-    let holder = Holder {
-        pid: std::process::id(),
-        program: "test".to_owned(),
-        listen: None,
-        nats: None,
-        since: Timestamp::from_micros(0),
-    };
+    let holder = Holder::this_process("test", Timestamp::from_micros(0));
     let subjects = Subjects::default();
     let options = NodeOptions { data: folder.join("data"), holder, subjects, reserve_bytes: 0 };
     let bus = Bus::local();

@@ -138,13 +138,7 @@ async fn within(birth: &Birth<'_>) -> Result<Lived, String> {
 
 /// Names this process to others.
 pub(crate) fn holder() -> Holder {
-    Holder {
-        pid: std::process::id(),
-        program: "test".to_owned(),
-        listen: None,
-        nats: None,
-        since: Timestamp::from_micros(0),
-    }
+    Holder::this_process("test", Timestamp::from_micros(0))
 }
 
 /// Starts a node on some data.

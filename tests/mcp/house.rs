@@ -112,13 +112,7 @@ impl House {
 
     pub(crate) async fn start(&mut self) {
         let (sources, team) = self.with_sources().await;
-        let holder = Holder {
-            pid: std::process::id(),
-            program: "test".to_owned(),
-            listen: None,
-            nats: None,
-            since: Timestamp::from_micros(0),
-        };
+        let holder = Holder::this_process("test", Timestamp::from_micros(0));
         let subjects = Subjects::default();
         let options = NodeOptions { data: self.data(), holder, subjects, reserve_bytes: 0 };
         let node = Node::start(vec![team], self.bus.clone(), options).await.unwrap();

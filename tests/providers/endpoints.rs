@@ -27,13 +27,7 @@ async fn ask(team: &str, input: &str) -> RunReply {
     std::fs::write(&file, team).unwrap();
     let team = config::load(&file).unwrap_or_else(|report| panic!("{}", report.render(false)));
     let subject = Subjects::default().agent_run(&team.name, &team.entry);
-    let holder = Holder {
-        pid: std::process::id(),
-        program: "test".to_owned(),
-        listen: None,
-        nats: None,
-        since: Timestamp::from_micros(0),
-    };
+    let holder = Holder::this_process("test", Timestamp::from_micros(0));
     let data = folder.path().join("data");
     let options = NodeOptions { data, holder, subjects: Subjects::default(), reserve_bytes: 0 };
     let bus = Bus::local();

@@ -70,13 +70,7 @@ async fn a_team_works_on_postgres() {
         .unwrap();
     let team = config::load(&file).unwrap_or_else(|report| panic!("{}", report.render(false)));
     let bus = Bus::local();
-    let holder = Holder {
-        pid: std::process::id(),
-        program: "test".to_owned(),
-        listen: None,
-        nats: None,
-        since: Timestamp::from_micros(0),
-    };
+    let holder = Holder::this_process("test", Timestamp::from_micros(0));
     let data = folder.path().join("data");
     let options = NodeOptions { data, holder, subjects: Subjects::default(), reserve_bytes: 0 };
     let node = Node::start(vec![team], bus.clone(), options).await.unwrap();

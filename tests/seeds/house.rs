@@ -204,13 +204,7 @@ async fn start(folder: &Path, name: &str, bus: &Bus) -> Node {
     let end = Instant::now() + FREE_MAX;
     loop {
         let team = config::load(&file).unwrap_or_else(|report| panic!("{}", report.render(false)));
-        let holder = Holder {
-            pid: std::process::id(),
-            program: "test".to_owned(),
-            listen: None,
-            nats: None,
-            since: Timestamp::from_micros(0),
-        };
+        let holder = Holder::this_process("test", Timestamp::from_micros(0));
         let data = folder.join("data");
         let options = NodeOptions { data, holder, subjects: Subjects::default(), reserve_bytes: 0 };
         match Node::start(vec![team], bus.clone(), options).await {

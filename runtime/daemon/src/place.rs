@@ -95,9 +95,10 @@ impl Place {
         fs::metadata(team_dir(&self.dir, team).join("lock")).ok()?.modified().ok()
     }
 
-    /// Returns who holds the data of a team.
+    /// Returns who holds the data of a team. Who only takes a look is done before it matters.
     pub(crate) fn holder(&self, team: &Name) -> Result<Option<Holder>, Failure> {
-        Ok(DataLock::holder(&team_dir(&self.dir, team))?)
+        let holder = DataLock::holder(&team_dir(&self.dir, team))?;
+        Ok(holder.filter(|holder| !holder.is_brief))
     }
 }
 
@@ -110,13 +111,12 @@ const TOKEN_VARIABLE: &str = "CALLBOARD_TOKEN";
 
 /// Names this process to those who find a directory in use.
 pub(crate) fn holder(verb: &str) -> Holder {
-    Holder {
-        pid: std::process::id(),
-        program: format!("callboard {verb}"),
-        listen: None,
-        nats: None,
-        since: node::now(),
-    }
+    Holder::this_process(format!("callboard {verb}"), node::now())
+}
+
+/// Names this process to those who find a directory in use while it takes a look.
+pub(crate) fn looker() -> Holder {
+    Holder { is_brief: true, ..holder("look-up") }
 }
 
 /// Returns the directory that a platform has for the data of programs.

@@ -7,7 +7,7 @@ use wire::{ErrorCode, Name, SessionId};
 
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::place::{Place, holder};
+use crate::place::{Place, looker};
 use crate::screen::{self, Screen};
 use gateway::TraceFilter;
 use gateway::view::{self, FactList, RunList, SessionList, SessionView, TraceList, TraceView};
@@ -83,7 +83,7 @@ impl Records {
     pub(crate) fn open(place: &Place, team: &Name) -> Result<Self, Failure> {
         let source = match Client::of_holder(place, team)? {
             Some(client) => Source::Daemon(client),
-            None => Source::Files(Box::new(Archive::open(place.dir(), team, &holder("look-up"))?)),
+            None => Source::Files(Box::new(Archive::open(place.dir(), team, &looker())?)),
         };
         Ok(Self { team: team.clone(), source })
     }

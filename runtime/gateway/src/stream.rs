@@ -151,13 +151,7 @@ mod tests {
     async fn start(data: &Path) -> Node {
         let teams = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/teams");
         let team = config::load(&teams.join("quickstart.toml")).unwrap();
-        let holder = Holder {
-            pid: std::process::id(),
-            program: "test".to_owned(),
-            listen: None,
-            nats: None,
-            since: Timestamp::from_micros(1),
-        };
+        let holder = Holder::this_process("test", Timestamp::from_micros(1));
         let options = NodeOptions {
             data: data.to_owned(),
             holder,

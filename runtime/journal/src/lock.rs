@@ -12,9 +12,13 @@ use wire::Timestamp;
 
 use crate::error::Error;
 
-/// How often a held lock is tried again. Asking who holds a directory takes the lock for an
-/// instant, which must not keep a daemon from starting.
+/// How often a held lock is tried. Asking who holds a directory takes the lock for an instant, which
+/// must not keep a daemon from starting.
 const ATTEMPTS: u32 = 5;
+
+/// How often it is tried if it is held for a look: some ten seconds, in which the data of the
+/// largest teams is opened and read.
+const BRIEF_ATTEMPTS: u32 = 500;
 
 /// The pause between two attempts; much longer than asking takes.
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(20);
@@ -44,6 +48,23 @@ pub struct Holder {
     pub nats: Option<String>,
     /// When it took the directory.
     pub since: Timestamp,
+    /// Whether it only takes a look, so that whoever wants the directory waits until it is done.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_brief: bool,
+}
+
+impl Holder {
+    /// Names this process, which can be asked nowhere as yet and holds the directory for long.
+    pub fn this_process(program: impl Into<String>, since: Timestamp) -> Self {
+        Self {
+            pid: std::process::id(),
+            program: program.into(),
+            listen: None,
+            nats: None,
+            since,
+            is_brief: false,
+        }
+    }
 }
 
 impl fmt::Display for Holder {
@@ -53,7 +74,8 @@ impl fmt::Display for Holder {
 }
 
 impl DataLock {
-    /// Takes a directory, and makes it if it is not there.
+    /// Takes a directory, and makes it if it is not there. Blocks while somebody takes a look at it,
+    /// up to ten seconds.
     ///
     /// Fails with [`Error::InUse`] if another process holds it.
     pub fn acquire(dir: &Path, holder: &Holder) -> Result<Self, Error> {
@@ -70,15 +92,17 @@ impl DataLock {
         for attempt in 1.. {
             match file.try_lock() {
                 Ok(()) => break,
-                Err(TryLockError::WouldBlock) if attempt < ATTEMPTS => {
-                    std::thread::sleep(ATTEMPT_PAUSE);
-                }
-                Err(TryLockError::WouldBlock) => {
-                    let holder = read_holder(&file).map(Box::new);
-                    return Err(Error::InUse { dir: dir.to_owned(), holder });
-                }
+                Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(source)) => return Err(Error::file("lock", &path)(source)),
             }
+            if attempt >= ATTEMPTS {
+                let holder = read_holder(&file);
+                if attempt >= attempts_max(holder.as_ref()) {
+                    let holder = holder.map(Box::new);
+                    return Err(Error::InUse { dir: dir.to_owned(), holder });
+                }
+            }
+            std::thread::sleep(ATTEMPT_PAUSE);
         }
         let lock = Self { file, path };
         lock.update(holder)?;
@@ -117,6 +141,11 @@ impl DataLock {
             Err(TryLockError::Error(source)) => Err(Error::file("lock", &path)(source)),
         }
     }
+}
+
+/// Returns how often a lock is tried that somebody holds.
+fn attempts_max(holder: Option<&Holder>) -> u32 {
+    if holder.is_some_and(|holder| holder.is_brief) { BRIEF_ATTEMPTS } else { ATTEMPTS }
 }
 
 /// Makes a directory, and those above it, that only their owner can look into.
@@ -161,13 +190,7 @@ mod tests {
     use super::*;
 
     fn holder(pid: u32) -> Holder {
-        Holder {
-            pid,
-            program: "callboard serve".into(),
-            listen: None,
-            nats: None,
-            since: Timestamp::from_micros(7),
-        }
+        Holder { pid, ..Holder::this_process("callboard serve", Timestamp::from_micros(7)) }
     }
 
     #[test]
@@ -192,6 +215,25 @@ mod tests {
         drop(lock);
         assert_eq!(DataLock::holder(&dir).unwrap(), None, "the text outlives its holder");
         drop(DataLock::acquire(&dir, &holder(2)).unwrap());
+    }
+
+    #[test]
+    fn who_takes_a_look_is_waited_for() {
+        let brief = Holder { is_brief: true, ..holder(1) };
+        let cases = [(None, ATTEMPTS), (Some(&brief), BRIEF_ATTEMPTS)];
+        for (holder, attempts) in cases.into_iter().chain([(Some(&holder(1)), ATTEMPTS)]) {
+            assert_eq!(attempts_max(holder), attempts, "{holder:?}");
+        }
+
+        let root = tempfile::tempdir().unwrap();
+        let lock = DataLock::acquire(root.path(), &brief).unwrap();
+        std::thread::scope(|threads| {
+            let waits = threads.spawn(|| DataLock::acquire(root.path(), &holder(2)).map(drop));
+            // For longer than anybody else would be waited for.
+            std::thread::sleep(ATTEMPT_PAUSE * ATTEMPTS * 2);
+            drop(lock);
+            waits.join().unwrap().unwrap();
+        });
     }
 
     #[test]

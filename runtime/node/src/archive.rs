@@ -173,13 +173,7 @@ mod tests {
     fn who_waits_for_the_lock_finds_the_files_closed() {
         let data = tempfile::tempdir().unwrap();
         let team = Name::new("small").unwrap();
-        let holder = Holder {
-            pid: std::process::id(),
-            program: "test".to_owned(),
-            listen: None,
-            nats: None,
-            since: Timestamp::from_micros(0),
-        };
+        let holder = Holder::this_process("test", Timestamp::from_micros(0));
         let archive = Archive::open(data.path(), &team, &holder).unwrap();
         let dir = team_dir(data.path(), &team);
         let lock = File::open(dir.join("lock")).unwrap();

@@ -36,13 +36,7 @@ pub(crate) fn open_changed(
     let teams = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/teams");
     let mut team = config::load(&teams.join("quickstart.toml")).unwrap();
     change(&mut team);
-    let holder = Holder {
-        pid: std::process::id(),
-        program: "test".to_owned(),
-        listen: None,
-        nats: None,
-        since: clock::now(),
-    };
+    let holder = Holder::this_process("test", clock::now());
     let options = NodeOptions {
         data: data.to_owned(),
         holder,

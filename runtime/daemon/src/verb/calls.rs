@@ -19,7 +19,7 @@ use crate::args::{Calls, CallsList, Door};
 use crate::client::{self, Client, LOOKUP_TIMEOUT};
 use crate::failure::{Exit, Failure};
 use crate::paint::Paint;
-use crate::place::{Place, holder};
+use crate::place::{Place, looker};
 use crate::records::{Answers, Of};
 use crate::screen::{self, Screen};
 use crate::table::{self, Column};
@@ -155,7 +155,7 @@ impl Board<'_> {
 
     /// Opens the files of the team.
     fn archive(&self, place: &Place) -> Result<Archive, Failure> {
-        Ok(Archive::open(place.dir(), &self.team, &holder("look-up"))?)
+        Ok(Archive::open(place.dir(), &self.team, &looker())?)
     }
 
     async fn list(&self, kind: Option<OpenKind>, limit: usize) -> Result<OpenCallList, Failure> {

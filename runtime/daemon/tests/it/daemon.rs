@@ -185,13 +185,8 @@ fn a_run_is_told_something_whatever_other_teams_do() {
     assert_eq!(callboard.run(&["ask", "quickstart", "--run", "r1", QUESTION]).code, Some(0));
     let data = callboard.dir.path().join("data");
     let hold = |team: &str, listen: Option<String>| {
-        let holder = Holder {
-            pid: 1,
-            program: "callboard run".to_owned(),
-            listen,
-            nats: None,
-            since: node::now(),
-        };
+        let named = Holder::this_process("callboard run", node::now());
+        let holder = Holder { pid: 1, listen, ..named };
         DataLock::acquire(&data.join(team), &holder).unwrap()
     };
     // They come before the team that has the run; nobody listens on the port.

@@ -82,13 +82,7 @@ impl House {
         let script: Vec<String> = script().iter().map(Value::to_string).collect();
         std::fs::write(dir.path().join("script.jsonl"), script.join("\n")).unwrap();
         let team = config::load(&file).unwrap();
-        let holder = Holder {
-            pid: std::process::id(),
-            program: "test".to_owned(),
-            listen: None,
-            nats: None,
-            since: Timestamp::default(),
-        };
+        let holder = Holder::this_process("test", Timestamp::default());
         let options = NodeOptions {
             data: dir.path().join("data"),
             holder,

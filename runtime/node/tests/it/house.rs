@@ -24,13 +24,7 @@ pub(crate) async fn try_start(
     team_files: &[&Path],
     data: &Path,
 ) -> Result<Node, node::Error> {
-    let holder = Holder {
-        pid: std::process::id(),
-        program: "test".to_owned(),
-        listen: None,
-        nats: None,
-        since: Timestamp::from_micros(0),
-    };
+    let holder = Holder::this_process("test", Timestamp::from_micros(0));
     let (data, subjects) = (data.to_owned(), Subjects::default());
     let options = NodeOptions { data, holder, subjects, reserve_bytes: 0 };
     let teams = team_files.iter().map(|file| config::load(file).unwrap()).collect();

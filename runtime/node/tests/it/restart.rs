@@ -111,13 +111,7 @@ async fn a_start_that_fails_takes_up_no_run() {
     let text = std::fs::read_to_string(folder.path().join("steps.toml")).unwrap();
     let zed = folder.path().join("zed.toml");
     std::fs::write(&zed, text.replace("[team]", "[team]\nname = \"zed\"")).unwrap();
-    let holder = Holder {
-        pid: 1,
-        program: "another".to_owned(),
-        listen: None,
-        nats: None,
-        since: node::now(),
-    };
+    let holder = Holder { pid: 1, ..Holder::this_process("another", node::now()) };
     let lock = DataLock::acquire(&data.join("zed"), &holder).unwrap();
     let files = [folder.path().join("steps.toml"), zed];
     for _ in 0..12 {

@@ -50,13 +50,7 @@ fn name() -> Name {
 }
 
 fn open(data: &Path) -> Archive {
-    let holder = Holder {
-        pid: std::process::id(),
-        program: "test".to_owned(),
-        listen: None,
-        nats: None,
-        since: Timestamp::from_micros(0),
-    };
+    let holder = Holder::this_process("test", Timestamp::from_micros(0));
     // A task of the node that has just ended may hold the store for a moment.
     let end = Instant::now() + Duration::from_secs(10);
     loop {

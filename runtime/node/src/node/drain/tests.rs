@@ -13,13 +13,7 @@ use crate::node::NodeOptions;
 use crate::opening::team_dir;
 
 fn holder() -> Holder {
-    Holder {
-        pid: std::process::id(),
-        program: "test".to_owned(),
-        listen: None,
-        nats: None,
-        since: clock::now(),
-    }
+    Holder::this_process("test", clock::now())
 }
 
 /// Starts a node with the quickstart team under several names, after a change of each.

@@ -137,7 +137,7 @@ pub(crate) fn chain() -> Work {
         shape: Shape::Chain,
         calls: 10,
         sessions: 1,
-        runs: 200,
+        runs: 600,
         delay_ms: 0,
         pad: 0,
         stream: false,
@@ -152,8 +152,8 @@ pub(crate) fn chain() -> Work {
 pub(crate) fn rows() -> Vec<(&'static str, Work)> {
     let (one, few, many) = (
         chain(),
-        Work { sessions: 32, runs: 12, ..chain() },
-        Work { sessions: 256, runs: 3, ..chain() },
+        Work { sessions: 32, runs: 36, ..chain() },
+        Work { sessions: 256, runs: 6, ..chain() },
     );
     let streamed = |work: &Work| Work { stream: true, ..work.clone() };
     let slow = |work: &Work| Work { delay_ms: 200, runs: 2, ..work.clone() };
@@ -170,10 +170,10 @@ pub(crate) fn rows() -> Vec<(&'static str, Work)> {
         ("slow-1", slow(&one)),
         ("slow-32", slow(&few)),
         ("slow-256", slow(&many)),
-        ("growth-10", growth(10, 100)),
-        ("growth-50", growth(50, 20)),
-        ("growth-100", growth(100, 10)),
-        ("growth-200", growth(200, 5)),
-        ("growth-400", growth(400, 3)),
+        ("growth-10", growth(10, 300)),
+        ("growth-50", growth(50, 60)),
+        ("growth-100", growth(100, 30)),
+        ("growth-200", growth(200, 15)),
+        ("growth-400", growth(400, 6)),
     ]
 }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use crate::servers::{Stub, figures, role};
 use crate::sheet::Sheet;
 use crate::work::{self, Work};
-use crate::{allocations, measure, team};
+use crate::{allocations, measure, profile, team};
 
 /// The ids of the rows, and the party that is measured. In the second what is freed is given back at
 /// once: what the allocator keeps otherwise differs from run to run by more than what is held.
@@ -53,7 +53,7 @@ pub(crate) fn measure(rows: &[&str], stub: &Stub, sheet: &mut Sheet) {
         if row == HELD {
             command.env(GIVE_BACK.0, GIVE_BACK.1);
         }
-        figures(command)
+        figures(profile::recorded(row, NODE, command))
     };
     let told = thread::scope(|scope| {
         let running: Vec<_> = rows.iter().map(|row| scope.spawn(|| one(row))).collect();

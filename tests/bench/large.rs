@@ -8,7 +8,7 @@ use crate::idle::NODE;
 use crate::servers::{Stub, figures, role};
 use crate::sheet::Sheet;
 use crate::work::{self, Shape, Work};
-use crate::{measure, team};
+use crate::{measure, profile, team};
 
 /// The ids of the rows.
 pub(crate) const REPLY: &str = "large-reply";
@@ -25,7 +25,8 @@ const AGAIN: usize = 4;
 
 /// Measures a row once.
 pub(crate) fn measure(id: &str, stub: &Stub, sheet: &mut Sheet) {
-    sheet.add(id, NODE, &figures(role(ROLE, [id, stub.url.as_str()])));
+    let command = role(ROLE, [id, stub.url.as_str()]);
+    sheet.add(id, NODE, &figures(profile::recorded(id, NODE, command)));
 }
 
 /// Does a row in a process of its own and prints its figures.

@@ -30,6 +30,7 @@ mod measure;
 mod page;
 mod party;
 mod pick;
+mod profile;
 mod rows;
 mod servers;
 mod sheet;
@@ -71,6 +72,7 @@ fn main() {
             let runs = runs.parse().expect("a number of runs");
             tell(&rows::measured(runs, &Pick::new(rows)), |sheet| println!("{}", sheet.to_json()));
         }
+        ["profile", folder] => profile::print(folder.as_ref()),
         ["page"] => tell(&rows::measured(PAGE_RUNS, &Pick::new("")), page),
         ["page", file] => page(&read(file)),
         [] => compare(RUNS, ""),

@@ -1,9 +1,9 @@
 //! The parties that do the work, each in a process of its own.
 
-use crate::measure;
 use crate::servers::{Nats, Stub, figures, role};
 use crate::sheet::Sheet;
 use crate::work::{Shape, Work};
+use crate::{measure, profile};
 
 /// Who does the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Party {
         if let Some(server) = &server {
             server.counted_by(&mut command);
         }
-        let mut told = figures(command);
+        let mut told = figures(profile::recorded(row, self.word(), command));
         let mut gaps = stub.gaps();
         if !gaps.is_empty() {
             told["gap_p50_us"] = measure::quantile(&mut gaps, 0.5).into();

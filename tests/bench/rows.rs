@@ -38,6 +38,11 @@ fn timed() -> Vec<(&'static str, Kind)> {
     rows
 }
 
+/// Returns the ids of all rows in the order in which they are measured.
+pub(crate) fn ids() -> Vec<&'static str> {
+    timed().into_iter().map(|(id, _)| id).chain(IDLE).chain(COUNTED).collect()
+}
+
 /// What was measured, and whether all of it could be.
 pub(crate) struct Measured {
     pub(crate) sheet: Sheet,
@@ -48,8 +53,7 @@ pub(crate) struct Measured {
 /// does not fall on one row alone.
 pub(crate) fn measured(runs: usize, pick: &Pick) -> Measured {
     let mut timed = timed();
-    let all = timed.iter().map(|(id, _)| *id).chain(IDLE).chain(COUNTED);
-    let chosen = pick.of(&all.collect::<Vec<_>>());
+    let chosen = pick.of(&ids());
     timed.retain(|(id, _)| chosen.contains(id));
     let of = |rows: &[&'static str]| -> Vec<&str> {
         rows.iter().copied().filter(|id| chosen.contains(id)).collect()

@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tests::install::install;
 
+use crate::profile;
+
 /// Times that a file is looked for, 10 ms apart.
 const LOOKS: u32 = 1000;
 
@@ -15,7 +17,12 @@ pub(crate) struct Owned(pub(crate) Child);
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        drop(self.0.kill());
+        // perf completes a recording, and ends what it records, only if it is asked to end.
+        if profile::is_recording() {
+            drop(Command::new("kill").arg(self.0.id().to_string()).status());
+        } else {
+            drop(self.0.kill());
+        }
         drop(self.0.wait());
     }
 }

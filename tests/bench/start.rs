@@ -11,7 +11,7 @@ use crate::idle::{NODE, SESSIONS, fill};
 use crate::servers::{Owned, Stub, role};
 use crate::sheet::Sheet;
 use crate::work::{self, Work};
-use crate::{measure, team};
+use crate::{measure, profile, team};
 
 /// The ids of the rows.
 pub(crate) const EMPTY: &str = "start-empty";
@@ -32,7 +32,7 @@ pub(crate) fn measure_empty(stub: &Stub, sheet: &mut Sheet) {
     for _ in 0..STARTS {
         let home = tempfile::tempdir().expect("a temporary folder");
         let file = write(stub, home.path());
-        let (told, _child) = started(&file, &home.path().join("data"), ANSWER);
+        let (told, _child) = started(EMPTY, &file, &home.path().join("data"), ANSWER);
         sheet.add(EMPTY, NODE, &told);
     }
 }
@@ -41,9 +41,9 @@ pub(crate) fn measure_empty(stub: &Stub, sheet: &mut Sheet) {
 pub(crate) fn measure_full(stub: &Stub, sheet: &mut Sheet) {
     let home = tempfile::tempdir().expect("a temporary folder");
     let (file, data) = (write(stub, home.path()), home.path().join("data"));
-    drop(started(&file, &data, FILL));
+    drop(started(FULL, &file, &data, FILL));
     for _ in 0..STARTS {
-        let (told, _child) = started(&file, &data, WAIT);
+        let (told, _child) = started(FULL, &file, &data, WAIT);
         sheet.add(FULL, NODE, &told);
     }
 }
@@ -64,9 +64,11 @@ fn write(stub: &Stub, folder: &Path) -> std::path::PathBuf {
 
 /// Starts a node and returns its figures, with the time from the start of its process until they
 /// came, and the process, which is killed when it is dropped.
-fn started(file: &Path, data: &Path, act: &str) -> (Value, Owned) {
+fn started(row: &str, file: &Path, data: &Path, act: &str) -> (Value, Owned) {
     let text = |path: &Path| path.to_str().expect("a path in UTF-8").to_owned();
-    let mut command = role(ROLE, [text(file).as_str(), &text(data), act]);
+    let command = role(ROLE, [text(file).as_str(), &text(data), act]);
+    // What fills the journal is no start.
+    let mut command = if act == FILL { command } else { profile::recorded(row, NODE, command) };
     let began = Instant::now();
     let mut child = Owned(command.stdout(Stdio::piped()).spawn().expect("the process starts"));
     let output = child.0.stdout.take().expect("the output is piped");

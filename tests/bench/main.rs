@@ -5,7 +5,8 @@
 //! `cargo relay [RUNS] [ROWS]` prints tables of medians; ROWS is a list such as `chain-1,growth`
 //! of ids or of how they begin. `cargo relay page` measures everything and writes
 //! `runtime/PERFORMANCE.md`; `cargo relay page FILE` writes it from what
-//! `cargo relay sheet RUNS ROWS` printed. Each party is a process of its own, so that CPU time is counted
+//! `cargo relay sheet RUNS ROWS` printed. `cargo relay profile FOLDER` tells where the time went, of
+//! what `profile.sh` had recorded. Each party is a process of its own, so that CPU time is counted
 //! apart: the model server, a hand-written loop without any of what the runtime does, and a node.
 
 #![expect(

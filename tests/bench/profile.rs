@@ -14,10 +14,10 @@ const FOLDER: &str = "BENCH_RECORD";
 /// Samples in a second; odd, so that they do not keep step with what happens at every tick.
 const HERTZ: &str = "1999";
 
-/// Functions that are shown of a party, those that take the most by themselves.
+/// Functions that are shown of a party: what comes after takes less than a hundredth each.
 const FUNCTIONS: usize = 12;
 
-/// The least share of a line, in percent.
+/// The least share of a line, in percent. Less is a few samples, and chance.
 const SHARE_MIN: f64 = 0.5;
 
 /// The parts of a program, and the crates whose functions belong to each. A function counts where it
@@ -66,7 +66,9 @@ const HEAD: &str = "\
 A figure is the share of the samples that perf took of one process, the beginning and the end of
 the process included; a NATS server is a process of its own and not in it, clients are.
 A function counts where it is written and not where it is called, so what a dialect has serde do is
-JSON.
+JSON; one that the compiler put into its caller counts as that, so what polls an actor's future has
+some of the actor's work.
+Lines with less than 0.5 in every column are left out.
 The build is not guided by a record and not optimised over the borders of crates, which would hide
 functions: a step costs more in it than in a release.
 ";
@@ -75,7 +77,8 @@ functions: a step costs more in it than in a release.
 pub(crate) fn recorded(row: &str, party: &str, command: Command) -> Command {
     let Some(folder) = std::env::var_os(FOLDER) else { return command };
     let mut perf = Command::new("perf");
-    perf.args(["record", "--quiet", "--event", "cpu-clock", "--freq", HERTZ, "--output"]);
+    perf.args(["record", "--quiet", "--no-buildid-cache", "--event", "cpu-clock"]);
+    perf.args(["--freq", HERTZ, "--output"]);
     perf.arg(Path::new(&folder).join(format!("{row}.{party}"))).arg("--");
     perf.arg(command.get_program()).args(command.get_args());
     perf.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
@@ -173,7 +176,7 @@ struct Shares {
 impl Shares {
     fn of(recording: &Path) -> Self {
         let mut command = Command::new("perf");
-        command.args(["report", "--stdio", "--no-children", "--sort", "comm,dso,symbol"]);
+        command.args(["report", "--stdio", "--fields", "sample,comm,dso,symbol"]);
         command.args(["--field-separator", SEPARATOR, "--input"]).arg(recording);
         let told = command.stderr(Stdio::null()).output().expect("perf is there");
         assert!(told.status.success(), "perf cannot read {}", recording.display());
@@ -182,18 +185,22 @@ impl Shares {
 
     fn read(report: &str) -> Self {
         let mut shares = Self::default();
+        let mut all = 0.0;
         for line in report.lines().filter(|line| !line.starts_with('#')) {
             let fields: Vec<&str> = line.split(SEPARATOR).map(str::trim).collect();
-            let [share, thread, object, symbol, ..] = fields.as_slice() else { continue };
-            let share: f64 = share.trim_end_matches('%').parse().expect("a share");
-            // What stands before the name tells the kernel's functions from others.
-            let function = symbol.split_once(' ').map_or(*symbol, |(_, name)| name);
-            let add = |to: &mut Sums, name: &str| {
-                *to.entry(name.to_owned()).or_default() += share;
+            let [samples, thread, object, symbol, ..] = fields.as_slice() else { continue };
+            let samples: f64 = samples.parse().expect("a number of samples");
+            all += samples;
+            let (mark, function) = symbol.split_once(' ').unwrap_or_default();
+            let mut add = |sums: fn(&mut Self) -> &mut Sums, name: &str| {
+                *sums(&mut shares).entry(name.to_owned()).or_default() += samples;
             };
-            add(&mut shares.threads, thread_of(thread));
-            add(&mut shares.parts, part_of(object, function));
-            add(&mut shares.functions, function);
+            add(|shares| &mut shares.threads, thread_of(thread));
+            add(|shares| &mut shares.parts, part_of(mark, object, function));
+            add(|shares| &mut shares.functions, function);
+        }
+        for sums in [&mut shares.threads, &mut shares.parts, &mut shares.functions] {
+            sums.values_mut().for_each(|samples| *samples *= 100.0 / all);
         }
         shares
     }
@@ -211,15 +218,19 @@ fn thread_of(name: &str) -> &str {
     name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('-')
 }
 
+/// How perf marks functions of the kernel, those of its modules among them.
+const KERNEL: &str = "[k]";
+
 /// Returns the part to which a function belongs.
-fn part_of(object: &str, function: &str) -> &'static str {
-    if object.starts_with("[kernel") {
+fn part_of(mark: &str, object: &str, function: &str) -> &'static str {
+    if mark == KERNEL {
         return "kernel";
     }
     if object.starts_with("libc.") || object.starts_with("libm.") || object == "[vdso]" {
         return "libc";
     }
-    if function.trim_start_matches('_').starts_with("mi_") {
+    let is_allocator = |name: &str| name.starts_with("mi_") || name.starts_with("rustc::");
+    if is_allocator(function.trim_start_matches('_')) {
         return "allocator";
     }
     let owner = owner_of(function);

@@ -17,10 +17,10 @@ pub(crate) struct Owned(pub(crate) Child);
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // perf completes a recording, and ends what it records, only if it is asked to end.
-        if profile::is_recording() {
-            drop(Command::new("kill").arg(self.0.id().to_string()).status());
-        } else {
+        // It may be perf, which completes a recording, and ends what it records, only if it is
+        // asked to end.
+        let ask = || Command::new("kill").arg(self.0.id().to_string()).status();
+        if !profile::is_recording() || !ask().is_ok_and(|asked| asked.success()) {
             drop(self.0.kill());
         }
         drop(self.0.wait());

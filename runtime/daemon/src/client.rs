@@ -62,7 +62,7 @@ impl Client {
         Ok(Self { http: tools::client::http_client()?, base, token })
     }
 
-    /// Finds the daemon that holds the data of a team; `None` if nobody does.
+    /// Finds the daemon that holds the data of a team; `None` if nobody does for long.
     pub(crate) fn of_holder(place: &Place, team: &Name) -> Result<Option<Self>, Failure> {
         let Some(holder) = place.holder(team)? else { return Ok(None) };
         if let Some(listen) = &holder.listen {

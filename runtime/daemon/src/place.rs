@@ -95,7 +95,8 @@ impl Place {
         fs::metadata(team_dir(&self.dir, team).join("lock")).ok()?.modified().ok()
     }
 
-    /// Returns who holds the data of a team. Who only takes a look is done before it matters.
+    /// Returns who holds the data of a team. Who only takes a look does not count: he can be asked
+    /// nothing, and whoever wants the data waits for him.
     pub(crate) fn holder(&self, team: &Name) -> Result<Option<Holder>, Failure> {
         let holder = DataLock::holder(&team_dir(&self.dir, team))?;
         Ok(holder.filter(|holder| !holder.is_brief))

@@ -3,6 +3,7 @@
 use node::Archive;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::task::spawn_blocking;
 use wire::{ErrorCode, Name, SessionId};
 
 use crate::client::Client;
@@ -80,10 +81,10 @@ impl<T> Answers<T> {
 
 impl Records {
     /// Opens the records of a team.
-    pub(crate) fn open(place: &Place, team: &Name) -> Result<Self, Failure> {
+    pub(crate) async fn open(place: &Place, team: &Name) -> Result<Self, Failure> {
         let source = match Client::of_holder(place, team)? {
             Some(client) => Source::Daemon(client),
-            None => Source::Files(Box::new(Archive::open(place.dir(), team, &looker())?)),
+            None => Source::Files(Box::new(open_files(place, team).await?)),
         };
         Ok(Self { team: team.clone(), source })
     }
@@ -105,7 +106,7 @@ impl Records {
     ) -> Result<Vec<Of<T>>, Failure> {
         let mut answers = Answers::default();
         for team in place.teams(named)? {
-            let answer = async { ask(&Self::open(place, &team)?).await }.await;
+            let answer = async { ask(&Self::open(place, &team).await?).await }.await;
             let who = format!("team {team}");
             answers.take(who, answer.map(|found| Of { team, found }));
         }
@@ -121,7 +122,7 @@ impl Records {
     ) -> Result<Option<Of<T>>, Failure> {
         let mut answers = Answers::default();
         for team in place.teams(named)? {
-            let answer = async { look(&Self::open(place, &team)?).await }.await;
+            let answer = async { look(&Self::open(place, &team).await?).await }.await;
             match answer {
                 Ok(Some(found)) => return Ok(Some(Of { team, found })),
                 answer => answers.take(format!("team {team}"), answer),
@@ -236,6 +237,16 @@ impl Records {
 
     fn path(&self, what: &str) -> String {
         format!("/v1/teams/{}/{what}", self.team)
+    }
+}
+
+/// Opens the files of a team for a look. That may wait for another one, which must not keep whoever
+/// awaits it from hearing that it is told to end.
+pub(crate) async fn open_files(place: &Place, team: &Name) -> Result<Archive, Failure> {
+    let (dir, team) = (place.dir().to_owned(), team.clone());
+    match spawn_blocking(move || Archive::open(&dir, &team, &looker())).await {
+        Ok(opened) => Ok(opened?),
+        Err(error) => Err(Failure::new(ErrorCode::Internal, format!("open the files: {error}"))),
     }
 }
 

@@ -16,9 +16,9 @@ use crate::error::Error;
 /// must not keep a daemon from starting.
 const ATTEMPTS: u32 = 5;
 
-/// How often it is tried if it is held for a look: some ten seconds, in which the data of the
-/// largest teams is opened and read.
-const BRIEF_ATTEMPTS: u32 = 500;
+/// How often it is tried if it is held for a look: some five seconds, in which the data of large
+/// teams is opened and read, and which no supervisor takes for a start that hangs.
+const BRIEF_ATTEMPTS: u32 = 250;
 
 /// The pause between two attempts; much longer than asking takes.
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(20);
@@ -75,7 +75,7 @@ impl fmt::Display for Holder {
 
 impl DataLock {
     /// Takes a directory, and makes it if it is not there. Blocks while somebody takes a look at it,
-    /// up to ten seconds.
+    /// up to five seconds.
     ///
     /// Fails with [`Error::InUse`] if another process holds it.
     pub fn acquire(dir: &Path, holder: &Holder) -> Result<Self, Error> {
@@ -219,9 +219,9 @@ mod tests {
 
     #[test]
     fn who_takes_a_look_is_waited_for() {
-        let brief = Holder { is_brief: true, ..holder(1) };
-        let cases = [(None, ATTEMPTS), (Some(&brief), BRIEF_ATTEMPTS)];
-        for (holder, attempts) in cases.into_iter().chain([(Some(&holder(1)), ATTEMPTS)]) {
+        let (brief, long) = (Holder { is_brief: true, ..holder(1) }, holder(1));
+        let cases = [(None, ATTEMPTS), (Some(&long), ATTEMPTS), (Some(&brief), BRIEF_ATTEMPTS)];
+        for (holder, attempts) in cases {
             assert_eq!(attempts_max(holder), attempts, "{holder:?}");
         }
 

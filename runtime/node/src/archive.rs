@@ -51,7 +51,8 @@ pub fn store_dir(data: &Path, team: &Name) -> PathBuf {
 }
 
 impl Archive {
-    /// Opens the data of a team that nobody else holds. Blocks on the disk.
+    /// Opens the data of a team that nobody else holds. Blocks on the disk, and while somebody
+    /// takes a look at the data.
     pub fn open(data: &Path, team: &Name, holder: &Holder) -> Result<Self, Error> {
         Self::open_with(data, team, holder, Options::default(), None, [])
     }

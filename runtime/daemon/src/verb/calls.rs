@@ -3,7 +3,6 @@
 use agents_core::form::fields;
 use bus::Bus;
 use bytes::Bytes;
-use node::Archive;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -19,8 +18,8 @@ use crate::args::{Calls, CallsList, Door};
 use crate::client::{self, Client, LOOKUP_TIMEOUT};
 use crate::failure::{Exit, Failure};
 use crate::paint::Paint;
-use crate::place::{Place, looker};
-use crate::records::{Answers, Of};
+use crate::place::Place;
+use crate::records::{Answers, Of, open_files};
 use crate::screen::{self, Screen};
 use crate::table::{self, Column};
 use crate::text;
@@ -153,14 +152,11 @@ impl Board<'_> {
         Ok(client.map_or_else(|| self.source.clone(), Source::Http))
     }
 
-    /// Opens the files of the team.
-    fn archive(&self, place: &Place) -> Result<Archive, Failure> {
-        Ok(Archive::open(place.dir(), &self.team, &looker())?)
-    }
-
     async fn list(&self, kind: Option<OpenKind>, limit: usize) -> Result<OpenCallList, Failure> {
         match self.source()? {
-            Source::Data(place) => Ok(view::calls(self.archive(place)?.store(), kind, limit)?),
+            Source::Data(place) => {
+                Ok(view::calls(open_files(place, &self.team).await?.store(), kind, limit)?)
+            }
             Source::Http(client) => {
                 let mut query = vec![("limit", limit.to_string())];
                 query.extend(kind.map(|kind| ("kind", kind.as_str().to_owned())));
@@ -176,7 +172,7 @@ impl Board<'_> {
     async fn show(&self, call: &CallKey) -> Result<Option<OpenCall>, Failure> {
         let found = match self.source()? {
             Source::Data(place) => {
-                return Ok(self.archive(place)?.store().open_call(call)?);
+                return Ok(open_files(place, &self.team).await?.store().open_call(call)?);
             }
             Source::Http(client) => {
                 client.get(&format!("/v1/teams/{}/calls/{call}", self.team), &[]).await

@@ -56,7 +56,7 @@ impl<'p> Teams<'p> {
         {
             return Ok(view.clone());
         }
-        let records = Records::open(self.place, team)?;
+        let records = Records::open(self.place, team).await?;
         let view = records.trace(id).await?;
         self.read.remove(team);
         // As long as they are held, nobody else can have taken them.

@@ -200,7 +200,9 @@ impl Shares {
             add(|shares| &mut shares.functions, function);
         }
         for sums in [&mut shares.threads, &mut shares.parts, &mut shares.functions] {
-            sums.values_mut().for_each(|samples| *samples *= 100.0 / all);
+            for samples in sums.values_mut() {
+                *samples *= 100.0 / all;
+            }
         }
         shares
     }

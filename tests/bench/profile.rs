@@ -185,12 +185,10 @@ impl Shares {
 
     fn read(report: &str) -> Self {
         let mut shares = Self::default();
-        let mut all = 0.0;
         for line in report.lines().filter(|line| !line.starts_with('#')) {
             let fields: Vec<&str> = line.split(SEPARATOR).map(str::trim).collect();
             let [samples, thread, object, symbol, ..] = fields.as_slice() else { continue };
             let samples: f64 = samples.parse().expect("a number of samples");
-            all += samples;
             let (mark, function) = symbol.split_once(' ').unwrap_or_default();
             let mut add = |sums: fn(&mut Self) -> &mut Sums, name: &str| {
                 *sums(&mut shares).entry(name.to_owned()).or_default() += samples;
@@ -199,6 +197,7 @@ impl Shares {
             add(|shares| &mut shares.parts, part_of(mark, object, function));
             add(|shares| &mut shares.functions, function);
         }
+        let all: f64 = shares.threads.values().sum();
         for sums in [&mut shares.threads, &mut shares.parts, &mut shares.functions] {
             for samples in sums.values_mut() {
                 *samples *= 100.0 / all;
@@ -245,20 +244,21 @@ fn part_of(mark: &str, object: &str, function: &str) -> &'static str {
 fn owner_of(function: &str) -> &str {
     // What is dropped is what the time is spent on.
     let function = function.strip_prefix("core::ptr::drop_in_place").unwrap_or(function);
-    let mut name = function.trim_start_matches('_');
-    if let Some(of_type) = function.strip_prefix('<') {
-        name = of_type.trim_start_matches(['&', '*', '[', '(', '<']);
-        name = name.strip_prefix("mut ").or_else(|| name.strip_prefix("dyn ")).unwrap_or(name);
+    let name = function.trim_start_matches(['_', '<', '&', '*', '[', '(']);
+    let name = name.strip_prefix("mut ").or_else(|| name.strip_prefix("dyn ")).unwrap_or(name);
+    let owner = first_word(name);
+    let is_path = name.strip_prefix(owner).is_some_and(|rest| rest.starts_with("::"));
+    match name.split_once(" as ") {
         // A trait for all types belongs to the trait's crate.
-        let end = name.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(name.len());
-        if name.get(end..).is_some_and(|rest| !rest.starts_with("::"))
-            && let Some((_, of_trait)) = name.split_once(" as ")
-        {
-            name = of_trait;
-        }
+        Some((_, of_trait)) if !is_path => first_word(of_trait),
+        _ if function.contains("::") => owner,
+        // Functions in C and in assembler have their crate before the first underscore.
+        _ => owner.split('_').next().unwrap_or(owner),
     }
-    let end = name.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(name.len());
-    let name = name.get(..end).unwrap_or(name);
-    // Functions in C and in assembler have their crate before the first underscore.
-    if function.contains("::") { name } else { name.split('_').next().unwrap_or(name) }
+}
+
+/// Returns the name with which a path begins.
+fn first_word(path: &str) -> &str {
+    let end = path.find(|c: char| !c.is_alphanumeric() && c != '_');
+    path.get(..end.unwrap_or(path.len())).unwrap_or(path)
 }

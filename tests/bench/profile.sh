@@ -16,6 +16,7 @@ fi
 
 home=$(mktemp -d)
 trap 'rm -rf "$home"' EXIT
+trap 'exit 130' INT
 
 cd "$root"
 # Functions need names; optimisation over the borders of crates hides some of them.
@@ -28,7 +29,7 @@ cargo bench -p bench --bench relay --locked --no-run 2>"$home/built" || {
 program=$(sed -n 's/^ *Executable .*(\(.*\))$/\1/p' "$home/built")
 
 mkdir "$home/recordings"
-BENCH_RECORD=$home/recordings "$program" sheet 1 "$rows" >"$home/figures" 2>"$home/log" || {
+BENCH_RECORD=$home/recordings "$program" sheet 1 "$rows" >/dev/null 2>"$home/log" || {
     tail "$home/log" >&2
     exit 1
 }

@@ -41,9 +41,9 @@ pub(crate) enum Space {
     Word = b'W',
     /// Traces.
     Trace = b'T',
-    /// Traces by their begin, with their end.
+    /// Traces by their begin, with what stands beside them.
     TraceAt = b't',
-    /// Traces by a facet and their begin.
+    /// Traces by a facet and their place, or the second in which they began.
     TraceBy = b'x',
     /// What models used, by day, agent and model.
     Usage = b'U',
@@ -199,6 +199,19 @@ pub(crate) fn place(start: Timestamp, trace: &[u8]) -> Vec<u8> {
     place
 }
 
+/// Microseconds of a second.
+const SECOND_US: u64 = 1_000_000;
+
+/// Returns the number of the second in which a trace began.
+pub(crate) const fn second(start: Timestamp) -> u64 {
+    start.as_micros() / SECOND_US
+}
+
+/// Returns when a second begins.
+pub(crate) const fn begin_of(second: u64) -> Timestamp {
+    Timestamp::from_micros(second.saturating_mul(SECOND_US))
+}
+
 /// Returns the prefix of all traces of a facet. A value holds no NUL, so no trace stands among
 /// those of another value.
 pub(crate) fn traces_by(facet: Facet, value: &str) -> Vec<u8> {
@@ -208,6 +221,11 @@ pub(crate) fn traces_by(facet: Facet, value: &str) -> Vec<u8> {
 /// Returns the key under which the trace at a place is found by a facet.
 pub(crate) fn trace_by(facet: Facet, value: &str, place: &[u8]) -> Vec<u8> {
     Space::TraceBy.key(&[&[facet as u8], value.as_bytes(), b"\0", place])
+}
+
+/// Returns the key under which the traces are found by a facet that began in one second.
+pub(crate) fn second_by(facet: Facet, value: &str, start: Timestamp) -> Vec<u8> {
+    trace_by(facet, value, &second(start).to_be_bytes())
 }
 
 /// Returns the keys of a space ordered by time up to a time, that included.

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use wire::Timestamp;
 
 use crate::error::Error;
 use crate::key;
@@ -86,7 +85,8 @@ pub(crate) struct Head<'a> {
     pub(crate) parts: u32,
     pub(crate) length: usize,
     pub(crate) is_in_file: bool,
-    first: &'a [u8],
+    /// What stands in the database of it, or its first part.
+    pub(crate) first: &'a [u8],
 }
 
 impl<'a> Head<'a> {
@@ -113,14 +113,6 @@ impl<'a> Head<'a> {
             })
         };
         whole().ok_or_else(|| Error::damaged("read a record", "its head is not whole"))
-    }
-
-    /// Reads the end of a trace out of its place in the order of time.
-    pub(crate) fn end(&self) -> Result<Timestamp, Error> {
-        let micros = self.first.try_into().map(u64::from_be_bytes);
-        micros
-            .map(Timestamp::from_micros)
-            .map_err(|_| Error::damaged("read a record", "it is no time"))
     }
 
     /// Puts the parts together and checks them against the checksum. A record in a file has none.

@@ -3,10 +3,12 @@
 //! Their spans are not written a second time. The journal holds what they are made of for as long
 //! as a trace is kept, so a row says which entries tell of it, and [`told`] has them told again.
 
+pub(crate) mod beside;
 pub(crate) mod ended;
 pub(crate) mod query;
 pub(crate) mod row;
 pub(crate) mod told;
+pub(crate) mod walk;
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
@@ -17,8 +19,8 @@ use crate::error::Error;
 use crate::key::{self, Facet, Space};
 use crate::page::row;
 use crate::pending::Pending;
-use crate::record::Head;
 use crate::shelf::arrived::Arrived;
+use beside::Beside;
 use row::{Summary, TraceStatus};
 
 /// The most spans that are counted and told of one trace, so that a run that loops cannot fill
@@ -72,11 +74,13 @@ pub(crate) struct Adding {
 struct Place {
     start: Timestamp,
     keys: BTreeSet<Vec<u8>>,
+    /// How many agents and tools it is found by.
+    names: usize,
 }
 
 impl Place {
-    fn of(summary: &Summary) -> Self {
-        Self { start: summary.row.start, keys: summary.keys() }
+    fn of(summary: &Summary, trace: &[u8]) -> Self {
+        Self { start: summary.row.start, keys: summary.keys(trace), names: summary.names() }
     }
 }
 
@@ -105,7 +109,7 @@ impl Adding {
         if known.is_none() && is_stored {
             known = row(self.pending.tree(), &key::trace(&trace))?;
         }
-        let before = known.as_ref().map(Place::of);
+        let before = known.as_ref().map(|known| Place::of(known, &trace));
         let mut summary = known.unwrap_or_else(|| Summary::of(first));
         for Arrived { span, .. } in spans {
             summary.add(span);
@@ -133,13 +137,21 @@ fn put(
     summary: &Summary,
     trace: &[u8],
 ) -> Result<(), Error> {
-    let Place { start, keys } = Place::of(summary);
-    let end = summary.row.end.as_micros().to_be_bytes();
+    let Place { start, keys, names } = Place::of(summary, trace);
+    let beside = summary.beside().to_bytes();
+    if before.is_none_or(|before| (before.start, before.names) != (start, names)) {
+        // They stay when the trace goes, or is found to have begun before.
+        for second in summary.seconds() {
+            if !pending.has(&second)? {
+                pending.put_new(second, &[])?;
+            }
+        }
+    }
     let Some(before) = before else {
-        // All keys hold the id of the trace, of which there is nothing yet.
+        // All these keys hold the id of the trace, of which there is nothing yet.
         pending.state.traces += 1;
         keys.into_iter().try_for_each(|key| pending.put_new(key, &[]))?;
-        pending.put_new(key::trace_at(start, trace), &end)?;
+        pending.put_new(key::trace_at(start, trace), &beside)?;
         return pending.put_new_row(key::trace(trace), summary);
     };
     if before.start != start {
@@ -147,7 +159,7 @@ fn put(
     }
     before.keys.difference(&keys).try_for_each(|gone| pending.remove(gone))?;
     keys.difference(&before.keys).try_for_each(|key| pending.put_new(key.clone(), &[]))?;
-    pending.put(key::trace_at(start, trace), &end)?;
+    pending.put(key::trace_at(start, trace), &beside)?;
     pending.put_row(key::trace(trace), summary)
 }
 
@@ -223,7 +235,7 @@ pub(crate) fn ended(tree: &sled::Tree, cutoff: Timestamp) -> Result<Ended, Error
     }
     for entry in tree.scan_prefix(Space::TraceAt.key(&[])) {
         let (_, value) = entry.map_err(failed)?;
-        if Head::read(&value)?.end()? > cutoff {
+        if Beside::read(&value)?.end > cutoff {
             return Ok(Ended::Some);
         }
     }
@@ -253,7 +265,7 @@ pub(crate) fn drop_until(
             break;
         }
         let (by_start, value) = entry.map_err(|error| Error::engine("drop old traces", error))?;
-        if Head::read(&value)?.end()? <= cutoff && !goes_on(tree, &by_start, &is_open)? {
+        if Beside::read(&value)?.end <= cutoff && !goes_on(tree, &by_start, &is_open)? {
             remove(tree, pending, &by_start)?;
             dropped += 1;
         }
@@ -292,7 +304,7 @@ fn running() -> Vec<u8> {
 fn remove(tree: &sled::Tree, pending: &mut Pending, by_start: &[u8]) -> Result<(), Error> {
     let trace = key::trace(key::id_of(by_start));
     if let Some(summary) = row::<Summary>(tree, &trace)? {
-        summary.keys().iter().try_for_each(|key| pending.remove(key))?;
+        summary.keys(key::id_of(by_start)).iter().try_for_each(|key| pending.remove(key))?;
     }
     pending.remove(&trace)?;
     pending.remove(by_start)?;

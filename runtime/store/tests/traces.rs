@@ -174,6 +174,66 @@ fn a_list_goes_on_where_it_ended() {
 }
 
 #[test]
+fn traces_of_an_agent_or_a_tool_are_found_in_whatever_second_they_began() {
+    let (_dir, store) = open();
+    let second = 1_000_000;
+    let begins = [0, 999_999, second, second + 1, 7 * second, 9 * second];
+    for (number, start) in (0..).zip(begins) {
+        let whole = run(
+            &format!("r{number}"),
+            if number % 2 == 0 { "even" } else { "odd" },
+            start,
+            start + 5,
+        );
+        let tool = if number == 3 { "rare" } else { "usual" };
+        // The call is told before its run, so this is found to have begun earlier than it seemed.
+        apply(&store, &[call(&whole, tool, start + 2, start + 3)]);
+        apply(&store, &[whole]);
+    }
+    let early = run("early", "odd", second - 2, 8 * second);
+    apply(&store, &[call(&early, "rare", 5 * second, 6 * second)]);
+    apply(&store, &[early]);
+    let all = TraceQuery::default;
+    let agent = |text: &str| TraceQuery { agent: Some(name(text)), ..all() };
+    let tool = |text: &str| TraceQuery { tool: Some(text.into()), ..all() };
+    let check = |cases: &[(TraceQuery, &[&str])]| {
+        for (query, expected) in cases {
+            assert_eq!(found(&store, query), *expected, "{query:?}");
+            for limit in 1..=expected.len() {
+                let (mut rows, mut after) = (Vec::new(), None);
+                while rows.len() < expected.len() {
+                    let page = store.traces(&TraceQuery { after, ..query.clone() }, limit).unwrap();
+                    rows.extend(page.rows.into_iter().map(|row| row.run.to_string()));
+                    after = page.next;
+                }
+                assert_eq!(rows, *expected, "{limit} of {query:?}");
+            }
+        }
+        store.verify().unwrap();
+    };
+    let (since, until) = (Some(at(second)), Some(at(second)));
+    check(&[
+        (agent("even"), &["r4", "r2", "r0"]),
+        (agent("odd"), &["r5", "r3", "r1", "early"]),
+        (agent("none"), &[]),
+        (tool("rare"), &["r3", "early"]),
+        (TraceQuery { agent: Some(name("odd")), ..tool("usual") }, &["r5", "r1"]),
+        (TraceQuery { agent: Some(name("even")), ..tool("rare") }, &[]),
+        (TraceQuery { since, ..agent("odd") }, &["r5", "r3"]),
+        (TraceQuery { until, ..agent("odd") }, &["r1", "early"]),
+        (TraceQuery { since, until, ..agent("even") }, &["r2"]),
+        (TraceQuery { status: Some(TraceStatus::Ok), ..tool("rare") }, &["r3", "early"]),
+        (TraceQuery { status: Some(TraceStatus::Error), ..tool("rare") }, &[]),
+    ]);
+    while store.drop_traces_until(at(second + 100)).unwrap() > 0 {}
+    check(&[
+        (agent("even"), &["r4"]),
+        (agent("odd"), &["r5", "early"]),
+        (tool("rare"), &["early"]),
+    ]);
+}
+
+#[test]
 fn the_trace_of_a_run_in_work_stays_and_goes_on() {
     let (_dir, store) = open();
     let (waits, gone) = (run("waits", "lead", 100, 2_000), run("gone", "lead", 100, 2_000));

@@ -6,7 +6,7 @@ use wire::Timestamp;
 
 use crate::error::Error;
 use crate::key::{self, Space};
-use crate::record::Head;
+use crate::trace::beside::Beside;
 use crate::trace::{self, Ended, TraceId};
 
 /// What a segment holds, in sixteen bytes for each trace.
@@ -31,7 +31,7 @@ impl Outline {
             let (key, value) = entry.map_err(failed)?;
             ids.extend(TraceId::try_from(key::id_of(&key)));
             begins = key::time_of(&key).map(|begin| widened(begins, begin)).or(begins);
-            ends = Some(widened(ends, Head::read(&value)?.end()?));
+            ends = Some(widened(ends, Beside::read(&value)?.end));
         }
         ids.sort_unstable();
         let is_running = trace::any_running(tree).map_err(failed)?;

@@ -1,8 +1,6 @@
 //! Looks for traces, the newest first, by what is known of them.
 
 use std::fmt;
-use std::iter::Rev;
-use std::ops::Bound;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -11,13 +9,17 @@ use wire::{Name, RunId, SessionId, Timestamp};
 use crate::error::Error;
 use crate::key::{self, Facet, PLACE_LEN, Space};
 use crate::page::{LIST_MAX, row};
-use crate::record::Head;
 use crate::shelf::segment::Segment;
+use crate::trace::beside::{Beside, Marks};
 use crate::trace::row::{Summary, TraceRow, TraceStatus};
+use crate::trace::walk::{Driver, Index, Walk};
 
 /// The most places of traces that one look-up looks at, some ten milliseconds' work; one that needs
 /// more says where to go on.
 pub const TRACES_SCANNED_MAX: usize = 20_000;
+
+/// What it is about, if it fails.
+const DOING: &str = "read a list";
 
 /// Which traces are looked for. What is absent is not asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,30 +90,24 @@ impl FromStr for TraceCursor {
 }
 
 impl TraceQuery {
-    /// Returns the prefixes under which a trace stands that is looked for, the rarest first.
-    fn prefixes(&self) -> Vec<Vec<u8>> {
-        let session = self.session.as_ref().map(|id| key::traces_by(Facet::Session, id.as_str()));
-        let tool = self.tool.as_ref().map(|tool| key::traces_by(Facet::Tool, tool));
-        let agent = self.agent.as_ref().map(|agent| key::traces_by(Facet::Agent, agent.as_str()));
-        let status = self.status.map(|status| key::traces_by(Facet::Status, status.as_str()));
-        let found: Vec<Vec<u8>> = [session, tool, agent, status].into_iter().flatten().collect();
-        if found.is_empty() { vec![Space::TraceAt.key(&[])] } else { found }
+    /// Returns the values that a trace has which is looked for, the rarest first.
+    fn values(&self) -> Vec<(Facet, &str)> {
+        let session = self.session.as_ref().map(|id| (Facet::Session, id.as_str()));
+        let status = self.status.map(|status| (Facet::Status, status.as_str()));
+        let tool = self.tool.as_ref().map(|tool| (Facet::Tool, tool.as_str()));
+        let agent = self.agent.as_ref().map(|agent| (Facet::Agent, agent.as_str()));
+        [session, status, tool, agent].into_iter().flatten().collect()
     }
 
     /// Tells whether a row is one that is looked for.
     pub(crate) fn fits(&self, summary: &Summary) -> bool {
-        let place = key::place(summary.row.start, &[]);
-        let is_in_time = self.since.is_none_or(|since| summary.row.start >= since)
-            && self.until.is_none_or(|until| summary.row.start <= until);
-        let keys = summary.keys();
-        let facets = self.prefixes();
-        let mut facets =
-            facets.iter().filter(|prefix| prefix.first() == Some(&(Space::TraceBy as u8)));
-        let is_found = facets.all(|prefix| {
-            let from = [prefix.as_slice(), &place].concat();
-            keys.range(from.clone()..).next().is_some_and(|key| key.starts_with(&from))
-        });
-        is_in_time && is_found && self.fits_time(summary.row.start, summary.row.end)
+        let row = &summary.row;
+        let is_in_time = self.since.is_none_or(|since| row.start >= since)
+            && self.until.is_none_or(|until| row.start <= until);
+        let wanted = self.values();
+        let mut wanted = wanted.iter();
+        let has_all = wanted.all(|wanted| summary.values().any(|value| value == *wanted));
+        is_in_time && has_all && self.fits_time(row.start, row.end)
     }
 
     fn fits_time(&self, start: Timestamp, end: Timestamp) -> bool {
@@ -135,8 +131,8 @@ impl TraceQuery {
 /// What is still to come of one segment.
 struct Source<'s> {
     segment: &'s Segment,
-    /// Its database and what is left there, once it is its turn.
-    opened: Option<(sled::Db, Rev<sled::Iter>)>,
+    /// What is left there, once it is its turn.
+    walk: Option<Walk>,
     /// Where its next trace stands; before it is opened, a place that none is later than.
     place: Option<Vec<u8>>,
     value: sled::IVec,
@@ -150,24 +146,19 @@ impl<'s> Source<'s> {
             Some(outline) => outline.latest(lower, upper),
             None => Some(upper.to_vec()),
         };
-        Self { segment, opened: None, place, value: sled::IVec::default() }
+        Self { segment, walk: None, place, value: sled::IVec::default() }
     }
 
-    /// Opens its database, and looks for its latest trace under a prefix between two places.
-    fn open(&mut self, prefix: &[u8], (lower, upper): (&[u8], &[u8])) -> Result<(), Error> {
-        let database = self.segment.database()?;
-        let bound = |place: &[u8]| [prefix, place].concat();
-        let range = (Bound::Included(bound(lower)), Bound::Excluded(bound(upper)));
-        let rest = database.range::<Vec<u8>, _>(range).rev();
-        self.opened = Some((database, rest));
-        self.advance(prefix)
+    /// Opens its database, and looks for its latest trace between two places.
+    fn open(&mut self, driver: &Driver, between: (&[u8], &[u8])) -> Result<(), Error> {
+        self.walk = Some(driver.walk(self.segment.database()?, between));
+        self.advance()
     }
 
-    fn advance(&mut self, prefix: &[u8]) -> Result<(), Error> {
-        let next = self.opened.as_mut().and_then(|(_, rest)| rest.next());
-        let next = next.transpose().map_err(|error| Error::engine("read a list", error))?;
+    fn advance(&mut self) -> Result<(), Error> {
+        let next = self.walk.as_mut().map(Walk::next).transpose()?.flatten();
         (self.place, self.value) = match next {
-            Some((key, value)) => (key.get(prefix.len()..).map(<[u8]>::to_vec), value),
+            Some((place, value)) => (Some(place), value),
             None => (None, sled::IVec::default()),
         };
         Ok(())
@@ -180,8 +171,9 @@ pub(crate) fn find(
     query: &TraceQuery,
     limit: usize,
 ) -> Result<TracePage, Error> {
-    let prefixes = query.prefixes();
-    let Some((driver, others)) = prefixes.split_first() else { return Ok(TracePage::default()) };
+    let wanted = query.values();
+    let driver = Driver::of(&wanted);
+    let aside = Aside::of(query, &driver, &wanted);
     let (lower, upper) = query.places();
     let between = (lower.as_slice(), upper.as_slice());
     let mut sources: Vec<Source<'_>> =
@@ -196,64 +188,69 @@ pub(crate) fn find(
         if page.rows.len() == limit || page.scanned == TRACES_SCANNED_MAX {
             return Ok(page);
         }
-        let Some((database, _)) = &newest.opened else {
-            newest.open(driver, between)?;
+        let Some(walk) = &newest.walk else {
+            newest.open(&driver, between)?;
             continue;
         };
-        let tree = database.clone();
+        let tree = walk.database.clone();
         let (place, value) = (newest.place.take(), std::mem::take(&mut newest.value));
-        newest.advance(driver)?;
+        newest.advance()?;
         let Some(place) = place else { continue };
         page.scanned += 1;
         page.next = place.as_slice().try_into().ok().map(TraceCursor);
-        if !is_as_long(&tree, query, driver, &place, value)? {
-            continue;
-        }
-        if let Some(found) = read(&tree, others, &place)? {
-            page.rows.push(found);
+        if aside.may_fit(&tree, &place, value)? {
+            page.rows.extend(read(&tree, query, &place)?);
         }
     }
     page.next = None;
     Ok(page)
 }
 
-/// Tells whether the trace at a place took as long as is asked for. Where it was found by its time
-/// its end stands there, so that thousands can be passed by.
-fn is_as_long(
-    tree: &sled::Tree,
-    query: &TraceQuery,
-    driver: &[u8],
-    place: &[u8],
-    value: sled::IVec,
-) -> Result<bool, Error> {
-    if query.duration_min.or(query.duration_max).is_none() {
-        return Ok(true);
-    }
-    let by_time = Space::TraceAt.key(&[place]);
-    let value = if driver.first() == by_time.first() {
-        Some(value)
-    } else {
-        tree.get(&by_time).map_err(|error| Error::engine("read a list", error))?
-    };
-    let end = value.as_deref().map(|value| Head::read(value)?.end()).transpose()?;
-    let start = key::time_of(&by_time).unwrap_or_default();
-    Ok(end.is_some_and(|end| query.fits_time(start, end)))
+/// What is asked of what stands beside a trace.
+struct Aside<'q> {
+    query: &'q TraceQuery,
+    /// The marks of what is wanted besides what is gone by.
+    marks: Marks,
+    is_gone_by_place: bool,
 }
 
-/// Reads the trace at a place, if it stands under the other prefixes too.
-fn read(tree: &sled::Tree, others: &[Vec<u8>], place: &[u8]) -> Result<Option<TraceRow>, Error> {
-    let doing = "read a list";
-    for other in others {
-        let key = [other.as_slice(), place].concat();
-        if !tree.contains_key(key).map_err(|error| Error::engine(doing, error))? {
-            return Ok(None);
-        }
+impl<'q> Aside<'q> {
+    fn of(query: &'q TraceQuery, driver: &Driver, wanted: &[(Facet, &str)]) -> Self {
+        let is_gone_by_place = driver.index == Index::Place;
+        // The first that has a place is the one that is gone by.
+        let found =
+            wanted.iter().position(|(facet, value)| Index::of(*facet, value) == Index::Place);
+        let known = found.filter(|_| is_gone_by_place);
+        let others = (0..).zip(wanted).filter(|(number, _)| Some(*number) != known);
+        let marks = Marks::of(others.map(|(_, value)| *value));
+        Self { query, marks, is_gone_by_place }
     }
+
+    /// Tells whether the trace at a place may be one that is looked for.
+    fn may_fit(&self, tree: &sled::Tree, place: &[u8], value: sled::IVec) -> Result<bool, Error> {
+        if self.marks.are_none() && self.query.duration_min.or(self.query.duration_max).is_none() {
+            return Ok(true);
+        }
+        let by_time = Space::TraceAt.key(&[place]);
+        let value = if self.is_gone_by_place {
+            tree.get(&by_time).map_err(|error| Error::engine(DOING, error))?
+        } else {
+            Some(value)
+        };
+        let Some(value) = value else { return Ok(false) };
+        let Beside { end, marks } = Beside::read(&value)?;
+        let start = key::time_of(&by_time).unwrap_or_default();
+        Ok(marks.have(self.marks) && self.query.fits_time(start, end))
+    }
+}
+
+/// Reads the trace at a place, if it is one that is looked for.
+fn read(tree: &sled::Tree, query: &TraceQuery, place: &[u8]) -> Result<Option<TraceRow>, Error> {
     let by_time = Space::TraceAt.key(&[place]);
     let summary: Option<Summary> = row(tree, &key::trace(key::id_of(&by_time)))?;
     let summary =
-        summary.ok_or_else(|| Error::damaged(doing, "it names a record that is missing"))?;
-    Ok(Some(summary.row))
+        summary.ok_or_else(|| Error::damaged(DOING, "it names a record that is missing"))?;
+    Ok(query.fits(&summary).then_some(summary.row))
 }
 
 #[cfg(test)]

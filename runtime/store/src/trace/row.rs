@@ -8,8 +8,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use wire::{Name, RunId, SessionId, Timestamp, Usage};
 
 use crate::key::{self, Facet};
+use crate::trace::beside::{Beside, Marks};
 use crate::trace::ended::{EndedSpan, Told};
 use crate::trace::told::TracePart;
+use crate::trace::walk::Index;
 use crate::trace::{RUN_SPANS_SPARE, SPANS_MAX};
 
 /// The most agents, and the most tools, by which one trace is found; a team has rarely more.
@@ -276,30 +278,51 @@ impl Summary {
         self.parts.iter().map(part).collect()
     }
 
-    /// Returns the keys under which the trace is found besides its id and its time.
-    pub(crate) fn keys(&self) -> BTreeSet<Vec<u8>> {
+    /// Returns the values by which it is found; one may come twice.
+    pub(crate) fn values(&self) -> impl Iterator<Item = (Facet, &str)> {
         let row = &self.row;
-        let place = hex(&row.trace_id).map(|trace| key::place(row.start, &trace));
-        let Some(place) = place else { return BTreeSet::new() };
-        let of = |facet: Facet, value: &str| key::trace_by(facet, value, &place);
         let own = [
-            of(Facet::Status, row.status.as_str()),
-            of(Facet::Agent, row.agent.as_str()),
-            of(Facet::Session, row.session.as_str()),
+            (Facet::Status, row.status.as_str()),
+            (Facet::Agent, row.agent.as_str()),
+            (Facet::Session, row.session.as_str()),
         ];
-        let agents = self.agents.iter().map(|agent| of(Facet::Agent, agent));
-        let tools = self.tools.iter().map(|tool| of(Facet::Tool, tool));
-        let sessions = self.sessions.iter().map(|session| of(Facet::Session, session));
-        own.into_iter().chain(agents).chain(tools).chain(sessions).collect()
+        own.into_iter()
+            .chain(noted(Facet::Agent, &self.agents))
+            .chain(noted(Facet::Tool, &self.tools))
+            .chain(noted(Facet::Session, &self.sessions))
+    }
+
+    /// Returns what stands beside it in the order of time.
+    pub(crate) fn beside(&self) -> Beside {
+        Beside { end: self.row.end, marks: Marks::of(self.values()) }
+    }
+
+    /// Returns the keys under which it is found by its place, besides its id and its time.
+    pub(crate) fn keys(&self, trace: &[u8]) -> BTreeSet<Vec<u8>> {
+        let place = key::place(self.row.start, trace);
+        self.found_by(Index::Place)
+            .map(|(facet, value)| key::trace_by(facet, value, &place))
+            .collect()
+    }
+
+    /// Returns the keys under which it is found by the second in which it began.
+    pub(crate) fn seconds(&self) -> impl Iterator<Item = Vec<u8>> {
+        let start = self.row.start;
+        self.found_by(Index::Second).map(move |(facet, value)| key::second_by(facet, value, start))
+    }
+
+    fn found_by(&self, index: Index) -> impl Iterator<Item = (Facet, &str)> {
+        self.values().filter(move |(facet, value)| Index::of(*facet, value) == index)
+    }
+
+    /// Tells how many agents and tools it is found by, which grow and never change.
+    pub(crate) fn names(&self) -> usize {
+        self.agents.len() + self.tools.len()
     }
 }
 
-/// Reads the id of a trace.
-fn hex(trace_id: &str) -> Option<Vec<u8>> {
-    let digits: Option<Vec<u8>> =
-        trace_id.chars().map(|digit| u8::try_from(digit.to_digit(16)?).ok()).collect();
-    let (pairs, _) = digits.as_deref()?.as_chunks::<2>();
-    Some(pairs.iter().map(|[high, low]| high << 4 | low).collect())
+fn noted(facet: Facet, names: &BTreeSet<String>) -> impl Iterator<Item = (Facet, &str)> {
+    names.iter().map(move |name| (facet, name.as_str()))
 }
 
 fn note(names: &mut BTreeSet<String>, name: &str, max: usize) {

@@ -156,7 +156,7 @@ impl Shelf {
     /// Returns what traces take.
     pub(crate) fn usage(&self) -> TraceUsage {
         TraceUsage {
-            traces: self.segments.iter().map(|segment| segment.state().traces).sum(),
+            traces: self.segments.iter().map(Segment::traces).sum(),
             bytes: self.segments.iter().map(|segment| segment.bytes).sum(),
             bytes_max: self.kept.bytes_max,
             dropped: self.kept.dropped,
@@ -218,7 +218,7 @@ impl Shelf {
                 added += spans.len();
                 rest.pop_front();
             }
-            let (pending, recent) = adding.finish();
+            let (pending, recent) = adding.finish()?;
             let state = pending.commit()?;
             if let Some(segment) = self.segments.get_mut(at) {
                 segment.change(state, added);
@@ -279,6 +279,7 @@ impl Shelf {
         let Some(segment) = self.segments.get_mut(at) else { return Ok(()) };
         segment.measure();
         if is_last && segment.bytes >= target {
+            segment.write_recent()?;
             // Traces may begin before their segment does, once spans above them are known.
             let last = segment.begin_of(End::Last)?.max(Some(segment.from)).unwrap_or_default();
             let from = Timestamp::from_micros(last.as_micros().saturating_add(1));
@@ -301,7 +302,8 @@ impl Shelf {
 
     /// Puts the traces of a segment into two new ones, the older half and the younger.
     fn cut(&mut self, main: &sled::Db, at: usize) -> Result<(), Error> {
-        let Some(old) = self.segments.get(at) else { return Ok(()) };
+        let Some(old) = self.segments.get_mut(at) else { return Ok(()) };
+        old.write_recent()?;
         let (first, middle) = (old.begin_of(End::First)?, old.begin_of(End::Middle)?);
         let is_between = |middle: &Timestamp| Some(*middle) > first && *middle > old.from;
         let Some(middle) = middle.filter(is_between) else { return Ok(()) };
@@ -325,10 +327,10 @@ impl Shelf {
         let most = self.kept.bytes_max - self.target() * SHARES_FREE;
         while self.segments.len() > 1 && self.usage().bytes > most {
             let gone = self.segments.remove(0);
-            self.kept.dropped.traces += gone.state().traces;
+            self.kept.dropped.traces += gone.traces();
             self.kept.dropped.before = self.segments.first().map(|segment| segment.from);
             tracing::info!(
-                traces = gone.state().traces,
+                traces = gone.traces(),
                 dropped = self.kept.dropped.traces,
                 "the oldest traces are dropped, so that all take no more than they may"
             );
@@ -341,6 +343,16 @@ impl Shelf {
     /// Writes out all segments.
     pub(crate) fn flush(&mut self) -> Result<(), Error> {
         self.segments.iter_mut().try_for_each(Segment::flush)
+    }
+
+    /// Tells whether spans of traces in work are in memory alone, where nobody finds them.
+    pub(crate) fn is_ahead(&self) -> bool {
+        self.segments.iter().any(|segment| segment.recent.is_ahead())
+    }
+
+    /// Writes those spans, for whoever looks for them.
+    pub(crate) fn write_recent(&mut self) -> Result<(), Error> {
+        self.segments.iter_mut().try_for_each(Segment::write_recent)
     }
 
     /// Tells whether all that was added survives the end of the process.
@@ -365,6 +377,7 @@ impl Shelf {
         for at in 0..self.segments.len() {
             let is_only = self.segments.len() == 1;
             let Some(segment) = self.segments.get_mut(at) else { continue };
+            segment.write_recent()?;
             let ended = match segment.outline() {
                 Some(outline) => outline.ended(cutoff),
                 None => trace::ended(&*segment.opened()?, cutoff)?,

@@ -38,10 +38,20 @@ const DROPPED_TRACES_MAX: usize = 200;
 /// The least hex digits by which a trace is found.
 const PREFIX_DIGITS_MIN: usize = 4;
 
-/// Traces in work to which spans were added lately, so that adding more reads nothing.
+/// Traces in work to which spans were added lately, so that adding more reads nothing. Most of them
+/// are over soon and are written then, so they are not written before, unless somebody asks.
 #[derive(Default)]
 pub(crate) struct Recent {
-    traces: HashMap<TraceId, Summary>,
+    traces: HashMap<TraceId, Held>,
+}
+
+/// A trace that is held in memory.
+struct Held {
+    summary: Summary,
+    /// Where the database has it, if it does.
+    stored: Option<Place>,
+    /// Whether spans were added that the database lacks.
+    is_ahead: bool,
 }
 
 /// The id of a trace.
@@ -53,12 +63,30 @@ impl Recent {
         self.traces.contains_key(trace)
     }
 
-    /// Forgets everything before it grows too large; what is needed is read again.
-    fn trim(&mut self) {
-        let bytes: usize = self.traces.values().map(Summary::bytes).sum();
-        if self.traces.len() > RECENT_TRACES_MAX || bytes > RECENT_BYTES_MAX {
-            *self = Self::default();
+    /// Tells whether the database lacks spans of any.
+    pub(crate) fn is_ahead(&self) -> bool {
+        self.traces.values().any(|held| held.is_ahead)
+    }
+
+    /// Tells how many the database has nothing of.
+    pub(crate) fn new_traces(&self) -> u64 {
+        self.traces.values().filter(|held| held.stored.is_none()).count() as u64
+    }
+
+    /// Writes what the database lacks.
+    pub(crate) fn write(&mut self, pending: &mut Pending) -> Result<(), Error> {
+        for (trace, held) in self.traces.iter_mut().filter(|(_, held)| held.is_ahead) {
+            put(pending, held.stored.as_ref(), &held.summary, trace)?;
+            held.stored = Some(Place::of(&held.summary, trace));
+            held.is_ahead = false;
         }
+        Ok(())
+    }
+
+    /// Tells whether they take too much; what is forgotten and needed is read again.
+    fn is_large(&self) -> bool {
+        let bytes: usize = self.traces.values().map(|held| held.summary.bytes()).sum();
+        self.traces.len() > RECENT_TRACES_MAX || bytes > RECENT_BYTES_MAX
     }
 }
 
@@ -105,28 +133,31 @@ impl Adding {
     pub(crate) fn add(&mut self, spans: &[Arrived<'_>], is_stored: bool) -> Result<(), Error> {
         let Some(Arrived { span: first, .. }) = spans.first() else { return Ok(()) };
         let trace = first.context.trace_bytes();
-        let mut known = self.recent.traces.remove(&trace);
-        if known.is_none() && is_stored {
-            known = row(self.pending.tree(), &key::trace(&trace))?;
-        }
-        let before = known.as_ref().map(|known| Place::of(known, &trace));
-        let mut summary = known.unwrap_or_else(|| Summary::of(first));
+        let held = match self.recent.traces.remove(&trace) {
+            None if is_stored => row::<Summary>(self.pending.tree(), &key::trace(&trace))?
+                .map(|summary| (Some(Place::of(&summary, &trace)), summary)),
+            held => held.map(|held| (held.stored, held.summary)),
+        };
+        let (stored, mut summary) = held.unwrap_or_else(|| (None, Summary::of(first)));
         for Arrived { span, .. } in spans {
             summary.add(span);
         }
-        self.bytes += summary.bytes();
-        put(&mut self.pending, before.as_ref(), &summary, &trace)?;
-        // Hardly anything comes of a trace that is over.
         if summary.row.status == TraceStatus::Running {
-            self.recent.traces.insert(trace, summary);
+            self.recent.traces.insert(trace, Held { summary, stored, is_ahead: true });
+            return Ok(());
         }
-        Ok(())
+        // Hardly anything comes of a trace that is over.
+        self.bytes += summary.bytes();
+        put(&mut self.pending, stored.as_ref(), &summary, &trace)
     }
 
     /// Returns what is to be written, and the traces that are still in work.
-    pub(crate) fn finish(mut self) -> (Pending, Recent) {
-        self.recent.trim();
-        (self.pending, self.recent)
+    pub(crate) fn finish(mut self) -> Result<(Pending, Recent), Error> {
+        if self.recent.is_large() {
+            self.recent.write(&mut self.pending)?;
+            self.recent = Recent::default();
+        }
+        Ok((self.pending, self.recent))
     }
 }
 

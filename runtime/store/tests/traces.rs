@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use store::{
-    RUN_SPANS_SPARE, SPANS_MAX, SpanSource, TracePart, TraceQuery, TraceRow, TraceSpans,
+    RUN_SPANS_SPARE, SPANS_MAX, SpanSource, Store, TracePart, TraceQuery, TraceRow, TraceSpans,
     TraceStatus, Untold,
 };
 use wire::{RunId, SessionId, SpanRecord};
@@ -252,6 +252,44 @@ fn the_trace_of_a_run_in_work_stays_and_goes_on() {
     assert_eq!(found(&store, &TraceQuery::default()), ["waits"]);
     drop_until(2_000);
     assert_eq!(store.trace_usage().traces, 0);
+}
+
+#[test]
+fn a_trace_in_work_is_counted_found_and_kept_before_it_is_written() {
+    let running = TraceQuery { status: Some(TraceStatus::Running), ..TraceQuery::default() };
+    let whole = run("a", "lead", 100, 900);
+    let calls = ["one", "two", "three"].map(|tool| call(&whole, tool, 110, 120));
+    // What has it written besides that it is over.
+    let ways: [(&str, fn(&Store)); 3] = [
+        ("somebody looks", |store| drop(found(store, &TraceQuery::default()))),
+        ("the store is written out", |store| store.flush().unwrap()),
+        ("old traces go", |store| drop(store.drop_traces_until(at(1)).unwrap())),
+    ];
+    for (what, written) in ways {
+        let (dir, store) = open();
+        let path = dir.path().join("store");
+        apply(&store, &[run("over", "lead", 10, 20)]);
+        let records = store.verify().unwrap();
+        store.apply(&[begun("a", 100)], None).unwrap();
+        for span in &calls[..2] {
+            apply(&store, std::slice::from_ref(span));
+            let counted = (store.trace_usage().traces, store.verify().unwrap() - records);
+            assert_eq!(counted, (2, 3), "{what}: its run has three records, and it has none");
+        }
+        written(&store);
+        assert!(store.verify().unwrap() - records > 3, "{what}");
+        assert_eq!(store.trace_usage().traces, 2, "{what}");
+        apply(&store, &calls[2..]);
+        assert_eq!(found(&store, &running), ["a"], "{what}");
+        assert_eq!(store.trace("a").unwrap().len(), 3, "{what}");
+        drop(store);
+        let (store, _) = told::open(&path);
+        apply(&store, std::slice::from_ref(&whole));
+        assert_eq!(found(&store, &running), [""; 0], "{what}");
+        let rows = store.traces(&TraceQuery::default(), 10).unwrap().rows;
+        assert_eq!(rows.iter().map(|row| row.spans).collect::<Vec<_>>(), [4, 1], "{what}");
+        store.verify().unwrap();
+    }
 }
 
 #[test]

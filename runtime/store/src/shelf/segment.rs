@@ -11,7 +11,7 @@ use crate::database::{self, Holding};
 use crate::error::Error;
 use crate::home;
 use crate::key::{self, Space};
-use crate::pending::State;
+use crate::pending::{Pending, State};
 use crate::shelf::outline::Outline;
 use crate::trace::{Recent, TraceId};
 
@@ -34,7 +34,8 @@ pub(crate) struct Segment {
     is_used: AtomicBool,
     /// Known from when it was closed until it is changed.
     outline: Option<Outline>,
-    /// The traces to which spans were added lately; to be forgotten with whatever else changes.
+    /// The traces to which spans were added lately; to be [written](Self::write_recent) and forgotten
+    /// before anything else changes.
     pub(crate) recent: Recent,
     /// What its files take on the disk.
     pub(crate) bytes: u64,
@@ -120,6 +121,25 @@ impl Segment {
         self.unflushed += changes;
     }
 
+    /// Returns how many traces there are, with those that only memory has.
+    pub(crate) fn traces(&self) -> u64 {
+        self.state.traces + self.recent.new_traces()
+    }
+
+    /// Writes the spans of traces in work that only memory has.
+    pub(crate) fn write_recent(&mut self) -> Result<(), Error> {
+        if !self.recent.is_ahead() {
+            return Ok(());
+        }
+        let mut pending = Pending::new(&*self.opened()?, self.state);
+        // Not put back on an error, after which it may not be what is stored.
+        let mut recent = std::mem::take(&mut self.recent);
+        recent.write(&mut pending)?;
+        self.change(pending.commit()?, 0);
+        self.recent = recent;
+        Ok(())
+    }
+
     /// Returns what is known without opening it.
     pub(crate) const fn outline(&self) -> Option<&Outline> {
         self.outline.as_ref()
@@ -166,6 +186,7 @@ impl Segment {
 
     /// Writes out what was added.
     pub(crate) fn flush(&mut self) -> Result<(), Error> {
+        self.write_recent()?;
         // What is open no more was written out when it was closed.
         let open = self.held().clone().filter(|_| self.unflushed > 0);
         if let Some(database) = open {

@@ -345,16 +345,6 @@ impl Shelf {
         self.segments.iter_mut().try_for_each(Segment::flush)
     }
 
-    /// Tells whether spans of traces in work are in memory alone, where nobody finds them.
-    pub(crate) fn is_ahead(&self) -> bool {
-        self.segments.iter().any(|segment| segment.recent.is_ahead())
-    }
-
-    /// Writes those spans, for whoever looks for them.
-    pub(crate) fn write_recent(&mut self) -> Result<(), Error> {
-        self.segments.iter_mut().try_for_each(Segment::write_recent)
-    }
-
     /// Tells whether all that was added survives the end of the process.
     pub(crate) fn is_flushed(&self) -> bool {
         self.segments.iter().all(|segment| segment.unflushed == 0)

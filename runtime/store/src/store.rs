@@ -324,7 +324,6 @@ impl Store {
     /// more, if no other begins so. Its spans are told by the source that was
     /// [set](Self::set_spans); what that cannot tell is left out.
     pub fn trace(&self, name: &str) -> Result<Vec<SpanRecord>, Error> {
-        self.write_recent()?;
         let found = self.read("look up a trace", |database, _| {
             let segments = self.shared.shelf.read().unwrap_or_else(PoisonError::into_inner);
             match segments.resolve(database, name)? {
@@ -353,7 +352,6 @@ impl Store {
     /// A page may have fewer rows than `limit` and yet be followed by more: see
     /// [`TRACES_SCANNED_MAX`](crate::TRACES_SCANNED_MAX).
     pub fn traces(&self, query: &TraceQuery, limit: usize) -> Result<TracePage, Error> {
-        self.write_recent()?;
         self.read("list traces", |database, _| {
             let segments = self.shared.shelf.read().unwrap_or_else(PoisonError::into_inner);
             let Some(run) = &query.run else { return segments.find(query, limit) };
@@ -367,16 +365,6 @@ impl Store {
     /// Returns what models used from the day of a time on, by day, agent and model.
     pub fn usage(&self, since: Timestamp) -> Result<Vec<UsageRow>, Error> {
         self.read("look up usage", |database, _| usage::since(database, since))
-    }
-
-    /// Writes what is known of traces in work, so that it is found.
-    fn write_recent(&self) -> Result<(), Error> {
-        if !self.shared.shelf.read().unwrap_or_else(PoisonError::into_inner).is_ahead() {
-            return Ok(());
-        }
-        let _state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
-        let mut segments = self.shared.shelf.write().unwrap_or_else(PoisonError::into_inner);
-        self.shared.guard("write the traces in work", |_| segments.write_recent())
     }
 
     fn read<T>(

@@ -39,7 +39,8 @@ const DROPPED_TRACES_MAX: usize = 200;
 const PREFIX_DIGITS_MIN: usize = 4;
 
 /// Traces in work to which spans were added lately, so that adding more reads nothing. Most of them
-/// are over soon and are written then, so they are not written before, unless somebody asks.
+/// are over soon and are written then. Until then memory alone has their spans, and those who look for
+/// traces look here too.
 #[derive(Default)]
 pub(crate) struct Recent {
     traces: HashMap<TraceId, Held>,
@@ -63,9 +64,15 @@ impl Recent {
         self.traces.contains_key(trace)
     }
 
-    /// Tells whether the database lacks spans of any.
-    pub(crate) fn is_ahead(&self) -> bool {
-        self.traces.values().any(|held| held.is_ahead)
+    /// Returns those of which the database lacks spans.
+    pub(crate) fn ahead(&self) -> impl Iterator<Item = (&TraceId, &Summary)> {
+        let ahead = self.traces.iter().filter(|(_, held)| held.is_ahead);
+        ahead.map(|(trace, held)| (trace, &held.summary))
+    }
+
+    /// Returns what is known of a trace, if the database lacks spans of it.
+    pub(crate) fn ahead_of(&self, trace: &TraceId) -> Option<&Summary> {
+        self.traces.get(trace).filter(|held| held.is_ahead).map(|held| &held.summary)
     }
 
     /// Tells how many the database has nothing of.
@@ -73,14 +80,18 @@ impl Recent {
         self.traces.values().filter(|held| held.stored.is_none()).count() as u64
     }
 
-    /// Writes what the database lacks.
-    pub(crate) fn write(&mut self, pending: &mut Pending) -> Result<(), Error> {
+    /// Writes what the database lacks; once that is [there](Self::caught_up), it is to be said.
+    pub(crate) fn write(&self, pending: &mut Pending) -> Result<(), Error> {
+        let mut ahead = self.traces.iter().filter(|(_, held)| held.is_ahead);
+        ahead.try_for_each(|(trace, held)| put(pending, held.stored.as_ref(), &held.summary, trace))
+    }
+
+    /// Notes that the database lacks nothing.
+    pub(crate) fn caught_up(&mut self) {
         for (trace, held) in self.traces.iter_mut().filter(|(_, held)| held.is_ahead) {
-            put(pending, held.stored.as_ref(), &held.summary, trace)?;
             held.stored = Some(Place::of(&held.summary, trace));
             held.is_ahead = false;
         }
-        Ok(())
     }
 
     /// Tells whether they take too much; what is forgotten and needed is read again.
@@ -118,7 +129,7 @@ impl Adding {
         Self { pending, recent, bytes: 0 }
     }
 
-    /// Returns about how many bytes are to be written.
+    /// Returns about how many bytes the traces take to which spans were added.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -142,12 +153,12 @@ impl Adding {
         for Arrived { span, .. } in spans {
             summary.add(span);
         }
+        self.bytes += summary.bytes();
         if summary.row.status == TraceStatus::Running {
             self.recent.traces.insert(trace, Held { summary, stored, is_ahead: true });
             return Ok(());
         }
         // Hardly anything comes of a trace that is over.
-        self.bytes += summary.bytes();
         put(&mut self.pending, stored.as_ref(), &summary, &trace)
     }
 
@@ -230,7 +241,7 @@ impl Digits {
     }
 }
 
-/// Adds up to two traces whose id begins with some digits.
+/// Adds traces whose id begins with some digits, until there are two.
 pub(crate) fn beginning_with(
     tree: &sled::Tree,
     digits: &Digits,
@@ -242,7 +253,8 @@ pub(crate) fn beginning_with(
             break;
         }
         let key = entry.map_err(|error| Error::engine("look up a trace", error))?;
-        found.extend(key.get(1..).and_then(|id| TraceId::try_from(id).ok()));
+        let trace = key.get(1..).and_then(|id| TraceId::try_from(id).ok());
+        found.extend(trace.filter(|trace| !found.contains(trace)));
     }
     Ok(())
 }

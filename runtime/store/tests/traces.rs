@@ -260,9 +260,27 @@ fn a_trace_in_work_is_counted_found_and_kept_before_it_is_written() {
     let running = TraceQuery { status: Some(TraceStatus::Running), ..TraceQuery::default() };
     let whole = run("a", "lead", 100, 900);
     let calls = ["one", "two", "three"].map(|tool| call(&whole, tool, 110, 120));
+    // Whoever looks sees all of it, and has nothing written.
+    let look = |store: &Store, calls: usize| {
+        let records = store.verify().unwrap();
+        assert_eq!(found(store, &running), ["a"]);
+        assert_eq!(found(store, &TraceQuery::default()), ["a", "over"]);
+        let tool = TraceQuery { tool: Some("two".into()), ..TraceQuery::default() };
+        assert_eq!(found(store, &tool), ["a"]);
+        let digits = whole.context.trace_id().chars().take(12).collect::<String>();
+        for name in ["a", &whole.context.trace_id(), &digits] {
+            assert_eq!(store.trace(name).unwrap().len(), calls, "{name}");
+        }
+        let first = store.traces(&TraceQuery::default(), 1).unwrap();
+        let later = TraceQuery { after: first.next, ..TraceQuery::default() };
+        assert_eq!(
+            (first.rows[0].spans, found(store, &later)),
+            (u32::try_from(calls).unwrap(), vec!["over".to_owned()])
+        );
+        assert_eq!(store.verify().unwrap(), records);
+    };
     // What has it written besides that it is over.
-    let ways: [(&str, Written); 3] = [
-        ("somebody looks", |store| drop(found(store, &TraceQuery::default()))),
+    let ways: [(&str, Written); 2] = [
         ("the store is written out", |store| store.flush().unwrap()),
         ("old traces go", |store| assert_eq!(store.drop_traces_until(at(1)).unwrap(), 0)),
     ];
@@ -277,12 +295,12 @@ fn a_trace_in_work_is_counted_found_and_kept_before_it_is_written() {
             let counted = (store.trace_usage().traces, store.verify().unwrap() - records);
             assert_eq!(counted, (2, 3), "{what}: its run has three records, and it has none");
         }
+        look(&store, 2);
         written(&store);
         assert!(store.verify().unwrap() - records > 3, "{what}");
         assert_eq!(store.trace_usage().traces, 2, "{what}");
         apply(&store, &calls[2..]);
-        assert_eq!(found(&store, &running), ["a"], "{what}");
-        assert_eq!(store.trace("a").unwrap().len(), 3, "{what}");
+        look(&store, 3);
         drop(store);
         let (store, _) = told::open(&path);
         apply(&store, std::slice::from_ref(&whole));

@@ -35,6 +35,9 @@ impl Shelf {
     /// Reads what is known of a trace.
     fn summary(&self, trace: &TraceId) -> Result<Option<Summary>, Error> {
         for segment in self.segments.iter().rev() {
+            if let Some(ahead) = segment.recent.ahead_of(trace) {
+                return Ok(Some(ahead.clone()));
+            }
             if segment.has(trace)? {
                 return page::row(&*segment.database()?, &key::trace(trace));
             }
@@ -67,6 +70,9 @@ impl Shelf {
     fn beginning_with(&self, name: &str) -> Result<Vec<TraceId>, Error> {
         let mut found = Vec::new();
         let Some(digits) = Digits::read(name) else { return Ok(found) };
+        let ahead = self.segments.iter().flat_map(|segment| segment.recent.ahead());
+        let fits = |(trace, _): &(&TraceId, &Summary)| digits.ids().contains(*trace);
+        found.extend(ahead.filter(fits).map(|(trace, _)| *trace).take(2));
         for segment in self.segments.iter().rev() {
             if found.len() < 2 && segment.outline().is_none_or(|outline| outline.has(&digits.ids()))
             {

@@ -128,15 +128,13 @@ impl Segment {
 
     /// Writes the spans of traces in work that only memory has.
     pub(crate) fn write_recent(&mut self) -> Result<(), Error> {
-        if !self.recent.is_ahead() {
+        if self.recent.ahead().next().is_none() {
             return Ok(());
         }
         let mut pending = Pending::new(&*self.opened()?, self.state);
-        // Not put back on an error, after which it may not be what is stored.
-        let mut recent = std::mem::take(&mut self.recent);
-        recent.write(&mut pending)?;
+        self.recent.write(&mut pending)?;
         self.change(pending.commit()?, 0);
-        self.recent = recent;
+        self.recent.caught_up();
         Ok(())
     }
 

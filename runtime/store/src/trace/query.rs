@@ -155,6 +155,13 @@ impl<'s> Source<'s> {
         self.advance()
     }
 
+    /// Tells whether memory has more of the trace at a place.
+    fn is_behind(&self, place: &[u8]) -> bool {
+        let by_time = Space::TraceAt.key(&[place]);
+        let trace = key::id_of(&by_time).try_into();
+        trace.is_ok_and(|trace| self.segment.recent.ahead_of(trace).is_some())
+    }
+
     fn advance(&mut self) -> Result<(), Error> {
         let next = self.walk.as_mut().map(Walk::next).transpose()?.flatten();
         (self.place, self.value) = match next {
@@ -178,16 +185,29 @@ pub(crate) fn find(
     let between = (lower.as_slice(), upper.as_slice());
     let mut sources: Vec<Source<'_>> =
         segments.iter().map(|segment| Source::of(segment, query, between)).collect();
+    let mut ahead = ahead(segments, query, between);
     let mut page = TracePage::default();
     let limit = limit.min(LIST_MAX);
-    while let Some(newest) = sources
-        .iter_mut()
-        .filter(|source| source.place.is_some())
-        .max_by(|a, b| a.place.cmp(&b.place))
-    {
+    loop {
+        let newest = sources
+            .iter_mut()
+            .filter(|source| source.place.is_some())
+            .max_by(|a, b| a.place.cmp(&b.place));
+        let stored = newest.as_ref().and_then(|source| source.place.as_deref());
+        let is_ahead = ahead.last().is_some_and(|(place, _)| stored <= Some(place.as_slice()));
+        if stored.is_none() && !is_ahead {
+            page.next = None;
+            return Ok(page);
+        }
         if page.rows.len() == limit || page.scanned == TRACES_SCANNED_MAX {
             return Ok(page);
         }
+        if let Some((place, summary)) = ahead.pop_if(|_| is_ahead) {
+            page.pass(&place);
+            page.rows.push(summary.row.clone());
+            continue;
+        }
+        let Some(newest) = newest else { continue };
         let Some(walk) = &newest.walk else {
             newest.open(&driver, between)?;
             continue;
@@ -195,15 +215,37 @@ pub(crate) fn find(
         let tree = walk.database.clone();
         let (place, value) = (newest.place.take(), std::mem::take(&mut newest.value));
         newest.advance()?;
-        let Some(place) = place else { continue };
-        page.scanned += 1;
-        page.next = place.as_slice().try_into().ok().map(TraceCursor);
+        // What memory has of a trace goes before what is stored.
+        let Some(place) = place.filter(|place| !newest.is_behind(place)) else { continue };
+        page.pass(&place);
         if aside.may_fit(&tree, &place, value)? {
             page.rows.extend(read(&tree, query, &place)?);
         }
     }
-    page.next = None;
-    Ok(page)
+}
+
+/// Returns the traces that are looked for as memory has them, the newest last.
+fn ahead<'s>(
+    segments: &'s [Segment],
+    query: &TraceQuery,
+    (lower, upper): (&[u8], &[u8]),
+) -> Vec<(Vec<u8>, &'s Summary)> {
+    let ahead = segments.iter().flat_map(|segment| segment.recent.ahead());
+    let mut found: Vec<(Vec<u8>, &Summary)> = ahead
+        .filter(|(_, summary)| query.fits(summary))
+        .map(|(trace, summary)| (key::place(summary.row.start, trace), summary))
+        .filter(|(place, _)| place.as_slice() >= lower && place.as_slice() < upper)
+        .collect();
+    found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    found
+}
+
+impl TracePage {
+    /// Notes that the trace at a place is looked at.
+    fn pass(&mut self, place: &[u8]) {
+        self.scanned += 1;
+        self.next = place.try_into().ok().map(TraceCursor);
+    }
 }
 
 /// What is asked of what stands beside a trace.

@@ -207,9 +207,9 @@ pub(crate) const fn second(start: Timestamp) -> u64 {
     start.as_micros() / SECOND_US
 }
 
-/// Returns when a second begins.
-pub(crate) const fn begin_of(second: u64) -> Timestamp {
-    Timestamp::from_micros(second.saturating_mul(SECOND_US))
+/// Returns when a second begins, unless that is after the end of time.
+pub(crate) fn begin_of(second: u64) -> Option<Timestamp> {
+    second.checked_mul(SECOND_US).map(Timestamp::from_micros)
 }
 
 /// Returns the prefix of all traces of a facet. A value holds no NUL, so no trace stands among

@@ -36,7 +36,8 @@ pub const TRACE_BYTES_MIN: u64 = 64 << 20;
 /// segment that grows and for one that is cut in two.
 const SEGMENT_SHARE: u64 = 16;
 const SHARES_FREE: u64 = 3;
-/// Bytes of traces that are written or copied at once, so that a batch stays within memory.
+/// Bytes of traces to which spans are added at once, or that are copied, so that a batch stays
+/// within memory; all that are held go into one besides.
 const GROUP_BYTES_MAX: usize = 4 << 20;
 /// Spans after which segments are written out: what is folded again after a crash.
 const UNFLUSHED_MAX: usize = 8192;
@@ -97,13 +98,16 @@ pub(crate) struct Shelf {
     kept: Kept,
     /// Spans that were added since segments were closed.
     since_rest: usize,
+    /// Whether spans that memory alone had went with an error. They are told again once the store
+    /// is opened again, as long as nothing is taken as durable until then.
+    has_lost: bool,
 }
 
 impl Shelf {
     /// Begins an empty shelf.
     pub(crate) fn begin(dir: PathBuf) -> Self {
         let kept = Kept { bytes_max: TRACE_BYTES_DEFAULT, ..Kept::default() };
-        Self { dir, segments: Vec::new(), kept, since_rest: 0 }
+        Self { dir, kept, ..Self::default() }
     }
 
     /// Opens the segments that the store's own database names, and removes what else is there: a
@@ -120,7 +124,7 @@ impl Shelf {
             }
         }
         let segments = Vec::with_capacity(kept.segments.len());
-        let mut shelf = Self { dir, segments, kept, since_rest: 0 };
+        let mut shelf = Self { dir, segments, kept, ..Self::default() };
         for (from, number) in shelf.kept.segments.clone() {
             match Segment::open(&shelf.dir, number, from) {
                 Ok(segment) => shelf.segments.push(segment),
@@ -182,6 +186,16 @@ impl Shelf {
 
     /// Adds spans to their traces.
     pub(crate) fn add<'s>(
+        &mut self,
+        main: &sled::Db,
+        spans: impl Iterator<Item = &'s EndedSpan>,
+    ) -> Result<(), Error> {
+        let added = self.add_in_groups(main, spans);
+        self.has_lost |= added.is_err();
+        added
+    }
+
+    fn add_in_groups<'s>(
         &mut self,
         main: &sled::Db,
         spans: impl Iterator<Item = &'s EndedSpan>,
@@ -347,7 +361,7 @@ impl Shelf {
 
     /// Tells whether all that was added survives the end of the process.
     pub(crate) fn is_flushed(&self) -> bool {
-        self.segments.iter().all(|segment| segment.unflushed == 0)
+        !self.has_lost && self.segments.iter().all(|segment| segment.unflushed == 0)
     }
 
     /// Says in the store's own database what there is. It is on the disk before a segment goes.

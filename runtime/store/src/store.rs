@@ -468,7 +468,8 @@ fn write(
 
 fn flush(database: &sled::Db, state: State, segments: &mut Shelf) -> Result<State, Error> {
     segments.flush()?;
-    let state = State { durable: state.position, ..state };
+    let durable = if segments.is_flushed() { state.position } else { state.durable };
+    let state = State { durable, ..state };
     let state = Pending::new(database, state).commit()?;
     database::flush(database)?;
     Ok(state)

@@ -13,7 +13,7 @@ pub(crate) mod walk;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 
-use wire::{RunId, Timestamp};
+use wire::{Name, RunId, Timestamp};
 
 use crate::error::Error;
 use crate::key::{self, Facet, Space};
@@ -31,7 +31,8 @@ pub const RUN_SPANS_SPARE: u32 = 500;
 /// The most traces of a segment that are held in memory while spans are added to them: those of as
 /// many runs as are in work at once, with called agents.
 const RECENT_TRACES_MAX: usize = 2048;
-/// The most bytes of them, since one of many called agents takes as much as a hundred others.
+/// The most bytes of them, since one of many called agents takes as much as a hundred others. When
+/// there are more, all are written at once.
 const RECENT_BYTES_MAX: usize = 8 << 20;
 /// The most traces that are dropped at once, so that nothing waits long for it.
 const DROPPED_TRACES_MAX: usize = 200;
@@ -113,13 +114,25 @@ pub(crate) struct Adding {
 struct Place {
     start: Timestamp,
     keys: BTreeSet<Vec<u8>>,
-    /// How many agents and tools it is found by.
+    /// The agent of its root, and how many names are noted besides: the names by which it is found
+    /// change with these.
+    agent: Name,
     names: usize,
 }
 
 impl Place {
     fn of(summary: &Summary, trace: &[u8]) -> Self {
-        Self { start: summary.row.start, keys: summary.keys(trace), names: summary.names() }
+        Self {
+            start: summary.row.start,
+            keys: summary.keys(trace),
+            agent: summary.row.agent.clone(),
+            names: summary.names(),
+        }
+    }
+
+    /// Tells whether the seconds by which it is found are others.
+    fn has_other_seconds(&self, than: &Self) -> bool {
+        (self.start, &self.agent, self.names) != (than.start, &than.agent, than.names)
     }
 }
 
@@ -179,9 +192,9 @@ fn put(
     summary: &Summary,
     trace: &[u8],
 ) -> Result<(), Error> {
-    let Place { start, keys, names } = Place::of(summary, trace);
+    let now = Place::of(summary, trace);
     let beside = summary.beside().to_bytes();
-    if before.is_none_or(|before| (before.start, before.names) != (start, names)) {
+    if before.is_none_or(|before| before.has_other_seconds(&now)) {
         // They stay when the trace goes, or is found to have begun before.
         for second in summary.seconds() {
             if !pending.has(&second)? {
@@ -189,6 +202,7 @@ fn put(
             }
         }
     }
+    let Place { start, keys, .. } = now;
     let Some(before) = before else {
         // All these keys hold the id of the trace, of which there is nothing yet.
         pending.state.traces += 1;

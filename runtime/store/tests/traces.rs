@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use store::{
-    RUN_SPANS_SPARE, SPANS_MAX, SpanSource, Store, TracePart, TraceQuery, TraceRow, TraceSpans,
-    TraceStatus, Untold,
+    NAMES_FOUND_MAX, RUN_SPANS_SPARE, SPANS_MAX, SpanSource, Store, TracePart, TraceQuery,
+    TraceRow, TraceSpans, TraceStatus, Untold,
 };
 use wire::{RunId, SessionId, SpanRecord};
 
@@ -193,6 +193,7 @@ fn traces_of_an_agent_or_a_tool_are_found_in_whatever_second_they_began() {
     let early = run("early", "odd", second - 2, 8 * second);
     apply(&store, &[call(&early, "rare", 5 * second, 6 * second)]);
     apply(&store, &[early]);
+    apply(&store, &[run("last", "late", u64::MAX, u64::MAX)]);
     let all = TraceQuery::default;
     let agent = |text: &str| TraceQuery { agent: Some(name(text)), ..all() };
     let tool = |text: &str| TraceQuery { tool: Some(text.into()), ..all() };
@@ -215,6 +216,7 @@ fn traces_of_an_agent_or_a_tool_are_found_in_whatever_second_they_began() {
     check(&[
         (agent("even"), &["r4", "r2", "r0"]),
         (agent("odd"), &["r5", "r3", "r1", "early"]),
+        (agent("late"), &["last"]),
         (agent("none"), &[]),
         (tool("rare"), &["r3", "early"]),
         (TraceQuery { agent: Some(name("odd")), ..tool("usual") }, &["r5", "r1"]),
@@ -309,6 +311,88 @@ fn a_trace_in_work_is_counted_found_and_kept_before_it_is_written() {
         assert_eq!(rows.iter().map(|row| row.spans).collect::<Vec<_>>(), [4, 1], "{what}");
         store.verify().unwrap();
     }
+}
+
+#[test]
+fn more_traces_in_work_than_memory_holds_are_kept_and_go_on() {
+    let (dir, store) = open();
+    let runs: Vec<SpanRecord> =
+        (0..2_500).map(|n| run(&format!("r{n}"), "lead", 10 * n, 90_000)).collect();
+    for tool in ["first", "second"] {
+        let calls = runs.iter().zip(0..).map(|(run, n)| call(run, tool, 10 * n + 1, 10 * n + 2));
+        apply(&store, &calls.collect::<Vec<_>>());
+        assert_eq!(store.trace_usage().traces, 2_500);
+    }
+    drop(store);
+    let (store, _) = told::open(&dir.path().join("store"));
+    apply(&store, &runs);
+    let rows = store.traces(&TraceQuery::default(), usize::MAX).unwrap().rows;
+    assert_eq!(rows.len(), 2_500);
+    for row in rows {
+        assert_eq!((row.spans, row.status), (3, TraceStatus::Ok), "{}", row.run);
+    }
+    store.verify().unwrap();
+}
+
+#[test]
+fn nothing_is_durable_once_spans_of_traces_in_work_went_with_an_error() {
+    let whole = run("a", "lead", 100, 900);
+    let one = spanned(&call(&whole, "one", 110, 120));
+    let other = run("b", "lead", 100, 200);
+    let large = SpanRecord { name: "x".repeat(store::RECORD_BYTES_MAX), ..other.clone() };
+    for (what, next, position) in [("all is well", other, 2), ("a record is too large", large, 0)] {
+        let (dir, store) = open();
+        store.apply(std::slice::from_ref(&one), Some(1)).unwrap();
+        let applied = store.apply(&[spanned(&next)], Some(2));
+        assert_eq!(applied.is_ok(), position > 0, "{what}");
+        store.flush().unwrap();
+        drop(store);
+        let (store, _) = told::open(&dir.path().join("store"));
+        assert_eq!(store.position(), position, "{what}");
+        // What came before is told again.
+        store.apply(std::slice::from_ref(&one), Some(1)).unwrap();
+        assert_eq!(store.trace(&whole.context.trace_id()).unwrap().len(), 1, "{what}");
+        store.verify().unwrap();
+    }
+}
+
+#[test]
+fn a_trace_of_many_agents_is_found_by_the_one_of_its_root() {
+    let (_dir, store) = open();
+    let whole = run("a", "root", 100, 900);
+    let most = u64::try_from(NAMES_FOUND_MAX).unwrap();
+    let helped = (0..most).map(|n| SpanRecord {
+        agent: name(&format!("helper-{n}")),
+        ..call(&whole, &format!("t{n}"), 100, 200 + n)
+    });
+    apply(&store, &helped.collect::<Vec<_>>());
+    store.flush().unwrap();
+    apply(&store, std::slice::from_ref(&whole));
+    for agent in ["helper-0", "helper-63", "root"] {
+        let query = TraceQuery { agent: Some(name(agent)), ..TraceQuery::default() };
+        assert_eq!(found(&store, &query), ["a"], "{agent}");
+    }
+    store.verify().unwrap();
+}
+
+#[test]
+fn seconds_whose_traces_are_gone_are_counted_as_looked_at() {
+    let (_dir, store) = open();
+    let second = 1_000_000;
+    // One that is in work stays, and with it what tells of the seconds of all.
+    store.apply(&[begun("waits", 0)], None).unwrap();
+    let waits = run("waits", "lead", 0, 1);
+    apply(&store, &[call(&waits, "get", 0, 1)]);
+    let spans = (1..=30).map(|n| run(&format!("r{n}"), "lead", n * second, n * second + 1));
+    apply(&store, &spans.collect::<Vec<_>>());
+    while store.drop_traces_until(at(20 * second + 1)).unwrap() > 0 {}
+    let lead = TraceQuery { agent: Some(name("lead")), ..TraceQuery::default() };
+    let page = store.traces(&lead, usize::MAX).unwrap();
+    let traces = 10 + 1;
+    assert_eq!((page.rows.len(), page.scanned, page.next), (traces, traces + 20, None));
+    let newest = store.traces(&lead, 10).unwrap();
+    let rest = store.traces(&TraceQuery { after: newest.next, ..lead.clone() }, 10).unwrap();
+    assert_eq!((rest.rows.len(), rest.next), (1, None));
 }
 
 #[test]

@@ -190,6 +190,7 @@ impl Segment {
         if let Some(database) = open {
             database::flush(&database)?;
             self.unflushed = 0;
+            self.measure();
         }
         Ok(())
     }

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_has_the_marks_of_all_its_values_and_no_other_facet_has_them() {
+    fn a_trace_has_the_marks_of_all_its_values() {
         let lead = (Facet::Agent, "lead");
         let of = |values: &[(Facet, &'static str)]| Marks::of(values.iter().copied());
         for (has, wanted, expected) in [

@@ -14,8 +14,8 @@ use crate::trace::beside::{Beside, Marks};
 use crate::trace::row::{Summary, TraceRow, TraceStatus};
 use crate::trace::walk::{Driver, Index, Walk};
 
-/// The most places of traces that one look-up looks at, some ten milliseconds' work; one that needs
-/// more says where to go on.
+/// The most places of traces that one look-up looks at, seconds without one included: some ten
+/// milliseconds' work. One that needs more says where to go on.
 pub const TRACES_SCANNED_MAX: usize = 20_000;
 
 /// What it is about, if it fails.
@@ -135,7 +135,7 @@ struct Source<'s> {
     walk: Option<Walk>,
     /// Where its next trace stands; before it is opened, a place that none is later than.
     place: Option<Vec<u8>>,
-    value: sled::IVec,
+    value: Option<sled::IVec>,
 }
 
 impl<'s> Source<'s> {
@@ -146,7 +146,7 @@ impl<'s> Source<'s> {
             Some(outline) => outline.latest(lower, upper),
             None => Some(upper.to_vec()),
         };
-        Self { segment, walk: None, place, value: sled::IVec::default() }
+        Self { segment, walk: None, place, value: None }
     }
 
     /// Opens its database, and looks for its latest trace between two places.
@@ -164,10 +164,7 @@ impl<'s> Source<'s> {
 
     fn advance(&mut self) -> Result<(), Error> {
         let next = self.walk.as_mut().map(Walk::next).transpose()?.flatten();
-        (self.place, self.value) = match next {
-            Some((place, value)) => (Some(place), value),
-            None => (None, sled::IVec::default()),
-        };
+        (self.place, self.value) = next.map_or((None, None), |(place, value)| (Some(place), value));
         Ok(())
     }
 }
@@ -213,11 +210,12 @@ pub(crate) fn find(
             continue;
         };
         let tree = walk.database.clone();
-        let (place, value) = (newest.place.take(), std::mem::take(&mut newest.value));
+        let (place, value) = (newest.place.take(), newest.value.take());
         newest.advance()?;
         // What memory has of a trace goes before what is stored.
         let Some(place) = place.filter(|place| !newest.is_behind(place)) else { continue };
         page.pass(&place);
+        let Some(value) = value else { continue };
         if aside.may_fit(&tree, &place, value)? {
             page.rows.extend(read(&tree, query, &place)?);
         }

@@ -315,7 +315,7 @@ impl Summary {
         self.values().filter(move |(facet, value)| Index::of(*facet, value) == index)
     }
 
-    /// Tells how many agents and tools it is found by, which grow and never change.
+    /// Tells how many agents and tools are noted; none of them goes again.
     pub(crate) fn names(&self) -> usize {
         self.agents.len() + self.tools.len()
     }

@@ -88,8 +88,9 @@ pub(crate) struct Walk {
     places: Option<Rev<sled::Iter>>,
 }
 
-/// A place, and what stands there.
-pub(crate) type Placed = (Vec<u8>, sled::IVec);
+/// A place, and what stands there; nothing where a second begins in which there is no trace any
+/// more.
+pub(crate) type Placed = (Vec<u8>, Option<sled::IVec>);
 
 impl Walk {
     fn range(&self, prefix: &[u8], lower: &[u8], upper: &[u8]) -> Rev<sled::Iter> {
@@ -98,30 +99,40 @@ impl Walk {
         self.database.range::<Vec<u8>, _>(range).rev()
     }
 
-    /// Returns the next trace.
+    /// Returns the next trace, or the next second without one: whoever goes on counts both.
     pub(crate) fn next(&mut self) -> Result<Option<Placed>, Error> {
-        let failed = |error| Error::engine("read a list", error);
-        let skip = if self.seconds.is_some() { 1 } else { self.skip };
-        loop {
-            let next = self.places.as_mut().and_then(Iterator::next);
-            if let Some((key, value)) = next.transpose().map_err(failed)? {
-                return Ok(Some((key.get(skip..).unwrap_or_default().to_vec(), value)));
-            }
-            let second = self.seconds.as_mut().and_then(Iterator::next);
-            let Some((key, _)) = second.transpose().map_err(failed)? else { return Ok(None) };
-            let second = key.get(self.skip..).and_then(|second| second.try_into().ok());
-            self.places = second.map(|second| self.within(u64::from_be_bytes(second)));
+        let Some(seconds) = &mut self.seconds else {
+            return next_of(&mut self.places, self.skip);
+        };
+        if let Some(placed) = next_of(&mut self.places, 1)? {
+            return Ok(Some(placed));
         }
+        let Some((key, _)) = seconds.next().transpose().map_err(failed)? else { return Ok(None) };
+        let second = key.get(self.skip..).and_then(|second| second.try_into().ok());
+        let second = u64::from_be_bytes(second.unwrap_or_default());
+        self.places = Some(self.within(second));
+        let begin = key::place(key::begin_of(second).unwrap_or_default(), &[0; 16]);
+        Ok(next_of(&mut self.places, 1)?.or(Some((begin, None))))
     }
 
     /// Returns the places within a second that are gone through.
     fn within(&self, second: u64) -> Rev<sled::Iter> {
         let (lower, upper) = &self.between;
-        let begin = |second: u64| key::place(key::begin_of(second), &[]);
-        let lower = lower.clone().max(begin(second));
-        let upper = upper.clone().min(begin(second.saturating_add(1)));
+        let begin = |second: Option<u64>| Some(key::place(key::begin_of(second?)?, &[]));
+        let lower = begin(Some(second)).map_or(lower.clone(), |begin| begin.max(lower.clone()));
+        let next = begin(second.checked_add(1));
+        let upper = next.map_or(upper.clone(), |next| next.min(upper.clone()));
         self.range(&Space::TraceAt.key(&[]), &lower.min(upper.clone()), &upper)
     }
+}
+
+fn next_of(places: &mut Option<Rev<sled::Iter>>, skip: usize) -> Result<Option<Placed>, Error> {
+    let next = places.as_mut().and_then(Iterator::next).transpose().map_err(failed)?;
+    Ok(next.map(|(key, value)| (key.get(skip..).unwrap_or_default().to_vec(), Some(value))))
+}
+
+fn failed(error: sled::Error) -> Error {
+    Error::engine("read a list", error)
 }
 
 #[cfg(test)]
@@ -158,7 +169,9 @@ mod tests {
         {
             let start = Timestamp::from_micros(micros);
             assert_eq!(key::second(start), second);
-            assert!(key::begin_of(second) <= start);
+            assert!(key::begin_of(second).unwrap() <= start);
+            let next = key::begin_of(second + 1);
+            assert!(next.is_none_or(|next| next > start));
         }
     }
 }

@@ -1,12 +1,13 @@
 //! A process and all that it starts, none of which is left behind.
 
+use std::convert::Infallible;
 use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::process::Child;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// How long a program that was asked to end has to put things in order before it is killed.
 const TERM_GRACE: Duration = Duration::from_secs(2);
@@ -16,6 +17,14 @@ pub(crate) const KILL_GRACE: Duration = Duration::from_millis(200);
 
 /// The mark of a process that the kernel ends before all others.
 const OOM_SCORE_MAX: &str = "1000";
+
+/// When marks are set again. A process that is about to be started while the one that starts it is
+/// marked does not get the mark, and is not found until it is there: on a machine with much to do
+/// that takes longer.
+const MARKED_AGAIN_AFTER: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
+
+/// The most processes that are marked at once, since a program may start others without end.
+const MARKED_MAX: usize = 1_000;
 
 /// A process and its descendants, which end with this. Those that leave its group are found only
 /// in a sandbox.
@@ -35,13 +44,12 @@ impl ProcessTree {
     /// they share with others counts against no limit of their own.
     pub(crate) fn die_first(&self) {
         let mut found: Vec<Pid> = self.root.into_iter().collect();
-        while let Some(process) = found.pop() {
+        for _ in 0..MARKED_MAX {
+            let Some(process) = found.pop() else { return };
             let file = format!("/proc/{process}/oom_score_adj");
-            // Whoever has the mark already hands it on to what it starts.
-            if std::fs::read_to_string(&file).is_ok_and(|score| score.trim() == OOM_SCORE_MAX) {
-                continue;
-            }
-            if let Err(error) = std::fs::write(&file, OOM_SCORE_MAX) {
+            let is_marked =
+                std::fs::read_to_string(&file).is_ok_and(|score| score.trim() == OOM_SCORE_MAX);
+            if !is_marked && let Err(error) = std::fs::write(&file, OOM_SCORE_MAX) {
                 // What it starts is without the mark for as long as it does.
                 tracing::debug!(%error, file, "a process is not marked as the first to end");
                 continue;
@@ -49,6 +57,15 @@ impl ProcessTree {
             // What it started before it was marked is not.
             found.extend(children(process));
         }
+    }
+
+    /// Does so again for those that were missed, and never ends.
+    pub(crate) async fn keep_dying_first(&self) -> Infallible {
+        for pause in MARKED_AGAIN_AFTER {
+            sleep(pause).await;
+            self.die_first();
+        }
+        std::future::pending().await
     }
 
     /// Asks all processes to end, and kills those that are left after a while. Returns how the
@@ -146,8 +163,8 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
-    async fn what_a_program_started_before_it_was_marked_ends_first_as_well() {
+    /// Starts a program that has started others, and returns it with all of them.
+    async fn started() -> (Child, ProcessTree, Vec<Pid>) {
         let mut command = Command::new("sh");
         command.args(["-c", "(sleep 60 & echo started; wait) & wait"]);
         command.process_group(0).stdout(Stdio::piped()).kill_on_drop(true);
@@ -156,12 +173,37 @@ mod tests {
         assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("started"));
         let tree = ProcessTree::of(&child, false);
         let root = tree.root.unwrap();
-        let started = descendants(root);
-        assert_eq!(started.len(), 2);
-        tree.die_first();
-        for process in [vec![root], started].concat() {
+        let below = descendants(root);
+        assert_eq!(below.len(), 2);
+        (child, tree, [vec![root], below].concat())
+    }
+
+    fn assert_marked(processes: &[Pid]) {
+        for process in processes {
             let score = std::fs::read_to_string(format!("/proc/{process}/oom_score_adj")).unwrap();
             assert_eq!(score.trim(), OOM_SCORE_MAX, "{process}");
         }
+    }
+
+    #[tokio::test]
+    async fn what_a_program_started_before_it_was_marked_ends_first_as_well() {
+        // So many of them, from the first on, have the mark before.
+        for marked in 0..=3 {
+            let (_child, tree, processes) = started().await;
+            for process in &processes[..marked] {
+                let file = format!("/proc/{process}/oom_score_adj");
+                std::fs::write(file, OOM_SCORE_MAX).unwrap();
+            }
+            tree.die_first();
+            assert_marked(&processes);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_missed_is_marked_later() {
+        let (_child, tree, processes) = started().await;
+        let after = MARKED_AGAIN_AFTER.iter().sum::<Duration>() * 2;
+        assert!(timeout(after, tree.keep_dying_first()).await.is_err(), "it never ends");
+        assert_marked(&processes);
     }
 }

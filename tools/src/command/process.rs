@@ -126,6 +126,7 @@ pub(super) async fn run(job: Job, stop: CancellationToken, hop: HopLog) -> io::R
             let by_itself = tokio::select! {
                 status = child.wait() => Some(status),
                 () = stop.cancelled() => None,
+                never = tree.keep_dying_first() => match never {},
             };
             let ended = match by_itself {
                 Some(status) => (status.ok(), false),

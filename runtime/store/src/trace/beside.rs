@@ -33,11 +33,6 @@ impl Marks {
     pub(crate) const fn have(self, wanted: Self) -> bool {
         self.0 & wanted.0 == wanted.0
     }
-
-    /// Tells whether there is none.
-    pub(crate) const fn are_none(self) -> bool {
-        self.0 == 0
-    }
 }
 
 impl Beside {
@@ -91,6 +86,5 @@ mod tests {
         ] {
             assert_eq!(has.have(wanted), expected, "{has:?} {wanted:?}");
         }
-        assert!(of(&[]).are_none() && !of(&[lead]).are_none());
     }
 }

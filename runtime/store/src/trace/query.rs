@@ -249,26 +249,27 @@ impl TracePage {
 /// What is asked of what stands beside a trace.
 struct Aside<'q> {
     query: &'q TraceQuery,
-    /// The marks of what is wanted besides what is gone by.
     marks: Marks,
     is_gone_by_place: bool,
+    /// Whether all that is asked for is what is gone by.
+    is_known: bool,
 }
 
 impl<'q> Aside<'q> {
     fn of(query: &'q TraceQuery, driver: &Driver, wanted: &[(Facet, &str)]) -> Self {
         let is_gone_by_place = driver.index == Index::Place;
-        // The first that has a place is the one that is gone by.
-        let found =
-            wanted.iter().position(|(facet, value)| Index::of(*facet, value) == Index::Place);
-        let known = found.filter(|_| is_gone_by_place);
-        let others = (0..).zip(wanted).filter(|(number, _)| Some(*number) != known);
-        let marks = Marks::of(others.map(|(_, value)| *value));
-        Self { query, marks, is_gone_by_place }
+        let is_any_time = query.duration_min.or(query.duration_max).is_none();
+        Self {
+            query,
+            marks: Marks::of(wanted.iter().copied()),
+            is_gone_by_place,
+            is_known: is_gone_by_place && is_any_time && wanted.len() == 1,
+        }
     }
 
     /// Tells whether the trace at a place may be one that is looked for.
     fn may_fit(&self, tree: &sled::Tree, place: &[u8], value: sled::IVec) -> Result<bool, Error> {
-        if self.marks.are_none() && self.query.duration_min.or(self.query.duration_max).is_none() {
+        if self.is_known {
             return Ok(true);
         }
         let by_time = Space::TraceAt.key(&[place]);

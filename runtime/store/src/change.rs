@@ -6,7 +6,9 @@ use wire::{CallKey, Name, OpenCall, RunId, RunStatus, SessionId, Timestamp};
 
 use crate::error::Error;
 use crate::pending::Pending;
-use crate::run::{RunBegun, RunEnd};
+use crate::rows::Rows;
+use crate::run::{Run, RunBegun, RunEnd};
+use crate::session::SessionRow;
 use crate::trace::ended::EndedSpan;
 use crate::usage::{Tally, TurnUsed};
 use crate::{call, fact, key, run, session};
@@ -68,6 +70,23 @@ pub enum Change {
     Turn(Box<TurnUsed>),
 }
 
+/// What changes of one batch write together at its end.
+#[derive(Default)]
+pub(crate) struct Gathered<'s> {
+    sessions: Rows<'s, SessionRow>,
+    runs: Rows<'s, Run>,
+    tally: Tally<'s>,
+}
+
+impl Gathered<'_> {
+    /// Writes it.
+    pub(crate) fn put(self, pending: &mut Pending) -> Result<(), Error> {
+        self.sessions.put(pending)?;
+        self.runs.put(pending)?;
+        self.tally.put(pending)
+    }
+}
+
 impl Change {
     /// Returns the span that ended, which goes to the traces and not to the database of the others.
     pub(crate) fn span(&self) -> Option<&EndedSpan> {
@@ -77,16 +96,17 @@ impl Change {
     pub(crate) fn make<'s>(
         &'s self,
         pending: &mut Pending,
-        tally: &mut Tally<'s>,
+        gathered: &mut Gathered<'s>,
     ) -> Result<(), Error> {
+        let Gathered { sessions, runs, tally } = gathered;
         match self {
             Self::SessionSeen { session, agent, at, slots } => {
-                session::see(pending, session, agent, *at, *slots)
+                session::see(pending, sessions, session, agent, *at, *slots)
             }
-            Self::SessionForgotten(session) => session::forget(pending, session),
-            Self::RunBegun(begun) => run::begin(pending, begun),
+            Self::SessionForgotten(session) => session::forget(pending, sessions, session),
+            Self::RunBegun(begun) => run::begin(pending, runs, begun),
             Self::RunEnded { run, at, status, reply } => {
-                run::end(pending, run, RunEnd { at: *at, status: *status }, reply)
+                run::end(pending, runs, run, RunEnd { at: *at, status: *status }, reply)
             }
             Self::CancelOwed { call, session } => pending.put_row(key::owed(call), session),
             Self::CancelDelivered { call } => pending.remove(&key::owed(call)),
@@ -94,8 +114,10 @@ impl Change {
             Self::Forgot(ids) => ids.iter().try_for_each(|id| fact::forget(pending, id)),
             Self::CallOpened(open) => call::open(pending, open),
             Self::CallClosed(key) => call::close(pending, key),
-            Self::Span(span) => span.turn.iter().try_for_each(|turn| tally.count(pending, turn)),
-            Self::Turn(turn) => tally.count(pending, turn),
+            Self::Span(span) => {
+                span.counted().map_or(Ok(()), |counted| tally.count(pending, runs, counted))
+            }
+            Self::Turn(turn) => tally.count(pending, runs, turn.counted()),
         }
     }
 }

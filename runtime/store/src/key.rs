@@ -13,12 +13,10 @@ use wire::{CallKey, Name, RunId, SessionId, Timestamp};
 pub(crate) enum Space {
     /// The later parts of large records.
     Part = b'+',
-    /// Runs as they began.
+    /// Runs.
     Run = b'R',
     /// Runs by time.
     RunAt = b'r',
-    /// Runs as they ended.
-    RunEnd = b'E',
     /// Runs that have not ended, with their sessions.
     Open = b'O',
     /// Calls of agents that are still to be told to end, with the sessions that tell them.
@@ -47,8 +45,6 @@ pub(crate) enum Space {
     TraceBy = b'x',
     /// What models used, by day, agent and model.
     Usage = b'U',
-    /// How many turns of a run are counted there.
-    TurnsCounted = b'u',
 }
 
 /// By what traces are found besides their time.
@@ -119,10 +115,6 @@ pub(crate) fn owed(call: &CallKey) -> Vec<u8> {
     Space::Owed.key(&[call.as_str().as_bytes()])
 }
 
-pub(crate) fn run_end(run: &RunId) -> Vec<u8> {
-    Space::RunEnd.key(&[run.as_str().as_bytes()])
-}
-
 pub(crate) fn reply(run: &RunId) -> Vec<u8> {
     Space::Reply.key(&[run.as_str().as_bytes()])
 }
@@ -159,10 +151,6 @@ pub(crate) fn word(word: &str) -> Vec<u8> {
 
 pub(crate) fn posting(word: &str, id: &CallKey) -> Vec<u8> {
     Space::Word.key(&[word.as_bytes(), b"\0", id.as_str().as_bytes()])
-}
-
-pub(crate) fn turns_counted(run: &RunId) -> Vec<u8> {
-    Space::TurnsCounted.key(&[run.as_str().as_bytes()])
 }
 
 /// Returns the key of what was used on a day; it is ordered by it as others are by time.

@@ -19,6 +19,7 @@ mod page;
 mod pending;
 mod record;
 mod replies;
+mod rows;
 mod run;
 mod session;
 mod shelf;

@@ -10,8 +10,10 @@ use crate::error::Error;
 use crate::key::{self, Space};
 use crate::page::{LIST_MAX, newest, row};
 use crate::pending::{Pending, get_reply};
+use crate::record;
 use crate::replies::Replies;
-use crate::usage;
+use crate::rows::{Place, Row, Rows};
+use crate::trace::TraceId;
 
 /// The most characters of a run's input that its row shows; the journal has all of it.
 pub const INPUT_PREVIEW_CHARS_MAX: usize = 200;
@@ -59,55 +61,85 @@ pub struct RunRow {
     pub ended: Option<RunEnd>,
 }
 
-pub(crate) fn begin(pending: &mut Pending, begun: &RunBegun) -> Result<(), Error> {
-    let key = key::run(&begun.run);
-    let before = pending.row::<RunBegun>(&key)?.map(|old| old.at);
-    // A run stands at the time that its row tells, and nowhere else.
-    if before != Some(begun.at) {
-        if let Some(before) = before {
-            pending.remove(&key::run_at(before, &begun.run))?;
-        }
-        pending.put_new(key::run_at(begun.at, &begun.run), &[])?;
+/// A run as stored. It lacks its begin where the journal tells only how it went on.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct Run {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    begun: Option<RunBegun>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ended: Option<RunEnd>,
+    /// How many of its turns are counted as used.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) turns: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_zero(turns: &u64) -> bool {
+    *turns == 0
+}
+
+impl Row for Run {
+    type Id = RunId;
+
+    fn key(id: &RunId) -> Vec<u8> {
+        key::run(id)
     }
+
+    fn places(&self, id: &RunId) -> Result<Vec<Place>, Error> {
+        let Some(begun) = &self.begun else { return Ok(Vec::new()) };
+        let mut places = vec![(key::run_at(begun.at, id), Vec::new())];
+        if self.ended.is_none() {
+            places.push((key::open(id), record::to_json(&begun.session)?));
+        }
+        Ok(places)
+    }
+}
+
+impl Run {
+    fn into_row(self) -> Option<RunRow> {
+        Some(RunRow { begun: self.begun?, ended: self.ended })
+    }
+}
+
+pub(crate) fn begin<'s>(
+    pending: &mut Pending,
+    runs: &mut Rows<'s, Run>,
+    begun: &'s RunBegun,
+) -> Result<(), Error> {
+    let run = runs.get(pending, &begun.run)?.change().get_or_insert_default();
     let mut begun = begun.clone();
     if let Some((end, _)) = begun.input.char_indices().nth(INPUT_PREVIEW_CHARS_MAX) {
         begun.input.truncate(end);
     }
-    // A run may be told of again after it has ended.
-    if pending.row::<RunEnd>(&key::run_end(&begun.run))?.is_none() {
-        let open = key::open(&begun.run);
-        // None is open without a row.
-        if before.is_none() {
-            pending.put_new_row(open, &begun.session)?;
-        } else {
-            pending.put_row(open, &begun.session)?;
-        }
-    }
-    pending.put_row(key, &begun)
+    // It may be told of again, also after it has ended.
+    run.begun = Some(begun);
+    Ok(())
 }
 
-pub(crate) fn end(
+pub(crate) fn end<'s>(
     pending: &mut Pending,
-    run: &RunId,
+    runs: &mut Rows<'s, Run>,
+    id: &'s RunId,
     end: RunEnd,
     reply: &[u8],
 ) -> Result<(), Error> {
     // The journal tells again of what was dropped for as long as its session goes on with it.
     if Some(end.at) <= pending.state.runs_dropped_until
-        && let Some(begun) = pending.row::<RunBegun>(&key::run(run))?
-        && !is_asked(pending, &begun)?
+        && let Some(begun) = runs.get(pending, id)?.row().and_then(|run| run.begun.as_ref())
     {
-        return remove(pending, &begun);
+        let parent = begun.parent.clone();
+        if !is_asked(pending, runs, parent.as_ref())? {
+            *runs.get(pending, id)?.change() = None;
+            return pending.remove(&key::reply(id));
+        }
     }
-    pending.remove(&key::open(run))?;
-    let key = key::run_end(run);
+    let run = runs.get(pending, id)?.change().get_or_insert_default();
     // An end and its reply come and go together.
-    if pending.has(&key)? {
-        pending.put_reply(key::reply(run), reply)?;
+    if run.ended.replace(end).is_some() {
+        pending.put_reply(key::reply(id), reply)
     } else {
-        pending.put_new_reply(key::reply(run), reply)?;
+        pending.put_new_reply(key::reply(id), reply)
     }
-    pending.put_row(key, &end)
 }
 
 /// The most runs that are dropped at once, so that no batch waits long for it.
@@ -126,15 +158,16 @@ pub(crate) fn drop_until(
             break;
         }
         let by_time = entry.map_err(|error| Error::engine("drop old runs", error))?;
-        let id = key::id_of(&by_time);
-        let ended: Option<RunEnd> = row(tree, &Space::RunEnd.key(&[id]))?;
-        let Some(ended) = ended.filter(|ended| ended.at <= cutoff) else { continue };
-        let begun: RunBegun = row(tree, &Space::Run.key(&[id]))?
-            .ok_or_else(|| Error::damaged("drop old runs", "a run has an end and no begin"))?;
-        if is_asked(pending, &begun)? {
+        let run: Run = row(tree, &Space::Run.key(&[key::id_of(&by_time)]))?
+            .ok_or_else(|| Error::damaged("drop old runs", "a run is missing"))?;
+        let Some(ended) = run.ended.filter(|ended| ended.at <= cutoff) else { continue };
+        let Some(begun) = &run.begun else { continue };
+        if is_asked(pending, &Rows::default(), begun.parent.as_ref())? {
             continue;
         }
-        remove(pending, &begun)?;
+        let id = &begun.run;
+        run.places(id)?.iter().try_for_each(|(key, _)| pending.remove(key))?;
+        [key::run(id), key::reply(id)].iter().try_for_each(|key| pending.remove(key))?;
         let until = &mut pending.state.runs_dropped_until;
         *until = (*until).max(Some(ended.at));
         dropped += 1;
@@ -143,18 +176,14 @@ pub(crate) fn drop_until(
 }
 
 /// Tells whether a run was asked for by another that is in work.
-fn is_asked(pending: &mut Pending, begun: &RunBegun) -> Result<bool, Error> {
-    let Some(parent) = &begun.parent else { return Ok(false) };
-    Ok(pending.has(&key::run(&parent.run))? && !pending.has(&key::run_end(&parent.run))?)
-}
-
-fn remove(pending: &mut Pending, begun: &RunBegun) -> Result<(), Error> {
-    let run = &begun.run;
-    for key in [key::run(run), key::run_end(run), key::reply(run), key::open(run)] {
-        pending.remove(&key)?;
-    }
-    pending.remove(&key::run_at(begun.at, run))?;
-    usage::forget(pending, run)
+fn is_asked(
+    pending: &mut Pending,
+    runs: &Rows<'_, Run>,
+    parent: Option<&Parent>,
+) -> Result<bool, Error> {
+    let is_in_work =
+        |run: Option<&Run>| run.is_some_and(|run| run.begun.is_some() && run.ended.is_none());
+    parent.map_or(Ok(false), |parent| runs.look(pending, &parent.run, is_in_work))
 }
 
 /// Returns when the oldest of so many newest runs began, if there are as many.
@@ -166,8 +195,12 @@ pub(crate) fn newest_since(tree: &sled::Tree, count: u64) -> Result<Option<Times
 }
 
 pub(crate) fn one(tree: &sled::Tree, run: &RunId) -> Result<Option<RunRow>, Error> {
-    let Some(begun) = row::<RunBegun>(tree, &key::run(run))? else { return Ok(None) };
-    Ok(Some(RunRow { begun, ended: row(tree, &key::run_end(run))? }))
+    Ok(row::<Run>(tree, &key::run(run))?.and_then(Run::into_row))
+}
+
+/// Returns the id of the trace that a run is in.
+pub(crate) fn trace(tree: &sled::Tree, run: &RunId) -> Result<Option<TraceId>, Error> {
+    Ok(one(tree, run)?.map(|run| run.begun.trace.trace_bytes()))
 }
 
 /// Returns the sessions that have something to do: a run that has not ended, or agents to tell
@@ -188,8 +221,8 @@ pub(crate) fn open(tree: &sled::Tree, limit: usize) -> Result<Vec<RunRow>, Error
     let mut rows = Vec::new();
     for key in tree.scan_prefix(Space::Open.key(&[])).keys() {
         let key = key.map_err(|error| Error::engine("read a list", error))?;
-        let begun = row(tree, &Space::Run.key(&[key.get(1..).unwrap_or_default()]))?;
-        rows.extend(begun.map(|begun: RunBegun| RunRow { begun, ended: None }));
+        let run: Option<Run> = row(tree, &Space::Run.key(&[key.get(1..).unwrap_or_default()]))?;
+        rows.extend(run.and_then(Run::into_row));
     }
     rows.sort_by_key(|row| row.begun.at);
     rows.truncate(limit.min(LIST_MAX));
@@ -198,8 +231,7 @@ pub(crate) fn open(tree: &sled::Tree, limit: usize) -> Result<Vec<RunRow>, Error
 
 pub(crate) fn list(tree: &sled::Tree, limit: usize) -> Result<Vec<RunRow>, Error> {
     newest(tree, Space::RunAt, limit, |id| {
-        let Some(begun) = row(tree, &Space::Run.key(&[id]))? else { return Ok(None) };
-        Ok(Some(RunRow { begun, ended: row(tree, &Space::RunEnd.key(&[id]))? }))
+        Ok(row::<Run>(tree, &Space::Run.key(&[id]))?.and_then(Run::into_row))
     })
 }
 

@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::key::{self, Space};
 use crate::page::{newest, row};
 use crate::pending::Pending;
+use crate::rows::{Place, Row, Rows};
 
 /// One session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,41 +24,50 @@ pub struct SessionRow {
     pub slots: u64,
 }
 
-pub(crate) fn see(
+impl Row for SessionRow {
+    type Id = SessionId;
+
+    fn key(id: &SessionId) -> Vec<u8> {
+        key::session(id)
+    }
+
+    fn places(&self, id: &SessionId) -> Result<Vec<Place>, Error> {
+        Ok(vec![(key::session_at(self.at, id), Vec::new())])
+    }
+}
+
+pub(crate) fn see<'s>(
     pending: &mut Pending,
-    session: &SessionId,
+    sessions: &mut Rows<'s, SessionRow>,
+    session: &'s SessionId,
     agent: &Name,
     at: Timestamp,
     slots: u64,
 ) -> Result<(), Error> {
-    let key = key::session(session);
-    let mut row =
-        SessionRow { session: session.clone(), agent: agent.clone(), begun: at, at, slots };
-    let old = pending.row::<SessionRow>(&key)?;
-    if let Some(old) = &old {
-        if old.at > at {
-            row.agent = old.agent.clone();
+    match sessions.get(pending, session)?.change() {
+        Some(row) => {
+            if row.at <= at {
+                row.agent = agent.clone();
+            }
+            row.begun = row.begun.min(at);
+            row.at = row.at.max(at);
+            row.slots = row.slots.max(slots);
         }
-        row.begun = row.begun.min(old.begun);
-        row.at = row.at.max(old.at);
-        row.slots = row.slots.max(old.slots);
-    }
-    // A session stands at the time that its row tells, and nowhere else.
-    let before = old.map(|old| old.at);
-    if before != Some(row.at) {
-        if let Some(before) = before {
-            pending.remove(&key::session_at(before, session))?;
+        absent => {
+            let (session, agent) = (session.clone(), agent.clone());
+            *absent = Some(SessionRow { session, agent, begun: at, at, slots });
         }
-        pending.put_new(key::session_at(row.at, session), &[])?;
     }
-    pending.put_row(key, &row)
+    Ok(())
 }
 
-pub(crate) fn forget(pending: &mut Pending, session: &SessionId) -> Result<(), Error> {
-    let key = key::session(session);
-    let Some(row) = pending.row::<SessionRow>(&key)? else { return Ok(()) };
-    pending.remove(&key::session_at(row.at, session))?;
-    pending.remove(&key)
+pub(crate) fn forget<'s>(
+    pending: &mut Pending,
+    sessions: &mut Rows<'s, SessionRow>,
+    session: &'s SessionId,
+) -> Result<(), Error> {
+    *sessions.get(pending, session)?.change() = None;
+    Ok(())
 }
 
 /// Returns the sessions that were last active at a time or before, the longest ago first.

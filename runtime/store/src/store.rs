@@ -7,20 +7,20 @@ use wire::entry::Fact;
 use wire::{CallKey, OpenCall, OpenKind, RunId, SessionId, SpanRecord, Timestamp};
 
 use crate::batch::next_batch;
-use crate::change::Change;
+use crate::change::{Change, Gathered};
 use crate::database::{self, abandon, guard};
 use crate::error::Error;
 use crate::home::{Home, Left, wait_until_free};
 use crate::load::{Loaded, load, start};
 use crate::pending::{Pending, State};
 use crate::replies::Replies;
-use crate::run::{self, RunBegun, RunRow};
+use crate::run::{self, RunRow};
 use crate::session::{self, SessionRow};
 use crate::shelf::{Shelf, TraceUsage};
 use crate::trace::query::{TracePage, TraceQuery};
 use crate::trace::told::{SpanSource, TraceSpans};
-use crate::usage::{self, Tally, UsageRow};
-use crate::{call, fact, key, page};
+use crate::usage::{self, UsageRow};
+use crate::{call, fact};
 
 /// The store of one team. Clones share it; the last one to go closes it, unless
 /// [`Store::close`] did.
@@ -355,8 +355,8 @@ impl Store {
         self.read("list traces", |database, _| {
             let segments = self.shared.shelf.read().unwrap_or_else(PoisonError::into_inner);
             let Some(run) = &query.run else { return segments.find(query, limit) };
-            match page::row::<RunBegun>(database, &key::run(run))? {
-                Some(begun) => segments.find_one(query, &begun.trace.trace_bytes()),
+            match run::trace(database, run)? {
+                Some(trace) => segments.find_one(query, &trace),
                 None => Ok(TracePage::default()),
             }
         })
@@ -460,9 +460,9 @@ fn write(
     changes: &[Change],
 ) -> Result<State, Error> {
     let mut pending = Pending::new(database, state).with_replies(replies);
-    let mut tally = Tally::default();
-    changes.iter().try_for_each(|change| change.make(&mut pending, &mut tally))?;
-    tally.put(&mut pending)?;
+    let mut gathered = Gathered::default();
+    changes.iter().try_for_each(|change| change.make(&mut pending, &mut gathered))?;
+    gathered.put(&mut pending)?;
     pending.commit()
 }
 

@@ -1,6 +1,6 @@
 //! What models used, by day, agent and model.
 
-use std::collections::{BTreeMap, HashMap, hash_map};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use wire::semconv::{MODEL, TURN};
@@ -11,6 +11,8 @@ use crate::key;
 use crate::page::LIST_MAX;
 use crate::pending::{Pending, get};
 use crate::record;
+use crate::rows::Rows;
+use crate::run::Run;
 
 /// Days for which usage is kept: a year and a month, so that a month can be held against the same
 /// one a year ago.
@@ -34,32 +36,57 @@ pub struct UsageRow {
     pub usage: Usage,
 }
 
-/// A turn of a model, as far as it counts as used.
+/// A turn of a model whose span is not kept, as far as it counts as used.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TurnUsed {
     run: RunId,
-    /// Its number in the run.
-    number: u64,
     agent: Name,
-    model: Name,
+    turn: Turn,
     start: Timestamp,
     end: Timestamp,
     used: Usage,
 }
 
+/// Which turn of a run it is, and of which model.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Turn {
+    /// Its number in the run.
+    number: u64,
+    model: Name,
+}
+
+/// What a turn counts, whoever tells it.
+#[derive(Clone, Copy)]
+pub(crate) struct Counted<'s> {
+    pub(crate) run: &'s RunId,
+    pub(crate) agent: &'s Name,
+    pub(crate) turn: &'s Turn,
+    pub(crate) start: Timestamp,
+    pub(crate) end: Timestamp,
+    pub(crate) used: Usage,
+}
+
+impl Turn {
+    /// Returns the turn that a span stands for, if it does.
+    pub(crate) fn of(span: &SpanRecord) -> Option<Self> {
+        let number = span.attributes.number(TURN)?;
+        let model = Name::new(span.attributes.text(MODEL)?).ok()?;
+        Some(Self { number, model })
+    }
+}
+
 impl TurnUsed {
     /// Returns what a span says of a turn, if it stands for one.
     pub fn of(span: &SpanRecord) -> Option<Self> {
-        Self::with(span, span.turn_usage()?)
-    }
-
-    /// Returns what a span that used so much says of a turn, if it stands for one.
-    pub(crate) fn with(span: &SpanRecord, used: Usage) -> Option<Self> {
-        let number = span.attributes.number(TURN)?;
-        let model = Name::new(span.attributes.text(MODEL)?).ok()?;
+        let (used, turn) = (span.turn_usage()?, Turn::of(span)?);
         let (run, agent) = (span.run.clone(), span.agent.clone());
         let (start, end) = (span.start, span.end);
-        Some(Self { run, number, agent, model, start, end, used })
+        Some(Self { run, agent, turn, start, end, used })
+    }
+
+    pub(crate) const fn counted(&self) -> Counted<'_> {
+        let Self { run, agent, turn, start, end, used } = self;
+        Counted { run, agent, turn, start: *start, end: *end, used: *used }
     }
 }
 
@@ -67,8 +94,6 @@ impl TurnUsed {
 /// read and written once for all of them.
 #[derive(Default)]
 pub(crate) struct Tally<'s> {
-    /// How many turns of a run were counted before, and are now.
-    runs: HashMap<&'s RunId, (u64, u64)>,
     rows: BTreeMap<(u64, &'s Name, &'s Name), (u64, Usage)>,
 }
 
@@ -76,37 +101,29 @@ impl<'s> Tally<'s> {
     /// Counts a model turn, once: the turns of a run come in order, so the number of those that
     /// were counted tells whether this one was. Of a run that was dropped that number is gone, but
     /// its turns ended before it did.
-    pub(crate) fn count(&mut self, pending: &mut Pending, turn: &'s TurnUsed) -> Result<(), Error> {
-        let TurnUsed { run, number, agent, model, start, end, used: more } = turn;
-        let (_, counted) = match self.runs.entry(run) {
-            hash_map::Entry::Occupied(known) => known.into_mut(),
-            hash_map::Entry::Vacant(new) => {
-                let counted = pending.row(&key::turns_counted(run))?;
-                if counted.is_none() && Some(*end) <= pending.state.runs_dropped_until {
-                    return Ok(());
-                }
-                let counted = counted.unwrap_or(0);
-                new.insert((counted, counted))
-            }
-        };
-        if number < counted {
+    pub(crate) fn count(
+        &mut self,
+        pending: &mut Pending,
+        runs: &mut Rows<'s, Run>,
+        counted: Counted<'s>,
+    ) -> Result<(), Error> {
+        let Counted { run, agent, turn: Turn { number, model }, start, end, used: more } = counted;
+        let run = runs.get(pending, run)?;
+        let before = run.row().map_or(0, |run| run.turns);
+        let may_be_dropped = before == 0 && Some(end) <= pending.state.runs_dropped_until;
+        if may_be_dropped || *number < before {
             return Ok(());
         }
-        *counted = number + 1;
+        run.change().get_or_insert_default().turns = number + 1;
         let day = start.as_micros() / DAY_US;
         let (turns, used) = self.rows.entry((day, agent, model)).or_default();
         *turns += 1;
-        used.add(*more);
+        used.add(more);
         Ok(())
     }
 
     /// Writes what was counted.
     pub(crate) fn put(self, pending: &mut Pending) -> Result<(), Error> {
-        for (run, (before, counted)) in self.runs {
-            if before != counted {
-                pending.put_row(key::turns_counted(run), &counted)?;
-            }
-        }
         for ((day, agent, model), (turns, used)) in self.rows {
             let key = key::usage(day, agent, model);
             let mut row = pending.row::<UsageRow>(&key)?.unwrap_or_else(|| UsageRow {
@@ -122,11 +139,6 @@ impl<'s> Tally<'s> {
         }
         Ok(())
     }
-}
-
-/// Forgets how far the turns of a run were counted; the run itself is dropped.
-pub(crate) fn forget(pending: &mut Pending, run: &RunId) -> Result<(), Error> {
-    pending.remove(&key::turns_counted(run))
 }
 
 /// Drops the rows of days that are too long ago, as seen from the newest; a few at once.

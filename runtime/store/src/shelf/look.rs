@@ -3,13 +3,12 @@
 use wire::RunId;
 
 use crate::error::Error;
-use crate::run::RunBegun;
 use crate::shelf::Shelf;
 use crate::trace::query::{self, TracePage, TraceQuery};
 use crate::trace::row::Summary;
 use crate::trace::told::TracePart;
 use crate::trace::{self, Digits, TraceId};
-use crate::{key, page};
+use crate::{key, page, run};
 
 impl Shelf {
     /// Finds traces, the newest first.
@@ -55,9 +54,9 @@ impl Shelf {
         }
         // The run of an agent called as a tool has 32 hex digits too, so ids of traces go first.
         if let Ok(run) = RunId::new(name)
-            && let Some(begun) = page::row::<RunBegun>(main, &key::run(&run))?
+            && let Some(trace) = run::trace(main, &run)?
         {
-            return Ok(Some(begun.trace.trace_bytes()));
+            return Ok(Some(trace));
         }
         match matching.as_slice() {
             [] => Ok(None),

@@ -16,8 +16,9 @@ use crate::shelf::outline::Outline;
 use crate::trace::{Recent, TraceId};
 
 /// How segments are held. They are written out only when the shelf says so or closes them: what they
-/// hold has to be on the disk before the store's position moves.
-const HOLDING: Holding = Holding { cache_bytes: 4 << 20, flush_every_ms: None };
+/// hold has to be on the disk before the store's position moves. Traces go anywhere among those that
+/// there are, so that a cache four times as large saves a seventh of the reads, and no time.
+const HOLDING: Holding = Holding { cache_bytes: 1 << 20, flush_every_ms: None };
 
 const OPENING: &str = "open a segment of traces";
 

@@ -3,7 +3,7 @@
 use wire::semconv::TOOL_NAME;
 use wire::{Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext, Usage};
 
-use crate::usage::TurnUsed;
+use crate::usage::{Counted, Turn};
 
 /// Where in the journal a span is told: its entry, and which of that entry's spans it is.
 #[derive(
@@ -31,7 +31,7 @@ pub struct EndedSpan {
     /// The tool that was called.
     pub(crate) tool: Option<String>,
     /// The turn of a model that it stands for.
-    pub(crate) turn: Option<TurnUsed>,
+    pub(crate) turn: Option<Turn>,
     /// What the turn used; other spans repeat what their turns used.
     pub(crate) used: Usage,
     pub(crate) told: Told,
@@ -41,7 +41,7 @@ impl EndedSpan {
     /// Takes of a span what the store has to know. Its error is told as it is.
     pub fn of(span: SpanRecord, told: Told) -> Self {
         let used = span.turn_usage();
-        let turn = used.and_then(|used| TurnUsed::with(&span, used));
+        let turn = used.and_then(|_| Turn::of(&span));
         let tool = span.attributes.text(TOOL_NAME).map(str::to_owned);
         let SpanRecord { context, parent, name, start, end, session, run, agent, error, .. } = span;
         let has_parent = parent.is_some();
@@ -60,6 +60,13 @@ impl EndedSpan {
             used: used.unwrap_or_default(),
             told,
         }
+    }
+
+    /// Returns what it counts, if it stands for a turn.
+    pub(crate) fn counted(&self) -> Option<Counted<'_>> {
+        let Self { run, agent, turn, start, end, used, .. } = self;
+        let turn = turn.as_ref()?;
+        Some(Counted { run, agent, turn, start: *start, end: *end, used: *used })
     }
 
     /// Tells whether it stands for its whole run, which is then over.

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::compare::compare;
 use crate::load::Load;
+use crate::looked_up;
 use crate::setup::{connect, on_nats, setting};
 
 /// Kills in an ordinary test run; `CALLBOARD_KILLS` asks for more.
@@ -65,6 +66,7 @@ async fn no_accepted_run_is_lost_and_no_effect_is_repeated() {
     for run in &answered {
         assert_eq!(run.ask_again(&bus).await, run.reply, "run {} has two replies", run.run);
     }
+    looked_up::check(&daemon.http, &answered).await;
     ready.sort_unstable();
     let at = |share: usize| ready[(ready.len() * share / 100).min(ready.len() - 1)].as_millis();
     let held = format!(

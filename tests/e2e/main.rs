@@ -15,6 +15,7 @@ mod drain;
 mod hostile;
 mod kill;
 mod load;
+mod looked_up;
 mod main_job;
 mod outage;
 mod ready;

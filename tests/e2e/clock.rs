@@ -15,7 +15,7 @@ use tests::trade;
 use tokio::time::sleep;
 use wire::Headers;
 
-use crate::setup::{connect, on_nats};
+use crate::setup::{connect, http_client, on_nats};
 
 /// Milliseconds of one model turn: long enough for a jump in its middle.
 const TURN_MS: u64 = 600;
@@ -60,10 +60,8 @@ fn is_completed(reply: &Bytes, case: &str) {
 }
 
 async fn inputs(daemon: &Daemon) -> Vec<String> {
-    // A second installation in one process is refused, which is fine.
-    drop(rustls::crypto::ring::default_provider().install_default());
     let url = format!("{}/v1/teams/{}/sessions/s", daemon.http, trade::TEAM);
-    let session = reqwest::get(url).await.unwrap().text().await.unwrap();
+    let session = http_client().get(url).send().await.unwrap().text().await.unwrap();
     let session: Value = serde_json::from_str(&session).unwrap();
     let exchanges = session["exchanges"].as_array().unwrap();
     exchanges.iter().map(|exchange| exchange["input"].as_str().unwrap().to_owned()).collect()

@@ -13,6 +13,8 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
+use crate::setup::http_client;
+
 /// The size of the small disk, in MiB.
 const DISK_MIB: u32 = 32;
 
@@ -82,10 +84,8 @@ struct Client {
 
 impl Client {
     fn new(daemon: &Daemon) -> Self {
-        // A second installation in one process is refused, which is fine.
-        drop(rustls::crypto::ring::default_provider().install_default());
         let url = format!("{}/v1/teams/{}", daemon.http, job::TEAM);
-        Self { http: reqwest::Client::new(), url }
+        Self { http: http_client(), url }
     }
 
     /// Asks for a run and waits for what comes of it.

@@ -6,6 +6,7 @@ use serde_json::Value;
 use tests::trade;
 
 use crate::load::Answered;
+use crate::setup::http_client;
 
 /// Traces of which the spans are counted: one after the other, each in a request of its own.
 const COUNTED: usize = 200;
@@ -48,10 +49,8 @@ fn tokens(usage: &Value) -> u64 {
 
 /// Checks that every run has its trace whole, and that each turn is counted as used once.
 pub(crate) async fn check(http: &str, answered: &[Answered]) {
-    // A second installation in one process is refused, which is fine.
-    drop(rustls::crypto::ring::default_provider().install_default());
     let team = format!("{http}/v1/teams/{}", trade::TEAM);
-    let door = Door { client: reqwest::Client::new(), team };
+    let door = Door { client: http_client(), team };
     let traces = door.traces().await;
     for (number, run) in answered.iter().enumerate() {
         let trace = traces.get(run.run.as_str());

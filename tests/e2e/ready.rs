@@ -16,6 +16,8 @@ use wire::entry::{Body, Entry, ModelOutcome, ModelReplied, Reading, Submitted, T
 use wire::run::Budget;
 use wire::{Digest, FinishReason, Input, ModelRole, Plan, RunId, SessionId, TraceContext, Usage};
 
+use crate::setup::http_client;
+
 /// Sessions in the journal, each with a run that has ended.
 const SESSIONS: usize = 10_000;
 
@@ -106,10 +108,8 @@ async fn a_daemon_with_ten_thousand_sessions_is_soon_ready_again() {
         daemon = Daemon::start(&args).await;
         ready.push(began.elapsed());
     }
-    // A second installation in one process is refused, which is fine.
-    drop(rustls::crypto::ring::default_provider().install_default());
     let last = format!("{}/v1/teams/{}/sessions/s-{}", daemon.http, trade::TEAM, SESSIONS - 1);
-    let last = reqwest::get(last).await.unwrap().text().await.unwrap();
+    let last = http_client().get(last).send().await.unwrap().text().await.unwrap();
     assert!(last.contains("There are seven herons."), "{last}");
     ready.sort_unstable();
     let (middle, most) = (ready[STARTS / 2], ready[STARTS - 1]);

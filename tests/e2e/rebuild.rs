@@ -10,7 +10,7 @@ use tests::daemon::Daemon;
 use tests::job;
 use wire::Headers;
 
-use crate::setup::{connect, on_nats};
+use crate::setup::{connect, http_client, on_nats};
 
 async fn ask(bus: &bus::Bus, body: &Value) -> Bytes {
     let subject = "callboard.v1.job.agent.foreman.run";
@@ -69,7 +69,7 @@ async fn history_memory_and_results_come_back_from_the_journal() {
         let recall = json!({"input": "what do I like", "session": "t"});
         let recalled = output(&ask(&bus, &recall).await);
         assert_eq!(recalled, "you like herons", "{what}: the memory is gone");
-        let client = reqwest_client();
+        let client = http_client();
         let session = client.get(format!("{}/v1/teams/job/sessions/s", daemon.http));
         let session: Value =
             serde_json::from_str(&session.send().await.unwrap().text().await.unwrap()).unwrap();
@@ -77,10 +77,4 @@ async fn history_memory_and_results_come_back_from_the_journal() {
         assert_eq!(exchange, "remember what the user likes", "{what}: {session}");
         assert_eq!(daemon.terminate().await, Some(0));
     }
-}
-
-fn reqwest_client() -> reqwest::Client {
-    // A second installation in one process is refused, which is fine.
-    drop(rustls::crypto::ring::default_provider().install_default());
-    reqwest::Client::new()
 }

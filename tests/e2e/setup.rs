@@ -31,6 +31,13 @@ pub(crate) async fn connect(nats: &NatsServer) -> Bus {
     Bus::connect(NatsOptions::new([nats.url()])).await.unwrap()
 }
 
+/// Makes a client of HTTP doors.
+pub(crate) fn http_client() -> reqwest::Client {
+    // A second installation in one process is refused, which is fine.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    reqwest::Client::new()
+}
+
 /// Asks for a run until there is a final reply, as a client does that must not lose it.
 pub(crate) async fn ask_until_answered(
     bus: &Bus,

@@ -8,15 +8,15 @@ use tests::job;
 use tests::results::{self, Row};
 use tokio::process::Command;
 
+use crate::setup::http_client;
+
 #[tokio::test]
 async fn a_second_daemon_on_the_same_data_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let team = job::write(dir.path(), "http://127.0.0.1:9/charge", 0);
     let args = ["--data".into(), dir.path().join("data"), team];
     let mut first = Daemon::start(&args).await;
-    // A second installation in one process is refused, which is fine.
-    drop(rustls::crypto::ring::default_provider().install_default());
-    let client = reqwest::Client::new();
+    let client = http_client();
     let url = format!("{}/v1/teams/{}/agents/foreman/runs", first.http, job::TEAM);
     let ask = async || {
         let body = json!({"input": "hello", "run": "r-1"}).to_string();

@@ -158,10 +158,11 @@ pub(crate) fn drop_until(
             break;
         }
         let by_time = entry.map_err(|error| Error::engine("drop old runs", error))?;
-        let run: Run = row(tree, &Space::Run.key(&[key::id_of(&by_time)]))?
-            .ok_or_else(|| Error::damaged("drop old runs", "a run is missing"))?;
+        let missing = || Error::damaged("drop old runs", "a run is missing, or its begin");
+        let run =
+            row::<Run>(tree, &Space::Run.key(&[key::id_of(&by_time)]))?.ok_or_else(missing)?;
+        let begun = run.begun.as_ref().ok_or_else(missing)?;
         let Some(ended) = run.ended.filter(|ended| ended.at <= cutoff) else { continue };
-        let Some(begun) = &run.begun else { continue };
         if is_asked(pending, &Rows::default(), begun.parent.as_ref())? {
             continue;
         }

@@ -30,6 +30,13 @@ pub struct TraceId([u8; 16]);
 #[error("not a trace id, which has 32 hex digits that are not all 0")]
 pub struct TraceIdError;
 
+impl TraceId {
+    /// Makes the id of bytes that were one.
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+}
+
 impl fmt::Display for TraceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(const_hex::Buffer::<16>::new().format(&self.0))

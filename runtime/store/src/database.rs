@@ -10,7 +10,7 @@ use crate::pending::{self, Pending, State};
 use crate::replies::Replies;
 
 /// The number of the arrangement of keys and rows. Another number means that the store is replaced.
-const SCHEMA: u32 = 10;
+const SCHEMA: u32 = 11;
 
 /// How a database is held.
 #[derive(Clone, Copy, Debug)]

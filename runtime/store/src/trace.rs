@@ -7,6 +7,7 @@ pub(crate) mod beside;
 pub(crate) mod ended;
 pub(crate) mod query;
 pub(crate) mod row;
+pub(crate) mod stored;
 pub(crate) mod told;
 pub(crate) mod walk;
 
@@ -17,11 +18,11 @@ use wire::{Name, RunId, Timestamp};
 
 use crate::error::Error;
 use crate::key::{self, Facet, Space};
-use crate::page::row;
 use crate::pending::Pending;
 use crate::shelf::arrived::Arrived;
 use beside::Beside;
 use row::{Summary, TraceStatus};
+use stored::Stored;
 
 /// The most spans that are counted and told of one trace, so that a run that loops cannot fill
 /// the memory of who looks at it; later ones are counted apart.
@@ -158,7 +159,7 @@ impl Adding {
         let Some(Arrived { span: first, .. }) = spans.first() else { return Ok(()) };
         let trace = first.context.trace_bytes();
         let held = match self.recent.traces.remove(&trace) {
-            None if is_stored => row::<Summary>(self.pending.tree(), &key::trace(&trace))?
+            None if is_stored => stored::read(self.pending.tree(), &trace)?
                 .map(|summary| (Some(Place::of(&summary, &trace)), summary)),
             held => held.map(|held| (held.stored, held.summary)),
         };
@@ -208,7 +209,7 @@ fn put(
         pending.state.traces += 1;
         keys.into_iter().try_for_each(|key| pending.put_new(key, &[]))?;
         pending.put_new(key::trace_at(start, trace), &beside)?;
-        return pending.put_new_row(key::trace(trace), summary);
+        return pending.put_new_row(key::trace(trace), &Stored::of(summary));
     };
     if before.start != start {
         pending.remove(&key::trace_at(before.start, trace))?;
@@ -216,12 +217,12 @@ fn put(
     before.keys.difference(&keys).try_for_each(|gone| pending.remove(gone))?;
     keys.difference(&before.keys).try_for_each(|key| pending.put_new(key.clone(), &[]))?;
     pending.put(key::trace_at(start, trace), &beside)?;
-    pending.put_row(key::trace(trace), summary)
+    pending.put_row(key::trace(trace), &Stored::of(summary))
 }
 
 /// Copies a trace as it is into another database.
 pub(crate) fn copy(from: &sled::Tree, into: &mut Pending, trace: &[u8]) -> Result<(), Error> {
-    let summary = row::<Summary>(from, &key::trace(trace))?;
+    let summary = stored::read(from, trace)?;
     summary.map_or(Ok(()), |summary| put(into, None, &summary, trace))
 }
 
@@ -342,7 +343,7 @@ fn goes_on(
     if !is_running.map_err(|error| Error::engine("drop old traces", error))? {
         return Ok(false);
     }
-    let Some(trace) = row::<Summary>(tree, &key::trace(key::id_of(by_start)))? else {
+    let Some(trace) = stored::read(tree, key::id_of(by_start))? else {
         return Ok(false);
     };
     for run in trace.open() {
@@ -359,11 +360,11 @@ fn running() -> Vec<u8> {
 }
 
 fn remove(tree: &sled::Tree, pending: &mut Pending, by_start: &[u8]) -> Result<(), Error> {
-    let trace = key::trace(key::id_of(by_start));
-    if let Some(summary) = row::<Summary>(tree, &trace)? {
-        summary.keys(key::id_of(by_start)).iter().try_for_each(|key| pending.remove(key))?;
+    let trace = key::id_of(by_start);
+    if let Some(summary) = stored::read(tree, trace)? {
+        summary.keys(trace).iter().try_for_each(|key| pending.remove(key))?;
     }
-    pending.remove(&trace)?;
+    pending.remove(&key::trace(trace))?;
     pending.remove(by_start)?;
     pending.state.traces = pending.state.traces.saturating_sub(1);
     Ok(())

@@ -343,7 +343,7 @@ fn a_segment_that_is_gone_or_damaged_is_noticed() {
         |segment| std::fs::remove_file(segment.join("db")).unwrap(),
         |segment| {
             let mut bytes = std::fs::read(segment.join("db")).unwrap();
-            for byte in bytes.iter_mut().skip(4_096).take(60_000) {
+            for byte in bytes.iter_mut().skip(512).take(60_000) {
                 *byte ^= 0x55;
             }
             std::fs::write(segment.join("db"), bytes).unwrap();

@@ -3,12 +3,13 @@
 use wire::RunId;
 
 use crate::error::Error;
+use crate::run;
 use crate::shelf::Shelf;
 use crate::trace::query::{self, TracePage, TraceQuery};
 use crate::trace::row::Summary;
+use crate::trace::stored;
 use crate::trace::told::TracePart;
 use crate::trace::{self, Digits, TraceId};
-use crate::{key, page, run};
 
 impl Shelf {
     /// Finds traces, the newest first.
@@ -38,7 +39,7 @@ impl Shelf {
                 return Ok(Some(ahead.clone()));
             }
             if segment.has(trace)? {
-                return page::row(&*segment.database()?, &key::trace(trace));
+                return stored::read(&*segment.database()?, trace);
             }
         }
         Ok(None)

@@ -8,10 +8,11 @@ use wire::{Name, RunId, SessionId, Timestamp};
 
 use crate::error::Error;
 use crate::key::{self, Facet, PLACE_LEN, Space};
-use crate::page::{LIST_MAX, row};
+use crate::page::LIST_MAX;
 use crate::shelf::segment::Segment;
 use crate::trace::beside::{Beside, Marks};
 use crate::trace::row::{Summary, TraceRow, TraceStatus};
+use crate::trace::stored;
 use crate::trace::walk::{Driver, Index, Walk};
 
 /// The most places of traces that one look-up looks at, seconds without one included: some ten
@@ -288,7 +289,7 @@ impl<'q> Aside<'q> {
 /// Reads the trace at a place, if it is one that is looked for.
 fn read(tree: &sled::Tree, query: &TraceQuery, place: &[u8]) -> Result<Option<TraceRow>, Error> {
     let by_time = Space::TraceAt.key(&[place]);
-    let summary: Option<Summary> = row(tree, &key::trace(key::id_of(&by_time)))?;
+    let summary = stored::read(tree, key::id_of(&by_time))?;
     let summary =
         summary.ok_or_else(|| Error::damaged(DOING, "it names a record that is missing"))?;
     Ok(query.fits(&summary).then_some(summary.row))

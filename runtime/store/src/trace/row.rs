@@ -81,42 +81,42 @@ pub struct TraceRow {
     pub spans_dropped: u32,
 }
 
-/// A trace as stored: the row, by what its root was chosen, and by what it is found.
-#[derive(Clone, Serialize, Deserialize)]
+/// What is known of a trace: the row, by what its root was chosen, and by what it is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Summary {
     pub(crate) row: TraceRow,
-    root: Rank,
+    pub(super) root: Rank,
     /// The entries that tell of it, by session.
-    parts: BTreeMap<SessionId, Part>,
-    agents: BTreeSet<String>,
-    tools: BTreeSet<String>,
-    sessions: BTreeSet<String>,
+    pub(super) parts: BTreeMap<SessionId, Part>,
+    pub(super) agents: BTreeSet<String>,
+    pub(super) tools: BTreeSet<String>,
+    pub(super) sessions: BTreeSet<String>,
     /// The runs that have spans and are in work, and those that are over.
-    open: BTreeSet<RunId>,
-    over: BTreeSet<RunId>,
+    pub(super) open: BTreeSet<RunId>,
+    pub(super) over: BTreeSet<RunId>,
 }
 
 /// What a session tells of a trace.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-struct Part {
-    first_slot: u64,
-    last: Told,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) first_slot: u64,
+    pub(super) last: Told,
 }
 
 /// Orders spans by how likely they are the root; the least is it. Children end, and so arrive,
 /// before their parents, and a parent outside leaves no span without a parent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Rank {
-    has_parent: bool,
-    start: Timestamp,
-    end: Reverse<Timestamp>,
-    span: SpanNumber,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rank {
+    pub(super) has_parent: bool,
+    pub(super) start: Timestamp,
+    pub(super) end: Reverse<Timestamp>,
+    pub(super) span: SpanNumber,
 }
 
 /// The id of a span as a number, stored as its digits: both are ordered alike, and a number is
 /// quick to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct SpanNumber(u64);
+pub(super) struct SpanNumber(u64);
 
 impl SpanNumber {
     const fn of(span: &EndedSpan) -> Self {

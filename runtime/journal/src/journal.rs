@@ -20,7 +20,7 @@ use crate::index::Index;
 use crate::lock::make_dir;
 use crate::medium::{Disk, Medium};
 use crate::options::Options;
-use crate::queue::Shared;
+use crate::queue::{Due, Shared};
 use crate::read::{Commits, Entries, Files, Since};
 use crate::recovery::{self, Scan, Tail};
 use crate::report::{Damage, Report};
@@ -116,7 +116,18 @@ impl Journal {
         first_slot: u64,
         entries: Vec<Stored>,
     ) -> Result<u64, Error> {
-        self.commit(Kind::Commit, session, first_slot, entries).await
+        self.commit(Kind::Commit, session, first_slot, entries, Due::Now).await
+    }
+
+    /// Does what [`Self::append`] does, as soon as it is due.
+    pub async fn append_due(
+        &self,
+        due: Due,
+        session: &SessionId,
+        first_slot: u64,
+        entries: Vec<Stored>,
+    ) -> Result<u64, Error> {
+        self.commit(Kind::Commit, session, first_slot, entries, due).await
     }
 
     /// Appends an entry that holds all that the session's entries before it came to. From then on
@@ -127,7 +138,7 @@ impl Journal {
         slot: u64,
         entry: Stored,
     ) -> Result<u64, Error> {
-        self.commit(Kind::Begin, session, slot, vec![entry]).await
+        self.commit(Kind::Begin, session, slot, vec![entry], Due::Now).await
     }
 
     /// Forgets a session: it has no entries any more. If it is begun again, then with a slot above
@@ -137,7 +148,7 @@ impl Journal {
             return Ok(());
         }
         let slot = self.next_slot(session);
-        let done = self.shared.enqueue(Kind::Gone, session, slot, Vec::new())?;
+        let done = self.shared.enqueue(Kind::Gone, session, slot, Vec::new(), Due::Now)?;
         done.await.unwrap_or(Err(Error::Stopped)).map(drop)
     }
 
@@ -147,6 +158,7 @@ impl Journal {
         session: &SessionId,
         first_slot: u64,
         entries: Vec<Stored>,
+        due: Due,
     ) -> Result<u64, Error> {
         let options = &self.shared.options;
         self.shared.admit(session, first_slot)?;
@@ -160,7 +172,7 @@ impl Journal {
             entries
         };
         at_most("bytes", stored.iter().map(Stored::len).sum(), options.commit_bytes_max)?;
-        let done = self.shared.enqueue(kind, session, first_slot, stored)?;
+        let done = self.shared.enqueue(kind, session, first_slot, stored, due)?;
         done.await.unwrap_or(Err(Error::Stopped))
     }
 

@@ -30,6 +30,9 @@ pub struct Options {
     /// The largest entry that stands in a segment, in bytes. Default 16 KiB; larger ones go to a
     /// file of their own.
     pub blob_bytes_min: u64,
+    /// How long an append waits at most for which nobody does. Default 4 ms: it is durable before a
+    /// model that takes 5 ms has said anything.
+    pub later_max: Duration,
     /// Hears of each commit.
     pub on_commit: OnCommit,
 }
@@ -78,6 +81,7 @@ impl Default for Options {
             queue_bytes_max: 64 << 20,
             reserve_bytes: 0,
             blob_bytes_min: 16 << 10,
+            later_max: Duration::from_millis(4),
             on_commit: OnCommit::default(),
         }
     }

@@ -51,10 +51,32 @@ pub(crate) struct State {
     queue_bytes: u64,
     settling: Vec<Settling>,
     load: Load,
-    /// The committer waits to be woken, which costs a system call even if it does not wait.
-    idle: bool,
+    /// How many of the appends somebody waits for.
+    due_now: usize,
+    rest: Rest,
     /// Nothing more is taken.
     closed: bool,
+}
+
+/// How soon an append is to be durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// Somebody waits for it.
+    Now,
+    /// Nobody does: it is written with the next one that somebody waits for, or after
+    /// [`Options::later_max`].
+    Later,
+}
+
+/// What the committer waits for; to wake it costs a system call even if it does not wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    /// It works.
+    None,
+    /// For anything that is to be done.
+    UntilAny,
+    /// For something that is to be done now.
+    UntilDue,
 }
 
 /// One append that waits.
@@ -65,6 +87,7 @@ pub(crate) struct Pending {
     pub(crate) first_slot: u64,
     pub(crate) entries: Vec<Stored>,
     pub(crate) bytes: u64,
+    pub(crate) due: Due,
     pub(crate) done: Done,
 }
 
@@ -93,7 +116,8 @@ impl Shared {
             queue_bytes: 0,
             settling: Vec::new(),
             load: Load { appends: 0, at: Instant::now() },
-            idle: false,
+            due_now: 0,
+            rest: Rest::None,
             closed: false,
         };
         Self {
@@ -110,10 +134,17 @@ impl Shared {
     }
 
     /// Lets go of the state, and has the committer see what became of it.
-    fn wake(&self, mut state: MutexGuard<'_, State>) {
-        let idle = std::mem::take(&mut state.idle);
+    fn wake(&self, mut state: MutexGuard<'_, State>, due: Due) {
+        let wakes = match state.rest {
+            Rest::None => false,
+            Rest::UntilAny => true,
+            Rest::UntilDue => due == Due::Now,
+        };
+        if wakes {
+            state.rest = Rest::None;
+        }
         drop(state);
-        if idle {
+        if wakes {
             self.wake.notify_one();
         }
     }
@@ -134,6 +165,7 @@ impl Shared {
         session: &SessionId,
         first_slot: u64,
         entries: Vec<Stored>,
+        due: Due,
     ) -> Result<oneshot::Receiver<Result<u64, Error>>, Error> {
         let bytes = entries.iter().map(Stored::len).sum::<u64>() + FRAME_BYTES;
         let mut state = self.lock();
@@ -142,6 +174,7 @@ impl Shared {
         state.index.sessions.entry(session.clone()).or_insert_with(unknown).next +=
             entries.len() as u64;
         state.queue_bytes += bytes;
+        state.due_now += usize::from(due == Due::Now);
         let (done, receiver) = oneshot::channel();
         state.queue.push_back(Pending {
             kind,
@@ -149,9 +182,10 @@ impl Shared {
             first_slot,
             entries,
             bytes,
+            due,
             done,
         });
-        self.wake(state);
+        self.wake(state, due);
         Ok(receiver)
     }
 
@@ -172,7 +206,7 @@ impl Shared {
             return Err(Error::Stopped);
         }
         state.settling.push(Settling { rolls, done });
-        self.wake(state);
+        self.wake(state, Due::Now);
         Ok(receiver)
     }
 
@@ -180,14 +214,14 @@ impl Shared {
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
-        self.wake(state);
+        self.wake(state, Due::Now);
     }
 
     /// Takes nothing more and drops what waits.
     pub(crate) fn fail(&self, reason: &str) {
         let mut state = self.lock();
         state.closed = true;
-        state.queue_bytes = 0;
+        (state.queue_bytes, state.due_now) = (0, 0);
         let dropped = (std::mem::take(&mut state.queue), std::mem::take(&mut state.settling));
         drop(state);
         // The flag comes first, so that whoever sees a refusal finds it set.
@@ -204,7 +238,7 @@ impl Shared {
     pub(crate) fn refuse(&self, batch: Vec<Pending>) {
         let mut state = self.lock();
         let waiting = std::mem::take(&mut state.queue);
-        state.queue_bytes = 0;
+        (state.queue_bytes, state.due_now) = (0, 0);
         let refused: Vec<Pending> = batch.into_iter().chain(waiting).collect();
         for pending in &refused {
             // Nothing of the session waits any more, so its next slot is the durable one.
@@ -229,21 +263,29 @@ impl Shared {
     /// Between two commits all that the index tells of is durable.
     pub(crate) fn take(&self) -> Option<Work> {
         let mut state = self.lock();
+        let mut since = None;
         loop {
             if !state.settling.is_empty() {
                 return Some(Work::Settle(std::mem::take(&mut state.settling)));
             }
-            if !state.queue.is_empty() {
-                break;
-            }
-            if state.closed {
-                return None;
-            }
-            state.idle = true;
-            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = match state.wait(self.options.later_max, &mut since) {
+                Some(Duration::ZERO) => break,
+                Some(time) => {
+                    state.rest = Rest::UntilDue;
+                    let waited = self.wake.wait_timeout(state, time);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None if state.closed => return None,
+                None => {
+                    state.rest = Rest::UntilAny;
+                    self.wake.wait(state).unwrap_or_else(PoisonError::into_inner)
+                }
+            };
+            state.rest = Rest::None;
         }
         let gathering = gathering(state.load.after(state.load.at.elapsed()));
-        if !gathering.is_zero() {
+        // Those that nobody waits for were gathered until now.
+        if state.due_now > 0 && !gathering.is_zero() {
             drop(state);
             thread::sleep(gathering);
             state = self.lock();
@@ -262,7 +304,11 @@ impl Shared {
             if !taken.is_empty() && !fits {
                 break;
             }
-            state.queue_bytes = state.queue_bytes.saturating_sub(next.bytes);
+            let due_now = usize::from(next.due == Due::Now);
+            (state.queue_bytes, state.due_now) = (
+                state.queue_bytes.saturating_sub(next.bytes),
+                state.due_now.saturating_sub(due_now),
+            );
             taken.extend(state.queue.pop_front());
         }
         let now = Instant::now();
@@ -275,6 +321,18 @@ impl Shared {
 }
 
 impl State {
+    /// Returns how long what waits is still to wait, if anything does. `since` is noted when that was
+    /// found first which nobody waits for.
+    fn wait(&self, later_max: Duration, since: &mut Option<Instant>) -> Option<Duration> {
+        if self.queue.is_empty() {
+            return None;
+        }
+        if self.due_now > 0 || self.closed {
+            return Some(Duration::ZERO);
+        }
+        Some(later_max.saturating_sub(since.get_or_insert_with(Instant::now).elapsed()))
+    }
+
     /// Returns how many appends wait, and their bytes.
     pub(crate) fn waiting(&self) -> (usize, u64) {
         (self.queue.len(), self.queue_bytes)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use agents_core::effect::Effect;
 use bus::{Bus, Service};
-use journal::{Journal, Stored};
+use journal::{Due, Journal, Stored};
 use store::Store;
 use telemetry::{Exporter, Metrics};
 use tokio::sync::Semaphore;
@@ -140,8 +140,19 @@ impl TeamContext {
         slot: u64,
         entries: &Arc<Vec<Entry>>,
     ) -> Result<Commit, Error> {
+        self.append_due(Due::Now, session, slot, entries).await
+    }
+
+    /// Does the same as soon as it is due.
+    pub(crate) async fn append_due(
+        &self,
+        due: Due,
+        session: &SessionId,
+        slot: u64,
+        entries: &Arc<Vec<Entry>>,
+    ) -> Result<Commit, Error> {
         let commit = self.projector.begin();
-        match self.append_written(session, slot, entries).await {
+        match self.append_written(due, session, slot, entries).await {
             Ok(()) => Ok(commit),
             Err(error) => {
                 // A journal that stopped may have written it before.
@@ -155,6 +166,7 @@ impl TeamContext {
 
     async fn append_written(
         &self,
+        due: Due,
         session: &SessionId,
         slot: u64,
         entries: &Arc<Vec<Entry>>,
@@ -175,7 +187,7 @@ impl TeamContext {
                 ([entry], [body]) if entry.body.begins() => {
                     self.journal.append_begin(session, slot, body.clone()).await
                 }
-                _ => self.journal.append(session, slot, bodies.clone()).await,
+                _ => self.journal.append_due(due, session, slot, bodies.clone()).await,
             };
             match appended {
                 Ok(_) => return Ok(()),

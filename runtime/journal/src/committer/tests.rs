@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tempfile::TempDir;
@@ -15,6 +16,7 @@ use crate::frame::Stored;
 use crate::journal::Journal;
 use crate::medium::Disk;
 use crate::options::Options;
+use crate::queue::Due;
 
 /// What the tests see of a medium, and how they make it fail.
 #[derive(Debug, Default)]
@@ -166,7 +168,10 @@ async fn a_full_queue_refuses_at_once_and_keeps_its_order() {
     let held = watch.gate.lock().unwrap();
     let before = watch.appended.load(Ordering::SeqCst);
     let shared = &journal.shared;
-    let put = |slot| shared.enqueue(Kind::Commit, &id(1), slot, vec![Stored::Inline(Bytes::new())]);
+    let put = |slot| {
+        let entry = vec![Stored::Inline(Bytes::new())];
+        shared.enqueue(Kind::Commit, &id(1), slot, entry, Due::Now)
+    };
     let mut waiting = vec![put(0).unwrap()];
     // The first one leaves the queue for a sync that cannot return.
     while watch.appended.load(Ordering::SeqCst) == before {
@@ -312,8 +317,56 @@ async fn a_journal_settles_while_appends_wait() {
 }
 
 fn enqueue(journal: &Journal, slot: u64) -> tokio::sync::oneshot::Receiver<Result<u64, Error>> {
+    enqueue_due(journal, slot, Due::Now)
+}
+
+fn enqueue_due(
+    journal: &Journal,
+    slot: u64,
+    due: Due,
+) -> tokio::sync::oneshot::Receiver<Result<u64, Error>> {
     let entry = vec![Stored::Inline(Bytes::from_static(b"x"))];
-    journal.shared.enqueue(Kind::Commit, &id(1), slot, entry).unwrap()
+    journal.shared.enqueue(Kind::Commit, &id(1), slot, entry, due).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_nobody_waits_for_is_written_with_what_somebody_waits_for_or_after_its_time() {
+    const NEVER: Duration = Duration::from_hours(24);
+    const SOON: Duration = Duration::from_millis(1);
+    use Due::{Later, Now};
+    // How long later ones wait, the appends that come one after another, and whether they are written
+    // before the journal ends.
+    let cases: [(Duration, &[Due], bool); 6] = [
+        (NEVER, &[Now], true),
+        (NEVER, &[Later, Now], true),
+        (NEVER, &[Later, Later, Later, Now], true),
+        (NEVER, &[Later, Later], false),
+        (SOON, &[Later], true),
+        (SOON, &[Later, Later], true),
+    ];
+    for (later_max, appends, is_written) in cases {
+        let dir = tempfile::tempdir().unwrap();
+        let (journal, watch) = open(&dir, Options { later_max, ..Options::default() });
+        let syncs = watch.syncs.load(Ordering::SeqCst);
+        let told: Vec<_> =
+            (0..).zip(appends).map(|(slot, due)| enqueue_due(&journal, slot, *due)).collect();
+        // Whoever asks for the frontier does not wait for them, and brings none of them forward.
+        let settled = journal.shared.begin_settle(false).unwrap();
+        assert!(settled.await.unwrap().is_ok());
+        if is_written {
+            for done in told {
+                assert!(done.await.unwrap().is_ok(), "{appends:?}");
+            }
+            let most = if later_max == NEVER { 1 } else { appends.len() as u64 };
+            let syncs = watch.syncs.load(Ordering::SeqCst) - syncs;
+            assert!((1..=most).contains(&syncs), "{syncs} syncs for {appends:?}");
+        } else {
+            assert_eq!(watch.syncs.load(Ordering::SeqCst), syncs, "{appends:?}");
+        }
+        drop(journal);
+        let (journal, _) = open(&dir, Options::default());
+        assert_eq!(journal.read(&id(1)).unwrap().len(), appends.len(), "{appends:?}");
+    }
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use bytes::Bytes;
+use journal::Due;
 use store::Change;
 use tokio::time::Instant;
 use wire::entry::{Body, Entry, Input};
@@ -45,7 +46,7 @@ enum Decided {
     /// It is held.
     Held(Ahead),
     /// It is to be made durable, after those that were held.
-    Due(Vec<Taken>),
+    Due(Vec<Taken>, Due),
 }
 
 /// What is to be given again of inputs that found no room on the disk together.
@@ -92,7 +93,7 @@ impl SessionState {
     /// whoever sent it has been told.
     pub(super) async fn accept(&mut self, input: Input) -> Result<Result<(), Refusal>, Error> {
         let resumes = matches!(input, Input::Resumed { .. });
-        let inputs = match self.decide_on(input) {
+        let (inputs, due) = match self.decide_on(input) {
             Decided::Refused(refusal) => return Ok(Err(refusal)),
             Decided::Held(Ahead { calls, turn, time }) => {
                 for call in calls {
@@ -106,9 +107,9 @@ impl SessionState {
                 self.say_busy();
                 return Ok(Ok(()));
             }
-            Decided::Due(inputs) => inputs,
+            Decided::Due(inputs, due) => (inputs, due),
         };
-        if let Err(Refused { held, last }) = Box::pin(self.commit(inputs)).await? {
+        if let Err(Refused { held, last }) = Box::pin(self.commit(inputs, due)).await? {
             self.is_resume_due |= resumes;
             if let Some(held) = held {
                 self.give_again(held);
@@ -128,7 +129,7 @@ impl SessionState {
         // What is held must not wait for room without a word to anybody.
         let waits = is_early || (self.held.is_empty() && !self.may_try(&input));
         // Without a machine nothing is done and nothing is due.
-        let Ok(machine) = &mut self.machine else { return Decided::Due(Vec::new()) };
+        let Ok(machine) = &mut self.machine else { return Decided::Due(Vec::new(), Due::Now) };
         if waits {
             self.is_resume_due |= resumes;
             let full = journal::Error::StorageFull.to_wire();
@@ -143,6 +144,11 @@ impl SessionState {
         let here = Instant::now();
         let is_held = self.held.may_take(&input, &effects, &self.context.paces, here)
             && !self.context.journal.is_full();
+        let due = match self.unsaid {
+            // Whoever sent the run waits to be told.
+            Some(_) => Due::Now,
+            None => self.held.due(&input, &effects, &self.context.paces),
+        };
         let following = Following { effects, is_asked: false };
         let taken = Taken { slot, entry: Entry::new(now, Body::Session(input)), following };
         if is_held {
@@ -150,7 +156,7 @@ impl SessionState {
         }
         let mut inputs = self.held.give();
         inputs.push(taken);
-        Decided::Due(inputs)
+        Decided::Due(inputs, due)
     }
 
     /// Tells whether an input is to be tried: a machine that took one for which there is no room is
@@ -168,7 +174,7 @@ impl SessionState {
     /// Makes durable what is held.
     pub(super) async fn commit_held(&mut self) -> Result<(), Error> {
         let held = self.held.give();
-        if let Err(Refused { held, last }) = self.commit(held).await? {
+        if let Err(Refused { held, last }) = self.commit(held, Due::Now).await? {
             held.into_iter().chain(last).for_each(|input| self.give_again(input));
         }
         Ok(())
@@ -177,7 +183,7 @@ impl SessionState {
     /// Makes inputs that the machine has taken durable, all of them or none, and performs what
     /// follows from them. Without room for them the machine is as it was, and what is to be given
     /// again of them is returned.
-    async fn commit(&mut self, inputs: Vec<Taken>) -> Result<Result<(), Refused>, Error> {
+    async fn commit(&mut self, inputs: Vec<Taken>, due: Due) -> Result<Result<(), Refused>, Error> {
         let Some(slot) = inputs.first().map(|first| first.slot) else { return Ok(Ok(())) };
         let (entries, mut following): (Vec<_>, Vec<_>) =
             inputs.into_iter().map(|taken| (taken.entry, taken.following)).unzip();
@@ -188,7 +194,7 @@ impl SessionState {
         let entries = Arc::new(entries);
         let appended = {
             let (context, session) = (self.context.clone(), self.session.clone());
-            let mut append = pin!(context.append(&session, slot, &entries));
+            let mut append = pin!(context.append_due(due, &session, slot, &entries));
             let begun = poll_fn(|task| Poll::Ready(append.as_mut().poll(task))).await;
             match begun {
                 Poll::Ready(appended) => appended,

@@ -12,6 +12,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use agents_core::effect::{CallEffect, Effect};
+use journal::Due;
 use tokio::time::Instant;
 use wire::CallKey;
 use wire::entry::{Entry, Input};
@@ -95,6 +96,26 @@ impl Held {
             effect => effect.is_harmless(),
         };
         waits && self.inputs.len() < HELD_MAX && effects.iter().all(may_wait)
+    }
+
+    /// Tells how soon an input is to be durable that is not held, and all that is with it. While a
+    /// model is asked because of it that takes its time, nobody waits for that: its reply comes later,
+    /// and who watches is told late anyway. What came of a call that cannot be made again as it is has
+    /// to be known after a crash, and does not wait.
+    pub(super) fn due(&self, input: &Input, effects: &[Effect], paces: &Paces) -> Due {
+        let is_repeatable = match input {
+            Input::ModelReplied(_) => true,
+            Input::CallSettled { call, .. } => self.calls.contains(call),
+            _ => false,
+        };
+        let may_wait = |effect: &Effect| match effect {
+            Effect::AskModel { model, .. } => !paces.is_quick(model),
+            Effect::Tell(_) | Effect::Span(_) => true,
+            _ => false,
+        };
+        let is_asked = effects.iter().any(Effect::goes_ahead);
+        let waits = is_repeatable && is_asked && effects.iter().all(may_wait);
+        if waits { Due::Later } else { Due::Now }
     }
 
     /// Holds an input, and returns what is to be done at once.
@@ -245,6 +266,32 @@ mod tests {
     }
 
     const QUICK: Duration = QUICK_TIME_MAX.saturating_sub(Duration::from_micros(1));
+
+    #[test]
+    fn what_a_slow_model_is_asked_for_may_become_durable_later() {
+        let timer = || Effect::SetTimer { run: run(), at: Timestamp::default() };
+        let (slow, quick) = (Some(QUICK_TIME_MAX), Some(QUICK));
+        let mut held = Held::default();
+        held.take(taken(replied(), vec![read("c")]), Instant::now());
+        let cases = [
+            (replied(), vec![ask(), tell()], slow, Due::Later),
+            (replied(), vec![ask(), tell()], None, Due::Later),
+            (replied(), vec![ask(), tell()], quick, Due::Now),
+            (replied(), vec![tell()], slow, Due::Now),
+            (replied(), vec![], slow, Due::Now),
+            (replied(), vec![ask(), read("d")], slow, Due::Now),
+            (replied(), vec![ask(), timer()], slow, Due::Now),
+            (settled("c"), vec![tell(), ask()], slow, Due::Later),
+            (settled("c"), vec![tell(), ask()], quick, Due::Now),
+            (settled("another"), vec![tell(), ask()], slow, Due::Now),
+            (submitted(), vec![ask()], slow, Due::Now),
+            (Input::DeadlinePassed { run: run() }, vec![ask()], slow, Due::Now),
+        ];
+        for (input, effects, took, expected) in cases {
+            let case = format!("{input:?}, {effects:?} after {took:?}");
+            assert_eq!(held.due(&input, &effects, &paces_after(took)), expected, "{case}");
+        }
+    }
 
     #[test]
     fn only_what_nobody_has_seen_anything_of_is_held() {

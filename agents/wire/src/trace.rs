@@ -30,10 +30,11 @@ pub struct TraceId([u8; 16]);
 #[error("not a trace id, which has 32 hex digits that are not all 0")]
 pub struct TraceIdError;
 
-impl TraceId {
-    /// Makes the id of bytes that were one.
-    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
-        Self(bytes)
+impl TryFrom<[u8; 16]> for TraceId {
+    type Error = TraceIdError;
+
+    fn try_from(bytes: [u8; 16]) -> Result<Self, TraceIdError> {
+        if bytes == [0; 16] { Err(TraceIdError) } else { Ok(Self(bytes)) }
     }
 }
 

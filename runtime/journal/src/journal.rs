@@ -141,6 +141,11 @@ impl Journal {
         self.commit(Kind::Begin, session, slot, vec![entry], Due::Now).await
     }
 
+    /// Has all that waits by now written at once, since somebody waits for it after all.
+    pub fn hurry(&self) {
+        self.shared.hurry();
+    }
+
     /// Forgets a session: it has no entries any more. If it is begun again, then with a slot above
     /// all that it had. Resolves when that is durable. Await its appends first.
     pub async fn forget(&self, session: &SessionId) -> Result<(), Error> {

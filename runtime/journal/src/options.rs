@@ -30,8 +30,8 @@ pub struct Options {
     /// The largest entry that stands in a segment, in bytes. Default 16 KiB; larger ones go to a
     /// file of their own.
     pub blob_bytes_min: u64,
-    /// How long an append waits at most for which nobody does. Default 4 ms: it is durable before a
-    /// model that takes 5 ms has said anything.
+    /// How long an append waits at most for which nobody does, before it is written. Default 4 ms:
+    /// enough for a busy node to have more for the same sync, and hardly more to lose in a crash.
     pub later_max: Duration,
     /// Hears of each commit.
     pub on_commit: OnCommit,

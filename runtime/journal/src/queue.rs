@@ -18,6 +18,9 @@ use crate::room::Room;
 /// What a frame takes beside its entries, in bytes, at most.
 pub(crate) const FRAME_BYTES: u64 = 256;
 
+/// So many appends are worth a sync, and wait for no others.
+const ENOUGH_APPENDS: usize = 1024;
+
 /// The time over which it is counted how many appends come beside others.
 const LOAD_WINDOW: Duration = Duration::from_millis(5);
 
@@ -51,8 +54,10 @@ pub(crate) struct State {
     queue_bytes: u64,
     settling: Vec<Settling>,
     load: Load,
-    /// How many of the appends somebody waits for.
+    /// How many of the appends are due now.
     due_now: usize,
+    /// All of them are.
+    is_hurried: bool,
     rest: Rest,
     /// Nothing more is taken.
     closed: bool,
@@ -71,8 +76,8 @@ pub enum Due {
 /// What the committer waits for; to wake it costs a system call even if it does not wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
-    /// It works.
-    None,
+    /// For nothing.
+    Working,
     /// For anything that is to be done.
     UntilAny,
     /// For something that is to be done now.
@@ -88,6 +93,8 @@ pub(crate) struct Pending {
     pub(crate) entries: Vec<Stored>,
     pub(crate) bytes: u64,
     pub(crate) due: Due,
+    /// When it came.
+    pub(crate) since: std::time::Instant,
     pub(crate) done: Done,
 }
 
@@ -117,7 +124,8 @@ impl Shared {
             settling: Vec::new(),
             load: Load { appends: 0, at: Instant::now() },
             due_now: 0,
-            rest: Rest::None,
+            is_hurried: false,
+            rest: Rest::Working,
             closed: false,
         };
         Self {
@@ -136,12 +144,12 @@ impl Shared {
     /// Lets go of the state, and has the committer see what became of it.
     fn wake(&self, mut state: MutexGuard<'_, State>, due: Due) {
         let wakes = match state.rest {
-            Rest::None => false,
+            Rest::Working => false,
             Rest::UntilAny => true,
             Rest::UntilDue => due == Due::Now,
         };
         if wakes {
-            state.rest = Rest::None;
+            state.rest = Rest::Working;
         }
         drop(state);
         if wakes {
@@ -175,6 +183,7 @@ impl Shared {
             entries.len() as u64;
         state.queue_bytes += bytes;
         state.due_now += usize::from(due == Due::Now);
+        let since = real_now();
         let (done, receiver) = oneshot::channel();
         state.queue.push_back(Pending {
             kind,
@@ -183,10 +192,24 @@ impl Shared {
             entries,
             bytes,
             due,
+            since,
             done,
         });
-        self.wake(state, due);
+        // What comes next may find no place, or another commit.
+        let is_enough = state.queue.len() >= self.options.queue_max.min(ENOUGH_APPENDS)
+            || state.queue_bytes >= self.options.commit_bytes_max;
+        state.is_hurried |= is_enough;
+        self.wake(state, if is_enough { Due::Now } else { due });
         Ok(receiver)
+    }
+
+    /// Has all that waits written now, since somebody waits for it after all.
+    pub(crate) fn hurry(&self) {
+        let mut state = self.lock();
+        if !state.queue.is_empty() {
+            state.is_hurried = true;
+            self.wake(state, Due::Now);
+        }
     }
 
     /// Has the frontier written anew, and a new segment begun if that is asked. Blocks.
@@ -221,7 +244,7 @@ impl Shared {
     pub(crate) fn fail(&self, reason: &str) {
         let mut state = self.lock();
         state.closed = true;
-        (state.queue_bytes, state.due_now) = (0, 0);
+        (state.queue_bytes, state.due_now, state.is_hurried) = (0, 0, false);
         let dropped = (std::mem::take(&mut state.queue), std::mem::take(&mut state.settling));
         drop(state);
         // The flag comes first, so that whoever sees a refusal finds it set.
@@ -238,7 +261,7 @@ impl Shared {
     pub(crate) fn refuse(&self, batch: Vec<Pending>) {
         let mut state = self.lock();
         let waiting = std::mem::take(&mut state.queue);
-        (state.queue_bytes, state.due_now) = (0, 0);
+        (state.queue_bytes, state.due_now, state.is_hurried) = (0, 0, false);
         let refused: Vec<Pending> = batch.into_iter().chain(waiting).collect();
         for pending in &refused {
             // Nothing of the session waits any more, so its next slot is the durable one.
@@ -263,12 +286,11 @@ impl Shared {
     /// Between two commits all that the index tells of is durable.
     pub(crate) fn take(&self) -> Option<Work> {
         let mut state = self.lock();
-        let mut since = None;
         loop {
             if !state.settling.is_empty() {
                 return Some(Work::Settle(std::mem::take(&mut state.settling)));
             }
-            state = match state.wait(self.options.later_max, &mut since) {
+            state = match state.wait(self.options.later_max) {
                 Some(Duration::ZERO) => break,
                 Some(time) => {
                     state.rest = Rest::UntilDue;
@@ -281,11 +303,12 @@ impl Shared {
                     self.wake.wait(state).unwrap_or_else(PoisonError::into_inner)
                 }
             };
-            state.rest = Rest::None;
+            state.rest = Rest::Working;
         }
         let gathering = gathering(state.load.after(state.load.at.elapsed()));
         // Those that nobody waits for were gathered until now.
-        if state.due_now > 0 && !gathering.is_zero() {
+        let is_due_now = state.due_now > 0 || state.is_hurried;
+        if is_due_now && !gathering.is_zero() {
             drop(state);
             thread::sleep(gathering);
             state = self.lock();
@@ -311,6 +334,7 @@ impl Shared {
             );
             taken.extend(state.queue.pop_front());
         }
+        state.is_hurried &= !state.queue.is_empty();
         let now = Instant::now();
         // One that came alone would have waited for nobody.
         let beside = taken.len().saturating_sub(1);
@@ -321,16 +345,12 @@ impl Shared {
 }
 
 impl State {
-    /// Returns how long what waits is still to wait, if anything does. `since` is noted when that was
-    /// found first which nobody waits for.
-    fn wait(&self, later_max: Duration, since: &mut Option<Instant>) -> Option<Duration> {
-        if self.queue.is_empty() {
-            return None;
-        }
-        if self.due_now > 0 || self.closed {
-            return Some(Duration::ZERO);
-        }
-        Some(later_max.saturating_sub(since.get_or_insert_with(Instant::now).elapsed()))
+    /// Returns how long what waits is still to wait, if anything does.
+    fn wait(&self, later_max: Duration) -> Option<Duration> {
+        let first = self.queue.front()?;
+        let is_due = self.due_now > 0 || self.is_hurried || self.closed;
+        let waited = || real_now().saturating_duration_since(first.since);
+        Some(if is_due { Duration::ZERO } else { later_max.saturating_sub(waited()) })
     }
 
     /// Returns how many appends wait, and their bytes.
@@ -363,6 +383,15 @@ impl State {
         }
         Ok(())
     }
+}
+
+/// Returns the time by which the committer is woken.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "threads wait by the real time, whatever tests pause"
+)]
+fn real_now() -> std::time::Instant {
+    std::time::Instant::now()
 }
 
 /// How many appends came beside others within [`LOAD_WINDOW`] before a moment.

@@ -249,6 +249,7 @@ impl Projector {
 
     /// Waits until everything that is durable by now can be found in the store.
     pub(crate) async fn sync(&self) {
+        self.journal.hurry();
         self.commits.all_handed().await;
         let (done, wait) = oneshot::channel();
         if self.jobs.send(Job::Sync(done, self.hurry.awaited())).await.is_ok() {

@@ -334,25 +334,32 @@ async fn what_nobody_waits_for_is_written_with_what_somebody_waits_for_or_after_
     const NEVER: Duration = Duration::from_hours(24);
     const SOON: Duration = Duration::from_millis(1);
     use Due::{Later, Now};
-    // How long later ones wait, the appends that come one after another, and whether they are written
-    // before the journal ends.
-    let cases: [(Duration, &[Due], bool); 6] = [
-        (NEVER, &[Now], true),
-        (NEVER, &[Later, Now], true),
-        (NEVER, &[Later, Later, Later, Now], true),
-        (NEVER, &[Later, Later], false),
-        (SOON, &[Later], true),
-        (SOON, &[Later, Later], true),
+    const ROOM: usize = 4;
+    // How long later ones wait, the appends that come one after another, whether they are hurried then,
+    // and whether they are written before the journal ends.
+    let cases: [(Duration, &[Due], bool, bool); 8] = [
+        (NEVER, &[Now], false, true),
+        (NEVER, &[Later, Now], false, true),
+        (NEVER, &[Later, Later, Later, Now], false, true),
+        (NEVER, &[Later, Later], false, false),
+        (NEVER, &[Later, Later], true, true),
+        (NEVER, &[Later; ROOM], false, true),
+        (SOON, &[Later], false, true),
+        (SOON, &[Later, Later], false, true),
     ];
-    for (later_max, appends, is_written) in cases {
+    for (later_max, appends, is_hurried, is_written) in cases {
         let dir = tempfile::tempdir().unwrap();
-        let (journal, watch) = open(&dir, Options { later_max, ..Options::default() });
+        let options = Options { later_max, queue_max: ROOM, ..Options::default() };
+        let (journal, watch) = open(&dir, options);
         let syncs = watch.syncs.load(Ordering::SeqCst);
         let told: Vec<_> =
             (0..).zip(appends).map(|(slot, due)| enqueue_due(&journal, slot, *due)).collect();
         // Whoever asks for the frontier does not wait for them, and brings none of them forward.
         let settled = journal.shared.begin_settle(false).unwrap();
         assert!(settled.await.unwrap().is_ok());
+        if is_hurried {
+            journal.hurry();
+        }
         if is_written {
             for done in told {
                 assert!(done.await.unwrap().is_ok(), "{appends:?}");

@@ -46,7 +46,7 @@ enum Decided {
     /// It is held.
     Held(Ahead),
     /// It is to be made durable, after those that were held.
-    Due(Vec<Taken>, Due),
+    Ready(Vec<Taken>, Due),
 }
 
 /// What is to be given again of inputs that found no room on the disk together.
@@ -107,7 +107,7 @@ impl SessionState {
                 self.say_busy();
                 return Ok(Ok(()));
             }
-            Decided::Due(inputs, due) => (inputs, due),
+            Decided::Ready(inputs, due) => (inputs, due),
         };
         if let Err(Refused { held, last }) = Box::pin(self.commit(inputs, due)).await? {
             self.is_resume_due |= resumes;
@@ -129,7 +129,7 @@ impl SessionState {
         // What is held must not wait for room without a word to anybody.
         let waits = is_early || (self.held.is_empty() && !self.may_try(&input));
         // Without a machine nothing is done and nothing is due.
-        let Ok(machine) = &mut self.machine else { return Decided::Due(Vec::new(), Due::Now) };
+        let Ok(machine) = &mut self.machine else { return Decided::Ready(Vec::new(), Due::Now) };
         if waits {
             self.is_resume_due |= resumes;
             let full = journal::Error::StorageFull.to_wire();
@@ -144,10 +144,11 @@ impl SessionState {
         let here = Instant::now();
         let is_held = self.held.may_take(&input, &effects, &self.context.paces, here)
             && !self.context.journal.is_full();
-        let due = match self.unsaid {
-            // Whoever sent the run waits to be told.
-            Some(_) => Due::Now,
-            None => self.held.due(&input, &effects, &self.context.paces),
+        // Whoever sent a run waits to be told, and on a full disk nothing is asked ahead.
+        let due = if self.unsaid.is_some() || self.context.journal.is_full() {
+            Due::Now
+        } else {
+            self.held.due(&input, &effects, &self.context.paces)
         };
         let following = Following { effects, is_asked: false };
         let taken = Taken { slot, entry: Entry::new(now, Body::Session(input)), following };
@@ -156,7 +157,7 @@ impl SessionState {
         }
         let mut inputs = self.held.give();
         inputs.push(taken);
-        Decided::Due(inputs, due)
+        Decided::Ready(inputs, due)
     }
 
     /// Tells whether an input is to be tried: a machine that took one for which there is no room is

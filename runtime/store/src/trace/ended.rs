@@ -6,9 +6,7 @@ use wire::{Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext, Usage};
 use crate::usage::{Counted, Turn};
 
 /// Where in the journal a span is told: its entry, and which of that entry's spans it is.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Told {
     /// The entry's slot in its session.
     pub slot: u64,

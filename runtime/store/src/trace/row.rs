@@ -49,7 +49,7 @@ impl TraceStatus {
 }
 
 /// One trace in a few words.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceRow {
     /// The trace id as 32 hex digits.
     pub trace_id: String,
@@ -72,12 +72,10 @@ pub struct TraceRow {
     /// How many of them failed.
     pub errors: u32,
     /// Why the root span failed; absent means that it did not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Tokens of its model turns.
     pub usage: Usage,
     /// How many spans came beyond what a trace may have, and are not told.
-    #[serde(default)]
     pub spans_dropped: u32,
 }
 

@@ -6,12 +6,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use wire::{Name, RunId, SessionId, Timestamp, Usage};
+use wire::{Name, RunId, SessionId, Timestamp, TraceId, Usage};
 
 use crate::error::Error;
 use crate::key;
 use crate::page;
-use crate::trace::TraceId;
 use crate::trace::ended::Told;
 use crate::trace::row::{Part, Rank, SpanNumber, Summary, TraceRow, TraceStatus};
 
@@ -77,19 +76,19 @@ fn is_empty<T: Clone>(noted: &BTreeSet<T>) -> bool {
     noted.is_empty()
 }
 
-/// Returns what is noted, unless it is one thing alone.
-fn beside<'s, T: Clone>(
-    noted: &'s BTreeSet<T>,
+/// Returns what is noted, unless that is the root's own and nothing else.
+fn unless_own<T: Clone>(
+    noted: &BTreeSet<T>,
     is_own: impl Fn(&T) -> bool,
-) -> Option<Cow<'s, BTreeSet<T>>> {
+) -> Option<Cow<'_, BTreeSet<T>>> {
     let mut all = noted.iter();
     let is_own = all.next().is_some_and(is_own) && all.next().is_none();
     (!is_own).then_some(Cow::Borrowed(noted))
 }
 
-/// Returns what was noted.
-fn noted<T: Clone + Ord>(beside: Option<Cow<'_, BTreeSet<T>>>, own: T) -> BTreeSet<T> {
-    beside.map_or_else(|| BTreeSet::from([own]), Cow::into_owned)
+/// Returns what was noted, which is the root's own where nothing is stored.
+fn or_own<T: Clone + Ord>(stored: Option<Cow<'_, BTreeSet<T>>>, own: T) -> BTreeSet<T> {
+    stored.map_or_else(|| BTreeSet::from([own]), Cow::into_owned)
 }
 
 impl<'s> Stored<'s> {
@@ -125,9 +124,9 @@ impl<'s> Stored<'s> {
             root: ((root.start, root_end) != (row.start, row.end))
                 .then_some((root.start, root_end)),
             parts: parts.iter().map(part).collect(),
-            agents: beside(agents, |agent| agent == row.agent.as_str()),
-            sessions: beside(sessions, |session| session == row.session.as_str()),
-            over: beside(over, |run| *run == row.run),
+            agents: unless_own(agents, |agent| agent == row.agent.as_str()),
+            sessions: unless_own(sessions, |session| session == row.session.as_str()),
+            over: unless_own(over, |run| *run == row.run),
             tools: Cow::Borrowed(tools),
             open: Cow::Borrowed(open),
         }
@@ -150,13 +149,13 @@ impl<'s> Stored<'s> {
                 span: self.span,
             },
             parts: self.parts.into_iter().map(part).collect(),
-            agents: noted(self.agents, agent.as_str().to_owned()),
+            agents: or_own(self.agents, agent.as_str().to_owned()),
             tools: self.tools.into_owned(),
-            sessions: noted(self.sessions, session.as_str().to_owned()),
+            sessions: or_own(self.sessions, session.as_str().to_owned()),
             open: self.open.into_owned(),
-            over: noted(self.over, run.clone()),
+            over: or_own(self.over, run.clone()),
             row: TraceRow {
-                trace_id: wire::TraceId::from_bytes(trace).to_string(),
+                trace_id: trace.to_string(),
                 name: self.name.into_owned(),
                 run,
                 agent,
@@ -177,8 +176,8 @@ impl<'s> Stored<'s> {
 /// Reads what a database knows of a trace.
 pub(crate) fn read(tree: &sled::Tree, trace: &[u8]) -> Result<Option<Summary>, Error> {
     let Some(stored) = page::row::<Stored<'_>>(tree, &key::trace(trace))? else { return Ok(None) };
-    let id = TraceId::try_from(trace);
-    let id = id.map_err(|_| Error::damaged("read a trace", "its key holds no id of one"))?;
+    let id = <[u8; 16]>::try_from(trace).ok().and_then(|id| TraceId::try_from(id).ok());
+    let id = id.ok_or_else(|| Error::damaged("read a trace", "its key holds no id of one"))?;
     Ok(Some(stored.into_summary(id)))
 }
 
@@ -191,7 +190,7 @@ mod tests {
     use crate::trace::ended::EndedSpan;
 
     const ROOT: &str = "root";
-    const TRACE: TraceId = [7; 16];
+    const TRACE: [u8; 16] = [7; 16];
 
     /// Returns a span of a run in a session, both of that name.
     fn span(context: TraceContext, name: &str, agent: &str, (start, end): (u64, u64)) -> EndedSpan {
@@ -215,7 +214,7 @@ mod tests {
     fn cycle(summary: &Summary) -> (Summary, usize) {
         let bytes = record::to_json(&Stored::of(summary)).unwrap();
         let stored: Stored<'_> = record::from_json(&bytes).unwrap();
-        (stored.into_summary(TRACE), bytes.len())
+        (stored.into_summary(TRACE.try_into().unwrap()), bytes.len())
     }
 
     #[test]
@@ -245,6 +244,11 @@ mod tests {
                 assert_eq!(cycle(&summary).0, summary, "{chosen:b}");
                 summary.add(span);
             }
+            assert_eq!(cycle(&summary).0, summary, "{chosen:b}");
+            // What there was no room to note.
+            summary.row.spans_dropped = chosen;
+            summary.sessions = BTreeSet::from(["fourth".to_owned()]);
+            summary.parts.remove(&summary.row.session);
             assert_eq!(cycle(&summary).0, summary, "{chosen:b}");
         }
     }

@@ -249,6 +249,7 @@ impl Projector {
 
     /// Waits until everything that is durable by now can be found in the store.
     pub(crate) async fn sync(&self) {
+        // Now somebody waits for those that nobody waited for.
         self.journal.hurry();
         self.commits.all_handed().await;
         let (done, wait) = oneshot::channel();

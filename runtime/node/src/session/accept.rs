@@ -142,10 +142,11 @@ impl SessionState {
             Err(rejected) => return Decided::Refused(Refusal::Machine(rejected)),
         };
         let here = Instant::now();
-        let is_held = self.held.may_take(&input, &effects, &self.context.paces, here)
-            && !self.context.journal.is_full();
-        // Whoever sent a run waits to be told, and on a full disk nothing is asked ahead.
-        let due = if self.unsaid.is_some() || self.context.journal.is_full() {
+        let is_full = self.context.journal.is_full();
+        let is_held = !is_full && self.held.may_take(&input, &effects, &self.context.paces, here);
+        // Whoever sent a run waits to be told, and on a full disk no turn is asked for ahead.
+        let is_awaited = is_full || self.unsaid.is_some();
+        let due = if is_awaited {
             Due::Now
         } else {
             self.held.due(&input, &effects, &self.context.paces)

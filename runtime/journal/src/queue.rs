@@ -18,9 +18,6 @@ use crate::room::Room;
 /// What a frame takes beside its entries, in bytes, at most.
 pub(crate) const FRAME_BYTES: u64 = 256;
 
-/// So many appends are worth a sync, and wait for no others.
-const ENOUGH_APPENDS: usize = 1024;
-
 /// The time over which it is counted how many appends come beside others.
 const LOAD_WINDOW: Duration = Duration::from_millis(5);
 
@@ -54,11 +51,10 @@ pub(crate) struct State {
     queue_bytes: u64,
     settling: Vec<Settling>,
     load: Load,
-    /// How many of the appends are due now.
-    due_now: usize,
-    /// All of them are.
-    is_hurried: bool,
-    rest: Rest,
+    /// How long the queue may wait, if nobody waits for anything in it.
+    until: Option<std::time::Instant>,
+    /// The committer waits to be woken, which costs a system call even if it does not wait.
+    idle: bool,
     /// Nothing more is taken.
     closed: bool,
 }
@@ -73,17 +69,6 @@ pub enum Due {
     Later,
 }
 
-/// What the committer waits for; to wake it costs a system call even if it does not wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rest {
-    /// For nothing.
-    Working,
-    /// For anything that is to be done.
-    UntilAny,
-    /// For something that is to be done now.
-    UntilDue,
-}
-
 /// One append that waits.
 #[derive(Debug)]
 pub(crate) struct Pending {
@@ -92,9 +77,6 @@ pub(crate) struct Pending {
     pub(crate) first_slot: u64,
     pub(crate) entries: Vec<Stored>,
     pub(crate) bytes: u64,
-    pub(crate) due: Due,
-    /// When it came.
-    pub(crate) since: std::time::Instant,
     pub(crate) done: Done,
 }
 
@@ -123,9 +105,8 @@ impl Shared {
             queue_bytes: 0,
             settling: Vec::new(),
             load: Load { appends: 0, at: Instant::now() },
-            due_now: 0,
-            is_hurried: false,
-            rest: Rest::Working,
+            until: None,
+            idle: false,
             closed: false,
         };
         Self {
@@ -142,17 +123,10 @@ impl Shared {
     }
 
     /// Lets go of the state, and has the committer see what became of it.
-    fn wake(&self, mut state: MutexGuard<'_, State>, due: Due) {
-        let wakes = match state.rest {
-            Rest::Working => false,
-            Rest::UntilAny => true,
-            Rest::UntilDue => due == Due::Now,
-        };
-        if wakes {
-            state.rest = Rest::Working;
-        }
+    fn wake(&self, mut state: MutexGuard<'_, State>) {
+        let idle = std::mem::take(&mut state.idle);
         drop(state);
-        if wakes {
+        if idle {
             self.wake.notify_one();
         }
     }
@@ -181,9 +155,8 @@ impl Shared {
         let unknown = || Box::new(Session { next: first_slot, ..Session::default() });
         state.index.sessions.entry(session.clone()).or_insert_with(unknown).next +=
             entries.len() as u64;
+        let is_first = state.queue.is_empty();
         state.queue_bytes += bytes;
-        state.due_now += usize::from(due == Due::Now);
-        let since = real_now();
         let (done, receiver) = oneshot::channel();
         state.queue.push_back(Pending {
             kind,
@@ -191,24 +164,28 @@ impl Shared {
             first_slot,
             entries,
             bytes,
-            due,
-            since,
             done,
         });
         // What comes next may find no place, or another commit.
-        let is_enough = state.queue.len() >= self.options.queue_max.min(ENOUGH_APPENDS)
+        let is_full = state.queue.len()
+            >= self.options.commit_entries_max.min(self.options.queue_max)
             || state.queue_bytes >= self.options.commit_bytes_max;
-        state.is_hurried |= is_enough;
-        self.wake(state, if is_enough { Due::Now } else { due });
+        if due == Due::Now || is_full {
+            state.until = None;
+        } else if is_first {
+            state.until = Some(real_now() + self.options.later_max);
+        }
+        if is_first || state.until.is_none() {
+            self.wake(state);
+        }
         Ok(receiver)
     }
 
     /// Has all that waits written now, since somebody waits for it after all.
     pub(crate) fn hurry(&self) {
         let mut state = self.lock();
-        if !state.queue.is_empty() {
-            state.is_hurried = true;
-            self.wake(state, Due::Now);
+        if state.until.take().is_some() {
+            self.wake(state);
         }
     }
 
@@ -229,7 +206,7 @@ impl Shared {
             return Err(Error::Stopped);
         }
         state.settling.push(Settling { rolls, done });
-        self.wake(state, Due::Now);
+        self.wake(state);
         Ok(receiver)
     }
 
@@ -237,14 +214,14 @@ impl Shared {
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
-        self.wake(state, Due::Now);
+        self.wake(state);
     }
 
     /// Takes nothing more and drops what waits.
     pub(crate) fn fail(&self, reason: &str) {
         let mut state = self.lock();
         state.closed = true;
-        (state.queue_bytes, state.due_now, state.is_hurried) = (0, 0, false);
+        state.queue_bytes = 0;
         let dropped = (std::mem::take(&mut state.queue), std::mem::take(&mut state.settling));
         drop(state);
         // The flag comes first, so that whoever sees a refusal finds it set.
@@ -261,7 +238,7 @@ impl Shared {
     pub(crate) fn refuse(&self, batch: Vec<Pending>) {
         let mut state = self.lock();
         let waiting = std::mem::take(&mut state.queue);
-        (state.queue_bytes, state.due_now, state.is_hurried) = (0, 0, false);
+        state.queue_bytes = 0;
         let refused: Vec<Pending> = batch.into_iter().chain(waiting).collect();
         for pending in &refused {
             // Nothing of the session waits any more, so its next slot is the durable one.
@@ -290,25 +267,26 @@ impl Shared {
             if !state.settling.is_empty() {
                 return Some(Work::Settle(std::mem::take(&mut state.settling)));
             }
-            state = match state.wait(self.options.later_max) {
-                Some(Duration::ZERO) => break,
-                Some(time) => {
-                    state.rest = Rest::UntilDue;
-                    let waited = self.wake.wait_timeout(state, time);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
-                }
-                None if state.closed => return None,
-                None => {
-                    state.rest = Rest::UntilAny;
-                    self.wake.wait(state).unwrap_or_else(PoisonError::into_inner)
-                }
+            let is_empty = state.queue.is_empty();
+            if is_empty && state.closed {
+                return None;
+            }
+            let left = state.left();
+            if !is_empty && left.is_zero() {
+                break;
+            }
+            state.idle = true;
+            state = if is_empty {
+                self.wake.wait(state).unwrap_or_else(PoisonError::into_inner)
+            } else {
+                let waited = self.wake.wait_timeout(state, left);
+                waited.unwrap_or_else(PoisonError::into_inner).0
             };
-            state.rest = Rest::Working;
+            state.idle = false;
         }
         let gathering = gathering(state.load.after(state.load.at.elapsed()));
-        // Those that nobody waits for were gathered until now.
-        let is_due_now = state.due_now > 0 || state.is_hurried;
-        if is_due_now && !gathering.is_zero() {
+        // What nobody waits for was gathered until now.
+        if state.until.is_none() && !gathering.is_zero() {
             drop(state);
             thread::sleep(gathering);
             state = self.lock();
@@ -327,14 +305,11 @@ impl Shared {
             if !taken.is_empty() && !fits {
                 break;
             }
-            let due_now = usize::from(next.due == Due::Now);
-            (state.queue_bytes, state.due_now) = (
-                state.queue_bytes.saturating_sub(next.bytes),
-                state.due_now.saturating_sub(due_now),
-            );
+            state.queue_bytes = state.queue_bytes.saturating_sub(next.bytes);
             taken.extend(state.queue.pop_front());
         }
-        state.is_hurried &= !state.queue.is_empty();
+        // What is left was too much for one commit, and needs no more.
+        state.until = None;
         let now = Instant::now();
         // One that came alone would have waited for nobody.
         let beside = taken.len().saturating_sub(1);
@@ -345,12 +320,10 @@ impl Shared {
 }
 
 impl State {
-    /// Returns how long what waits is still to wait, if anything does.
-    fn wait(&self, later_max: Duration) -> Option<Duration> {
-        let first = self.queue.front()?;
-        let is_due = self.due_now > 0 || self.is_hurried || self.closed;
-        let waited = || real_now().saturating_duration_since(first.since);
-        Some(if is_due { Duration::ZERO } else { later_max.saturating_sub(waited()) })
+    /// Returns how long the queue may still wait.
+    fn left(&self) -> Duration {
+        let until = self.until.filter(|_| !self.closed);
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(real_now()))
     }
 
     /// Returns how many appends wait, and their bytes.

@@ -343,7 +343,7 @@ fn a_segment_that_is_gone_or_damaged_is_noticed() {
         |segment| std::fs::remove_file(segment.join("db")).unwrap(),
         |segment| {
             let mut bytes = std::fs::read(segment.join("db")).unwrap();
-            // A few short rows stand at the begin of the file.
+            // A few short rows stand at the beginning of the file.
             for byte in bytes.iter_mut().skip(512).take(60_000) {
                 *byte ^= 0x55;
             }

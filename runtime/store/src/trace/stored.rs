@@ -192,6 +192,11 @@ mod tests {
     const ROOT: &str = "root";
     const TRACE: [u8; 16] = [7; 16];
 
+    fn root() -> TraceContext {
+        let hex = TRACE.map(|byte| format!("{byte:02x}")).concat();
+        format!("00-{hex}-00000000000000ff-01").parse().unwrap()
+    }
+
     /// Returns a span of a run in a session, both of that name.
     fn span(context: TraceContext, name: &str, agent: &str, (start, end): (u64, u64)) -> EndedSpan {
         EndedSpan {
@@ -219,8 +224,7 @@ mod tests {
 
     #[test]
     fn what_is_stored_of_a_trace_is_all_of_it() {
-        let hex = TRACE.map(|byte| format!("{byte:02x}")).concat();
-        let root: TraceContext = format!("00-{hex}-00000000000000ff-01").parse().unwrap();
+        let root = root();
         let run = |name: &str| root.of_run(&RunId::new(name).unwrap());
         let whole = |name: &str, agent: &str, times| span(run(name), name, agent, times);
         let part =
@@ -255,8 +259,7 @@ mod tests {
 
     #[test]
     fn what_the_root_says_is_not_said_twice() {
-        let hex = TRACE.map(|byte| format!("{byte:02x}")).concat();
-        let root: TraceContext = format!("00-{hex}-00000000000000ff-01").parse().unwrap();
+        let root = root();
         let id = "a".repeat(32);
         let end = span(root.of_run(&RunId::new(&id).unwrap()), &id, "lead", (1, 7));
         let mut summary = Summary::of(&end);

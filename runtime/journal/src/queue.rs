@@ -18,15 +18,16 @@ use crate::room::Room;
 /// What a frame takes beside its entries, in bytes, at most.
 pub(crate) const FRAME_BYTES: u64 = 256;
 
-/// The time over which it is counted how many appends come beside others.
-const LOAD_WINDOW: Duration = Duration::from_millis(5);
+/// The time over which it is counted how many appends come beside others: sessions with quick models
+/// come once in about as much, so that each of them counts.
+const LOAD_WINDOW: Duration = Duration::from_millis(10);
 
 /// Appends within that time from which on more are waited for, so that a sync has more to cover.
 /// With fewer there is nothing to gather, and an append would wait for nobody.
 const GATHERED_MIN: usize = 4;
 
 /// How long is waited for each of them.
-const GATHERING_EACH: Duration = Duration::from_micros(80);
+const GATHERING_EACH: Duration = Duration::from_micros(160);
 
 /// How long is waited at most, which is less than a busy session waits for a core.
 const GATHERING_MAX: Duration = Duration::from_millis(2);
@@ -77,6 +78,7 @@ pub(crate) struct Pending {
     pub(crate) first_slot: u64,
     pub(crate) entries: Vec<Stored>,
     pub(crate) bytes: u64,
+    due: Due,
     pub(crate) done: Done,
 }
 
@@ -164,6 +166,7 @@ impl Shared {
             first_slot,
             entries,
             bytes,
+            due,
             done,
         });
         // What comes next may find no place, or another commit.
@@ -311,8 +314,9 @@ impl Shared {
         // What is left was too much for one commit, and needs no more.
         state.until = None;
         let now = Instant::now();
-        // One that came alone would have waited for nobody.
-        let beside = taken.len().saturating_sub(1);
+        // One that came alone would have waited for nobody, and is not to wait for those that have time.
+        let awaited = taken.iter().filter(|pending| pending.due == Due::Now).count();
+        let beside = awaited.saturating_sub(1);
         let appends = state.load.after(now - state.load.at) + beside;
         state.load = Load { appends, at: now };
         Some(Work::Commit(taken))
@@ -367,7 +371,7 @@ fn real_now() -> std::time::Instant {
     std::time::Instant::now()
 }
 
-/// How many appends came beside others within [`LOAD_WINDOW`] before a moment.
+/// How many appends that somebody waits for came beside others within [`LOAD_WINDOW`] before a moment.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     appends: usize,
@@ -399,16 +403,44 @@ mod tests {
 
     #[test]
     fn a_busy_journal_gathers_and_one_at_rest_does_not() {
-        let cases = [(0, 0), (1, 0), (3, 0), (4, 320), (20, 1600), (25, 2000), (usize::MAX, 2000)];
+        let cases = [(0, 0), (1, 0), (3, 0), (4, 640), (10, 1600), (13, 2000), (usize::MAX, 2000)];
         for (appends, micros) in cases {
             assert_eq!(gathering(appends), Duration::from_micros(micros), "{appends}");
         }
     }
 
     #[test]
+    fn only_what_somebody_waits_for_beside_others_counts_as_load() {
+        use Due::{Later, Now};
+        let cases: [(&[Due], usize); 6] = [
+            (&[Now], 0),
+            (&[Now, Now, Now], 2),
+            (&[Later], 0),
+            (&[Later, Later, Later], 0),
+            (&[Later, Now, Later], 0),
+            (&[Later, Now, Later, Now], 1),
+        ];
+        for (dues, expected) in cases {
+            let data = tempfile::tempdir().unwrap();
+            let room = Room::prepare(data.path(), 0).unwrap();
+            let shared = Shared::new(Options::default(), room, Index::default());
+            for (slot, due) in (0..).zip(dues) {
+                let session = SessionId::new(&format!("s{slot}")).unwrap();
+                shared.enqueue(Kind::Commit, &session, 0, Vec::new(), *due).unwrap();
+            }
+            let Some(Work::Commit(taken)) = shared.take() else { panic!("{dues:?}") };
+            assert_eq!(
+                (taken.len(), shared.lock().load.appends),
+                (dues.len(), expected),
+                "{dues:?}"
+            );
+        }
+    }
+
+    #[test]
     fn a_load_is_forgotten_within_its_window() {
         let cases =
-            [(0, 1, 0), (50, 0, 50), (50, 1, 40), (50, 4, 10), (50, 5, 0), (50, 3_600_000, 0)];
+            [(0, 1, 0), (50, 0, 50), (50, 1, 45), (50, 8, 10), (50, 10, 0), (50, 3_600_000, 0)];
         for (appends, millis, left) in cases {
             let load = Load { appends, at: Instant::now() };
             assert_eq!(load.after(Duration::from_millis(millis)), left, "{appends} {millis}");
@@ -416,8 +448,8 @@ mod tests {
         // Of those that come evenly it keeps as many as come within the window.
         let mut load = Load { appends: 0, at: Instant::now() };
         for _ in 0..100 {
-            load.appends = load.after(Duration::from_millis(1)) + 10;
+            load.appends = load.after(Duration::from_millis(1)) + 5;
         }
-        assert!((45..=50).contains(&load.appends), "{}", load.appends);
+        assert!((40..=50).contains(&load.appends), "{}", load.appends);
     }
 }

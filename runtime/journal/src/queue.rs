@@ -2,11 +2,9 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{oneshot, watch};
-use tokio::time::Instant;
 use wire::SessionId;
 
 use crate::error::Error;
@@ -29,7 +27,8 @@ const GATHERED_MIN: usize = 4;
 /// How long is waited for each of them.
 const GATHERING_EACH: Duration = Duration::from_micros(160);
 
-/// How long is waited at most, which is less than a busy session waits for a core.
+/// How long is waited at most after the first of them came, which is less than a busy session waits
+/// for a core.
 const GATHERING_MAX: Duration = Duration::from_millis(2);
 
 /// What the handles and the committer share.
@@ -52,8 +51,10 @@ pub(crate) struct State {
     queue_bytes: u64,
     settling: Vec<Settling>,
     load: Load,
-    /// How long the queue may wait, if nobody waits for anything in it.
-    until: Option<std::time::Instant>,
+    /// When the first in the queue came, unless it is not to wait for more.
+    since: Option<Instant>,
+    /// Somebody waits for one in the queue.
+    awaited: bool,
     /// The committer waits to be woken, which costs a system call even if it does not wait.
     idle: bool,
     /// Nothing more is taken.
@@ -106,8 +107,9 @@ impl Shared {
             queue: VecDeque::new(),
             queue_bytes: 0,
             settling: Vec::new(),
-            load: Load { appends: 0, at: Instant::now() },
-            until: None,
+            load: Load { appends: 0, at: real_now() },
+            since: None,
+            awaited: false,
             idle: false,
             closed: false,
         };
@@ -158,6 +160,12 @@ impl Shared {
         state.index.sessions.entry(session.clone()).or_insert_with(unknown).next +=
             entries.len() as u64;
         let is_first = state.queue.is_empty();
+        if is_first {
+            state.since = Some(real_now());
+            state.awaited = false;
+        }
+        let becomes_awaited = due == Due::Now && !state.awaited;
+        state.awaited |= becomes_awaited;
         state.queue_bytes += bytes;
         let (done, receiver) = oneshot::channel();
         state.queue.push_back(Pending {
@@ -173,21 +181,20 @@ impl Shared {
         let is_full = state.queue.len()
             >= self.options.commit_entries_max.min(self.options.queue_max)
             || state.queue_bytes >= self.options.commit_bytes_max;
-        if due == Due::Now || is_full {
-            state.until = None;
-        } else if is_first {
-            state.until = Some(real_now() + self.options.later_max);
+        if is_full {
+            state.since = None;
         }
-        if is_first || state.until.is_none() {
+        if is_first || becomes_awaited || is_full {
             self.wake(state);
         }
         Ok(receiver)
     }
 
-    /// Has all that waits written now, since somebody waits for it after all.
+    /// Says that somebody waits for all that is in the queue.
     pub(crate) fn hurry(&self) {
         let mut state = self.lock();
-        if state.until.take().is_some() {
+        if !state.awaited && !state.queue.is_empty() {
+            state.awaited = true;
             self.wake(state);
         }
     }
@@ -274,7 +281,7 @@ impl Shared {
             if is_empty && state.closed {
                 return None;
             }
-            let left = state.left();
+            let left = state.left(real_now(), self.options.later_max);
             if !is_empty && left.is_zero() {
                 break;
             }
@@ -286,17 +293,6 @@ impl Shared {
                 waited.unwrap_or_else(PoisonError::into_inner).0
             };
             state.idle = false;
-        }
-        let gathering = gathering(state.load.after(state.load.at.elapsed()));
-        // What nobody waits for was gathered until now.
-        if state.until.is_none() && !gathering.is_zero() {
-            drop(state);
-            thread::sleep(gathering);
-            state = self.lock();
-            if state.queue.is_empty() {
-                // It failed meanwhile.
-                return None;
-            }
         }
         let (mut entries, mut bytes) = (0, 0);
         let mut taken = Vec::new();
@@ -312,8 +308,8 @@ impl Shared {
             taken.extend(state.queue.pop_front());
         }
         // What is left was too much for one commit, and needs no more.
-        state.until = None;
-        let now = Instant::now();
+        state.since = None;
+        let now = real_now();
         // One that came alone would have waited for nobody, and is not to wait for those that have time.
         let awaited = taken.iter().filter(|pending| pending.due == Due::Now).count();
         let beside = awaited.saturating_sub(1);
@@ -324,10 +320,13 @@ impl Shared {
 }
 
 impl State {
-    /// Returns how long the queue may still wait.
-    fn left(&self) -> Duration {
-        let until = self.until.filter(|_| !self.closed);
-        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(real_now()))
+    /// Returns how long the queue still waits for more at a moment: as the load says if somebody waits
+    /// for one in it, and `later_max` if nobody does.
+    fn left(&self, now: Instant, later_max: Duration) -> Duration {
+        let Some(since) = self.since.filter(|_| !self.closed) else { return Duration::ZERO };
+        let most =
+            if self.awaited { gathering(self.load.after(since - self.load.at)) } else { later_max };
+        most.saturating_sub(now - since)
     }
 
     /// Returns how many appends wait, and their bytes.
@@ -367,8 +366,8 @@ impl State {
     clippy::disallowed_methods,
     reason = "threads wait by the real time, whatever tests pause"
 )]
-fn real_now() -> std::time::Instant {
-    std::time::Instant::now()
+fn real_now() -> Instant {
+    Instant::now()
 }
 
 /// How many appends that somebody waits for came beside others within [`LOAD_WINDOW`] before a moment.
@@ -401,6 +400,11 @@ fn gathering(appends: usize) -> Duration {
 mod tests {
     use super::*;
 
+    fn shared(data: &tempfile::TempDir) -> Shared {
+        let room = Room::prepare(data.path(), 0).unwrap();
+        Shared::new(Options::default(), room, Index::default())
+    }
+
     #[test]
     fn a_busy_journal_gathers_and_one_at_rest_does_not() {
         let cases = [(0, 0), (1, 0), (3, 0), (4, 640), (10, 1600), (13, 2000), (usize::MAX, 2000)];
@@ -422,8 +426,7 @@ mod tests {
         ];
         for (dues, expected) in cases {
             let data = tempfile::tempdir().unwrap();
-            let room = Room::prepare(data.path(), 0).unwrap();
-            let shared = Shared::new(Options::default(), room, Index::default());
+            let shared = shared(&data);
             for (slot, due) in (0..).zip(dues) {
                 let session = SessionId::new(&format!("s{slot}")).unwrap();
                 shared.enqueue(Kind::Commit, &session, 0, Vec::new(), *due).unwrap();
@@ -438,15 +441,49 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_waits_from_when_its_first_came_and_no_longer_than_whoever_waits_for_it() {
+        const LATER_MAX: Duration = Duration::from_micros(4000);
+        let data = tempfile::tempdir().unwrap();
+        let shared = shared(&data);
+        let mut state = shared.lock();
+        // The appends of late, whether somebody waits for one in the queue, when its first came, and how
+        // long it still waits, in microseconds.
+        let cases = [
+            (0, false, 0, 4000),
+            (13, false, 0, 4000),
+            (13, false, 3000, 1000),
+            (13, false, 5000, 0),
+            (0, true, 0, 0),
+            (0, true, 3000, 0),
+            (10, true, 0, 1600),
+            (10, true, 1000, 600),
+            (13, true, 1500, 500),
+            (13, true, 3000, 0),
+        ];
+        for (appends, awaited, ago, expected) in cases {
+            let came = real_now();
+            state.load = Load { appends, at: came };
+            (state.since, state.awaited, state.closed) = (Some(came), awaited, false);
+            let now = came + Duration::from_micros(ago);
+            let left = state.left(now, LATER_MAX);
+            assert_eq!(left, Duration::from_micros(expected), "{appends} {awaited} {ago}");
+            state.closed = true;
+            assert_eq!(state.left(now, LATER_MAX), Duration::ZERO, "closed");
+            (state.since, state.closed) = (None, false);
+            assert_eq!(state.left(now, LATER_MAX), Duration::ZERO, "too much for one commit");
+        }
+    }
+
+    #[test]
     fn a_load_is_forgotten_within_its_window() {
         let cases =
             [(0, 1, 0), (50, 0, 50), (50, 1, 45), (50, 8, 10), (50, 10, 0), (50, 3_600_000, 0)];
         for (appends, millis, left) in cases {
-            let load = Load { appends, at: Instant::now() };
+            let load = Load { appends, at: real_now() };
             assert_eq!(load.after(Duration::from_millis(millis)), left, "{appends} {millis}");
         }
         // Of those that come evenly it keeps as many as come within the window.
-        let mut load = Load { appends: 0, at: Instant::now() };
+        let mut load = Load { appends: 0, at: real_now() };
         for _ in 0..100 {
             load.appends = load.after(Duration::from_millis(1)) + 5;
         }

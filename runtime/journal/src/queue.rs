@@ -20,9 +20,12 @@ pub(crate) const FRAME_BYTES: u64 = 256;
 /// come once in about as much, so that each of them counts.
 const LOAD_WINDOW: Duration = Duration::from_millis(10);
 
+/// What an append counts in a load, of which so little is lost to rounding however often it is taken.
+const APPEND: u32 = 1000;
+
 /// Appends within that time from which on more are waited for, so that a sync has more to cover.
 /// With fewer there is nothing to gather, and an append would wait for nobody.
-const GATHERED_MIN: usize = 4;
+const GATHERED_MIN: u32 = 4;
 
 /// How long is waited for each of them.
 const GATHERING_EACH: Duration = Duration::from_micros(160);
@@ -311,9 +314,9 @@ impl Shared {
         state.since = None;
         let now = real_now();
         // One that came alone would have waited for nobody, and is not to wait for those that have time.
-        let awaited = taken.iter().filter(|pending| pending.due == Due::Now).count();
-        let beside = awaited.saturating_sub(1);
-        let appends = state.load.after(now - state.load.at) + beside;
+        let awaited = taken.iter().filter(|pending| pending.due == Due::Now);
+        let beside = awaited.skip(1).map(|_| APPEND).fold(0, u32::saturating_add);
+        let appends = state.load.after(now - state.load.at).saturating_add(beside);
         state.load = Load { appends, at: now };
         Some(Work::Commit(taken))
     }
@@ -373,27 +376,27 @@ fn real_now() -> Instant {
 /// How many appends that somebody waits for came beside others within [`LOAD_WINDOW`] before a moment.
 #[derive(Clone, Copy, Debug)]
 struct Load {
-    appends: usize,
+    /// Each counts [`APPEND`].
+    appends: u32,
     at: Instant,
 }
 
 impl Load {
     /// Returns how many of them are still within it some time later, as if they had come evenly.
-    fn after(self, time: Duration) -> usize {
+    fn after(self, time: Duration) -> u32 {
         let left = LOAD_WINDOW.saturating_sub(time).as_micros();
-        let appends = self.appends as u128 * left / LOAD_WINDOW.as_micros();
-        usize::try_from(appends).unwrap_or(usize::MAX)
+        let appends = u128::from(self.appends) * left / LOAD_WINDOW.as_micros();
+        u32::try_from(appends).unwrap_or(u32::MAX)
     }
 }
 
-/// Returns how long appends are gathered when so many came of late: the busier the node, the
-/// longer.
-fn gathering(appends: usize) -> Duration {
-    if appends < GATHERED_MIN {
+/// Returns how long appends are gathered when so many came of late, each of which counts [`APPEND`]:
+/// the busier the node, the longer.
+fn gathering(appends: u32) -> Duration {
+    if appends < GATHERED_MIN * APPEND {
         return Duration::ZERO;
     }
-    let each = u32::try_from(appends).unwrap_or(u32::MAX);
-    GATHERING_EACH.saturating_mul(each).min(GATHERING_MAX)
+    (GATHERING_EACH.saturating_mul(appends) / APPEND).min(GATHERING_MAX)
 }
 
 #[cfg(test)]
@@ -407,16 +410,20 @@ mod tests {
 
     #[test]
     fn a_busy_journal_gathers_and_one_at_rest_does_not() {
-        let cases = [(0, 0), (1, 0), (3, 0), (4, 640), (10, 1600), (13, 2000), (usize::MAX, 2000)];
+        let cases = [(0, 0), (1, 0), (3, 0), (4, 640), (10, 1600), (13, 2000), (u32::MAX, 2000)];
         for (appends, micros) in cases {
-            assert_eq!(gathering(appends), Duration::from_micros(micros), "{appends}");
+            assert_eq!(
+                gathering(APPEND.saturating_mul(appends)),
+                Duration::from_micros(micros),
+                "{appends}"
+            );
         }
     }
 
     #[test]
     fn only_what_somebody_waits_for_beside_others_counts_as_load() {
         use Due::{Later, Now};
-        let cases: [(&[Due], usize); 6] = [
+        let cases: [(&[Due], u32); 6] = [
             (&[Now], 0),
             (&[Now, Now, Now], 2),
             (&[Later], 0),
@@ -434,7 +441,7 @@ mod tests {
             let Some(Work::Commit(taken)) = shared.take() else { panic!("{dues:?}") };
             assert_eq!(
                 (taken.len(), shared.lock().load.appends),
-                (dues.len(), expected),
+                (dues.len(), expected * APPEND),
                 "{dues:?}"
             );
         }
@@ -462,7 +469,7 @@ mod tests {
         ];
         for (appends, awaited, ago, expected) in cases {
             let came = real_now();
-            state.load = Load { appends, at: came };
+            state.load = Load { appends: appends * APPEND, at: came };
             (state.since, state.awaited, state.closed) = (Some(came), awaited, false);
             let now = came + Duration::from_micros(ago);
             let left = state.left(now, LATER_MAX);
@@ -479,14 +486,21 @@ mod tests {
         let cases =
             [(0, 1, 0), (50, 0, 50), (50, 1, 45), (50, 8, 10), (50, 10, 0), (50, 3_600_000, 0)];
         for (appends, millis, left) in cases {
-            let load = Load { appends, at: real_now() };
-            assert_eq!(load.after(Duration::from_millis(millis)), left, "{appends} {millis}");
+            let load = Load { appends: appends * APPEND, at: real_now() };
+            assert_eq!(
+                load.after(Duration::from_millis(millis)),
+                left * APPEND,
+                "{appends} {millis}"
+            );
         }
-        // Of those that come evenly it keeps as many as come within the window.
-        let mut load = Load { appends: 0, at: real_now() };
-        for _ in 0..100 {
-            load.appends = load.after(Duration::from_millis(1)) + 5;
+        // Of those that come evenly it keeps as many as come within the window, however often that is.
+        for (micros, each, most) in [(1000, 5, 50), (1000, 1, 10), (100, 1, 100)] {
+            let mut load = Load { appends: 0, at: real_now() };
+            for _ in 0..1000 {
+                load.appends = load.after(Duration::from_micros(micros)) + each * APPEND;
+            }
+            let kept = load.appends.div_ceil(APPEND);
+            assert_eq!(kept, most, "{each} each {micros} us");
         }
-        assert!((40..=50).contains(&load.appends), "{}", load.appends);
     }
 }

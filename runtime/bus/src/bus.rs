@@ -64,8 +64,10 @@ impl Bus {
     /// Connects to NATS; each server is tried once.
     ///
     /// A connection that is lost later is made again, for ever, and the subscriptions with it.
-    pub async fn connect(options: NatsOptions) -> Result<Self, Error> {
-        Ok(Self { kind: Kind::Nats(Nats::connect(options).await?) })
+    pub fn connect(options: NatsOptions) -> BoxFuture<'static, Result<Self, Error>> {
+        // An async function is built where it is awaited, and with it all that it spawns, to be small
+        // like the program itself. In a box it is built here, to be fast.
+        Box::pin(async { Ok(Self { kind: Kind::Nats(Nats::connect(options).await?) }) })
     }
 
     /// Sends a message to whoever listens; nobody may.

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use foldhash::fast::RandomState;
 use tokio::sync::oneshot;
 
 /// How many requests wait at once: more than a node admits runs, so a caller that meets this
@@ -20,7 +21,7 @@ pub(crate) struct Pending<T> {
     /// What the subjects of answers begin with, up to the last token, which is the request's.
     inbox: String,
     next: AtomicU64,
-    waiting: Mutex<HashMap<u64, oneshot::Sender<T>>>,
+    waiting: Mutex<HashMap<u64, oneshot::Sender<T>, RandomState>>,
 }
 
 /// Stands for one waiting request; dropping it gives up waiting.
@@ -74,7 +75,7 @@ impl<T> Pending<T> {
         self.lock().remove(&self.token_of(subject)?)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<T>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<T>, RandomState>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

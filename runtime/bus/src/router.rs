@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 use tokio::sync::mpsc;
 
@@ -13,7 +14,7 @@ use crate::message::Message;
 /// Finds the subscriptions that a subject reaches.
 #[derive(Debug, Default)]
 pub(crate) struct Router {
-    exact: HashMap<String, Listeners>,
+    exact: HashMap<String, Listeners, RandomState>,
     wild: Node,
 }
 

@@ -10,6 +10,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use agents_core::dialect::{self, Prompt};
+use foldhash::fast::RandomState;
 use model::{Messages, Part};
 use tokio::time::Instant;
 use wire::chat::{Head, Mark, Marks};
@@ -73,7 +74,7 @@ struct Sent {
 /// The asking side: what was sent, by role and model.
 #[derive(Debug, Default)]
 pub(crate) struct SentPrefixes {
-    sent: HashMap<(ModelRole, Name), Sent>,
+    sent: HashMap<(ModelRole, Name), Sent, RandomState>,
 }
 
 /// A prompt in the two forms in which it can be sent.
@@ -88,7 +89,7 @@ pub(crate) struct Outgoing {
 impl SentPrefixes {
     /// Forgets what was sent: no run is in work that could go on with it.
     pub(crate) fn clear(&mut self) {
-        self.sent = HashMap::new();
+        self.sent = HashMap::default();
     }
 
     /// Returns what begins every later prompt of a role in a run, if anything was sent.
@@ -187,13 +188,13 @@ struct Kept {
 /// The model's side: conversations by digest, the oldest forgotten first.
 #[derive(Debug, Default)]
 pub(crate) struct HeldPrefixes {
-    held: HashMap<Digest, Kept>,
+    held: HashMap<Digest, Kept, RandomState>,
     /// Their digests by the order in which they came.
     order: BTreeMap<u64, Digest>,
     next: u64,
     bytes: usize,
     /// The heads of these and of the turns under way: all sessions of an agent have the same.
-    heads: HashMap<Digest, Weak<Part<Head>>>,
+    heads: HashMap<Digest, Weak<Part<Head>>, RandomState>,
     /// When so many are noted, those that are gone are forgotten.
     heads_max: usize,
 }
@@ -263,7 +264,7 @@ impl HeldPrefixes {
     /// Gives the room back that many took once.
     fn give_back(&mut self) {
         if self.held.is_empty() && self.held.capacity() > ROOM_MIN {
-            self.held = HashMap::new();
+            self.held = HashMap::default();
         }
     }
 

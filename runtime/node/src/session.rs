@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use agents_core::effect::Effect;
 use agents_core::session::SessionMachine;
+use foldhash::fast::RandomState;
 use journal::Since;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::{AbortHandle, spawn_blocking};
@@ -95,7 +96,7 @@ pub(crate) struct SessionState {
     waiters: HashMap<RunId, Vec<Answer<Final>>>,
     /// Those who ended a run and are answered when its called agents know of it.
     cancels: Vec<(RunId, Answer<RunView>)>,
-    tasks: HashMap<Work, AbortHandle>,
+    tasks: HashMap<Work, AbortHandle, RandomState>,
     /// Where calls under way that asked something are told what was said.
     saying: HashMap<CallKey, Saying>,
     prefixes: SentPrefixes,
@@ -144,7 +145,7 @@ impl Actor for SessionActor {
             step_counted: None,
             waiters: HashMap::new(),
             cancels: Vec::new(),
-            tasks: HashMap::new(),
+            tasks: HashMap::default(),
             saying: HashMap::new(),
             prefixes: SentPrefixes::default(),
             held: Held::default(),

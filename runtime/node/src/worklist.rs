@@ -6,6 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bus::{Bus, Message};
+use foldhash::fast::RandomState;
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
@@ -27,8 +28,8 @@ pub(crate) struct WorkList {
 #[derive(Debug, Default)]
 struct Inner {
     next: u64,
-    running: HashMap<WorkId, Vec<Running>>,
-    stopped: HashSet<WorkId>,
+    running: HashMap<WorkId, Vec<Running>, RandomState>,
+    stopped: HashSet<WorkId, RandomState>,
     order: VecDeque<WorkId>,
 }
 

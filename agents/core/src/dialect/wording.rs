@@ -4,7 +4,7 @@
 //! that fails while a run is under way is replaced by our own for that one text, so that a run
 //! never hangs on it; `callboard check` finds such a template before.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
@@ -152,8 +152,8 @@ impl Wording {
 /// Says in our own words what is wrong with a reply that was read by itself.
 pub(super) fn worded(dialect: Dialect, reading: Reading) -> Reading {
     let fault = DEFAULTS.get(&(Voice::Actor(dialect), Text::Fault)).cloned();
-    let templates = HashMap::from([(Text::Fault, fault.into_iter().collect())]);
-    let texts = Texts { audience: Audience::Actor, templates, fixed: HashMap::new() };
+    let templates = BTreeMap::from([(Text::Fault, fault.into_iter().collect())]);
+    let texts = Texts { audience: Audience::Actor, templates, fixed: BTreeMap::new() };
     let facts = PlanFacts::without_plan(dialect, &Form::default());
     let mut speaker = Speaker { texts: &texts, facts: &facts, faults: Vec::new() };
     speaker.worded(reading, &Scene::default())
@@ -164,9 +164,9 @@ pub(super) fn worded(dialect: Dialect, reading: Reading) -> Reading {
 struct Texts {
     audience: Audience,
     /// For each text the team's own template, if it has one, and then ours.
-    templates: HashMap<Text, Vec<Template>>,
+    templates: BTreeMap<Text, Vec<Template>>,
     /// Those that are the same in every prompt of a plan.
-    fixed: HashMap<Text, String>,
+    fixed: BTreeMap<Text, String>,
 }
 
 impl Texts {
@@ -199,7 +199,7 @@ impl Texts {
             (text, own.into_iter().chain(DEFAULTS.get(&(voice, text)).cloned()).collect())
         };
         let templates = Text::ALL.map(chain).into_iter().collect();
-        let mut texts = Self { audience, templates, fixed: HashMap::new() };
+        let mut texts = Self { audience, templates, fixed: BTreeMap::new() };
         for text in [Text::System, Text::Opening] {
             let changes = |fact: &Fact| texts.uses(text, *fact);
             if ![Fact::Selected, Fact::Task, Fact::Steps, Fact::Dialect].iter().any(changes) {

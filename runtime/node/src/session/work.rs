@@ -1,7 +1,7 @@
 //! Performs the effects of a session's inputs, and keeps hold of what is under way.
 
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -170,8 +170,10 @@ impl SessionState {
         let (held, void) = (self.held.time_left(Instant::now()), self.asking_void);
         let asking = async move {
             let begun = Instant::now();
-            let asked = perform::ask_model(&context, &turn);
-            let outcome = in_time(held, pin!(asked), &myself).await;
+            // In a box, since what a task does is moved some times before and after it is done.
+            let mut asked = Box::pin(perform::ask_model(&context, &turn));
+            let outcome = in_time(held, asked.as_mut(), &myself).await;
+            drop(asked);
             let perform::Turn { run, number: turn, model, .. } = turn;
             if matches!(outcome, ModelOutcome::Read { .. }) {
                 context.paces.note(&model, begun.elapsed());

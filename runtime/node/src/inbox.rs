@@ -30,7 +30,7 @@ use locks::RunLocks;
 use crate::admission::Place;
 use crate::clock;
 use crate::context::TeamContext;
-use crate::feed::{self, Feed};
+use crate::feed::{self, Feed, Opening};
 use crate::reply::Final;
 use crate::session::{Answer, Door, Receipt, Submit};
 use crate::sessions::SessionsMsg;
@@ -66,21 +66,28 @@ struct Porter {
 
 impl Inbox {
     /// Opens the door.
-    pub(crate) async fn open(
+    pub(crate) fn open(
         context: &Arc<TeamContext>,
         sessions: &ActorRef<SessionsMsg>,
-    ) -> Result<Self, bus::Error> {
+    ) -> Opening<Self> {
         let porter = Porter {
             context: context.clone(),
             sessions: sessions.clone(),
             gates: Arc::new(Gates::new()),
             locks: Arc::default(),
         };
-        let (subjects, team, gates) = (&context.subjects, &context.team, &porter.gates);
+        Box::pin(async move { porter.open().await.map(|feeds| Self { _feeds: feeds }) })
+    }
+}
+
+impl Porter {
+    /// Takes the requests of the team's agents, runs and calls.
+    async fn open(&self) -> Result<Vec<Feed>, bus::Error> {
+        let (subjects, team, gates) = (&self.context.subjects, &self.context.team, &self.gates);
         let mut feeds = Vec::new();
         for agent in team.agents.keys() {
-            let (porter, subject) = (porter.clone(), subjects.agent_run(&team.name, agent));
-            let feed = feed::start(context, &subject, move |parcel| {
+            let (porter, subject) = (self.clone(), subjects.agent_run(&team.name, agent));
+            let feed = feed::start(&self.context, &subject, move |parcel| {
                 let porter = porter.clone();
                 async move { porter.take(parcel.into_message()).await }
             });
@@ -94,13 +101,11 @@ impl Inbox {
             .map(|verb| (subjects.all_calls(&team.name, *verb), gates.of_call(*verb)));
         let list = (subjects.calls(&team.name), &gates.looks);
         for (subject, gate) in verbs.chain(decisions).chain([list]) {
-            feeds.push(porter.guard(&subject, gate).await?);
+            feeds.push(self.guard(&subject, gate).await?);
         }
-        Ok(Self { _feeds: feeds })
+        Ok(feeds)
     }
-}
 
-impl Porter {
     /// Takes requests of a subject as far as there are places for them at a gate.
     async fn guard(&self, subject: &str, gate: &Arc<Gate>) -> Result<Feed, bus::Error> {
         let (porter, gate) = (self.clone(), gate.clone());

@@ -22,7 +22,7 @@ use wire::look::{Doing, DoingKind};
 use wire::{ErrorCode, Event, ModelRequest, ModelRole, Name, TraceContext, WireError, header};
 
 use crate::context::TeamContext;
-use crate::feed;
+use crate::feed::{self, Opening};
 use crate::prefix::{Held, HeldPrefixes, is_last_word};
 use crate::worklist::{contained, work_of};
 use crate::{clean, clock};
@@ -76,23 +76,9 @@ impl Actor for ModelActor {
     ) -> Result<ModelState, ActorProcessingErr> {
         let ModelArgs { context, model, client } = args;
         let subject = context.subjects.model(&context.team.name, &model);
-        let team = context.clone();
-        let served = Served { context: team, name: model, client, held: Mutex::default() };
+        let served = Served { context, name: model, client, held: Mutex::default() };
         let served = Arc::new(served);
-        let serving = served.clone();
-        let take = move |parcel: Parcel| {
-            let (served, admission) = (serving.clone(), serving.client.admit());
-            async move {
-                let refused = match admission {
-                    Ok(admission) => served.on_request(&parcel, admission).await,
-                    Err(error) => Err(error),
-                };
-                if let Err(error) = refused {
-                    feed::answer_error(&served.context.bus, parcel.message(), &error).await;
-                }
-            }
-        };
-        let feed = feed::start(&context, &subject, take).await?;
+        let feed = served.clone().listen(subject).await?;
         // It ends with the actor, when it is due next.
         myself.send_interval(TIDY, || ModelMsg::Tidy);
         Ok(ModelState { served, _feed: feed })
@@ -112,6 +98,24 @@ impl Actor for ModelActor {
 }
 
 impl Served {
+    /// Takes turns from a subject.
+    fn listen(self: Arc<Self>, subject: String) -> Opening {
+        let serving = self.clone();
+        let take = move |parcel: Parcel| {
+            let (served, admission) = (serving.clone(), serving.client.admit());
+            async move {
+                let refused = match admission {
+                    Ok(admission) => served.on_request(&parcel, admission).await,
+                    Err(error) => Err(error),
+                };
+                if let Err(error) = refused {
+                    feed::answer_error(&served.context.bus, parcel.message(), &error).await;
+                }
+            }
+        };
+        Box::pin(async move { feed::start(&self.context, &subject, take).await })
+    }
+
     fn held(&self) -> MutexGuard<'_, HeldPrefixes> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bus::Bus;
-use futures_util::future::BoxFuture;
 use journal::Holder;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use telemetry::Metrics;
@@ -75,34 +74,30 @@ impl Node {
     }
 
     /// Opens the data of all teams, which nobody else can then, and has none of them at work.
-    pub fn open(
+    pub async fn open(
         teams: Vec<config::Team>,
         bus: Bus,
         options: NodeOptions,
-    ) -> BoxFuture<'static, Result<OpenedNode, Error>> {
-        // An async function is built where it is awaited, and with it all that it spawns, to be small
-        // like the program itself. In a box it is built here, to be fast.
-        Box::pin(async move {
-            let (fault_tx, fault) = watch::channel(None);
-            let (supervisor, _) = Actor::spawn(None, NodeSupervisor, fault_tx.clone()).await?;
-            let shared = Shared::start(bus.clone());
-            // Before anything is opened, so that a node that is refused leaves nothing behind.
-            let owners = own(&teams, &bus, &options, &shared).await?;
-            let node = Self {
-                teams: BTreeMap::new(),
-                bus,
-                supervisor,
-                fault,
-                draining: AtomicBool::new(false),
-                tasks: Vec::new(),
-                shared,
-                metrics: None,
-                subjects: options.subjects.clone(),
-                looks: Mutex::default(),
-                owners,
-            };
-            OpenedNode::open(node, teams, &options, fault_tx).await
-        })
+    ) -> Result<OpenedNode, Error> {
+        let (fault_tx, fault) = watch::channel(None);
+        let (supervisor, _) = Actor::spawn(None, NodeSupervisor, fault_tx.clone()).await?;
+        let shared = Shared::start(bus.clone());
+        // Before anything is opened, so that a node that is refused leaves nothing behind.
+        let owners = own(&teams, &bus, &options, &shared).await?;
+        let node = Self {
+            teams: BTreeMap::new(),
+            bus,
+            supervisor,
+            fault,
+            draining: AtomicBool::new(false),
+            tasks: Vec::new(),
+            shared,
+            metrics: None,
+            subjects: options.subjects.clone(),
+            looks: Mutex::default(),
+            owners,
+        };
+        OpenedNode::open(node, teams, &options, fault_tx).await
     }
 
     /// Starts the actors of a team; the node ends with them.

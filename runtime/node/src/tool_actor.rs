@@ -22,7 +22,7 @@ use wire::{
 };
 
 use crate::context::TeamContext;
-use crate::feed;
+use crate::feed::{self, Opening};
 use crate::metrics::{Load, TOOL};
 use crate::results::Asked;
 use crate::team::tool_endpoint;
@@ -107,19 +107,8 @@ impl Actor for ToolActor {
         let served = Served { context, name, endpoint, definition, validator, places };
         let served = Arc::new(served);
         let present = Arc::new(RwLock::new(served));
-        let serving = present.clone();
-        let feed = feed::start(&team, &subject, move |parcel| {
-            let served = serving.read().unwrap_or_else(PoisonError::into_inner).clone();
-            let ticket = tickets.clone().try_acquire_owned();
-            let came = Instant::now();
-            async move {
-                match ticket {
-                    Ok(ticket) => served.on_request(parcel, came, ticket).await,
-                    Err(_) => served.refuse(&parcel).await,
-                }
-            }
-        });
-        Ok(ToolState { present, _feed: feed.await? })
+        let feed = listen(team, subject, present.clone(), tickets).await?;
+        Ok(ToolState { present, _feed: feed })
     }
 
     async fn handle(
@@ -164,6 +153,27 @@ enum Ended {
     /// Nobody wants the outcome any more.
     Stopped,
     TimedOut,
+}
+
+/// Takes calls from a subject for the tool as it is at present, as far as there are tickets.
+fn listen(
+    team: Arc<TeamContext>,
+    subject: String,
+    present: Arc<RwLock<Arc<Served>>>,
+    tickets: Arc<Semaphore>,
+) -> Opening {
+    let take = move |parcel| {
+        let served = present.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let ticket = tickets.clone().try_acquire_owned();
+        let came = Instant::now();
+        async move {
+            match ticket {
+                Ok(ticket) => served.on_request(parcel, came, ticket).await,
+                Err(_) => served.refuse(&parcel).await,
+            }
+        }
+    };
+    Box::pin(async move { feed::start(&team, &subject, take).await })
 }
 
 impl Served {

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use journal::Holder;
 use model::Guards;
 use tokio::sync::{oneshot, watch};
@@ -102,22 +101,19 @@ impl OpenedNode {
 
     /// Starts all teams: first all actors, then the sessions that have work to do, each team's door,
     /// and the look-ups over all. What was opened is closed if that fails.
-    pub fn start(mut self) -> BoxFuture<'static, Result<Node, Error>> {
-        // In a box for the reason that `Node::open` has.
-        Box::pin(async move {
-            let mut waiting = VecDeque::new();
-            match self.start_all(&mut waiting).await {
-                Ok(()) => Ok(self.node),
-                Err(error) => {
-                    // Nobody took them up, so they are as the process before left them.
-                    for (team, mut unfinished) in waiting {
-                        unfinished.leave(&team.context, None);
-                    }
-                    self.close().await;
-                    Err(error)
+    pub async fn start(mut self) -> Result<Node, Error> {
+        let mut waiting = VecDeque::new();
+        match self.start_all(&mut waiting).await {
+            Ok(()) => Ok(self.node),
+            Err(error) => {
+                // Nobody took them up, so they are as the process before left them.
+                for (team, mut unfinished) in waiting {
+                    unfinished.leave(&team.context, None);
                 }
+                self.close().await;
+                Err(error)
             }
-        })
+        }
     }
 
     /// Starts all teams, of which those whose sessions are not taken up yet are in `waiting`.

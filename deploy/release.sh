@@ -42,7 +42,7 @@ names() (
     {
         rustc -vV
         echo "$crates" | sed 's/ ([^)]*)//g' | LC_ALL=C sort -u
-        sed -n '/^\[profile\.release/,$p' Cargo.toml
+        sed -n '/^\[profile\.release/,$p' Cargo.toml | grep -v '^#'
     } | cksum
 )
 

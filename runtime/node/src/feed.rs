@@ -16,14 +16,14 @@ pub(crate) const QUEUE_GROUP: &str = "callboard";
 /// Requests that are taken for an actor; ends when dropped.
 pub(crate) type Feed = Listening;
 
-/// Feeds that are about to be.
-pub(crate) type Opening<T = Feed> = BoxFuture<'static, Result<T, bus::Error>>;
+/// The start of a feed, or of what holds some.
+pub(crate) type Starting<T = Feed> = BoxFuture<'static, Result<T, bus::Error>>;
 
 /// Takes requests in the queue group of all nodes.
 ///
 /// An async function is built in the crate that awaits it, in the end in the program, which is built to
-/// be small. What serves the steps of runs is therefore started in a function that returns an
-/// [`Opening`], so that it is built here, to be fast.
+/// be small. What serves the steps of runs is therefore started in a function that returns a
+/// [`Starting`], so that it is built here, to be fast.
 ///
 /// What is to be done about one is waited for when the team ends. A request that wants its answer
 /// elsewhere than in an inbox would get none, so it is dropped before anything is done about it.

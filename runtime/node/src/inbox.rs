@@ -30,7 +30,7 @@ use locks::RunLocks;
 use crate::admission::Place;
 use crate::clock;
 use crate::context::TeamContext;
-use crate::feed::{self, Feed, Opening};
+use crate::feed::{self, Feed, Starting};
 use crate::reply::Final;
 use crate::session::{Answer, Door, Receipt, Submit};
 use crate::sessions::SessionsMsg;
@@ -69,7 +69,7 @@ impl Inbox {
     pub(crate) fn open(
         context: &Arc<TeamContext>,
         sessions: &ActorRef<SessionsMsg>,
-    ) -> Opening<Self> {
+    ) -> Starting<Self> {
         let porter = Porter {
             context: context.clone(),
             sessions: sessions.clone(),

@@ -22,7 +22,7 @@ use wire::look::{Doing, DoingKind};
 use wire::{ErrorCode, Event, ModelRequest, ModelRole, Name, TraceContext, WireError, header};
 
 use crate::context::TeamContext;
-use crate::feed::{self, Opening};
+use crate::feed::{self, Starting};
 use crate::prefix::{Held, HeldPrefixes, is_last_word};
 use crate::worklist::{contained, work_of};
 use crate::{clean, clock};
@@ -99,7 +99,7 @@ impl Actor for ModelActor {
 
 impl Served {
     /// Takes turns from a subject.
-    fn listen(self: Arc<Self>, subject: String) -> Opening {
+    fn listen(self: Arc<Self>, subject: String) -> Starting {
         let serving = self.clone();
         let take = move |parcel: Parcel| {
             let (served, admission) = (serving.clone(), serving.client.admit());

@@ -22,7 +22,7 @@ use wire::{
 };
 
 use crate::context::TeamContext;
-use crate::feed::{self, Opening};
+use crate::feed::{self, Starting};
 use crate::metrics::{Load, TOOL};
 use crate::results::Asked;
 use crate::team::tool_endpoint;
@@ -161,7 +161,7 @@ fn listen(
     subject: String,
     present: Arc<RwLock<Arc<Served>>>,
     tickets: Arc<Semaphore>,
-) -> Opening {
+) -> Starting {
     let take = move |parcel| {
         let served = present.read().unwrap_or_else(PoisonError::into_inner).clone();
         let ticket = tickets.clone().try_acquire_owned();

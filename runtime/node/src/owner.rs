@@ -229,30 +229,32 @@ impl Owner {
 
     /// Takes the claim of a node that serves the team as well, or is about to.
     async fn meet(&mut self, other: Claim) -> ControlFlow<()> {
-        let goes_on = match Standing::of(&self.claim, &other) {
+        let standing = Standing::of(&self.claim, &other);
+        match standing {
             Standing::Own => return ControlFlow::Continue(()),
+            Standing::Stays if self.met.as_ref() == Some(&other.node) => {}
             Standing::Stays => {
-                if self.met.as_ref() != Some(&other.node) {
-                    error!(team = %self.team, other = told(&other), "another node serves the team as well, and is to stop");
-                }
-                self.met = Some(other.node);
-                ControlFlow::Continue(())
+                error!(team = %self.team, other = told(&other), "another node serves the team as well, and is to stop");
             }
             Standing::Yields => {
                 error!(team = %self.team, other = told(&other), "another node serves the team since before, this one stops");
-                let lost = Lost { team: self.team.clone(), by: Some(other) };
-                self.lost.send_if_modified(|known| {
-                    let is_first = known.is_none();
-                    known.get_or_insert(lost);
-                    is_first
-                });
-                ControlFlow::Break(())
             }
-        };
+        }
         // The one that stays is heard by the other, which yields; the one that yields says so that
-        // the other's log tells of it too.
+        // the other's log tells of it too. It does before it tells of its loss, since a node that
+        // drains says no more claims.
         self.say().await;
-        goes_on
+        if standing != Standing::Yields {
+            self.met = Some(other.node);
+            return ControlFlow::Continue(());
+        }
+        let lost = Lost { team: self.team.clone(), by: Some(other) };
+        self.lost.send_if_modified(|known| {
+            let is_first = known.is_none();
+            known.get_or_insert(lost);
+            is_first
+        });
+        ControlFlow::Break(())
     }
 
     fn is_leaving(&self) -> bool {
@@ -280,6 +282,9 @@ fn read(body: &Bytes) -> Option<Claim> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Wake};
+
     use tokio::time::timeout;
 
     use super::*;
@@ -412,6 +417,29 @@ mod tests {
         tokio::time::sleep(CLAIM_INTERVAL * 3).await;
         assert!(lost.borrow().is_none());
         old.check().unwrap();
+    }
+
+    /// A node that drains at the very moment at which it learns of its loss.
+    struct Drains(Arc<AtomicBool>);
+
+    impl Wake for Drains {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_yields_is_heard_before_it_drains() {
+        let bus = Bus::local();
+        let (mut young, mut lost) = owner(&bus, "young", 9);
+        let mut stays = bus.subscribe(&young.subject, None).await.unwrap();
+        let waker = Arc::new(Drains(young.leaving.clone())).into();
+        let mut told = pin!(lost.wait_for(Option::is_some));
+        assert!(told.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        assert!(young.meet(claim("old", 1)).await.is_break());
+        assert!(young.is_leaving() && told.await.unwrap().is_some());
+        let heard = timeout(CLAIM_INTERVAL, stays.next()).await.expect("it is heard").unwrap();
+        assert_eq!(read(&heard.payload), Some(claim("young", 9)));
     }
 
     #[tokio::test(start_paused = true)]

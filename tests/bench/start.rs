@@ -18,6 +18,9 @@ pub(crate) const EMPTY: &str = "start-empty";
 pub(crate) const FULL: &str = "start-10000";
 pub(crate) const BINARY: &str = "start-binary";
 
+/// The command that makes the daemon.
+pub(crate) const TO_BUILD: &str = "sh deploy/release.sh build --release -p daemon";
+
 /// Starts that are measured in one round; the fillings of a journal take longer than they do.
 const STARTS: usize = 3;
 
@@ -50,12 +53,17 @@ pub(crate) fn measure_full(stub: &Stub, sheet: &mut Sheet) {
 
 /// Notes the size of the daemon, if it is built beside this program.
 pub(crate) fn measure_binary(sheet: &mut Sheet) {
+    match binary_bytes() {
+        Some(bytes) => sheet.add(BINARY, NODE, &json!({"bytes": bytes})),
+        None => eprintln!("{BINARY}: left out; {TO_BUILD} makes the binary"),
+    }
+}
+
+/// Returns the size of the daemon in bytes, if it is built beside this program.
+pub(crate) fn binary_bytes() -> Option<u64> {
     let own = std::env::current_exe().expect("a path");
     let profile = own.parent().and_then(Path::parent).expect("benches lie in target/PROFILE/deps");
-    match profile.join("callboard").metadata() {
-        Ok(found) => sheet.add(BINARY, NODE, &json!({"bytes": found.len()})),
-        Err(_) => eprintln!("{BINARY}: left out; cargo build --release makes the binary"),
-    }
+    profile.join("callboard").metadata().ok().map(|found| found.len())
 }
 
 fn write(stub: &Stub, folder: &Path) -> std::path::PathBuf {

@@ -26,7 +26,7 @@ use screen::Screen;
 use telemetry::{LogFormat, LogOptions};
 use wire::ErrorCode;
 
-/// A step makes over a thousand small allocations, as `cargo relay 1 allocations` counts them. This
+/// A step makes hundreds of small allocations, as `cargo relay 1 allocations` counts them. This
 /// allocator takes less time for them than the system's, and keeps more memory.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

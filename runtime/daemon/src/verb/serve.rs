@@ -13,7 +13,7 @@ use config::Team;
 use gateway::{Listening, Options};
 use journal::Holder;
 use node::{Node, NodeOptions, OpenedNode, Sourced};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 use wire::{ErrorCode, Name, Subjects};
@@ -40,13 +40,20 @@ pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Resul
         .transpose()?;
     let subjects = nats::subjects(&args.nats)?;
     // Listened for before anything is opened, so that no signal is missed.
-    let mut term = on_signal(SignalKind::terminate())?;
-    let mut interrupt = on_signal(SignalKind::interrupt())?;
-    let bus = match nats::options(&args.nats)? {
-        Some(options) => Bus::connect(NatsOptions { near: args.nats_near, ..options }).await?,
-        None => Bus::local(),
+    let mut signals = Signals::listen()?;
+    let met = async {
+        let bus = match nats::options(&args.nats)? {
+            Some(options) => Bus::connect(NatsOptions { near: args.nats_near, ..options }).await?,
+            None => Bus::local(),
+        };
+        let (watched, teams) = complete(&loaded, place, (&bus, &subjects), screen).await?;
+        Ok::<_, Failure>((bus, watched, teams))
     };
-    let (watched, teams) = complete(&loaded, place, (&bus, &subjects), screen).await?;
+    // Others may take long to answer, and until they do there is nothing to close.
+    let (bus, watched, teams) = tokio::select! {
+        met = met => met?,
+        () = signals.next() => return Ok(Exit::Done),
+    };
     let mut described = String::new();
     for team in &teams {
         describe(&mut described, team, &subjects);
@@ -87,8 +94,7 @@ pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Resul
     }
 
     let exit = tokio::select! {
-        _ = term.recv() => Ok(Exit::Done),
-        _ = interrupt.recv() => Ok(Exit::Done),
+        () = signals.next() => Ok(Exit::Done),
         reason = node.failed() => {
             error!(%reason, "the node cannot go on");
             Ok(Exit::Fault)
@@ -109,8 +115,7 @@ pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Resul
     tokio::select! {
         () = drained => {}
         // Whoever asks twice does not want to wait; what was accepted is in the journal.
-        _ = interrupt.recv() => {}
-        _ = term.recv() => {}
+        () = signals.next() => {}
     }
     if let Err(error) = bus.drain().await {
         info!(%error, "bus not drained");
@@ -212,9 +217,29 @@ fn ready(listen: Option<&str>, nats: Option<&str>) -> String {
     format!("ready: {listen}, {nats}\n")
 }
 
-fn on_signal(kind: SignalKind) -> Result<tokio::signal::unix::Signal, Failure> {
-    signal(kind)
-        .map_err(|error| Failure::new(ErrorCode::Internal, format!("listen for signals: {error}")))
+/// What tells the daemon to end.
+struct Signals {
+    term: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, Failure> {
+        let of = |kind| {
+            signal(kind).map_err(|error| {
+                Failure::new(ErrorCode::Internal, format!("listen for signals: {error}"))
+            })
+        };
+        Ok(Self { term: of(SignalKind::terminate())?, interrupt: of(SignalKind::interrupt())? })
+    }
+
+    /// Waits for the next one.
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.term.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
 
 #[cfg(test)]

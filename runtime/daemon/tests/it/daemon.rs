@@ -1,6 +1,7 @@
 //! `serve`, and the commands that find it.
 
 use std::net::TcpListener;
+use std::process::{Command, Stdio};
 
 use journal::{DataLock, Holder};
 
@@ -110,6 +111,44 @@ fn a_daemon_whose_address_is_taken_takes_up_no_run() {
     assert_eq!(second.code, Some(3), "{}", second.err);
     assert!(second.err.contains("is in use by callboard serve (process "), "{}", second.err);
     assert_eq!(daemon.stop().code, Some(0));
+}
+
+#[test]
+fn a_daemon_that_waits_for_others_at_its_start_ends_when_it_is_told_to() {
+    let callboard = Callboard::new();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    silent.set_nonblocking(true).unwrap();
+    let at = silent.local_addr().unwrap();
+    callboard.file("model.jsonl", "{\"when\": \"\", \"content\": \"hello\"}\n");
+    let described = callboard.file(
+        "described.toml",
+        &format!(
+            "[models.m]\nprovider = \"scripted\"\nscript = \"model.jsonl\"\n[agents.lead]\n\
+             instructions = \"Greet.\"\nmodel = \"m\"\n[mcp.own]\nurl = \"http://{at}/mcp\"\n\
+             tools = [\"*\"]\n"
+        ),
+    );
+    let plain = team("quickstart.toml");
+    let (described, plain) = (described.to_str().unwrap(), plain.to_str().unwrap());
+    let nats = format!("nats://{at}");
+    for args in [&["serve", described][..], &["serve", plain, "--nats", &nats]] {
+        for signal in ["-TERM", "-INT"] {
+            let mut command = callboard.command(args);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut child = command.spawn().unwrap();
+            let _waiting = loop {
+                match silent.accept() {
+                    Ok(waiting) => break waiting,
+                    Err(_) => assert_eq!(child.try_wait().unwrap(), None, "{args:?}: has ended"),
+                }
+                std::thread::yield_now();
+            };
+            let pid = child.id().to_string();
+            assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+            let ended = Ended::from(child.wait_with_output().unwrap());
+            assert_eq!(ended.code, Some(0), "{args:?} {signal}: {}", ended.err);
+        }
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod screen;
 mod stage;
 mod table;
 mod text;
+mod threads;
 mod typed;
 mod verb;
 mod waterfall;
@@ -24,6 +25,7 @@ use failure::{Exit, Failure};
 use place::Place;
 use screen::Screen;
 use telemetry::{LogFormat, LogOptions};
+use threads::{SERVE_REST_MAX, wait, wait_within};
 use wire::ErrorCode;
 
 /// A step makes hundreds of small allocations, as `cargo relay 1 allocations` counts them. This
@@ -70,7 +72,9 @@ fn run(line: &Line, screen: &Screen) -> Result<Exit, Failure> {
         }
         Verb::Store(args) => wait(threads, verb::store::store(args, &place()?, screen)),
         Verb::Run(args) => wait(threads, verb::run::run(args, &place()?, screen)),
-        Verb::Serve(args) => wait(threads, verb::serve::serve(args, &place()?, screen)),
+        Verb::Serve(args) => {
+            wait_within(SERVE_REST_MAX, threads, verb::serve::serve(args, &place()?, screen))
+        }
         Verb::Ask(args) => wait(threads, verb::ask::ask(args, &place()?, screen)),
         Verb::Answer(args) => wait(threads, verb::control::answer(args, &place()?)),
         Verb::Cancel(args) => wait(threads, verb::control::cancel(args, &place()?)),
@@ -81,17 +85,4 @@ fn run(line: &Line, screen: &Screen) -> Result<Exit, Failure> {
         Verb::Trace(args) => wait(threads, verb::trace::trace(args, &place()?, screen)),
         Verb::Top(args) => wait(threads, verb::top::top(args, &place()?, screen)),
     }
-}
-
-/// Does what a verb is to do on threads that it shares with all it calls.
-fn wait(
-    threads: Option<u16>,
-    verb: impl Future<Output = Result<Exit, Failure>>,
-) -> Result<Exit, Failure> {
-    let runtime = node::executor(threads)
-        .map_err(|error| Failure::new(ErrorCode::Internal, format!("start threads: {error}")))?;
-    let done = runtime.block_on(verb);
-    // A thread that waits for a line on stdin would wait for ever.
-    runtime.shutdown_background();
-    done
 }

@@ -1,11 +1,16 @@
 //! `serve`, and the commands that find it.
 
+use std::io::{ErrorKind, Read as _};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use journal::{DataLock, Holder};
 
 use crate::callboard::{Callboard, Ended, QUESTION, team};
+
+/// The longest wait for what comes at once.
+const SOON: Duration = Duration::from_secs(20);
 
 #[test]
 fn a_daemon_is_found_asked_looked_into_and_stopped() {
@@ -120,25 +125,34 @@ fn a_daemon_that_waits_for_others_at_its_start_ends_when_it_is_told_to() {
     silent.set_nonblocking(true).unwrap();
     let at = silent.local_addr().unwrap();
     callboard.file("model.jsonl", "{\"when\": \"\", \"content\": \"hello\"}\n");
-    let described = callboard.file(
-        "described.toml",
-        &format!(
+    let described = |name: &str, by: &str| {
+        let text = format!(
             "[models.m]\nprovider = \"scripted\"\nscript = \"model.jsonl\"\n[agents.lead]\n\
-             instructions = \"Greet.\"\nmodel = \"m\"\n[mcp.own]\nurl = \"http://{at}/mcp\"\n\
-             tools = [\"*\"]\n"
-        ),
+             instructions = \"Greet.\"\nmodel = \"m\"\n[mcp.own]\n{by}\ntools = [\"*\"]\n"
+        );
+        callboard.file(name, &text).to_str().unwrap().to_owned()
+    };
+    let by_url = described("url.toml", &format!("url = \"http://{at}/mcp\""));
+    let program = format!(
+        "import socket, subprocess, time; s = socket.create_connection(('127.0.0.1', {})); \
+         subprocess.Popen(['sleep', '600'], pass_fds=[s.fileno()]); time.sleep(600)",
+        at.port()
     );
-    let plain = team("quickstart.toml");
-    let (described, plain) = (described.to_str().unwrap(), plain.to_str().unwrap());
+    let by_program =
+        described("program.toml", &format!("command = [\"python3\", \"-c\", {program:?}]"));
+    let plain = team("quickstart.toml").to_str().unwrap().to_owned();
     let nats = format!("nats://{at}");
-    for args in [&["serve", described][..], &["serve", plain, "--nats", &nats]] {
-        for signal in ["-TERM", "-INT"] {
+    let cases =
+        [&["serve", &by_url][..], &["serve", &by_program], &["serve", &plain, "--nats", &nats]];
+    for args in cases {
+        // Whether a program outlives the daemon would be a matter of chance, so it is tried often.
+        for signal in ["-TERM", "-INT"].repeat(4) {
             let mut command = callboard.command(args);
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
             let mut child = command.spawn().unwrap();
-            let _waiting = loop {
+            let mut waiting = loop {
                 match silent.accept() {
-                    Ok(waiting) => break waiting,
+                    Ok((waiting, _)) => break waiting,
                     Err(_) => assert_eq!(child.try_wait().unwrap(), None, "{args:?}: has ended"),
                 }
                 std::thread::yield_now();
@@ -147,6 +161,11 @@ fn a_daemon_that_waits_for_others_at_its_start_ends_when_it_is_told_to() {
             assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
             let ended = Ended::from(child.wait_with_output().unwrap());
             assert_eq!(ended.code, Some(0), "{args:?} {signal}: {}", ended.err);
+            // Nobody is left who holds the other end: a program has ended with the daemon.
+            waiting.set_nonblocking(false).unwrap();
+            waiting.set_read_timeout(Some(SOON)).unwrap();
+            let left = waiting.read_to_end(&mut Vec::new()).err().map(|error| error.kind());
+            assert!(matches!(left, None | Some(ErrorKind::ConnectionReset)), "{args:?}: {left:?}");
         }
     }
 }

@@ -9,10 +9,11 @@ use tokio::runtime::{Builder, Runtime};
 /// The most threads that can be asked for: more than the cores of any machine that this runs on.
 pub const THREADS_MAX: u16 = 1024;
 
-/// After how many turns a thread looks for what other threads woke, such as the journal's. It then
-/// has done its own round first, and finds many of them together; at some ten microseconds a turn
-/// none waits for longer than a few milliseconds.
-const TURNS_BEFORE_OTHERS: u32 = 500;
+/// After how many turns a thread with work of its own looks for more: what other threads woke, such
+/// as the journal's, which connections have something to read, and which timers are due. It then has
+/// done its own round first, and finds many of them together; at some ten microseconds a turn none
+/// waits for longer than a few milliseconds. A thread whose round is over before that looks at once.
+const TURNS_BEFORE_MORE: u32 = 500;
 
 /// Starts the threads on which a node and all its actors live.
 ///
@@ -33,7 +34,8 @@ pub fn executor(threads: Option<u16>) -> io::Result<Runtime> {
         |threads| usize::from(threads.clamp(1, THREADS_MAX)),
     );
     let mut builder = Builder::new_multi_thread();
-    builder.worker_threads(threads).global_queue_interval(TURNS_BEFORE_OTHERS);
+    builder.worker_threads(threads);
+    builder.global_queue_interval(TURNS_BEFORE_MORE).event_interval(TURNS_BEFORE_MORE);
     #[cfg(tokio_unstable)]
     builder.disable_lifo_slot();
     builder.enable_all().build()

@@ -166,9 +166,13 @@ pub struct Prompt {
     /// Tools and reply form; the same in every prompt of a role in a run, unless a planner selects
     /// what is called.
     pub head: Arc<Head>,
-    /// The conversation.
+    /// How many of the messages that were [kept](Kept) begin it. They are not told again here, so
+    /// that a prompt costs by what is new in it, however long the run is.
+    pub known: usize,
+    /// The conversation after those.
     pub messages: Vec<Arc<Message>>,
-    /// How many of `messages` begin every later prompt of this role in this run, byte for byte.
+    /// How many messages of all, the known ones included, begin every later prompt of this role in
+    /// this run, byte for byte.
     pub keep: usize,
     /// What is told in those as a whole.
     pub whole: Whole,
@@ -177,17 +181,19 @@ pub struct Prompt {
     pub faults: Vec<TextFault>,
 }
 
-/// How many acts are told with all that they come to, and how many messages end with them.
+/// Which acts are told with all that they come to, and how many messages end with them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Whole {
-    acts: usize,
+    /// All acts of so many steps, and so many of the step after those.
+    acts: (usize, usize),
     messages: usize,
 }
 
 /// What all later prompts of a role in a run begin with.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
-    messages: Vec<Arc<Message>>,
+    /// Shared with the turn that was asked last, which may have to tell all of them again.
+    messages: Arc<Vec<Arc<Message>>>,
     whole: Whole,
     /// The ids of the calls that are told as a whole.
     ids: HashSet<String>,
@@ -195,19 +201,29 @@ pub struct Kept {
 
 impl Kept {
     /// Returns the messages.
-    pub fn messages(&self) -> &[Arc<Message>] {
+    pub const fn messages(&self) -> &Arc<Vec<Arc<Message>>> {
         &self.messages
     }
 
     /// Adds what a prompt that begins with these messages says to [keep](Prompt::keep) besides.
     pub fn add(&mut self, prompt: &Prompt) {
-        let keep = prompt.keep.min(prompt.messages.len());
-        let more = prompt.messages.get(self.messages.len()..keep);
-        self.messages.extend_from_slice(more.unwrap_or_default());
+        let new = self.messages.len().saturating_sub(prompt.known);
+        let kept = prompt.keep.saturating_sub(prompt.known).min(prompt.messages.len());
+        if let Some(more) = prompt.messages.get(new..kept) {
+            Arc::make_mut(&mut self.messages).extend_from_slice(more);
+        }
         let told = self.messages.get(self.whole.messages..prompt.whole.messages);
         let calls = told.unwrap_or_default().iter().flat_map(|message| message.calls());
         self.ids.extend(calls.map(|call| call.id.clone()));
         self.whole = prompt.whole;
+    }
+}
+
+impl Prompt {
+    /// Returns all its messages, where `before` is what it was rendered after.
+    pub fn all(&self, before: &Kept) -> Vec<Arc<Message>> {
+        let known = before.messages.get(..self.known).unwrap_or_default();
+        [known, &self.messages].concat()
     }
 }
 

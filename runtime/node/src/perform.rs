@@ -64,7 +64,7 @@ pub(crate) struct Turn {
 
 /// Asks a model and reads its reply.
 pub(crate) async fn ask_model(context: &Arc<TeamContext>, turn: &Turn) -> ModelOutcome {
-    let role = turn.outgoing.full.role;
+    let role = turn.outgoing.request.role;
     match ask(context, turn).await {
         Ok(reply) => {
             let dialect::Read { reading, unread, reasoning, faults } =
@@ -94,13 +94,14 @@ async fn ask(context: &Arc<TeamContext>, turn: &Turn) -> Result<ModelReply, Wire
         .with(header::TRACEPARENT, turn.trace)
         .with(header::SESSION, turn.observed.session.clone());
     let asking = Asking::of_model(context, &turn.model, work, headers, turn.deadline);
-    let Outgoing { short, full } = &turn.outgoing;
-    let mut form = short.as_ref().unwrap_or(full);
     let mut tries = WHOLE_TRIES;
+    let mut whole = None;
     loop {
+        let form = whole.as_deref().unwrap_or(&turn.outgoing.request);
         match ask_form(context, turn, &asking, form).await {
             Err(error) if error.code == ErrorCode::PrefixUnknown && tries > 0 => {
-                (form, tries) = (full, tries - 1);
+                tries -= 1;
+                whole.get_or_insert_with(|| Box::new(turn.outgoing.whole()));
             }
             asked => return asked,
         }

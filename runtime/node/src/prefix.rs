@@ -40,6 +40,11 @@ const HEADS_MIN: usize = 64;
 /// Conversations for which room is kept when there are none.
 const ROOM_MIN: usize = 64;
 
+/// Returns the head of a conversation that begins, its mark, and nothing that was sent before.
+fn begun(head: &Arc<Head>) -> (Arc<Head>, Mark, Option<(Mark, dialect::Kept)>) {
+    (head.clone(), mark_of(head), None)
+}
+
 /// Returns the mark of a conversation without messages.
 fn mark_of(head: &Head) -> Mark {
     let json = serde_json::to_vec(head).unwrap_or_default();
@@ -77,13 +82,37 @@ pub(crate) struct SentPrefixes {
     sent: HashMap<(ModelRole, Name), Sent, RandomState>,
 }
 
-/// A prompt in the two forms in which it can be sent.
+/// A prompt as it is sent.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
-    /// The new messages only, if something was sent before.
-    pub(crate) short: Option<ModelRequest>,
-    /// Everything.
-    pub(crate) full: ModelRequest,
+    /// The new messages only, if something was sent before; else everything.
+    pub(crate) request: ModelRequest,
+    /// What was sent before.
+    before: Option<Before>,
+}
+
+/// What stands before a request for a model that holds it.
+#[derive(Debug)]
+struct Before {
+    head: Arc<Head>,
+    /// The messages, and how many of them.
+    messages: (Arc<Vec<Arc<Message>>>, usize),
+}
+
+impl Outgoing {
+    /// Returns the request for a model that holds nothing.
+    pub(crate) fn whole(&self) -> ModelRequest {
+        let whole = self.request.clone();
+        let Some(Before { head, messages: (before, count) }) = &self.before else { return whole };
+        let before = before.get(..*count).unwrap_or_default();
+        ModelRequest {
+            base: None,
+            head: Some(head.clone()),
+            messages: [before, &whole.messages].concat(),
+            keep: count + whole.keep,
+            ..whole
+        }
+    }
 }
 
 impl SentPrefixes {
@@ -98,61 +127,60 @@ impl SentPrefixes {
         sent.map(|sent| &sent.kept)
     }
 
-    /// Turns a prompt into requests and remembers what the model will hold afterwards.
+    /// Turns a prompt into a request and remembers what the model will hold afterwards. The prompt
+    /// was rendered after what is [kept](Self::kept).
     pub(crate) fn outgoing(
         &mut self,
         run: &RunId,
         (role, model): (ModelRole, &Name),
-        prompt: Prompt,
+        mut prompt: Prompt,
     ) -> Outgoing {
-        let keep = prompt.keep.min(prompt.messages.len());
+        let keep = prompt.keep.min(prompt.known + prompt.messages.len());
         self.sent.retain(|_, sent| sent.run == *run);
         let place = (role, model.clone());
         let (head, head_mark, before) = match self.sent.remove(&place) {
-            Some(Sent { head: (head, head_mark), mark, kept, .. })
-                if is_same(&head, &prompt.head) =>
-            {
-                let before = Some((mark, kept));
-                (head, head_mark, before.filter(|(_, kept)| kept.messages().len() <= keep))
+            Some(Sent { head: (head, head_mark), mark, kept, .. }) => {
+                let is_same = is_same(&head, &prompt.head);
+                let before = if is_same && kept.messages().len() <= keep {
+                    Some((mark, kept))
+                } else {
+                    // Another conversation, which begins with all that it says.
+                    prompt.messages = prompt.all(&kept);
+                    prompt.known = 0;
+                    None
+                };
+                if is_same { (head, head_mark, before) } else { begun(&prompt.head) }
             }
-            Some(_) | None => (prompt.head.clone(), mark_of(&prompt.head), None),
+            None => begun(&prompt.head),
         };
         let (base, mut kept) = match before {
             Some((mark, kept)) => (Some(mark), kept),
             None => (None, dialect::Kept::default()),
         };
         let from = kept.messages().len();
-        let new = prompt.messages.get(from..).unwrap_or_default();
+        let new = prompt.messages.get(from.saturating_sub(prompt.known)..).unwrap_or_default();
+        let messages = new.to_vec();
         let more = new.get(..keep - from).unwrap_or_default();
         let mark = extended(base.unwrap_or(head_mark), more);
-        let marks = Some(Marks { head: head_mark, kept: mark });
         // What was kept begins this prompt as well, so that only what follows it is added.
         kept.add(&prompt);
-        let sent = Sent { run: run.clone(), head: (head.clone(), head_mark), mark, kept };
-        self.sent.insert(place, sent);
-        let short = base.map(|base| ModelRequest {
+        let before = base
+            .is_some()
+            .then(|| Before { head: head.clone(), messages: (kept.messages().clone(), from) });
+        let request = ModelRequest {
             role,
-            base: Some(base.digest),
-            head: None,
-            messages: new.to_vec(),
+            base: base.map(|base| base.digest),
+            head: base.is_none().then(|| head.clone()),
+            messages,
             keep: keep - from,
             fills: false,
             max_tokens: None,
             observed: None,
-            marks,
-        });
-        let full = ModelRequest {
-            role,
-            base: None,
-            head: Some(head),
-            messages: prompt.messages,
-            keep,
-            fills: false,
-            max_tokens: None,
-            observed: None,
-            marks,
+            marks: Some(Marks { head: head_mark, kept: mark }),
         };
-        Outgoing { short, full }
+        let sent = Sent { run: run.clone(), head: (head, head_mark), mark, kept };
+        self.sent.insert(place, sent);
+        Outgoing { request, before }
     }
 }
 
@@ -304,11 +332,19 @@ mod tests {
     fn prompt(texts: &[&str], keep: usize) -> Prompt {
         Prompt {
             head: Arc::default(),
+            known: 0,
             messages: texts.iter().map(|text| message(text)).collect(),
             keep,
             whole: dialect::Whole::default(),
             faults: Vec::new(),
         }
+    }
+
+    /// Leaves out of a prompt what was kept of its role before.
+    fn after(sent: &SentPrefixes, run: &RunId, model: &Name, prompt: Prompt) -> Prompt {
+        let kept = sent.kept(run, &(ModelRole::Actor, model.clone()));
+        let known = kept.map_or(0, |kept| kept.messages().len());
+        Prompt { known, messages: prompt.messages[known..].to_vec(), ..prompt }
     }
 
     fn texts(held: &Held) -> Vec<&str> {
@@ -341,18 +377,23 @@ mod tests {
         let mut sent = SentPrefixes::default();
         let mut held = HeldPrefixes::default();
         let first = sent.outgoing(&run, actor, prompt(&["a", "b", "ask"], 2));
-        assert!(first.short.is_none());
-        assert_eq!(texts(&held.complete(&first.full).unwrap()), ["a", "b", "ask"]);
+        assert!(first.request.base.is_none());
+        assert_eq!(texts(&held.complete(&first.request).unwrap()), ["a", "b", "ask"]);
 
-        let second = sent.outgoing(&run, actor, prompt(&["a", "b", "c", "ask"], 3));
-        let short = second.short.unwrap();
+        let second = after(&sent, &run, &small, prompt(&["a", "b", "c", "ask"], 3));
+        assert_eq!((second.known, second.messages.len()), (2, 2));
+        let second = sent.outgoing(&run, actor, second);
+        let short = second.request;
         assert_eq!(short.messages.len(), 2);
         assert_eq!(texts(&held.complete(&short).unwrap()), ["a", "b", "c", "ask"]);
 
         let third = sent.outgoing(&run, actor, prompt(&["a", "b", "c", "d", "ask"], 4));
         let mut forgetful = HeldPrefixes::default();
-        assert!(forgetful.complete(&third.short.unwrap()).is_none());
-        assert_eq!(texts(&forgetful.complete(&third.full).unwrap()), ["a", "b", "c", "d", "ask"]);
+        assert!(forgetful.complete(&third.request).is_none());
+        assert_eq!(
+            texts(&forgetful.complete(&third.whole()).unwrap()),
+            ["a", "b", "c", "d", "ask"]
+        );
     }
 
     #[test]
@@ -375,11 +416,19 @@ mod tests {
         for (index, (model, tool, messages, keep, is_short)) in turns.into_iter().enumerate() {
             let head = Head { stop: vec![tool.to_owned()], ..Head::default() };
             let prompt = Prompt { head: Arc::new(head.clone()), ..prompt(messages, keep) };
-            let outgoing = sent.outgoing(&run, (ModelRole::Actor, &name(model)), prompt);
-            assert_eq!(outgoing.short.is_some(), is_short, "turn {index}");
-            let request = outgoing.short.unwrap_or(outgoing.full);
-            let whole = models.entry(model).or_default().complete(&request).unwrap();
-            assert_eq!((&**whole.head, texts(&whole)), (&head, messages.to_vec()), "turn {index}");
+            let model_name = name(model);
+            let prompt = after(&sent, &run, &model_name, prompt);
+            let outgoing = sent.outgoing(&run, (ModelRole::Actor, &model_name), prompt);
+            assert_eq!(outgoing.request.base.is_some(), is_short, "turn {index}");
+            let whole = outgoing.whole();
+            for (held, request) in [
+                (models.entry(model).or_default(), outgoing.request),
+                (&mut HeldPrefixes::default(), whole),
+            ] {
+                let whole = held.complete(&request).unwrap();
+                let found = (&**whole.head, texts(&whole));
+                assert_eq!(found, (&head, messages.to_vec()), "turn {index}");
+            }
         }
     }
 
@@ -402,8 +451,8 @@ mod tests {
         let begin = |text: &str, held: &mut HeldPrefixes| {
             let mut sent = SentPrefixes::default();
             let place = (ModelRole::Actor, &small);
-            held.complete(&sent.outgoing(&run, place, prompt(&[text], 1)).full).unwrap();
-            sent.outgoing(&run, place, prompt(&[text, "more"], 2)).short.unwrap()
+            held.complete(&sent.outgoing(&run, place, prompt(&[text], 1)).request).unwrap();
+            sent.outgoing(&run, place, prompt(&[text, "more"], 2)).request
         };
         let first = begin("a", &mut held);
         advance(HELD / 2).await;
@@ -476,15 +525,35 @@ mod tests {
     }
 
     #[test]
+    fn what_was_kept_is_added_to_and_not_copied_once_its_turn_is_over() {
+        let (run, small) = (RunId::new("r").unwrap(), name("small"));
+        let mut sent = SentPrefixes::default();
+        let mut ask = |texts: &[&str]| {
+            let prompt = after(&sent, &run, &small, prompt(texts, texts.len()));
+            let outgoing = sent.outgoing(&run, (ModelRole::Actor, &small), prompt);
+            let kept = sent.kept(&run, &(ModelRole::Actor, small.clone())).unwrap();
+            (outgoing, Arc::as_ptr(kept.messages()))
+        };
+        let (first, begun) = ask(&["a"]);
+        drop(first);
+        let (second, added) = ask(&["a", "b"]);
+        assert_eq!(begun, added);
+        let (third, apart) = ask(&["a", "b", "c"]);
+        assert_ne!(added, apart, "the second may still have to tell all again");
+        let texts = |outgoing: &Outgoing| outgoing.whole().messages.len();
+        assert_eq!((texts(&second), texts(&third)), (2, 3));
+    }
+
+    #[test]
     fn roles_and_runs_do_not_mix() {
         let mut sent = SentPrefixes::default();
         let (small, run) = (name("small"), RunId::new("r").unwrap());
         sent.outgoing(&run, (ModelRole::Actor, &small), prompt(&["a", "ask"], 1));
         let thinker = (ModelRole::Thinker, &small);
-        assert!(sent.outgoing(&run, thinker, prompt(&["a", "ask"], 1)).short.is_none());
+        assert!(sent.outgoing(&run, thinker, prompt(&["a", "ask"], 1)).request.base.is_none());
         let other_run = RunId::new("q").unwrap();
         let next = sent.outgoing(&other_run, thinker, prompt(&["a", "ask"], 1));
-        assert!(next.short.is_none());
+        assert!(next.request.base.is_none());
         assert_eq!(sent.sent.len(), 1, "what an earlier run sent is of no use any more");
     }
 }

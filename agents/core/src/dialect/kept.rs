@@ -123,11 +123,11 @@ proptest! {
                 for before in [&all, &first] {
                     let after = prompt_after(role, &catalogue, &transcript, before);
                     prop_assert_eq!(&after.head, &later.head);
-                    prop_assert_eq!((&after.messages, after.keep), (&later.messages, later.keep));
+                    prop_assert_eq!((after.all(before), after.keep), (later.messages.clone(), later.keep));
                     prop_assert_eq!(after.whole, later.whole);
                 }
                 all.add(later);
-                prop_assert_eq!(all.messages(), &later.messages[..later.keep]);
+                prop_assert_eq!(&all.messages()[..], &later.messages[..later.keep]);
                 prop_assert_eq!(&earlier.head, &later.head);
                 prop_assert!(earlier.keep <= later.keep && later.keep <= later.messages.len());
                 prop_assert_eq!(&earlier.messages[..earlier.keep], &later.messages[..earlier.keep]);
@@ -194,7 +194,7 @@ proptest! {
         };
         let none = Kept::default();
         let messages = render(&other, told_before, &none).messages;
-        let before = Kept { messages, ..Kept::default() };
+        let before = Kept { messages: Arc::new(messages), ..Kept::default() };
         prop_assert_eq!(render(&plan, told, &before).messages, render(&plan, told, &none).messages);
     }
 
@@ -210,11 +210,13 @@ proptest! {
         let mut before = Kept::default();
         before.add(&earlier);
         let after = prompt_after(ModelRole::Actor, &catalogue, &transcript(&steps), &before);
-        let acts = steps[..steps.len() - 1].iter().map(|step| step.acts.len()).sum::<usize>();
+        let told = steps[..steps.len() - 1].iter().rposition(|step| !step.acts.is_empty());
+        let acts = told.map_or((0, 0), |step| (step, steps[step].acts.len()));
         prop_assert_eq!(before.whole.acts, acts);
-        for (at, (earlier, later)) in before.messages.iter().zip(&after.messages).enumerate() {
+        prop_assert_eq!(after.known, before.whole.messages);
+        for (at, (earlier, later)) in before.messages.iter().zip(&after.all(&before)).enumerate() {
             // The request is made again as long as no reply follows it.
-            let is_again = acts == 0 && earlier.content() == "Q";
+            let is_again = told.is_none() && earlier.content() == "Q";
             prop_assert!(Arc::ptr_eq(earlier, later) || is_again, "{}: {:?}", at, earlier);
         }
     }

@@ -12,13 +12,13 @@ use wire::{FinishReason, Message, ModelReply, ModelRole, Name, Reading, SharedTe
 use super::calls::{self, Arguments, RESPOND, Written};
 use super::told::{Place, Told, places};
 use super::written::{self, Holds};
-use super::{Act, Called, Kept, Prompt, Transcript, thinking};
+use super::{Act, Called, Kept, Prompt, Step, Transcript, Whole, thinking};
 use crate::validate::{Catalogue, Toolbox};
 
 /// Renders the conversation as it was led: every reply in its place, every call answered.
 ///
 /// The tools describe themselves, so that the system text is usually the agent's own. Replies with
-/// their answers that are among `before` are taken from there.
+/// their answers that are among `before` are not told again.
 pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>, before: &Kept) -> Prompt {
     let mut told = Told::begin_after(Audience::Actor, catalogue, transcript, &before.messages);
     let acts = || transcript.steps.iter().flat_map(|step| &step.acts);
@@ -32,9 +32,9 @@ pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>, before:
     let last_told = acts().rfind(is_told);
     told.request(last_told.is_none());
     let known = told.go_on(before);
-    let mut ids = if known > 0 { Ids::after(&before.ids) } else { Ids::default() };
+    let mut ids = if known == Whole::default() { Ids::default() } else { Ids::after(&before.ids) };
     let mut is_whole = true;
-    for act in acts().skip(known) {
+    for (place, act) in acts_after(transcript.steps, known.acts) {
         let last = last_told.is_some_and(|last_told| std::ptr::eq(act, last_told));
         match act {
             Act::Feedback { .. } => told.unusable(act, Place { first: true, last, again: true }),
@@ -52,13 +52,26 @@ pub(super) fn prompt(catalogue: &Catalogue, transcript: &Transcript<'_>, before:
             }
         }
         if is_whole {
-            told.end_act();
+            told.end_act(place);
         }
     }
     told.ask(catalogue.head(ModelRole::Actor, |plan| {
         let tools = plan.tools.iter().map(|offer| offer.spec.clone()).collect();
         Head { tools, ..Head::default() }
     }))
+}
+
+/// Returns the acts after those of so many steps and so many of the next one, each with what it is
+/// the end of, counted in the same way.
+fn acts_after(
+    steps: &[Step],
+    (before, begun): (usize, usize),
+) -> impl Iterator<Item = ((usize, usize), &Act)> {
+    let later = steps.iter().enumerate().skip(before);
+    later.flat_map(move |(step, Step { acts, .. })| {
+        let known = if step == before { begun } else { 0 };
+        acts.iter().enumerate().skip(known).map(move |(act, it)| ((step, act + 1), it))
+    })
 }
 
 /// Shows a reply with its calls and their answers, as the provider has it, with the reasoning that

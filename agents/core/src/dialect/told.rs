@@ -19,6 +19,9 @@ pub(super) struct Told<'a> {
     speaker: Speaker<'a>,
     /// What an earlier prompt says to keep.
     before: &'a [Arc<Message>],
+    /// How many messages of those begin the prompt and are not told again.
+    known: usize,
+    /// The messages after those.
     messages: Vec<Arc<Message>>,
     /// Calls of the run so far, which are counted from 1.
     calls: usize,
@@ -130,13 +133,13 @@ impl<'a> Told<'a> {
         before: &'a [Arc<Message>],
     ) -> Self {
         let speaker = catalogue.wording().of(audience);
-        let messages = Vec::with_capacity(before.len() + MESSAGES_MORE);
         let mut told = Self {
             audience,
             transcript,
             speaker,
             before,
-            messages,
+            known: 0,
+            messages: Vec::with_capacity(MESSAGES_MORE),
             calls: 0,
             unsteady: None,
             whole: Whole::default(),
@@ -158,7 +161,7 @@ impl<'a> Told<'a> {
                 // The request is told anew with every step that is over.
                 let changes = |text| told.speaker.uses(text, Fact::Steps);
                 let is_steady = ![Text::System, Text::Opening].into_iter().any(changes);
-                told.unsteady = Some(if is_steady { told.messages.len() } else { 0 });
+                told.unsteady = Some(if is_steady { told.len() } else { 0 });
             }
             // Later prompts are of other tasks, and may be of other tools.
             Audience::Task => told.unsteady = Some(0),
@@ -168,6 +171,11 @@ impl<'a> Told<'a> {
             }
         }
         told
+    }
+
+    /// Counts the messages so far.
+    const fn len(&self) -> usize {
+        self.known + self.messages.len()
     }
 
     /// Tells the earlier runs that a model is shown.
@@ -180,7 +188,7 @@ impl<'a> Told<'a> {
 
     /// Adds a message, which is that of the prompt before if it says the same in the same place.
     fn tell(&mut self, side: Side, said: Cow<'_, str>) {
-        let before = self.before.get(self.messages.len());
+        let before = self.before.get(self.len());
         let message = match before.filter(|before| side.says(before, &said)) {
             Some(before) => before.clone(),
             None => Arc::new(side.message(said.into_owned())),
@@ -219,7 +227,7 @@ impl<'a> Told<'a> {
     /// Renders a text of the message that comes next.
     pub(super) fn render(&mut self, text: Text, scene: &Scene<'_>) -> String {
         if scene.last && self.speaker.uses(text, Fact::Last) {
-            self.unsteady.get_or_insert(self.messages.len());
+            self.unsteady.get_or_insert(self.known + self.messages.len());
         }
         self.speaker.render(text, scene)
     }
@@ -284,27 +292,26 @@ impl<'a> Told<'a> {
         self.assistant(said.join("\n"));
     }
 
-    /// Tells the replies that were told before as they were, if what stands before them is the same.
-    /// Returns how many there are.
-    pub(super) fn go_on(&mut self, kept: &Kept) -> usize {
+    /// Begins with the replies that were told before, if what stands before them is the same.
+    /// Returns which those are.
+    pub(super) fn go_on(&mut self, kept: &Kept) -> Whole {
         let known = kept.messages.get(..kept.whole.messages).unwrap_or_default();
         let is_same = |(one, other): (&Arc<Message>, _)| Arc::ptr_eq(one, other) || one == other;
         let is_steady = self.unsteady.is_none() && self.messages.len() <= known.len();
-        if kept.whole.acts == 0 || !is_steady || !self.messages.iter().zip(known).all(is_same) {
-            return 0;
+        if is_steady && self.messages.iter().zip(known).all(is_same) {
+            self.messages.clear();
+            self.known = known.len();
+            self.calls = kept.ids.len();
+            self.whole = kept.whole;
         }
-        self.messages.clear();
-        self.messages.extend_from_slice(known);
-        self.calls = kept.ids.len();
-        self.whole = kept.whole;
-        self.whole.acts
+        self.whole
     }
 
-    /// Notes that a reply is told, if that is how later prompts tell it.
-    pub(super) fn end_act(&mut self) {
+    /// Notes that all is told of some steps and of some acts of the next one, if that is how later
+    /// prompts tell it.
+    pub(super) fn end_act(&mut self, acts: (usize, usize)) {
         if self.unsteady.is_none() {
-            let acts = self.whole.acts + 1;
-            self.whole = Whole { acts, messages: self.messages.len() };
+            self.whole = Whole { acts, messages: self.len() };
         }
     }
 
@@ -324,7 +331,7 @@ impl<'a> Told<'a> {
 
     /// Ends the prompt with the question and what was said after it.
     pub(super) fn ask_and(mut self, head: Arc<Head>, after: impl FnOnce(&mut Self)) -> Prompt {
-        let keep = self.unsteady.unwrap_or(self.messages.len());
+        let keep = self.unsteady.unwrap_or(self.len());
         let (finished, current) = self.transcript.split();
         let thought = current.and_then(|step| step.thought.as_deref()).unwrap_or_default();
         let scene = Scene { thought, first: finished.is_empty(), ..self.scene() };
@@ -337,6 +344,7 @@ impl<'a> Told<'a> {
         after(&mut self);
         Prompt {
             head,
+            known: self.known,
             messages: self.messages,
             keep,
             whole: self.whole,

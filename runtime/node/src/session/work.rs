@@ -174,7 +174,9 @@ impl SessionState {
             let mut asked = Box::pin(perform::ask_model(&context, &turn));
             let outcome = in_time(held, asked.as_mut(), &myself).await;
             drop(asked);
-            let perform::Turn { run, number: turn, model, .. } = turn;
+            // What was sent before is the session's alone again, to be added to by the next turn.
+            let perform::Turn { run, number: turn, model, outgoing, .. } = turn;
+            drop(outgoing);
             if matches!(outcome, ModelOutcome::Read { .. }) {
                 context.paces.note(&model, begun.elapsed());
             }

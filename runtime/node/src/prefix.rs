@@ -40,11 +40,6 @@ const HEADS_MIN: usize = 64;
 /// Conversations for which room is kept when there are none.
 const ROOM_MIN: usize = 64;
 
-/// Returns the head of a conversation that begins, its mark, and nothing that was sent before.
-fn begun(head: &Arc<Head>) -> (Arc<Head>, Mark, Option<(Mark, dialect::Kept)>) {
-    (head.clone(), mark_of(head), None)
-}
-
 /// Returns the mark of a conversation without messages.
 fn mark_of(head: &Head) -> Mark {
     let json = serde_json::to_vec(head).unwrap_or_default();
@@ -139,27 +134,27 @@ impl SentPrefixes {
         self.sent.retain(|_, sent| sent.run == *run);
         let place = (role, model.clone());
         let (head, head_mark, before) = match self.sent.remove(&place) {
-            Some(Sent { head: (head, head_mark), mark, kept, .. }) => {
-                let is_same = is_same(&head, &prompt.head);
-                let before = if is_same && kept.messages().len() <= keep {
-                    Some((mark, kept))
-                } else {
-                    // Another conversation, which begins with all that it says.
+            Some(Sent { head: (head, head_mark), mark, kept, .. })
+                if is_same(&head, &prompt.head) && kept.messages().len() <= keep =>
+            {
+                (head, head_mark, Some((mark, kept)))
+            }
+            other => {
+                // Another conversation begins, which says all anew.
+                if let Some(Sent { kept, .. }) = other {
                     prompt.messages = prompt.all(&kept);
                     prompt.known = 0;
-                    None
-                };
-                if is_same { (head, head_mark, before) } else { begun(&prompt.head) }
+                }
+                (prompt.head.clone(), mark_of(&prompt.head), None)
             }
-            None => begun(&prompt.head),
         };
         let (base, mut kept) = match before {
             Some((mark, kept)) => (Some(mark), kept),
             None => (None, dialect::Kept::default()),
         };
         let from = kept.messages().len();
-        let new = prompt.messages.get(from.saturating_sub(prompt.known)..).unwrap_or_default();
-        let messages = new.to_vec();
+        let sent_before = from.saturating_sub(prompt.known).min(prompt.messages.len());
+        let new = prompt.messages.get(sent_before..).unwrap_or_default();
         let more = new.get(..keep - from).unwrap_or_default();
         let mark = extended(base.unwrap_or(head_mark), more);
         // What was kept begins this prompt as well, so that only what follows it is added.
@@ -171,7 +166,7 @@ impl SentPrefixes {
             role,
             base: base.map(|base| base.digest),
             head: base.is_none().then(|| head.clone()),
-            messages,
+            messages: prompt.messages.split_off(sent_before),
             keep: keep - from,
             fills: false,
             max_tokens: None,

@@ -227,7 +227,8 @@ impl<'a> Told<'a> {
     /// Renders a text of the message that comes next.
     pub(super) fn render(&mut self, text: Text, scene: &Scene<'_>) -> String {
         if scene.last && self.speaker.uses(text, Fact::Last) {
-            self.unsteady.get_or_insert(self.known + self.messages.len());
+            let at = self.len();
+            self.unsteady.get_or_insert(at);
         }
         self.speaker.render(text, scene)
     }

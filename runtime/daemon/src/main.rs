@@ -25,7 +25,7 @@ use failure::{Exit, Failure};
 use place::Place;
 use screen::Screen;
 use telemetry::{LogFormat, LogOptions};
-use threads::{SERVE_REST_MAX, wait, wait_within};
+use threads::wait;
 use wire::ErrorCode;
 
 /// A step makes hundreds of small allocations, as `cargo relay 1 allocations` counts them. This
@@ -72,9 +72,7 @@ fn run(line: &Line, screen: &Screen) -> Result<Exit, Failure> {
         }
         Verb::Store(args) => wait(threads, verb::store::store(args, &place()?, screen)),
         Verb::Run(args) => wait(threads, verb::run::run(args, &place()?, screen)),
-        Verb::Serve(args) => {
-            wait_within(SERVE_REST_MAX, threads, verb::serve::serve(args, &place()?, screen))
-        }
+        Verb::Serve(args) => wait(threads, verb::serve::serve(args, &place()?, screen)),
         Verb::Ask(args) => wait(threads, verb::ask::ask(args, &place()?, screen)),
         Verb::Answer(args) => wait(threads, verb::control::answer(args, &place()?)),
         Verb::Cancel(args) => wait(threads, verb::control::cancel(args, &place()?)),

@@ -6,28 +6,19 @@ use wire::ErrorCode;
 
 use crate::failure::{Exit, Failure};
 
-/// How long what a daemon leaves in work may take to be dropped, and with it the programs that were
-/// started for it, which would outlive the daemon otherwise.
-pub(crate) const SERVE_REST_MAX: Duration = Duration::from_secs(1);
+/// How long what a verb leaves in work may take to be dropped, and with it the programs that were
+/// started for it, which would outlive the process otherwise.
+const REST_MAX: Duration = Duration::from_secs(1);
 
-/// Does what a verb is to do on threads that it shares with all it calls. A thread that waits for a
-/// line on stdin would wait for ever, so none is waited for.
+/// Does what a verb is to do on threads that it shares with all it calls, and gives what it left some
+/// time to be dropped.
 pub(crate) fn wait(
-    threads: Option<u16>,
-    verb: impl Future<Output = Result<Exit, Failure>>,
-) -> Result<Exit, Failure> {
-    wait_within(Duration::ZERO, threads, verb)
-}
-
-/// Does the same, and gives what the verb left some time to be dropped.
-pub(crate) fn wait_within(
-    rest_max: Duration,
     threads: Option<u16>,
     verb: impl Future<Output = Result<Exit, Failure>>,
 ) -> Result<Exit, Failure> {
     let runtime = node::executor(threads)
         .map_err(|error| Failure::new(ErrorCode::Internal, format!("start threads: {error}")))?;
     let done = runtime.block_on(verb);
-    runtime.shutdown_timeout(rest_max);
+    runtime.shutdown_timeout(REST_MAX);
     done
 }

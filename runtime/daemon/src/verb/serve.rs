@@ -65,7 +65,11 @@ pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Resul
         subjects,
         reserve_bytes: args.disk_reserve << 20,
     };
-    let opened = Node::open(teams, bus.clone(), options).await?;
+    // What is cut there is as after a crash, which loses nothing, and much data takes long to read.
+    let opened = tokio::select! {
+        opened = Node::open(teams, bus.clone(), options) => opened?,
+        () = signals.next() => return Ok(Exit::Done),
+    };
     // Before a run is taken up: one that is cut by a start that fails is paid for and counted.
     let listening = match prepare(&opened, listen, &mut holder, args).await {
         Ok(listening) => listening,

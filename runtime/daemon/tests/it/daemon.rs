@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use journal::{DataLock, Holder};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
 
 use crate::callboard::{Callboard, Ended, QUESTION, team};
 
@@ -168,6 +169,33 @@ fn a_daemon_that_waits_for_others_at_its_start_ends_when_it_is_told_to() {
             assert!(matches!(left, None | Some(ErrorKind::ConnectionReset)), "{args:?}: {left:?}");
         }
     }
+}
+
+#[test]
+fn a_daemon_that_reads_its_data_ends_when_it_is_told_to() {
+    let callboard = Callboard::new();
+    let file = team("quickstart.toml");
+    assert_eq!(callboard.serve(&file).stop().code, Some(0));
+    // What is read of a pipe has no end for as long as somebody holds the other one.
+    let pipe = callboard.dir.path().join("data/quickstart/drained.json");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let mut command = callboard.command(&["serve", file.to_str().unwrap(), "--listen", "none"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let held = loop {
+        match open(&pipe, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty()) {
+            Ok(held) => break held,
+            Err(_) => assert_eq!(child.try_wait().unwrap(), None, "has ended"),
+        }
+        std::thread::yield_now();
+    };
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    let ended = Ended::from(child.wait_with_output().unwrap());
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert!(!ended.err.contains("ready: "), "{}", ended.err);
+    drop(held);
+    std::fs::remove_file(&pipe).unwrap();
+    assert_eq!(callboard.serve(&file).stop().code, Some(0));
 }
 
 #[test]

@@ -239,14 +239,7 @@ impl Served {
         let work = said.work.unwrap_or_else(|| WorkId::of_call(request.call.clone()));
         let doing = Doing { kind: DoingKind::Call, name: self.name.clone(), since: clock::now() };
         let work = self.context.work.begin(work, Some(request.run.clone()), doing);
-        let place = tokio::select! {
-            biased;
-            () = work.stop().cancelled() => None,
-            place = timeout_at(end, self.places.clone().acquire_owned()) => {
-                place.ok().and_then(Result::ok)
-            }
-        };
-        let Some(place) = place else {
+        let Some(place) = self.place(end, work.stop()).await else {
             // Nothing was begun, whatever the effect class.
             let code = if work.stop().is_cancelled() {
                 ErrorCode::Cancelled
@@ -291,6 +284,19 @@ impl Served {
         let is_untrusted = self.definition.offer.labels.untrusted;
         let results = &self.context.results;
         Ok(Box::pin(results::shown(reply, bytes_max, asked, is_untrusted, results)).await)
+    }
+
+    /// Waits for a place until a call's time is over or it is stopped.
+    async fn place(&self, end: Instant, stop: &CancellationToken) -> Option<OwnedSemaphorePermit> {
+        if stop.is_cancelled() {
+            return None;
+        }
+        // Those who wait are given what becomes free, so that nobody is passed here.
+        if let Ok(place) = self.places.clone().try_acquire_owned() {
+            return Some(place);
+        }
+        let waiting = stop.run_until_cancelled(self.places.clone().acquire_owned());
+        Box::pin(timeout_at(end, waiting)).await.ok().flatten().and_then(Result::ok)
     }
 
     fn context(

@@ -28,6 +28,7 @@ mod kept;
 mod lock;
 mod medium;
 mod options;
+mod ownership;
 mod queue;
 mod read;
 mod recovery;

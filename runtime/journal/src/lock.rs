@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tracing::warn;
 use wire::Timestamp;
 
 use crate::error::Error;
+use crate::ownership;
 
 /// How often a held lock is tried. Asking who holds a directory takes the lock for an instant, which
 /// must not keep a daemon from starting.
@@ -139,6 +141,16 @@ impl DataLock {
                 None => Err(Error::InUse { dir: dir.to_owned(), holder: None }),
             },
             Err(TryLockError::Error(source)) => Err(Error::file("lock", &path)(source)),
+        }
+    }
+}
+
+impl Drop for DataLock {
+    fn drop(&mut self) {
+        let Some(dir) = self.path.parent() else { return };
+        // While the lock is held: who takes it next finds all that is there to be his.
+        if let Err(error) = ownership::hand_back(dir) {
+            warn!(dir = %dir.display(), %error, "what root made here stays root's");
         }
     }
 }

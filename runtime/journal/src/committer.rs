@@ -61,14 +61,10 @@ impl Committer {
         place: Place,
         base: Option<u64>,
     ) -> io::Result<Self> {
+        let here = shared.clone();
         let mut committer = Self { shared, medium, place, base: base.unwrap_or(place.position) };
-        committer.begin(base.is_none()).or_else(|error| {
-            if room::is_full(&error) && committer.shared.room.give_up_reserve() {
-                committer.begin(base.is_none())
-            } else {
-                Err(error)
-            }
-        })?;
+        let begin = || committer.begin(base.is_none());
+        here.room.write(begin, |begun| begun.as_ref().is_err_and(room::is_full))?;
         Ok(committer)
     }
 
@@ -122,11 +118,9 @@ impl Committer {
     }
 
     fn commit(&mut self, batch: Vec<Pending>) -> io::Result<()> {
-        let mut tried = self.write(&batch)?;
-        if matches!(tried, Tried::Full) && self.shared.room.give_up_reserve() {
-            tried = self.write(&batch)?;
-        }
-        match tried {
+        let shared = self.shared.clone();
+        let is_full = |tried: &io::Result<Tried>| matches!(tried, Ok(Tried::Full));
+        match shared.room.write(|| self.write(&batch), is_full)? {
             Tried::Full => {
                 self.shared.room.note_refused();
                 self.shared.refuse(batch);

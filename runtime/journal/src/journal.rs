@@ -423,10 +423,8 @@ impl Journal {
         if self.failed() {
             return Err(Error::Stopped);
         }
-        let mut result = put(&self.files.blobs);
-        if matches!(result, Err(Error::StorageFull)) && self.shared.room.give_up_reserve() {
-            result = put(&self.files.blobs);
-        }
+        let is_full = |put: &Result<Digest, Error>| matches!(put, Err(Error::StorageFull));
+        let result = self.shared.room.write(|| put(&self.files.blobs), is_full);
         if let Err(error @ Error::File { .. }) = &result {
             tracing::error!(%error, "blob write failed, no more is taken");
             self.shared.fail(&error.to_string());

@@ -8,6 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
@@ -41,6 +42,8 @@ pub(crate) struct Room {
     /// When an append was last tried that found no room although the reserve is used up; none if
     /// appends find room.
     refused: Mutex<Option<Instant>>,
+    /// How often the reserve was given up.
+    given_up: AtomicU64,
     /// Held while the reserve is made or removed.
     changing: Mutex<()>,
 }
@@ -65,6 +68,7 @@ impl Room {
             reserve_bytes,
             full: watch::Sender::new(false),
             refused: Mutex::default(),
+            given_up: AtomicU64::new(0),
             changing: Mutex::new(()),
         };
         if reserve_bytes > 0 && !room.has_reserve() {
@@ -94,15 +98,25 @@ impl Room {
         }
     }
 
-    /// Notes that there is no room and gives the reserve up. Tells whether there was one.
-    pub(crate) fn give_up_reserve(&self) -> bool {
+    /// Writes something, and once more if it found no room and there is some of the reserve now.
+    ///
+    /// Others may find no room at the same time, of whom one gives the reserve up for all.
+    pub(crate) fn write<T>(&self, mut write: impl FnMut() -> T, is_full: impl Fn(&T) -> bool) -> T {
+        let before = self.given_up.load(Ordering::Acquire);
+        let written = write();
+        if is_full(&written) && self.give_up_reserve() != before { write() } else { written }
+    }
+
+    /// Notes that there is no room and gives the reserve up, if there is one. Returns how often it was
+    /// given up by now.
+    fn give_up_reserve(&self) -> u64 {
         self.report_full();
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let given_up = fs::remove_file(self.reserve()).is_ok();
-        if given_up {
+        if fs::remove_file(self.reserve()).is_ok() {
             tracing::warn!("the reserve was given up to the runs in work");
+            self.given_up.fetch_add(1, Ordering::Release);
         }
-        given_up
+        self.given_up.load(Ordering::Acquire)
     }
 
     /// Notes that an append found no room although the reserve is used up.
@@ -235,11 +249,32 @@ mod tests {
         let bytes = || fs::metadata(&reserve).map(|found| found.len()).ok();
         let room = Room::prepare(dir.path(), 3 << 20).unwrap();
         assert_eq!((bytes(), room.is_full()), (Some(3 << 20), false));
-        assert!(room.give_up_reserve());
-        assert!(!room.give_up_reserve(), "it can be given up once");
+        let tries = || {
+            let mut tries = 0;
+            room.write(|| tries += 1, |()| true);
+            tries
+        };
+        assert_eq!(tries(), 2);
+        assert_eq!(tries(), 1, "it can be given up once");
         assert_eq!((bytes(), room.is_full()), (None, true));
         assert!(room.regain().unwrap());
         assert_eq!((bytes(), room.is_full()), (Some(3 << 20), false));
+    }
+
+    #[test]
+    fn what_another_gave_up_meanwhile_is_room_as_well() {
+        let dir = tempfile::tempdir().unwrap();
+        let room = Room::prepare(dir.path(), 3 << 20).unwrap();
+        let mut tries = 0;
+        let other = || room.write(|| (), |()| true);
+        let write = || {
+            if tries == 0 {
+                other();
+            }
+            tries += 1;
+        };
+        room.write(write, |()| true);
+        assert_eq!(tries, 2);
     }
 
     #[test]

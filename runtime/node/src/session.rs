@@ -54,8 +54,8 @@ pub(crate) enum SessionMsg {
     Door(Door),
     /// The outcome of an effect.
     Input(Box<Input>),
-    /// What a model said to a turn that was asked when so many were void.
-    Replied { replied: Box<ModelReplied>, void: u64 },
+    /// What a model said to a turn, which was so many turns after the first that was asked.
+    Replied { replied: Box<ModelReplied>, asked: u64 },
     /// The outcome of a call that was made before what led to it was durable, when so many runs were
     /// given up.
     Settled { input: Box<Input>, given_up: u64 },
@@ -103,8 +103,10 @@ pub(crate) struct SessionState {
     held: Held,
     /// Who sent the run that is about to become durable.
     unsaid: Option<Box<Unsaid>>,
-    /// How often a turn that was asked became void, since what led to it found no room on the disk.
-    asking_void: u64,
+    /// How many turns were asked for.
+    asked: u64,
+    /// How many were when a turn of a run became void, since what led to it found no room on the disk.
+    void: HashMap<RunId, u64>,
     /// How many runs were given up that had come further than to their first turn.
     given_up: u64,
     /// The next inputs: what came, and outcomes of calls that were over at once because of it.
@@ -150,7 +152,8 @@ impl Actor for SessionActor {
             prefixes: SentPrefixes::default(),
             held: Held::default(),
             unsaid: None,
-            asking_void: 0,
+            asked: 0,
+            void: HashMap::new(),
             given_up: 0,
             outcomes: VecDeque::new(),
             unread: 0,
@@ -189,9 +192,9 @@ impl Actor for SessionActor {
                 state.outcomes.push_back(*input);
                 Box::pin(state.take_outcomes()).await?;
             }
-            SessionMsg::Replied { replied, void } => {
-                let input = Input::ModelReplied(*replied);
-                state.on_outcome(input, void == state.asking_void);
+            SessionMsg::Replied { replied, asked } => {
+                let is_valid = state.void.get(&replied.run).is_none_or(|void| asked > *void);
+                state.on_outcome(Input::ModelReplied(*replied), is_valid);
                 Box::pin(state.take_outcomes()).await?;
             }
             SessionMsg::Settled { input, given_up } => {

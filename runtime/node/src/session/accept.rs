@@ -210,10 +210,11 @@ impl SessionState {
             Err(Error::Journal(journal::Error::StorageFull)) => {
                 let asked = following.iter().filter(|following| following.is_asked);
                 for run in asked.flat_map(|asked| &asked.effects).filter_map(turn_of) {
-                    self.end(&Work::Turn(run));
+                    self.end(&Work::Turn(run.clone()));
                     self.prefixes.clear();
-                    // Its reply may be on the way already, to what is asked no more.
-                    self.asking_void += 1;
+                    // Its reply may be on the way already, to what is asked no more. Another run of
+                    // the session may wait for its own.
+                    self.void.insert(run, self.asked);
                 }
                 self.rebuild().await?;
                 self.say_busy();
@@ -234,6 +235,7 @@ impl SessionState {
         commit.project(changes).await;
         for (run, _) in &written {
             self.context.places.end(run);
+            self.void.remove(run);
         }
         for Following { mut effects, is_asked } in following {
             self.context.counters.note_steps(&effects, &mut self.step_counted);

@@ -167,13 +167,14 @@ impl SessionState {
         let work = Work::Turn(turn.run.clone());
         let (context, myself) = (self.context.clone(), self.myself.clone());
         let logging = LogContext { run: turn.run.clone(), trace: turn.trace, call: None };
-        let (held, void) = (self.held.time_left(Instant::now()), self.asking_void);
+        self.asked += 1;
+        let (held, asked) = (self.held.time_left(Instant::now()), self.asked);
         let asking = async move {
             let begun = Instant::now();
             // In a box, since what a task does is moved some times before and after it is done.
-            let mut asked = Box::pin(perform::ask_model(&context, &turn));
-            let outcome = in_time(held, asked.as_mut(), &myself).await;
-            drop(asked);
+            let mut asking = Box::pin(perform::ask_model(&context, &turn));
+            let outcome = in_time(held, asking.as_mut(), &myself).await;
+            drop(asking);
             // What was sent before is the session's alone again, to be added to by the next turn.
             let perform::Turn { run, number: turn, model, outgoing, .. } = turn;
             drop(outgoing);
@@ -181,7 +182,7 @@ impl SessionState {
                 context.paces.note(&model, begun.elapsed());
             }
             let replied = ModelReplied { run, turn, outcome };
-            drop(myself.cast(SessionMsg::Replied { replied: Box::new(replied), void }));
+            drop(myself.cast(SessionMsg::Replied { replied: Box::new(replied), asked }));
         };
         let task = tokio::spawn(logged(Some(logging), asking));
         self.track(work, task.abort_handle());

@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use wire::error::ErrorBody;
 use wire::subject::RunVerb;
-use wire::{ErrorCode, Event, EventKind, Headers, ModelReply, Name, RunReply, RunStatus};
+use wire::{
+    ErrorCode, Event, EventKind, Headers, ModelReply, Name, RunId, RunReply, RunStatus, SessionId,
+};
 
 use crate::house;
 use crate::steps::{self, SOON, Silent, accept, begun, until, view};
@@ -244,4 +246,45 @@ async fn quick_turns_without_room_are_done_once_there_is_some() {
     }
     assert_eq!((begun, ended), (2, vec!["2".to_owned(), "6".to_owned()]));
     node.drain(std::time::Duration::ZERO).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_without_room_takes_no_turn_of_another_run_with_it() {
+    let replies = [
+        json!({"when": "first", "content": "One.", "delay_ms": 300}),
+        json!({"when": "second", "content": "Two."}),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let is_meant = |written: &str| written.contains("cancel_requested");
+    let full = Arc::new(Full { is_meant, refusals_left: AtomicU32::new(1) });
+    let (node, mut events, _watching) = computing(folder.path(), &replies, &full).await;
+    let session = SessionId::new("s").unwrap();
+    let (first, second) = tokio::join!(house::say(&node, "first", Some(&session)), async {
+        // The second waits for the first, so that it begins where that is cancelled.
+        let run = accepted(&mut events).await;
+        let cancelled = async {
+            accepted(&mut events).await;
+            steps::tell(&node, &run, RunVerb::Cancel, json!({})).await
+        };
+        let (second, cancelled) =
+            tokio::join!(house::say(&node, "second", Some(&session)), cancelled);
+        let refused: ErrorBody = serde_json::from_slice(&cancelled.payload).unwrap();
+        assert_eq!(refused.error.code, ErrorCode::StorageFull, "{}", refused.error);
+        second
+    });
+    assert_eq!(full.refusals_left.load(Ordering::SeqCst), 0);
+    assert_eq!((first.status, &*first.output), (RunStatus::Completed, "One."));
+    assert_eq!((second.status, &*second.output), (RunStatus::Completed, "Two."));
+    node.drain(std::time::Duration::ZERO).await;
+}
+
+/// Waits until the next run is accepted.
+async fn accepted(events: &mut Subscription) -> RunId {
+    loop {
+        let message = timeout(SOON, events.next()).await.unwrap().unwrap();
+        let event = serde_json::from_slice::<Event>(&message.payload).unwrap();
+        if matches!(event.kind, EventKind::RunAccepted { .. }) {
+            return event.run;
+        }
+    }
 }

@@ -17,6 +17,7 @@ use crate::nats::options::NatsOptions;
 use crate::nats::{Nats, SEND_WAIT_MAX};
 use crate::parcel::{Content, Parcel};
 use crate::subscription::Subscription;
+use crate::wait::Wait;
 
 /// How much of an error's message goes into its header, in characters; the body has all of it.
 const ERROR_HEADER_CHARS_MAX: usize = 200;
@@ -122,9 +123,9 @@ impl Bus {
         subject: &str,
         headers: Headers,
         payload: Bytes,
-        timeout: Duration,
+        wait: impl Into<Wait>,
     ) -> Result<Message, Error> {
-        self.ask(subject, headers, payload, timeout).await.map(Parcel::into_message)
+        self.ask(subject, headers, payload, wait.into()).await.map(Parcel::into_message)
     }
 
     async fn ask(
@@ -132,13 +133,13 @@ impl Bus {
         subject: &str,
         headers: Headers,
         payload: Bytes,
-        timeout: Duration,
+        wait: Wait,
     ) -> Result<Parcel, Error> {
         self.check(subject, &headers, payload.len())?;
         let message = Message { subject: subject.to_owned(), reply: None, headers, payload };
         match &self.kind {
-            Kind::Local(local) => local.request(message.into(), timeout).await,
-            Kind::Nats(nats) => nats.request(message, timeout).await,
+            Kind::Local(local) => local.request(message.into(), wait).await,
+            Kind::Nats(nats) => nats.request(message, wait).await,
         }
     }
 
@@ -150,16 +151,17 @@ impl Bus {
         subject: &str,
         headers: Headers,
         content: Arc<dyn Content>,
-        timeout: Duration,
+        wait: impl Into<Wait>,
     ) -> Result<Parcel, Error> {
+        let wait = wait.into();
         match &self.kind {
             Kind::Local(local) => {
                 let message = self.unwritten(subject, headers, &*content)?;
-                local.request(Parcel::new(message, content), timeout).await
+                local.request(Parcel::new(message, content), wait).await
             }
             Kind::Nats(_) => {
                 let payload = written(&*content)?;
-                Box::pin(self.ask(subject, headers, payload, timeout)).await
+                Box::pin(self.ask(subject, headers, payload, wait)).await
             }
         }
     }

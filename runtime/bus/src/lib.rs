@@ -24,6 +24,7 @@ mod subscription;
 pub mod tap;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod wait;
 
 #[cfg(test)]
 mod conformance;
@@ -37,6 +38,7 @@ pub use nats::options::{Auth, NatsOptions, TlsIdentity};
 pub use parcel::{Content, Parcel};
 pub use service::{Endpoint, Service, ServiceInfo, find as find_services};
 pub use subscription::Subscription;
+pub use wait::Wait;
 
 /// The largest message of the twin, headers included, in bytes: twice the largest request for a run,
 /// since the longest input then goes to a model beside instructions, tools and earlier messages. A

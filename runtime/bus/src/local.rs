@@ -3,7 +3,6 @@
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
@@ -16,6 +15,7 @@ use crate::router::{Pick, Picks, Router, Sink, Target};
 use crate::subscription::Subscription;
 #[cfg(any(test, feature = "testing"))]
 use crate::tap::{Moment, Tap};
+use crate::wait::Wait;
 use crate::{Error, PAYLOAD_BYTES_MAX_DEFAULT, SUBSCRIPTION_MESSAGES_MAX_DEFAULT};
 
 /// Where answers to requests go on a bus that has nobody outside; the last token is the request's.
@@ -112,13 +112,9 @@ impl Local {
     }
 
     /// Sends a request and waits for its answer, at work meanwhile on what is to be done about it.
-    pub(crate) async fn request(
-        &self,
-        mut parcel: Parcel,
-        timeout: Duration,
-    ) -> Result<Parcel, Error> {
+    pub(crate) async fn request(&self, mut parcel: Parcel, wait: Wait) -> Result<Parcel, Error> {
         let subject = parcel.message().subject.clone();
-        let Some(mut ticket) = self.requests.wait() else {
+        let Some(mut ticket) = self.requests.wait(wait) else {
             return Err(Error::Overflow { subject });
         };
         parcel.message_mut().reply = Some(ticket.subject());
@@ -130,8 +126,8 @@ impl Local {
         if delivery.taken == 0 {
             return Err(Error::NoResponders { subject });
         }
-        let after_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-        match tokio::time::timeout(timeout, carried.until(pin!(ticket.answer()))).await {
+        let after_ms = u64::try_from(wait.within.as_millis()).unwrap_or(u64::MAX);
+        match tokio::time::timeout(wait.within, carried.until(pin!(ticket.answer()))).await {
             Ok(Some(answer)) => Ok(answer),
             Ok(None) | Err(_) => Err(Error::Timeout { subject, after_ms }),
         }
@@ -279,6 +275,8 @@ impl Drop for Registration {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use bytes::Bytes;
     use wire::Headers;
 

@@ -30,6 +30,7 @@ use crate::nats::outbox::Outbox;
 use crate::parcel::Parcel;
 use crate::router::Sink;
 use crate::subscription::Subscription;
+use crate::wait::Wait;
 
 /// How long something waits for room on its way to the client, which is full when the server is away
 /// for long: short enough that a caller learns of it before its own caller gives up.
@@ -145,13 +146,9 @@ impl Nats {
         drop(self.link().client.flush().await);
     }
 
-    pub(crate) async fn request(
-        &self,
-        mut message: Message,
-        wait: Duration,
-    ) -> Result<Parcel, Error> {
+    pub(crate) async fn request(&self, mut message: Message, wait: Wait) -> Result<Parcel, Error> {
         let subject = message.subject.clone();
-        let Some(mut ticket) = self.answers.wait() else {
+        let Some(mut ticket) = self.answers.wait(wait) else {
             return Err(Error::Overflow { subject });
         };
         message.reply = Some(ticket.subject());
@@ -161,10 +158,10 @@ impl Nats {
             is_sent = true;
             ticket.answer().await.ok_or_else(|| lost("request"))
         };
-        let answer = match tokio::time::timeout(wait, answer).await {
+        let answer = match tokio::time::timeout(wait.within, answer).await {
             Ok(answer) => answer?,
-            Err(_) if is_sent => return Err(timeout(&subject, wait)),
-            Err(_) => return Err(not_sent(&subject, wait)),
+            Err(_) if is_sent => return Err(timeout(&subject, wait.within)),
+            Err(_) => return Err(not_sent(&subject, wait.within)),
         };
         let answer = match answer {
             Answer::Received(answer)
@@ -219,7 +216,7 @@ impl Nats {
     /// everything before it; the client's own flush only empties a buffer into the socket.
     pub(crate) async fn flush(&self) -> Result<(), Error> {
         let full = || Error::Overflow { subject: self.answers.inbox().to_owned() };
-        let mut ticket = self.answers.wait().ok_or_else(full)?;
+        let mut ticket = self.answers.wait(FLUSH_WAIT_MAX.into()).ok_or_else(full)?;
         let (subject, reply) = (ticket.subject(), None);
         let empty = Message { subject, reply, headers: Headers::new(), payload: Bytes::new() };
         let echo = async {

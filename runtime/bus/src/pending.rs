@@ -8,9 +8,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use foldhash::fast::RandomState;
 use tokio::sync::oneshot;
 
-/// How many requests wait at once: more than a node admits runs, so a caller that meets this
-/// limit has no limit of its own.
-pub(crate) const REQUESTS_MAX: usize = 16_384;
+use crate::wait::Wait;
+
+/// How many requests wait at once: many more than nodes have turns and calls under way.
+pub(crate) const REQUESTS_MAX: usize = 32_768;
+
+/// How many of them wait for runs and people. Did these take all the places, neither could the runs
+/// go on for which they wait, nor could anybody end them.
+const LONG_MAX: usize = REQUESTS_MAX / 2;
 
 /// The digits of the largest token.
 const TOKEN_DIGITS_MAX: usize = 20;
@@ -21,7 +26,21 @@ pub(crate) struct Pending<T> {
     /// What the subjects of answers begin with, up to the last token, which is the request's.
     inbox: String,
     next: AtomicU64,
-    waiting: Mutex<HashMap<u64, oneshot::Sender<T>, RandomState>>,
+    waiting: Mutex<Waiting<T>>,
+}
+
+/// Those who wait, by their tokens.
+#[derive(Debug)]
+struct Waiting<T> {
+    short: HashMap<u64, oneshot::Sender<T>, RandomState>,
+    /// Those who wait for runs and people.
+    long: HashMap<u64, oneshot::Sender<T>, RandomState>,
+}
+
+impl<T> Waiting<T> {
+    fn remove(&mut self, token: u64) -> Option<oneshot::Sender<T>> {
+        self.short.remove(&token).or_else(|| self.long.remove(&token))
+    }
 }
 
 /// Stands for one waiting request; dropping it gives up waiting.
@@ -35,7 +54,8 @@ pub(crate) struct Ticket<'a, T> {
 impl<T> Pending<T> {
     /// Makes one whose requests are answered on subjects that begin so.
     pub(crate) fn new(inbox: String) -> Self {
-        Self { inbox, next: AtomicU64::new(1), waiting: Mutex::default() }
+        let waiting = Waiting { short: HashMap::default(), long: HashMap::default() };
+        Self { inbox, next: AtomicU64::new(1), waiting: Mutex::new(waiting) }
     }
 
     /// Returns what the subjects of answers begin with.
@@ -58,24 +78,26 @@ impl<T> Pending<T> {
     }
 
     /// Begins to wait; `None` if too many wait already.
-    pub(crate) fn wait(&self) -> Option<Ticket<'_, T>> {
+    pub(crate) fn wait(&self, wait: Wait) -> Option<Ticket<'_, T>> {
         let token = self.token();
         let (sender, answer) = oneshot::channel();
         let mut waiting = self.lock();
-        if waiting.len() >= REQUESTS_MAX {
+        let Waiting { short, long } = &mut *waiting;
+        let is_full = short.len() + long.len() >= REQUESTS_MAX;
+        if is_full || (wait.is_long && long.len() >= LONG_MAX) {
             return None;
         }
-        waiting.insert(token, sender);
+        if wait.is_long { long } else { short }.insert(token, sender);
         Some(Ticket { pending: self, token, answer })
     }
 
     /// Takes out the request that waits for an answer on a subject; late and second answers find
     /// nobody.
     pub(crate) fn take(&self, subject: &str) -> Option<oneshot::Sender<T>> {
-        self.lock().remove(&self.token_of(subject)?)
+        self.lock().remove(self.token_of(subject)?)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<T>, RandomState>> {
+    fn lock(&self) -> MutexGuard<'_, Waiting<T>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -98,31 +120,37 @@ impl<T> Ticket<'_, T> {
 
 impl<T> Drop for Ticket<'_, T> {
     fn drop(&mut self) {
-        self.pending.lock().remove(&self.token);
+        self.pending.lock().remove(self.token);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    fn short() -> Wait {
+        Duration::ZERO.into()
+    }
 
     #[tokio::test]
     async fn nothing_stays_behind() {
         let pending = Pending::new("inbox.".to_owned());
-        let mut answered = pending.wait().unwrap();
-        let given_up = pending.wait().unwrap();
+        let mut answered = pending.wait(short()).unwrap();
+        let given_up = pending.wait(Wait::long(Duration::ZERO)).unwrap();
         assert_ne!(answered.subject(), given_up.subject());
         pending.take(&answered.subject()).unwrap().send(7).unwrap();
         assert!(pending.take(&answered.subject()).is_none(), "the second answer finds nobody");
         assert_eq!(answered.answer().await, Some(7));
         drop((answered, given_up));
-        assert!(pending.lock().is_empty());
+        assert!(pending.lock().short.is_empty() && pending.lock().long.is_empty());
     }
 
     #[tokio::test]
     async fn answers_are_known_by_their_subjects() {
         let pending = Pending::<()>::new("inbox.".to_owned());
-        let ticket = pending.wait().unwrap();
+        let ticket = pending.wait(short()).unwrap();
         let cases = [
             (ticket.subject(), true),
             ("inbox.18446744073709551615".to_owned(), true),
@@ -139,9 +167,23 @@ mod tests {
     #[tokio::test]
     async fn waiting_is_bounded() {
         let pending = Pending::<()>::new("inbox.".to_owned());
-        let mut tickets: Vec<_> = (0..REQUESTS_MAX).map(|_| pending.wait().unwrap()).collect();
-        assert!(pending.wait().is_none());
+        let long = Wait::long(Duration::ZERO);
+        let mut tickets = Vec::new();
+        let mut fill = |wait, count| {
+            for _ in 0..count {
+                tickets.push(pending.wait(wait).unwrap());
+            }
+            assert!(pending.wait(wait).is_none());
+        };
+        fill(long, LONG_MAX);
+        fill(short(), REQUESTS_MAX - LONG_MAX);
+        // One more place is anybody's, where those who wait long have not their part.
         tickets.pop();
-        assert!(pending.wait().is_some());
+        assert!(pending.wait(long).is_none());
+        tickets.push(pending.wait(short()).unwrap());
+        tickets.swap_remove(0);
+        assert!(pending.wait(long).is_some());
+        tickets.push(pending.wait(short()).unwrap());
+        assert!(pending.wait(long).is_none());
     }
 }

@@ -77,12 +77,13 @@ pub(crate) async fn submit(
     }
     let waits = query.wait.unwrap_or_else(|| !prefers_async(&headers));
     if waits {
-        let wait = Duration::from_millis(within).saturating_add(REPLY_GRACE);
+        let wait = bus::Wait::long(Duration::from_millis(within).saturating_add(REPLY_GRACE));
         return ask(&doors, team, &run, &subject, passed_on, payload.into(), wait).await.map(json);
     }
     passed_on.insert(header::REPLY_MODE, header::REPLY_ACCEPTED);
     let reply =
-        ask(&doors, team, &run, &subject, passed_on, payload.into(), CONTROL_TIMEOUT).await?;
+        ask(&doors, team, &run, &subject, passed_on, payload.into(), CONTROL_TIMEOUT.into())
+            .await?;
     let mut response = (StatusCode::ACCEPTED, json(reply)).into_response();
     let location = format!("/v1/teams/{team_name}/runs/{run}");
     if let Ok(location) = HeaderValue::try_from(location) {
@@ -128,8 +129,8 @@ pub(crate) async fn result(
     let wait = query.timeout_ms.map_or(RESULT_WAIT_DEFAULT, Duration::from_millis);
     let wait = wait.min(RESULT_WAIT_MAX);
     let headers = Headers::new().with(header::REMAINING_MS, wait.as_millis().to_string());
-    let timeout = wait.saturating_add(REPLY_GRACE);
-    ask(&doors, team, &run, &subject, headers, Bytes::new(), timeout).await.map(json)
+    let wait = bus::Wait::long(wait.saturating_add(REPLY_GRACE));
+    ask(&doors, team, &run, &subject, headers, Bytes::new(), wait).await.map(json)
 }
 
 async fn order(
@@ -143,7 +144,7 @@ async fn order(
     let run = run_id(run)?;
     team.settle().await;
     let subject = team.subjects().run(&team.team().name, &run, verb);
-    ask(doors, team, &run, &subject, Headers::new(), body, CONTROL_TIMEOUT).await.map(json)
+    ask(doors, team, &run, &subject, Headers::new(), body, CONTROL_TIMEOUT.into()).await.map(json)
 }
 
 /// Sends a request that concerns a run and returns the body of the answer.
@@ -156,9 +157,9 @@ async fn ask(
     subject: &str,
     headers: Headers,
     payload: Bytes,
-    timeout: Duration,
+    wait: bus::Wait,
 ) -> Result<Bytes, Refusal> {
-    let answer = doors.node.bus().request(subject, headers, payload, timeout).await?;
+    let answer = doors.node.bus().request(subject, headers, payload, wait).await?;
     let Some(error) = refusal_in(&answer) else { return Ok(answer.payload) };
     if error.code == ErrorCode::TooLarge
         && let Some(stored) = stored_reply(team, run).await

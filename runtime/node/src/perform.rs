@@ -179,6 +179,7 @@ async fn begin_call(
         repeatable: false,
         // A tool that is gone does not come back within the time of a call.
         patient: context.present.serves(&call.name),
+        is_long: false,
     };
     let missed = match request_held(context, &asking, Arc::new(body)).await {
         Ok((reply, waiting)) => return (call.judge(reply), waiting),
@@ -270,6 +271,7 @@ pub(crate) async fn call_agent(
         stop: None,
         repeatable: true,
         patient: true,
+        is_long: true,
     };
     let asked = if context.team.agents.contains_key(&call.name) {
         request::<RunReply>(context, &asking, Arc::new(body)).await

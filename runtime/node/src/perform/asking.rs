@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bus::{Content, Message, Parcel};
+use bus::{Content, Message, Parcel, Wait};
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
@@ -39,6 +39,8 @@ pub(crate) struct Asking {
     pub(crate) repeatable: bool,
     /// Whether it is made again while nobody listens.
     pub(crate) patient: bool,
+    /// Whether the answer is that of a run or a person.
+    pub(crate) is_long: bool,
 }
 
 /// How those who work on a request are told that nobody waits any more.
@@ -79,7 +81,8 @@ impl Asking {
         let stop = Some(Stop { whom: Stopped::Model(model.clone()), work });
         let subject = subjects.model(team, model);
         let grace = Duration::ZERO;
-        Self { subject, headers, deadline, grace, stop, repeatable: true, patient: true }
+        let (repeatable, patient, is_long) = (true, true, false);
+        Self { subject, headers, deadline, grace, stop, repeatable, patient, is_long }
     }
 }
 
@@ -163,8 +166,9 @@ pub(super) async fn request_held<T: Answer>(
         let is_near = near.is_some();
         let bus = near.unwrap_or_else(|| context.bus.clone());
         let mended = bus.mended();
+        let wait = if asking.is_long { Wait::long(remaining) } else { remaining.into() };
         let sent = tokio::select! {
-            sent = bus.request_of(&asking.subject, headers, body.clone(), remaining) => sent,
+            sent = bus.request_of(&asking.subject, headers, body.clone(), wait) => sent,
             // The answer may have been lost with the connection.
             () = mended, if asking.repeatable => continue,
         };

@@ -56,15 +56,16 @@ async fn answered(
     saying: &mut mpsc::Receiver<Box<Say>>,
     report: &impl Fn(Input),
 ) -> ToolReply {
-    let asking = |deadline, repeatable| Asking {
+    let asking = |deadline, watches| Asking {
         subject: context.subjects.question(&context.team.name, &call.name, &question.id),
         headers: Headers::new(),
         deadline,
         grace: Duration::ZERO,
         stop: None,
-        repeatable,
+        repeatable: watches,
         // Only the tool that asked listens, and it does not come back.
         patient: false,
+        is_long: watches,
     };
     let watch = u64::try_from(VOID_WAIT.as_millis()).unwrap_or(u64::MAX);
     let watching = asking(clock::now().plus_ms(watch), true);

@@ -243,6 +243,7 @@ async fn arguments_are_judged_unless_the_call_was_made_before() {
             stop: None,
             repeatable: false,
             patient: true,
+            is_long: false,
         };
         let asked = perform::request::<ToolReply>(&house.caller, &asking, Arc::new(body)).await;
         let found = match asked {

@@ -42,6 +42,7 @@ async fn a_request_that_does_not_leave_goes_on_until_its_end() {
         stop: None,
         repeatable,
         patient,
+        is_long: false,
     };
     let cases = [(true, true), (true, false), (false, true), (false, false)];
     for (repeatable, patient) in cases {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use journal::Holder;
 use reqwest::{Method, StatusCode};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Serialize;
@@ -64,13 +65,21 @@ impl Client {
 
     /// Finds the daemon that holds the data of a team; `None` if nobody does for long.
     pub(crate) fn of_holder(place: &Place, team: &Name) -> Result<Option<Self>, Failure> {
+        let Some(address) = Self::address_of_holder(place, team)? else { return Ok(None) };
+        Self::new(&address, place.token()?).map(Some)
+    }
+
+    /// Finds where the daemon that holds the data of a team is asked; `None` if nobody does for long.
+    pub(crate) fn address_of_holder(place: &Place, team: &Name) -> Result<Option<String>, Failure> {
         let Some(holder) = place.holder(team)? else { return Ok(None) };
-        if let Some(listen) = &holder.listen {
-            return Self::new(listen, place.token()?).map(Some);
-        }
+        let way = match &holder {
+            Holder { listen: Some(listen), .. } => return Ok(Some(listen.clone())),
+            Holder { nats: Some(url), .. } => format!("ask with `--nats {url}`, or "),
+            _ => String::new(),
+        };
         let text = format!(
-            "the data of team {team} is in use by {holder}, which has no HTTP door to ask at; wait \
-             until it ends"
+            "the data of team {team} is in use by {holder}, which has no HTTP door to ask at; \
+             {way}wait until it ends"
         );
         Err(Failure::new(ErrorCode::DataInUse, text))
     }

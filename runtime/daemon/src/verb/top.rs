@@ -119,8 +119,8 @@ async fn ask_daemons(place: &Place) -> Result<Told, Failure> {
     let mut addresses = BTreeSet::new();
     let mut answers = Answers::default();
     for team in place.teams(None)? {
-        match place.holder(&team) {
-            Ok(holder) => addresses.extend(holder.and_then(|holder| holder.listen)),
+        match Client::address_of_holder(place, &team) {
+            Ok(address) => addresses.extend(address),
             Err(failure) => answers.take(format!("team {team}"), Err(failure)),
         }
     }

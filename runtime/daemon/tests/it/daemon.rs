@@ -292,6 +292,29 @@ fn a_run_is_told_something_whatever_other_teams_do() {
 }
 
 #[test]
+fn a_daemon_without_a_door_is_named_and_how_it_is_asked() {
+    let callboard = Callboard::new();
+    let dir = callboard.dir.path().join("data/a-team");
+    let url = "nats://127.0.0.1:4222";
+    let cases = [
+        (None, "no HTTP door to ask at; wait until it ends"),
+        (Some(url), "no HTTP door to ask at; ask with `--nats nats://127.0.0.1:4222`, or wait"),
+    ];
+    for (nats, part) in cases {
+        let named = Holder::this_process("callboard serve", node::now());
+        let holder = Holder { pid: 1, nats: nats.map(str::to_owned), ..named };
+        let lock = DataLock::acquire(&dir, &holder).unwrap();
+        for args in [&["runs"][..], &["top", "--once"], &["cancel", "r1"]] {
+            let ended = callboard.run(args);
+            assert_eq!(ended.code, Some(3), "{args:?}: {}", ended.err);
+            assert!(ended.err.contains("error[E5001]"), "{args:?}: {}", ended.err);
+            assert!(ended.err.contains(part), "{args:?}: {}", ended.err);
+        }
+        drop(lock);
+    }
+}
+
+#[test]
 fn a_daemon_that_is_named_is_asked_whatever_the_environment_says() {
     let callboard = Callboard::new();
     let daemon = callboard.serve(&team("quickstart.toml"));

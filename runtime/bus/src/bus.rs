@@ -115,9 +115,9 @@ impl Bus {
 
     /// Sends a message and waits for the first answer.
     ///
-    /// Fails at once if nobody listens, or if a member of a queue group was to answer and its
-    /// subscription is full. Whoever answers in this process may do so within what is returned: it
-    /// is to be awaited or dropped, and not to be kept.
+    /// Fails at once if nobody listens, if a member of a queue group was to answer and its
+    /// subscription is full, or if too many requests wait. Whoever answers in this process may do so
+    /// within what is returned: it is to be awaited or dropped, and not to be kept.
     pub async fn request(
         &self,
         subject: &str,

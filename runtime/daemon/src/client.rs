@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use journal::Holder;
 use reqwest::{Method, StatusCode};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Serialize;
@@ -72,11 +71,13 @@ impl Client {
     /// Finds where the daemon that holds the data of a team is asked; `None` if nobody does for long.
     pub(crate) fn address_of_holder(place: &Place, team: &Name) -> Result<Option<String>, Failure> {
         let Some(holder) = place.holder(team)? else { return Ok(None) };
-        let way = match &holder {
-            Holder { listen: Some(listen), .. } => return Ok(Some(listen.clone())),
-            Holder { nats: Some(url), .. } => format!("ask with `--nats {url}`, or "),
-            _ => String::new(),
-        };
+        if let Some(listen) = holder.listen {
+            return Ok(Some(listen));
+        }
+        // Not every command that finds a daemon so can ask over NATS.
+        let way = holder.nats.as_ref().map_or_else(String::new, |url| {
+            format!("`callboard ask`, `calls`, `trace` and `top` reach it with `--nats {url}`, or ")
+        });
         let text = format!(
             "the data of team {team} is in use by {holder}, which has no HTTP door to ask at; \
              {way}wait until it ends"

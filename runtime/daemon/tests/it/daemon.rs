@@ -298,7 +298,7 @@ fn a_daemon_without_a_door_is_named_and_how_it_is_asked() {
     let url = "nats://127.0.0.1:4222";
     let cases = [
         (None, "no HTTP door to ask at; wait until it ends"),
-        (Some(url), "no HTTP door to ask at; ask with `--nats nats://127.0.0.1:4222`, or wait"),
+        (Some(url), "`top` reach it with `--nats nats://127.0.0.1:4222`, or wait until it ends"),
     ];
     for (nats, part) in cases {
         let named = Holder::this_process("callboard serve", node::now());

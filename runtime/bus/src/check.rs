@@ -60,14 +60,18 @@ pub(crate) fn queue(text: &str) -> Result<(), Error> {
 /// Tells at a glance that a subject is of ordinary characters, as nearly all are; another one may be
 /// right as well.
 fn is_plain(text: &str) -> bool {
-    let mut before = b'.';
-    let is_right = |byte: u8| {
-        let is_token = byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'$');
-        let is_right = is_token || (byte == b'.' && before != b'.');
-        before = byte;
-        is_right
-    };
-    text.len() <= SUBJECT_BYTES_MAX && text.bytes().all(is_right) && before != b'.'
+    let bytes = text.as_bytes();
+    let is_right =
+        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'$' | b'.');
+    let is_gap = |one: &u8, next: &u8| *one == b'.' && *next == b'.';
+    let is_end = |byte: Option<&u8>| byte.is_some_and(|byte| *byte != b'.');
+    let pairs = bytes.iter().zip(bytes.iter().skip(1));
+    // All are looked at, also after one that is not right: so many of them are looked at together.
+    text.len() <= SUBJECT_BYTES_MAX
+        && is_end(bytes.first())
+        && is_end(bytes.last())
+        && bytes.iter().fold(true, |right, byte| right & is_right(byte))
+        && !pairs.fold(false, |gap, (one, next)| gap | is_gap(one, next))
 }
 
 fn tokens(text: &str) -> Result<(), Error> {
@@ -91,7 +95,7 @@ fn invalid(text: &str, fault: &'static str) -> Error {
 pub(crate) fn headers(headers: &Headers) -> Result<(), Error> {
     for (name, value) in headers.values() {
         let invalid = |fault| Err(Error::InvalidHeader { name: shown(name), fault });
-        if name.is_empty() || name.contains(|c: char| !c.is_ascii_graphic() || c == ':') {
+        if name.is_empty() || name.bytes().any(|byte| !byte.is_ascii_graphic() || byte == b':') {
             return invalid("a name is printable ASCII without colon and space");
         }
         // All others are written so that they arrive.
@@ -147,6 +151,9 @@ mod tests {
             ("a b", false, false),
             ("a\r\nPUB b 0", false, false),
             ("a\0", false, false),
+            ("a.b.c.d-e_f$.0123456789.ABCXYZ.abcxyz", true, true),
+            ("a.b.c.d-e_f$.0123456789..ABCXYZ.abcxyz", false, false),
+            ("a.b.c.d-e_f$.0123456789.ABCXYZ.abc xyz", false, false),
             (&long, false, false),
         ];
         for (text, is_subject, is_pattern) in cases {

@@ -112,7 +112,7 @@ impl Router {
     fn reached(&self, subject: &str) -> Reached<'_> {
         let mut reached: Reached<'_> = self.exact.get(subject).into_iter().collect();
         if !self.wild.is_empty() {
-            self.wild.reach(subject.split('.'), &mut reached);
+            self.wild.reach(Some(subject), &mut reached);
         }
         reached
     }
@@ -210,12 +210,9 @@ impl Node {
         }
     }
 
-    fn reach<'a, 's>(
-        &'a self,
-        mut tokens: impl Iterator<Item = &'s str> + Clone,
-        reached: &mut Reached<'a>,
-    ) {
-        let Some(token) = tokens.next() else {
+    /// Adds those below whose patterns match what is left of a subject.
+    fn reach<'a>(&'a self, left: Option<&str>, reached: &mut Reached<'a>) {
+        let Some(left) = left else {
             if !self.here.is_empty() {
                 reached.push(&self.here);
             }
@@ -224,11 +221,12 @@ impl Node {
         if !self.rest.is_empty() {
             reached.push(&self.rest);
         }
+        let (token, left) = first_token(left);
         if let Some(node) = self.children.get(token) {
-            node.reach(tokens.clone(), reached);
+            node.reach(left, reached);
         }
         if let Some(node) = &self.any {
-            node.reach(tokens, reached);
+            node.reach(left, reached);
         }
     }
 
@@ -238,6 +236,14 @@ impl Node {
             && self.rest.is_empty()
             && self.here.is_empty()
     }
+}
+
+/// Splits a subject at its first dot, if it has one.
+fn first_token(subject: &str) -> (&str, Option<&str>) {
+    // Tokens are so short that a search which is made for long texts would take most of the time.
+    let dot = subject.bytes().position(|byte| byte == b'.');
+    let (token, after) = subject.split_at(dot.unwrap_or(subject.len()));
+    (token, after.get(1..))
 }
 
 #[cfg(test)]

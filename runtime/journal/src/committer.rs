@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use tokio::time::Instant;
 use wire::SessionId;
 
@@ -177,7 +178,7 @@ impl Committer {
     fn encode(&mut self, batch: &[Pending], out: &mut Vec<u8>) -> Vec<Written> {
         let start = self.place.position;
         self.place.synced_to = start;
-        let mut chains: HashMap<&SessionId, Chain> = {
+        let mut chains: HashMap<&SessionId, Chain, RandomState> = {
             let state = self.shared.lock();
             let chain = |pending: &Pending| {
                 state.index.sessions.get(&pending.session).map_or([0; 16], |found| found.chain)

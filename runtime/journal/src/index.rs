@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use foldhash::fast::RandomState;
 use wire::SessionId;
 
 use crate::error::Error;
@@ -11,11 +12,11 @@ use crate::frame::{Chain, Tag, tag};
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     /// Each in a box, since a table that grows is up to twice as large as what stands in it.
-    pub(crate) sessions: HashMap<SessionId, Box<Session>>,
+    pub(crate) sessions: HashMap<SessionId, Box<Session>, RandomState>,
     /// Sessions of which no more is left than that there was a commit.
-    pub(crate) lost: HashSet<Tag>,
+    pub(crate) lost: HashSet<Tag, RandomState>,
     /// Sessions that were forgotten and whose frames may still be there.
-    pub(crate) gone: HashMap<SessionId, Gone>,
+    pub(crate) gone: HashMap<SessionId, Gone, RandomState>,
     /// The segments, each by its base.
     pub(crate) segments: BTreeMap<u64, Segment>,
     /// The position after the last durable commit.
@@ -331,7 +332,7 @@ mod tests {
 
     #[test]
     fn a_place_in_the_table_of_sessions_takes_no_more_than_an_id_and_a_pointer() {
-        fn place<K, V>(_: &HashMap<K, V>) -> usize {
+        fn place<K, V, S>(_: &HashMap<K, V, S>) -> usize {
             size_of::<(K, V)>()
         }
         let index = Index::default();

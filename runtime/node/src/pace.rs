@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use foldhash::fast::RandomState;
 use wire::Name;
 
 /// The longest turn after which another one of the same model is expected to be over while an input
@@ -12,7 +13,7 @@ pub(crate) const QUICK_TIME_MAX: Duration = Duration::from_millis(5);
 
 /// What is known of the models of a team, by their last turns in any session.
 #[derive(Debug)]
-pub(crate) struct Paces(HashMap<Name, AtomicBool>);
+pub(crate) struct Paces(HashMap<Name, AtomicBool, RandomState>);
 
 impl Paces {
     /// Nothing is known of these models yet.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agents_core::session::Plans;
 use agents_core::validate::Catalogue;
+use foldhash::fast::RandomState;
 use journal::Journal;
 use wire::{Digest, Name, Plan};
 
@@ -22,7 +23,7 @@ struct Shelf {
     current: HashMap<Name, Digest>,
     /// What they began with until the last change: a run that was just taken may not be durable.
     before: HashSet<Digest>,
-    known: HashMap<Digest, Arc<Catalogue>>,
+    known: HashMap<Digest, Arc<Catalogue>, RandomState>,
 }
 
 impl PlanShelf {

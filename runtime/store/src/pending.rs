@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use wire::Timestamp;
@@ -119,7 +120,7 @@ pub(crate) struct Pending {
     tree: sled::Tree,
     pub(crate) state: State,
     /// What was read or is to be written, by key, so that nothing is read twice.
-    values: HashMap<Vec<u8>, Value>,
+    values: HashMap<Vec<u8>, Value, RandomState>,
     /// Where large replies go, if there are any in this database.
     replies: Option<Arc<Replies>>,
     /// The files that no record names any more when this is written.
@@ -134,7 +135,7 @@ impl Pending {
         Self {
             tree: tree.clone(),
             state,
-            values: HashMap::new(),
+            values: HashMap::default(),
             replies: None,
             unnamed: BTreeSet::new(),
             bytes: 0,

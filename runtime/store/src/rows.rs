@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
+use foldhash::fast::RandomState;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -26,7 +27,7 @@ pub(crate) type Place = (Vec<u8>, Vec<u8>);
 
 /// Rows on their way into the database. They are changed here alone until they are written.
 pub(crate) struct Rows<'s, R: Row> {
-    rows: HashMap<&'s R::Id, Held<R>>,
+    rows: HashMap<&'s R::Id, Held<R>, RandomState>,
 }
 
 /// A row as the changes so far leave it.
@@ -40,7 +41,7 @@ pub(crate) struct Held<R> {
 
 impl<R: Row> Default for Rows<'_, R> {
     fn default() -> Self {
-        Self { rows: HashMap::new() }
+        Self { rows: HashMap::default() }
     }
 }
 

@@ -5,7 +5,7 @@ use agents_core::spans::{AttemptFacts, Left, RunFacts, hop_span};
 use config::Team;
 use serde_json::Value;
 use wire::hop::{Endpoint, Hop, HopReport};
-use wire::{CallKey, RunId, SessionId, Timestamp, TraceContext, TraceSink, semconv};
+use wire::{CallKey, RunId, RunTrace, SessionId, Timestamp, TraceContext, TraceSink, semconv};
 
 use crate::conventions::faults;
 
@@ -80,7 +80,8 @@ fn every_way_out_of_the_process_conforms() {
     let team = load();
     let plan = team.agents.values().next().unwrap();
     let run = RunId::new("r").unwrap();
-    let (session, trace) = (SessionId::new("s").unwrap(), TraceContext::root(&team.name, &run));
+    let session = SessionId::new("s").unwrap();
+    let trace = RunTrace::new(TraceContext::root(&team.name, &run));
     let facts = RunFacts {
         plan,
         session: &session,

@@ -9,7 +9,7 @@ use wire::plan::Target;
 use wire::run::{Budget, RunReply};
 use wire::{
     CallKey, CallOutcome, EffectClass, ErrorCode, Event, Levels, ModelRole, Name, OpenCall, RunId,
-    Said, Scope, SessionId, SpanRecord, Timestamp, ToolReply, TraceSink, WireError,
+    Said, Scope, SessionId, SpanRecord, Timestamp, ToolReply, TraceContext, TraceSink, WireError,
 };
 
 /// When a run that found its session busy, or its queue full, may come again, in milliseconds: runs
@@ -35,6 +35,8 @@ pub enum Effect {
         max_tokens: u64,
         /// When the answer must be there.
         deadline: Timestamp,
+        /// The turn's span.
+        trace: TraceContext,
     },
     /// Make a call; answered by `CallSettled`, `CallSuspended`, `CallAsked` or `CallLost`.
     Call(CallEffect),
@@ -182,7 +184,7 @@ pub struct CallEffect {
     /// How many runs stand above a called agent.
     pub depth: u32,
     /// The span of the call.
-    pub trace: wire::TraceContext,
+    pub trace: TraceContext,
 }
 
 impl Effect {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use wire::entry::Submitted;
 use wire::event::EventKind;
 use wire::run::{RunReply, RunState, RunStatus, Source};
-use wire::trace::SpanEvent;
+use wire::trace::{RunTrace, SpanEvent};
 use wire::{
     CallKey, Digest, ErrorCode, ModelRole, Name, Plan, RunId, SharedText, SpanRecord, Timestamp,
     Usage, WireError, semconv,
@@ -43,6 +43,7 @@ use told::Extent;
 pub(crate) struct Run {
     team: Name,
     submitted: Submitted,
+    trace: RunTrace,
     plan: Arc<Plan>,
     accepted: Timestamp,
     phase: Phase,
@@ -105,6 +106,7 @@ impl Run {
         let tainted = submitted.parent.as_ref().is_some_and(|parent| parent.tainted);
         Self {
             team,
+            trace: RunTrace::new(submitted.trace),
             submitted,
             plan,
             accepted,
@@ -377,7 +379,7 @@ impl Run {
             plan: &self.plan,
             session: effects.session(),
             run: &self.submitted.run,
-            trace: &self.submitted.trace,
+            trace: &self.trace,
             sink: effects.sink(),
             left: self.left(),
         }

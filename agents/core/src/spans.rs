@@ -10,8 +10,8 @@ use wire::run::RunReply;
 use wire::semconv::{self, ERROR_OTHER, PROVIDER_SELF, operation};
 use wire::trace::{SpanEvent, SpanKind, SpanLink};
 use wire::{
-    Attributes, Name, RunId, SessionId, SpanRecord, Timestamp, TraceContext, TraceSink, Usage,
-    WireError,
+    Attributes, Name, RunId, RunTrace, SessionId, SpanRecord, Timestamp, TraceContext, TraceSink,
+    Usage, WireError,
 };
 
 mod call;
@@ -40,8 +40,8 @@ pub struct RunFacts<'a> {
     pub session: &'a SessionId,
     /// The run.
     pub run: &'a RunId,
-    /// The run's own span.
-    pub trace: &'a TraceContext,
+    /// The run's own span, and the names of those below it.
+    pub trace: &'a RunTrace,
     /// Where the spans go.
     pub sink: TraceSink,
     /// What the run has left.
@@ -174,7 +174,7 @@ impl RunFacts<'_> {
             attributes.set(semconv::ERROR_TYPE, kind);
         }
         SpanRecord {
-            context: *self.trace,
+            context: *self.trace.span(),
             parent: None,
             name,
             kind: SpanKind::Internal,

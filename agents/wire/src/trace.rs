@@ -95,7 +95,16 @@ impl TraceContext {
     /// Returns the context of a span below this trace, named by what it stands for.
     #[must_use]
     pub fn child(&self, kind: &str, key: &str) -> Self {
-        let seed = Digest::of(&self.trace).then(kind.as_bytes()).then(key.as_bytes());
+        self.named(self.kind(kind), key)
+    }
+
+    /// Returns what the ids of all spans of a kind in this trace begin with.
+    fn kind(&self, kind: &str) -> Digest {
+        Digest::of(&self.trace).then(kind.as_bytes())
+    }
+
+    fn named(&self, kind: Digest, key: &str) -> Self {
+        let seed = kind.then(key.as_bytes());
         let mut span = [0; 8];
         span.copy_from_slice(seed.as_bytes().first_chunk::<8>().unwrap_or(&[1; 8]));
         Self { trace: self.trace, span, sampled: self.sampled }
@@ -105,24 +114,6 @@ impl TraceContext {
     #[must_use]
     pub fn of_run(&self, run: &RunId) -> Self {
         self.child("run", run.as_str())
-    }
-
-    /// Returns the span of a call.
-    #[must_use]
-    pub fn of_call(&self, call: &CallKey) -> Self {
-        self.child("call", call.as_str())
-    }
-
-    /// Returns the span of one attempt at a call.
-    #[must_use]
-    pub fn of_attempt(&self, call: &CallKey, attempt: u32) -> Self {
-        self.child("attempt", &numbered(call.as_str(), attempt))
-    }
-
-    /// Returns the span of a model turn.
-    #[must_use]
-    pub fn of_turn(&self, run: &RunId, turn: u32) -> Self {
-        self.child("turn", &numbered(run.as_str(), turn))
     }
 
     /// Returns the id of the trace.
@@ -148,6 +139,42 @@ impl TraceContext {
     /// Returns the span id as bytes.
     pub const fn span_bytes(&self) -> [u8; 8] {
         self.span
+    }
+}
+
+/// The span of a run, and what the spans of its turns and calls are named by. It is worked out once,
+/// since each step has some of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunTrace {
+    span: TraceContext,
+    turn: Digest,
+    call: Digest,
+}
+
+impl RunTrace {
+    /// Makes it of the run's own span.
+    pub fn new(span: TraceContext) -> Self {
+        Self { span, turn: span.kind("turn"), call: span.kind("call") }
+    }
+
+    /// Returns the run's own span.
+    pub const fn span(&self) -> &TraceContext {
+        &self.span
+    }
+
+    /// Returns the span of a model turn.
+    pub fn of_turn(&self, run: &RunId, turn: u32) -> TraceContext {
+        self.span.named(self.turn, &numbered(run.as_str(), turn))
+    }
+
+    /// Returns the span of a call.
+    pub fn of_call(&self, call: &CallKey) -> TraceContext {
+        self.span.named(self.call, call.as_str())
+    }
+
+    /// Returns the span of one attempt at a call.
+    pub fn of_attempt(&self, call: &CallKey, attempt: u32) -> TraceContext {
+        self.span.child("attempt", &numbered(call.as_str(), attempt))
     }
 }
 
@@ -349,8 +376,17 @@ mod tests {
         let run = RunId::new("r1").unwrap();
         let root = TraceContext::root(&Name::new("t").unwrap(), &run);
         assert_eq!(root.of_run(&run), root);
-        assert_eq!(root.of_turn(&run, 1), root.of_turn(&run, 1));
-        assert_ne!(root.of_turn(&run, 1), root.of_turn(&run, 2));
-        assert_eq!(root.trace_id(), root.of_turn(&run, 2).trace_id());
+        let (trace, call) = (RunTrace::new(root), CallKey::new("k1").unwrap());
+        let below = [
+            (trace.of_turn(&run, 1), root.child("turn", "r1/1")),
+            (trace.of_turn(&run, 2), root.child("turn", "r1/2")),
+            (trace.of_call(&call), root.child("call", "k1")),
+            (trace.of_attempt(&call, 1), root.child("attempt", "k1/1")),
+        ];
+        for (span, same) in below {
+            assert_eq!(span, same);
+            assert_eq!(span.trace_id(), root.trace_id());
+            assert_eq!(below.iter().filter(|(other, _)| *other == span).count(), 1);
+        }
     }
 }

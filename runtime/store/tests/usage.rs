@@ -34,7 +34,7 @@ fn turn_span(run: &str, number: u64, agent: &str, model: &str, at: u64) -> SpanR
     attributes.set("gen_ai.usage.output_tokens", json!(2));
     attributes.set("callboard.usage.cost_nano_usd", json!(5));
     SpanRecord {
-        context: root.of_turn(&run, u32::try_from(number).unwrap()),
+        context: root.child("turn", &number.to_string()),
         parent: Some(root),
         name: format!("chat {model}"),
         kind: SpanKind::Client,

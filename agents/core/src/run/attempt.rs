@@ -358,7 +358,7 @@ impl Run {
                 attempt: 1,
                 earlier: Earlier::Nothing,
                 budget: Budget::default(),
-                trace: self.submitted.trace.of_call(&pending.key),
+                trace: self.trace.of_call(&pending.key),
                 ..made
             },
         })

@@ -12,11 +12,10 @@ use crate::spans;
 impl Run {
     /// Returns the span below which the other side of an attempt reports.
     pub(super) fn attempt_trace(&self, pending: &Pending) -> TraceContext {
-        let trace = &self.submitted.trace;
         let offer = self.plan.tools.get(pending.offer);
         match offer.and_then(|offer| offer.hop.as_ref()) {
-            Some(_) => trace.of_attempt(&pending.key, pending.attempt),
-            None => trace.of_call(&pending.key),
+            Some(_) => self.trace.of_attempt(&pending.key, pending.attempt),
+            None => self.trace.of_call(&pending.key),
         }
     }
 

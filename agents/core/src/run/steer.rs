@@ -6,7 +6,7 @@ use std::sync::Arc;
 use wire::entry::Submitted;
 use wire::event::EventKind;
 use wire::run::{RunReply, RunStatus};
-use wire::{ErrorCode, RunId, SharedText, Timestamp, Usage, WireError, semconv};
+use wire::{ErrorCode, RunId, RunTrace, SharedText, Timestamp, Usage, WireError, semconv};
 
 use super::Run;
 use crate::dialect::Act;
@@ -105,8 +105,8 @@ impl Run {
             error: reply.error.clone(),
         };
         effects.tell(&joined.submitted, kind);
-        let (run, trace) = (&joined.submitted.run, &joined.submitted.trace);
-        let facts = spans::RunFacts { run, trace, ..self.facts(effects) };
+        let (run, trace) = (&joined.submitted.run, RunTrace::new(joined.submitted.trace));
+        let facts = spans::RunFacts { run, trace: &trace, ..self.facts(effects) };
         let span = spans::run_span(
             &facts,
             &spans::EndFacts {

@@ -238,14 +238,16 @@ impl Run {
 
     pub(super) fn ask_effect(&self, role: ModelRole) -> Effect {
         let limits = &self.plan.limits;
+        let turn = self.turns.saturating_sub(1);
         Effect::AskModel {
             run: self.id().clone(),
-            turn: self.turns.saturating_sub(1),
+            turn,
             step: self.step(),
             role,
             model: self.model(role).clone(),
             max_tokens: self.turn_tokens,
             deadline: self.submitted.deadline.min(self.turn_asked.plus_ms(limits.model_timeout_ms)),
+            trace: self.trace.of_turn(self.id(), turn),
         }
     }
 

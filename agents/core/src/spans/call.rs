@@ -50,7 +50,7 @@ pub fn call_span(facts: &RunFacts<'_>, call: &CallFacts<'_>) -> SpanRecord {
     }
     SpanRecord {
         context: facts.trace.of_call(call.call),
-        parent: Some(*facts.trace),
+        parent: Some(*facts.trace.span()),
         events: call.events.to_vec(),
         ..facts.span(
             format!("{} {name}", operation::EXECUTE_TOOL),

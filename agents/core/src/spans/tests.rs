@@ -17,15 +17,15 @@ const LEFT: Left = Left { tokens: Some(90), steps: Some(7), calls: None, cost_na
 /// The facts of a run whose spans are looked up.
 fn stored<'a>(
     plan: &'a Plan,
-    (session, run, trace): (&'a SessionId, &'a RunId, &'a TraceContext),
+    (session, run, trace): (&'a SessionId, &'a RunId, &'a RunTrace),
 ) -> RunFacts<'a> {
     RunFacts { plan, session, run, trace, sink: TraceSink::Store, left: LEFT }
 }
 
-fn ids() -> (SessionId, RunId, TraceContext) {
+fn ids() -> (SessionId, RunId, RunTrace) {
     let run = RunId::new("r").unwrap();
     let trace = TraceContext::root(&Name::new("demo").unwrap(), &run);
-    (SessionId::new("s").unwrap(), run, trace)
+    (SessionId::new("s").unwrap(), run, RunTrace::new(trace))
 }
 
 fn name(text: &str) -> Name {
@@ -80,7 +80,7 @@ fn a_model_turn_is_a_chat_below_its_run() {
         unread: unread.as_ref(),
     };
     let span = model_span(&facts, &answered);
-    assert_eq!((span.context, span.parent), (trace.of_turn(&run, 5), Some(trace)));
+    assert_eq!((span.context, span.parent), (trace.of_turn(&run, 5), Some(*trace.span())));
     assert_eq!((span.name.as_str(), span.kind), ("chat small", SpanKind::Client));
     assert_eq!((span.start, span.end, &span.error), (START, END, &None));
     let expected = json!({
@@ -216,7 +216,7 @@ fn a_call_is_a_tool_execution_below_its_run() {
                 events: &[],
             };
             let span = call_span(&facts, &call);
-            assert_eq!((span.context, span.parent), (trace.of_call(&key), Some(trace)));
+            assert_eq!((span.context, span.parent), (trace.of_call(&key), Some(*trace.span())));
             assert_eq!(span.name, format!("execute_tool {}", offer.spec.name));
             assert_eq!(span.error.as_deref(), *message);
             assert_has(
@@ -377,7 +377,7 @@ fn a_run_is_an_agent_invocation_below_its_caller() {
         output: "secret".into(),
         sources: Vec::new(),
         usage: Usage::of_tokens(1, 2),
-        trace_id: trace.trace_id(),
+        trace_id: trace.span().trace_id(),
         error: None,
         joined: None,
         tainted: false,
@@ -385,7 +385,7 @@ fn a_run_is_an_agent_invocation_below_its_caller() {
     let events = [event(semconv::event::RESUMED, START, [(semconv::RESUMES, 1)])];
     let facts_of_end = EndFacts { caller: Some(&caller), events: &events, ..ended(&reply) };
     let span = run_span(&facts, &facts_of_end);
-    assert_eq!((span.context, span.parent), (trace, Some(caller)));
+    assert_eq!((span.context, span.parent), (*trace.span(), Some(caller)));
     assert_eq!((span.name.as_str(), span.kind), ("invoke_agent lead", SpanKind::Internal));
     assert_eq!(span.events, events);
     assert_has(
@@ -399,7 +399,7 @@ fn a_run_is_an_agent_invocation_below_its_caller() {
     assert!(!serde_json::to_string(&span).unwrap().contains("secret"), "no contents in spans");
 
     reply.joined = Some(RunId::new("other").unwrap());
-    let other = trace.child("run", "other");
+    let other = trace.span().child("run", "other");
     let span = run_span(&facts, &EndFacts { joined: Some(&other), ..ended(&reply) });
     assert_has(&span.attributes, &json!({"callboard.joined": "other"}));
     assert_eq!(span.links, [SpanLink { context: other, attributes: Attributes::new() }]);

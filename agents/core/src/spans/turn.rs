@@ -74,7 +74,7 @@ pub fn model_span(facts: &RunFacts<'_>, turn: &TurnFacts<'_>) -> SpanRecord {
     }
     SpanRecord {
         context: facts.trace.of_turn(facts.run, turn.turn),
-        parent: Some(*facts.trace),
+        parent: Some(*facts.trace.span()),
         kind: SpanKind::Client,
         ..facts.span(
             format!("{} {model}", operation::CHAT),

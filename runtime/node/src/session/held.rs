@@ -12,6 +12,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use agents_core::effect::{CallEffect, Effect};
+use foldhash::fast::RandomState;
 use journal::Due;
 use tokio::time::Instant;
 use wire::CallKey;
@@ -32,7 +33,7 @@ const HELD_MAX: usize = 32;
 pub(super) struct Held {
     inputs: Vec<Taken>,
     /// The calls that were made because of them.
-    calls: HashSet<CallKey>,
+    calls: HashSet<CallKey, RandomState>,
     /// When the first of them was taken.
     since: Option<Instant>,
 }
@@ -249,6 +250,7 @@ mod tests {
             model: model(),
             max_tokens: 1,
             deadline: Timestamp::default(),
+            trace: TraceContext::root(&model(), &run()),
         }
     }
 

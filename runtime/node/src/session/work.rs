@@ -94,7 +94,8 @@ impl SessionState {
 
     /// Asks a model, if its run still goes on; `number` counts the attempts to read its plan.
     pub(super) fn ask(&mut self, effect: Effect, number: u32) {
-        let Effect::AskModel { run, turn, step, role, model, max_tokens, deadline } = effect else {
+        let Effect::AskModel { run, turn, step, role, model, max_tokens, deadline, trace } = effect
+        else {
             return;
         };
         let Ok(machine) = &self.machine else { return };
@@ -105,7 +106,8 @@ impl SessionState {
         let catalogue = match self.context.plans.catalogue(&submitted.plan) {
             Ok(catalogue) => catalogue,
             Err(error) => {
-                let again = Effect::AskModel { run, turn, step, role, model, max_tokens, deadline };
+                let again =
+                    Effect::AskModel { run, turn, step, role, model, max_tokens, deadline, trace };
                 return self.ask_later(again, number, &error);
             }
         };
@@ -127,7 +129,6 @@ impl SessionState {
             step,
             hidden: catalogue.plan().continue_word.clone(),
         };
-        let trace = submitted.trace.of_turn(&run, turn);
         self.ask_model(perform::Turn {
             run,
             number: turn,

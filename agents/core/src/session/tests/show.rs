@@ -19,7 +19,7 @@ pub(super) enum Shown {
 
 pub(super) fn show(effect: &Effect, shown: Shown) -> Option<String> {
     let line = match effect {
-        Effect::AskModel { run, turn, step, role, model, max_tokens, deadline } => {
+        Effect::AskModel { run, turn, step, role, model, max_tokens, deadline, trace: _ } => {
             format!(
                 "ask {model} as {} for {run}, turn {turn}, step {step}, {max_tokens} tokens, by {}",
                 role.as_str(),

@@ -163,7 +163,7 @@ mod tests {
             }))
             .unwrap()
         };
-        let turn = span(root.of_turn(&run, 0), "r1");
+        let turn = span(root.child("turn", "0"), "r1");
         let below = span(root.child("turn", "x"), "k1");
         let over = |spans: &[SpanRecord]| open_runs(spans).into_keys().map(String::from).collect();
         let names = |spans: &[SpanRecord]| -> Vec<String> { over(spans) };

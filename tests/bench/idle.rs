@@ -40,7 +40,7 @@ const AT_ONCE: usize = 64;
 /// Sooner it is chance whether what the work before took for a while is counted.
 const RESTS: Duration = Duration::from_secs(15);
 
-/// So many look-ups in the store before memory is read. It frees what its changes replaced a little
+/// So many look-ups in the store before the rest. It frees what its changes replaced a little
 /// at a time, as it is used: at rest some MiB may wait for that, or none, which is no session's.
 const LOOK_UPS: usize = 20_000;
 
@@ -112,7 +112,6 @@ struct Memory {
 }
 
 async fn memory(node: &Node) -> Memory {
-    sleep(RESTS).await;
     let team = team::of(node);
     team.settle().await;
     let store = team.store().clone();
@@ -121,6 +120,7 @@ async fn memory(node: &Node) -> Memory {
         (0..LOOK_UPS).for_each(|_| assert!(store.run(&run).expect("a store").is_none()));
     };
     tokio::task::spawn_blocking(look_up).await.expect("look-ups");
+    sleep(RESTS).await;
     Memory {
         resident_kib: measure::resident_kib(),
         heap: allocations::now().map(|allocated| allocated.live),

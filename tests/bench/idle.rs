@@ -7,7 +7,6 @@ use bus::Bus;
 use node::Node;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
-use wire::RunId;
 
 use crate::servers::{Stub, figures, role};
 use crate::sheet::Sheet;
@@ -39,10 +38,6 @@ const AT_ONCE: usize = 64;
 /// mimalloc does that when a thread ends, as those do that blocked for something ten seconds ago.
 /// Sooner it is chance whether what the work before took for a while is counted.
 const RESTS: Duration = Duration::from_secs(15);
-
-/// So many look-ups in the store before the rest. It frees what its changes replaced a little
-/// at a time, as it is used: at rest some MiB may wait for that, or none, which is no session's.
-const LOOK_UPS: usize = 20_000;
 
 /// The longest wait for the last session to leave memory: idle ones stay a minute.
 const LEAVE_MAX: Duration = Duration::from_secs(180);
@@ -112,15 +107,8 @@ struct Memory {
 }
 
 async fn memory(node: &Node) -> Memory {
-    let team = team::of(node);
-    team.settle().await;
-    let store = team.store().clone();
-    let look_up = move || {
-        let run = RunId::new("none").expect("an id");
-        (0..LOOK_UPS).for_each(|_| assert!(store.run(&run).expect("a store").is_none()));
-    };
-    tokio::task::spawn_blocking(look_up).await.expect("look-ups");
     sleep(RESTS).await;
+    team::of(node).settle().await;
     Memory {
         resident_kib: measure::resident_kib(),
         heap: allocations::now().map(|allocated| allocated.live),

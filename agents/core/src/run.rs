@@ -43,6 +43,7 @@ use told::Extent;
 pub(crate) struct Run {
     team: Name,
     submitted: Submitted,
+    /// The span that came with it, and the names of those below.
     trace: RunTrace,
     plan: Arc<Plan>,
     accepted: Timestamp,

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use foldhash::fast::RandomState;
 use wire::SessionId;
 
 use crate::error::Error;
@@ -12,11 +11,11 @@ use crate::frame::{Chain, Tag, tag};
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     /// Each in a box, since a table that grows is up to twice as large as what stands in it.
-    pub(crate) sessions: HashMap<SessionId, Box<Session>, RandomState>,
+    pub(crate) sessions: HashMap<SessionId, Box<Session>>,
     /// Sessions of which no more is left than that there was a commit.
-    pub(crate) lost: HashSet<Tag, RandomState>,
+    pub(crate) lost: HashSet<Tag>,
     /// Sessions that were forgotten and whose frames may still be there.
-    pub(crate) gone: HashMap<SessionId, Gone, RandomState>,
+    pub(crate) gone: HashMap<SessionId, Gone>,
     /// The segments, each by its base.
     pub(crate) segments: BTreeMap<u64, Segment>,
     /// The position after the last durable commit.
@@ -332,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_place_in_the_table_of_sessions_takes_no_more_than_an_id_and_a_pointer() {
-        fn place<K, V, S>(_: &HashMap<K, V, S>) -> usize {
+        fn place<K, V>(_: &HashMap<K, V>) -> usize {
             size_of::<(K, V)>()
         }
         let index = Index::default();

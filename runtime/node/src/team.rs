@@ -247,6 +247,8 @@ impl TeamState {
                 let cell = myself.get_cell();
                 ModelActor::spawn_linked(None, ModelActor, args, cell).await?.0.get_id()
             }
+            // One that failed may have been changed, and so started, before its time came.
+            Part::Tool(name) if self.tools.contains_key(name) => return Ok(()),
             Part::Tool(name) => {
                 let Some(tool) = context.present.tool(name) else { return Ok(()) };
                 let args = ToolArgs {
@@ -320,12 +322,11 @@ impl TeamState {
     fn release(&mut self, myself: &ActorRef<TeamMsg>) {
         let now = Instant::now();
         let next = self.context.present.release(now);
-        for (name, actor) in &self.tools {
-            if !self.context.present.serves(name) {
-                info!(tool = %name, "tool is gone");
-                self.context.loads.remove(TOOL, name);
-                actor.stop(None);
-            }
+        // One that comes back before its actor has ended is a new one.
+        for (name, actor) in self.tools.extract_if(|name, _| !self.context.present.serves(name)) {
+            info!(tool = %name, "tool is gone");
+            self.context.loads.remove(TOOL, &name);
+            actor.stop(None);
         }
         if let Some(next) = next {
             myself.send_after(next.saturating_duration_since(now), || TeamMsg::Release);
@@ -458,10 +459,77 @@ fn run_schema() -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use bus::Bus;
+    use config::Team;
+    use journal::Holder;
     use wire::run::{Budget, RunRequest};
-    use wire::{RunId, SessionId};
+    use wire::{Headers, RunId, SessionId, Subjects};
 
     use super::*;
+    use crate::clock;
+    use crate::node::{Node, NodeOptions};
+
+    /// The longest wait for what has to happen at once, on a busy machine.
+    const SOON: Duration = Duration::from_secs(20);
+
+    /// A tool of the quickstart team.
+    const SEARCH: &str = "search_internet";
+
+    /// Starts a node with the quickstart team.
+    async fn start(data: &Path) -> Node {
+        let teams = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/teams");
+        let team = config::load(&teams.join("quickstart.toml")).unwrap();
+        let options = NodeOptions {
+            data: data.to_owned(),
+            holder: Holder::this_process("test", clock::now()),
+            subjects: Subjects::default(),
+            reserve_bytes: 0,
+        };
+        Node::start(vec![team], Bus::local(), options).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_tool_that_comes_back_while_its_actor_ends_is_served() {
+        let data = tempfile::tempdir().unwrap();
+        let node = start(data.path()).await;
+        let handle = node.team("quickstart").unwrap();
+        let (whole, search) = (handle.team(), Name::new(SEARCH).unwrap());
+        let mut less = Team::clone(&whole);
+        less.tools.remove(&search);
+        assert_eq!(handle.refresh(less).await.unwrap().gone, [search.clone()]);
+        // As when all runs that could call it are over.
+        handle.context.present.release(Instant::now() + Duration::from_secs(86_400));
+        // On the one thread that there is, its actor gets no turn between these.
+        handle.actor.cast(TeamMsg::Release).unwrap();
+        let change = |told| TeamMsg::Change(whole.clone(), told);
+        let changed = ractor::call!(handle.actor, change).unwrap();
+        assert_eq!(changed.added, [search.clone()]);
+        let subject = handle.subjects().tool(&whole.name, &search);
+        for _ in 0..3 {
+            let asked = node.bus().request(&subject, Headers::new(), "{}".into(), SOON).await;
+            assert!(asked.is_ok(), "{asked:?}");
+        }
+        node.drain(SOON).await;
+    }
+
+    #[tokio::test]
+    async fn a_tool_that_is_there_is_not_started_once_more() {
+        let data = tempfile::tempdir().unwrap();
+        let node = start(data.path()).await;
+        let handle = node.team("quickstart").unwrap();
+        let parts = || handle.actor.get_children().len();
+        let before = parts();
+        let part = Part::Tool(Name::new(SEARCH).unwrap());
+        handle.actor.cast(TeamMsg::Restart(part)).unwrap();
+        // Answered when the team has dealt with the one before.
+        let change = |told| TeamMsg::Change(handle.team(), told);
+        assert!(ractor::call!(handle.actor, change).unwrap().is_empty());
+        assert_eq!(parts(), before);
+        node.drain(SOON).await;
+    }
 
     #[test]
     fn the_schema_of_a_request_allows_what_a_request_may_say() {

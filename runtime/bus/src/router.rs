@@ -302,6 +302,57 @@ mod tests {
         assert!(router.exact.is_empty() && router.wild.is_empty(), "{router:?}");
     }
 
+    /// Returns all texts of one to some tokens.
+    fn texts(tokens: &[&str], most: usize) -> Vec<String> {
+        let one: Vec<String> = tokens.iter().map(|token| (*token).to_owned()).collect();
+        let mut all = vec![one.clone()];
+        for _ in 1..most {
+            let longest = all.last().unwrap().iter();
+            let longer = longest.flat_map(|text| one.iter().map(move |token| [text, ".", token]));
+            let longer = longer.map(|parts| parts.concat()).collect();
+            all.push(longer);
+        }
+        all.concat()
+    }
+
+    /// Tells whether a pattern matches a subject, as the manual of NATS says it.
+    fn matches(pattern: &str, subject: &str) -> bool {
+        let mut tokens = subject.split('.');
+        for wanted in pattern.split('.') {
+            match (wanted, tokens.next()) {
+                (">", found) => return found.is_some(),
+                ("*", Some(_)) => {}
+                (_, found) if found == Some(wanted) => {}
+                _ => return false,
+            }
+        }
+        tokens.next().is_none()
+    }
+
+    #[test]
+    fn each_subject_reaches_all_patterns_that_match_it_and_no_other() {
+        let patterns = texts(&["a", "ab", "\u{fc}", "*", ">"], 3);
+        let patterns = patterns.into_iter().filter(|pattern| check::pattern(pattern).is_ok());
+        let mut patterns: Vec<(u64, String)> = (0..).zip(patterns).collect();
+        let mut router = Router::default();
+        patterns.iter().for_each(|(id, pattern)| router.insert(pattern, None, target(*id)));
+        let subjects = texts(&["a", "ab", "b", "\u{fc}"], 4);
+        for left in [usize::MAX, 50, 7, 0] {
+            while patterns.len() > left {
+                // From the middle, so that neighbours of all kinds stay.
+                let (id, pattern) = patterns.swap_remove(patterns.len() / 2);
+                router.remove(&pattern, id);
+            }
+            for subject in &subjects {
+                let matching = patterns.iter().filter(|(_, pattern)| matches(pattern, subject));
+                let mut expected: Vec<u64> = matching.map(|(id, _)| *id).collect();
+                expected.sort_unstable();
+                assert_eq!(ids(&router, subject, 0), expected, "{subject} of {patterns:?}");
+            }
+        }
+        assert!(router.exact.is_empty() && router.wild.is_empty(), "{router:?}");
+    }
+
     #[test]
     fn one_member_of_a_group_is_drawn_over_all_patterns() {
         let router = router(&[

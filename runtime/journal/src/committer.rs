@@ -121,7 +121,9 @@ impl Committer {
     fn commit(&mut self, batch: Vec<Pending>) -> io::Result<()> {
         let shared = self.shared.clone();
         let is_full = |tried: &io::Result<Tried>| matches!(tried, Ok(Tried::Full));
-        match shared.room.write(|| self.write(&batch), is_full)? {
+        // Said before those who wait for the batch are let go, so that they find it said.
+        let tried = shared.room.write(|| self.write(&batch), is_full);
+        match tried.inspect_err(|error| shared.fail(&error.to_string()))? {
             Tried::Full => {
                 self.shared.room.note_refused();
                 self.shared.refuse(batch);

@@ -77,6 +77,11 @@ impl Journal {
         blobs::sync_dir(dir)?;
 
         let Scan { index, report, place, tail, unfinished } = recovery::scan(&files.journal)?;
+        if !unfinished.is_empty() {
+            // What stands in their place has its name for good before they go, also where the process
+            // that named it was killed before it saw to that.
+            blobs::sync_dir(&files.journal)?;
+        }
         for path in &unfinished {
             fs::remove_file(path).map_err(Error::file("remove", path))?;
         }

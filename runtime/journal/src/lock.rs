@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use tracing::warn;
 use wire::Timestamp;
 
+use crate::blobs::sync_dir;
 use crate::error::Error;
 use crate::ownership;
 
@@ -131,7 +132,7 @@ impl DataLock {
         let path = dir.join("lock");
         let file = match File::open(&path) {
             Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(Error::file("open", &path)(error)),
         };
         match file.try_lock_shared() {
@@ -160,13 +161,25 @@ fn attempts_max(holder: Option<&Holder>) -> u32 {
     if holder.is_some_and(|holder| holder.is_brief) { BRIEF_ATTEMPTS } else { ATTEMPTS }
 }
 
-/// Makes a directory, and those above it, that only their owner can look into.
+/// Makes a directory, and those above it, that only their owner can look into; their names are
+/// durable then.
 pub(crate) fn make_dir(dir: &Path) -> Result<(), Error> {
+    let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
+    let missing: Vec<&Path> = dir.ancestors().take_while(is_missing).collect();
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(dir)
-        .map_err(Error::file("make directory", dir))
+        .map_err(Error::file("make directory", dir))?;
+    for above in missing.iter().filter_map(|made| made.parent()) {
+        let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+        match sync_dir(above) {
+            // Whoever may make something there need not be allowed to read it.
+            Err(Error::File { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {}
+            synced => synced?,
+        }
+    }
+    Ok(())
 }
 
 /// Reads the holder; tries again where it is being written at this moment.

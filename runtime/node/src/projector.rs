@@ -40,7 +40,8 @@ pub(crate) struct Projector {
 }
 
 enum Job {
-    Apply(Vec<Change>, Ticket),
+    /// Changes, and whether the store may have been told them before.
+    Apply(Vec<Change>, Ticket, bool),
     Sync(oneshot::Sender<()>, Awaited),
     /// There is room on the disk again.
     CatchUp(Awaited),
@@ -156,14 +157,24 @@ impl Commit {
         self.ticket.settle();
     }
 
+    /// Hands over what was decided a moment ago.
     pub(crate) async fn project(self, changes: Vec<Change>) {
+        self.tell(changes, false).await;
+    }
+
+    /// Hands over what the store may have been told before.
+    pub(crate) async fn project_again(self, changes: Vec<Change>) {
+        self.tell(changes, true).await;
+    }
+
+    async fn tell(self, changes: Vec<Change>, is_again: bool) {
         for begun in changes.iter().filter_map(begun) {
             lock(&self.unapplied).insert(begun.run.clone(), begun.session.clone());
         }
         let is_large = changes.iter().any(is_large);
         self.hurry.add(changes.len());
         // The thread ends only with the node; what it did not apply is folded again at start.
-        let sent = self.jobs.send(Job::Apply(changes, self.ticket)).await;
+        let sent = self.jobs.send(Job::Apply(changes, self.ticket, is_again)).await;
         if sent.is_err() {
             warn!("the store's thread has ended; its view is rebuilt at the next start");
         }
@@ -310,13 +321,15 @@ impl Feeder {
                 self.hurry.wait();
             }
             let (mut changes, mut tickets) = (Vec::new(), Vec::new());
-            let (mut syncs, mut room) = (Vec::new(), false);
+            let (mut syncs, mut room, mut is_again) = (Vec::new(), false, false);
             let mut next = Some(first);
             while let Some(job) = next {
                 match job {
-                    Job::Apply(more, ticket) => {
+                    Job::Apply(more, ticket, again) => {
                         changes.extend(more);
                         tickets.push(ticket);
+                        // What comes together is made together, which is in order.
+                        is_again |= again;
                     }
                     Job::Sync(done, awaited) => {
                         drop(awaited);
@@ -331,7 +344,7 @@ impl Feeder {
                 next = if is_enough { None } else { jobs.try_recv().ok() };
             }
             self.hurry.take(changes.len());
-            self.apply(&changes, tickets);
+            self.apply(&changes, is_again, tickets);
             if room {
                 self.catch_up();
             }
@@ -341,14 +354,16 @@ impl Feeder {
         }
     }
 
-    fn apply(&mut self, changes: &[Change], tickets: Vec<Ticket>) {
+    fn apply(&mut self, changes: &[Change], is_again: bool, tickets: Vec<Ticket>) {
         // A store that meets a full disk writes nothing more until it is opened again, and what is
         // left of the reserve is the journal's.
         if self.behind.is_some() || self.journal.is_full() {
             self.hold(changes, tickets);
             return;
         }
-        match self.store.apply(changes, None) {
+        let applied =
+            if is_again { self.store.apply(changes, None) } else { self.store.apply_new(changes) };
+        match applied {
             Ok(()) => {
                 tickets.into_iter().for_each(Ticket::settle);
                 self.forget(changes.iter().filter_map(begun).map(|begun| &begun.run));

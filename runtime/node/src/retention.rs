@@ -79,6 +79,8 @@ impl Compacted {
 /// The times up to which things are dropped; what is absent is kept for ever.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cutoffs {
+    /// The moment that they are seen from.
+    pub(crate) now: Timestamp,
     pub(crate) runs: Option<Timestamp>,
     pub(crate) sessions: Option<Timestamp>,
     pub(crate) traces: Option<Timestamp>,
@@ -106,7 +108,7 @@ impl Cutoffs {
         let sessions = kept.sessions_ms.map(before);
         let runs = by_age.max(by_count);
         // A trace is made of its runs, so it goes with them.
-        Ok(Self { runs, sessions, traces: runs.max(kept.traces_ms.map(before)) })
+        Ok(Self { now, runs, sessions, traces: runs.max(kept.traces_ms.map(before)) })
     }
 
     /// Decides about a session. `is_asked` says whether a run in work may still ask for it.
@@ -114,15 +116,18 @@ impl Cutoffs {
         let Some(snapshot) = machine.snapshot(self.runs.unwrap_or_default()) else {
             return Due::Nothing;
         };
+        // As long as nobody has said what came of a call, somebody still may, and looks at what was
+        // around it.
+        if !snapshot.unresolved.is_empty() {
+            return Due::Nothing;
+        }
         let is_past = |cutoff: Option<Timestamp>| Some(snapshot.seen) <= cutoff;
-        // As long as nobody has said what came of a call, somebody still may.
-        let is_settled = snapshot.unresolved.is_empty();
         if snapshot.is_called {
-            let forget = is_past(self.runs) && !is_asked && is_settled;
+            let forget = is_past(self.runs) && !is_asked;
             return if forget { Due::Forget } else { Due::Nothing };
         }
         // A session goes only with the last of its runs.
-        if is_past(self.sessions) && is_past(self.runs) && is_settled {
+        if is_past(self.sessions) && is_past(self.runs) {
             return Due::Forget;
         }
         let bytes = serde_json::to_vec(&snapshot).map_or(usize::MAX, |bytes| bytes.len());
@@ -226,6 +231,7 @@ impl Keeper {
     pub(crate) fn drop_records(&self, cutoffs: &Cutoffs) -> Result<u64, Error> {
         let runs = cutoffs.runs.map_or(Ok(0), |cutoff| self.store.drop_runs_until(cutoff))?;
         let traces = cutoffs.traces.map_or(Ok(0), |cutoff| self.store.drop_traces_until(cutoff))?;
+        self.store.drop_old_usage(cutoffs.now)?;
         Ok(runs + traces)
     }
 

@@ -290,7 +290,7 @@ impl SessionState {
         let fold =
             move || fold_changes(&context.team.name, &session, &context.journal, &context.plans);
         match spawn_blocking(fold).await {
-            Ok(Ok(changes)) => commit.project(changes).await,
+            Ok(Ok(changes)) => commit.project_again(changes).await,
             // The next start tries again.
             Ok(Err(_)) => commit.give_up(),
             Err(_) => return Err(Error::Ending),
@@ -316,6 +316,7 @@ impl SessionState {
     async fn take_up(&mut self) -> Result<(), Error> {
         let Ok(machine) = &self.machine else {
             self.say_busy();
+            self.say_idle();
             return Ok(());
         };
         let drained = self.context.drained.has(&self.session, machine.slot());

@@ -102,7 +102,7 @@ pub(crate) async fn journal_run(
         let TeamContext { team, journal, plans, .. } = &*look;
         fold_changes(&team.name, &id, journal, plans).unwrap()
     });
-    commit.project(folded.await.unwrap()).await;
+    commit.project_again(folded.await.unwrap()).await;
     session
 }
 

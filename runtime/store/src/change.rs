@@ -70,6 +70,16 @@ pub enum Change {
     Turn(Box<TurnUsed>),
 }
 
+/// Whether changes may have been told before, and what came of them dropped since. Times do not tell
+/// it: a clock may have been set back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Telling {
+    /// They were decided a moment ago.
+    First,
+    /// The journal tells them, maybe again.
+    Again,
+}
+
 /// What changes of one batch write together at its end.
 #[derive(Default)]
 pub(crate) struct Gathered<'s> {

@@ -93,6 +93,10 @@ impl Error {
         }
     }
 
+    pub(crate) const fn is_damage(&self) -> bool {
+        matches!(self, Self::Damaged { .. })
+    }
+
     pub(crate) fn damaged(doing: &'static str, reason: impl Into<String>) -> Self {
         Self::Damaged { doing, reason: reason.into() }
     }

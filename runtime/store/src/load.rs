@@ -60,7 +60,7 @@ pub(crate) fn load(home: &Home, replies: Arc<Replies>) -> Result<Loaded, Error> 
             }
             segments.rest()
         });
-        if counted.is_err() {
+        if counted.as_ref().is_err_and(Error::is_damage) {
             segments.abandon();
         }
         counted.map(|()| (state, segments))
@@ -68,7 +68,11 @@ pub(crate) fn load(home: &Home, replies: Arc<Replies>) -> Result<Loaded, Error> 
     match counted {
         Ok((state, segments)) => Ok(Loaded { database, state, segments, replies }),
         Err(error) => {
-            abandon(database);
+            // Of another error, such as a full disk, nothing stays behind that would hold the files
+            // when they are opened once more.
+            if error.is_damage() {
+                abandon(database);
+            }
             Err(error)
         }
     }

@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use wire::Timestamp;
 
+use crate::change::Telling;
 use crate::error::Error;
 use crate::key;
 use crate::record::{self, Encoded, FILE_BYTES_MIN, HEAD_ROOM, Head, PART_BYTES};
@@ -126,6 +127,7 @@ pub(crate) struct Pending {
     /// The files that no record names any more when this is written.
     unnamed: BTreeSet<String>,
     bytes: usize,
+    telling: Telling,
     /// Where values are put together, one after another.
     buffer: Vec<u8>,
 }
@@ -139,8 +141,14 @@ impl Pending {
             replies: None,
             unnamed: BTreeSet::new(),
             bytes: 0,
+            telling: Telling::Again,
             buffer: Vec::new(),
         }
+    }
+
+    /// Says whether what it is for may have been told before.
+    pub(crate) fn telling(self, telling: Telling) -> Self {
+        Self { telling, ..self }
     }
 
     /// Has large replies stand in files.
@@ -151,6 +159,11 @@ impl Pending {
     /// Returns the database as it is before this is written.
     pub(crate) const fn tree(&self) -> &sled::Tree {
         &self.tree
+    }
+
+    /// Returns the time until which runs that are told may be among those that were dropped.
+    pub(crate) fn runs_dropped_until(&self) -> Option<Timestamp> {
+        self.state.runs_dropped_until.filter(|_| self.telling == Telling::Again)
     }
 
     /// Returns how many bytes were put, also those that were put again or removed since.

@@ -1,6 +1,6 @@
 //! Runs: how they began, how they ended, and what was replied.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize};
 use wire::run::Parent;
@@ -124,7 +124,7 @@ pub(crate) fn end<'s>(
     reply: &[u8],
 ) -> Result<(), Error> {
     // The journal tells again of what was dropped for as long as its session goes on with it.
-    if Some(end.at) <= pending.state.runs_dropped_until
+    if Some(end.at) <= pending.runs_dropped_until()
         && let Some(begun) = runs.get(pending, id)?.row().and_then(|run| run.begun.as_ref())
     {
         let parent = begun.parent.clone();
@@ -187,12 +187,25 @@ fn is_asked(
     parent.map_or(Ok(false), |parent| runs.look(pending, &parent.run, is_in_work))
 }
 
-/// Returns when the oldest of so many newest runs began, if there are as many.
+/// Returns when the oldest of so many newest runs that are over began, if there are as many.
 pub(crate) fn newest_since(tree: &sled::Tree, count: u64) -> Result<Option<Timestamp>, Error> {
-    let before = usize::try_from(count.saturating_sub(1)).unwrap_or(usize::MAX);
-    let found = tree.scan_prefix(Space::RunAt.key(&[])).keys().rev().nth(before);
-    let key = found.transpose().map_err(|error| Error::engine("count runs", error))?;
-    Ok(key.as_deref().and_then(key::time_of))
+    let failed = |error| Error::engine("count runs", error);
+    let id = |key: sled::IVec| key.get(1..).unwrap_or_default().to_vec();
+    let open = tree.scan_prefix(Space::Open.key(&[])).keys();
+    let open: HashSet<Vec<u8>> =
+        open.map(|key| key.map(id)).collect::<Result<_, _>>().map_err(failed)?;
+    let mut left = count.max(1);
+    for key in tree.scan_prefix(Space::RunAt.key(&[])).keys().rev() {
+        let key = key.map_err(failed)?;
+        if open.contains(key::id_of(&key)) {
+            continue;
+        }
+        left -= 1;
+        if left == 0 {
+            return Ok(key::time_of(&key));
+        }
+    }
+    Ok(None)
 }
 
 pub(crate) fn one(tree: &sled::Tree, run: &RunId) -> Result<Option<RunRow>, Error> {

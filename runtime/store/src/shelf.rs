@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use wire::{RunId, Timestamp};
 
+use crate::change::Telling;
 use crate::error::Error;
 use crate::key;
 use crate::pending::{self, Pending};
@@ -129,7 +130,9 @@ impl Shelf {
             match Segment::open(&shelf.dir, number, from) {
                 Ok(segment) => shelf.segments.push(segment),
                 Err(error) => {
-                    shelf.abandon();
+                    if error.is_damage() {
+                        shelf.abandon();
+                    }
                     return Err(error);
                 }
             }
@@ -189,8 +192,9 @@ impl Shelf {
         &mut self,
         main: &sled::Db,
         spans: impl Iterator<Item = &'s EndedSpan>,
+        telling: Telling,
     ) -> Result<(), Error> {
-        let added = self.add_in_groups(main, spans);
+        let added = self.add_in_groups(main, spans, telling);
         self.has_lost |= added.is_err();
         added
     }
@@ -199,6 +203,7 @@ impl Shelf {
         &mut self,
         main: &sled::Db,
         spans: impl Iterator<Item = &'s EndedSpan>,
+        telling: Telling,
     ) -> Result<(), Error> {
         let arrived = arrived::by_trace(spans);
         let mut rest = VecDeque::from(arrived::in_turn(&arrived));
@@ -206,7 +211,7 @@ impl Shelf {
             if self.segments.is_empty() {
                 self.push(main, Timestamp::default())?;
             }
-            let Some(place) = self.place(spans)? else {
+            let Some(place) = self.place(spans, telling)? else {
                 // A trace whose time is over comes again only with a journal that is told again.
                 // What began later in it is looked at by itself.
                 let Some((first, later)) = spans.split_first() else { continue };
@@ -226,7 +231,7 @@ impl Shelf {
             let mut added = spans.len();
             while adding.bytes() < GROUP_BYTES_MAX
                 && let Some(spans) = rest.front()
-                && let Some(is_stored) = self.place_beside(spans, at, &adding)?
+                && let Some(is_stored) = self.place_beside(spans, telling, at, &adding)?
             {
                 adding.add(spans, is_stored)?;
                 added += spans.len();
@@ -255,19 +260,20 @@ impl Shelf {
     fn place_beside(
         &self,
         spans: &[Arrived<'_>],
+        telling: Telling,
         at: usize,
         adding: &Adding,
     ) -> Result<Option<bool>, Error> {
         if spans.first().is_some_and(|first| adding.has(&first.span.context.trace_bytes())) {
             return Ok(Some(true));
         }
-        let place = self.place(spans)?.filter(|place| place.at == at);
+        let place = self.place(spans, telling)?.filter(|place| place.at == at);
         Ok(place.map(|place| place.is_stored))
     }
 
     /// Finds the segment that the spans of a trace belong to: the one with their trace, else the one
     /// of their time, unless that is over.
-    fn place(&self, spans: &[Arrived<'_>]) -> Result<Option<Placed>, Error> {
+    fn place(&self, spans: &[Arrived<'_>], telling: Telling) -> Result<Option<Placed>, Error> {
         let Some(Arrived { span, .. }) = spans.first() else { return Ok(None) };
         let trace = span.context.trace_bytes();
         if let Some(at) = self.segments.iter().position(|segment| segment.recent.has(&trace)) {
@@ -282,7 +288,8 @@ impl Shelf {
                 return Ok(Some(Placed { at, is_stored: true }));
             }
         }
-        let is_over = self.kept.dropped.before.is_some_and(|before| span.start < before);
+        let dropped = self.kept.dropped.before.filter(|_| telling == Telling::Again);
+        let is_over = dropped.is_some_and(|before| span.start < before);
         Ok((!is_over).then_some(Placed { at: by_time, is_stored: false }))
     }
 

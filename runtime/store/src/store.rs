@@ -7,7 +7,7 @@ use wire::entry::Fact;
 use wire::{CallKey, OpenCall, OpenKind, RunId, SessionId, SpanRecord, Timestamp};
 
 use crate::batch::next_batch;
-use crate::change::{Change, Gathered};
+use crate::change::{Change, Gathered, Telling};
 use crate::database::{self, abandon, guard};
 use crate::error::Error;
 use crate::home::{Home, Left, wait_until_free};
@@ -69,15 +69,19 @@ impl Store {
     /// Opens the store of a directory, or replaces it where it is damaged, of another schema, or
     /// was open when the machine stopped.
     pub fn open(dir: &Path) -> Result<(Self, Opened), Error> {
-        let (home, left) = Home::take(dir)?;
+        let (mut home, left) = Home::take(dir)?;
         let reason = match left {
             Left::Absent => return Ok((Self::begin(home)?, Opened::Fresh)),
             Left::Unsound(reason) => reason,
-            Left::Sound => match load(&home, Arc::new(Replies::of(home.replies()))) {
-                Ok(loaded) => return Ok((Self::hold(home, loaded)?, Opened::Ready)),
-                Err(Error::Damaged { doing, reason }) => format!("{doing}: {reason}"),
-                Err(error) => return Err(error),
-            },
+            Left::Sound => {
+                // What is opened is written to, and none of that need be on the disk.
+                home.mark_open()?;
+                match load(&home, Arc::new(Replies::of(home.replies()))) {
+                    Ok(loaded) => return Ok((Self::hold(home, loaded), Opened::Ready)),
+                    Err(Error::Damaged { doing, reason }) => format!("{doing}: {reason}"),
+                    Err(error) => return Err(error),
+                }
+            }
         };
         let (home, moved_to) = home.replace()?;
         Ok((Self::begin(home)?, Opened::Replaced { moved_to, reason }))
@@ -90,13 +94,14 @@ impl Store {
         guard(doing, || database::begin(&database, doing))?;
         let segments = Shelf::begin(home.traces());
         let replies = Arc::new(Replies::of(home.replies()));
-        Self::hold(home, Loaded { database, state: State::default(), segments, replies })
+        home.mark_open()?;
+        Ok(Self::hold(home, Loaded { database, state: State::default(), segments, replies }))
     }
 
-    fn hold(mut home: Home, loaded: Loaded) -> Result<Self, Error> {
-        home.mark_open()?;
+    /// Shares what was opened in a directory that is marked as open.
+    fn hold(home: Home, loaded: Loaded) -> Self {
         let Loaded { database, state, segments, replies } = loaded;
-        Ok(Self {
+        Self {
             shared: Arc::new(Shared {
                 database: RwLock::new(Some(database)),
                 home: Mutex::new(Some(home)),
@@ -106,7 +111,7 @@ impl Store {
                 damage: Mutex::new(None),
                 spans: Mutex::new(None),
             }),
-        })
+        }
     }
 
     /// Returns the journal position up to which changes are applied; 0 when the store is fresh.
@@ -117,22 +122,38 @@ impl Store {
     /// Makes changes, in order, and moves the position along with the last of them.
     ///
     /// A position never goes back. On an error some of the changes may have been made and the
-    /// position has not moved, so they may be applied again.
+    /// position has not moved, so they may be applied again. What was dropped stays so.
     pub fn apply(&self, changes: &[Change], position: Option<u64>) -> Result<(), Error> {
+        self.make(changes, Telling::Again, position)
+    }
+
+    /// Makes changes that were decided a moment ago, in order: none of them was ever dropped, whatever
+    /// the clock said then and says now.
+    pub fn apply_new(&self, changes: &[Change]) -> Result<(), Error> {
+        self.make(changes, Telling::First, None)
+    }
+
+    fn make(
+        &self,
+        changes: &[Change],
+        telling: Telling,
+        position: Option<u64>,
+    ) -> Result<(), Error> {
         let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
         let mut segments = self.shared.shelf.write().unwrap_or_else(PoisonError::into_inner);
         let replies = &self.shared.replies;
         self.shared.guard("apply changes", |database| {
-            segments.add(database, changes.iter().filter_map(Change::span))?;
+            segments.add(database, changes.iter().filter_map(Change::span), telling)?;
             let mut rest = changes;
             while let Some((batch, later)) = next_batch(rest) {
-                *state = write(database, replies, *state, batch)?;
+                *state = write(database, replies, *state, batch, telling)?;
                 rest = later;
             }
             let position = state.position.max(position.unwrap_or(0));
             // Spans that a crash would take are folded again, so what is written waits for them.
             let durable = if segments.is_flushed() { position } else { state.durable };
-            *state = write(database, replies, State { durable, position, ..*state }, rest)?;
+            let moved = State { durable, position, ..*state };
+            *state = write(database, replies, moved, rest, telling)?;
             replies.tidy(database);
             Ok(())
         })
@@ -222,10 +243,22 @@ impl Store {
             let replies = &self.shared.replies;
             let mut pending = Pending::new(database, *state).with_replies(replies);
             let dropped = run::drop_until(database, &mut pending, cutoff)?;
-            usage::drop_old(database, &mut pending)?;
             *state = pending.commit()?;
             replies.tidy(database);
             Ok(dropped)
+        })
+    }
+
+    /// Drops what was used more than [`USAGE_DAYS_MAX`](crate::USAGE_DAYS_MAX) days before the last
+    /// one of which there is anything, or before today where that one is still to come, as after a
+    /// clock that was ahead; some at once.
+    pub fn drop_old_usage(&self, now: Timestamp) -> Result<(), Error> {
+        let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
+        self.shared.guard("drop old usage", |database| {
+            let mut pending = Pending::new(database, *state);
+            usage::drop_old(database, &mut pending, now)?;
+            *state = pending.commit()?;
+            Ok(())
         })
     }
 
@@ -245,7 +278,7 @@ impl Store {
         self.shared.guard("close what is not used", |_| segments.rest())
     }
 
-    /// Returns when the oldest of so many newest runs began, if there are as many.
+    /// Returns when the oldest of so many newest runs that are over began, if there are as many.
     pub fn newest_since(&self, count: u64) -> Result<Option<Timestamp>, Error> {
         self.read("count runs", |database, _| run::newest_since(database, count))
     }
@@ -458,8 +491,9 @@ fn write(
     replies: &Arc<Replies>,
     state: State,
     changes: &[Change],
+    telling: Telling,
 ) -> Result<State, Error> {
-    let mut pending = Pending::new(database, state).with_replies(replies);
+    let mut pending = Pending::new(database, state).with_replies(replies).telling(telling);
     let mut gathered = Gathered::default();
     changes.iter().try_for_each(|change| change.make(&mut pending, &mut gathered))?;
     gathered.put(&mut pending)?;

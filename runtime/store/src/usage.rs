@@ -110,7 +110,7 @@ impl<'s> Tally<'s> {
         let Counted { run, agent, turn: Turn { number, model }, start, end, used: more } = counted;
         let run = runs.get(pending, run)?;
         let before = run.row().map_or(0, |run| run.turns);
-        let may_be_dropped = before == 0 && Some(end) <= pending.state.runs_dropped_until;
+        let may_be_dropped = before == 0 && Some(end) <= pending.runs_dropped_until();
         if may_be_dropped || *number < before {
             return Ok(());
         }
@@ -141,12 +141,18 @@ impl<'s> Tally<'s> {
     }
 }
 
-/// Drops the rows of days that are too long ago, as seen from the newest; a few at once.
-pub(crate) fn drop_old(tree: &sled::Tree, pending: &mut Pending) -> Result<(), Error> {
+/// Drops the rows of days that are too long ago, as seen from the newest that is not to come; a few
+/// at once.
+pub(crate) fn drop_old(
+    tree: &sled::Tree,
+    pending: &mut Pending,
+    now: Timestamp,
+) -> Result<(), Error> {
     let newest = tree.range(key::usage_since(0)).keys().next_back().transpose();
     let newest = newest.map_err(|error| Error::engine("drop old usage", error))?;
     let Some(newest) = newest.as_deref().and_then(key::time_of) else { return Ok(()) };
-    let first = newest.as_micros().saturating_sub(USAGE_DAYS_MAX);
+    let today = now.as_micros() / DAY_US;
+    let first = newest.as_micros().min(today).saturating_sub(USAGE_DAYS_MAX);
     for entry in tree.range(key::usage_until(first)).keys().take(DROPPED_AT_ONCE_MAX) {
         pending.remove(&entry.map_err(|error| Error::engine("drop old usage", error))?)?;
     }

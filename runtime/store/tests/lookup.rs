@@ -454,7 +454,9 @@ fn what_ended_long_ago_is_dropped_whole() {
     changes.push(seen("t", 15, 2));
     store.apply(&changes, Some(9)).unwrap();
     assert_eq!(store.newest_since(3).unwrap(), Some(at(4_970)));
-    assert_eq!(store.newest_since(501).unwrap(), None);
+    // One has not ended, and is none of those that are kept.
+    assert_eq!(store.newest_since(499).unwrap(), Some(at(0)));
+    assert_eq!(store.newest_since(500).unwrap(), None);
     let quiet = store.quiet_since(at(15)).unwrap();
     assert_eq!(quiet, [SessionId::new("t").unwrap()]);
     assert_eq!(store.quiet_since(at(14)).unwrap(), []);

@@ -72,6 +72,12 @@ fn the_oldest_traces_make_room_in_whatever_order_they_come() {
         let (store, opened) = told::open(&dir.path().join("store"));
         assert_eq!((opened, store.trace_usage().traces), (Opened::Ready, usage.traces));
         assert_eq!(store.trace(&left[3].trace_id).unwrap().len(), 1);
+        // A new one is none of those that were dropped, whatever the clock says.
+        store.set_trace_bytes_max(2 * TRACE_BYTES_MIN).unwrap();
+        apply(&store, &[run("again", "lead", 1, 2)]);
+        assert_eq!(store.trace_usage().traces, usage.traces, "{way}");
+        store.apply_new(&[spanned(&run("new", "lead", 1, 2))]).unwrap();
+        assert_eq!(store.trace_usage().traces, usage.traces + 1, "{way}");
     }
 }
 

@@ -144,6 +144,15 @@ fn a_run_that_was_dropped_and_is_told_again_neither_counts_nor_comes_back() {
     drop(store);
     check(&told::open(&store_dir).0);
 
+    // New runs are no such runs, whatever the clock says.
+    let (store, _) = told::open(&store_dir);
+    store.apply_new(&whole("late", end - 5)).unwrap();
+    assert_eq!(rows(&store, 0), [row(2, "lead", "large", 4), before[1].clone()]);
+    let late = RunId::new("late").unwrap();
+    assert!(store.run(&late).unwrap().unwrap().ended.is_some());
+    assert_eq!(store.reply(&late).unwrap().as_deref(), Some(&b"{}"[..]));
+    store.verify().unwrap();
+
     // A store that is filled anew has counted nothing before.
     let (fresh, _) = told::open(&dir.path().join("fresh"));
     fresh.apply(&all, None).unwrap();
@@ -162,9 +171,23 @@ fn days_that_are_long_ago_are_dropped() {
         .map(|(number, day)| turn("r-1", number, "lead", "large", day * DAY_US))
         .collect();
     store.apply(&changes, Some(1)).unwrap();
-    store.drop_runs_until(Timestamp::from_micros(0)).unwrap();
-    let kept = [row(days[1], "lead", "large", 1), row(days[2], "lead", "large", 1)];
-    assert_eq!(rows(&store, 0), kept);
+    let ahead = newest + 2 * USAGE_DAYS_MAX;
+    let row = |day| row(day, "lead", "large", 1);
+    let all = days.map(row).to_vec();
+    // What is too long ago is so before what was used last, on whatever day that is looked at, but
+    // for days of a clock that was ahead.
+    let later = vec![turn("r-2", 0, "lead", "large", ahead * DAY_US)];
+    for (told, now, kept) in [
+        (vec![], newest - 1, all.clone()),
+        (vec![], newest + 10_000, all[1..].to_vec()),
+        (later, newest, [&all[1..], &[row(ahead)]].concat()),
+        (vec![], newest + 1, [&all[2..], &[row(ahead)]].concat()),
+        (vec![], ahead, vec![row(ahead)]),
+    ] {
+        store.apply(&told, None).unwrap();
+        store.drop_old_usage(Timestamp::from_micros(now * DAY_US + 1)).unwrap();
+        assert_eq!(rows(&store, 0), kept, "{now}");
+    }
     assert!(store.verify().is_ok());
 }
 

@@ -18,7 +18,9 @@ impl Keeper {
         let Some(until) = cutoffs.runs else { return Ok(false) };
         let newest = newest_until(&begins, until, |slot| {
             Ok(match self.begin(session, slot)? {
-                Some(Body::Session(Input::Snapshot(snapshot))) => Some(snapshot.seen),
+                Some(Body::Session(Input::Snapshot(snapshot))) => {
+                    Some(snapshot.seen).filter(|_| snapshot.unresolved.is_empty())
+                }
                 _ => None,
             })
         });

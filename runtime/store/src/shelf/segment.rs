@@ -225,7 +225,9 @@ fn start(dir: &Path) -> Result<(sled::Db, State), Error> {
     match database::state(&database, OPENING) {
         Ok(state) => Ok((database, state)),
         Err(error) => {
-            database::abandon(database);
+            if error.is_damage() {
+                database::abandon(database);
+            }
             Err(error)
         }
     }

@@ -50,6 +50,11 @@ pub struct Faults {
 }
 
 impl Faults {
+    /// Tells whether none of them counts any more.
+    pub fn are_over(&self, now: Duration, policy: &RestartPolicy) -> bool {
+        self.at.back().is_none_or(|at| now.saturating_sub(*at) > policy.window)
+    }
+
     /// Notes a fault and decides what follows.
     pub fn on_fault(&mut self, now: Duration, policy: &RestartPolicy) -> Verdict {
         while self.at.front().is_some_and(|at| now.saturating_sub(*at) > policy.window) {
@@ -78,6 +83,7 @@ mod tests {
             backoff_max: Duration::from_millis(300),
         };
         let mut faults = Faults::default();
+        assert!(faults.are_over(Duration::ZERO, &policy));
         let cases = [
             (0, Verdict::Restart(Duration::from_millis(100))),
             (1, Verdict::Restart(Duration::from_millis(200))),
@@ -90,6 +96,10 @@ mod tests {
         for (seconds, expected) in cases {
             let verdict = faults.on_fault(Duration::from_secs(seconds), &policy);
             assert_eq!(verdict, expected, "at {seconds} s");
+        }
+        for (seconds, expected) in [(200, false), (260, false), (261, true)] {
+            let now = Duration::from_secs(seconds);
+            assert_eq!(faults.are_over(now, &policy), expected, "at {seconds} s");
         }
     }
 }

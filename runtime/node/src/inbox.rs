@@ -321,7 +321,8 @@ impl Porter {
         let Ok(call) = CallKey::new(run.as_str()) else { return Ok(false) };
         let _pass = self.gates.claims.enter(message.payload.len())?;
         let end = Instant::now() + SESSION_TIMEOUT;
-        if self.ask(&parent.session, end, |answer| Door::Awaits { call, answer }).await? {
+        let asked = self.ask(&parent.session, end, |answer| Door::Awaits { call, answer }).await;
+        if asked.map_err(unbegun)? {
             return Ok(true);
         }
         // Its own run may have been cancelled a moment ago; then this one must not begin.
@@ -424,6 +425,15 @@ fn left(arrival: &Arrival, refused: WireError) -> WireError {
          result then, or send the request again with this run id"
     );
     WireError::new(ErrorCode::DeadlineExceeded, text)
+}
+
+/// Says of a request for which nothing was begun that it may be made again, where a session did not
+/// answer in time.
+fn unbegun(error: WireError) -> WireError {
+    if error.code != ErrorCode::DeadlineExceeded {
+        return error;
+    }
+    WireError { code: ErrorCode::Unavailable, ..error }.retry_after(200)
 }
 
 /// Tells whether a session that refuses so may know the run all the same. One that is full or busy

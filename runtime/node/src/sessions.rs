@@ -339,6 +339,7 @@ impl SessionsState {
     ) {
         let Some(session) = self.forget(actor) else { return };
         let now = self.started.elapsed();
+        self.faults.retain(|_, faults| !faults.are_over(now, &RestartPolicy::SESSION));
         let faults = self.faults.entry(session.clone()).or_default();
         match faults.on_fault(now, &RestartPolicy::SESSION) {
             Verdict::Restart(wait) => {

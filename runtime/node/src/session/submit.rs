@@ -19,6 +19,10 @@ pub(super) struct Unsaid {
 impl SessionState {
     pub(super) async fn on_submit(&mut self, submit: Submit) -> Result<(), Error> {
         let Submit { submitted, unless_known, is_let_go, accepted, done } = submit;
+        // Who sent it was told that nothing came of it, and may have sent it again.
+        if accepted.is_closed() {
+            return Ok(());
+        }
         let run = submitted.run.clone();
         if let Some(refused) = unless_known
             && self.view(&run).is_err()

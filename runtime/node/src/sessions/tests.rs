@@ -15,6 +15,7 @@ use wire::{RunId, RunStatus};
 use super::*;
 use crate::clock;
 use crate::opening::team_dir;
+use crate::session::Submit;
 use crate::testing::{self, Unreadable, submitted};
 
 /// Asks for a run.
@@ -296,6 +297,46 @@ async fn a_turn_whose_plan_cannot_be_read_fails() {
             sleep(Duration::from_millis(100)).await;
         }
         assert_eq!(waits > 10, is_passing, "{waits}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_damaged_session_that_was_to_be_taken_up_leaves_memory() {
+    let data = tempfile::tempdir().unwrap();
+    let context = testing::open(data.path());
+    let begun = submitted(&context, &RunId::new("r").unwrap(), &"x".repeat(1 << 15));
+    let entry = Entry::new(clock::now(), Body::Session(Input::Submitted(begun)));
+    let blob = wire::Digest::of(&wire::json::to_vec(&entry).unwrap());
+    context.append(&session(), 0, &Arc::new(vec![entry])).await.unwrap().project(Vec::new()).await;
+    let hidden = Unreadable::blob(data.path(), &context, &blob);
+    hidden.remove();
+
+    let (sessions, _) = Actor::spawn(None, SessionSupervisor, context.clone()).await.unwrap();
+    sessions.cast(SessionsMsg::Activate { session: session() }).unwrap();
+    let count = async || ractor::call_t!(sessions, SessionsMsg::Count, 1000).unwrap();
+    assert_eq!(count().await, 1);
+    sleep(3 * IDLE).await;
+    assert_eq!((count().await, sessions.get_children().len()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_sender_was_told_that_nothing_came_of_it_does_not_begin() {
+    let data = tempfile::tempdir().unwrap();
+    let context = testing::open(data.path());
+    let (sessions, _) = Actor::spawn(None, SessionSupervisor, context.clone()).await.unwrap();
+    for (id, is_gone) in [("gone", true), ("there", false)] {
+        let run = RunId::new(id).unwrap();
+        let (accepted, on_accepted) = oneshot::channel();
+        let (done, _on_done) = oneshot::channel();
+        let submitted = submitted(&context, &run, "x");
+        let submit = Submit { submitted, unless_known: None, is_let_go: true, accepted, done };
+        let waits = (!is_gone).then_some(on_accepted);
+        let door = Door::Submit(Box::new(submit));
+        sessions.cast(SessionsMsg::Route { session: session(), door }).unwrap();
+        if let Some(on_accepted) = waits {
+            on_accepted.await.unwrap().unwrap();
+        }
+        assert_eq!(view(&sessions, &session(), &run).await.is_err(), is_gone, "{id}");
     }
 }
 

@@ -270,6 +270,7 @@ impl Served {
                 ToolReply::lost(ErrorCode::Internal, text)
             }
             Ended::Stopped => {
+                line.stopped();
                 let text = format!("{} was stopped", self.name);
                 ToolReply::lost(ErrorCode::Cancelled, text)
             }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use agents_core::effect::CallEffect;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tools::Missed;
 use wire::question::{QuestionRequest, Void};
 use wire::{ErrorCode, Headers, Input, Name, Question, Said, SessionId, Timestamp, ToolReply};
@@ -17,6 +18,10 @@ use crate::context::TeamContext;
 
 /// How long a question is watched for becoming void; longer than any is open.
 const VOID_WAIT: Duration = Duration::from_secs(8 * 24 * 3600);
+
+/// How long the outcome of a call is awaited that ended while it was told an answer: it was sent
+/// before that found nobody.
+const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// What a call under way is told.
 #[derive(Debug)]
@@ -73,11 +78,8 @@ async fn answered(
     let mut is_watched = true;
     let say = loop {
         tokio::select! {
-            say = saying.recv() => match say {
-                Some(say) if say.question == question.id => break say,
-                Some(_) => {}
-                None => return gone(call, "its session has ended"),
-            },
+            // A call that is over has said its last, whatever it is still to be told.
+            biased;
             found = &mut void, if is_watched => match found {
                 Ok(Void::Over { reply }) => return reply,
                 Ok(Void::Withdrawn) => {
@@ -88,13 +90,25 @@ async fn answered(
                 Err(Missed::NotDelivered(error)) => return gone(call, &error.message),
                 Err(Missed::Unanswered(_)) => is_watched = false,
             },
+            say = saying.recv() => match say {
+                Some(say) if say.question == question.id => break say,
+                Some(_) => {}
+                None => return gone(call, "its session has ended"),
+            },
         }
     };
     let told = Arc::new(QuestionRequest::Say { said: say.said });
     match request::<ToolReply>(context, &asking(say.deadline, false), told).await {
         Ok(reply) => reply,
-        // The call was made before, so that nobody heard the answer does not undo it.
-        Err(Missed::NotDelivered(error)) => gone(call, &error.message),
+        // The call was made before, so that nobody heard the answer does not undo it. It may have
+        // ended at that moment, and what it came to is on its way.
+        Err(Missed::NotDelivered(error)) => {
+            let last = async { if is_watched { void.await.ok() } else { None } };
+            match timeout(LAST_WAIT, last).await {
+                Ok(Some(Void::Over { reply })) => reply,
+                Ok(Some(Void::Withdrawn) | None) | Err(_) => gone(call, &error.message),
+            }
+        }
         Err(Missed::Unanswered(error)) => ToolReply::unanswered(error),
     }
 }

@@ -30,6 +30,10 @@ const QUESTION_GRACE: Duration = Duration::from_secs(10);
 /// How long a call that ends with an open question waits to be asked about it.
 const LINGER: Duration = Duration::from_secs(5);
 
+/// How long it waits where the session knows that the question is withdrawn, and comes once that is
+/// durable: a disk that was full may have room again.
+const VOID_LINGER: Duration = Duration::from_secs(60);
+
 /// The least time between two events of one call's progress: people see no more, and a server may
 /// say a thousand things a second.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(250);
@@ -41,6 +45,8 @@ pub(super) struct Line {
     caller: Option<Message>,
     open: Option<Open>,
     asked: u32,
+    /// Whether nobody wants the outcome any more.
+    is_stopped: bool,
 }
 
 /// A question that is open.
@@ -51,6 +57,9 @@ struct Open {
     /// Who waits to hear that the question is void.
     waiting: Option<Message>,
     until: Instant,
+    /// Whether whoever made the call knows that the question is withdrawn. The only way to him is
+    /// then the answer that he gives in the place of a person.
+    is_known_void: bool,
 }
 
 /// What happens to an open question.
@@ -90,7 +99,12 @@ impl Open {
 
 impl Line {
     pub(super) const fn new(served: Arc<Served>, caller: Message) -> Self {
-        Self { served, caller: Some(caller), open: None, asked: 0 }
+        Self { served, caller: Some(caller), open: None, asked: 0, is_stopped: false }
+    }
+
+    /// Notes that nobody wants the outcome any more.
+    pub(super) const fn stopped(&mut self) {
+        self.is_stopped = true;
     }
 
     /// Attends to what the call says, until nobody is left who wants to know what comes of it.
@@ -151,7 +165,8 @@ impl Line {
         heard.end.send_replace(None);
         let Asked { text, form, said } = asked;
         let until = Instant::now() + Duration::from_millis(timeout_ms) + QUESTION_GRACE;
-        self.open = Some(Open { subscription, said: Some(said), waiting: None, until });
+        let said = Some(said);
+        self.open = Some(Open { subscription, said, waiting: None, until, is_known_void: false });
         let Some(caller) = self.caller.take() else { return };
         let reply = clean::tool_reply(ToolReply::Asks { question: Question { id, text, form } });
         // Sent whatever becomes of the call meanwhile, since the caller has to know of the question.
@@ -176,7 +191,9 @@ impl Line {
 
     /// Tells whoever watches the open question that it is withdrawn.
     async fn tell_withdrawn(&mut self) {
-        let Some(message) = self.open.as_mut().and_then(|open| open.waiting.take()) else { return };
+        let Some(open) = &mut self.open else { return };
+        let Some(message) = open.waiting.take() else { return };
+        open.is_known_void = true;
         let bus = &self.served.context.bus;
         Box::pin(feed::answer(bus, &message, Headers::new(), &Void::Withdrawn)).await;
     }
@@ -202,7 +219,9 @@ impl Line {
         if let Some(message) = open.waiting.take() {
             return feed::answer(bus, &message, Headers::new(), &Void::Over { reply }).await;
         }
-        match timeout(LINGER, open.next()).await {
+        let comes_late = open.is_known_void && !self.is_stopped;
+        let linger = if comes_late { VOID_LINGER } else { LINGER };
+        match timeout(linger, open.next()).await {
             Ok(Turn::Asked(message, QuestionRequest::Wait)) => {
                 feed::answer(bus, &message, Headers::new(), &Void::Over { reply }).await;
             }

@@ -122,6 +122,8 @@ async fn who_does_not_want_to_know_any_more_is_not_answered() {
         said: Said::Cancel,
     };
     assert_eq!(talk.reported().await, withdrawn);
+    // As when it could not be made durable at once.
+    tokio::time::sleep(Duration::from_secs(30)).await;
     talk.say(&question, Said::Cancel, 9000).await;
     assert_eq!(talk.end().await, "ok");
     // The call ends without one.

@@ -153,6 +153,11 @@ impl Draft {
         self.answer.finish.is_some()
     }
 
+    /// Returns whether there is any text, call or reasoning.
+    pub(crate) const fn has_part(&self) -> bool {
+        self.len > 0 || !self.calls.is_empty() || self.reasoning.has_part()
+    }
+
     /// Returns whether there is a call.
     pub(crate) const fn has_calls(&self) -> bool {
         !self.calls.is_empty()

@@ -104,23 +104,51 @@ impl Endpoint {
     ) -> Result<Answer, Error> {
         let mut reader = StreamReader::new(protocol, framing);
         let mut first = None;
+        let mut tail = None;
         while !reader.is_done() {
-            let finished = reader.is_finished();
-            let limit = if finished { TAIL_WAIT.min(self.idle) } else { self.idle };
-            match piece(&mut response, first.map(|_| limit)).await {
+            let limit = if reader.is_finished() {
+                let tail_wait = TAIL_WAIT.min(self.idle);
+                let until = *tail.get_or_insert_with(|| Instant::now() + tail_wait);
+                until.saturating_duration_since(Instant::now())
+            } else {
+                self.idle
+            };
+            if limit.is_zero() && reader.is_finished() {
+                break;
+            }
+            let read = match piece(&mut response, first.map(|_| limit)).await {
                 Ok(Some(bytes)) => {
                     if first.is_none() {
                         first = Some(began.elapsed());
                         on_heard(Heard::Byte);
                     }
-                    reader.push(&bytes, &mut |text| on_heard(Heard::Piece(text)))?;
+                    reader.push(&bytes, &mut |text| on_heard(Heard::Piece(text)))
                 }
                 Ok(None) => break,
-                Err(_) if finished => break,
-                Err(error) => return Err(error),
+                Err(error) => Err(error),
+            };
+            match read {
+                // The reply is whole, whatever its tail is.
+                Err(Error::Form { .. } | Error::Cut { .. } | Error::Idle { .. })
+                    if reader.is_finished() =>
+                {
+                    break;
+                }
+                Err(error) => {
+                    if reader.has_part() {
+                        on_heard(Heard::Part);
+                    }
+                    return Err(error);
+                }
+                Ok(()) => {}
             }
         }
-        let mut answer = reader.end(&mut |text| on_heard(Heard::Piece(text)))?;
+        let has_part = reader.has_part();
+        let ended = reader.end(&mut |text| on_heard(Heard::Piece(text)));
+        if has_part && ended.is_err() {
+            on_heard(Heard::Part);
+        }
+        let mut answer = ended?;
         let micros = first.and_then(|time| u64::try_from(time.as_micros()).ok());
         answer.detail.first_chunk_us = micros;
         Ok(answer)

@@ -74,6 +74,8 @@ pub(crate) enum Heard<'a> {
     Byte,
     /// A piece of its text.
     Piece(&'a str),
+    /// Something of what the model wrote came, passed on or not, before what is an error.
+    Part,
 }
 
 /// Whom a model's turns are put to.

@@ -48,6 +48,11 @@ pub(crate) struct Kept {
 }
 
 impl ReasoningDraft {
+    /// Returns whether any has come.
+    pub(crate) const fn has_part(&self) -> bool {
+        self.bytes > 0
+    }
+
     /// Counts what comes, and tells whether it is kept.
     pub(crate) fn takes(&mut self, bytes: usize) -> bool {
         self.bytes = self.bytes.saturating_add(bytes);

@@ -43,19 +43,30 @@ pub(crate) enum Repeat {
     Spoilt,
 }
 
+/// What came of a reply before it failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Came {
+    /// Nothing that the model wrote.
+    Nothing,
+    /// Something that is not passed on by itself, such as a call or reasoning.
+    Part,
+    /// Text that was passed on.
+    Shown,
+}
+
 impl Class {
     const fn new(code: ErrorCode, repeat: Repeat) -> Self {
         Self { code, repeat }
     }
 
-    /// Classifies a failure. `shown` says whether a piece of the reply was passed on already.
-    pub(crate) fn of(error: &Error, shown: bool) -> Self {
+    /// Classifies a failure.
+    pub(crate) fn of(error: &Error, came: Came) -> Self {
         match error {
             Error::Unreachable { .. } => Self::new(ErrorCode::ModelUnavailable, Repeat::Full),
             Error::Status { status, complaint, advice, .. } => {
                 Self::of_status(*status, complaint, advice.should_retry)
             }
-            Error::InBand(complaint) => Self::of_in_band(complaint, shown),
+            Error::InBand(complaint) => Self::of_in_band(complaint, came),
             Error::Idle { .. } => Self::new(ErrorCode::ModelUnavailable, Repeat::Spoilt),
             Error::Cut { .. } | Error::Form { .. } => {
                 Self::new(ErrorCode::ModelProtocol, Repeat::Spoilt)
@@ -80,13 +91,17 @@ impl Class {
         }
     }
 
-    fn of_in_band(complaint: &Complaint, shown: bool) -> Self {
+    fn of_in_band(complaint: &Complaint, came: Came) -> Self {
         let class = match complaint.status {
             _ if complaint.is_final() => Self::new(ErrorCode::ModelRefused, Repeat::Never),
             Some(status) => Self::of_status(status, complaint, None),
             None => Self::new(ErrorCode::ModelUnavailable, Repeat::Full),
         };
-        if shown { Self::new(class.code, Repeat::Never) } else { class }
+        match came {
+            Came::Shown => Self::new(class.code, Repeat::Never),
+            Came::Part if class.repeat == Repeat::Full => Self::new(class.code, Repeat::Spoilt),
+            Came::Part | Came::Nothing => class,
+        }
     }
 }
 
@@ -125,6 +140,11 @@ impl Tries {
     /// Begins a turn.
     pub(crate) const fn new(retries_max: u32) -> Self {
         Self { retries_max, failed: 0, spoilt: 0 }
+    }
+
+    /// Tells whether an attempt was begun and its answer was not usable.
+    pub(crate) const fn has_spoilt(&self) -> bool {
+        self.spoilt > 0
     }
 
     /// Counts a failure and returns how long to wait for the next attempt, if there is one.
@@ -190,35 +210,39 @@ mod tests {
                 let advice = Advice { should_retry, after: None };
                 let complaint = complaint(None, word).into();
                 let error = Error::Status { status, complaint, advice, request: None };
-                assert_eq!(Class::of(&error, false), Class { code, repeat }, "{status} {word}");
+                let class = Class::of(&error, Came::Nothing);
+                assert_eq!(class, Class { code, repeat }, "{status} {word}");
             }
         }
     }
 
     #[test]
     fn other_failures_have_classes() {
+        use Came::{Nothing, Part, Shown};
         use ErrorCode::{
             ModelProtocol as Protocol, ModelRefused as Refused, ModelUnavailable as Unavailable,
         };
         let in_band = |status, word| Error::InBand(complaint(status, word).into());
         let reason = String::new();
         let cases = [
-            (Error::Unreachable { reason: reason.clone() }, false, Unavailable, Repeat::Full),
-            (in_band(None, "overloaded_error"), false, Unavailable, Repeat::Full),
-            (in_band(None, "overloaded_error"), true, Unavailable, Repeat::Never),
-            (in_band(None, "server_is_overloaded"), false, Unavailable, Repeat::Full),
-            (in_band(None, ""), false, Unavailable, Repeat::Full),
-            (in_band(Some(429), ""), false, Unavailable, Repeat::Full),
-            (in_band(Some(400), ""), false, Refused, Repeat::Never),
-            (in_band(None, "context_length_exceeded"), false, Refused, Repeat::Never),
-            (in_band(Some(429), "insufficient_quota"), false, Refused, Repeat::Never),
-            (Error::Idle { limit: Duration::ZERO }, true, Unavailable, Repeat::Spoilt),
-            (Error::Cut { reason }, true, Protocol, Repeat::Spoilt),
-            (Error::form("no JSON", ""), false, Protocol, Repeat::Spoilt),
-            (Error::TooLarge, false, Protocol, Repeat::Never),
+            (Error::Unreachable { reason: reason.clone() }, Nothing, Unavailable, Repeat::Full),
+            (in_band(None, "overloaded_error"), Nothing, Unavailable, Repeat::Full),
+            (in_band(None, "overloaded_error"), Part, Unavailable, Repeat::Spoilt),
+            (in_band(None, "overloaded_error"), Shown, Unavailable, Repeat::Never),
+            (in_band(Some(400), ""), Part, Refused, Repeat::Never),
+            (in_band(None, "server_is_overloaded"), Nothing, Unavailable, Repeat::Full),
+            (in_band(None, ""), Nothing, Unavailable, Repeat::Full),
+            (in_band(Some(429), ""), Nothing, Unavailable, Repeat::Full),
+            (in_band(Some(400), ""), Nothing, Refused, Repeat::Never),
+            (in_band(None, "context_length_exceeded"), Nothing, Refused, Repeat::Never),
+            (in_band(Some(429), "insufficient_quota"), Nothing, Refused, Repeat::Never),
+            (Error::Idle { limit: Duration::ZERO }, Shown, Unavailable, Repeat::Spoilt),
+            (Error::Cut { reason }, Shown, Protocol, Repeat::Spoilt),
+            (Error::form("no JSON", ""), Nothing, Protocol, Repeat::Spoilt),
+            (Error::TooLarge, Nothing, Protocol, Repeat::Never),
         ];
-        for (error, shown, code, repeat) in cases {
-            assert_eq!(Class::of(&error, shown), Class { code, repeat }, "{error:?} {shown}");
+        for (error, came, code, repeat) in cases {
+            assert_eq!(Class::of(&error, came), Class { code, repeat }, "{error:?} {came:?}");
         }
     }
 

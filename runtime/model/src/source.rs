@@ -20,7 +20,7 @@ use crate::provider::{Backend, Heard, Written};
 use crate::rate::{Grant, Rate};
 use crate::reasoning::REASONING_BYTES_MAX;
 use crate::recorder::Recorder;
-use crate::retry::{Class, Repeat, Tries};
+use crate::retry::{Came, Class, Repeat, Tries};
 
 /// When a turn that found the queue full may come again, in milliseconds. Turns take seconds, so
 /// that sooner would most often be in vain.
@@ -279,16 +279,17 @@ impl Source {
         time: Time,
         on_piece: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Result<Answer, (Error, Class)>, Stop> {
-        let mut shown = false;
+        let mut came = Came::Nothing;
         let mut hear = |heard: Heard<'_>| match heard {
             Heard::Byte => attempt.heard(),
             Heard::Piece(piece) => {
-                if !shown {
+                if came < Came::Shown {
                     attempt.answered();
                 }
-                shown = true;
+                came = Came::Shown;
                 on_piece(piece);
             }
+            Heard::Part => came = came.max(Came::Part),
         };
         grant.send();
         let asked = self.backend.attempt(conversation, request, &mut hear);
@@ -305,11 +306,12 @@ impl Source {
                 Ok(answer)
             }
             Err(error) => {
-                let class = Class::of(&error, shown);
+                let class = Class::of(&error, came);
                 let passing = class.code == ErrorCode::ModelUnavailable;
                 attempt.end(error.sign(), error.advice().filter(|_| passing));
                 // What was begun may have been counted.
-                grant.settle(if class.repeat == Repeat::Spoilt || shown { tokens } else { 0 });
+                let is_begun = class.repeat == Repeat::Spoilt || came > Came::Nothing;
+                grant.settle(if is_begun { tokens } else { 0 });
                 Err((error, class))
             }
         })
@@ -347,10 +349,13 @@ impl Source {
         let told = |code, what: String| {
             WireError::new(code, format!("model {name}{place}{asked}: {what}{before}"))
         };
-        let overloaded = |what: String, after: u64| {
-            let scope = Some(Scope::Model);
-            WireError { scope, ..told(ErrorCode::Overloaded, what).retry_after(after) }
+        // Whoever is told that nothing was begun asks again, with all retries of a turn before him.
+        let untaken = |code, what: String, after: u64| {
+            let code = if course.tries.has_spoilt() { ErrorCode::ModelUnavailable } else { code };
+            let scope = (code == ErrorCode::Overloaded).then_some(Scope::Model);
+            WireError { scope, ..told(code, what).retry_after(after) }
         };
+        let overloaded = |what, after| untaken(ErrorCode::Overloaded, what, after);
         let error = match stop {
             Stop::Unwritten(error) => error,
             Stop::Overtime => told(ErrorCode::DeadlineExceeded, format!("no reply in {time}")),
@@ -359,7 +364,7 @@ impl Source {
                 let what = format!(
                     "left alone for another {after} ms, since half of the last requests to its server failed"
                 );
-                told(ErrorCode::ModelResting, what).retry_after(after)
+                untaken(ErrorCode::ModelResting, what, after)
             }
             Stop::Resting(Rest { cause: Cause::Throttling, after }) => {
                 let after = millis(after);

@@ -84,6 +84,11 @@ impl<'a> StreamReader<'a> {
         self.draft.is_finished()
     }
 
+    /// Returns whether anything of what the model writes has come, also what is not passed on.
+    pub(crate) const fn has_part(&self) -> bool {
+        self.draft.has_part()
+    }
+
     /// Takes some bytes and passes on the pieces of text in them.
     pub(crate) fn push(
         &mut self,

@@ -15,6 +15,8 @@ use crate::setup::{assert_failed, client, conversation, model, openai, turn, tur
 const TEXT: &str = r#"{"choices":[{"delta":{"content":"one "}}]}"#;
 const MORE: &str = r#"{"choices":[{"delta":{"content":"two"}}]}"#;
 const STOP: &str = r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
+const CALL: &str = r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{"}}]}}]}"#;
+const REASONING: &str = r#"{"choices":[{"delta":{"reasoning_content":"so"}}]}"#;
 const BUSY: &str = r#"{"error":{"type":"overloaded_error","message":"busy"}}"#;
 
 /// Retries at once, so that tests need not wait.
@@ -166,6 +168,16 @@ async fn what_does_not_pass_ends_with_its_code() {
             "overloaded_error: busy",
             1,
         ),
+        // What was written is lost, and may have to be paid for.
+        ("error amid a call", send(chunked(&[CALL, BUSY], true)), ModelUnavailable, "3 times", 3),
+        (
+            "error after reasoning",
+            send(chunked(&[REASONING, BUSY], true)),
+            ModelUnavailable,
+            "asked 3 times",
+            3,
+        ),
+        ("error at once", send(chunked(&[BUSY], true)), ModelUnavailable, "asked 4 times", 4),
         ("a long reply", send(long), ModelProtocol, "more than 4194304 bytes", 1),
         ("a reply of 100 MB", huge, ModelProtocol, "more than 4194304 bytes", 1),
         ("a long event", flood, ModelProtocol, "more than 4194304 bytes", 1),

@@ -7,10 +7,11 @@ use model::{Guards, ModelClients};
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
-use wire::ErrorCode::{self, DeadlineExceeded, ModelRefused, ModelResting, ModelUnavailable};
-use wire::{ErrorCode::Overloaded, Name, SessionId};
+use wire::ErrorCode::{self, DeadlineExceeded, ModelProtocol, ModelRefused, ModelResting};
+use wire::ErrorCode::{ModelUnavailable, Overloaded};
+use wire::{Name, SessionId};
 
-use crate::server::{Server, Step, answer, said};
+use crate::server::{Server, Step, answer, chunked, said};
 use crate::setup::{
     assert_failed, client, client_of, conversation, http, model, openai, scripted, team, turn,
     turn_in, user,
@@ -166,6 +167,32 @@ async fn a_failing_server_is_not_asked_and_then_by_one() {
     assert_failed(second.0, ModelResting, "left alone");
     tokio::time::advance(Duration::from_secs(5)).await;
     assert_eq!(turn(&client, &conversation).await.0.unwrap().content, "never");
+}
+
+/// Whoever is told that nothing was begun asks again, with all retries of a turn before him.
+#[tokio::test]
+async fn a_turn_whose_reply_was_spoilt_is_not_told_as_one_that_was_not_begun() {
+    let cut = chunked(&[r#"{"choices":[{"delta":{"content":"one "}}]}"#], false);
+    let mut server = Server::start(vec![vec![Step::Send(cut)]]).await;
+    let at = |name, retries_max| {
+        let mut model = named(name, model(Provider::OpenAi(openai(&server.base_url, true))));
+        model.retries_max = retries_max;
+        model
+    };
+    let models = vec![at("once", 0), at("again", 1)];
+    let clients = ModelClients::new(&team("t", 1, models), &Guards::default(), &http()).unwrap();
+    let client = |name: &str| clients.client(&Name::new(name).unwrap()).unwrap().clone();
+    let conversation = conversation(vec![user("hi")]);
+    for _ in 0..9 {
+        let (cut, _) = turn(&client("once"), &conversation).await;
+        assert_failed(cut, ModelProtocol, "asked once");
+    }
+    // Its own request is the last that the server is given.
+    let (spoilt, _) = turn(&client("again"), &conversation).await;
+    assert_failed(spoilt, ModelUnavailable, "asked once: left alone");
+    let (resting, _) = turn(&client("again"), &conversation).await;
+    assert_failed(resting, ModelResting, "left alone");
+    assert_eq!(server.requests().len(), 10);
 }
 
 /// A server that takes requests and answers none is left alone in the end, whoever ends the waiting

@@ -41,6 +41,13 @@ async fn one_reply_comes_in_many_forms() {
     let unnamed = json.replace("content-type: application/json\r\n", "").into_bytes();
     let kept_open = vec![Step::Send(chunked(&events, false)), Step::Hang];
     let silent_tail = vec![Step::Send(chunked(&[TEXT_1, TEXT_2, USAGE, STOP], false)), Step::Hang];
+    let junk_tail = vec![Step::Send(chunked(&[TEXT_1, TEXT_2, USAGE, STOP, "]["], true))];
+    let unmarked = format!("data: {}\n\n", [TEXT_1, TEXT_2, USAGE, STOP].join("\n\ndata: "));
+    let comments = ": still there\n\n".repeat(1_000).into_bytes();
+    let endless_tail = vec![
+        Step::Send([stream_head(), unmarked.into_bytes()].concat()),
+        Step::Drip(comments, Duration::from_millis(5)),
+    ];
     let slowly = Duration::from_micros(100);
     let cases = [
         ("one piece", false, vec![Step::Send(said("Hällo 😀"))]),
@@ -53,6 +60,8 @@ async fn one_reply_comes_in_many_forms() {
         ("a stream byte by byte", true, vec![Step::Drip(chunked(&events, true), slowly)]),
         ("a stream that stays open", true, kept_open),
         ("a stream that stays open without an end marker", true, silent_tail),
+        ("a stream that goes on without an end marker", true, endless_tail),
+        ("a stream with something else behind it", true, junk_tail),
     ];
     for (name, stream, play) in cases {
         let mut server = Server::start(vec![play]).await;

@@ -81,6 +81,7 @@ async fn a_page_is_reached_no_further_than_a_redirect() {
     let site = Site::start(move |seen| match seen.target.as_str() {
         "/away" => page("link: <http://other.test/end>; rel=next\r\n", &json!([1])),
         "/circle" => page("link: </circle>; rel=next\r\n", &json!([1])),
+        "/nowhere" => page("link: <http://[>; rel=next\r\n", &json!([1])),
         "/broken" => page("link: </none>; rel=next\r\n", &json!([1])),
         "/end" => page("", &json!([2])),
         "/none" => answer("503 Away", "retry-after: 7\r\n", "later"),
@@ -96,6 +97,7 @@ async fn a_page_is_reached_no_further_than_a_redirect() {
     };
     let refused = error(call(&of("/trap"), &json!({})).await);
     assert_eq!((refused.code, trap.caught()), (ErrorCode::AddressForbidden, 0), "{refused}");
+    assert!(refused.message.starts_with("page 2: "), "{refused}");
     site.take();
 
     let outcome = call(&of("/away"), &json!({})).await;
@@ -106,6 +108,9 @@ async fn a_page_is_reached_no_further_than_a_redirect() {
 
     let outcome = call(&of("/circle"), &json!({})).await;
     assert_eq!(outcome, CallOutcome::text("[1]\n[cut after 1 page; there are more]"));
+    let failed = error(call(&of("/nowhere"), &json!({})).await);
+    assert_eq!(failed.code, ErrorCode::ToolFailed, "{failed}");
+    assert!(failed.message.starts_with("page 2: the next page is at no address"), "{failed}");
     let failed = error(call(&of("/broken"), &json!({})).await);
     assert_eq!((failed.code, failed.retry_after_ms), (ErrorCode::ToolFailed, Some(7000)));
     assert!(failed.message.starts_with("page 2: the server answered 503"), "{failed}");

@@ -66,7 +66,7 @@ impl HttpTool {
             (Said::Json(value), None) => (value, None),
             (Said::Json(value), Some((pages, first))) => {
                 let ask = Asked { hop: &context.hop, pages, first: &first, blueprint };
-                match self.further(value, head, ask).await? {
+                match self.further(value, head, ask).await {
                     Ok(gathered) => gathered.into_parts(),
                     Err(failure) => return Ok(failure.into_reply()),
                 }
@@ -93,14 +93,16 @@ impl HttpTool {
         value: Value,
         mut head: Head,
         ask: Asked<'_>,
-    ) -> Result<Result<Gathered, Failure>, SendError> {
+    ) -> Result<Gathered, Failure> {
         let Asked { hop, pages, first, blueprint } = ask;
         let mut room = self.response_bytes_max.saturating_sub(head.bytes);
         let mut gathered = Gathered::new(value.clone());
         let mut page = value;
         let mut visited = BTreeSet::from([first.url().clone()]);
         while let Some(next) = pages.next(&page, &head.headers, &head.url, first.url()) {
-            let mut url = next.map_err(SendError::Target)?;
+            let mut url = next.map_err(|why| {
+                Failure::settled(ErrorCode::ToolFailed, why).of_page(gathered.pages() + 1)
+            })?;
             blueprint.complete(&mut url, first.url());
             if gathered.pages() >= pages.pages_max
                 || !gathered.has_items(pages)
@@ -111,23 +113,23 @@ impl HttpTool {
             }
             let Some(mut request) = first.try_clone() else { break };
             request.headers_mut().remove(IDEMPOTENCY_KEY);
+            let host = address::host(&url);
             retarget(&mut request, url);
-            (page, head) = match self.ask(hop, request, room).await?.said() {
-                Ok((Said::Json(value), head)) => (value, head),
-                // What does not fit, or is no page, is left out as a whole.
-                Ok((Said::Text(_), _)) => {
-                    gathered.stop();
-                    break;
-                }
-                Err(failure) => {
-                    let page = gathered.pages() + 1;
-                    return Ok(Err(failure.told(|message| format!("page {page}: {message}"))));
-                }
-            };
+            let asked = self.ask(hop, request, room).await;
+            (page, head) =
+                match asked.map_err(|error| unanswered(&host, error)).and_then(Received::said) {
+                    Ok((Said::Json(value), head)) => (value, head),
+                    // What does not fit, or is no page, is left out as a whole.
+                    Ok((Said::Text(_), _)) => {
+                        gathered.stop();
+                        break;
+                    }
+                    Err(failure) => return Err(failure.of_page(gathered.pages() + 1)),
+                };
             room = room.saturating_sub(head.bytes);
             gathered.add(page.clone(), pages);
         }
-        Ok(Ok(gathered))
+        Ok(gathered)
     }
 
     /// Makes the outcome of an answer that is no whole JSON.

@@ -76,6 +76,11 @@ impl Failure {
         }
     }
 
+    /// Says it of a page that followed others.
+    pub(super) fn of_page(self, page: u32) -> Self {
+        self.told(|message| format!("page {page}: {message}"))
+    }
+
     /// Says it of a request that a server took, and whose answer was to be had elsewhere.
     pub(super) fn after_taken(self) -> Self {
         let told = self.told(|message| {

@@ -19,7 +19,7 @@ use super::finder::Finder;
 /// Secrets shorter than this are not looked for: they would occur by chance.
 const SECRET_BYTES_MIN: usize = 6;
 
-/// Halves and encodings shorter than this are not looked for.
+/// Halves and their encodings that are shorter than this are not looked for.
 const PART_BYTES_MIN: usize = 10;
 
 /// Secrets that are known at once. A process reads a few dozen, and more where they are renewed;
@@ -166,11 +166,11 @@ fn scrubbed(finder: &Finder, value: Value) -> Value {
 fn forms(secret: &str) -> Vec<String> {
     // It is cut before it is encoded, so that no piece begins or ends within an escape.
     let (first, second) = secret.split_at(secret.floor_char_boundary(secret.len() / 2));
-    let parts = [secret, first, second].into_iter();
-    let mut forms: Vec<String> = parts.flat_map(encoded).collect();
-    forms.retain(|form| form.len() >= PART_BYTES_MIN);
-    forms.push(secret.to_owned());
-    forms
+    let parts = [(secret, SECRET_BYTES_MIN), (first, PART_BYTES_MIN), (second, PART_BYTES_MIN)];
+    let forms = parts.into_iter().flat_map(|(part, bytes_min)| {
+        encoded(part).into_iter().filter(move |form| form.len() >= bytes_min)
+    });
+    forms.collect()
 }
 
 fn encoded(text: &str) -> Vec<String> {
@@ -410,5 +410,12 @@ mod tests {
         assert_eq!(clean("a12345b".to_owned()), "a12345b");
         learn(&SecretString::from("hunter2"));
         assert_eq!(clean("it is hunter2, hunter".to_owned()), "it is [secret], hunter");
+        for before in ["", "a", "ab", "abc"] {
+            let text = STANDARD.encode(format!("{before}hunter2!"));
+            assert!(clean(text.clone()).contains(MARK), "{text}");
+        }
+        assert_eq!(clean(hex("hunter2")), MARK);
+        learn(&SecretString::from("ab\"c\\1"));
+        assert_eq!(clean(json!("ab\"c\\1").to_string()), "\"[secret]\"");
     }
 }

@@ -44,6 +44,13 @@ const MARK: &str = "[redacted]";
 
 /// Credentials that tell by their form what they are. What stands before them is kept.
 static CREDENTIALS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let members = members();
+    // Within a text of JSON each quote and each backslash has one before it.
+    let quoted = format!(
+        r#"\\+"(?:{members})\\+"\s*:\s*\\+"(?<quoted>(?:[^"\\]|\\{{4}}|\\{{3}}"|\\[^"])*)"#
+    );
+    let member = format!(r#""(?:{members})"\s*:\s*"(?<member>(?:[^"\\]|\\.)*)"#);
+    let number = format!(r#"\\*"(?:{members})\\*"\s*:\s*(?<number>-?[0-9][0-9.eE+-]*)"#);
     let forms = [
         // Private keys, also where the end is missing.
         r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)",
@@ -61,12 +68,16 @@ static CREDENTIALS: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?",
         // Names and passwords in addresses.
         r"\b[A-Za-z][A-Za-z0-9+.-]*://(?<userinfo>[^\s/?#@]+)@",
+        // Members of objects that are quoted in a text, as they are and within a text of JSON.
+        &member,
+        &number,
+        &quoted,
     ];
     Regex::new(&forms.join("|")).ok()
 });
 
-/// The fewest bytes of what is known by its form, if it has no `@`: a key of a chat.
-const CREDENTIAL_BYTES_MIN: usize = "xoxb-0123456789".len();
+/// The fewest bytes of what is known by its form, if it has no `@`.
+const CREDENTIAL_BYTES_MIN: usize = r#""passwd":1"#.len();
 
 /// Members of JSON objects whose values are credentials, in lower case without `-` and `_`.
 const SECRET_MEMBERS: &[&str] = &[
@@ -81,6 +92,16 @@ const SECRET_MEMBERS: &[&str] = &[
     "secretaccesskey",
     "xapikey",
 ];
+
+/// Returns the pattern of the names of these members.
+fn members() -> String {
+    let spaced = |name: &&str| {
+        let letters: Vec<String> = name.chars().map(String::from).collect();
+        letters.join("[-_]*")
+    };
+    let names: Vec<String> = SECRET_MEMBERS.iter().map(spaced).collect();
+    format!("(?i:{})", names.join("|"))
+}
 
 /// Takes out of a text what is known to be secret.
 pub type Clean<'c> = &'c dyn for<'t> Fn(&'t str) -> Cow<'t, str>;
@@ -196,7 +217,10 @@ impl Reducer<'_> {
             left.set(left.get().saturating_sub(clean.len().max(1)));
             return clean;
         }
-        let shown = clean.get(..clean.floor_char_boundary(left.get())).unwrap_or_default();
+        // What stands at the end of the window may be a part of what is taken out as a whole.
+        let margin = if window.len() < text.len() { MARGIN_BYTES } else { 0 };
+        let most = left.get().min(clean.len().saturating_sub(margin));
+        let shown = clean.get(..clean.floor_char_boundary(most)).unwrap_or_default();
         left.set(0);
         Cow::Owned(format!("{shown}[cut, {} bytes in all]", text.len()))
     }
@@ -310,7 +334,9 @@ impl Reduced<'_> {
             }
             let is_secret = self.reducer.level == Capture::Redacted && is_secret(name);
             match value {
-                Value::String(_) | Value::Number(_) if is_secret => {
+                Value::String(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)
+                    if is_secret =>
+                {
                     map.serialize_entry(&*told, MARK)?;
                 }
                 value => {
@@ -358,12 +384,16 @@ fn blotted(text: &str) -> Cow<'_, str> {
     let Some(credentials) = &*CREDENTIALS else { return Cow::Borrowed(MARK) };
     credentials.replace_all(text, |found: &Captures<'_>| {
         let whole = found.get(0);
-        let secret = ["token", "aws", "userinfo"].iter().find_map(|name| found.name(name));
-        match (whole, secret) {
+        let part = |name: &str| found.name(name);
+        let secret = ["token", "aws", "userinfo", "member", "quoted"].into_iter().find_map(part);
+        match (whole, secret.or(part("number"))) {
             (Some(whole), Some(secret)) => {
                 let around = |range| text.get(range).unwrap_or_default();
+                // JSON stays JSON, where it stands by itself.
+                let is_number = part("number").is_some() && !whole.as_str().contains('\\');
+                let quote = if is_number { "\"" } else { "" };
                 format!(
-                    "{}{MARK}{}",
+                    "{}{quote}{MARK}{quote}{}",
                     around(whole.start()..secret.start()),
                     around(secret.end()..whole.end())
                 )

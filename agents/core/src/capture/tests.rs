@@ -107,6 +107,24 @@ fn credentials_are_blotted_out_and_other_words_are_not() {
             "mail me at anna@example.com, bearer of news",
         ),
         ("https://example.com/@user", "https://example.com/@user"),
+        // Members of objects in texts, whole and cut, and in texts within those.
+        (
+            r#"{"user":"a","password":"pa\"ss\\","n":1}"#,
+            r#"{"user":"a","password":"[redacted]","n":1}"#,
+        ),
+        (r#"login {"API-Key" : "x"}"#, r#"login {"API-Key" : "[redacted]"}"#),
+        (r#"[{"passwd":1}]"#, r#"[{"passwd":"[redacted]"}]"#),
+        (r#""passwd":1"#, r#""passwd":"[redacted]""#),
+        (r#"{"client_secret":"ab\"c"#, r#"{"client_secret":"[redacted]"#),
+        (
+            r#"{"said":"{\"refresh_token\": \"ab\\nc\\\"d\\\\\", \"n\": 1}"}"#,
+            r#"{"said":"{\"refresh_token\": \"[redacted]\", \"n\": 1}"}"#,
+        ),
+        (
+            r#"{"said":"{\"passwd\": 12, \"n\": 1}"}"#,
+            r#"{"said":"{\"passwd\": [redacted], \"n\": 1}"}"#,
+        ),
+        (r#"{"passwords":"two","no password":"x"}"#, r#"{"passwords":"two","no password":"x"}"#),
         ("the task-force and a risk-averse bearer", "the task-force and a risk-averse bearer"),
         ("-----BEGIN CERTIFICATE-----", "-----BEGIN CERTIFICATE-----"),
     ];
@@ -119,6 +137,39 @@ fn credentials_are_blotted_out_and_other_words_are_not() {
             assert_eq!(serde_json::from_str::<Value>(result).unwrap(), json!({"said": [kept]}));
         }
     }
+}
+
+#[test]
+fn a_member_that_is_secret_shows_nothing_of_its_value() {
+    let secrets = json!({"password": ["a"], "authorization": {"value": "b"}, "api_key": 3});
+    let open = json!({"password": null, "passwd": true, "list": [{"token": "c"}]});
+    for (value, expected) in [
+        (&secrets, json!({"password": MARK, "authorization": MARK, "api_key": MARK})),
+        (&open, open.clone()),
+    ] {
+        let span = reduced(&span(json!({TOOL_CALL_RESULT: value})), Capture::Redacted);
+        let result = span.attributes[TOOL_CALL_RESULT].as_str().unwrap();
+        assert_eq!(serde_json::from_str::<Value>(result).unwrap(), expected);
+    }
+    // The result of a call as the next turn is told of it.
+    let result = r#"{"user":"a","password":"hunter3"}"#;
+    let told = json!([{"role": "tool", "parts": [{"type": "tool_call_response", "id": "c",
+        "result": result}]}]);
+    let span = reduced(&span(json!({OUTPUT_MESSAGES: told})), Capture::Redacted);
+    let held = span.attributes[OUTPUT_MESSAGES].as_str().unwrap();
+    assert!(!held.contains("hunter3") && held.contains("user"), "{held}");
+}
+
+#[test]
+fn a_credential_behind_others_that_are_blotted_out_is_not_left_half() {
+    let key = format!("-----BEGIN PRIVATE KEY-----{}-----END PRIVATE KEY-----", "M".repeat(3_000));
+    // It begins within what is looked at of the text, and ends beyond.
+    let before = format!("{key} {key} ");
+    let filler = "y ".repeat((REDACTED_TEXT_BYTES_MAX + MARGIN_BYTES - 20 - before.len()) / 2);
+    let text = format!("{before}{filler}ghp_0123456789abcdefghijABCDEFGHIJ0123 end");
+    let span = reduced(&span(json!({OUTPUT_MESSAGES: said(&text)})), Capture::Redacted);
+    let held = span.attributes[OUTPUT_MESSAGES].as_str().unwrap();
+    assert!(!held.contains("ghp_") && held.contains("bytes in all]"), "{held}");
 }
 
 #[test]

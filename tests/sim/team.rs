@@ -99,6 +99,7 @@ fn plan(agent: &str, thinker: Option<&str>, offers: &[&str]) -> Plan {
         served: BTreeMap::new(),
         traces: wire::Levels::default(),
         keeps_unfinished: true,
+        edition: wire::plan::EDITION,
     }
 }
 

@@ -139,7 +139,16 @@ pub struct Plan {
     /// plans in older journals left nothing, unless a further message ended them.
     #[serde(default, skip_serializing_if = "is_no")]
     pub keeps_unfinished: bool,
+    /// By which rules its runs are decided: [`EDITION`] for a plan that is made now. A run goes on by
+    /// those of its plan, since a journal has to tell the same whenever it is read.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub edition: u32,
 }
+
+/// The present rules by which runs are decided. Since 1 only calls that may be made count for
+/// `repeats_max`, once a step, and prompts are estimated with the team's own texts, and for the
+/// answer of a planner's agent by themselves.
+pub const EDITION: u32 = 1;
 
 /// The words of dialect `json`: the keys of a reply and the types of the messages that answer it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -192,6 +201,11 @@ const fn yes() -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
 const fn is_no(value: &bool) -> bool {
     !*value
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+const fn is_first(edition: &u32) -> bool {
+    *edition == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
@@ -532,6 +546,7 @@ mod tests {
         // What is left out when it is the default leaves the digests of older plans as they are.
         assert_eq!((plan_of_old.when_busy, written.get("when_busy")), (WhenBusy::Queue, None));
         assert_eq!((plan_of_old.keeps_unfinished, written.get("keeps_unfinished")), (false, None));
+        assert_eq!((plan_of_old.edition, written.get("edition")), (0, None));
         let bound = written["limits"].get("history_tokens_max");
         assert_eq!((plan_of_old.limits.history_tokens_max, bound), (None, None));
         assert_eq!(plan_of_old.thinking_model().map(Name::as_str), Some("big"));

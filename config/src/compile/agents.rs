@@ -71,6 +71,7 @@ impl Compiler<'_> {
                 traces: Levels::default(),
                 when_busy: agent.when_busy.unwrap_or_default(),
                 keeps_unfinished: true,
+                edition: wire::plan::EDITION,
             };
             let turns = plan.turn_models().filter_map(|model| chain_timeout_ms(model, models));
             plan.limits = limits(&agent.limits, &raw.limits, turns.max());

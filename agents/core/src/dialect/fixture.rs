@@ -71,6 +71,7 @@ pub(crate) fn plan(dialect: Dialect, thinker: bool) -> Plan {
         served: BTreeMap::new(),
         traces: wire::Levels::default(),
         keeps_unfinished: true,
+        edition: wire::plan::EDITION,
     }
 }
 

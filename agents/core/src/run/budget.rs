@@ -8,13 +8,13 @@ use wire::chat::estimated_tokens;
 use wire::entry::TurnReport;
 use wire::hop::HopReport;
 use wire::money::{Cached, Price, usd};
-use wire::plan::{Dialect, Offer, Target};
+use wire::plan::{Audience, Dialect, Offer, Target};
 use wire::run::Budget;
 use wire::{CallOutcome, ErrorCode, ModelRole, Name, Plan, RunStatus, Usage, WireError};
 
 use super::call::Pending;
 use super::{Phase, Run};
-use crate::dialect::Exchange;
+use crate::dialect::{Exchange, RESPOND_TO_USER};
 use crate::spans::Left;
 
 /// What a dialect other than the provider's own adds to the texts of a plan, in bytes: the words
@@ -49,6 +49,16 @@ impl Share {
     }
 }
 
+/// Whose prompts are alike, so that one of them tells the size of the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reader {
+    Thinker,
+    Actor,
+    /// The model that writes the answer for which a planner asks. It reads the whole conversation,
+    /// and one that carries out a task does not.
+    Answerer,
+}
+
 /// The size of the prompts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Prompts {
@@ -58,9 +68,10 @@ pub(super) struct Prompts {
     history: u64,
     /// Bytes that the awaited turn read.
     asked: u64,
-    /// By role: the bytes that a turn read, and its tokens by the provider's count.
+    /// By reader: the bytes that a turn read, and its tokens by the provider's count.
     thinker: Option<(u64, u64)>,
     actor: Option<(u64, u64)>,
+    answerer: Option<(u64, u64)>,
 }
 
 impl Prompts {
@@ -73,6 +84,12 @@ impl Prompts {
             prompts.grow(offer.spec.name.as_str());
             prompts.grow(&offer.spec.description);
             prompts.grow(&offer.spec.parameters.to_string());
+        }
+        if plan.edition >= 1 {
+            let own = |audience: &Audience| -> u64 {
+                plan.prompts.of(*audience).values().map(|text| text.len() as u64).sum()
+            };
+            prompts.grow_by(Audience::ALL.iter().map(own).max().unwrap_or(0));
         }
         let explained = plan.dialect != Dialect::Native || plan.planner.is_some();
         prompts.bytes += if explained { FORM_BYTES } else { 0 };
@@ -98,33 +115,35 @@ impl Prompts {
         self.asked = self.bytes;
     }
 
-    pub(super) fn on_measured(&mut self, role: ModelRole, usage: Usage) {
+    pub(super) fn on_measured(&mut self, reader: Reader, usage: Usage) {
         if usage.input_tokens > 0 {
-            *self.measured_mut(role) = Some((self.asked, usage.input_tokens));
+            *self.measured_mut(reader) = Some((self.asked, usage.input_tokens));
         }
     }
 
     /// Estimates the tokens that a turn reads, rather too many than too few: by what the provider
     /// counted last, and what came to it since.
-    fn tokens(&self, role: ModelRole) -> u64 {
-        let measured = match role {
-            ModelRole::Thinker => self.thinker,
-            ModelRole::Actor => self.actor,
+    fn tokens(&self, reader: Reader) -> u64 {
+        let measured = match reader {
+            Reader::Thinker => self.thinker,
+            Reader::Actor => self.actor,
+            Reader::Answerer => self.answerer,
         };
         let (bytes, tokens) = measured.unwrap_or_default();
         tokens.saturating_add(estimated_tokens(self.bytes.saturating_sub(bytes)))
     }
 
     /// Estimates how many of these tokens earlier runs left.
-    fn history_tokens(&self, role: ModelRole) -> u64 {
-        let tokens = u128::from(self.tokens(role)) * u128::from(self.history);
+    fn history_tokens(&self, reader: Reader) -> u64 {
+        let tokens = u128::from(self.tokens(reader)) * u128::from(self.history);
         tokens.checked_div(self.bytes.into()).and_then(|tokens| tokens.try_into().ok()).unwrap_or(0)
     }
 
-    fn measured_mut(&mut self, role: ModelRole) -> &mut Option<(u64, u64)> {
-        match role {
-            ModelRole::Thinker => &mut self.thinker,
-            ModelRole::Actor => &mut self.actor,
+    fn measured_mut(&mut self, reader: Reader) -> &mut Option<(u64, u64)> {
+        match reader {
+            Reader::Thinker => &mut self.thinker,
+            Reader::Actor => &mut self.actor,
+            Reader::Answerer => &mut self.answerer,
         }
     }
 }
@@ -140,13 +159,24 @@ impl Run {
         }
     }
 
+    /// Returns who reads the prompt of a turn in the present step.
+    fn reader(&self, role: ModelRole) -> Reader {
+        let answers = || self.planned().is_some_and(|planned| planned.tool == RESPOND_TO_USER);
+        match role {
+            ModelRole::Thinker => Reader::Thinker,
+            ModelRole::Actor if self.plan.edition >= 1 && answers() => Reader::Answerer,
+            ModelRole::Actor => Reader::Actor,
+        }
+    }
+
     /// Returns the tokens that the reply of a turn may have, or why there can be none.
     pub(super) fn reply_tokens(&self, role: ModelRole) -> Result<u64, WireError> {
-        let prompt = self.prompts.tokens(role);
+        let reader = self.reader(role);
+        let prompt = self.prompts.tokens(reader);
         let price = self.price_ahead(self.model(role));
         // Plans of older journals do not bound the history, and errors said nothing of it.
         let is_bounded = self.plan.limits.history_tokens_max.is_some();
-        let history = if is_bounded { self.prompts.history_tokens(role) } else { 0 };
+        let history = if is_bounded { self.prompts.history_tokens(reader) } else { 0 };
         let without_history = prompt.saturating_sub(history);
         let used_up = |what: &str, left: String, most: String, by_history: bool, help: &str| {
             let told = if by_history {
@@ -189,7 +219,7 @@ impl Run {
         let dearest = prices.reduce(Price::max);
         let paid = self.cost_max().zip(dearest).map(|(cost, price)| price.input_tokens(cost));
         let most = self.tokens_max().min(paid.unwrap_or(u64::MAX));
-        most.saturating_sub(self.prompts.tokens(self.first_role()))
+        most.saturating_sub(self.prompts.tokens(self.reader(self.first_role())))
     }
 
     /// Returns what each call that spends may use: even shares, one kept for the caller.
@@ -232,7 +262,7 @@ impl Run {
     pub(super) fn spend_on_turn(&mut self, role: ModelRole, turn: &TurnReport) -> Usage {
         let model = turn.served_by.as_ref().unwrap_or_else(|| self.model(role));
         let usage = turn.usage.priced(self.price(model), turn.detail.cached());
-        self.prompts.on_measured(role, turn.usage);
+        self.prompts.on_measured(self.reader(role), turn.usage);
         self.usage.add(usage);
         usage
     }
@@ -312,7 +342,7 @@ impl Run {
             return Usage::default();
         }
         let price = self.price_ahead(self.model(role));
-        let usage = Usage::of_tokens(self.prompts.tokens(role), self.turn_tokens);
+        let usage = Usage::of_tokens(self.prompts.tokens(self.reader(role)), self.turn_tokens);
         usage.priced(price.unwrap_or_default(), Cached::default())
     }
 

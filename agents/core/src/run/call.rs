@@ -195,11 +195,18 @@ impl Run {
     /// Counts what is asked for, and returns why the run has to stop if it is the same as in too
     /// many steps before.
     fn circle(&mut self, wanted: &[Wanted]) -> Option<WireError> {
-        let most = self.plan.limits.repeats_max;
+        let (most, at_once) = (self.plan.limits.repeats_max, self.plan.limits.calls_per_step_max);
+        // What is to be asked for again in the next step is not asked for in this one, and what is in
+        // two replies of a step is so once.
+        let is_by_step = self.plan.edition >= 1;
+        let counted = if is_by_step { at_once as usize } else { usize::MAX };
+        let before = if is_by_step { self.asked_in_step(counted) } else { BTreeSet::new() };
         let asked: BTreeSet<(Digest, &str)> = wanted
             .iter()
+            .take(counted)
             .filter(|wanted| wanted.read.fault.is_none())
             .filter_map(|wanted| Some((wanted.found?.digest, wanted.read.name.as_str())))
+            .filter(|(digest, _)| !before.contains(digest))
             .collect();
         let mut circle = None;
         for (digest, name) in asked {
@@ -214,6 +221,21 @@ impl Run {
             }
         }
         circle
+    }
+
+    /// Returns what earlier replies of the present step asked for, of each so many calls at most.
+    fn asked_in_step(&self, counted: usize) -> BTreeSet<Digest> {
+        let acts = self.steps.last().map(|step| step.acts.as_slice()).unwrap_or_default();
+        let called = acts.iter().flat_map(|act| match act {
+            Act::Calls { calls, .. } => calls.get(..counted).unwrap_or(calls),
+            Act::Continued { .. }
+            | Act::Answered { .. }
+            | Act::Steered { .. }
+            | Act::Feedback { .. } => &[],
+        });
+        let sound = called.map(|called| &called.read).filter(|read| read.fault.is_none());
+        let offered = |read: &ReadCall| Some(&self.plan.offer(&read.name)?.spec.name);
+        sound.filter_map(|read| Some(call_digest(offered(read)?, &read.arguments))).collect()
     }
 
     /// Returns the text that a model is given in place of a result, if a call must not be made.

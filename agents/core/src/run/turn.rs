@@ -171,7 +171,7 @@ impl Run {
     }
 
     /// Returns what the planner wants done in the step in work.
-    fn planned(&self) -> Option<&Planned> {
+    pub(super) fn planned(&self) -> Option<&Planned> {
         self.steps.last().and_then(|step| step.planned.as_ref())
     }
 

@@ -5,6 +5,7 @@
 
 mod attempt;
 mod busy;
+mod circle;
 mod crash;
 mod cut;
 mod ending;

@@ -80,6 +80,7 @@ pub(crate) fn plan(dialect: Dialect, tools: Vec<(&str, Value)>) -> Plan {
         served: BTreeMap::new(),
         traces: wire::Levels::default(),
         keeps_unfinished: true,
+        edition: wire::plan::EDITION,
     }
 }
 

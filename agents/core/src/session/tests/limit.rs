@@ -4,6 +4,7 @@ use wire::entry::FeedbackCode::UnknownTool;
 use wire::entry::{ModelOutcome, ModelReplied, Submitted};
 use wire::hop::HopReport;
 use wire::money::{ModelPrice, Price};
+use wire::plan::{EDITION, Text};
 use wire::run::Budget;
 use wire::{CallOutcome, ErrorCode, FinishReason, Input, Plan, RunStatus, Usage, WireError};
 
@@ -345,54 +346,17 @@ fn calls_of_the_tree_are_bounded() {
 }
 
 #[test]
-fn a_run_that_goes_in_circles_is_told_and_then_stopped() {
-    let plan = with(actor(), |limits| limits.steps_max = 20);
-    let mut rows = vec![(0, submit("r"), START.to_owned())];
-    for n in 0..4_u32 {
-        let (at, slot) = (u64::from(n) * 2 + 1, u64::from(n) * 2 + 1);
-        let made = format!(r#"call look {slot}/0 read {{"n":0}}, depth 1, by {}"#, 5000 + at);
-        rows.push((at, calls("r", n, &["look"]), made));
-        let asked = format!(
-            "ask small as actor for r, turn {}, step {}, 200 tokens, by {}",
-            n + 1,
-            n + 2,
-            9001 + at
+fn the_own_texts_of_a_team_are_part_of_its_prompts() {
+    // 110 bytes are taken for 55 tokens, and 1000 for 500.
+    for (edition, tokens) in [(EDITION, 145), (0, 200)] {
+        let mut plan = Plan { edition, ..actor() };
+        plan.prompts.actor.insert(Text::System, "x".repeat(1000));
+        let start = format!(
+            "timer r at 60000
+             ask small as actor for r, turn 0, step 1, {tokens} tokens, by 9000"
         );
-        rows.push((at + 1, done(slot, 0), asked));
+        check(&plan, &[(0, submit_with("r", Some(700), None), &start)]);
     }
-    let rows: Vec<(u64, Input, &str)> =
-        rows.iter().map(|(at, input, lines)| (*at, input.clone(), lines.as_str())).collect();
-    let machine = check(&plan, &rows);
-    let (_, transcript) = machine.transcript().unwrap();
-    let told = transcript.steps.iter().filter_map(|step| match step.acts.first()? {
-        Act::Calls { calls, .. } => calls[0].result.as_ref(),
-        Act::Feedback { .. }
-        | Act::Continued { .. }
-        | Act::Answered { .. }
-        | Act::Steered { .. } => None,
-    });
-    let warned: Vec<bool> = told.map(|text| text.contains("asked for in")).collect();
-    assert_eq!(warned, [false, false, true, true]);
-
-    let mut rows = rows;
-    rows.push((
-        9,
-        calls("r", 4, &["look"]),
-        "publish r partial E4007, 50 used look=ok look=ok look=ok look=ok",
-    ));
-    check(&plan, &rows);
-    // Other arguments are another call, and so are several of one step.
-    let apart = [
-        (0, submit("r"), START),
-        (
-            1,
-            calls("r", 0, &["look", "look", "look"]),
-            r#"call look 1/0 read {"n":0}, depth 1, by 5001
-               call look 1/1 read {"n":1}, depth 1, by 5001
-               call look 1/2 read {"n":2}, depth 1, by 5001"#,
-        ),
-    ];
-    check(&with(actor(), |limits| limits.repeats_max = 2), &apart);
 }
 
 #[test]

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use wire::entry::FeedbackCode::UnknownTool;
 use wire::entry::{Body, Entry};
+use wire::plan::EDITION;
 use wire::run::RunState;
-use wire::{EventKind, Timestamp, TraceSink};
+use wire::{EventKind, Plan, Timestamp, TraceSink};
 
 use super::team::{
     RESUMED, answer, call, calls, cancel, done, faulty, garbage, name, planned, planner, run,
@@ -60,6 +61,27 @@ fn plans_acts_calls_and_plans_again_until_it_answers() {
     let answers = (RESPOND_TO_USER, "say that x is kept");
     assert_eq!(tasks, [("look", "find x"), ("put", "keep x"), answers]);
     assert!(check(&planner(), &rows).is_idle());
+}
+
+#[test]
+fn the_answer_reads_more_than_a_task_did() {
+    // The prompt has 1310 bytes, which are taken for 655 tokens; a task has 10, as is told then.
+    for (edition, tokens) in [(EDITION, 184), (0, 200)] {
+        let plan = with(planner(), |limits| limits.tokens_max = 880);
+        let answers = format!("ask small as actor for r, turn 3, step 2, {tokens} tokens, by 9400");
+        let rows: [Row<'_>; 5] = [
+            (0, submit("r"), START),
+            (
+                100,
+                planned("r", 0, "look", "find x"),
+                "ask small as actor for r, turn 1, step 1, 200 tokens, by 9100",
+            ),
+            (200, calls("r", 1, &["look"]), r#"call look 2/0 read {"n":0}, depth 1, by 5200"#),
+            (300, done(2, 0), "ask big as thinker for r, turn 2, step 2, 200 tokens, by 9300"),
+            (400, planned("r", 2, RESPOND_TO_USER, "say x"), &answers),
+        ];
+        check(&Plan { edition, ..plan }, &rows);
+    }
 }
 
 #[test]

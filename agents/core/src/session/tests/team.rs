@@ -90,6 +90,7 @@ pub(super) fn thinker() -> Plan {
         served: BTreeMap::new(),
         traces: wire::Levels::default(),
         keeps_unfinished: true,
+        edition: wire::plan::EDITION,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Gives a team file its meaning: resolves every reference and fills in every default.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,8 @@ use ::tools::cloudevent::types::EventTypes;
 use ::tools::hop::{Places, hop};
 use ::tools::mcp::Transport;
 use ::tools::query::DatabaseSpec;
-use wire::{Capture, ErrorCode, Levels, Name};
+use wire::plan::Labels;
+use wire::{Capture, EffectClass, ErrorCode, Levels, Name};
 
 use crate::bound::{RUNS_MAX, TEAM_WEIGHT, TRACE_EXPORT_DEFAULT, TRACE_STORE_DEFAULT};
 use crate::document::Document;
@@ -75,7 +76,9 @@ pub(crate) fn compile(
         files,
         event_files,
         events_known: &sources.events,
-        unlisted: BTreeSet::new(),
+        labelling: Labelling::of(&raw),
+        unlisted: BTreeMap::new(),
+        unknown: BTreeMap::new(),
         coming: Vec::new(),
         of_interfaces: BTreeMap::new(),
         left_out: Vec::new(),
@@ -83,7 +86,6 @@ pub(crate) fn compile(
         report,
     };
     let name = compiler.team_name(raw.team.name.as_deref());
-    let labelling = Labelling::of(&raw);
     let models = compiler.models(std::mem::take(&mut raw.models));
     let databases = compiler.databases(std::mem::take(&mut raw.databases));
     let servers = compiler.servers(std::mem::take(&mut raw.mcp), &sources.mcp);
@@ -96,7 +98,7 @@ pub(crate) fn compile(
     compiler.event_tools(&events, &mut tools);
     let discoveries = compiler.discoveries(name.as_ref(), std::mem::take(&mut raw.discover));
     compiler.discovered_tools(&discoveries, &sources.services, &mut tools);
-    labelling.apply(&compiler.of_interfaces, &mut tools);
+    compiler.labelling.apply(&compiler.of_interfaces, &mut tools);
     doubt::label_by_probes(&mut tools);
     hops(&behind, &mut tools);
     let mut agents = compiler.agents(name.as_ref(), &raw, &models, &mut tools);
@@ -179,8 +181,11 @@ pub(crate) struct Compiler<'a> {
     event_files: &'a dyn Fn(&Path) -> io::Result<EventTypes>,
     /// The event types of sources that were read before.
     events_known: &'a BTreeMap<Name, EventTypes>,
-    /// The servers whose tools are not known.
-    unlisted: BTreeSet<Name>,
+    labelling: Labelling,
+    /// The servers whose tools are not known, with the effect that all of these have, if it is said.
+    unlisted: BTreeMap<Name, Option<EffectClass>>,
+    /// The tools of these that agents name, with the labels that the file gives them.
+    unknown: BTreeMap<Name, Labels>,
     /// The tools that are not known and may be there all the same.
     coming: Vec<Coming>,
     /// The tools that operations of OpenAPI files became, with the tables of these.

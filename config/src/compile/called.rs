@@ -66,10 +66,20 @@ fn one_task() -> Value {
 
 /// Returns an agent and all that it can call, directly or not.
 pub(super) fn reachable(agent: &Name, plans: &BTreeMap<Name, Plan>) -> BTreeSet<Name> {
+    reachable_without(&BTreeSet::new(), agent, plans)
+}
+
+/// Returns an agent and all that it can call, directly or not, where some others are not there.
+pub(super) fn reachable_without(
+    others: &BTreeSet<&Name>,
+    agent: &Name,
+    plans: &BTreeMap<Name, Plan>,
+) -> BTreeSet<Name> {
     let mut found = BTreeSet::from([agent.clone()]);
     let mut next = vec![agent.clone()];
     while let Some(plan) = next.pop().and_then(|name| plans.get(&name)) {
-        for offer in plan.tools.iter().filter(|offer| offer.target == Target::Agent) {
+        let offers = plan.tools.iter().filter(|offer| offer.target == Target::Agent);
+        for offer in offers.filter(|offer| !others.contains(&offer.spec.name)) {
             if found.insert(offer.spec.name.clone()) {
                 next.push(offer.spec.name.clone());
             }

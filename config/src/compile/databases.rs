@@ -126,7 +126,7 @@ impl Compiler<'_> {
     }
 
     fn postgres(&mut self, path: &[&str; 2], raw: RawDatabase) -> Option<PostgresSpec> {
-        let host = self.host(path, raw.host)?;
+        let host = self.host(path, raw.host, true)?;
         let database = self.needed(path, "database", raw.database, "its name on the server");
         let user = self.needed(path, "user", raw.user, "the user on the server");
         let password = self.password(path, raw.password);
@@ -148,7 +148,7 @@ impl Compiler<'_> {
 
     fn neo4j(&mut self, path: &[&str; 2], raw: RawDatabase) -> Option<Neo4jSpec> {
         let [table, own] = *path;
-        let host = self.host(path, raw.host)?;
+        let host = self.host(path, raw.host, false)?;
         let tls = self.tls(&host, raw.tls, None) != Tls::Off;
         let [open_port, port] = NEO4J_PORTS;
         let port = raw.port.unwrap_or(if tls { port } else { open_port });
@@ -163,14 +163,12 @@ impl Compiler<'_> {
             self.fault(&[table, own, "database"], message, help);
             return None;
         }
-        let token = match raw.token {
-            Some(raw) => self.secret_value(&[table, own, "token"], "`token`", raw),
-            None => None,
-        };
-        let login = match (raw.user, self.password(path, raw.password), token) {
+        let token = self.bare_secret(path, ["token", "`token`", "a token"], raw.token);
+        let password = self.password(path, raw.password);
+        let login = match (raw.user, password, token) {
             (None, None, None) => Login::Anonymous,
             (Some(user), Some(password), None) => Login::User { user, password },
-            (None, None, Some((_, token))) => Login::Token(token),
+            (None, None, Some(token)) => Login::Token(token),
             _ => {
                 let message = format!("database `{own}` does not say clearly who logs in");
                 self.fault(path, message, "write `user` and `password`, or `token` alone");
@@ -186,12 +184,20 @@ impl Compiler<'_> {
         })
     }
 
-    /// Takes the name or address of a server, without anything around it.
-    fn host(&mut self, path: &[&str; 2], host: Option<String>) -> Option<String> {
+    /// Takes the name or address of a server, without anything around it, or where it may be, the
+    /// directory of a socket.
+    fn host(
+        &mut self,
+        path: &[&str; 2],
+        host: Option<String>,
+        takes_socket: bool,
+    ) -> Option<String> {
         let [table, own] = *path;
         let host = host.unwrap_or_else(|| LOOPBACK.to_owned());
-        let is_odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '@' | '?' | ',');
-        let is_socket = host.starts_with('/');
+        let is_odd = |c: char| {
+            c.is_whitespace() || c.is_control() || matches!(c, '@' | '?' | '#' | '\\' | ',')
+        };
+        let is_socket = takes_socket && host.starts_with('/');
         let has_port = host.parse::<IpAddr>().is_err() && host.contains(':');
         if host.is_empty()
             || host.contains(is_odd)
@@ -212,12 +218,23 @@ impl Compiler<'_> {
     }
 
     fn password(&mut self, path: &[&str; 2], raw: Option<RawSecret>) -> Option<SecretRef> {
+        self.bare_secret(path, ["password", "`password`", "a password"], raw)
+    }
+
+    /// Takes a secret that is sent as it is: its field, how that is quoted, and what it is.
+    fn bare_secret(
+        &mut self,
+        path: &[&str; 2],
+        [field, quoted, what]: [&str; 3],
+        raw: Option<RawSecret>,
+    ) -> Option<SecretRef> {
         let [table, own] = *path;
-        if raw.as_ref()?.prefix.is_some() {
-            let at = [table, own, "password", "prefix"];
-            self.fault_at_key(&at, "nothing stands before a password", "remove `prefix`");
+        let raw = raw?;
+        if raw.prefix.is_some() {
+            let at = [table, own, field, "prefix"];
+            self.fault_at_key(&at, format!("nothing stands before {what}"), "remove `prefix`");
         }
-        self.secret_value(&[table, own, "password"], "`password`", raw?).map(|(_, secret)| secret)
+        self.secret_value(&[table, own, field], quoted, raw).map(|(_, secret)| secret)
     }
 
     /// Says how a connection is protected: always, unless it stays on the machine or the file says

@@ -94,7 +94,7 @@ impl Compiler<'_> {
         let tool = tools.get(&probe)?;
         let offer = &tool.offer;
         let is_known = match &tool.kind {
-            ToolKind::Mcp(spec) => !self.unlisted.contains(&spec.server),
+            ToolKind::Mcp(spec) => !self.unlisted.contains_key(&spec.server),
             ToolKind::Builtin(_)
             | ToolKind::CloudEvent(_)
             | ToolKind::Command(_)

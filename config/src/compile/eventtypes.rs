@@ -242,8 +242,10 @@ impl Compiler<'_> {
                     // It may come while the team runs.
                     let at = source.events.path.display();
                     self.left_out.push(format!("event type {kind:?} is not in {at}"));
-                    let near = nearest(kind, source.found.types.iter().map(|t| t.kind.as_str()));
-                    if near.is_some() {
+                    // One that is listed itself is not what is meant by another.
+                    let found = source.found.types.iter().map(|found| found.kind.as_str());
+                    let others = found.filter(|found| source.types.iter().all(|t| t != found));
+                    if nearest(kind, others).is_some() {
                         let at = ["eventtypes", name.as_str(), "types", &index.to_string()];
                         self.no_type(&at, name.as_str(), kind, &source.found);
                     }

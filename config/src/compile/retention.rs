@@ -14,9 +14,11 @@ impl Compiler<'_> {
     pub(super) fn retention(&mut self, raw: &RawRetention) -> Retention {
         let runs = raw.runs.as_deref().unwrap_or(RETENTION_RUNS_DEFAULT);
         let sessions = raw.sessions.as_deref().unwrap_or(RETENTION_SESSIONS_DEFAULT);
-        let runs_ms = self.time("runs", runs);
-        let sessions_ms = self.time("sessions", sessions);
-        if let (Some(sessions), runs) = (sessions_ms, runs_ms)
+        // What cannot be read has been reported, and is held against nothing.
+        let runs = self.time("runs", runs);
+        let sessions = self.time("sessions", sessions);
+        let traces = raw.traces.as_deref().map_or(runs, |traces| self.time("traces", traces));
+        if let (Some(Some(sessions)), Some(runs)) = (sessions, runs)
             && runs.is_none_or(|runs| runs > sessions)
         {
             self.fault(
@@ -25,8 +27,7 @@ impl Compiler<'_> {
                 "keep them as long as `runs` or longer",
             );
         }
-        let traces_ms = raw.traces.as_deref().map_or(runs_ms, |traces| self.time("traces", traces));
-        if let (Some(runs), traces) = (runs_ms, traces_ms)
+        if let (Some(Some(runs)), Some(traces)) = (runs, traces)
             && traces.is_none_or(|traces| traces > runs)
         {
             self.fault(
@@ -37,17 +38,18 @@ impl Compiler<'_> {
         }
         let trace_bytes_max = raw.trace_bytes_max.unwrap_or(RETENTION_TRACE_BYTES.default);
         Retention {
-            runs_ms,
+            runs_ms: runs.flatten(),
             runs_max: raw.runs_max,
-            sessions_ms,
-            traces_ms,
+            sessions_ms: sessions.flatten(),
+            traces_ms: traces.flatten(),
             trace_bytes_max: Some(trace_bytes_max),
         }
     }
 
-    fn time(&mut self, field: &str, text: &str) -> Option<u64> {
+    /// Reads a time, which may be without end.
+    fn time(&mut self, field: &str, text: &str) -> Option<Option<u64>> {
         if text == FOREVER {
-            return None;
+            return Some(None);
         }
         let ms = milliseconds(text);
         if ms.is_none() {
@@ -56,7 +58,7 @@ impl Compiler<'_> {
                         a hundred years, or `forever`";
             self.fault(&["retention", field], message, help);
         }
-        ms
+        ms.map(Some)
     }
 }
 

@@ -9,7 +9,7 @@ use tools::builtin::Builtin;
 use tools::mcp::{Catalog, Listed, McpSpec, ServerSpec, Setting, Transport};
 use tools::schema::check_parameters;
 use tools::{ToolKind, offered_names};
-use wire::plan::Offer;
+use wire::plan::{Labels, Offer};
 use wire::{EffectClass, Name, ToolSpec};
 
 use super::Compiler;
@@ -63,7 +63,7 @@ impl Compiler<'_> {
                 if server.catalog.is_none() {
                     let source = Source::Server(name.clone(), server.prefix.clone());
                     self.expect_tools(&source, &server.prefix, &server.tools);
-                    self.unlisted.insert(name.clone());
+                    self.unlisted.insert(name.clone(), server.effect);
                 }
                 servers.insert(name, server);
             }
@@ -300,15 +300,20 @@ impl Compiler<'_> {
 
     /// Makes a tool of a server whose tools are not known, if the name may be one of them.
     pub(super) fn unlisted_tool(
-        &self,
+        &mut self,
         text: &str,
         tools: &mut BTreeMap<Name, TeamTool>,
     ) -> Option<Name> {
         let (server, own) = self.may_be_of_server(text)?;
         let name = Name::new(text).ok()?;
         let listed = unknown(&own);
-        let mut tool = tool_of(&name, &server, &listed, EffectClass::Once, TOOL_TIMEOUT_MS.default);
-        tool.offer.labels = tool.kind.labels(tool.offer.effect);
+        let effect = self.unlisted.get(&server).copied().flatten().unwrap_or(EffectClass::Once);
+        let mut tool = tool_of(&name, &server, &listed, effect, TOOL_TIMEOUT_MS.default);
+        let of_kind = tool.kind.labels(tool.offer.effect);
+        tool.offer.labels = self.labelling.labels(&name, &tool, None, of_kind);
+        tool.offer.capture = self.labelling.capture(&name, &tool, None);
+        let said = self.labelling.labels(&name, &tool, None, Labels::NONE);
+        self.unknown.insert(name.clone(), said);
         tools.insert(name.clone(), tool);
         Some(name)
     }

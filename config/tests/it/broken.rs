@@ -187,6 +187,10 @@ fn one_fault_added_to_a_fine_file() {
             "sessions are kept for a shorter time than their runs",
             "as long as `runs`",
         ),
+        // What cannot be read is held against nothing.
+        ("[retention]\ntraces = '7w'", 8, "\"7w\" is no time for which something can be kept", ""),
+        ("[retention]\nsessions = '7w'", 8, "\"7w\" is no time for which something", ""),
+        ("[retention]\nruns = '30x'\nsessions = '90d'", 8, "\"30x\" is no time", ""),
         (
             "[retention]\ntraces = '31d'",
             8,

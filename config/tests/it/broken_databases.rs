@@ -88,6 +88,19 @@ fn one_fault_in_a_database() {
             "`user` and `password`",
         ),
         (
+            "[databases.d]\nkind = 'neo4j'\nhost = '/db.example.com'",
+            9,
+            "\"/db.example.com\" is no name of a machine",
+            "such as `db.example.com`",
+        ),
+        ("[databases.d]\nkind = 'neo4j'\nhost = 'db#x'", 9, "is no name of a machine", ""),
+        (
+            "[databases.d]\nkind = 'neo4j'\ntoken = { env = 'T', prefix = 'X' }",
+            9,
+            "nothing stands before a token",
+            "remove `prefix`",
+        ),
+        (
             "[databases.d]\nkind = 'neo4j'\ndatabase = 'a/b'",
             9,
             "\"a/b\" is no name of a database",

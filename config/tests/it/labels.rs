@@ -107,6 +107,24 @@ fn traces_hold_no_more_of_calls_than_of_their_probes() {
     }
 }
 
+#[test]
+fn traces_hold_no_more_of_a_tool_than_its_source_allows() {
+    for (own, source, expected) in [
+        ("full", "none", Some(Capture::None)),
+        ("none", "full", Some(Capture::None)),
+        ("metadata", "metadata", Some(Capture::Metadata)),
+    ] {
+        let text = format!(
+            "{FINE}tools = ['look']\n[mcp.hr]\ncommand = ['hr-mcp']\ntools = ['look']\n\
+             capture = '{source}'\n\
+             [tools.look]\nkind = 'mcp'\nserver = 'hr'\ncapture = '{own}'\n"
+        );
+        let team = config::parse(Path::new("teams/t.toml"), &text, &files)
+            .unwrap_or_else(|report| panic!("{text}\n{}", report.render(false)));
+        assert_eq!(team.tools["look"].offer.capture, expected, "{own} {source}");
+    }
+}
+
 /// A team with a tool that has a probe, and what their tables say beside that.
 fn probed(own: &str, probe: &str) -> String {
     format!(
@@ -164,6 +182,23 @@ fn what_strangers_write_private_data_and_effects_do_not_come_together() {
             format!("{b}accept_risk = 'x'\ntools = [{all}]\npermissions = {{ allow = ['*'] }}"),
             false,
         ),
+        // Unless its caller has them as well, or is called by it.
+        (
+            all,
+            format!(
+                "permissions = {{ allow = ['send'] }}\n{b}accept_risk = 'x'\ntools = [{all}]\n\
+                 permissions = {{ allow = ['*'] }}"
+            ),
+            true,
+        ),
+        (
+            all,
+            format!(
+                "description = 'd'\nrecursion = true\npermissions = {{ allow = ['send'] }}\n{b}\
+                 accept_risk = 'x'\nagents = ['a']"
+            ),
+            true,
+        ),
     ];
     for (tools, more, is_fault) in cases {
         let text = shop(tools, &more);
@@ -177,6 +212,36 @@ fn what_strangers_write_private_data_and_effects_do_not_come_together() {
                 .unwrap_or_else(|report| panic!("{text}\n{}", report.render(false)));
         }
     }
+}
+
+/// What the tools of a server are is known when it is asked, and then the file is read once more.
+#[test]
+fn tools_that_are_not_known_yet_count_as_far_as_the_file_says_what_they_are() {
+    for (said, is_fault) in [
+        ("", false),
+        ("untrusted_output = false", false),
+        ("untrusted_output = true", false),
+        ("untrusted_output = true\nexternal_effect = true", true),
+        ("untrusted_output = true\nexternal_effect = false", false),
+    ] {
+        let more = format!(
+            "permissions = {{ allow = ['mail_send'] }}\n\
+             [mcp.mail]\ncommand = ['mail-mcp']\ntools = ['send']\n{said}"
+        );
+        let text = shop("'orders', 'mail_send'", &more);
+        if is_fault {
+            let line = text.lines().position(|line| line == "[agents.a]").unwrap() + 1;
+            check(&text, line, "agent a can read what strangers write (`mail_send`)", "mail_send");
+        } else {
+            config::parse(Path::new("teams/t.toml"), &text, &files)
+                .unwrap_or_else(|report| panic!("{text}\n{}", report.render(false)));
+        }
+    }
+    // Runs are held to the worse of it until then.
+    let server = "[mcp.mail]\ncommand = ['mail-mcp']\ntools = ['send']\neffect = 'read'\n";
+    let text = format!("{FINE}tools = ['mail_send']\n{server}");
+    let expected = Labels { untrusted: true, private: false, external: false };
+    assert_eq!(labels(&text, "mail_send"), expected);
 }
 
 #[test]

@@ -51,6 +51,7 @@ pub(crate) async fn serve(
     let seat = place.seat.clone();
     let place = Arc::new(place);
     let answers = TowerToHyperService::new(router);
+    let io = TokioIo::new(Stalling { stream, stalled: None, place: place.clone() });
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(peer);
         let busy = place.begin();
@@ -60,7 +61,6 @@ pub(crate) async fn serve(
             Ok::<_, Infallible>(response.map(|body| BusyBody { body, _busy: busy }))
         }
     });
-    let io = TokioIo::new(Stalling { stream, stalled: None });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
@@ -94,6 +94,8 @@ struct Stalling {
     stream: TcpStream,
     /// Set while something waits to be written.
     stalled: Option<Pin<Box<Sleep>>>,
+    /// Kept while something does.
+    place: Arc<Place>,
 }
 
 impl Stalling {
@@ -103,6 +105,7 @@ impl Stalling {
         cx: &mut Context<'_>,
         written: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
+        self.place.set_writing(written.is_pending());
         if written.is_ready() {
             self.stalled = None;
             return written;
@@ -162,13 +165,15 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
+    use crate::places::Places;
 
     #[tokio::test]
     async fn a_write_that_nobody_takes_fails_in_time() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        let mut server = Stalling { stream, stalled: None };
+        let place = Arc::new(Places::new(1).take().await);
+        let mut server = Stalling { stream, stalled: None, place: place.clone() };
         tokio::time::pause();
         let start = Instant::now();
         let chunk = vec![0; 64 * 1024];
@@ -181,10 +186,11 @@ mod tests {
         };
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(start.elapsed() >= WRITE_TIMEOUT && start.elapsed() < WRITE_TIMEOUT * 2);
+        assert!(place.seat.is_busy());
 
         // What is taken late counts anew.
         client.read_exact(&mut vec![0; written]).await.unwrap();
         assert!(server.write(&chunk).await.is_ok());
-        assert!(server.stalled.is_none());
+        assert!(server.stalled.is_none() && !place.seat.is_busy());
     }
 }

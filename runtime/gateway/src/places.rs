@@ -34,6 +34,8 @@ struct Taken {
 #[derive(Clone, Debug)]
 pub(crate) struct Seat {
     busy: Arc<AtomicBool>,
+    /// Whether the client has yet to take what is written to it.
+    writing: Arc<AtomicBool>,
     /// Cancelled when the place is given to another connection.
     pub(crate) lost: CancellationToken,
 }
@@ -47,9 +49,9 @@ pub(crate) struct Place {
 }
 
 impl Seat {
-    /// Tells whether a request is in work.
+    /// Tells whether a request is in work, or its answer on its way.
     pub(crate) fn is_busy(&self) -> bool {
-        self.busy.load(Ordering::Relaxed)
+        self.busy.load(Ordering::Relaxed) || self.writing.load(Ordering::Relaxed)
     }
 }
 
@@ -80,7 +82,8 @@ impl Places {
         }
         let number = taken.next;
         taken.next += 1;
-        let seat = Seat { busy: Arc::default(), lost: CancellationToken::new() };
+        let lost = CancellationToken::new();
+        let seat = Seat { busy: Arc::default(), writing: Arc::default(), lost };
         taken.seats.insert(number, seat.clone());
         Some(Place { places: self.clone(), number, seat })
     }
@@ -103,6 +106,14 @@ impl Place {
         self.seat.busy.store(true, Ordering::Relaxed);
         Busy(self.clone())
     }
+
+    /// Notes whether the client has yet to take what is written to it.
+    pub(crate) fn set_writing(&self, is_writing: bool) {
+        let was_writing = self.seat.writing.swap(is_writing, Ordering::Relaxed);
+        if was_writing && !is_writing {
+            self.places.freed.notify_one();
+        }
+    }
 }
 
 /// A request in work; a connection has one at a time.
@@ -116,7 +127,7 @@ impl Drop for Busy {
     }
 }
 
-/// The body of a response; its request is in work until all of it is written.
+/// The body of a response; its request is in work until all of it is taken to be written.
 pub(crate) struct BusyBody {
     pub(crate) body: Body,
     pub(crate) _busy: Busy,
@@ -162,6 +173,9 @@ mod tests {
         let also_busy = third.begin();
         assert!(places.take().now_or_never().is_none(), "all are busy");
         drop(busy);
+        first.set_writing(true);
+        assert!(places.take().now_or_never().is_none(), "its answer is on its way");
+        first.set_writing(false);
         let fourth = places.take().now_or_never().unwrap();
         assert!(first.seat.lost.is_cancelled());
         drop((also_busy, third));

@@ -112,6 +112,12 @@ fn merge(
 pub(crate) struct Seen(HashMap<SessionId, (Position, Timestamp)>);
 
 impl Seen {
+    /// Begins with what a client says that it was told of a session before.
+    pub(crate) fn after(session: &SessionId, position: Option<Position>) -> Self {
+        let told = position.map(|position| (session.clone(), (position, Timestamp::default())));
+        Self(told.into_iter().collect())
+    }
+
     /// Notes an event, and tells whether the client has not seen it.
     ///
     /// A delta has no position; one from before the last event of its session belongs to a reply
@@ -239,6 +245,19 @@ mod tests {
         for (n, (event, expected)) in steps.iter().enumerate() {
             assert_eq!(seen.is_new(event), *expected, "step {n}");
         }
-        assert_eq!(seen.position(&SessionId::new("r").unwrap()), Some("10.0".parse().unwrap()));
+        let session = SessionId::new("r").unwrap();
+        let last = seen.position(&session);
+        assert_eq!(last, Some("10.0".parse().unwrap()));
+        // Who comes again was told what it names.
+        let mut seen = Seen::after(&session, last);
+        let [before, named, delta, next] = [
+            event("r", Some("9.0"), 6, &plain()),
+            event("r", Some("10.0"), 6, &plain()),
+            event("r", None, 6, &delta),
+            event("r", Some("10.1"), 6, &plain()),
+        ]
+        .map(|event| seen.is_new(&event));
+        assert_eq!([before, named, delta, next], [false, false, true, true]);
+        assert_eq!(Seen::after(&session, None).position(&session), None);
     }
 }

@@ -40,7 +40,8 @@ impl Stream {
     /// Tells the past and then what happens, until the run ends, the client goes or falls behind,
     /// or the doors close.
     pub(crate) async fn run(mut self, past: Vec<Event>) {
-        let mut seen = Seen::default();
+        // What the client names may still come over the bus: it is in the journal before.
+        let mut seen = Seen::after(&self.session, self.after);
         if self.tell_past(&mut seen, past).await == Flow::Over {
             return;
         }
@@ -121,7 +122,7 @@ impl Stream {
         if !has_ended {
             return Flow::On;
         }
-        self.tell_since(seen, false).await;
+        self.tell_since(seen, self.trace_id.is_some()).await;
         Flow::Over
     }
 

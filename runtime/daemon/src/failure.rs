@@ -46,6 +46,12 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// Says that signals cannot be heard.
+    #[expect(clippy::needless_pass_by_value, reason = "the signature is that of `map_err`")]
+    pub(crate) fn of_signals(error: std::io::Error) -> Self {
+        Self::new(ErrorCode::Internal, format!("listen for signals: {error}"))
+    }
+
     /// Makes a failure of a code.
     pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self::Error(WireError::new(code, message))

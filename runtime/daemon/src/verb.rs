@@ -28,6 +28,7 @@ use crate::failure::Failure;
 use crate::paint::Paint;
 use crate::place::Place;
 use crate::screen;
+use crate::text;
 
 /// Tells what providers will not hold models to.
 pub(crate) fn note_unenforced(notes: &[Unenforced]) {
@@ -39,7 +40,7 @@ pub(crate) fn note_unenforced(notes: &[Unenforced]) {
 /// Tells what others describe and cannot be offered.
 pub(crate) fn note_left_out(team: &Team) {
     for left_out in &team.left_out {
-        screen::note(&format!("note: {left_out}\n"));
+        screen::note(&format!("note: {}\n", text::one_line(&left_out.to_string())));
     }
 }
 

@@ -72,7 +72,7 @@ pub(crate) fn render(spans: &[SpanRecord], paint: Paint, width: usize) -> String
         }
         if outcome_width > 0 {
             rest.push_str("  ");
-            rest.push_str(&text::shorten(outcome, outcome_width));
+            rest.push_str(&text::shorten(&text::one_line(outcome), outcome_width));
         }
         rest
     };

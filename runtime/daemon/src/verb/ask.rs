@@ -1,6 +1,7 @@
 //! `callboard ask`: one message to a team of a running daemon, over HTTP or NATS.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bus::Bus;
@@ -8,7 +9,7 @@ use bytes::Bytes;
 use gateway::view::TeamList;
 use serde::Deserialize;
 use tokio::time::{Instant, sleep};
-use wire::run::{RunState, RunView};
+use wire::run::{BODY_BYTES_MAX, INPUT_BYTES_MAX, RunState, RunView};
 use wire::subject::{PREFIX_DEFAULT, RunVerb};
 use wire::{
     ErrorCode, Headers, Name, OpenCall, OpenKind, RunId, RunReply, RunRequest, Subjects, WireError,
@@ -61,6 +62,9 @@ struct Asking {
     door: Door,
     team: Name,
     run: RunId,
+    /// Whether the run may have been begun, whatever is said of a request for it: an earlier one may
+    /// have been heard, or there is a reply that cannot be had here.
+    may_be_begun: AtomicBool,
 }
 
 /// Asks a running daemon, and prints the answer.
@@ -74,7 +78,8 @@ pub(crate) async fn ask(args: &Ask, place: &Place, screen: &Screen) -> Result<Ex
         budget: None,
         parent: None,
     };
-    let asking = Asking { door: Door::find(args, place).await?, team: args.whom.team.clone(), run };
+    let (door, team) = (Door::find(args, place).await?, args.whom.team.clone());
+    let asking = Asking { door, team, run, may_be_begun: AtomicBool::new(false) };
     let agent = if let Some(agent) = &args.whom.agent {
         agent.clone()
     } else {
@@ -92,7 +97,7 @@ pub(crate) async fn ask(args: &Ask, place: &Place, screen: &Screen) -> Result<Ex
     match reply.map_err(|failure| mistyped(failure, args, place)) {
         Ok(reply) => show(&reply, args.json, screen),
         // Who takes it for failed and asks anew under another id may have the work done twice.
-        Err(Failure::Error(error)) if leaves_open(error.code) => {
+        Err(Failure::Error(error)) if asking.is_open(error.code) => {
             screen::note(&asking.named(&error).render(screen.err.paint));
             Ok(Exit::Unavailable)
         }
@@ -134,8 +139,14 @@ fn mistyped(failure: Failure, args: &Ask, place: &Place) -> Failure {
 }
 
 impl Asking {
+    /// Tells whether a failure leaves it open what became of the run.
+    fn is_open(&self, code: ErrorCode) -> bool {
+        let is_unheard = is_passing(code) || code == ErrorCode::TooLarge;
+        leaves_open(code) || (is_unheard && self.may_be_begun.load(Ordering::Relaxed))
+    }
+
     async fn ask(&self, agent: &Name, request: &RunRequest) -> Result<RunReply, Failure> {
-        let Self { door, team, .. } = self;
+        let Self { door, team, may_be_begun, .. } = self;
         let limit = request.timeout_ms.map_or(REPLY_TIMEOUT_DEFAULT, Duration::from_millis);
         let limit = limit + REPLY_GRACE;
         match door {
@@ -144,14 +155,14 @@ impl Asking {
             }
             Door::Nats(bus, subjects, _) => {
                 let subject = subjects.agent_run(team, agent);
-                ask_over_nats(bus, &subject, request, limit).await
+                ask_over_nats(bus, &subject, request, limit, may_be_begun).await
             }
         }
     }
 
     /// Asks for the reply of a run that has ended. Returns none if it cannot be had at present.
     async fn result(&self) -> Option<Result<RunReply, Failure>> {
-        let Self { door, team, run } = self;
+        let Self { door, team, run, .. } = self;
         let reply = match door {
             Door::Http(client, _) => {
                 client.get(&format!("/v1/teams/{team}/runs/{run}/result"), &[]).await
@@ -173,7 +184,7 @@ impl Asking {
 
     /// Looks where the run stands.
     async fn look(&self) -> Result<RunView, Failure> {
-        let Self { door, team, run } = self;
+        let Self { door, team, run, .. } = self;
         match door {
             Door::Http(client, _) => client.get(&format!("/v1/teams/{team}/runs/{run}"), &[]).await,
             Door::Nats(bus, subjects, _) => {
@@ -210,6 +221,7 @@ impl Asking {
                 told = view.waiting;
             }
             if matches!(view.state, RunState::Ended { .. }) {
+                self.may_be_begun.store(true, Ordering::Relaxed);
                 (has_ended, pause) = (true, LOOK_PAUSE_MIN);
             }
         }
@@ -293,8 +305,10 @@ async fn ask_over_nats(
     subject: &str,
     request: &RunRequest,
     limit: Duration,
+    may_be_begun: &AtomicBool,
 ) -> Result<RunReply, Failure> {
     let body = client::encode(request)?;
+    let fits = request.input.len() <= INPUT_BYTES_MAX && body.len() <= BODY_BYTES_MAX;
     let end = Instant::now() + limit;
     let mut is_repeated = false;
     loop {
@@ -312,12 +326,21 @@ async fn ask_over_nats(
             answer = bus.request(subject, headers, body.clone(), left) => answer,
             () = mended => {
                 is_repeated = true;
+                may_be_begun.store(true, Ordering::Relaxed);
                 continue;
             }
         };
+        let is_answered = answer.is_ok();
         let reply =
             answer.map_err(Failure::from).and_then(|answer| client::decode(&answer.payload));
         match reply {
+            // A request that is none too large is answered so for the sake of the reply.
+            Err(Failure::Error(error))
+                if is_answered && fits && error.code == ErrorCode::TooLarge =>
+            {
+                may_be_begun.store(true, Ordering::Relaxed);
+                return Err(error.into());
+            }
             // The daemon may take longer than we to come back, or come back later.
             Err(Failure::Error(error))
                 if is_repeated

@@ -229,11 +229,7 @@ struct Signals {
 
 impl Signals {
     fn listen() -> Result<Self, Failure> {
-        let of = |kind| {
-            signal(kind).map_err(|error| {
-                Failure::new(ErrorCode::Internal, format!("listen for signals: {error}"))
-            })
-        };
+        let of = |kind| signal(kind).map_err(Failure::of_signals);
         Ok(Self { term: of(SignalKind::terminate())?, interrupt: of(SignalKind::interrupt())? })
     }
 

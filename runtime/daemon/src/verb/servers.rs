@@ -9,6 +9,7 @@ use wire::Name;
 use crate::failure::{Exit, Failure};
 use crate::place::Place;
 use crate::screen;
+use crate::text;
 
 /// Tells how the list of a server differs from the pinned one.
 pub(crate) async fn compare(
@@ -105,12 +106,13 @@ fn render(server: &Name, changes: &[Change], found: &Compared) -> String {
     lines.join("\n")
 }
 
-/// Writes everything that is said of a tool in one line. Quoting keeps a server from drawing on
-/// the terminal.
+/// Writes everything that is said of a tool in one line, so that all of it is seen and nothing of it
+/// draws on the terminal.
 fn line(sign: char, tool: &Listed) -> String {
     let output = tool.output.as_ref().map_or_else(String::new, |schema| format!(" -> {schema}"));
     let hints = serde_json::to_string(&tool.hints).unwrap_or_default();
-    format!("  {sign} {:?} {}{output} {hints}", tool.description, tool.parameters)
+    let form = text::visible(&format!("{}{output} {hints}", tool.parameters));
+    format!("  {sign} {:?} {form}", tool.description)
 }
 
 #[cfg(test)]
@@ -125,10 +127,13 @@ mod tests {
             parameters: json!({"type": "object"}),
             ..Listed::default()
         };
-        let pinned = Catalog { tools: vec![tool("a", "Reads."), tool("b", "B."), tool("c", "C.")] };
-        let listed = Catalog {
-            tools: vec![tool("a", "Reads\u{1b}[2J all."), tool("c", "C."), tool("d", "D.")],
+        let hides = Listed {
+            parameters: json!({"title": "a\u{9b}2J\u{202e}b\u{200b}"}),
+            ..tool("d", "D.")
         };
+        let pinned = Catalog { tools: vec![tool("a", "Reads."), tool("b", "B."), tool("c", "C.")] };
+        let listed =
+            Catalog { tools: vec![tool("a", "Reads\u{1b}[2J all."), tool("c", "C."), hides] };
         let server = Name::new("files").unwrap();
         let found = Compared { pinned: Some(pinned.clone()), listed: listed.clone() };
         let expected = "changed  \"a\": description\n  \
@@ -136,7 +141,7 @@ mod tests {
                         + \"Reads\\u{1b}[2J all.\" {\"type\":\"object\"} {}\n\
                         gone     \"b\"\n\
                         new      \"d\"\n  \
-                        + \"D.\" {\"type\":\"object\"} {}";
+                        + \"D.\" {\"title\":\"a\\u009b2J\\u202eb\\u200b\"} {}";
         assert_eq!(render(&server, &changes(&found), &found), expected);
         let same = Compared { pinned: Some(listed.clone()), listed };
         assert_eq!(render(&server, &changes(&same), &same), "files: 3 tools, as they are pinned");

@@ -183,6 +183,7 @@ fn draw(view: &TraceView, paint: Paint, width: usize) -> String {
         note(format!("{} spans are too large to be sent and are not shown", view.left_out));
     }
     for node in &view.silent {
+        let node = text::one_line(node);
         note(format!("node {node} did not answer; what it has is not shown"));
     }
     drawn
@@ -203,7 +204,7 @@ fn head(trace_id: &str, spans: &[SpanRecord], paint: Paint) -> String {
     let used = if used.total() > 0 { format!(", {}", text::used(used)) } else { String::new() };
     format!(
         "trace {}  {}  {} {noun} in {}{used}{errors}\n\n",
-        paint.bold(trace_id),
+        paint.bold(&text::one_line(trace_id)),
         when(start),
         spans.len(),
         text::duration(end.since(start)),

@@ -79,9 +79,49 @@ async fn the_reply_of_a_run_that_has_ended_is_asked_for_if_it_does_not_come() {
     let _status = answering(&bus, &on(RunVerb::Status), views).await;
     let _result = answering(&bus, &on(RunVerb::Result), vec![away, ended("r")]).await;
     let door = Door::Nats(bus.clone(), subjects.clone(), String::new());
-    let asking = Asking { door, team: team.clone(), run: run.clone() };
+    let asking = asking(door, &team, &run);
     let reply = asking.watch().await.unwrap();
     assert_eq!((reply.run.as_str(), reply.output.as_ref()), ("r", "Well."));
+}
+
+/// A run that was not asked for.
+fn asking(door: Door, team: &Name, run: &RunId) -> Asking {
+    let (team, run) = (team.clone(), run.clone());
+    Asking { door, team, run, may_be_begun: AtomicBool::new(false) }
+}
+
+/// Who is told that a run failed asks anew under another id.
+#[tokio::test]
+async fn a_reply_that_cannot_be_had_leaves_its_run_open_and_a_refusal_does_not() {
+    let (bus, subjects) = (Bus::local(), Subjects::default());
+    let (team, run) = (Name::new("crew").unwrap(), RunId::new("r").unwrap());
+    let request: RunRequest = serde_json::from_value(json!({"input": "x", "run": "r"})).unwrap();
+    for (agent, code, is_open) in [
+        ("large", ErrorCode::TooLarge, true),
+        ("away", ErrorCode::Unavailable, false),
+        ("bad", ErrorCode::BadRequest, false),
+        ("late", ErrorCode::DeadlineExceeded, true),
+    ] {
+        let agent = Name::new(agent).unwrap();
+        let told = json!({"error": WireError::new(code, "it is so")});
+        let _agent = answering(&bus, &subjects.agent_run(&team, &agent), vec![told]).await;
+        let asking = asking(Door::Nats(bus.clone(), subjects.clone(), String::new()), &team, &run);
+        let Err(Failure::Error(error)) = asking.ask(&agent, &request).await else {
+            panic!("{agent} refuses")
+        };
+        assert_eq!((error.code, asking.is_open(error.code)), (code, is_open), "{agent}");
+    }
+    // What is refused for its own size, or not even sent, is not begun.
+    let agent = Name::new("large").unwrap();
+    let told = json!({"error": WireError::new(ErrorCode::TooLarge, "it is so")});
+    let _agent = answering(&bus, &subjects.agent_run(&team, &agent), vec![told]).await;
+    for bytes in [INPUT_BYTES_MAX + 1, 64 << 20] {
+        let long = RunRequest { input: "x".repeat(bytes), ..request.clone() };
+        let asking = asking(Door::Nats(bus.clone(), subjects.clone(), String::new()), &team, &run);
+        let failed = asking.ask(&agent, &long).await;
+        let Err(Failure::Error(error)) = failed else { panic!("{failed:?}") };
+        assert!(error.code == ErrorCode::TooLarge && !asking.is_open(error.code), "{error}");
+    }
 }
 
 #[tokio::test]
@@ -92,7 +132,8 @@ async fn a_run_is_asked_for_again_when_the_connection_is_mended() {
     let mut requests = daemon.subscribe("lead", Some("q")).await.unwrap();
     daemon.flush().await.unwrap();
     let request: RunRequest = serde_json::from_value(json!({"input": "x", "run": "r"})).unwrap();
-    let asked = ask_over_nats(&bus, "lead", &request, Duration::from_secs(60));
+    let may_be_begun = AtomicBool::new(false);
+    let asked = ask_over_nats(&bus, "lead", &request, Duration::from_secs(60), &may_be_begun);
     let answered = async {
         let first = requests.next().await.unwrap();
         server.stop().unwrap();
@@ -103,4 +144,5 @@ async fn a_run_is_asked_for_again_when_the_connection_is_mended() {
     };
     let (reply, ()) = tokio::join!(asked, answered);
     assert_eq!(reply.unwrap().run.as_str(), "r");
+    assert!(may_be_begun.into_inner());
 }

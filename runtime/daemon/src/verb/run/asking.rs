@@ -6,6 +6,7 @@ use std::time::Duration;
 use bus::{Bus, Subscription};
 use node::Node;
 use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use wire::run::RunView;
 use wire::subject::RunVerb;
@@ -117,6 +118,8 @@ impl Asking {
         frames.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut trace: Option<TraceId> = None;
         let mut cancelled = false;
+        // One for all the time, so that what is pressed while something is done is not lost.
+        let mut interrupts = signal(SignalKind::interrupt()).map_err(Failure::of_signals)?;
         let reply = loop {
             tokio::select! {
                 biased;
@@ -133,15 +136,18 @@ impl Asking {
                     }
                 }
                 reply = &mut self.reply => break reply,
-                pressed = tokio::signal::ctrl_c() => {
-                    pressed.unwrap_or_default();
-                    if cancelled {
+                _ = interrupts.recv() => {
+                    let is_first = !std::mem::replace(&mut cancelled, true);
+                    let goes_on = tokio::select! {
+                        () = self.cancel(), if is_first => true,
+                        _ = interrupts.recv(), if is_first => false,
+                        else => false,
+                    };
+                    if !goes_on {
                         self.live.clear();
                         return Err(Failure::new(ErrorCode::Cancelled, "stopped at once; what was \
                             accepted is taken up when the team is next served"));
                     }
-                    cancelled = true;
-                    self.cancel().await;
                 }
                 _ = frames.tick() => {
                     if self.questions.is_empty() && self.screen.err.is_terminal {

@@ -45,7 +45,7 @@ impl Look<'_> {
             lines.push(paint.red(&text::shorten(&note, width)));
         }
         for node in &self.now.silent {
-            let note = format!("node {node} did not answer");
+            let note = format!("node {} did not answer", text::one_line(node));
             lines.push(paint.red(&text::shorten(&note, width)));
         }
         lines.push(String::new());

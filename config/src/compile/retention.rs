@@ -10,6 +10,10 @@ use crate::team::Retention;
 /// The word for a time without end.
 const FOREVER: &str = "forever";
 
+/// What is written is at fault, which has been reported.
+#[derive(Clone, Copy)]
+struct Reported;
+
 impl Compiler<'_> {
     pub(super) fn retention(&mut self, raw: &RawRetention) -> Retention {
         let runs = raw.runs.as_deref().unwrap_or(RETENTION_RUNS_DEFAULT);
@@ -18,7 +22,7 @@ impl Compiler<'_> {
         let runs = self.time("runs", runs);
         let sessions = self.time("sessions", sessions);
         let traces = raw.traces.as_deref().map_or(runs, |traces| self.time("traces", traces));
-        if let (Some(Some(sessions)), Some(runs)) = (sessions, runs)
+        if let (Ok(Some(sessions)), Ok(runs)) = (sessions, runs)
             && runs.is_none_or(|runs| runs > sessions)
         {
             self.fault(
@@ -27,7 +31,7 @@ impl Compiler<'_> {
                 "keep them as long as `runs` or longer",
             );
         }
-        if let (Some(Some(runs)), Some(traces)) = (runs, traces)
+        if let (Ok(Some(runs)), Ok(traces)) = (runs, traces)
             && traces.is_none_or(|traces| traces > runs)
         {
             self.fault(
@@ -38,18 +42,18 @@ impl Compiler<'_> {
         }
         let trace_bytes_max = raw.trace_bytes_max.unwrap_or(RETENTION_TRACE_BYTES.default);
         Retention {
-            runs_ms: runs.flatten(),
+            runs_ms: runs.unwrap_or_default(),
             runs_max: raw.runs_max,
-            sessions_ms: sessions.flatten(),
-            traces_ms: traces.flatten(),
+            sessions_ms: sessions.unwrap_or_default(),
+            traces_ms: traces.unwrap_or_default(),
             trace_bytes_max: Some(trace_bytes_max),
         }
     }
 
-    /// Reads a time, which may be without end.
-    fn time(&mut self, field: &str, text: &str) -> Option<Option<u64>> {
+    /// Reads a time, which may be without end; one that is none is reported.
+    fn time(&mut self, field: &str, text: &str) -> Result<Option<u64>, Reported> {
         if text == FOREVER {
-            return Some(None);
+            return Ok(None);
         }
         let ms = milliseconds(text);
         if ms.is_none() {
@@ -58,7 +62,7 @@ impl Compiler<'_> {
                         a hundred years, or `forever`";
             self.fault(&["retention", field], message, help);
         }
-        ms.map(Some)
+        ms.map(Some).ok_or(Reported)
     }
 }
 

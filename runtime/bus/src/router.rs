@@ -335,7 +335,9 @@ mod tests {
         let patterns = patterns.into_iter().filter(|pattern| check::pattern(pattern).is_ok());
         let mut patterns: Vec<(u64, String)> = (0..).zip(patterns).collect();
         let mut router = Router::default();
-        patterns.iter().for_each(|(id, pattern)| router.insert(pattern, None, target(*id)));
+        for (id, pattern) in &patterns {
+            router.insert(pattern, None, target(*id));
+        }
         let subjects = texts(&["a", "ab", "b", "\u{fc}"], 4);
         for left in [usize::MAX, 50, 7, 0] {
             while patterns.len() > left {

@@ -40,7 +40,7 @@ pub(crate) fn note_unenforced(notes: &[Unenforced]) {
 /// Tells what others describe and cannot be offered.
 pub(crate) fn note_left_out(team: &Team) {
     for left_out in &team.left_out {
-        screen::note(&format!("note: {}\n", text::one_line(&left_out.to_string())));
+        screen::note(&format!("note: {}\n", text::one_line(left_out)));
     }
 }
 

@@ -460,6 +460,7 @@ fn run_schema() -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::slice::from_ref;
     use std::time::Duration;
 
     use bus::Bus;
@@ -499,14 +500,14 @@ mod tests {
         let (whole, search) = (handle.team(), Name::new(SEARCH).unwrap());
         let mut less = Team::clone(&whole);
         less.tools.remove(&search);
-        assert_eq!(handle.refresh(less).await.unwrap().gone, [search.clone()]);
+        assert_eq!(handle.refresh(less).await.unwrap().gone, from_ref(&search));
         // As when all runs that could call it are over.
         handle.context.present.release(Instant::now() + Duration::from_secs(86_400));
         // On the one thread that there is, its actor gets no turn between these.
         handle.actor.cast(TeamMsg::Release).unwrap();
         let change = |told| TeamMsg::Change(whole.clone(), told);
         let changed = ractor::call!(handle.actor, change).unwrap();
-        assert_eq!(changed.added, [search.clone()]);
+        assert_eq!(changed.added, from_ref(&search));
         let subject = handle.subjects().tool(&whole.name, &search);
         for _ in 0..3 {
             let asked = node.bus().request(&subject, Headers::new(), "{}".into(), SOON).await;

@@ -183,8 +183,8 @@ fn draw(view: &TraceView, paint: Paint, width: usize) -> String {
         note(format!("{} spans are too large to be sent and are not shown", view.left_out));
     }
     for node in &view.silent {
-        let node = text::one_line(node);
-        note(format!("node {node} did not answer; what it has is not shown"));
+        let silent = text::one_line(node);
+        note(format!("node {silent} did not answer; what it has is not shown"));
     }
     drawn
 }

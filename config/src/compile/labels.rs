@@ -16,7 +16,6 @@ use crate::team::TeamTool;
 const EXTERNAL_LISTED_MAX: usize = 8;
 
 /// What a team file says of the labels of tools, by the table and the name of its entry.
-#[derive(Default)]
 pub(super) struct Labelling(BTreeMap<(&'static str, String), RawLabels>);
 
 impl Labelling {

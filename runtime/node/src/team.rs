@@ -459,19 +459,15 @@ fn run_schema() -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
     use std::slice::from_ref;
     use std::time::Duration;
 
-    use bus::Bus;
     use config::Team;
-    use journal::Holder;
     use wire::run::{Budget, RunRequest};
-    use wire::{Headers, RunId, SessionId, Subjects};
+    use wire::{Headers, RunId, SessionId};
 
     use super::*;
-    use crate::clock;
-    use crate::node::{Node, NodeOptions};
+    use crate::testing::start;
 
     /// The longest wait for what has to happen at once, on a busy machine.
     const SOON: Duration = Duration::from_secs(20);
@@ -479,24 +475,11 @@ mod tests {
     /// A tool of the quickstart team.
     const SEARCH: &str = "search_internet";
 
-    /// Starts a node with the quickstart team.
-    async fn start(data: &Path) -> Node {
-        let teams = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/teams");
-        let team = config::load(&teams.join("quickstart.toml")).unwrap();
-        let options = NodeOptions {
-            data: data.to_owned(),
-            holder: Holder::this_process("test", clock::now()),
-            subjects: Subjects::default(),
-            reserve_bytes: 0,
-        };
-        Node::start(vec![team], Bus::local(), options).await.unwrap()
-    }
-
     #[tokio::test]
     async fn a_tool_that_comes_back_while_its_actor_ends_is_served() {
         let data = tempfile::tempdir().unwrap();
-        let node = start(data.path()).await;
-        let handle = node.team("quickstart").unwrap();
+        let node = start(data.path(), &["crew"], |_| {}).await;
+        let handle = node.team("crew").unwrap();
         let (whole, search) = (handle.team(), Name::new(SEARCH).unwrap());
         let mut less = Team::clone(&whole);
         less.tools.remove(&search);
@@ -519,8 +502,8 @@ mod tests {
     #[tokio::test]
     async fn a_tool_that_is_there_is_not_started_once_more() {
         let data = tempfile::tempdir().unwrap();
-        let node = start(data.path()).await;
-        let handle = node.team("quickstart").unwrap();
+        let node = start(data.path(), &["crew"], |_| {}).await;
+        let handle = node.team("crew").unwrap();
         let parts = || handle.actor.get_children().len();
         let before = parts();
         let part = Part::Tool(Name::new(SEARCH).unwrap());

@@ -14,7 +14,7 @@ use wire::{Digest, Name, RunId, SessionId, Subjects, Timestamp, TraceContext};
 use crate::clock;
 use crate::context::{Shared, TeamContext};
 use crate::fold::fold_changes;
-use crate::node::NodeOptions;
+use crate::node::{Node, NodeOptions};
 use crate::opening::{open_team, team_dir};
 
 /// Opens the data of the quickstart team, on a bus of its own.
@@ -33,19 +33,41 @@ pub(crate) fn open_changed(
     bus: Bus,
     change: impl FnOnce(&mut config::Team),
 ) -> Arc<TeamContext> {
+    let shared = Shared::start(bus.clone());
+    let http = tools::client::http_client().unwrap();
+    open_team(quickstart(change), bus, options(data), shared, &http).unwrap().context
+}
+
+/// Starts a node with the quickstart team under several names, after a change of each.
+pub(crate) async fn start(data: &Path, names: &[&str], change: impl Fn(&mut config::Team)) -> Node {
+    let teams = names.iter().map(|name| {
+        quickstart(|team| {
+            team.name = Name::new(name).unwrap();
+            change(team);
+        })
+    });
+    Node::start(teams.collect(), Bus::local(), options(data)).await.unwrap()
+}
+
+fn quickstart(change: impl FnOnce(&mut config::Team)) -> config::Team {
     let teams = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/teams");
     let mut team = config::load(&teams.join("quickstart.toml")).unwrap();
     change(&mut team);
-    let holder = Holder::this_process("test", clock::now());
-    let options = NodeOptions {
+    team
+}
+
+fn options(data: &Path) -> NodeOptions {
+    NodeOptions {
         data: data.to_owned(),
-        holder,
+        holder: holder(),
         subjects: Subjects::default(),
         reserve_bytes: 0,
-    };
-    let shared = Shared::start(bus.clone());
-    let http = tools::client::http_client().unwrap();
-    open_team(team, bus, options, shared, &http).unwrap().context
+    }
+}
+
+/// Names this process as the one that has data open.
+pub(crate) fn holder() -> Holder {
+    Holder::this_process("test", clock::now())
 }
 
 /// Begins a run of an agent that no team has.

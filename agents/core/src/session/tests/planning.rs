@@ -21,9 +21,9 @@ use crate::invariant::{Record, Violation, called_as_planned};
 const START: &str = "timer r at 60000
     ask big as thinker for r, turn 0, step 1, 200 tokens, by 9000";
 
-#[test]
-fn plans_acts_calls_and_plans_again_until_it_answers() {
-    let rows = [
+/// A run that has planned a call, made it, and plans again.
+fn begun() -> [Row<'static>; 4] {
+    [
         (0, submit("r"), START),
         (
             100,
@@ -32,6 +32,12 @@ fn plans_acts_calls_and_plans_again_until_it_answers() {
         ),
         (200, calls("r", 1, &["look"]), r#"call look 2/0 read {"n":0}, depth 1, by 5200"#),
         (300, done(2, 0), "ask big as thinker for r, turn 2, step 2, 200 tokens, by 9300"),
+    ]
+}
+
+#[test]
+fn plans_acts_calls_and_plans_again_until_it_answers() {
+    let rest = [
         (
             400,
             planned("r", 2, "put", "keep x"),
@@ -50,6 +56,7 @@ fn plans_acts_calls_and_plans_again_until_it_answers() {
             r#"publish r completed "x is kept", 60 used look=ok put=ok"#,
         ),
     ];
+    let rows: Vec<Row<'_>> = [&begun()[..], &rest].concat();
     let machine = check(&planner(), &rows[..8]);
     let (_, transcript) = machine.transcript().unwrap();
     let tasks: Vec<(&str, &str)> = transcript
@@ -69,18 +76,8 @@ fn the_answer_reads_more_than_a_task_did() {
     for (edition, tokens) in [(EDITION, 184), (0, 200)] {
         let plan = with(planner(), |limits| limits.tokens_max = 880);
         let answers = format!("ask small as actor for r, turn 3, step 2, {tokens} tokens, by 9400");
-        let rows: [Row<'_>; 5] = [
-            (0, submit("r"), START),
-            (
-                100,
-                planned("r", 0, "look", "find x"),
-                "ask small as actor for r, turn 1, step 1, 200 tokens, by 9100",
-            ),
-            (200, calls("r", 1, &["look"]), r#"call look 2/0 read {"n":0}, depth 1, by 5200"#),
-            (300, done(2, 0), "ask big as thinker for r, turn 2, step 2, 200 tokens, by 9300"),
-            (400, planned("r", 2, RESPOND_TO_USER, "say x"), &answers),
-        ];
-        check(&Plan { edition, ..plan }, &rows);
+        let rest = [(400, planned("r", 2, RESPOND_TO_USER, "say x"), answers.as_str())];
+        check(&Plan { edition, ..plan }, &[&begun()[..], &rest].concat());
     }
 }
 

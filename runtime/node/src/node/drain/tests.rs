@@ -1,38 +1,14 @@
 use std::future::pending;
 use std::net::TcpListener;
-use std::path::Path;
 
-use bus::Bus;
-use journal::{DataLock, Holder};
+use journal::DataLock;
 use wire::look::{Doing, DoingKind};
-use wire::{CallKey, Name, Subjects, WorkId};
+use wire::{CallKey, Name, WorkId};
 
 use super::*;
 use crate::clock;
-use crate::node::NodeOptions;
 use crate::opening::team_dir;
-
-fn holder() -> Holder {
-    Holder::this_process("test", clock::now())
-}
-
-/// Starts a node with the quickstart team under several names, after a change of each.
-async fn start(data: &Path, names: &[&str], change: impl Fn(&mut config::Team)) -> Node {
-    let teams = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/teams");
-    let teams = names.iter().map(|name| {
-        let mut team = config::load(&teams.join("quickstart.toml")).unwrap();
-        team.name = Name::new(name).unwrap();
-        change(&mut team);
-        team
-    });
-    let options = NodeOptions {
-        data: data.to_owned(),
-        holder: holder(),
-        subjects: Subjects::default(),
-        reserve_bytes: 0,
-    };
-    Node::start(teams.collect(), Bus::local(), options).await.unwrap()
-}
+use crate::testing::{holder, start};
 
 #[tokio::test]
 async fn a_team_that_does_not_let_go_keeps_no_other_from_being_stopped() {

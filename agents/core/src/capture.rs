@@ -50,7 +50,15 @@ static CREDENTIALS: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r#"\\+"(?:{members})\\+"\s*:\s*\\+"(?<quoted>(?:[^"\\]|\\{{4}}|\\{{3}}"|\\[^"])*)"#
     );
     let member = format!(r#""(?:{members})"\s*:\s*"(?<member>(?:[^"\\]|\\.)*)"#);
-    let number = format!(r#"\\*"(?:{members})\\*"\s*:\s*(?<number>-?[0-9][0-9.eE+-]*)"#);
+    // A list or an object with none in it; what closes it may stand in a text in it.
+    let flat = |open: char, close: char| {
+        let (open, close) = (format!(r"\{open}"), format!(r"\{close}"));
+        let whole = format!(r#"{open}(?:"(?:[^"\\]|\\.)*"|[^{open}{close}"])*{close}"#);
+        format!(r"{whole}|{open}[^{open}{close}]*(?:{close}|\z)")
+    };
+    let (list, object) = (flat('[', ']'), flat('{', '}'));
+    let value = format!(r"-?[0-9][0-9.eE+-]*|{list}|{object}");
+    let bare = format!(r#"\\*"(?:{members})\\*"\s*:\s*(?<bare>{value})"#);
     let forms = [
         // Private keys, also where the end is missing.
         r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)",
@@ -70,7 +78,7 @@ static CREDENTIALS: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"\b[A-Za-z][A-Za-z0-9+.-]*://(?<userinfo>[^\s/?#@]+)@",
         // Members of objects that are quoted in a text, as they are and within a text of JSON.
         &member,
-        &number,
+        &bare,
         &quoted,
     ];
     Regex::new(&forms.join("|")).ok()
@@ -386,17 +394,14 @@ fn blotted(text: &str) -> Cow<'_, str> {
         let whole = found.get(0);
         let part = |name: &str| found.name(name);
         let secret = ["token", "aws", "userinfo", "member", "quoted"].into_iter().find_map(part);
-        match (whole, secret.or(part("number"))) {
+        match (whole, secret.or(part("bare"))) {
             (Some(whole), Some(secret)) => {
                 let around = |range| text.get(range).unwrap_or_default();
+                let before = around(whole.start()..secret.start());
                 // JSON stays JSON, where it stands by itself.
-                let is_number = part("number").is_some() && !whole.as_str().contains('\\');
-                let quote = if is_number { "\"" } else { "" };
-                format!(
-                    "{}{quote}{MARK}{quote}{}",
-                    around(whole.start()..secret.start()),
-                    around(secret.end()..whole.end())
-                )
+                let is_bare = part("bare").is_some() && !before.contains('\\');
+                let quote = if is_bare { "\"" } else { "" };
+                format!("{before}{quote}{MARK}{quote}{}", around(secret.end()..whole.end()))
             }
             (_, _) => MARK.to_owned(),
         }

@@ -76,13 +76,13 @@ impl Archive {
             );
         }
         let plans = Arc::new(PlanShelf::open(journal.clone(), plans)?);
-        let store = open_store(data, team, trace_bytes_max)?;
+        let store = open_store(data, team, trace_bytes_max, journal.end())?;
         let (store, damaged) = match catch_up(team, &journal, &store, &plans) {
             Ok(damaged) => (store, damaged),
             // In a large store damage shows only here; opened again, it is replaced.
             Err(Error::Store(store::Error::Damaged { .. })) => {
                 drop(store);
-                let store = open_store(data, team, trace_bytes_max)?;
+                let store = open_store(data, team, trace_bytes_max, journal.end())?;
                 let damaged = catch_up(team, &journal, &store, &plans)?;
                 (store, damaged)
             }
@@ -130,8 +130,25 @@ impl Archive {
     }
 }
 
-fn open_store(data: &Path, team: &Name, trace_bytes_max: Option<u64>) -> Result<Store, Error> {
-    let (store, opened) = Store::open(&store_dir(data, team))?;
+/// Opens the store, or an empty one in its place where it cannot be a projection of the journal.
+fn open_store(
+    data: &Path,
+    team: &Name,
+    trace_bytes_max: Option<u64>,
+    journal_end: u64,
+) -> Result<Store, Error> {
+    let dir = store_dir(data, team);
+    let (mut store, mut opened) = Store::open(&dir)?;
+    let position = store.position();
+    if position > journal_end {
+        // What the journal gets from now on would be taken for what the store has already.
+        store.give_up(&format!(
+            "it was brought up to byte {position} of a journal that now ends at {journal_end}: \
+             the journal is an older one, or the disk lost what it had said was written"
+        ));
+        drop(store);
+        (store, opened) = Store::open(&dir)?;
+    }
     if let Opened::Replaced { moved_to, reason } = &opened {
         warn!(
             %reason, moved_to = %moved_to.display(),
@@ -169,6 +186,24 @@ mod tests {
     use std::thread;
 
     use super::*;
+
+    #[test]
+    fn a_store_that_knows_more_than_the_journal_is_filled_anew() {
+        // How many bytes of the journal are missing, and whether the store is replaced.
+        for (missing, is_replaced) in [(0, false), (1, true), (1 << 40, true)] {
+            let data = tempfile::tempdir().unwrap();
+            let team = Name::new("small").unwrap();
+            let holder = Holder::this_process("test", Timestamp::from_micros(0));
+            let archive = Archive::open(data.path(), &team, &holder).unwrap();
+            let end = archive.journal.end();
+            archive.store.apply(&[], Some(end + missing)).unwrap();
+            drop(archive);
+            let archive = Archive::open(data.path(), &team, &holder).unwrap();
+            assert_eq!(archive.store.position(), archive.journal.end(), "{missing}");
+            let aside = team_dir(data.path(), &team).join("store.damaged-1");
+            assert_eq!(aside.exists(), is_replaced, "{missing}");
+        }
+    }
 
     #[test]
     fn who_waits_for_the_lock_finds_the_files_closed() {

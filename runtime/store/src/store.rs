@@ -207,6 +207,12 @@ impl Store {
         self.shared.close()
     }
 
+    /// Gives the store up as damaged, for what its owner found: nothing is read or written from then
+    /// on, and who opens it next replaces it, for this reason.
+    pub fn give_up(&self, reason: &str) {
+        self.shared.note(&Error::damaged("use the store", reason));
+    }
+
     /// Sets how many bytes traces may take on the disk, sled's growth included; it is remembered.
     /// The oldest go until what is left takes no more. Less than
     /// [`TRACE_BYTES_MIN`](crate::TRACE_BYTES_MIN) is taken for that.
@@ -537,6 +543,15 @@ mod tests {
     fn a_panic_of_the_database_is_damage() {
         let panics = |_: &sled::Tree, _: &State| -> Result<(), Error> { panic!("a page is gone") };
         check(|store| store.read("look up a run", panics), "a page is gone");
+    }
+
+    #[test]
+    fn a_store_that_is_given_up_is_replaced() {
+        let gives_up = |store: &Store| {
+            store.give_up("it is ahead");
+            store.runs(1).map(drop)
+        };
+        check(gives_up, "it is ahead");
     }
 
     #[test]

@@ -115,6 +115,13 @@ fn credentials_are_blotted_out_and_other_words_are_not() {
         (r#"login {"API-Key" : "x"}"#, r#"login {"API-Key" : "[redacted]"}"#),
         (r#"[{"passwd":1}]"#, r#"[{"passwd":"[redacted]"}]"#),
         (r#""passwd":1"#, r#""passwd":"[redacted]""#),
+        (r#"{"password":["a]\"","b"],"n":[1]}"#, r#"{"password":"[redacted]","n":[1]}"#),
+        (r#"{"password":["a","#, r#"{"password":"[redacted]""#),
+        (r#"{"password":{"of":"}a"},"n":{}}"#, r#"{"password":"[redacted]","n":{}}"#),
+        (
+            r#"{"said":"{\"passwd\": [\"a\", \"b\"], \"n\": [1]}"}"#,
+            r#"{"said":"{\"passwd\": [redacted], \"n\": [1]}"}"#,
+        ),
         (r#"{"client_secret":"ab\"c"#, r#"{"client_secret":"[redacted]"#),
         (
             r#"{"said":"{\"refresh_token\": \"ab\\nc\\\"d\\\\\", \"n\": 1}"}"#,

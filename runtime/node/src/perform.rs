@@ -9,6 +9,7 @@ use std::time::Duration;
 use agents_core::dialect;
 use agents_core::effect::{Aborted, CallEffect};
 use agents_core::validate::Catalogue;
+use bus::Content;
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
@@ -274,9 +275,12 @@ pub(crate) async fn call_agent(
         is_long: true,
     };
     let asked = if context.team.agents.contains_key(&call.name) {
-        request::<RunReply>(context, &asking, Arc::new(body)).await
+        reply_of(context, &asking, Arc::new(body)).await
     } else if call.may_have_happened() {
-        reply_of(context, asking, RunId::of_call(&call.call)).await
+        // It goes on by the plan with which it began.
+        let run = RunId::of_call(&call.call);
+        let subject = context.subjects.run(&context.team.name, &run, RunVerb::Result);
+        reply_of(context, &Asking { subject, ..asking }, Arc::new(Value::Null)).await
     } else {
         let text = format!("agent {} is gone from the team; the call was not made", call.name);
         Err(Missed::NotDelivered(WireError::new(ErrorCode::UnknownAgent, text)))
@@ -314,23 +318,27 @@ pub(crate) async fn call_agent(
     }
 }
 
-/// Waits for the reply of a run whose agent is gone from the team: it goes on by the plan with which
-/// it began.
+/// Asks for the reply of a called agent's run until there is one.
 async fn reply_of(
     context: &Arc<TeamContext>,
-    asking: Asking,
-    run: RunId,
+    asking: &Asking,
+    body: Arc<dyn Content>,
 ) -> Result<RunReply, Missed> {
-    let subject = context.subjects.run(&context.team.name, &run, RunVerb::Result);
-    let asking = Asking { subject, ..asking };
+    let mut may_be_taken = false;
     loop {
-        match request::<RunReply>(context, &asking, Arc::new(Value::Null)).await {
-            // A look-up ends before a long run does.
+        match request::<RunReply>(context, asking, body.clone()).await {
+            // A look-up ends before a long run does, and a session that stands still takes no run in
+            // time; it is known by its id, if it was taken.
             Err(Missed::Unanswered(error))
                 if error.code == ErrorCode::DeadlineExceeded
                     && clock::until(asking.deadline) > PAUSE_MAX =>
             {
-                debug!(%run, %error, "the reply of a called agent is awaited further");
+                debug!(subject = asking.subject, %error, "a called agent is asked again");
+                may_be_taken = true;
+                sleep(PAUSE_MIN).await;
+            }
+            Err(Missed::NotDelivered(error)) if may_be_taken => {
+                return Err(Missed::Unanswered(error));
             }
             replied => return replied,
         }

@@ -144,6 +144,21 @@ pub(super) async fn request_held<T: Answer>(
     asking: &Asking,
     body: Arc<dyn Content>,
 ) -> Result<(T, Option<Waiting>), Missed> {
+    let mut may_be_taken = false;
+    let asked = ask(context, asking, body, &mut may_be_taken).await;
+    asked.map_err(|missed| match missed {
+        // What becomes of a later attempt says nothing of one whose answer was lost.
+        Missed::NotDelivered(error) if may_be_taken => Missed::Unanswered(error),
+        missed => missed,
+    })
+}
+
+async fn ask<T: Answer>(
+    context: &Arc<TeamContext>,
+    asking: &Asking,
+    body: Arc<dyn Content>,
+    may_be_taken: &mut bool,
+) -> Result<(T, Option<Waiting>), Missed> {
     let end = Instant::now() + clock::until(asking.deadline);
     let mut pause = PAUSE_MIN;
     let mut asks_server = false;
@@ -170,7 +185,10 @@ pub(super) async fn request_held<T: Answer>(
         let sent = tokio::select! {
             sent = bus.request_of(&asking.subject, headers, body.clone(), wait) => sent,
             // The answer may have been lost with the connection.
-            () = mended, if asking.repeatable => continue,
+            () = mended, if asking.repeatable => {
+                *may_be_taken = true;
+                continue;
+            }
         };
         let unheard = |error: &bus::Error| {
             matches!(

@@ -87,8 +87,13 @@ async fn answered(
                     let (call, question) = (call.call.clone(), question.id.clone());
                     report(Input::QuestionAnswered { call, question, said: Said::Cancel });
                 }
-                Err(Missed::NotDelivered(error)) => return gone(call, &error.message),
-                Err(Missed::Unanswered(_)) => is_watched = false,
+                Err(Missed::Unanswered(error)) if error.code != ErrorCode::Unavailable => {
+                    is_watched = false;
+                }
+                // Nobody listens, though somebody may have before the connection was lost.
+                Err(Missed::NotDelivered(error) | Missed::Unanswered(error)) => {
+                    return gone(call, &error.message);
+                }
             },
             say = saying.recv() => match say {
                 Some(say) if say.question == question.id => break say,

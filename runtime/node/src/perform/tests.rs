@@ -219,6 +219,40 @@ async fn an_agent_that_may_have_begun_unheard_has_an_unknown_end() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_agent_whose_session_stood_still_is_asked_again() {
+    let data = tempfile::tempdir().unwrap();
+    let context = open_with(data.path(), &["writer0", "writer1", "writer2"]);
+    let reply = json!({
+        "run": "r", "session": "s", "status": "completed", "output": "written", "sources": [],
+        "usage": {"input_tokens": 3, "output_tokens": 4}, "trace_id": "0".repeat(32),
+    });
+    // What it answers the second time, and how the call ends.
+    let cases = [
+        (reply.to_string(), "ok"),
+        (error_of(ErrorCode::Unavailable), "unknown"),
+        (error_of(ErrorCode::RunConflict), "unknown"),
+    ];
+    let session = SessionId::new("s").unwrap();
+    for (n, (answer, ended)) in cases.into_iter().enumerate() {
+        let call = call(&context, &format!("writer{n}"), Target::Agent, EffectClass::Idempotent);
+        let subject = context.subjects.agent_run(&context.team.name, &call.name);
+        let (bus, asked) = (context.bus.clone(), Arc::new(AtomicU32::new(0)));
+        let answers = move |parcel: bus::Parcel| {
+            let answer = match asked.fetch_add(1, Ordering::Relaxed) {
+                0 => error_of(ErrorCode::DeadlineExceeded),
+                _ => answer.clone(),
+            };
+            let bus = bus.clone();
+            async move { bus.reply(parcel.message(), Headers::new(), answer.into()).await.unwrap() }
+        };
+        let _agent = crate::feed::start(&context, &subject, answers).await.unwrap();
+        let settled = call_agent(&context, &session, &call).await;
+        let Input::CallSettled { outcome, .. } = settled else { panic!("{settled:?}") };
+        assert_eq!(outcome.as_str(), ended, "{n}");
+    }
+}
+
 /// A team in which the agents exist whose calls are tested.
 fn open_with(data: &Path, agents: &[&str]) -> Arc<TeamContext> {
     testing::open_changed(data, bus::Bus::local(), |team| {

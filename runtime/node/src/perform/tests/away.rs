@@ -75,3 +75,45 @@ async fn a_request_that_does_not_leave_goes_on_until_its_end() {
         assert_eq!(answer.unwrap(), "done", "{case:?}");
     }
 }
+
+#[tokio::test]
+async fn a_request_that_was_taken_before_the_connection_was_lost_is_not_called_undelivered() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = NatsServer::start("").await.unwrap();
+    let bus = Bus::connect(NatsOptions::new([server.url()])).await.unwrap();
+    let context = testing::open_on(data.path(), bus.clone());
+    for is_taken in [true, false] {
+        let mut requests = bus.subscribe("service", None).await.unwrap();
+        let asking = Asking {
+            subject: "service".to_owned(),
+            headers: Headers::new(),
+            deadline: clock::now().plus_ms(60_000),
+            grace: Duration::ZERO,
+            stop: None,
+            repeatable: true,
+            patient: false,
+            is_long: false,
+        };
+        let body: Arc<dyn Content> = Arc::new(Value::Null);
+        let asked = async {
+            if !is_taken {
+                drop(requests);
+                bus.flush().await.unwrap();
+                return request::<Value>(&context, &asking, body).await;
+            }
+            let mut asked = Box::pin(request::<Value>(&context, &asking, body));
+            tokio::select! {
+                taken = requests.next() => drop(taken.unwrap()),
+                answer = &mut asked => panic!("{answer:?}"),
+            }
+            drop(requests);
+            bus.flush().await.unwrap();
+            server.restart().await.unwrap();
+            asked.await
+        };
+        let missed = timeout(LONG, asked).await.expect("nobody is waited for").unwrap_err();
+        let is_unanswered = matches!(missed, Missed::Unanswered(_));
+        assert_eq!(is_unanswered, is_taken, "{missed:?}");
+        assert_eq!(missed.into_error().code, ErrorCode::Unavailable);
+    }
+}

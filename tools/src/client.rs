@@ -12,6 +12,7 @@ mod retry_after;
 mod special;
 #[cfg(test)]
 mod tests;
+mod trust;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -53,22 +54,15 @@ pub const REDIRECTS_MAX: usize = 5;
 /// servers over plain HTTP, and trusts none over HTTPS.
 pub fn http_client() -> Result<reqwest::Client, WireError> {
     install_crypto();
-    build(builder)
+    build(builder())
 }
 
 /// Makes a client of the same kind for threads that run no async tasks; a request may take
 /// `timeout` in all.
 pub fn blocking_client(timeout: Duration) -> Result<reqwest::blocking::Client, WireError> {
     install_crypto();
-    let blocking = |builder: reqwest::ClientBuilder| {
-        reqwest::blocking::ClientBuilder::from(builder).timeout(timeout).build()
-    };
-    blocking(builder())
-        .or_else(|error| {
-            tracing::warn!(%error, "no root certificates found, https servers are not trusted");
-            blocking(builder().tls_certs_only([]))
-        })
-        .map_err(|error| no_client(&error))
+    let builder = reqwest::blocking::ClientBuilder::from(trusting(builder())?);
+    builder.timeout(timeout).build().map_err(|error| no_client(&error))
 }
 
 /// Sends requests no further than they may reach.
@@ -104,7 +98,7 @@ impl HttpClient {
     pub fn with_network(network: Network) -> Result<Self, WireError> {
         install_crypto();
         let everything = Guard::new(network.clone(), None);
-        let written = build(|| builder().dns_resolver(everything.clone()))?;
+        let written = build(builder().dns_resolver(everything))?;
         Ok(Self(Arc::new(Shared { written, network, guarded: Mutex::default() })))
     }
 
@@ -172,7 +166,7 @@ impl HttpClient {
             return Ok(client.clone());
         }
         let guard = Guard::new(self.0.network.clone(), Some(nets.into()));
-        let client = build(|| builder().dns_resolver(guard.clone())).map_err(SendError::Client)?;
+        let client = build(builder().dns_resolver(guard)).map_err(SendError::Client)?;
         clients.insert(nets.to_vec(), client.clone());
         Ok(client)
     }
@@ -193,17 +187,16 @@ fn install_crypto() {
     }
 }
 
-fn build(builder: impl Fn() -> reqwest::ClientBuilder) -> Result<reqwest::Client, WireError> {
-    builder()
-        .build()
-        .or_else(|error| {
-            tracing::warn!(%error, "no root certificates found, https servers are not trusted");
-            builder().tls_certs_only([]).build()
-        })
-        .map_err(|error| no_client(&error))
+fn build(builder: reqwest::ClientBuilder) -> Result<reqwest::Client, WireError> {
+    trusting(builder)?.build().map_err(|error| no_client(&error))
 }
 
-fn no_client(error: &reqwest::Error) -> WireError {
+fn trusting(builder: reqwest::ClientBuilder) -> Result<reqwest::ClientBuilder, WireError> {
+    let config = trust::client_config().map_err(|error| no_client(&error))?;
+    Ok(builder.tls_backend_preconfigured(config))
+}
+
+fn no_client(error: &dyn std::fmt::Display) -> WireError {
     WireError::new(ErrorCode::Internal, format!("make the HTTP client: {error}"))
 }
 

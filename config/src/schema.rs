@@ -1,51 +1,75 @@
-//! The JSON Schema of team files, made from the structs that read them.
+//! The JSON Schema of team files. It is made from the structs that read them, and stands in a file,
+//! since to make it takes longer than to read a team.
 
-use schemars::Schema;
-use schemars::generate::SchemaSettings;
-use schemars::transform::RecursiveTransform;
 use serde_json::Value;
 
-use crate::raw::RawFile;
+/// The schema; the test below writes it.
+const SCHEMA: &str = include_str!("../team.schema.json");
 
 /// Returns the JSON Schema (2020-12) of team files, for editors.
 pub fn schema() -> Value {
-    SchemaSettings::draft2020_12()
-        .with_transform(RecursiveTransform(drop_null))
-        .with_transform(RecursiveTransform(say_bytes))
-        .into_generator()
-        .into_root_schema_for::<RawFile>()
-        .to_value()
+    // That it is JSON is tested below.
+    serde_json::from_str(SCHEMA).unwrap_or_default()
 }
 
-/// Says of texts with a largest length that it is one of bytes, as they are counted here: an editor
-/// counts characters, so that it takes some that are refused.
-fn say_bytes(schema: &mut Schema) {
-    let Some(object) = schema.as_object_mut() else { return };
-    let Some(bytes) = object.get("maxLength").and_then(Value::as_u64) else { return };
-    let said = object.get("description").and_then(Value::as_str).unwrap_or_default();
-    let said = format!("{said} At most {bytes} bytes.").trim_start().to_owned();
-    object.insert("description".to_owned(), said.into());
-}
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
 
-/// Removes `null` from the types of optional fields, since TOML has none.
-fn drop_null(schema: &mut Schema) {
-    let Some(object) = schema.as_object_mut() else { return };
-    if object.get("default").is_some_and(Value::is_null) {
-        object.remove("default");
-    }
-    if let Some(Value::Array(types)) = object.get_mut("type") {
-        types.retain(|kind| kind != "null");
-        if let [only] = types.as_slice() {
-            let only = only.clone();
-            object.insert("type".to_owned(), only);
+    use schemars::Schema;
+    use schemars::generate::SchemaSettings;
+    use schemars::transform::RecursiveTransform;
+
+    use super::*;
+    use crate::raw::RawFile;
+
+    #[test]
+    fn the_file_has_the_schema_of_the_structs() {
+        let made = SchemaSettings::draft2020_12()
+            .with_transform(RecursiveTransform(drop_null))
+            .with_transform(RecursiveTransform(say_bytes))
+            .into_generator()
+            .into_root_schema_for::<RawFile>()
+            .to_value();
+        let text = format!("{made:#}\n");
+        if text != SCHEMA {
+            let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("team.schema.json");
+            std::fs::write(&file, text).unwrap();
+            panic!("{} was not of the structs; it is written anew", file.display());
         }
+        assert_eq!(schema(), made);
     }
-    if let Some(Value::Array(choices)) = object.get_mut("anyOf") {
-        choices.retain(|choice| choice.get("type").is_none_or(|kind| kind != "null"));
-        if let [Value::Object(only)] = choices.as_slice() {
-            let only = only.clone();
-            object.remove("anyOf");
-            object.extend(only);
+
+    /// Says of texts with a largest length that it is one of bytes, as they are counted here: an editor
+    /// counts characters, so that it takes some that are refused.
+    fn say_bytes(schema: &mut Schema) {
+        let Some(object) = schema.as_object_mut() else { return };
+        let Some(bytes) = object.get("maxLength").and_then(Value::as_u64) else { return };
+        let said = object.get("description").and_then(Value::as_str).unwrap_or_default();
+        let said = format!("{said} At most {bytes} bytes.").trim_start().to_owned();
+        object.insert("description".to_owned(), said.into());
+    }
+
+    /// Removes `null` from the types of optional fields, since TOML has none.
+    fn drop_null(schema: &mut Schema) {
+        let Some(object) = schema.as_object_mut() else { return };
+        if object.get("default").is_some_and(Value::is_null) {
+            object.remove("default");
+        }
+        if let Some(Value::Array(types)) = object.get_mut("type") {
+            types.retain(|kind| kind != "null");
+            if let [only] = types.as_slice() {
+                let only = only.clone();
+                object.insert("type".to_owned(), only);
+            }
+        }
+        if let Some(Value::Array(choices)) = object.get_mut("anyOf") {
+            choices.retain(|choice| choice.get("type").is_none_or(|kind| kind != "null"));
+            if let [Value::Object(only)] = choices.as_slice() {
+                let only = only.clone();
+                object.remove("anyOf");
+                object.extend(only);
+            }
         }
     }
 }

@@ -1,7 +1,9 @@
 //! The data of one team, opened: by a node that works on it, or for look-ups while none does.
 
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 
 use agents_core::session::{SessionMachine, events_after};
 use config::team::Retention;
@@ -75,8 +77,15 @@ impl Archive {
                 "the journal is damaged: {}; these sessions are set aside", damage.what
             );
         }
-        let plans = Arc::new(PlanShelf::open(journal.clone(), plans)?);
-        let store = open_store(data, team, trace_bytes_max, journal.end())?;
+        // Either waits for the disk, and needs nothing of the other.
+        let (plans, store) = thread::scope(|threads| {
+            let opening = || open_store(data, team, trace_bytes_max, journal.end());
+            let thread = thread::Builder::new().name("opening".to_owned());
+            let store = thread.spawn_scoped(threads, opening).map_err(Error::Thread)?;
+            let plans = PlanShelf::open(journal.clone(), plans);
+            let store = store.join().unwrap_or_else(|panicked| resume_unwind(panicked));
+            Ok::<_, Error>((Arc::new(plans?), store?))
+        })?;
         let (store, damaged) = match catch_up(team, &journal, &store, &plans) {
             Ok(damaged) => (store, damaged),
             // In a large store damage shows only here; opened again, it is replaced.
@@ -183,7 +192,6 @@ pub(crate) fn events(
 #[cfg(test)]
 mod tests {
     use std::fs::File;
-    use std::thread;
 
     use super::*;
 

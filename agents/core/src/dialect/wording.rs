@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
-use wire::plan::{Audience, Dialect, Form, Text};
+use wire::plan::{Audience, Dialect, Form, Prompts, Text};
 use wire::{Plan, Reading};
 
 mod default;
@@ -24,7 +24,7 @@ pub(super) use trial::faults;
 #[cfg(test)]
 pub(super) use trial::turns;
 
-use engine::Template;
+use engine::{Fault, Template};
 pub(super) use fact::Scene;
 use fact::{Fact, PlanFacts};
 
@@ -64,24 +64,38 @@ impl Voice {
     }
 }
 
-static DEFAULTS: LazyLock<HashMap<(Voice, Text), Template>> = LazyLock::new(|| {
+/// Templates for one reader, by what they say.
+type Templates = HashMap<Text, Template>;
+
+/// Our own templates, those of a voice compiled once somebody hears it: most teams have few of them.
+static OURS: LazyLock<HashMap<Voice, OnceLock<Templates>>> =
+    LazyLock::new(|| Voice::ALL.map(|voice| (voice, OnceLock::new())).into());
+
+/// Returns our own template of a text.
+fn ours(voice: Voice, text: Text) -> Option<&'static Template> {
+    let sources = || Text::ALL.map(|text| (text, default::source(voice, text)));
+    // That each of them compiles is tested below.
+    OURS.get(&voice)?.get_or_init(|| compiled(sources()).0).get(&text)
+}
+
+/// Compiles templates; what is wrong with one comes with its text.
+fn compiled<'s>(
+    sources: impl IntoIterator<Item = (Text, &'s str)>,
+) -> (Templates, Vec<(Text, Fault)>) {
     let mut environment = engine::environment();
-    let mut named = Vec::new();
-    for voice in Voice::ALL {
-        for text in Text::ALL {
-            let name = format!("{voice:?} {}", text.as_str());
-            let source = default::source(voice, text);
-            // That each of them compiles is tested below.
-            if let Ok((uses, short)) = engine::add(&mut environment, &name, text, source) {
-                named.push(((voice, text), name, uses, short));
-            }
+    let (mut sound, mut faults) = (Vec::new(), Vec::new());
+    for (text, source) in sources {
+        match engine::add(&mut environment, text, source) {
+            Ok(parts) => sound.push((text, parts)),
+            Err(fault) => faults.push((text, fault)),
         }
     }
     let environment = Arc::new(environment);
-    let template =
-        |name, uses, short| Template { environment: environment.clone(), name, uses, short };
-    named.into_iter().map(|(key, name, uses, short)| (key, template(name, uses, short))).collect()
-});
+    let template = |(text, (uses, short))| {
+        (text, Template { environment: environment.clone(), text, uses, short })
+    };
+    (sound.into_iter().map(template).collect(), faults)
+}
 
 /// What is wrong with a template of a team.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,32 +116,25 @@ impl fmt::Display for TextFault {
     }
 }
 
-/// The texts of a plan, compiled once for all of its runs.
+/// The texts of a plan, those for an audience compiled once, when the first of them is needed.
 #[derive(Debug)]
 pub struct Wording {
     facts: PlanFacts,
+    dialect: Dialect,
+    /// The team's own texts.
+    prompts: Prompts,
     /// One for each of [`Audience::ALL`], in that order.
-    texts: [Texts; Audience::ALL.len()],
-    faults: Vec<TextFault>,
+    texts: [OnceLock<Texts>; Audience::ALL.len()],
 }
 
 impl Wording {
-    /// Compiles the texts of a plan. One that does not compile is replaced by our own.
+    /// Takes the texts of a plan. One that does not compile is replaced by our own.
     pub fn new(plan: &Plan) -> Self {
-        let facts = PlanFacts::new(plan);
-        let mut faults = Vec::new();
-        let texts = Audience::ALL.map(|audience| Texts::new(plan, audience, &facts, &mut faults));
-        Self { facts, texts, faults }
+        let (facts, prompts) = (PlanFacts::new(plan), plan.prompts.clone());
+        Self { facts, dialect: plan.dialect, prompts, texts: Default::default() }
     }
 
-    /// Begins the texts of one prompt.
-    pub(super) fn of(&self, audience: Audience) -> Speaker<'_> {
-        let faults = self.faults.iter().filter(|fault| fault.audience == audience);
-        Speaker { faults: faults.cloned().collect(), ..self.hearing(audience) }
-    }
-
-    /// Begins the texts that tell what a reply was read as.
-    pub(super) fn hearing(&self, audience: Audience) -> Speaker<'_> {
+    fn texts(&self, audience: Audience) -> &Texts {
         let [thinker, actor, planner, task, answer] = &self.texts;
         let texts = match audience {
             Audience::Thinker => thinker,
@@ -136,7 +143,25 @@ impl Wording {
             Audience::Task => task,
             Audience::Answer => answer,
         };
-        Speaker { texts, facts: &self.facts, faults: Vec::new() }
+        texts.get_or_init(|| {
+            Texts::new(audience, self.prompts.of(audience), self.dialect, &self.facts)
+        })
+    }
+
+    /// Lists the templates that fail whatever happens in a run.
+    fn faults(&self) -> Vec<TextFault> {
+        Audience::ALL.iter().flat_map(|audience| self.texts(*audience).faults.clone()).collect()
+    }
+
+    /// Begins the texts of one prompt.
+    pub(super) fn of(&self, audience: Audience) -> Speaker<'_> {
+        let speaker = self.hearing(audience);
+        Speaker { faults: speaker.texts.faults.clone(), ..speaker }
+    }
+
+    /// Begins the texts that tell what a reply was read as.
+    pub(super) fn hearing(&self, audience: Audience) -> Speaker<'_> {
+        Speaker { texts: self.texts(audience), facts: &self.facts, faults: Vec::new() }
     }
 
     /// Returns what an audience is told before everything else.
@@ -151,9 +176,9 @@ impl Wording {
 
 /// Says in our own words what is wrong with a reply that was read by itself.
 pub(super) fn worded(dialect: Dialect, reading: Reading) -> Reading {
-    let fault = DEFAULTS.get(&(Voice::Actor(dialect), Text::Fault)).cloned();
+    let fault = ours(Voice::Actor(dialect), Text::Fault).cloned();
     let templates = BTreeMap::from([(Text::Fault, fault.into_iter().collect())]);
-    let texts = Texts { audience: Audience::Actor, templates, fixed: BTreeMap::new() };
+    let texts = Texts { templates, ..Texts::none(Audience::Actor) };
     let facts = PlanFacts::without_plan(dialect, &Form::default());
     let mut speaker = Speaker { texts: &texts, facts: &facts, faults: Vec::new() };
     speaker.worded(reading, &Scene::default())
@@ -167,47 +192,46 @@ struct Texts {
     templates: BTreeMap<Text, Vec<Template>>,
     /// Those that are the same in every prompt of a plan.
     fixed: BTreeMap<Text, String>,
+    /// What is wrong with the team's own.
+    faults: Vec<TextFault>,
 }
 
 impl Texts {
+    fn none(audience: Audience) -> Self {
+        let (templates, fixed) = (BTreeMap::new(), BTreeMap::new());
+        Self { audience, templates, fixed, faults: Vec::new() }
+    }
+
     fn new(
-        plan: &Plan,
         audience: Audience,
+        own: &BTreeMap<Text, String>,
+        dialect: Dialect,
         facts: &PlanFacts,
-        faults: &mut Vec<TextFault>,
     ) -> Self {
-        let mut environment = engine::environment();
-        let mut own = HashMap::new();
-        for (text, source) in plan.prompts.of(audience) {
-            match engine::add(&mut environment, text.as_str(), *text, source) {
-                Ok(uses) => drop(own.insert(*text, uses)),
-                Err((message, span)) => {
-                    faults.push(TextFault { audience, text: *text, message, span });
-                }
-            }
-        }
-        let environment = Arc::new(environment);
-        let voice = Voice::to(audience, plan.dialect);
-        let chain = |text: Text| {
-            let name = text.as_str().to_owned();
-            let own = own.remove(&text).map(|(uses, short)| Template {
-                environment: environment.clone(),
-                name,
-                uses,
-                short,
-            });
-            (text, own.into_iter().chain(DEFAULTS.get(&(voice, text)).cloned()).collect())
+        let sources = own.iter().map(|(text, source)| (*text, source.as_str()));
+        let (mut own, broken) = if own.is_empty() { Default::default() } else { compiled(sources) };
+        let broken = broken.into_iter().map(|(text, (message, span))| TextFault {
+            audience,
+            text,
+            message,
+            span,
+        });
+        let mut faults: Vec<TextFault> = broken.collect();
+        let voice = Voice::to(audience, dialect);
+        let chain = |text| {
+            let ours = ours(voice, text).cloned();
+            (text, own.remove(&text).into_iter().chain(ours).collect())
         };
-        let templates = Text::ALL.map(chain).into_iter().collect();
-        let mut texts = Self { audience, templates, fixed: BTreeMap::new() };
+        let templates = Text::ALL.map(chain).into();
+        let mut texts = Self { templates, ..Self::none(audience) };
         for text in [Text::System, Text::Opening] {
             let changes = |fact: &Fact| texts.uses(text, *fact);
             if ![Fact::Selected, Fact::Task, Fact::Steps, Fact::Dialect].iter().any(changes) {
-                let rendered = texts.render(text, &Scene::default(), facts, faults);
+                let rendered = texts.render(text, &Scene::default(), facts, &mut faults);
                 texts.fixed.insert(text, rendered);
             }
         }
-        texts
+        Self { faults, ..texts }
     }
 
     fn uses(&self, text: Text, fact: Fact) -> bool {

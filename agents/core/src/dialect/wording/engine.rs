@@ -28,7 +28,7 @@ pub(super) type Fault = (String, Option<Range<usize>>);
 #[derive(Clone, Debug)]
 pub(super) struct Template {
     pub(super) environment: Arc<Environment<'static>>,
-    pub(super) name: String,
+    pub(super) text: Text,
     pub(super) uses: Vec<Fact>,
     pub(super) short: Short,
 }
@@ -83,7 +83,7 @@ impl Template {
                 Ok(blank.clone())
             }
             Some(_) | None => {
-                let template = self.environment.get_template(&self.name);
+                let template = self.environment.get_template(self.text.as_str());
                 written(&template.map_err(|error| fault(&error))?, context)
             }
         }
@@ -141,14 +141,13 @@ pub(super) fn environment() -> Environment<'static> {
 /// engine.
 pub(super) fn add(
     environment: &mut Environment<'static>,
-    name: &str,
     text: Text,
     source: &str,
 ) -> Result<(Vec<Fact>, Short), Fault> {
     environment
-        .add_template_owned(name.to_owned(), source.to_owned())
+        .add_template_owned(text.as_str(), source.to_owned())
         .map_err(|error| fault(&error))?;
-    let template = environment.get_template(name).map_err(|error| fault(&error))?;
+    let template = environment.get_template(text.as_str()).map_err(|error| fault(&error))?;
     let mut unknown: Vec<String> = Vec::new();
     let mut uses = Vec::new();
     for word in template.undeclared_variables(false) {
@@ -245,11 +244,11 @@ mod tests {
         ];
         for (source, is_plain) in cases {
             let mut environment = environment();
-            let (uses, short) = add(&mut environment, "t", Text::Request, source).unwrap();
+            let (uses, short) = add(&mut environment, Text::Request, source).unwrap();
             assert_eq!(short.plain.is_some(), is_plain, "{source}");
             assert!(short.blank.is_some(), "{source}");
-            let template =
-                Template { environment: Arc::new(environment), name: "t".into(), uses, short };
+            let (environment, text) = (Arc::new(environment), Text::Request);
+            let template = Template { environment, text, uses, short };
             let by_engine = Template { short: Short::default(), ..template.clone() };
             for value in [Value::from(" a {{ b }} \n"), Value::from(""), Value::from(7)] {
                 let text = |_| value.clone();

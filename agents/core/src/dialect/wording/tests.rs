@@ -19,7 +19,10 @@ fn with(text: Text, template: &str) -> Arc<Plan> {
 
 #[test]
 fn every_text_of_ours_compiles_and_never_fails() {
-    assert_eq!(DEFAULTS.len(), Voice::ALL.len() * Text::ALL.len());
+    for voice in Voice::ALL {
+        let unsound = Text::ALL.into_iter().filter(|text| ours(voice, *text).is_none());
+        assert_eq!(unsound.collect::<Vec<_>>(), [], "{voice:?}");
+    }
     for dialect in [Dialect::Native, Dialect::Schema, Dialect::Json, Dialect::React] {
         for thinker in [true, false] {
             let mut plan = fixture::plan(dialect, thinker);

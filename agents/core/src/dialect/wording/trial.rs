@@ -15,7 +15,7 @@ use crate::validate::Catalogue;
 /// Lists what is wrong with the texts of a plan, each fault once.
 pub(in super::super) fn faults(plan: &Arc<Plan>) -> Vec<TextFault> {
     let catalogue = Catalogue::new(plan.clone());
-    let mut faults = catalogue.wording().faults.clone();
+    let mut faults = catalogue.wording().faults();
     let steps = if plan.planner.is_some() { planned_run(plan) } else { run(plan) };
     let begins = plan.thinking_model().map(|_| ModelRole::Thinker);
     for role in begins.into_iter().chain([ModelRole::Actor]) {

@@ -163,17 +163,27 @@ fn the_compiler_takes_the_record_of_a_release() {
     assert!(output.status.success() && told.starts_with("cargo "), "{output:?}");
 }
 
-/// Returns the crates of a package, each with its features, of which a macro may have others.
+/// Returns the crates of a package, each with its features. What a macro is built of is left out:
+/// cargo shows it with what the program has of the same crate, or by itself, as it comes first.
 fn crates_of(package: &str) -> BTreeMap<String, BTreeSet<String>> {
     let output = Command::new(env!("CARGO"))
-        .args(["tree", "--locked", "--offline", "--edges", "normal", "--prefix", "none"])
+        .args(["tree", "--locked", "--offline", "--edges", "normal", "--prefix", "depth"])
         .args(["--package", package, "--format", "{p} | {f}"])
         .current_dir(root())
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
     let mut crates: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut of_macro = None;
     for line in String::from_utf8(output.stdout).unwrap().lines() {
+        let digits = line.find(|letter: char| !letter.is_ascii_digit()).unwrap();
+        let (depth, line) = line.split_at(digits);
+        let depth: u32 = depth.parse().unwrap();
+        of_macro = of_macro.filter(|above| depth > *above);
+        if of_macro.is_some() {
+            continue;
+        }
+        of_macro = line.contains("(proc-macro)").then_some(depth);
         let (name, features) = line.split_once(" | ").unwrap();
         let features = features.strip_suffix(" (*)").unwrap_or(features).trim();
         crates.entry(name.to_owned()).or_default().insert(features.to_owned());

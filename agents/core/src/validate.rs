@@ -22,8 +22,8 @@ const ROUNDS_MAX: usize = 4;
 /// The first whole number that has no place in 64 bits.
 const WHOLE_MAX: f64 = 18_446_744_073_709_551_616.0;
 
-/// A plan with its texts and the schemas of its tools compiled, as asking a model and reading its
-/// reply need it.
+/// A plan with the schemas of its tools compiled, and its texts as they are needed, for asking a
+/// model and reading its reply.
 #[derive(Debug)]
 pub struct Catalogue {
     plan: Arc<Plan>,
@@ -34,8 +34,8 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Compiles the schemas and the texts of a plan. A schema that does not compile refuses every
-    /// call; for a text that does not, our own stands.
+    /// Compiles the schemas of a plan. One that does not compile refuses every call; for a text that
+    /// does not, our own stands.
     pub fn new(plan: Arc<Plan>) -> Self {
         let mut toolbox = Toolbox::new(plan.coerce);
         for offer in &plan.tools {

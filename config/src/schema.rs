@@ -35,13 +35,14 @@ mod tests {
         if text != SCHEMA {
             let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("team.schema.json");
             std::fs::write(&file, text).unwrap();
-            panic!("{} was not of the structs; it is written anew", file.display());
+            let file = file.display();
+            panic!("{file} was not of the structs and is written anew: commit it, and test again");
         }
         assert_eq!(schema(), made);
     }
 
-    /// Says of texts with a largest length that it is one of bytes, as they are counted here: an editor
-    /// counts characters, so that it takes some that are refused.
+    /// Says of texts with a largest length that it is one of bytes, as they are counted here: an
+    /// editor counts characters, so that it takes some that are refused.
     fn say_bytes(schema: &mut Schema) {
         let Some(object) = schema.as_object_mut() else { return };
         let Some(bytes) = object.get("maxLength").and_then(Value::as_u64) else { return };

@@ -67,7 +67,7 @@ impl Voice {
 /// Templates for one reader, by what they say.
 type Templates = HashMap<Text, Template>;
 
-/// Our own templates, those of a voice compiled once somebody hears it: most teams have few of them.
+/// Our own templates; those of a voice are compiled once it is heard, since most teams have few.
 static OURS: LazyLock<HashMap<Voice, OnceLock<Templates>>> =
     LazyLock::new(|| Voice::ALL.map(|voice| (voice, OnceLock::new())).into());
 
@@ -120,7 +120,6 @@ impl fmt::Display for TextFault {
 #[derive(Debug)]
 pub struct Wording {
     facts: PlanFacts,
-    dialect: Dialect,
     /// The team's own texts.
     prompts: Prompts,
     /// One for each of [`Audience::ALL`], in that order.
@@ -131,7 +130,7 @@ impl Wording {
     /// Takes the texts of a plan. One that does not compile is replaced by our own.
     pub fn new(plan: &Plan) -> Self {
         let (facts, prompts) = (PlanFacts::new(plan), plan.prompts.clone());
-        Self { facts, dialect: plan.dialect, prompts, texts: Default::default() }
+        Self { facts, prompts, texts: Default::default() }
     }
 
     fn texts(&self, audience: Audience) -> &Texts {
@@ -143,9 +142,7 @@ impl Wording {
             Audience::Task => task,
             Audience::Answer => answer,
         };
-        texts.get_or_init(|| {
-            Texts::new(audience, self.prompts.of(audience), self.dialect, &self.facts)
-        })
+        texts.get_or_init(|| Texts::new(audience, self.prompts.of(audience), &self.facts))
     }
 
     /// Lists the templates that fail whatever happens in a run.
@@ -192,7 +189,7 @@ struct Texts {
     templates: BTreeMap<Text, Vec<Template>>,
     /// Those that are the same in every prompt of a plan.
     fixed: BTreeMap<Text, String>,
-    /// What is wrong with the team's own.
+    /// Which of them fail whatever happens in a run.
     faults: Vec<TextFault>,
 }
 
@@ -202,12 +199,7 @@ impl Texts {
         Self { audience, templates, fixed, faults: Vec::new() }
     }
 
-    fn new(
-        audience: Audience,
-        own: &BTreeMap<Text, String>,
-        dialect: Dialect,
-        facts: &PlanFacts,
-    ) -> Self {
+    fn new(audience: Audience, own: &BTreeMap<Text, String>, facts: &PlanFacts) -> Self {
         let sources = own.iter().map(|(text, source)| (*text, source.as_str()));
         let (mut own, broken) = if own.is_empty() { Default::default() } else { compiled(sources) };
         let broken = broken.into_iter().map(|(text, (message, span))| TextFault {
@@ -217,7 +209,7 @@ impl Texts {
             span,
         });
         let mut faults: Vec<TextFault> = broken.collect();
-        let voice = Voice::to(audience, dialect);
+        let voice = Voice::to(audience, facts.dialect);
         let chain = |text| {
             let ours = ours(voice, text).cloned();
             (text, own.remove(&text).into_iter().chain(ours).collect())

@@ -183,7 +183,7 @@ pub(super) struct PlanFacts {
     agent: Value,
     description: Value,
     instructions: Value,
-    dialect: Dialect,
+    pub(super) dialect: Dialect,
     has_thinker: bool,
     /// The tools in order, and the way out.
     tools: Vec<(Name, Value)>,

@@ -2,6 +2,7 @@
 //! person. Its time stands still while a person is asked.
 
 use std::future::pending;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -12,13 +13,39 @@ use wire::question::Progress;
 
 /// The end that a call has of its runtime.
 #[derive(Clone, Debug)]
-pub struct Interim {
+pub struct Interim(Arc<Line>);
+
+/// The end that the runtime has of a call to which it does not listen yet. Dropped, it never will.
+#[derive(Debug)]
+pub struct Ear(Arc<Line>);
+
+/// What is between them.
+#[derive(Debug)]
+struct Line {
+    /// When the call's time is over, as it was at its beginning.
+    end: Instant,
+    state: Mutex<State>,
+}
+
+/// Most calls are over before anybody listens and say nothing, so that nothing is made for them.
+#[derive(Debug)]
+enum State {
+    Unused,
+    /// The call has its ends; the runtime's are kept here until it listens.
+    Open(Ends, Option<Heard>),
+    /// Nobody will listen.
+    Deaf,
+}
+
+/// What a call says, and what it is told.
+#[derive(Clone, Debug)]
+struct Ends {
     questions: mpsc::Sender<Box<Asked>>,
     progress: watch::Sender<Progress>,
     end: watch::Receiver<Option<Instant>>,
 }
 
-/// The end that the runtime has of a call.
+/// The end that the runtime has of a call to which it listens.
 #[derive(Debug)]
 pub struct Heard {
     /// The questions, one after the other. In boxes, since a queue has room for many and few calls
@@ -42,15 +69,26 @@ pub struct Asked {
     pub said: oneshot::Sender<Said>,
 }
 
-impl Interim {
-    /// Makes both ends for a call whose time is over at some time.
-    pub fn open(end: Instant) -> (Self, Heard) {
+impl Line {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ends(&self) -> (Ends, Heard) {
         let (questions, on_question) = mpsc::channel(1);
         let progress = watch::Sender::new(Progress::default());
-        let ends = watch::Sender::new(Some(end));
-        let interim = Self { questions, progress: progress.clone(), end: ends.subscribe() };
-        let heard = Heard { questions: on_question, progress: progress.subscribe(), end: ends };
-        (interim, heard)
+        let end = watch::Sender::new(Some(self.end));
+        let on_progress = progress.subscribe();
+        let ends = Ends { questions, progress, end: end.subscribe() };
+        (ends, Heard { questions: on_question, progress: on_progress, end })
+    }
+}
+
+impl Interim {
+    /// Makes both ends for a call whose time is over at some time.
+    pub fn open(end: Instant) -> (Self, Ear) {
+        let line = Arc::new(Line { end, state: Mutex::new(State::Unused) });
+        (Self(line.clone()), Ear(line))
     }
 
     /// Makes the end of a call that nobody listens to, and which has some time.
@@ -61,8 +99,9 @@ impl Interim {
     /// Asks a person, and waits until one has spoken or it is certain that none will. Whoever asks
     /// while another question is open waits for that.
     pub async fn ask(&self, text: String, form: Value) -> Said {
+        let Some(Ends { questions, .. }) = self.ends() else { return Said::Cancel };
         let (said, on_said) = oneshot::channel();
-        if self.questions.send(Box::new(Asked { text, form, said })).await.is_err() {
+        if questions.send(Box::new(Asked { text, form, said })).await.is_err() {
             return Said::Cancel;
         }
         on_said.await.unwrap_or(Said::Cancel)
@@ -70,7 +109,8 @@ impl Interim {
 
     /// Says how far the call has come. What does not go on from the last is not said.
     pub fn progress(&self, progress: Progress) {
-        self.progress.send_if_modified(|last| {
+        let Some(ends) = self.ends() else { return };
+        ends.progress.send_if_modified(|last| {
             let goes_on = progress.done > last.done || *last == Progress::default();
             if goes_on {
                 *last = progress;
@@ -81,7 +121,50 @@ impl Interim {
 
     /// Waits until the call's time is nearly over: all of it but a margin.
     pub async fn nearly_over(&self, margin: Duration) {
-        over(self.end.clone(), margin).await;
+        match self.ends() {
+            Some(ends) => over(ends.end, margin).await,
+            None => sleep_until(before(self.0.end, margin)).await,
+        }
+    }
+
+    /// Returns what the call says and is told through, unless nobody will listen.
+    fn ends(&self) -> Option<Ends> {
+        let mut state = self.0.state();
+        if matches!(*state, State::Unused) {
+            let (ends, heard) = self.0.ends();
+            *state = State::Open(ends, Some(heard));
+        }
+        match &*state {
+            State::Open(ends, _) => Some(ends.clone()),
+            State::Unused | State::Deaf => None,
+        }
+    }
+}
+
+impl Ear {
+    /// Listens from here on, also to what the call said before.
+    pub fn listen(self) -> Heard {
+        let mut state = self.0.state();
+        if let State::Open(_, heard) = &mut *state
+            && let Some(heard) = heard.take()
+        {
+            return heard;
+        }
+        let (ends, heard) = self.0.ends();
+        *state = State::Open(ends, None);
+        heard
+    }
+}
+
+impl Drop for Ear {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        match &mut *state {
+            State::Unused => *state = State::Deaf,
+            // What is kept is what was not listened to.
+            State::Open(_, heard) => drop(heard.take()),
+            State::Deaf => {}
+        }
     }
 }
 
@@ -92,12 +175,16 @@ impl Heard {
     }
 }
 
+fn before(end: Instant, margin: Duration) -> Instant {
+    end.checked_sub(margin).unwrap_or(end)
+}
+
 async fn over(mut end: watch::Receiver<Option<Instant>>, margin: Duration) {
     loop {
         let at = *end.borrow_and_update();
         let passed = async {
             match at {
-                Some(at) => sleep_until(at.checked_sub(margin).unwrap_or(at)).await,
+                Some(at) => sleep_until(before(at, margin)).await,
                 None => pending().await,
             }
         };
@@ -106,7 +193,7 @@ async fn over(mut end: watch::Receiver<Option<Instant>>, margin: Duration) {
             changed = end.changed() => if changed.is_err() {
                 // Nobody moves it any more.
                 return match at {
-                    Some(at) => sleep_until(at.checked_sub(margin).unwrap_or(at)).await,
+                    Some(at) => sleep_until(before(at, margin)).await,
                     None => pending().await,
                 };
             },
@@ -126,7 +213,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn time_stands_still_while_a_person_is_asked() {
-        let (interim, heard) = Interim::open(Instant::now() + 10 * SECOND);
+        let (interim, ear) = Interim::open(Instant::now() + 10 * SECOND);
+        let heard = ear.listen();
         assert!(timeout(8 * SECOND, interim.nearly_over(SECOND)).await.is_err());
         heard.end.send_replace(None);
         assert!(timeout(100 * SECOND, heard.over()).await.is_err());
@@ -140,7 +228,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_question_is_answered_or_nobody_is_there() {
-        let (interim, mut heard) = Interim::open(Instant::now() + SECOND);
+        let (interim, ear) = Interim::open(Instant::now() + SECOND);
+        let mut heard = ear.listen();
         let ask = |text: &'static str| interim.ask(text.to_owned(), json!({}));
         let (said, ()) = tokio::join!(ask("a"), async {
             let asked = heard.questions.recv().await.unwrap();
@@ -169,7 +258,8 @@ mod tests {
 
     #[tokio::test]
     async fn progress_goes_on_or_is_not_said() {
-        let (interim, mut heard) = Interim::open(Instant::now() + SECOND);
+        let (interim, ear) = Interim::open(Instant::now() + SECOND);
+        let mut heard = ear.listen();
         for (done, is_said) in [(0.0, false), (1.0, true), (1.0, false), (0.5, false), (2.0, true)]
         {
             interim.progress(Progress { done, total: Some(3.0), text: None });
@@ -178,5 +268,44 @@ mod tests {
             // The first is said also if nothing is done yet.
             assert_eq!(told, is_said || done == 0.0, "{done}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_said_before_anybody_listened_is_heard_and_nobody_waits_for_the_deaf() {
+        let (interim, ear) = Interim::open(Instant::now() + SECOND);
+        interim.progress(Progress { done: 2.0, total: None, text: None });
+        let ask = interim.ask("a".to_owned(), json!({}));
+        let listen = async {
+            // The question is there before anybody listens.
+            tokio::task::yield_now().await;
+            let mut heard = ear.listen();
+            assert_eq!(heard.progress.borrow_and_update().done, 2.0);
+            let asked = heard.questions.recv().await.unwrap();
+            assert_eq!(asked.text, "a");
+            asked.said.send(Said::Decline).unwrap();
+            heard
+        };
+        let (said, heard) = tokio::join!(ask, listen);
+        assert_eq!(said, Said::Decline);
+        // The time is moved also for who began to wait before anybody listened.
+        let (other, ear) = Interim::open(Instant::now() + SECOND);
+        let mut waits = Box::pin(other.nearly_over(Duration::ZERO));
+        assert!(timeout(SECOND / 2, &mut waits).await.is_err());
+        let moves = ear.listen();
+        moves.end.send_replace(Some(Instant::now() + 5 * SECOND));
+        let began = Instant::now();
+        waits.await;
+        assert_eq!(began.elapsed(), 5 * SECOND);
+        drop(heard);
+        // A question that is open when it is certain that nobody listens is not waited for.
+        let (interim, ear) = Interim::open(Instant::now() + SECOND);
+        let ask = interim.ask("b".to_owned(), json!({}));
+        let leave = async {
+            tokio::task::yield_now().await;
+            drop(ear);
+        };
+        let (said, ()) = tokio::join!(ask, leave);
+        assert_eq!(said, Said::Cancel);
+        assert_eq!(interim.ask("c".to_owned(), json!({})).await, Said::Cancel);
     }
 }

@@ -12,7 +12,7 @@ use telemetry::{LogContext, logged};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
-use tools::interim::{Heard, Interim};
+use tools::interim::{Ear, Interim};
 use tools::{HopLog, Tool, ToolContext};
 use tracing::error;
 use wire::look::{Doing, DoingKind};
@@ -253,14 +253,13 @@ impl Served {
                 ToolReply::settled(CallOutcome::error(code, text))
             });
         };
-        let (interim, heard) = Interim::open(end);
-        let stop = work.stop().child_token();
-        let context = self.context(said.trace, &request, end, interim, stop);
+        let (interim, ear) = Interim::open(end);
+        let context = self.context(said.trace, &request, end, interim, work.stop().clone());
         let asked = Asked::of(&request);
         let hop = context.hop.clone();
         let (run, call) = (request.run.clone(), request.call.clone());
         let logging = LogContext { run, trace: context.trace, call: Some(call) };
-        let running = Box::pin(self.clone().run(context, request, heard, place, line));
+        let running = Box::pin(self.clone().run(context, request, ear, place, line));
         let ended = logged(Some(logging), running).await;
         let reply = match ended {
             Ended::Replied(reply) => reply,
@@ -334,13 +333,25 @@ impl Served {
         self: Arc<Self>,
         context: ToolContext,
         request: Arc<ToolRequest>,
-        mut heard: Heard,
+        ear: Ear,
         place: OwnedSemaphorePermit,
         line: &mut Line,
     ) -> Ended {
         let stop = context.stop.clone();
-        let mut teller = Teller::new(&self, &request, &context);
-        let over = heard.over();
+        let (served, asked) = (self.clone(), request.clone());
+        let (now, trace) = (context.now, context.trace);
+        // Nothing of this is made for a call that is over at once.
+        let attended = async move {
+            let mut heard = ear.listen();
+            let mut teller = Teller::new(served, &asked, now, trace);
+            let over = heard.over();
+            tokio::select! {
+                biased;
+                // Nobody is left who could answer it, or be answered.
+                () = line.attend(&mut heard, &mut teller) => Ended::Stopped,
+                () = over => Ended::TimedOut,
+            }
+        };
         let grace = self.definition.tool.stop_grace();
         let team = self.context.clone();
         let call = async move {
@@ -358,9 +369,7 @@ impl Served {
             replied = &mut call => {
                 return replied.map_or_else(Ended::Panicked, Ended::Replied);
             }
-            // Nobody is left who could answer it, or be answered.
-            () = line.attend(&mut heard, &mut teller) => Ended::Stopped,
-            () = over => Ended::TimedOut,
+            ended = attended => ended,
         };
         stop.cancel();
         if !grace.is_zero() {

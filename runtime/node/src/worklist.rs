@@ -62,7 +62,9 @@ impl WorkList {
         inner.next += 1;
         let number = inner.next;
         let running = Running { number, work: work.clone(), stop: stop.clone(), run, doing };
-        inner.running.entry(work.all_attempts()).or_default().push(running);
+        // Nearly always there is one attempt, and a vector that grows has room for four.
+        let attempts = inner.running.entry(work.all_attempts());
+        attempts.or_insert_with(|| Vec::with_capacity(1)).push(running);
         drop(inner);
         Begun { list: self.clone(), number, work, stop }
     }

@@ -229,7 +229,8 @@ mod tests {
     }
 
     fn call() -> (Interim, Heard) {
-        Interim::open(Instant::now() + Duration::from_secs(60))
+        let (interim, ear) = Interim::open(Instant::now() + Duration::from_secs(60));
+        (interim, ear.listen())
     }
 
     fn plain() -> ElicitRequestParams {

@@ -8,14 +8,14 @@ use std::time::Duration;
 use bus::{Message, Subscription};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
-use tools::ToolContext;
 use tools::interim::{Asked, Heard};
 use tools::secret::clean;
 use tracing::debug;
 use wire::event::EventKind;
 use wire::question::{Progress, QUESTIONS_MAX, QuestionRequest, Void};
 use wire::{
-    Event, Headers, Name, Question, RunId, Said, ToolReply, ToolRequest, WireError, header,
+    Event, Headers, Name, Question, RunId, Said, Timestamp, ToolReply, ToolRequest, TraceContext,
+    WireError, header,
 };
 
 use super::{Served, shortened};
@@ -243,20 +243,25 @@ pub(super) struct Teller {
 }
 
 impl Teller {
-    pub(super) fn new(served: &Arc<Served>, request: &ToolRequest, context: &ToolContext) -> Self {
+    pub(super) fn new(
+        served: Arc<Served>,
+        request: &ToolRequest,
+        now: Timestamp,
+        trace: TraceContext,
+    ) -> Self {
         let progress = Progress::default();
         let (call, tool) = (request.call.clone(), served.name.clone());
         let event = Event {
             id: None,
-            at: context.now,
-            trace_id: context.trace.trace(),
+            at: now,
+            trace_id: trace.trace(),
             session: request.session.clone(),
             run: request.run.clone(),
             agent: request.agent.clone(),
             depth: request.depth,
             kind: EventKind::CallProgress { call, tool, progress },
         };
-        Self { served: served.clone(), event, next: Instant::now() }
+        Self { served, event, next: Instant::now() }
     }
 
     /// Tells of the newest progress, unless it told of one a moment ago.

@@ -279,7 +279,8 @@ mod tests {
             // The question is there before anybody listens.
             tokio::task::yield_now().await;
             let mut heard = ear.listen();
-            assert_eq!(heard.progress.borrow_and_update().done, 2.0);
+            let progress = Progress { done: 2.0, total: None, text: None };
+            assert_eq!(*heard.progress.borrow_and_update(), progress);
             let asked = heard.questions.recv().await.unwrap();
             assert_eq!(asked.text, "a");
             asked.said.send(Said::Decline).unwrap();

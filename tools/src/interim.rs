@@ -13,15 +13,15 @@ use wire::question::Progress;
 
 /// The end that a call has of its runtime.
 #[derive(Clone, Debug)]
-pub struct Interim(Arc<Line>);
+pub struct Interim(Arc<Shared>);
 
 /// The end that the runtime has of a call to which it does not listen yet. Dropped, it never will.
 #[derive(Debug)]
-pub struct Ear(Arc<Line>);
+pub struct Ear(Arc<Shared>);
 
-/// What is between them.
+/// What both ends are made of.
 #[derive(Debug)]
-struct Line {
+struct Shared {
     /// When the call's time is over, as it was at its beginning.
     end: Instant,
     state: Mutex<State>,
@@ -69,12 +69,12 @@ pub struct Asked {
     pub said: oneshot::Sender<Said>,
 }
 
-impl Line {
+impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ends(&self) -> (Ends, Heard) {
+    fn make(&self) -> (Ends, Heard) {
         let (questions, on_question) = mpsc::channel(1);
         let progress = watch::Sender::new(Progress::default());
         let end = watch::Sender::new(Some(self.end));
@@ -87,8 +87,8 @@ impl Line {
 impl Interim {
     /// Makes both ends for a call whose time is over at some time.
     pub fn open(end: Instant) -> (Self, Ear) {
-        let line = Arc::new(Line { end, state: Mutex::new(State::Unused) });
-        (Self(line.clone()), Ear(line))
+        let shared = Arc::new(Shared { end, state: Mutex::new(State::Unused) });
+        (Self(shared.clone()), Ear(shared))
     }
 
     /// Makes the end of a call that nobody listens to, and which has some time.
@@ -131,7 +131,7 @@ impl Interim {
     fn ends(&self) -> Option<Ends> {
         let mut state = self.0.state();
         if matches!(*state, State::Unused) {
-            let (ends, heard) = self.0.ends();
+            let (ends, heard) = self.0.make();
             *state = State::Open(ends, Some(heard));
         }
         match &*state {
@@ -150,7 +150,7 @@ impl Ear {
         {
             return heard;
         }
-        let (ends, heard) = self.0.ends();
+        let (ends, heard) = self.0.make();
         *state = State::Open(ends, None);
         heard
     }
@@ -159,11 +159,9 @@ impl Ear {
 impl Drop for Ear {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        match &mut *state {
-            State::Unused => *state = State::Deaf,
-            // What is kept is what was not listened to.
-            State::Open(_, heard) => drop(heard.take()),
-            State::Deaf => {}
+        let has_listened = matches!(*state, State::Open(_, None));
+        if !has_listened {
+            *state = State::Deaf;
         }
     }
 }
@@ -182,7 +180,7 @@ fn before(end: Instant, margin: Duration) -> Instant {
 async fn over(mut end: watch::Receiver<Option<Instant>>, margin: Duration) {
     loop {
         let at = *end.borrow_and_update();
-        let passed = async {
+        let passed = || async move {
             match at {
                 Some(at) => sleep_until(before(at, margin)).await,
                 None => pending().await,
@@ -192,12 +190,9 @@ async fn over(mut end: watch::Receiver<Option<Instant>>, margin: Duration) {
             biased;
             changed = end.changed() => if changed.is_err() {
                 // Nobody moves it any more.
-                return match at {
-                    Some(at) => sleep_until(before(at, margin)).await,
-                    None => pending().await,
-                };
+                return passed().await;
             },
-            () = passed => return,
+            () = passed() => return,
         }
     }
 }

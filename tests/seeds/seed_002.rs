@@ -218,8 +218,8 @@ async fn seed_002_10_the_cap_and_why_it_ended_are_in_result_and_trace() {
     let spans = house.spans(&reply).await;
     let run = spans.iter().find(|span| span.name == "invoke_agent gpt-4o").unwrap();
     assert_eq!(run.error, Some(error.to_string()));
-    assert_eq!(run.attributes["callboard.step"], 10);
-    assert_eq!(run.attributes["error.type"], "E4001");
+    assert_eq!(run.attributes.number("callboard.step"), Some(10));
+    assert_eq!(run.attributes.text("error.type"), Some("E4001"));
     let turns = spans.iter().filter(|span| span.name == "chat gpt-4o").count();
     assert_eq!(turns, 10);
     house.end().await;

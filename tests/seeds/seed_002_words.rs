@@ -184,9 +184,9 @@ async fn seed_002_2_what_follows_the_first_object_is_recorded() {
     let spans = house.spans(&run).await;
     let mut turns: Vec<_> = spans.iter().filter(|span| span.name == "chat gpt-4o").collect();
     turns.sort_by_key(|span| span.start);
-    let unread: Vec<Option<&Value>> =
-        turns.iter().map(|span| span.attributes.get("callboard.unread_bytes")).collect();
-    assert_eq!(unread, [Some(&json!(invented.len())), None]);
+    let unread: Vec<Option<u64>> =
+        turns.iter().map(|span| span.attributes.number("callboard.unread_bytes")).collect();
+    assert_eq!(unread, [Some(invented.len() as u64), None]);
 
     let entries = house.team().journal().read(&run.session).unwrap();
     let entries = entries.iter().map(|bytes| serde_json::from_slice::<Value>(bytes).unwrap());

@@ -21,6 +21,7 @@ pub fn machine() -> Vec<(&'static str, String)> {
     let server = root().join(".tools/nats/bin/nats-server");
     vec![
         ("date", first_line("date", &["-u", "+%Y-%m-%d"])),
+        ("processor", processor(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default())),
         ("cores", cores.to_string()),
         ("memory", format!("{} GiB", memory.unwrap_or_default() / (1 << 20))),
         ("load when this was written", load.split(' ').next().unwrap_or_default().to_owned()),
@@ -30,4 +31,41 @@ pub fn machine() -> Vec<(&'static str, String)> {
         ("compiler", first_line("rustc", &["--version"])),
         ("server", first_line(&server.to_string_lossy(), &["--version"])),
     ]
+}
+
+/// Says what kind of processor it is, by what Linux tells of it: the larger its caches are, the less
+/// what holds more in them is behind what holds less.
+fn processor(told: &str) -> String {
+    let told = |wanted: &str| {
+        let mut pairs = told.lines().filter_map(|line| line.split_once(':'));
+        pairs.find(|(name, _)| name.trim() == wanted).map(|(_, value)| value.trim())
+    };
+    match (told("model name"), told("cpu family"), told("model")) {
+        (Some(name), Some(family), Some(model)) => {
+            format!("{name}, family {family}, model {model}")
+        }
+        (Some(name), ..) => name.to_owned(),
+        (None, ..) => std::env::consts::ARCH.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_processor_is_told_by_what_is_known_of_it() {
+        let cases = [
+            (
+                "processor\t: 0\ncpu family\t: 26\nmodel\t\t: 2\nmodel name\t: A B\n",
+                "A B, family 26, model 2",
+            ),
+            ("model name : C\n", "C"),
+            ("processor : 0\n", std::env::consts::ARCH),
+            ("", std::env::consts::ARCH),
+        ];
+        for (told, expected) in cases {
+            assert_eq!(processor(told), expected, "{told:?}");
+        }
+    }
 }

@@ -30,7 +30,7 @@ fn table() -> BTreeMap<(&'static str, &'static str), Row> {
 
 /// Tells what sort of span one is, with its side and the name that the conventions give it.
 fn sort(span: &SpanRecord) -> (&'static str, SpanKind, String) {
-    let text = |name: &str| span.attributes.get(name).and_then(Value::as_str).map(str::to_owned);
+    let text = |name: &str| span.attributes.text(name).map(str::to_owned);
     let with = |words: [&str; 2]| {
         let words: Vec<String> = words.iter().filter_map(|name| text(name)).collect();
         words.join(" ")
@@ -116,7 +116,9 @@ pub(crate) fn faults(spans: &[SpanRecord]) -> Vec<String> {
                 .map(|own| if name == semconv::FEEDBACK_TEXT { "string" } else { word(own.kind) });
             match expected.or_else(|| row(name).map(|row| row.kind)) {
                 None => fault(format!("{name} is neither of the conventions nor listed as ours")),
-                Some(kind) if !is_of(value, kind) => fault(format!("{name} is no {kind}: {value}")),
+                Some(kind) if !is_of(&value.clone().into_json(), kind) => {
+                    fault(format!("{name} is no {kind}: {value:?}"));
+                }
                 Some(_) => {}
             }
         }

@@ -3,7 +3,6 @@
 
 use agents_core::spans::{AttemptFacts, Left, RunFacts, hop_span};
 use config::Team;
-use serde_json::Value;
 use wire::hop::{Endpoint, Hop, HopReport};
 use wire::{CallKey, RunId, RunTrace, SessionId, Timestamp, TraceContext, TraceSink, semconv};
 
@@ -120,7 +119,7 @@ fn every_way_out_of_the_process_conforms() {
         };
         let span = hop_span(&facts, &attempt);
         assert_eq!(faults(std::slice::from_ref(&span)), Vec::<String>::new());
-        let kind = span.attributes.get(semconv::ERROR_TYPE).and_then(Value::as_str);
+        let kind = span.attributes.text(semconv::ERROR_TYPE);
         assert_eq!(kind == Some("503"), status.is_some(), "{}", span.name);
         seen.push(span.name);
     }

@@ -100,7 +100,7 @@ async fn a_run_that_is_taken_up_again_is_one_trace() {
     assert_eq!(run.name, "invoke_agent keeper");
     let events: Vec<&str> = run.events.iter().map(|event| event.name.as_str()).collect();
     assert_eq!(events, [semconv::event::RESUMED]);
-    assert_eq!(run.events[0].attributes[semconv::RESUMES], 1);
+    assert_eq!(run.events[0].attributes.number(semconv::RESUMES), Some(1));
 
     // Both turns, the call, and both attempts at it, of which the first was interrupted.
     let named =

@@ -127,7 +127,8 @@ pub fn reduce(mut span: SpanRecord, level: Capture, clean: Clean<'_>) -> SpanRec
         Capture::Redacted | Capture::Full => {
             for (name, _) in CONTENT {
                 if let Some(value) = span.attributes.get_mut(name) {
-                    *value = Value::String(reducer.content(name, value));
+                    let json = std::mem::take(value).into_json();
+                    *value = reducer.content(name, &json).into();
                 }
             }
         }

@@ -348,7 +348,8 @@ impl Run {
             joined: None,
             tainted: self.tainted,
         };
-        let kind = EventKind::RunEnded { status, output, usage: self.usage, error };
+        let kind =
+            EventKind::RunEnded { status, output, usage: self.usage, error: error.map(Box::new) };
         effects.tell(&self.submitted, kind);
         let facts = self.facts(effects);
         let span = spans::run_span(

@@ -4,14 +4,13 @@
 //! plan's [`Levels`](wire::Levels) go for where the span goes; [`crate::capture::reduce`] makes them
 //! what a trace holds of it.
 
-use serde_json::Value;
 use wire::plan::Plan;
 use wire::run::RunReply;
 use wire::semconv::{self, ERROR_OTHER, PROVIDER_SELF, operation};
 use wire::trace::{SpanEvent, SpanKind, SpanLink};
 use wire::{
-    Attributes, Name, RunId, RunTrace, SessionId, SpanRecord, Timestamp, TraceContext, TraceSink,
-    Usage, WireError,
+    Attribute, Attributes, Name, RunId, RunTrace, SessionId, SpanRecord, Timestamp, TraceContext,
+    TraceSink, Usage, WireError,
 };
 
 mod call;
@@ -90,8 +89,8 @@ pub struct EndFacts<'a> {
 pub fn run_span(facts: &RunFacts<'_>, end: &EndFacts<'_>) -> SpanRecord {
     let reply = end.reply;
     let mut attributes = facts.attributes(operation::INVOKE_AGENT);
-    attributes.set(semconv::PROVIDER_NAME, PROVIDER_SELF);
-    attributes.set(semconv::OUTCOME, reply.status.as_str());
+    attributes.set(semconv::PROVIDER_NAME, Attribute::Word(PROVIDER_SELF));
+    attributes.set(semconv::OUTCOME, Attribute::Word(reply.status.as_str()));
     set_usage(&mut attributes, reply.usage);
     if facts.are_read() {
         describe_run(&mut attributes, facts, end);
@@ -144,16 +143,16 @@ impl RunFacts<'_> {
         self.sink != TraceSink::Nowhere
     }
 
-    fn attributes(&self, operation: &str) -> Attributes {
+    fn attributes(&self, operation: &'static str) -> Attributes {
         let mut attributes = self.whose();
-        attributes.set(semconv::OPERATION_NAME, operation);
+        attributes.set(semconv::OPERATION_NAME, Attribute::Word(operation));
         attributes
     }
 
     /// Says to what a span belongs.
     fn whose(&self) -> Attributes {
         let mut attributes = if self.are_read() { Attributes::new() } else { Attributes::few() };
-        attributes.set(semconv::AGENT_NAME, self.plan.agent.as_str());
+        attributes.set(semconv::AGENT_NAME, self.plan.agent.clone());
         if self.are_read() {
             attributes.set(semconv::CONVERSATION_ID, self.session.as_str());
             attributes.set(semconv::TEAM, self.plan.team.as_str());
@@ -208,7 +207,7 @@ impl Left {
 }
 
 /// Makes an event of a span.
-pub(crate) fn event<V: Into<Value>>(
+pub(crate) fn event<V: Into<Attribute>>(
     name: &str,
     at: Timestamp,
     attributes: impl IntoIterator<Item = (&'static str, V)>,
@@ -229,7 +228,7 @@ fn failure(error: &WireError) -> (&'static str, String) {
 
 fn set_name(attributes: &mut Attributes, name: &'static str, value: Option<&Name>) {
     if let Some(value) = value {
-        attributes.set(name, value.as_str());
+        attributes.set(name, value.clone());
     }
 }
 

@@ -259,8 +259,8 @@ pub enum EventKind {
         output: SharedText,
         /// Tokens, those of the runs that it asked for included.
         usage: Usage,
-        /// Why it did not complete.
+        /// Why it did not complete. In a box, since runs are few and events are many.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        error: Option<WireError>,
+        error: Option<Box<WireError>>,
     },
 }

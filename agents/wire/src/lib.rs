@@ -51,5 +51,7 @@ pub use shared::SharedText;
 pub use snapshot::Snapshot;
 pub use subject::{Route, Subjects};
 pub use time::Timestamp;
-pub use trace::{Attributes, RunTrace, SpanEvent, SpanLink, SpanRecord, TraceContext, TraceId};
+pub use trace::{
+    Attribute, Attributes, RunTrace, SpanEvent, SpanLink, SpanRecord, TraceContext, TraceId,
+};
 pub use work::WorkId;

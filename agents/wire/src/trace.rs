@@ -14,8 +14,10 @@ use crate::semconv::{self, operation};
 use crate::text;
 use crate::time::Timestamp;
 
+mod attribute;
 mod attributes;
 
+pub use attribute::Attribute;
 pub use attributes::Attributes;
 
 /// The length of a trace context as text, in bytes.

@@ -144,7 +144,7 @@ fn cost(span: &SpanRecord) -> Option<u64> {
 /// Returns in a word or two how a span ended.
 fn outcome(span: &SpanRecord) -> Option<String> {
     let text = |name: &str| span.attributes.text(name);
-    let finish = || span.attributes.get(semconv::FINISH_REASONS)?.get(0)?.as_str();
+    let finish = || span.attributes.get(semconv::FINISH_REASONS)?.as_nested()?.get(0)?.as_str();
     let outcome = text(semconv::FEEDBACK).or_else(|| text(semconv::OUTCOME)).or_else(finish);
     let failed = text(semconv::ERROR_TYPE).filter(|_| span.error.is_some());
     match (outcome, failed) {

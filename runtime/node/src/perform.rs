@@ -27,7 +27,7 @@ use wire::{
 
 pub(crate) use asking::{Asking, Stop, Stopped, request, stop};
 use asking::{PAUSE_MAX, PAUSE_MIN, Waiting, decode, request_held};
-pub(crate) use talk::{Say, converse};
+pub(crate) use talk::{Say, Saying, converse};
 
 use crate::clock;
 use crate::context::TeamContext;

@@ -28,11 +28,12 @@ pub(crate) use door::{Answer, Decision, Door, Receipt, Submit};
 use held::Held;
 use submit::Unsaid;
 pub(crate) use tidy::Tidied;
-use work::{Saying, Work};
+use work::Work;
 
 use crate::context::TeamContext;
 use crate::error::Error;
 use crate::fold::{fold_changes, fold_machine};
+use crate::perform::Saying;
 use crate::prefix::SentPrefixes;
 use crate::reply::Final;
 use crate::sessions::SessionsMsg;
@@ -59,6 +60,8 @@ pub(crate) enum SessionMsg {
     /// The outcome of a call that was made before what led to it was durable, when so many runs were
     /// given up.
     Settled { input: Box<Input>, given_up: u64 },
+    /// A call under way is about to ask something, and hears what is said to it.
+    Asks { call: CallKey, saying: Saying },
     /// What is held has waited long enough.
     CommitHeld,
     /// A turn whose plan could not be read is to be asked, which is attempt `number` at it.
@@ -201,6 +204,7 @@ impl Actor for SessionActor {
                 state.on_outcome(*input, given_up == state.given_up);
                 Box::pin(state.take_outcomes()).await?;
             }
+            SessionMsg::Asks { call, saying } => state.on_asks(call, saying),
             SessionMsg::CommitHeld => Box::pin(state.commit_held()).await?,
             SessionMsg::RebuildAgain => Box::pin(state.rebuild_again()).await?,
             SessionMsg::AskAgain { effect, number } => state.ask(*effect, number),

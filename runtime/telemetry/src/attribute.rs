@@ -2,30 +2,34 @@
 
 use opentelemetry::{Array, KeyValue, StringValue, Value};
 use serde_json::Value as Json;
-use wire::Attributes;
+use wire::{Attribute, Attributes};
 
 /// Turns the attributes of a span; those that are null are left out.
 pub(crate) fn attributes(from: &Attributes) -> Vec<KeyValue> {
-    let turn = |(key, json): (&str, &Json)| Some(KeyValue::new(key.to_owned(), value(json)?));
+    let turn = |(key, said): (&str, &Attribute)| Some(KeyValue::new(key.to_owned(), value(said)?));
     from.iter().filter_map(turn).collect()
 }
 
 /// Turns one value. What OpenTelemetry has no form for becomes its JSON text.
-fn value(json: &Json) -> Option<Value> {
-    Some(match json {
-        Json::Null => return None,
-        Json::Bool(flag) => Value::Bool(*flag),
-        Json::String(text) => Value::String(text.clone().into()),
-        Json::Number(number) => match (number.as_i64(), number.as_f64()) {
+fn value(said: &Attribute) -> Option<Value> {
+    Some(match said {
+        Attribute::Null => return None,
+        Attribute::Word(word) => Value::String((*word).into()),
+        Attribute::Name(name) => Value::String(name.as_str().to_owned().into()),
+        Attribute::Text(text) => Value::String(text.clone().into()),
+        Attribute::Number(number) => match (number.as_i64(), number.as_f64()) {
             (Some(whole), _) => Value::I64(whole),
             (None, Some(real)) if !number.is_u64() => Value::F64(real),
             _ => Value::String(number.to_string().into()),
         },
-        Json::Array(items) => match strings(items) {
-            Some(texts) => Value::Array(Array::String(texts)),
-            None => Value::String(json.to_string().into()),
+        Attribute::Json(json) => match &**json {
+            Json::Bool(flag) => Value::Bool(*flag),
+            Json::Array(items) => match strings(items) {
+                Some(texts) => Value::Array(Array::String(texts)),
+                None => Value::String(json.to_string().into()),
+            },
+            json => Value::String(json.to_string().into()),
         },
-        Json::Object(_) => Value::String(json.to_string().into()),
     })
 }
 
@@ -57,7 +61,7 @@ mod tests {
             (json!({"a": 1}), Some(Value::String("{\"a\":1}".into()))),
         ];
         for (json, expected) in cases {
-            assert_eq!(value(&json), expected, "{json}");
+            assert_eq!(value(&json.clone().into()), expected, "{json}");
         }
     }
 }

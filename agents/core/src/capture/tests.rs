@@ -61,13 +61,13 @@ fn each_level_holds_less_than_the_next() {
     ];
     for (level, (arguments, size, length, error)) in LEVELS.into_iter().zip(expected) {
         let span = reduced(&whole, level);
-        let text = |name: &str| span.attributes.get(name).and_then(Value::as_str);
+        let text = |name: &str| span.attributes.text(name);
         let sorted = text(TOOL_CALL_ARGUMENTS).map(|text| {
             serde_json::from_str::<std::collections::BTreeMap<String, Value>>(text).unwrap()
         });
         let sorted = sorted.map(|fields| serde_json::to_string(&fields).unwrap());
         assert_eq!(sorted.as_deref(), arguments, "{level:?}");
-        assert_eq!(span.attributes.get(ARGUMENTS_BYTES).and_then(Value::as_u64), size, "{level:?}");
+        assert_eq!(span.attributes.number(ARGUMENTS_BYTES), size, "{level:?}");
         let output = text(OUTPUT_MESSAGES).map(|text| serde_json::from_str::<Value>(text).unwrap());
         let content =
             output.map(|output| output[0]["parts"][0]["content"].as_str().unwrap().to_owned());

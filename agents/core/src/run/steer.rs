@@ -102,7 +102,7 @@ impl Run {
             status: reply.status,
             output: reply.output.clone(),
             usage: reply.usage,
-            error: reply.error.clone(),
+            error: reply.error.clone().map(Box::new),
         };
         effects.tell(&joined.submitted, kind);
         let (run, trace) = (&joined.submitted.run, RunTrace::new(joined.submitted.trace));

@@ -3,7 +3,7 @@
 use wire::plan::{Offer, Target};
 use wire::semconv::{self, operation};
 use wire::trace::SpanEvent;
-use wire::{Attributes, CallKey, CallOutcome, SpanRecord, Timestamp, Usage};
+use wire::{Attribute, Attributes, CallKey, CallOutcome, SpanRecord, Timestamp, Usage};
 
 use serde_json::Value;
 
@@ -37,11 +37,11 @@ pub struct CallFacts<'a> {
 
 /// Makes the span of a call. The run of an agent that was called hangs below it.
 pub fn call_span(facts: &RunFacts<'_>, call: &CallFacts<'_>) -> SpanRecord {
-    let name = call.offer.spec.name.as_str();
+    let name = &call.offer.spec.name;
     let mut attributes = facts.attributes(operation::EXECUTE_TOOL);
-    attributes.set(semconv::TOOL_NAME, name);
-    attributes.set(semconv::EFFECT, call.offer.effect.as_str());
-    attributes.set(semconv::OUTCOME, call.outcome.as_str());
+    attributes.set(semconv::TOOL_NAME, name.clone());
+    attributes.set(semconv::EFFECT, Attribute::Word(call.offer.effect.as_str()));
+    attributes.set(semconv::OUTCOME, Attribute::Word(call.outcome.as_str()));
     if call.usage != Usage::default() {
         set_usage(&mut attributes, call.usage);
     }
@@ -56,7 +56,8 @@ pub fn call_span(facts: &RunFacts<'_>, call: &CallFacts<'_>) -> SpanRecord {
             format!("{} {name}", operation::EXECUTE_TOOL),
             (call.start, call.end),
             attributes,
-            outcome_failure(call.outcome).map(|error| Contents::of(facts).failure(name, error)),
+            outcome_failure(call.outcome)
+                .map(|error| Contents::of(facts).failure(name.as_str(), error)),
         )
     }
 }

@@ -1,4 +1,4 @@
-use serde_json::json;
+use serde_json::{Value, json};
 use wire::chat::TurnDetail;
 use wire::entry::{FeedbackCode, Reason, TurnReport, Unread};
 use wire::hop::{Endpoint, Hop, HopEvent, HopReport};
@@ -451,10 +451,13 @@ fn spans_hold_what_their_plan_permits() {
         };
         let span = call_span(&facts, &call);
         let told = format!("{level:?} {tool:?}");
-        let query = span.attributes.get(semconv::TOOL_CALL_ARGUMENTS).map(|a| &a["query"]);
+        let query = span
+            .attributes
+            .get(semconv::TOOL_CALL_ARGUMENTS)
+            .and_then(|a| a.as_nested()?.get("query"));
         let length = query.and_then(Value::as_str).map(|text| text.find('[').unwrap_or(text.len()));
         assert_eq!(length, held, "{told}");
-        let found = span.attributes.get(semconv::ARGUMENTS_BYTES).and_then(Value::as_u64);
+        let found = span.attributes.number(semconv::ARGUMENTS_BYTES);
         assert_eq!(found, size, "{told}");
         let result = span.attributes.get(semconv::TOOL_CALL_RESULT);
         assert_eq!(result.is_some(), held.is_some(), "{told}");

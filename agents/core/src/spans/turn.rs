@@ -7,7 +7,8 @@ use wire::plan::{Dialect, Served};
 use wire::semconv::{self, PROVIDER_UNKNOWN, operation};
 use wire::trace::SpanKind;
 use wire::{
-    Attributes, ModelRole, Name, Planned, Reading, SpanRecord, Timestamp, Usage, WireError,
+    Attribute, Attributes, ModelRole, Name, Planned, Reading, SpanRecord, Timestamp, Usage,
+    WireError,
 };
 
 use super::content::{Contents, Part, Said};
@@ -56,8 +57,8 @@ pub fn model_span(facts: &RunFacts<'_>, turn: &TurnFacts<'_>) -> SpanRecord {
     let model = served.map_or(turn.model.as_str(), |served| served.model.as_str());
     attributes.set(semconv::REQUEST_MODEL, model);
     set_server(&mut attributes, served.and_then(|served| served.server.as_ref()));
-    attributes.set(semconv::MODEL, turn.model.as_str());
-    attributes.set(semconv::ROLE, turn.role.as_str());
+    attributes.set(semconv::MODEL, turn.model.clone());
+    attributes.set(semconv::ROLE, Attribute::Word(turn.role.as_str()));
     attributes.set(semconv::TURN, turn.turn);
     if let Some((report, usage)) = turn.report {
         attributes.set(semconv::RESPONSE_MODEL, report.model.as_str());

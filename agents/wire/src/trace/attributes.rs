@@ -7,7 +7,8 @@ use std::ops::Index;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::ser::{SerializeMap as _, Serializer};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+
+use super::Attribute;
 
 /// The attributes that an ordinary span has, so that its list need not grow.
 const ORDINARY: usize = 32;
@@ -19,7 +20,7 @@ const FEW: usize = 16;
 ///
 /// There are few enough to look through, and their names are constants where spans are made.
 #[derive(Clone, Default, PartialEq)]
-pub struct Attributes(Vec<(Cow<'static, str>, Value)>);
+pub struct Attributes(Vec<(Cow<'static, str>, Attribute)>);
 
 impl Attributes {
     /// Makes a list without attributes.
@@ -33,7 +34,7 @@ impl Attributes {
     }
 
     /// Sets an attribute; what it was before is replaced.
-    pub fn set(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Value>) {
+    pub fn set(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Attribute>) {
         let (name, value) = (name.into(), value.into());
         if let Some(known) = self.get_mut(&name) {
             *known = value;
@@ -46,7 +47,7 @@ impl Attributes {
     }
 
     /// Returns the value of an attribute.
-    pub fn get(&self, name: &str) -> Option<&Value> {
+    pub fn get(&self, name: &str) -> Option<&Attribute> {
         self.iter().find_map(|(known, value)| (known == name).then_some(value))
     }
 
@@ -61,7 +62,7 @@ impl Attributes {
     }
 
     /// Returns the value of an attribute, to be changed.
-    pub fn get_mut(&mut self, name: &str) -> Option<&mut Value> {
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut Attribute> {
         self.0.iter_mut().find_map(|(known, value)| (known == name).then_some(value))
     }
 
@@ -76,7 +77,7 @@ impl Attributes {
     }
 
     /// Returns all of them.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Attribute)> {
         self.0.iter().map(|(name, value)| (&**name, value))
     }
 
@@ -86,7 +87,7 @@ impl Attributes {
     }
 }
 
-impl<N: Into<Cow<'static, str>>, V: Into<Value>> FromIterator<(N, V)> for Attributes {
+impl<N: Into<Cow<'static, str>>, V: Into<Attribute>> FromIterator<(N, V)> for Attributes {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(attributes: I) -> Self {
         let mut all = Self::new();
         for (name, value) in attributes {
@@ -98,10 +99,10 @@ impl<N: Into<Cow<'static, str>>, V: Into<Value>> FromIterator<(N, V)> for Attrib
 
 /// The value of an attribute, `null` where it is not set.
 impl Index<&str> for Attributes {
-    type Output = Value;
+    type Output = Attribute;
 
-    fn index(&self, name: &str) -> &Value {
-        self.get(name).unwrap_or(&Value::Null)
+    fn index(&self, name: &str) -> &Attribute {
+        self.get(name).unwrap_or(&Attribute::Null)
     }
 }
 
@@ -133,7 +134,7 @@ impl<'de> Deserialize<'de> for Attributes {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Attributes, A::Error> {
                 let mut attributes = Attributes::new();
-                while let Some((name, value)) = map.next_entry::<String, Value>()? {
+                while let Some((name, value)) = map.next_entry::<String, Attribute>()? {
                     attributes.set(name, value);
                 }
                 Ok(attributes)
@@ -159,8 +160,8 @@ mod tests {
         let text = r#"{"b":[2],"a":"x"}"#;
         assert_eq!(serde_json::to_string(&attributes).unwrap(), text);
         assert_eq!(serde_json::from_str::<Attributes>(text).unwrap(), attributes);
-        assert_eq!((attributes.get("a"), attributes.get("c")), (Some(&json!("x")), None));
-        assert_eq!((&attributes["b"], &attributes["c"]), (&json!([2]), &json!(null)));
+        assert_eq!((attributes.contains("a"), attributes.contains("c")), (true, false));
+        assert!(attributes["b"] == json!([2]) && attributes["c"] == json!(null));
         assert_eq!((attributes.text("a"), attributes.text("b")), (Some("x"), None));
         attributes.set("n", 7);
         assert_eq!((attributes.number("n"), attributes.number("a")), (Some(7), None));

@@ -32,20 +32,31 @@ pub(crate) struct Say {
     pub(crate) deadline: Timestamp,
 }
 
-/// Makes a call, reports what it asks and tells it what is said, until it is over. Dropped before,
-/// it stops the call.
+/// How a call that asked something is told what is said to it. In a box, since a queue has room for
+/// many and few calls ask anything.
+pub(crate) type Saying = mpsc::Sender<Box<Say>>;
+
+/// Makes a call, reports what it asks and tells it what is said, until it is over. `asks` is given
+/// how that is said before anything is asked. Dropped before its end, it stops the call.
 pub(crate) async fn converse(
     context: &Arc<TeamContext>,
     session: &SessionId,
     call: &CallEffect,
-    mut saying: mpsc::Receiver<Box<Say>>,
+    asks: impl Fn(Saying),
     report: impl Fn(Input),
 ) -> ToolReply {
     let (mut reply, held) = begin_call(context, session, call).await;
+    let mut hearing = None;
     while let ToolReply::Asks { question } = reply {
+        // Few calls ask anything, and the others need no queue.
+        let said = hearing.get_or_insert_with(|| {
+            let (saying, said) = mpsc::channel(1);
+            asks(saying);
+            said
+        });
         let asked = question.clone();
         report(Input::CallAsked { call: call.call.clone(), attempt: call.attempt, question });
-        reply = Box::pin(answered(context, call, &asked, &mut saying, &report)).await;
+        reply = Box::pin(answered(context, call, &asked, said, &report)).await;
     }
     if let Some(held) = held {
         held.end();

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use agents_core::effect::Earlier;
 use serde_json::json;
-use tokio::sync::mpsc;
 use wire::error::ErrorBody;
 use wire::plan::Target;
 use wire::run::{Budget, RunState};
@@ -22,8 +21,7 @@ async fn call_tool(
     session: &SessionId,
     call: &CallEffect,
 ) -> ToolReply {
-    let (_saying, said) = mpsc::channel(1);
-    converse(context, session, call, said, |input| panic!("{input:?}")).await
+    converse(context, session, call, |_| panic!("it asks"), |input| panic!("{input:?}")).await
 }
 
 fn call(context: &TeamContext, name: &str, target: Target, effect: EffectClass) -> CallEffect {

@@ -11,7 +11,6 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use ractor::ActorRef;
 use telemetry::{LogContext, logged};
-use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 use tracing::{debug, warn};
@@ -22,20 +21,15 @@ use wire::{CallKey, Name, RunId, ToolReply, WorkId};
 
 use super::{SessionMsg, SessionState};
 use crate::clock;
-use crate::perform;
+use crate::perform::{self, Saying};
 use crate::reply::Final;
 
 /// How often the file of a plan is read before the turn that needs it fails, some 6 seconds later.
 const PLAN_READS_MAX: u32 = 9;
 
-/// How a call that asked something is told what was said. In a box, since a queue has room for many
-/// and few calls ask anything.
-pub(super) type Saying = mpsc::Sender<Box<perform::Say>>;
-
 /// A call that is begun.
 struct Calling {
     work: Work,
-    saying: (CallKey, Saying),
     /// What came of it. Kept in one place: whoever holds it would move it with all that it needs.
     outcome: BoxFuture<'static, Input>,
 }
@@ -191,17 +185,17 @@ impl SessionState {
 
     /// Makes a call.
     fn call(&mut self, call: CallEffect) {
-        let Calling { work, saying, outcome } = self.calling(call);
+        let Calling { work, outcome } = self.calling(call);
         let myself = self.myself.clone();
         let task = tokio::spawn(async move { report(&myself, outcome.await) });
-        self.track_call(work, saying, task.abort_handle());
+        self.track(work, task.abort_handle());
     }
 
     /// Makes a call because of an input that is held, which is made durable after some time if the
     /// call is not over by then. One that waits for nothing is over at once, and no task is made for
     /// it and woken: what came of it is returned.
     pub(super) async fn call_held(&mut self, call: CallEffect, time: Duration) -> Option<Input> {
-        let Calling { work, saying, mut outcome } = self.calling(call);
+        let Calling { work, mut outcome } = self.calling(call);
         let at_once = poll_fn(|context| Poll::Ready(outcome.as_mut().poll(context))).await;
         if let Poll::Ready(input) = at_once {
             return Some(input);
@@ -211,7 +205,7 @@ impl SessionState {
             let input = Box::new(in_time(Some(time), outcome.as_mut(), &myself).await);
             drop(myself.cast(SessionMsg::Settled { input, given_up }));
         });
-        self.track_call(work, saying, task.abort_handle());
+        self.track(work, task.abort_handle());
         None
     }
 
@@ -223,8 +217,6 @@ impl SessionState {
         };
         let (context, myself) = (self.context.clone(), self.myself.clone());
         let session = self.session.clone();
-        let (saying, said) = mpsc::channel(1);
-        let saying = (call.call.clone(), saying);
         let (run, key) = (call.run.clone(), call.call.clone());
         let logging = LogContext { run, trace: call.trace, call: Some(key) };
         let outcome = async move {
@@ -233,8 +225,11 @@ impl SessionState {
             match call.target {
                 Target::Agent => Box::pin(perform::call_agent(&context, &session, &call)).await,
                 Target::Tool => {
+                    let asking = |saying| {
+                        drop(myself.cast(SessionMsg::Asks { call: call.call.clone(), saying }));
+                    };
                     let reporting = |input| report(&myself, input);
-                    match perform::converse(&context, &session, &call, said, reporting).await {
+                    match perform::converse(&context, &session, &call, asking, reporting).await {
                         ToolReply::Settled { outcome, usage, tainted, hop } => {
                             Input::CallSettled { call: key, outcome, usage, tainted, hop }
                         }
@@ -254,14 +249,13 @@ impl SessionState {
                 }
             }
         };
-        Calling { work, saying, outcome: Box::pin(logged(Some(logging), outcome)) }
+        Calling { work, outcome: Box::pin(logged(Some(logging), outcome)) }
     }
 
-    /// Keeps hold of a call under way, and of how it is told what was said to its questions.
-    fn track_call(&mut self, work: Work, (call, saying): (CallKey, Saying), task: AbortHandle) {
+    /// Keeps hold of how a call under way is told what was said to its questions.
+    pub(super) fn on_asks(&mut self, call: CallKey, saying: Saying) {
         self.saying.retain(|_, saying| !saying.is_closed());
         self.saying.insert(call, saying);
-        self.track(work, task);
     }
 
     fn probe(&mut self, of: CallKey, number: u32, call: CallEffect) {

@@ -142,8 +142,8 @@ impl House {
         let (caller, session) = (self.caller.clone(), SessionId::new("s").unwrap());
         let call = self.effect(task, ms);
         tokio::spawn(async move {
-            let (_saying, said) = mpsc::channel(1);
-            perform::converse(&caller, &session, &call, said, |input| panic!("{input:?}")).await
+            let report = |input| panic!("{input:?}");
+            perform::converse(&caller, &session, &call, |_| panic!("it asks"), report).await
         })
     }
 

@@ -122,7 +122,7 @@ async fn an_agent_has_a_joke_told_and_translated_by_another_model() {
     let tokens = |prefix: &str| -> u64 {
         let names = ["gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"];
         let spans = spans.iter().filter(|span| span.name.starts_with(prefix));
-        spans.flat_map(|span| names.map(|name| span.attributes.get(name)?.as_u64())).flatten().sum()
+        spans.flat_map(|span| names.map(|name| span.attributes.number(name))).flatten().sum()
     };
     let (turns, calls) = (tokens("chat "), tokens("execute_tool "));
     assert!(calls > 0, "the models behind the tools used nothing");

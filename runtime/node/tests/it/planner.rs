@@ -189,7 +189,7 @@ async fn each_model_receives_only_its_own_requests() {
         .iter()
         .filter(|span| span.name.starts_with("chat "))
         .map(|span| {
-            let text = |name: &str| span.attributes.get(name).and_then(Value::as_str);
+            let text = |name: &str| span.attributes.text(name);
             (span.name.as_str(), text("callboard.selected_tool"), text("callboard.dialect"))
         })
         .collect();

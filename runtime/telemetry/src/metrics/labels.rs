@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use foldhash::fast::RandomState;
 use opentelemetry::{KeyValue, Value};
-use wire::Attributes;
+use wire::{Attribute, Attributes};
 
 /// Labels that are kept. There are a few for each model and tool; what a server makes up beyond
 /// that, such as a new name of a model in each reply, is made anew each time.
@@ -95,7 +95,7 @@ enum Told<'a> {
 }
 
 impl<'a> Told<'a> {
-    fn of(value: &'a serde_json::Value) -> Option<Self> {
+    fn of(value: &'a Attribute) -> Option<Self> {
         let text = value.as_str().map(|text| Self::Text(text.into()));
         text.or_else(|| value.as_i64().map(Self::Whole))
     }

@@ -1,7 +1,7 @@
 //! What the trace of a run tells: its spans with their times, attempts, errors and events, and what
 //! each turn was told.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use wire::Input;
 use wire::hop::Hop;
 use wire::plan::{Permission, WhenBusy};
@@ -54,8 +54,8 @@ fn spans_for(sink: TraceSink, plan: &Plan, rows: &[(u64, Input)]) -> Vec<SpanRec
 fn line(span: &SpanRecord) -> String {
     let ms = |at: Timestamp| at.as_micros() / 1000;
     let attempt = span.attributes.get(semconv::ATTEMPT);
-    let attempt = attempt.map(|attempt| format!(" #{attempt}")).unwrap_or_default();
-    let kind = span.attributes.get(semconv::ERROR_TYPE).and_then(Value::as_str);
+    let attempt = attempt.map(|attempt| format!(" #{attempt:?}")).unwrap_or_default();
+    let kind = span.attributes.text(semconv::ERROR_TYPE);
     let error = kind.map(|kind| format!(" {kind}")).unwrap_or_default();
     let events = span.events.iter().map(|event| {
         let name = event.name.strip_prefix("callboard.").unwrap();
@@ -144,7 +144,8 @@ fn a_trace_tells_of_every_attempt_and_of_what_people_said() {
 
 /// Says in short what a turn was told.
 fn told(span: &SpanRecord) -> String {
-    let messages = span.attributes[semconv::INPUT_MESSAGES].as_array().unwrap();
+    let messages = &span.attributes[semconv::INPUT_MESSAGES];
+    let messages = messages.as_nested().unwrap().as_array().unwrap();
     let texts = messages.iter().flat_map(|message| {
         let parts = message["parts"].as_array().unwrap().iter();
         parts.map(|part| {

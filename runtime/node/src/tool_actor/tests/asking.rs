@@ -5,13 +5,15 @@ use wire::question::{Progress, QuestionRequest};
 use wire::{Event, Input, Question, Said};
 
 use super::*;
-use crate::perform::Say;
+use crate::perform::{Say, Saying};
 
 /// A call that is talked with.
 struct Talk {
     reply: JoinHandle<ToolReply>,
+    asks: UnboundedReceiver<Saying>,
     reported: UnboundedReceiver<Input>,
-    saying: mpsc::Sender<Box<Say>>,
+    /// How it is told what is said, once it has asked something.
+    saying: Option<Saying>,
 }
 
 impl Talk {
@@ -21,7 +23,11 @@ impl Talk {
 
     async fn asked(&mut self) -> Question {
         match self.reported().await {
-            Input::CallAsked { attempt: 1, question, .. } => question,
+            Input::CallAsked { attempt: 1, question, .. } => {
+                let asks = || self.asks.try_recv().expect("it hears before it asks");
+                self.saying.get_or_insert_with(asks);
+                question
+            }
             input => panic!("{input:?}"),
         }
     }
@@ -29,7 +35,7 @@ impl Talk {
     async fn say(&self, question: &Question, said: Said, ms: u64) {
         let deadline = clock::now().plus_ms(ms);
         let say = Say { question: question.id.clone(), said, deadline };
-        self.saying.send(Box::new(say)).await.unwrap();
+        self.saying.as_ref().unwrap().send(Box::new(say)).await.unwrap();
     }
 
     async fn end(self) -> String {
@@ -39,15 +45,16 @@ impl Talk {
 
 impl House {
     fn talk(&self, task: &str, ms: u64) -> Talk {
-        let (saying, said) = mpsc::channel(1);
+        let (asking, asks) = mpsc::unbounded_channel();
         let (report, reported) = mpsc::unbounded_channel();
         let (call, caller) = (self.effect(task, ms), self.caller.clone());
         let reply = tokio::spawn(async move {
             let session = SessionId::new("s").unwrap();
+            let asking = |saying| asking.send(saying).unwrap();
             let report = |input| drop(report.send(input));
-            perform::converse(&caller, &session, &call, said, report).await
+            perform::converse(&caller, &session, &call, asking, report).await
         });
-        Talk { reply, reported, saying }
+        Talk { reply, asks, reported, saying: None }
     }
 }
 

@@ -33,8 +33,7 @@ pub fn machine() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Says what kind of processor it is, by what Linux tells of it: the larger its caches are, the less
-/// what holds more in them is behind what holds less.
+/// Says what kind of processor it is, by what Linux tells of it.
 fn processor(told: &str) -> String {
     let told = |wanted: &str| {
         let mut pairs = told.lines().filter_map(|line| line.split_once(':'));

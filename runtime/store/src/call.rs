@@ -1,6 +1,8 @@
 //! Open calls: those about which a person has something to say.
 
-use wire::{CallKey, OpenCall, OpenKind};
+use std::collections::BTreeSet;
+
+use wire::{CallKey, OpenCall, OpenKind, SessionId};
 
 use crate::error::Error;
 use crate::key::{self, Space};
@@ -10,13 +12,32 @@ use crate::pending::Pending;
 pub(crate) fn open(pending: &mut Pending, open: &OpenCall) -> Result<(), Error> {
     close(pending, &open.call)?;
     pending.put(key::call_at(open.since, &open.call), &[])?;
+    change_of(pending, &open.session, |calls| calls.insert(open.call.clone()))?;
     pending.put_row(key::call(&open.call), open)
 }
 
 pub(crate) fn close(pending: &mut Pending, call: &CallKey) -> Result<(), Error> {
     let Some(old) = pending.row::<OpenCall>(&key::call(call))? else { return Ok(()) };
     pending.remove(&key::call_at(old.since, call))?;
+    change_of(pending, &old.session, |calls| calls.remove(call))?;
     pending.remove(&key::call(call))
+}
+
+/// Changes which calls of a session are open.
+fn change_of(
+    pending: &mut Pending,
+    session: &SessionId,
+    change: impl FnOnce(&mut BTreeSet<CallKey>) -> bool,
+) -> Result<(), Error> {
+    let key = key::calls_of(session);
+    let mut calls: BTreeSet<CallKey> = pending.row(&key)?.unwrap_or_default();
+    change(&mut calls);
+    if calls.is_empty() { pending.remove(&key) } else { pending.put_row(key, &calls) }
+}
+
+/// Tells whether a session has open calls.
+pub(crate) fn any_of(pending: &mut Pending, session: &SessionId) -> Result<bool, Error> {
+    pending.has(&key::calls_of(session))
 }
 
 pub(crate) fn one(tree: &sled::Tree, call: &CallKey) -> Result<Option<OpenCall>, Error> {

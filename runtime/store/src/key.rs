@@ -31,6 +31,8 @@ pub(crate) enum Space {
     Call = b'C',
     /// Open calls by the time since which they are open.
     CallAt = b'c',
+    /// The open calls of a session.
+    CallsOf = b'o',
     /// Facts.
     Fact = b'F',
     /// Facts by time.
@@ -133,6 +135,10 @@ pub(crate) fn call(id: &CallKey) -> Vec<u8> {
 
 pub(crate) fn call_at(since: Timestamp, id: &CallKey) -> Vec<u8> {
     Space::CallAt.at(since, id.as_str().as_bytes())
+}
+
+pub(crate) fn calls_of(session: &SessionId) -> Vec<u8> {
+    Space::CallsOf.key(&[session.as_str().as_bytes()])
 }
 
 pub(crate) fn fact(id: &CallKey) -> Vec<u8> {

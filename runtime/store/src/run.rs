@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use wire::run::Parent;
 use wire::{Digest, Name, RunId, RunStatus, SessionId, Timestamp, TraceContext};
 
+use crate::call;
 use crate::error::Error;
 use crate::key::{self, Space};
 use crate::page::{LIST_MAX, newest, row};
@@ -125,13 +126,11 @@ pub(crate) fn end<'s>(
 ) -> Result<(), Error> {
     // The journal tells again of what was dropped for as long as its session goes on with it.
     if Some(end.at) <= pending.runs_dropped_until()
-        && let Some(begun) = runs.get(pending, id)?.row().and_then(|run| run.begun.as_ref())
+        && let Some(begun) = runs.get(pending, id)?.row().and_then(|run| run.begun.clone())
+        && !is_needed(pending, runs, &begun)?
     {
-        let parent = begun.parent.clone();
-        if !is_asked(pending, runs, parent.as_ref())? {
-            *runs.get(pending, id)?.change() = None;
-            return pending.remove(&key::reply(id));
-        }
+        *runs.get(pending, id)?.change() = None;
+        return pending.remove(&key::reply(id));
     }
     let run = runs.get(pending, id)?.change().get_or_insert_default();
     // An end and its reply come and go together.
@@ -146,7 +145,8 @@ pub(crate) fn end<'s>(
 const DROPPED_AT_ONCE_MAX: usize = 200;
 
 /// Drops runs that ended at a time or before, up to a limit; returns how many. One that a run in
-/// work asked for stays, since that run may ask for it again.
+/// work asked for stays, since that run may ask for it again, and so do those of a session with an
+/// open call, since whoever says what came of it looks at what was around it.
 pub(crate) fn drop_until(
     tree: &sled::Tree,
     pending: &mut Pending,
@@ -163,7 +163,7 @@ pub(crate) fn drop_until(
             row::<Run>(tree, &Space::Run.key(&[key::id_of(&by_time)]))?.ok_or_else(missing)?;
         let begun = run.begun.as_ref().ok_or_else(missing)?;
         let Some(ended) = run.ended.filter(|ended| ended.at <= cutoff) else { continue };
-        if is_asked(pending, &Rows::default(), begun.parent.as_ref())? {
+        if is_needed(pending, &Rows::default(), begun)? {
             continue;
         }
         let id = &begun.run;
@@ -176,15 +176,16 @@ pub(crate) fn drop_until(
     Ok(dropped)
 }
 
-/// Tells whether a run was asked for by another that is in work.
-fn is_asked(
-    pending: &mut Pending,
-    runs: &Rows<'_, Run>,
-    parent: Option<&Parent>,
-) -> Result<bool, Error> {
+/// Tells whether a run that is over was asked for by another that is in work, or its session has an
+/// open call.
+fn is_needed(pending: &mut Pending, runs: &Rows<'_, Run>, begun: &RunBegun) -> Result<bool, Error> {
     let is_in_work =
         |run: Option<&Run>| run.is_some_and(|run| run.begun.is_some() && run.ended.is_none());
-    parent.map_or(Ok(false), |parent| runs.look(pending, &parent.run, is_in_work))
+    let is_asked = match &begun.parent {
+        Some(parent) => runs.look(pending, &parent.run, is_in_work)?,
+        None => false,
+    };
+    Ok(is_asked || call::any_of(pending, &begun.session)?)
 }
 
 /// Returns when the oldest of so many newest runs that are over began, if there are as many.

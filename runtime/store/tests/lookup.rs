@@ -62,6 +62,15 @@ fn ended(run: &str, time: u64, reply: &[u8]) -> Change {
     }
 }
 
+fn opened(call: &str, run: &str) -> Change {
+    let open = json!({
+        "call": call, "kind": "unknown", "run": run, "session": "s", "agent": "lead",
+        "tool": "pay", "arguments": {}, "digest": "ab".repeat(32), "attempt": 1, "question": "?",
+        "waits": false, "since": 3,
+    });
+    Change::CallOpened(serde_json::from_value(open).unwrap())
+}
+
 fn seen(session: &str, time: u64, slots: u64) -> Change {
     Change::SessionSeen {
         session: SessionId::new(session).unwrap(),
@@ -511,6 +520,40 @@ fn a_run_stays_while_one_that_asked_for_it_is_in_work() {
     assert_eq!(left(), ["child", "parent"]);
     store.apply(&[ended("parent", 9, b"reply")], None).unwrap();
     assert_eq!(left(), [""; 0]);
+}
+
+#[test]
+fn runs_stay_while_their_session_has_an_open_call() {
+    let (_dir, store) = open();
+    let other = RunBegun { session: SessionId::new("t").unwrap(), ..begun("other", 1) };
+    let told = [
+        Change::RunBegun(begun("before", 1).into()),
+        ended("before", 2, b"reply"),
+        Change::RunBegun(begun("asks", 3).into()),
+        opened("c", "asks"),
+        opened("d", "asks"),
+        ended("asks", 4, b"reply"),
+        Change::RunBegun(other.into()),
+        ended("other", 5, b"reply"),
+    ];
+    let closed = |call: &str| Change::CallClosed(CallKey::new(call).unwrap());
+    let left = || {
+        while store.drop_runs_until(at(10)).unwrap() > 0 {}
+        store.verify().unwrap();
+        let rows = store.runs(usize::MAX).unwrap();
+        rows.iter().map(|row| row.begun.run.to_string()).collect::<Vec<_>>()
+    };
+    store.apply(&told, None).unwrap();
+    assert_eq!(left(), ["asks", "before"]);
+    // Also when they are told of again after others were dropped.
+    store.apply(&told, None).unwrap();
+    assert_eq!(left(), ["asks", "before"]);
+    assert_eq!(store.reply(&run_id("asks")).unwrap().as_deref(), Some(b"reply".as_slice()));
+    store.apply(&[closed("c")], None).unwrap();
+    assert_eq!(left(), ["asks", "before"]);
+    store.apply(&[closed("d"), closed("d")], None).unwrap();
+    assert_eq!(left(), [""; 0]);
+    assert_eq!(store.reply(&run_id("asks")).unwrap(), None);
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub(crate) fn close(pending: &mut Pending, call: &CallKey) -> Result<(), Error> 
     pending.remove(&key::call(call))
 }
 
-/// Changes which calls of a session are open.
+/// Changes which calls of a session are open; `change` says whether it did.
 fn change_of(
     pending: &mut Pending,
     session: &SessionId,
@@ -31,7 +31,10 @@ fn change_of(
 ) -> Result<(), Error> {
     let key = key::calls_of(session);
     let mut calls: BTreeSet<CallKey> = pending.row(&key)?.unwrap_or_default();
-    change(&mut calls);
+    let is_changed = change(&mut calls);
+    if !is_changed {
+        return Ok(());
+    }
     if calls.is_empty() { pending.remove(&key) } else { pending.put_row(key, &calls) }
 }
 

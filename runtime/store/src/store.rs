@@ -239,7 +239,8 @@ impl Store {
     }
 
     /// Drops runs with their replies that ended at a time or before; some at once. Those that a run in
-    /// work asked for stay, and those of sessions with open calls. Returns how many records went: as long as there are any, there may be more.
+    /// work asked for stay, and those of sessions with open calls. Returns how many records went: as
+    /// long as there are any, there may be more.
     ///
     /// What was dropped does not come back, and its turns count no second time, when changes are
     /// made that tell of it again.

@@ -543,6 +543,7 @@ impl SessionState {
             // long as it is tracked, and no run is there that could go on with what was sent.
             self.prefixes.clear();
             self.tasks.retain(|_, task| !task.is_finished());
+            self.saying.retain(|_, saying| !saying.is_closed());
             let (session, handled) = (self.session.clone(), self.handled);
             self.idle_said = Some(handled);
             drop(self.supervisor.cast(SessionsMsg::Idle { session, handled }));

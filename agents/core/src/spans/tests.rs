@@ -54,7 +54,7 @@ fn fault() -> Reading {
 #[track_caller]
 fn assert_has(attributes: &Attributes, expected: &Value) {
     for (name, value) in expected.as_object().unwrap() {
-        assert_eq!(&attributes[name.as_str()], value, "{name}");
+        assert_eq!(attributes[name.as_str()], value.clone().into(), "{name}");
     }
 }
 

@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(serde_json::to_string(&attributes).unwrap(), text);
         assert_eq!(serde_json::from_str::<Attributes>(text).unwrap(), attributes);
         assert_eq!((attributes.contains("a"), attributes.contains("c")), (true, false));
-        assert!(attributes["b"] == json!([2]) && attributes["c"] == json!(null));
+        assert_eq!((&attributes["b"], &attributes["c"]), (&json!([2]).into(), &Attribute::Null));
         assert_eq!((attributes.text("a"), attributes.text("b")), (Some("x"), None));
         attributes.set("n", 7);
         assert_eq!((attributes.number("n"), attributes.number("a")), (Some(7), None));

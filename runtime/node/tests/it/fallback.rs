@@ -85,7 +85,7 @@ async fn the_model_that_stands_in_is_named_to_all_who_look() {
         ("callboard.served_by", json!("second")),
         ("callboard.attempts", json!(2)),
     ] {
-        assert_eq!(chat.attributes[name], value, "{name}");
+        assert_eq!(chat.attributes[name], value.into(), "{name}");
     }
     node.drain(Duration::from_secs(5)).await;
 }

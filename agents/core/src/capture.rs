@@ -3,11 +3,12 @@
 //! Machines put what was said into spans as values, as far as the plan permits it at most.
 //! [`reduce`] makes texts of JSON of them, as far as the trace wants it that the span goes to.
 
+mod credentials;
+mod quoted;
+
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::sync::LazyLock;
 
-use regex::{Captures, Regex};
 use serde::ser::{Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
 use serde_json::{Map, Value};
 use wire::semconv::{
@@ -15,6 +16,8 @@ use wire::semconv::{
     SYSTEM_INSTRUCTIONS,
 };
 use wire::{Capture, SpanRecord};
+
+use crate::capture::credentials::{MARK, blotted, is_secret};
 
 /// The most bytes of one text that are held where texts are redacted: enough to see what it was
 /// about, and little enough that a trace of fifty spans stays below a megabyte.
@@ -30,7 +33,8 @@ pub const PARTS_MAX: usize = 64;
 /// is only cut and not seen.
 const MARGIN_BYTES: usize = 4 * 1024;
 
-/// How a text ends that was cut.
+/// How a text ends that was cut; between them is its length.
+const CUT_BEGIN: &str = "[cut, ";
 const CUT_END: &str = " bytes in all]";
 
 /// The most bytes of what is said at the end of a text that was cut.
@@ -38,78 +42,6 @@ const CUT_BYTES: usize = 48;
 
 /// What a number or a truth value counts for.
 const ATOM_BYTES: usize = 8;
-
-/// What stands where a credential was.
-const MARK: &str = "[redacted]";
-
-/// Credentials that tell by their form what they are. What stands before them is kept.
-static CREDENTIALS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let members = members();
-    // Within a text of JSON each quote and each backslash has one before it.
-    let quoted = format!(
-        r#"\\+"(?:{members})\\+"\s*:\s*\\+"(?<quoted>(?:[^"\\]|\\{{4}}|\\{{3}}"|\\[^"])*)"#
-    );
-    let member = format!(r#""(?:{members})"\s*:\s*"(?<member>(?:[^"\\]|\\.)*)"#);
-    // A list or an object with none in it; what closes it may stand in a text in it.
-    let flat = |open: char, close: char| {
-        let (open, close) = (format!(r"\{open}"), format!(r"\{close}"));
-        let whole = format!(r#"{open}(?:"(?:[^"\\]|\\.)*"|[^{open}{close}"])*{close}"#);
-        format!(r"{whole}|{open}[^{open}{close}]*(?:{close}|\z)")
-    };
-    let (list, object) = (flat('[', ']'), flat('{', '}'));
-    let value = format!(r"-?[0-9][0-9.eE+-]*|{list}|{object}");
-    let bare = format!(r#"\\*"(?:{members})\\*"\s*:\s*(?<bare>{value})"#);
-    let forms = [
-        // Private keys, also where the end is missing.
-        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)",
-        // What stands in an `Authorization` header.
-        r"(?i:\b(?:bearer|basic)\s+)(?<token>[A-Za-z0-9._~+/-]{12,}=*)",
-        // Keys of providers of models, of code hosts, of chats and of clouds.
-        r"\bsk-[A-Za-z0-9_-]{16,}",
-        r"\bgh[oprsu]_[A-Za-z0-9]{30,}",
-        r"\bgithub_pat_[A-Za-z0-9_]{30,}",
-        r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}",
-        r"\bAIza[A-Za-z0-9_-]{35}",
-        r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
-        r"(?i:aws_?secret_?(?:access_?)?key\W{1,8})(?<aws>[A-Za-z0-9/+]{40})",
-        // JSON Web Tokens.
-        r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?",
-        // Names and passwords in addresses.
-        r"\b[A-Za-z][A-Za-z0-9+.-]*://(?<userinfo>[^\s/?#@]+)@",
-        // Members of objects that are quoted in a text, as they are and within a text of JSON.
-        &member,
-        &bare,
-        &quoted,
-    ];
-    Regex::new(&forms.join("|")).ok()
-});
-
-/// The fewest bytes of what is known by its form, if it has no `@`.
-const CREDENTIAL_BYTES_MIN: usize = r#""passwd":1"#.len();
-
-/// Members of JSON objects whose values are credentials, in lower case without `-` and `_`.
-const SECRET_MEMBERS: &[&str] = &[
-    "accesstoken",
-    "apikey",
-    "authorization",
-    "clientsecret",
-    "passwd",
-    "password",
-    "privatekey",
-    "refreshtoken",
-    "secretaccesskey",
-    "xapikey",
-];
-
-/// Returns the pattern of the names of these members.
-fn members() -> String {
-    let spaced = |name: &&str| {
-        let letters: Vec<String> = name.chars().map(String::from).collect();
-        letters.join("[-_]*")
-    };
-    let names: Vec<String> = SECRET_MEMBERS.iter().map(spaced).collect();
-    format!("(?i:{})", names.join("|"))
-}
 
 /// Takes out of a text what is known to be secret.
 pub type Clean<'c> = &'c dyn for<'t> Fn(&'t str) -> Cow<'t, str>;
@@ -217,8 +149,8 @@ impl Reducer<'_> {
         let clean = (self.clean)(window);
         let clean = match self.level {
             Capture::None | Capture::Metadata | Capture::Redacted => match clean {
-                Cow::Borrowed(text) => blotted(text),
-                Cow::Owned(text) => Cow::Owned(blotted(&text).into_owned()),
+                Cow::Borrowed(text) => hidden(text),
+                Cow::Owned(text) => Cow::Owned(hidden(&text).into_owned()),
             },
             Capture::Full => clean,
         };
@@ -231,7 +163,7 @@ impl Reducer<'_> {
         let most = left.get().min(clean.len().saturating_sub(margin));
         let shown = clean.get(..clean.floor_char_boundary(most)).unwrap_or_default();
         left.set(0);
-        Cow::Owned(format!("{shown}[cut, {} bytes in all]", text.len()))
+        Cow::Owned(format!("{shown}{CUT_BEGIN}{}{CUT_END}", text.len()))
     }
 }
 
@@ -371,42 +303,23 @@ impl Serialize for Whole<'_> {
     }
 }
 
+/// Blots out what looks like a credential, and leaves what says that a text was cut.
+fn hidden(text: &str) -> Cow<'_, str> {
+    let is_length = |length: &str| length.bytes().all(|byte| byte.is_ascii_digit());
+    let cut = text
+        .strip_suffix(CUT_END)
+        .and_then(|begin| begin.rsplit_once(CUT_BEGIN))
+        .filter(|(_, length)| is_length(length))
+        .map_or(text.len(), |(said, _)| said.len());
+    let (said, cut) = text.split_at(cut);
+    match blotted(said) {
+        Cow::Borrowed(_) => Cow::Borrowed(text),
+        Cow::Owned(said) => Cow::Owned(said + cut),
+    }
+}
+
 fn more(count: usize) -> String {
     format!("[{count} more]")
-}
-
-fn is_secret(member: &str) -> bool {
-    let plain: String = member
-        .chars()
-        .filter(|c| !matches!(c, '-' | '_'))
-        .map(|c| c.to_ascii_lowercase())
-        .collect();
-    SECRET_MEMBERS.contains(&plain.as_str())
-}
-
-/// Blots out what looks like a credential.
-fn blotted(text: &str) -> Cow<'_, str> {
-    // Most texts in calls are shorter; only an address with a password can be.
-    if text.len() < CREDENTIAL_BYTES_MIN && !text.contains('@') {
-        return Cow::Borrowed(text);
-    }
-    let Some(credentials) = &*CREDENTIALS else { return Cow::Borrowed(MARK) };
-    credentials.replace_all(text, |found: &Captures<'_>| {
-        let whole = found.get(0);
-        let part = |name: &str| found.name(name);
-        let secret = ["token", "aws", "userinfo", "member", "quoted"].into_iter().find_map(part);
-        match (whole, secret.or(part("bare"))) {
-            (Some(whole), Some(secret)) => {
-                let around = |range| text.get(range).unwrap_or_default();
-                let before = around(whole.start()..secret.start());
-                // JSON stays JSON, where it stands by itself.
-                let is_bare = part("bare").is_some() && !before.contains('\\');
-                let quote = if is_bare { "\"" } else { "" };
-                format!("{before}{quote}{MARK}{quote}{}", around(secret.end()..whole.end()))
-            }
-            (_, _) => MARK.to_owned(),
-        }
-    })
 }
 
 #[cfg(test)]

@@ -120,8 +120,17 @@ fn credentials_are_blotted_out_and_other_words_are_not() {
         (r#"{"password":{"of":"}a"},"n":{}}"#, r#"{"password":"[redacted]","n":{}}"#),
         (
             r#"{"said":"{\"passwd\": [\"a\", \"b\"], \"n\": [1]}"}"#,
-            r#"{"said":"{\"passwd\": [redacted], \"n\": [1]}"}"#,
+            r#"{"said":"{\"passwd\": \"[redacted]\", \"n\": [1]}"}"#,
         ),
+        (
+            r#"{"api_key":{"old":[{"of":"a"}],"new":"b"},"password":[["c"]],"n":{"m":"d"}}"#,
+            r#"{"api_key":"[redacted]","password":"[redacted]","n":{"m":"d"}}"#,
+        ),
+        (
+            r#"{"said":"{\"api_key\":{\"of\":{\"a\":\"b\"}}}","n":1}"#,
+            r#"{"said":"{\"api_key\":\"[redacted]\"}","n":1}"#,
+        ),
+        (r#"{"password":null,"passwd":"a"}"#, r#"{"password":null,"passwd":"[redacted]"}"#),
         (r#"{"client_secret":"ab\"c"#, r#"{"client_secret":"[redacted]"#),
         (
             r#"{"said":"{\"refresh_token\": \"ab\\nc\\\"d\\\\\", \"n\": 1}"}"#,
@@ -129,7 +138,7 @@ fn credentials_are_blotted_out_and_other_words_are_not() {
         ),
         (
             r#"{"said":"{\"passwd\": 12, \"n\": 1}"}"#,
-            r#"{"said":"{\"passwd\": [redacted], \"n\": 1}"}"#,
+            r#"{"said":"{\"passwd\": \"[redacted]\", \"n\": 1}"}"#,
         ),
         (r#"{"passwords":"two","no password":"x"}"#, r#"{"passwords":"two","no password":"x"}"#),
         ("the task-force and a risk-averse bearer", "the task-force and a risk-averse bearer"),
@@ -186,6 +195,20 @@ fn a_credential_at_the_cut_is_not_left_half() {
     let span = reduced(&span(json!({OUTPUT_MESSAGES: said(&text)})), Capture::Redacted);
     let held = span.attributes[OUTPUT_MESSAGES].as_str().unwrap();
     assert!(!held.contains("sk-"), "{held}");
+}
+
+#[test]
+fn a_text_that_was_cut_within_a_credential_still_says_so() {
+    let cut = "[cut, 90000 bytes in all]";
+    for text in [r#"{"password":["a","b"#, r#"{"password":"a"#, "-----BEGIN PRIVATE KEY-----\nMII"]
+    {
+        let span = reduced(
+            &span(json!({OUTPUT_MESSAGES: said(&format!("{text}{cut}"))})),
+            Capture::Redacted,
+        );
+        let held = span.attributes[OUTPUT_MESSAGES].as_str().unwrap();
+        assert!(held.contains(MARK) && held.contains(cut), "{held}");
+    }
 }
 
 fn json() -> impl Strategy<Value = Value> {

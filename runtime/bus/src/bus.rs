@@ -125,21 +125,24 @@ impl Bus {
         payload: Bytes,
         wait: impl Into<Wait>,
     ) -> Result<Message, Error> {
-        self.ask(subject, headers, payload, wait.into()).await.map(Parcel::into_message)
+        let answer = self.ask(subject, headers, payload, None, wait.into()).await?;
+        Ok(answer.into_message())
     }
 
+    /// Sends a payload and waits for the first answer. `content` is what the payload was written of.
     async fn ask(
         &self,
         subject: &str,
         headers: Headers,
         payload: Bytes,
+        content: Option<Arc<dyn Content>>,
         wait: Wait,
     ) -> Result<Parcel, Error> {
         self.check(subject, &headers, payload.len())?;
         let message = Message { subject: subject.to_owned(), reply: None, headers, payload };
         match &self.kind {
             Kind::Local(local) => local.request(message.into(), wait).await,
-            Kind::Nats(nats) => nats.request(message, wait).await,
+            Kind::Nats(nats) => nats.request(message, content, wait).await,
         }
     }
 
@@ -161,7 +164,7 @@ impl Bus {
             }
             Kind::Nats(_) => {
                 let payload = written(&*content)?;
-                Box::pin(self.ask(subject, headers, payload, wait)).await
+                Box::pin(self.ask(subject, headers, payload, Some(content), wait)).await
             }
         }
     }

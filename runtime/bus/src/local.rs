@@ -114,7 +114,7 @@ impl Local {
     /// Sends a request and waits for its answer, at work meanwhile on what is to be done about it.
     pub(crate) async fn request(&self, mut parcel: Parcel, wait: Wait) -> Result<Parcel, Error> {
         let subject = parcel.message().subject.clone();
-        let Some(mut ticket) = self.requests.wait(wait) else {
+        let Some(mut ticket) = self.requests.wait(wait, ()) else {
             return Err(Error::Overflow { subject });
         };
         parcel.message_mut().reply = Some(ticket.subject());

@@ -27,7 +27,7 @@ use crate::message::Message;
 use crate::nats::keeper::{Answer, Answers, Link, Links, Losses};
 use crate::nats::options::NatsOptions;
 use crate::nats::outbox::Outbox;
-use crate::parcel::Parcel;
+use crate::parcel::{Content, Parcel, Written};
 use crate::router::Sink;
 use crate::subscription::Subscription;
 use crate::wait::Wait;
@@ -146,9 +146,17 @@ impl Nats {
         drop(self.link().client.flush().await);
     }
 
-    pub(crate) async fn request(&self, mut message: Message, wait: Wait) -> Result<Parcel, Error> {
+    /// Sends a message and waits for the answer. `content` is what its payload was written of.
+    pub(crate) async fn request(
+        &self,
+        mut message: Message,
+        content: Option<Arc<dyn Content>>,
+        wait: Wait,
+    ) -> Result<Parcel, Error> {
         let subject = message.subject.clone();
-        let Some(mut ticket) = self.answers.wait(wait) else {
+        let payload = &message.payload;
+        let written = content.map(|content| Written { payload: payload.clone(), content });
+        let Some(mut ticket) = self.answers.wait(wait, written) else {
             return Err(Error::Overflow { subject });
         };
         message.reply = Some(ticket.subject());
@@ -176,6 +184,18 @@ impl Nats {
             return Err(Error::Overflow { subject });
         }
         Ok(answer)
+    }
+
+    /// Makes a parcel of a message. If it is a request of this process, as it was sent, its content
+    /// need not be read.
+    fn parcel(&self, message: Message) -> Parcel {
+        let left = message.reply.as_deref().and_then(|inbox| self.answers.take_left(inbox));
+        match left.flatten() {
+            Some(Written { payload, content }) if payload == message.payload => {
+                Parcel::new(message, content)
+            }
+            _ => message.into(),
+        }
     }
 
     pub(crate) async fn subscribe(
@@ -216,7 +236,7 @@ impl Nats {
     /// everything before it; the client's own flush only empties a buffer into the socket.
     pub(crate) async fn flush(&self) -> Result<(), Error> {
         let full = || Error::Overflow { subject: self.answers.inbox().to_owned() };
-        let mut ticket = self.answers.wait(FLUSH_WAIT_MAX.into()).ok_or_else(full)?;
+        let mut ticket = self.answers.wait(FLUSH_WAIT_MAX.into(), None).ok_or_else(full)?;
         let (subject, reply) = (ticket.subject(), None);
         let empty = Message { subject, reply, headers: Headers::new(), payload: Bytes::new() };
         let echo = async {

@@ -43,6 +43,19 @@ impl<T: Serialize + Send + Sync + 'static> Content for T {
     }
 }
 
+/// A content, and what was written of it.
+#[derive(Clone)]
+pub(crate) struct Written {
+    pub(crate) payload: Bytes,
+    pub(crate) content: Arc<dyn Content>,
+}
+
+impl fmt::Debug for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Written").field("payload", &self.payload).finish_non_exhaustive()
+    }
+}
+
 /// A message with its content, which is a value as long as it has not left the process.
 #[derive(Clone)]
 pub struct Parcel {
@@ -56,7 +69,7 @@ impl Parcel {
         Self { message, content: Some(content) }
     }
 
-    /// Returns the message. Its payload is empty if the content is still a value.
+    /// Returns the message. Its payload is empty if the content was not written.
     pub fn message(&self) -> &Message {
         &self.message
     }
@@ -94,7 +107,8 @@ impl Parcel {
     }
 
     fn payload(&self) -> Bytes {
-        let Some(content) = &self.content else { return self.message.payload.clone() };
+        let unwritten = self.content.as_ref().filter(|_| self.message.payload.is_empty());
+        let Some(content) = unwritten else { return self.message.payload.clone() };
         // It was measured before it was sent, which is how it would have failed.
         content.write().map_or_else(
             |error| {

@@ -20,38 +20,49 @@ const LONG_MAX: usize = REQUESTS_MAX / 2;
 /// The digits of the largest token.
 const TOKEN_DIGITS_MAX: usize = 20;
 
-/// Keeps the waiting requests.
+/// Keeps the waiting requests, and of each what its sender leaves here.
 #[derive(Debug)]
-pub(crate) struct Pending<T> {
+pub(crate) struct Pending<T, R = ()> {
     /// What the subjects of answers begin with, up to the last token, which is the request's.
     inbox: String,
     next: AtomicU64,
-    waiting: Mutex<Waiting<T>>,
+    waiting: Mutex<Waiting<T, R>>,
 }
 
 /// Those who wait, by their tokens.
 #[derive(Debug)]
-struct Waiting<T> {
-    short: HashMap<u64, oneshot::Sender<T>, RandomState>,
+struct Waiting<T, R> {
+    short: HashMap<u64, Waiter<T, R>, RandomState>,
     /// Those who wait for runs and people.
-    long: HashMap<u64, oneshot::Sender<T>, RandomState>,
+    long: HashMap<u64, Waiter<T, R>, RandomState>,
 }
 
-impl<T> Waiting<T> {
+#[derive(Debug)]
+struct Waiter<T, R> {
+    answer: oneshot::Sender<T>,
+    left: R,
+}
+
+impl<T, R> Waiting<T, R> {
     fn remove(&mut self, token: u64) -> Option<oneshot::Sender<T>> {
-        self.short.remove(&token).or_else(|| self.long.remove(&token))
+        let waiter = self.short.remove(&token).or_else(|| self.long.remove(&token))?;
+        Some(waiter.answer)
+    }
+
+    fn get_mut(&mut self, token: u64) -> Option<&mut Waiter<T, R>> {
+        self.short.get_mut(&token).or_else(|| self.long.get_mut(&token))
     }
 }
 
 /// Stands for one waiting request; dropping it gives up waiting.
 #[derive(Debug)]
-pub(crate) struct Ticket<'a, T> {
-    pending: &'a Pending<T>,
+pub(crate) struct Ticket<'a, T, R = ()> {
+    pending: &'a Pending<T, R>,
     token: u64,
     answer: oneshot::Receiver<T>,
 }
 
-impl<T> Pending<T> {
+impl<T, R> Pending<T, R> {
     /// Makes one whose requests are answered on subjects that begin so.
     pub(crate) fn new(inbox: String) -> Self {
         let waiting = Waiting { short: HashMap::default(), long: HashMap::default() };
@@ -77,8 +88,8 @@ impl<T> Pending<T> {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Begins to wait; `None` if too many wait already.
-    pub(crate) fn wait(&self, wait: Wait) -> Option<Ticket<'_, T>> {
+    /// Begins to wait, and leaves something here; `None` if too many wait already.
+    pub(crate) fn wait(&self, wait: Wait, left: R) -> Option<Ticket<'_, T, R>> {
         let token = self.token();
         let (sender, answer) = oneshot::channel();
         let mut waiting = self.lock();
@@ -87,7 +98,8 @@ impl<T> Pending<T> {
         if is_full || (wait.is_long && long.len() >= LONG_MAX) {
             return None;
         }
-        if wait.is_long { long } else { short }.insert(token, sender);
+        let waiter = Waiter { answer: sender, left };
+        if wait.is_long { long } else { short }.insert(token, waiter);
         Some(Ticket { pending: self, token, answer })
     }
 
@@ -97,12 +109,21 @@ impl<T> Pending<T> {
         self.lock().remove(self.token_of(subject)?)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting<T>> {
+    /// Takes what was left by the request that is answered on a subject, the first time.
+    pub(crate) fn take_left(&self, subject: &str) -> Option<R>
+    where
+        R: Default,
+    {
+        let token = self.token_of(subject)?;
+        self.lock().get_mut(token).map(|waiter| std::mem::take(&mut waiter.left))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting<T, R>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T> Ticket<'_, T> {
+impl<T, R> Ticket<'_, T, R> {
     /// Returns the subject on which this request is answered.
     pub(crate) fn subject(&self) -> String {
         let inbox = &self.pending.inbox;
@@ -118,7 +139,7 @@ impl<T> Ticket<'_, T> {
     }
 }
 
-impl<T> Drop for Ticket<'_, T> {
+impl<T, R> Drop for Ticket<'_, T, R> {
     fn drop(&mut self) {
         self.pending.lock().remove(self.token);
     }
@@ -137,8 +158,8 @@ mod tests {
     #[tokio::test]
     async fn nothing_stays_behind() {
         let pending = Pending::new("inbox.".to_owned());
-        let mut answered = pending.wait(short()).unwrap();
-        let given_up = pending.wait(Wait::long(Duration::ZERO)).unwrap();
+        let mut answered = pending.wait(short(), ()).unwrap();
+        let given_up = pending.wait(Wait::long(Duration::ZERO), ()).unwrap();
         assert_ne!(answered.subject(), given_up.subject());
         pending.take(&answered.subject()).unwrap().send(7).unwrap();
         assert!(pending.take(&answered.subject()).is_none(), "the second answer finds nobody");
@@ -148,9 +169,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_a_request_leaves_is_taken_once() {
+        let pending = Pending::<(), Option<u8>>::new("inbox.".to_owned());
+        let tickets = [short(), Wait::long(Duration::ZERO)].map(|wait| pending.wait(wait, Some(7)));
+        for subject in tickets.iter().flatten().map(Ticket::subject) {
+            assert_eq!(pending.take_left(&subject), Some(Some(7)));
+            assert_eq!(pending.take_left(&subject), Some(None), "taken before");
+        }
+        let [gone, _] = tickets.map(Option::unwrap);
+        let subject = gone.subject();
+        drop(gone);
+        assert_eq!(pending.take_left(&subject), None);
+    }
+
+    #[tokio::test]
     async fn answers_are_known_by_their_subjects() {
         let pending = Pending::<()>::new("inbox.".to_owned());
-        let ticket = pending.wait(short()).unwrap();
+        let ticket = pending.wait(short(), ()).unwrap();
         let cases = [
             (ticket.subject(), true),
             ("inbox.18446744073709551615".to_owned(), true),
@@ -171,19 +206,19 @@ mod tests {
         let mut tickets = Vec::new();
         let mut fill = |wait, count| {
             for _ in 0..count {
-                tickets.push(pending.wait(wait).unwrap());
+                tickets.push(pending.wait(wait, ()).unwrap());
             }
-            assert!(pending.wait(wait).is_none());
+            assert!(pending.wait(wait, ()).is_none());
         };
         fill(long, LONG_MAX);
         fill(short(), REQUESTS_MAX - LONG_MAX);
         // One more place is anybody's, where those who wait long have not their part.
         tickets.pop();
-        assert!(pending.wait(long).is_none());
-        tickets.push(pending.wait(short()).unwrap());
+        assert!(pending.wait(long, ()).is_none());
+        tickets.push(pending.wait(short(), ()).unwrap());
         tickets.swap_remove(0);
-        assert!(pending.wait(long).is_some());
-        tickets.push(pending.wait(short()).unwrap());
-        assert!(pending.wait(long).is_none());
+        assert!(pending.wait(long, ()).is_some());
+        tickets.push(pending.wait(short(), ()).unwrap());
+        assert!(pending.wait(long, ()).is_none());
     }
 }

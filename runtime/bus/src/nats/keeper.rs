@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::nats::options::{self, NatsOptions};
 use crate::nats::outbox::Outbox;
 use crate::nats::version;
-use crate::parcel::Parcel;
+use crate::parcel::{Parcel, Written};
 use crate::pending::Pending;
 
 /// How long the last messages of a bus that nobody holds any more may take to leave.
@@ -37,8 +37,8 @@ pub(super) enum Answer {
     Here(Parcel),
 }
 
-/// The requests that wait for an answer.
-pub(super) type Answers = Pending<Answer>;
+/// The requests that wait for an answer, and their contents.
+pub(super) type Answers = Pending<Answer, Option<Written>>;
 
 /// One client.
 #[derive(Debug)]

@@ -4,14 +4,15 @@
 //! something: each message would be a write of its own, which costs more than all the rest of it,
 //! for us as for the server.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use async_nats::client::{PublishError, PublishErrorKind};
 use async_nats::{Client, HeaderMap};
 use tokio::sync::mpsc::error::{SendTimeoutError, TrySendError};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::yield_now;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::error::Error;
@@ -87,7 +88,7 @@ async fn run(mut waiting: mpsc::Receiver<Item>, mut links: watch::Receiver<Arc<L
     while let Some(first) = waiting.recv().await {
         items.push(first);
         // Whoever can run now runs first, and puts what it has to send.
-        yield_now().await;
+        after_others().await;
         while items.len() < WAITING_MAX
             && let Ok(item) = waiting.try_recv()
         {
@@ -104,6 +105,20 @@ async fn run(mut waiting: mpsc::Receiver<Item>, mut links: watch::Receiver<Arc<L
             }
         }
     }
+}
+
+/// Lets those run first that can run now, and does not look for more of them. To ask the system who
+/// could, as tokio's own yield does where nobody can, is more work than what a single message is.
+async fn after_others() {
+    let mut has_waited = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_waited, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Hands a message to the client, and to the next one should it have ended. Tells whether there is

@@ -153,7 +153,7 @@ impl Taker {
         let sender = match &self.sink {
             Sink::Queue(sender) => sender,
             Sink::Handler(handler) => {
-                if let Some(work) = handler(message.into()) {
+                if let Some(work) = handler(self.nats.parcel(message)) {
                     tokio::spawn(work);
                 }
                 return;

@@ -7,11 +7,12 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
 use wire::Headers;
 
 use crate::nats::SEND_WAIT_MAX;
 use crate::testing::{NatsServer, fill};
-use crate::{Auth, Bus, Error, Message, NatsOptions, Subscription};
+use crate::{Auth, Bus, Error, Message, NatsOptions, Parcel, Subscription};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -271,6 +272,48 @@ async fn t14_every_request_to_a_reader_that_stands_still_is_answered() {
         "command": "cargo test -p bus t14_ -- --nocapture",
     });
     println!("\nRESULT {row}");
+}
+
+#[tokio::test]
+async fn a_request_to_oneself_is_not_read_again_and_what_looks_like_one_is() {
+    let server = NatsServer::start("").await.unwrap();
+    let (bus, other) = (connect(&server).await, connect(&server).await);
+    let (hears, mut heard) = mpsc::channel(1);
+    let hear = move |parcel: Parcel| {
+        hears.try_send(parcel).unwrap();
+        None
+    };
+    let _hearing = bus.take("a", Some("q"), hear).await.unwrap();
+    bus.flush().await.unwrap();
+    let mut onlooker = other.subscribe("*", None).await.unwrap();
+    other.flush().await.unwrap();
+    let content = Arc::new(vec![1_u64, 2]);
+    // Who sees where an answer is wanted may ask for one there as well, before the request is heard
+    // and after it.
+    let cases: [(&str, &[&str]); 2] = [("a", &["[1,2]", "[3]"]), ("elsewhere", &["[3]", "[1,2]"])];
+    for (subject, others) in cases {
+        let (asking, asked) = (bus.clone(), content.clone());
+        let answer = tokio::spawn(async move {
+            asking.request_of(subject, Headers::new(), asked, LONG).await.unwrap();
+        });
+        let request = onlooker.next().await.unwrap();
+        assert_eq!((request.subject.as_str(), &*request.payload), (subject, &b"[1,2]"[..]));
+        if subject == "a" {
+            let parcel = heard.recv().await.unwrap();
+            assert!(Arc::ptr_eq(&parcel.read().unwrap(), &content));
+            assert_eq!(parcel.into_message().payload, "[1,2]");
+        }
+        let inbox = request.reply.unwrap();
+        for text in others {
+            other.publish_with_reply("a", &inbox, Headers::new(), (*text).into()).await.unwrap();
+            let numbers = heard.recv().await.unwrap().read::<Vec<u64>>().unwrap();
+            assert_eq!(serde_json::to_string(&numbers).unwrap(), *text);
+            assert!(!Arc::ptr_eq(&numbers, &content), "{subject} {text}");
+            assert_eq!(onlooker.next().await.unwrap().payload, *text);
+        }
+        other.publish(&inbox, Headers::new(), "done".into()).await.unwrap();
+        answer.await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -167,12 +167,17 @@ impl Headers {
 
     /// Iterates over names and values, these as text.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
-        self.values().map(|(name, value)| (name, value.text()))
+        self.values().map(|(name, value)| (&**name, value.text()))
     }
 
     /// Iterates over names and values.
-    pub fn values(&self) -> impl Iterator<Item = (&str, &HeaderValue)> {
-        self.0.iter().map(|(name, value)| (&**name, value))
+    pub fn values(&self) -> impl Iterator<Item = (&Cow<'static, str>, &HeaderValue)> {
+        self.0.iter().map(|(name, value)| (name, value))
+    }
+
+    /// Returns how many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// Tells whether there are none.

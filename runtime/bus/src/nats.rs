@@ -154,8 +154,11 @@ impl Nats {
         wait: Wait,
     ) -> Result<Parcel, Error> {
         let subject = message.subject.clone();
-        let payload = &message.payload;
-        let written = content.map(|content| Written { payload: payload.clone(), content });
+        let written = content.map(|content| Written {
+            headers: message.headers.clone(),
+            payload: message.payload.clone(),
+            content,
+        });
         let Some(mut ticket) = self.answers.wait(wait, written) else {
             return Err(Error::Overflow { subject });
         };
@@ -186,15 +189,18 @@ impl Nats {
         Ok(answer)
     }
 
-    /// Makes a parcel of a message. If it is a request of this process, as it was sent, its content
-    /// need not be read.
-    fn parcel(&self, message: Message) -> Parcel {
-        let left = message.reply.as_deref().and_then(|inbox| self.answers.take_left(inbox));
+    /// Makes a parcel of a message. If it is a request of this process, as it was sent, it need not
+    /// be read.
+    fn parcel(&self, message: async_nats::Message) -> Parcel {
+        let left = message.reply.as_ref().and_then(|inbox| self.answers.take_left(inbox));
         match left.flatten() {
-            Some(Written { payload, content }) if payload == message.payload => {
-                Parcel::new(message, content)
+            Some(Written { headers, payload, content })
+                if payload == message.payload
+                    && convert::is_same(&headers, message.headers.as_ref()) =>
+            {
+                Parcel::new(convert::message_with(headers, message), content)
             }
-            _ => message.into(),
+            _ => convert::message_in(message).into(),
         }
     }
 

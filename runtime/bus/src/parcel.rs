@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use wire::Headers;
 
 use crate::message::Message;
 
@@ -43,16 +44,21 @@ impl<T: Serialize + Send + Sync + 'static> Content for T {
     }
 }
 
-/// A content, and what was written of it.
+/// A content, what was written of it, and the headers that were sent with that.
 #[derive(Clone)]
 pub(crate) struct Written {
+    pub(crate) headers: Headers,
     pub(crate) payload: Bytes,
     pub(crate) content: Arc<dyn Content>,
 }
 
 impl fmt::Debug for Written {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Written").field("payload", &self.payload).finish_non_exhaustive()
+        let Self { headers, payload, .. } = self;
+        f.debug_struct("Written")
+            .field("headers", headers)
+            .field("payload", payload)
+            .finish_non_exhaustive()
     }
 }
 
@@ -135,8 +141,6 @@ impl fmt::Debug for Parcel {
 
 #[cfg(test)]
 mod tests {
-    use wire::Headers;
-
     use super::*;
 
     fn message(payload: &'static str) -> Message {

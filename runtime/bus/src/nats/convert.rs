@@ -1,22 +1,42 @@
 //! Messages as the client has them and as we have them.
 
+use std::borrow::Cow;
+
 use async_nats::{HeaderMap, HeaderName, HeaderValue};
-use wire::Headers;
+use wire::{Headers, header};
 
 use crate::error::Error;
 use crate::message::Message;
 
-/// Makes the client's headers of ours.
+/// Makes the client's headers of ours, which were checked.
 pub(super) fn headers_out(headers: &Headers) -> Result<HeaderMap, Error> {
     let mut map = HeaderMap::new();
-    for (name, value) in headers.iter() {
+    for (name, value) in headers.values() {
         let invalid = |fault| Error::InvalidHeader { name: crate::check::shown(name), fault };
-        let key: HeaderName = name.parse().map_err(|_| invalid("the client refuses the name"))?;
-        let value: HeaderValue =
-            value.parse().map_err(|_| invalid("the client refuses the value"))?;
+        let key = match name {
+            Cow::Borrowed(name) => HeaderName::from_static(name),
+            Cow::Owned(name) => name.parse().map_err(|_| invalid("the client refuses the name"))?,
+        };
+        // What is not a text by itself is written so that the client takes it, which it does
+        // without a copy; of what it refuses it would panic.
+        let value = match value {
+            header::HeaderValue::Text(text) => {
+                text.parse().map_err(|_| invalid("the client refuses the value"))?
+            }
+            other => HeaderValue::from(other.text().into_owned()),
+        };
         map.insert(key, value);
     }
     Ok(map)
+}
+
+/// Tells whether the client received the headers that were sent.
+pub(super) fn is_same(sent: &Headers, received: Option<&HeaderMap>) -> bool {
+    sent.len() == received.map_or(0, HeaderMap::len)
+        && received.into_iter().flat_map(HeaderMap::iter).all(|(name, values)| match &values[..] {
+            [value] => sent.get(name.as_ref()).is_some_and(|sent| sent == value.as_str()),
+            _ => false,
+        })
 }
 
 /// Makes our message of the client's.
@@ -35,6 +55,11 @@ pub(super) fn message_in(message: async_nats::Message) -> Message {
     for (name, value) in list {
         headers.insert(name, value);
     }
+    message_with(headers, message)
+}
+
+/// Makes our message of the client's, whose headers are known.
+pub(super) fn message_with(headers: Headers, message: async_nats::Message) -> Message {
     Message {
         subject: message.subject.into_string(),
         reply: message.reply.map(async_nats::Subject::into_string),

@@ -10,7 +10,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use async_nats::client::{PublishError, PublishErrorKind};
-use async_nats::{Client, HeaderMap};
+use async_nats::subject::ToSubject;
+use async_nats::{Client, HeaderMap, Subject};
 use tokio::sync::mpsc::error::{SendTimeoutError, TrySendError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::task::AbortOnDropHandle;
@@ -157,11 +158,20 @@ async fn publish(
     message: &Message,
     headers: HeaderMap,
 ) -> Result<(), PublishError> {
-    let (subject, payload) = (message.subject.clone(), message.payload.clone());
-    match message.reply.clone() {
+    let (subject, payload) = (Borrowed(&message.subject), message.payload.clone());
+    match message.reply.as_deref().map(Borrowed) {
         Some(reply) => {
             client.publish_with_reply_and_headers(subject, reply, headers, payload).await
         }
         None => client.publish_with_headers(subject, headers, payload).await,
+    }
+}
+
+/// A subject that the client copies once; of a `String` it would be given a copy to copy.
+struct Borrowed<'t>(&'t str);
+
+impl ToSubject for Borrowed<'_> {
+    fn to_subject(&self) -> Subject {
+        self.0.into()
     }
 }

@@ -2,6 +2,7 @@
 //! them to a handler, which does.
 
 use std::future::pending;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -98,6 +99,7 @@ impl Taker {
 
     async fn run(mut self, mut link: Arc<Link>, mut source: Source) {
         let draining = self.nats.draining.clone();
+        let mut drained = pin!(draining.cancelled());
         loop {
             tokio::select! {
                 message = source.messages.next() => match message {
@@ -108,7 +110,7 @@ impl Taker {
                     },
                 },
                 () = closed(&self.sink) => return,
-                () = draining.cancelled() => break,
+                () = &mut drained => break,
             }
         }
         let rest = async {
@@ -149,7 +151,6 @@ impl Taker {
     }
 
     fn offer(&mut self, message: async_nats::Message) {
-        let message = convert::message_in(message);
         let sender = match &self.sink {
             Sink::Queue(sender) => sender,
             Sink::Handler(handler) => {
@@ -159,7 +160,7 @@ impl Taker {
                 return;
             }
         };
-        match sender.try_send(message) {
+        match sender.try_send(convert::message_in(message)) {
             Ok(()) | Err(TrySendError::Closed(_)) => {}
             Err(TrySendError::Full(message)) => {
                 self.lost = self.lost.saturating_add(1);

@@ -288,29 +288,39 @@ async fn a_request_to_oneself_is_not_read_again_and_what_looks_like_one_is() {
     let mut onlooker = other.subscribe("*", None).await.unwrap();
     other.flush().await.unwrap();
     let content = Arc::new(vec![1_u64, 2]);
+    let sent = || Headers::new().with("n", 1).with("k", "v");
+    let other_headers = || sent().with("k", "w");
     // Who sees where an answer is wanted may ask for one there as well, before the request is heard
     // and after it.
-    let cases: [(&str, &[&str]); 2] = [("a", &["[1,2]", "[3]"]), ("elsewhere", &["[3]", "[1,2]"])];
-    for (subject, others) in cases {
+    let cases = [
+        ("a", "[1,2]", sent()),
+        ("elsewhere", "[3]", sent()),
+        ("elsewhere", "[1,2]", other_headers()),
+        ("elsewhere", "[1,2]", other_headers().with("more", "v")),
+        ("elsewhere", "[1,2]", Headers::new()),
+    ];
+    for (subject, text, headers) in cases {
         let (asking, asked) = (bus.clone(), content.clone());
         let answer = tokio::spawn(async move {
-            asking.request_of(subject, Headers::new(), asked, LONG).await.unwrap();
+            asking.request_of(subject, sent(), asked, LONG).await.unwrap();
         });
         let request = onlooker.next().await.unwrap();
         assert_eq!((request.subject.as_str(), &*request.payload), (subject, &b"[1,2]"[..]));
         if subject == "a" {
             let parcel = heard.recv().await.unwrap();
             assert!(Arc::ptr_eq(&parcel.read().unwrap(), &content));
+            assert_eq!(parcel.message().headers.read::<u64>("n"), Some(1));
+            assert_eq!(parcel.message().reply, request.reply);
             assert_eq!(parcel.into_message().payload, "[1,2]");
         }
         let inbox = request.reply.unwrap();
-        for text in others {
-            other.publish_with_reply("a", &inbox, Headers::new(), (*text).into()).await.unwrap();
-            let numbers = heard.recv().await.unwrap().read::<Vec<u64>>().unwrap();
-            assert_eq!(serde_json::to_string(&numbers).unwrap(), *text);
-            assert!(!Arc::ptr_eq(&numbers, &content), "{subject} {text}");
-            assert_eq!(onlooker.next().await.unwrap().payload, *text);
-        }
+        other.publish_with_reply("a", &inbox, headers.clone(), text.into()).await.unwrap();
+        let parcel = heard.recv().await.unwrap();
+        let numbers = parcel.read::<Vec<u64>>().unwrap();
+        assert_eq!(serde_json::to_string(&numbers).unwrap(), text);
+        assert!(!Arc::ptr_eq(&numbers, &content), "{subject} {text}");
+        assert_eq!(parcel.message().headers.get("k"), headers.get("k"));
+        assert_eq!(onlooker.next().await.unwrap().payload, text);
         other.publish(&inbox, Headers::new(), "done".into()).await.unwrap();
         answer.await.unwrap();
     }

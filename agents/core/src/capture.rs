@@ -305,7 +305,7 @@ impl Serialize for Whole<'_> {
 
 /// Blots out what looks like a credential, and leaves what says that a text was cut.
 fn hidden(text: &str) -> Cow<'_, str> {
-    let is_length = |length: &str| length.bytes().all(|byte| byte.is_ascii_digit());
+    let is_length = |length: &str| length.parse::<usize>().is_ok();
     let cut = text
         .strip_suffix(CUT_END)
         .and_then(|begin| begin.rsplit_once(CUT_BEGIN))

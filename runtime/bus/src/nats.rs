@@ -146,7 +146,9 @@ impl Nats {
         drop(self.link().client.flush().await);
     }
 
-    /// Sends a message and waits for the answer. `content` is what its payload was written of.
+    /// Sends a message and waits for the answer. `content` is what its payload was written of; it is
+    /// kept with the message until the server has brought that back or the answer is there, unless
+    /// the answer is that of a run or a person, which may take days.
     pub(crate) async fn request(
         &self,
         mut message: Message,
@@ -154,7 +156,7 @@ impl Nats {
         wait: Wait,
     ) -> Result<Parcel, Error> {
         let subject = message.subject.clone();
-        let written = content.map(|content| Written {
+        let written = content.filter(|_| !wait.is_long).map(|content| Written {
             headers: message.headers.clone(),
             payload: message.payload.clone(),
             content,
@@ -192,8 +194,8 @@ impl Nats {
     /// Makes a parcel of a message. If it is a request of this process, as it was sent, it need not
     /// be read.
     fn parcel(&self, message: async_nats::Message) -> Parcel {
-        let left = message.reply.as_ref().and_then(|inbox| self.answers.take_left(inbox));
-        match left.flatten() {
+        let sent = message.reply.as_ref().and_then(|inbox| self.answers.take_sent(inbox));
+        match sent.flatten() {
             Some(Written { headers, payload, content })
                 if payload == message.payload
                     && convert::is_same(&headers, message.headers.as_ref()) =>

@@ -54,11 +54,8 @@ pub(crate) struct Written {
 
 impl fmt::Debug for Written {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { headers, payload, .. } = self;
-        f.debug_struct("Written")
-            .field("headers", headers)
-            .field("payload", payload)
-            .finish_non_exhaustive()
+        let bytes = self.payload.len();
+        f.debug_struct("Written").field("bytes", &bytes).finish_non_exhaustive()
     }
 }
 

@@ -20,7 +20,7 @@ const LONG_MAX: usize = REQUESTS_MAX / 2;
 /// The digits of the largest token.
 const TOKEN_DIGITS_MAX: usize = 20;
 
-/// Keeps the waiting requests, and of each what its sender leaves here.
+/// Keeps the waiting requests, and of each what is known of how it was sent.
 #[derive(Debug)]
 pub(crate) struct Pending<T, R = ()> {
     /// What the subjects of answers begin with, up to the last token, which is the request's.
@@ -40,13 +40,12 @@ struct Waiting<T, R> {
 #[derive(Debug)]
 struct Waiter<T, R> {
     answer: oneshot::Sender<T>,
-    left: R,
+    sent: R,
 }
 
 impl<T, R> Waiting<T, R> {
-    fn remove(&mut self, token: u64) -> Option<oneshot::Sender<T>> {
-        let waiter = self.short.remove(&token).or_else(|| self.long.remove(&token))?;
-        Some(waiter.answer)
+    fn remove(&mut self, token: u64) -> Option<Waiter<T, R>> {
+        self.short.remove(&token).or_else(|| self.long.remove(&token))
     }
 
     fn get_mut(&mut self, token: u64) -> Option<&mut Waiter<T, R>> {
@@ -88,8 +87,8 @@ impl<T, R> Pending<T, R> {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Begins to wait, and leaves something here; `None` if too many wait already.
-    pub(crate) fn wait(&self, wait: Wait, left: R) -> Option<Ticket<'_, T, R>> {
+    /// Begins to wait for the answer to what is sent so; `None` if too many wait already.
+    pub(crate) fn wait(&self, wait: Wait, sent: R) -> Option<Ticket<'_, T, R>> {
         let token = self.token();
         let (sender, answer) = oneshot::channel();
         let mut waiting = self.lock();
@@ -98,7 +97,7 @@ impl<T, R> Pending<T, R> {
         if is_full || (wait.is_long && long.len() >= LONG_MAX) {
             return None;
         }
-        let waiter = Waiter { answer: sender, left };
+        let waiter = Waiter { answer: sender, sent };
         if wait.is_long { long } else { short }.insert(token, waiter);
         Some(Ticket { pending: self, token, answer })
     }
@@ -106,16 +105,19 @@ impl<T, R> Pending<T, R> {
     /// Takes out the request that waits for an answer on a subject; late and second answers find
     /// nobody.
     pub(crate) fn take(&self, subject: &str) -> Option<oneshot::Sender<T>> {
-        self.lock().remove(self.token_of(subject)?)
+        let token = self.token_of(subject)?;
+        // What was sent may be large, and is given up without the lock.
+        let waiter = self.lock().remove(token);
+        waiter.map(|waiter| waiter.answer)
     }
 
-    /// Takes what was left by the request that is answered on a subject, the first time.
-    pub(crate) fn take_left(&self, subject: &str) -> Option<R>
+    /// Takes what is known of how the request was sent that is answered on a subject, the first time.
+    pub(crate) fn take_sent(&self, subject: &str) -> Option<R>
     where
         R: Default,
     {
         let token = self.token_of(subject)?;
-        self.lock().get_mut(token).map(|waiter| std::mem::take(&mut waiter.left))
+        self.lock().get_mut(token).map(|waiter| std::mem::take(&mut waiter.sent))
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting<T, R>> {
@@ -141,7 +143,8 @@ impl<T, R> Ticket<'_, T, R> {
 
 impl<T, R> Drop for Ticket<'_, T, R> {
     fn drop(&mut self) {
-        self.pending.lock().remove(self.token);
+        let waiter = self.pending.lock().remove(self.token);
+        drop(waiter);
     }
 }
 
@@ -169,17 +172,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_request_leaves_is_taken_once() {
+    async fn how_a_request_was_sent_is_taken_once() {
         let pending = Pending::<(), Option<u8>>::new("inbox.".to_owned());
         let tickets = [short(), Wait::long(Duration::ZERO)].map(|wait| pending.wait(wait, Some(7)));
         for subject in tickets.iter().flatten().map(Ticket::subject) {
-            assert_eq!(pending.take_left(&subject), Some(Some(7)));
-            assert_eq!(pending.take_left(&subject), Some(None), "taken before");
+            assert_eq!(pending.take_sent(&subject), Some(Some(7)));
+            assert_eq!(pending.take_sent(&subject), Some(None), "taken before");
         }
         let [gone, _] = tickets.map(Option::unwrap);
         let subject = gone.subject();
         drop(gone);
-        assert_eq!(pending.take_left(&subject), None);
+        assert_eq!(pending.take_sent(&subject), None);
     }
 
     #[tokio::test]

@@ -1,4 +1,7 @@
 //! Finds where a value of JSON ends that is quoted in a text, which may be within texts of JSON itself.
+//!
+//! What is not written quite as JSON is rather taken to be longer than it is: what a value hides is
+//! not to be seen.
 
 use std::ops::Range;
 
@@ -13,32 +16,32 @@ pub(super) struct Quoted {
 
 impl Quoted {
     /// Returns the string, number, list or object that begins there; `escape` are the backslashes
-    /// before the quotes of the name of it. What has no end goes as far as the text around it.
+    /// before the first quote of its name. What has no end goes to the quote that ends the string
+    /// around it, or to the end of the text.
     pub(super) fn at(text: &str, start: usize, escape: &str) -> Option<Self> {
         let rest = text.get(start..)?;
         let slashes = rest.len() - rest.trim_start_matches('\\').len();
-        let depth = Depth::of(escape.len());
+        let quote = || format!("{escape}\"");
         let (begin, length, quote) = match rest.as_bytes().get(slashes)? {
             b'"' => {
                 let begin = start + slashes + 1;
-                (begin, string_length(text.get(begin..)?, Depth::of(slashes)), String::new())
+                (begin, Quotes { slashes }.string_length(text.get(begin..)?), String::new())
             }
-            b'[' | b'{' if slashes == 0 => (start, nested_length(rest, depth), depth.quote()),
-            b'-' | b'0'..=b'9' if slashes == 0 => {
-                let is_of_number = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
-                let length = rest.find(|c| !is_of_number(c)).unwrap_or(rest.len());
-                (start, length, depth.quote())
-            }
-            _ => return None,
+            b'[' if slashes == 0 => (start, nested_length(rest, (b'[', b']')), quote()),
+            b'{' if slashes == 0 => (start, nested_length(rest, (b'{', b'}')), quote()),
+            _ => (start, number_length(rest)?, quote()),
         };
         Some(Self { range: begin..begin.saturating_add(length), quote })
     }
 }
 
-/// In how many texts of JSON something stands: in each a quote has a backslash before it, and there
-/// are two for each backslash.
+/// The quotes of the strings of a value. In each text of JSON that it stands in a quote has a
+/// backslash before it, and there are two for each backslash.
 #[derive(Clone, Copy)]
-struct Depth(u32);
+struct Quotes {
+    /// The backslashes before the quote that begins a string.
+    slashes: usize,
+}
 
 /// What a quote is for a value.
 enum Role {
@@ -46,41 +49,38 @@ enum Role {
     Delimits,
     /// A character of a string in it.
     IsWithin,
-    /// The end of a text that it stands in, at a depth.
-    Ends(Depth),
+    /// The end of a string that it stands in.
+    IsOutside,
 }
 
-impl Depth {
-    /// Returns that of a string with so many backslashes before its quotes.
-    const fn of(slashes: usize) -> Self {
-        Self(slashes.saturating_add(1).ilog2())
+impl Quotes {
+    /// Returns what a quote with so many backslashes before it is.
+    const fn role(self, slashes: usize) -> Role {
+        let Some(more) = slashes.checked_sub(self.slashes) else { return Role::IsOutside };
+        // How many there are for each backslash of a string. Some write a text of JSON with twice
+        // as many before each quote as JSON has.
+        let each =
+            self.slashes + if self.slashes == 0 { 1 } else { self.slashes & !(self.slashes - 1) };
+        if more.is_multiple_of(2 * each) { Role::Delimits } else { Role::IsWithin }
     }
 
-    /// Returns how many backslashes the quotes of a string have before them.
-    const fn slashes(self) -> usize {
-        (1 << self.0) - 1
-    }
-
-    /// Returns a quote that begins or ends a string.
-    fn quote(self) -> String {
-        format!("{}\"", "\\".repeat(self.slashes()))
-    }
-
-    /// Returns what a quote with so many backslashes before it is for a value.
-    fn role_of(self, mut slashes: usize) -> Role {
-        for depth in 0..self.0 {
-            if slashes.is_multiple_of(2) {
-                return Role::Ends(Self(depth));
-            }
-            slashes /= 2;
-        }
-        if slashes.is_multiple_of(2) { Role::Delimits } else { Role::IsWithin }
+    /// Returns the length of a string, whose first quote stands before the text.
+    fn string_length(self, text: &str) -> usize {
+        let end =
+            others(text).filter(|(_, byte, _)| *byte == b'"').find_map(
+                |(at, _, slashes)| match self.role(slashes) {
+                    Role::Delimits => Some(at - self.slashes),
+                    Role::IsOutside => Some(at - slashes),
+                    Role::IsWithin => None,
+                },
+            );
+        end.unwrap_or(text.len())
     }
 }
 
-/// Returns each character that may be of the structure, where it stands, and how many backslashes
-/// stand before it.
-fn marks(text: &str) -> impl Iterator<Item = (usize, u8, usize)> {
+/// Returns all but the backslashes of a text, where each stands, and how many backslashes stand
+/// before it.
+fn others(text: &str) -> impl Iterator<Item = (usize, u8, usize)> {
     let mut slashes = 0_usize;
     text.bytes().enumerate().filter_map(move |(at, byte)| {
         if byte == b'\\' {
@@ -91,40 +91,34 @@ fn marks(text: &str) -> impl Iterator<Item = (usize, u8, usize)> {
     })
 }
 
-/// Returns the length of a string, whose first quote stands before the text.
-fn string_length(text: &str, depth: Depth) -> usize {
-    let end = marks(text).filter(|(_, byte, _)| *byte == b'"').find_map(|(at, _, slashes)| {
-        let depth = match depth.role_of(slashes) {
-            Role::Delimits => depth,
-            Role::Ends(outer) => outer,
-            Role::IsWithin => return None,
-        };
-        Some(at - depth.slashes())
-    });
-    end.unwrap_or(text.len())
-}
-
 /// Returns the length of a list or an object, with all that is in it.
-fn nested_length(text: &str, depth: Depth) -> usize {
-    let (mut open, mut is_string) = (0_usize, false);
-    for (at, byte, slashes) in marks(text) {
-        match byte {
-            b'"' => match depth.role_of(slashes) {
+fn nested_length(text: &str, (begins, ends): (u8, u8)) -> usize {
+    let (mut open, mut is_string, mut quotes) = (0_usize, false, None);
+    for (at, byte, slashes) in others(text) {
+        if byte == b'"' {
+            // The first one begins a string.
+            match quotes.get_or_insert(Quotes { slashes }).role(slashes) {
                 Role::Delimits => is_string = !is_string,
                 Role::IsWithin => {}
-                Role::Ends(outer) => return at - outer.slashes(),
-            },
-            b'[' | b'{' if !is_string => open += 1,
-            b']' | b'}' if !is_string => {
-                open = open.saturating_sub(1);
-                if open == 0 {
-                    return at + 1;
-                }
+                Role::IsOutside => return at - slashes,
             }
-            _ => {}
+        } else if byte == begins && !is_string {
+            open += 1;
+        } else if byte == ends && !is_string {
+            open = open.saturating_sub(1);
+            if open == 0 {
+                return at + 1;
+            }
         }
     }
     text.len()
+}
+
+/// Returns the length of a number.
+fn number_length(text: &str) -> Option<usize> {
+    let is_of_number = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
+    let begins = text.strip_prefix('-').unwrap_or(text).starts_with(|c: char| c.is_ascii_digit());
+    begins.then(|| text.find(|c| !is_of_number(c)).unwrap_or(text.len()))
 }
 
 #[cfg(test)]
@@ -135,11 +129,11 @@ mod tests {
 
     /// Returns what stands for a value whose name ends at `:`.
     fn found(text: &str) -> Option<(&str, String)> {
-        let colon = text.find(':').unwrap();
-        let name = text[..colon].trim_end_matches('"');
+        let (before, _) = text.split_once(':').unwrap();
+        let name = before.trim_end_matches('"');
         let slashes = name.len() - name.trim_end_matches('\\').len();
-        let value = Quoted::at(text, colon + 1, &"\\".repeat(slashes))?;
-        Some((&text[value.range], value.quote))
+        let value = Quoted::at(text, before.len() + 1, &"\\".repeat(slashes))?;
+        Some((text.get(value.range).unwrap(), value.quote))
     }
 
     #[test]
@@ -151,6 +145,7 @@ mod tests {
             (r#"{"k":[["a]"],{"b":"}\"]"}],"n":[]}"#, Some((r#"[["a]"],{"b":"}\"]"}]"#, "\""))),
             (r#"{"k":{"a":{"b":{}}}}"#, Some((r#"{"a":{"b":{}}}"#, "\""))),
             (r#"{"k":null}"#, None),
+            (r#"{"k":-x}"#, None),
             (r#"{"k":true}"#, None),
             (r#"{"k":"#, None),
             // Without an end.
@@ -158,8 +153,16 @@ mod tests {
             (r#"{"k":[["a"],"#, Some((r#"[["a"],"#, "\""))),
             // Cut within a text of JSON.
             (r#"["{\"k\":\"ab","c"]"#, Some(("ab", ""))),
+            (r#"["{\"k\":[1,2","c"]"#, Some((r#"[1,2","c"]"#, r#"\""#))),
             (r#"["{\"k\":[[\"ab","c"]"#, Some((r#"[[\"ab"#, r#"\""#))),
             (r#"["[\"{\\\"k\\\":\\\"ab\"","c"]"#, Some(("ab", ""))),
+            // Not quite JSON: a bracket of the other kind, and quotes of another depth.
+            (r#"{"k":['a}b','c']}"#, Some(("['a}b','c']", "\""))),
+            (r#"{"k":{a]b},"n":1}"#, Some(("{a]b}", "\""))),
+            (r#"{\"k\":["a","b"],\"n\":1}"#, Some((r#"["a","b"]"#, r#"\""#))),
+            (r#"\"k":{"a":"b"},"n":1"#, Some((r#"{"a":"b"}"#, "\""))),
+            (r#"{\\"k\\":[\\"a\\\\\\"b\\"],\\"n\\":1}"#, Some((r#"[\\"a\\\\\\"b\\"]"#, r#"\\""#))),
+            (r#"{\\"k\\":\\"a\\\\\\"b\\",\\"n\\":1}"#, Some((r#"a\\\\\\"b"#, ""))),
         ];
         for (text, expected) in cases {
             let expected = expected.map(|(value, quote)| (value, quote.to_owned()));

@@ -8,7 +8,8 @@ use wire::{Headers, header};
 use crate::error::Error;
 use crate::message::Message;
 
-/// Makes the client's headers of ours, which were checked.
+/// Makes the client's headers of ours, which were [checked](crate::check::headers): it does not look
+/// at names that live as long as the program.
 pub(super) fn headers_out(headers: &Headers) -> Result<HeaderMap, Error> {
     let mut map = HeaderMap::new();
     for (name, value) in headers.values() {
@@ -17,8 +18,8 @@ pub(super) fn headers_out(headers: &Headers) -> Result<HeaderMap, Error> {
             Cow::Borrowed(name) => HeaderName::from_static(name),
             Cow::Owned(name) => name.parse().map_err(|_| invalid("the client refuses the name"))?,
         };
-        // What is not a text by itself is written so that the client takes it, which it does
-        // without a copy; of what it refuses it would panic.
+        // The client takes a `String` as it is, and would panic at an end of a line, which only a
+        // text may have.
         let value = match value {
             header::HeaderValue::Text(text) => {
                 text.parse().map_err(|_| invalid("the client refuses the value"))?

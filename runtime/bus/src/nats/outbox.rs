@@ -108,8 +108,8 @@ async fn run(mut waiting: mpsc::Receiver<Item>, mut links: watch::Receiver<Arc<L
     }
 }
 
-/// Lets those run first that can run now, and does not look for more of them. To ask the system who
-/// could, as tokio's own yield does where nobody can, is more work than what a single message is.
+/// Lets those run first that can run now. Tokio's own yield asks the system for more of them where
+/// there are none, which costs as much as some messages.
 async fn after_others() {
     let mut has_waited = false;
     poll_fn(|context| {

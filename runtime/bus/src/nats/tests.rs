@@ -278,9 +278,9 @@ async fn t14_every_request_to_a_reader_that_stands_still_is_answered() {
 async fn a_request_to_oneself_is_not_read_again_and_what_looks_like_one_is() {
     let server = NatsServer::start("").await.unwrap();
     let (bus, other) = (connect(&server).await, connect(&server).await);
-    let (hears, mut heard) = mpsc::channel(1);
+    let (sender, mut heard) = mpsc::channel(1);
     let hear = move |parcel: Parcel| {
-        hears.try_send(parcel).unwrap();
+        sender.try_send(parcel).unwrap();
         None
     };
     let _hearing = bus.take("a", Some("q"), hear).await.unwrap();
@@ -288,15 +288,17 @@ async fn a_request_to_oneself_is_not_read_again_and_what_looks_like_one_is() {
     let mut onlooker = other.subscribe("*", None).await.unwrap();
     other.flush().await.unwrap();
     let content = Arc::new(vec![1_u64, 2]);
-    let sent = || Headers::new().with("n", 1).with("k", "v");
-    let other_headers = || sent().with("k", "w");
+    let sent = || Headers::new().with("n", 1).with("k", "v").with("own".to_owned(), "o");
+    let without_k = || Headers::new().with("n", 1).with("own", "o");
     // Who sees where an answer is wanted may ask for one there as well, before the request is heard
     // and after it.
     let cases = [
         ("a", "[1,2]", sent()),
         ("elsewhere", "[3]", sent()),
-        ("elsewhere", "[1,2]", other_headers()),
-        ("elsewhere", "[1,2]", other_headers().with("more", "v")),
+        ("elsewhere", "[1,2]", sent().with("k", "w")),
+        ("elsewhere", "[1,2]", sent().with("more", "v")),
+        ("elsewhere", "[1,2]", without_k()),
+        ("elsewhere", "[1,2]", without_k().with("K", "v")),
         ("elsewhere", "[1,2]", Headers::new()),
     ];
     for (subject, text, headers) in cases {

@@ -22,9 +22,11 @@ const EVENTS_MAX: usize = 8192;
 /// Bytes of the events that wait, so that few large ones do not fill the memory.
 const EVENT_BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// Events that leave before it is seen to that the bus has taken them: an eighth of what waits there
-/// while the server is away, so that requests and answers find room.
-const LEAVING_MAX: usize = 256;
+/// Events that leave before it is seen to that the bus has taken them: half of what waits there while
+/// the server is away, so that requests and answers find room. With some hundred sessions that never
+/// wait for their models it takes several turns of all of them until that is seen, and they tell
+/// more events than a quarter of this meanwhile.
+const LEAVING_MAX: usize = 1024;
 
 /// How long events are gathered before they leave, unless one of them cannot wait: people do not
 /// see the difference, and a step tells several.

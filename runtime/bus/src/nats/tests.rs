@@ -12,7 +12,7 @@ use wire::Headers;
 
 use crate::nats::SEND_WAIT_MAX;
 use crate::testing::{NatsServer, fill};
-use crate::{Auth, Bus, Error, Message, NatsOptions, Parcel, Subscription};
+use crate::{Auth, Bus, Error, Message, NatsOptions, Parcel, Subscription, Wait};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -325,6 +325,36 @@ async fn a_request_to_oneself_is_not_read_again_and_what_looks_like_one_is() {
         assert_eq!(onlooker.next().await.unwrap().payload, text);
         other.publish(&inbox, Headers::new(), "done".into()).await.unwrap();
         answer.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_held_of_what_may_wait_for_days() {
+    let server = NatsServer::start("").await.unwrap();
+    let bus = connect(&server).await;
+    let (sender, mut heard) = mpsc::channel(1);
+    let hear = move |parcel: Parcel| {
+        sender.try_send(parcel).unwrap();
+        None
+    };
+    let _hearing = bus.take("a", Some("q"), hear).await.unwrap();
+    bus.flush().await.unwrap();
+    for (wait, is_held) in [(Wait::long(LONG), false), (Wait::from(LONG), true)] {
+        let content = Arc::new(1_u64);
+        let asked = Arc::downgrade(&content);
+        let request = bus.request_of("a", Headers::new(), content, wait);
+        let answer = async {
+            let parcel = heard.recv().await.unwrap();
+            let number = parcel.read::<u64>().unwrap();
+            assert_eq!(
+                std::ptr::addr_eq(asked.as_ptr(), Arc::as_ptr(&number)),
+                is_held,
+                "{wait:?}"
+            );
+            bus.reply(parcel.message(), Headers::new(), "done".into()).await.unwrap();
+        };
+        let (answered, ()) = tokio::join!(request, answer);
+        answered.unwrap();
     }
 }
 

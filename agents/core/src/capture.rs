@@ -305,11 +305,10 @@ impl Serialize for Whole<'_> {
 
 /// Blots out what looks like a credential, and leaves what says that a text was cut.
 fn hidden(text: &str) -> Cow<'_, str> {
-    let is_length = |length: &str| length.parse::<usize>().is_ok();
     let cut = text
         .strip_suffix(CUT_END)
         .and_then(|begin| begin.rsplit_once(CUT_BEGIN))
-        .filter(|(_, length)| is_length(length))
+        .filter(|(_, length)| length.parse::<usize>().is_ok())
         .map_or(text.len(), |(said, _)| said.len());
     let (said, cut) = text.split_at(cut);
     match blotted(said) {

@@ -45,7 +45,6 @@ impl<T: Serialize + Send + Sync + 'static> Content for T {
 }
 
 /// A content, what was written of it, and the headers that were sent with that.
-#[derive(Clone)]
 pub(crate) struct Written {
     pub(crate) headers: Headers,
     pub(crate) payload: Bytes,

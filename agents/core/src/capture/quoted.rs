@@ -57,24 +57,25 @@ impl Quotes {
     /// Returns what a quote with so many backslashes before it is.
     const fn role(self, slashes: usize) -> Role {
         let Some(more) = slashes.checked_sub(self.slashes) else { return Role::IsOutside };
-        // How many there are for each backslash of a string. Some write a text of JSON with twice
-        // as many before each quote as JSON has.
-        let each =
-            self.slashes + if self.slashes == 0 { 1 } else { self.slashes & !(self.slashes - 1) };
+        // How many stand for one backslash of a string: one more than before its quotes, which are
+        // 0, 1, 3, 7 by how many texts they stand in. Some write twice or four times as many of each.
+        let each = match self.slashes {
+            0 => 1,
+            slashes => slashes + (1 << slashes.trailing_zeros()),
+        };
         if more.is_multiple_of(2 * each) { Role::Delimits } else { Role::IsWithin }
     }
 
     /// Returns the length of a string, whose first quote stands before the text.
     fn string_length(self, text: &str) -> usize {
-        let end =
-            others(text).filter(|(_, byte, _)| *byte == b'"').find_map(
-                |(at, _, slashes)| match self.role(slashes) {
-                    Role::Delimits => Some(at - self.slashes),
-                    Role::IsOutside => Some(at - slashes),
-                    Role::IsWithin => None,
-                },
-            );
-        end.unwrap_or(text.len())
+        for (at, _, slashes) in others(text).filter(|(_, byte, _)| *byte == b'"') {
+            match self.role(slashes) {
+                Role::Delimits => return at - self.slashes,
+                Role::IsOutside => return at - slashes,
+                Role::IsWithin => {}
+            }
+        }
+        text.len()
     }
 }
 

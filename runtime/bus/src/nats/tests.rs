@@ -12,7 +12,7 @@ use wire::Headers;
 
 use crate::nats::SEND_WAIT_MAX;
 use crate::testing::{NatsServer, fill};
-use crate::{Auth, Bus, Error, Message, NatsOptions, Parcel, Subscription, Wait};
+use crate::{Auth, Bus, Error, Listening, Message, NatsOptions, Parcel, Subscription, Wait};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -38,6 +38,18 @@ async fn listen(bus: &Bus, subject: &str) -> Subscription {
     let subscription = bus.subscribe(subject, Some("q")).await.unwrap();
     bus.flush().await.unwrap();
     subscription
+}
+
+/// Takes what is asked on a subject, one after another, as a handler is given it.
+async fn hear(bus: &Bus, subject: &str) -> (Listening, mpsc::Receiver<Parcel>) {
+    let (sender, heard) = mpsc::channel(1);
+    let take = move |parcel: Parcel| {
+        sender.try_send(parcel).unwrap();
+        None
+    };
+    let hearing = bus.take(subject, Some("q"), take).await.unwrap();
+    bus.flush().await.unwrap();
+    (hearing, heard)
 }
 
 /// Answers one request, made by the same bus.
@@ -278,13 +290,7 @@ async fn t14_every_request_to_a_reader_that_stands_still_is_answered() {
 async fn a_request_to_oneself_is_not_read_again_and_what_looks_like_one_is() {
     let server = NatsServer::start("").await.unwrap();
     let (bus, other) = (connect(&server).await, connect(&server).await);
-    let (sender, mut heard) = mpsc::channel(1);
-    let hear = move |parcel: Parcel| {
-        sender.try_send(parcel).unwrap();
-        None
-    };
-    let _hearing = bus.take("a", Some("q"), hear).await.unwrap();
-    bus.flush().await.unwrap();
+    let (_hearing, mut heard) = hear(&bus, "a").await;
     let mut onlooker = other.subscribe("*", None).await.unwrap();
     other.flush().await.unwrap();
     let content = Arc::new(vec![1_u64, 2]);
@@ -332,13 +338,7 @@ async fn a_request_to_oneself_is_not_read_again_and_what_looks_like_one_is() {
 async fn nothing_is_held_of_what_may_wait_for_days() {
     let server = NatsServer::start("").await.unwrap();
     let bus = connect(&server).await;
-    let (sender, mut heard) = mpsc::channel(1);
-    let hear = move |parcel: Parcel| {
-        sender.try_send(parcel).unwrap();
-        None
-    };
-    let _hearing = bus.take("a", Some("q"), hear).await.unwrap();
-    bus.flush().await.unwrap();
+    let (_hearing, mut heard) = hear(&bus, "a").await;
     for (wait, is_held) in [(Wait::long(LONG), false), (Wait::from(LONG), true)] {
         let content = Arc::new(1_u64);
         let asked = Arc::downgrade(&content);

@@ -10,6 +10,7 @@ use ::tools::cloudevent::types::EventTypes;
 use ::tools::hop::{Places, hop};
 use ::tools::mcp::Transport;
 use ::tools::query::DatabaseSpec;
+use url::Url;
 use wire::plan::Labels;
 use wire::{Capture, EffectClass, ErrorCode, Levels, Name};
 
@@ -302,7 +303,8 @@ impl Compiler<'_> {
         let rest = address.strip_prefix("http://").or_else(|| address.strip_prefix("https://"));
         let host = rest.map(|rest| rest.split('/').next().unwrap_or_default());
         let clean = !address.contains(|c: char| c.is_whitespace() || c.is_control());
-        if !clean || host.is_none_or(|host| host.is_empty() || may_hold_login(host)) {
+        let is_whole = Url::parse(address).is_ok();
+        if !is_whole || !clean || host.is_none_or(|host| host.is_empty() || may_hold_login(host)) {
             let what = if may_hold_login(address) {
                 self.report.hide(self.document.value_span(path));
                 "this".to_owned()

@@ -41,6 +41,12 @@ pub(crate) fn may_hold_login(address: &str) -> bool {
     address.contains(['@', '?', '#'])
 }
 
+/// Tells whether a name, and with it maybe a password, stands before the host of an address.
+pub(crate) fn has_login(address: &str) -> bool {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    rest.split(['/', '?']).next().is_some_and(|host| host.contains('@'))
+}
+
 /// Where a value stands.
 #[derive(Clone, Copy)]
 pub(crate) enum Place<'a> {

@@ -58,7 +58,10 @@ impl<'a> Shape<'a> {
                 let items = schema.get("items").unwrap_or(&ANY);
                 let check =
                     |(index, element)| self.value(items, element, &format!("{at}[{index}]"));
-                Some(Value::Array(array.iter().enumerate().filter_map(check).collect()))
+                // Without those that are wrong, faults of others would be told of other places, so
+                // all are looked at, and the list is there only if all of them are right.
+                let items: Vec<Option<Value>> = array.iter().enumerate().map(check).collect();
+                items.into_iter().collect::<Option<Vec<Value>>>().map(Value::Array)
             }
             DeValue::String(text) => {
                 self.word(field, schema, value.span(), text, at)?;

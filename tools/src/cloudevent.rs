@@ -18,6 +18,7 @@ use tokio::time::{Instant, timeout_at};
 use wire::{CallOutcome, EffectClass, ErrorCode, Name, ToolReply, WireError, header};
 
 use crate::http::response::Received;
+use crate::json;
 use crate::mcp::Setting;
 use crate::messenger::{Letter, Messenger};
 use crate::output::{Body, cut_mark, excerpt, text};
@@ -251,7 +252,7 @@ impl EventTool {
             return CallOutcome::text(told + &cut_mark(bytes));
         }
         if reply.is_json()
-            && let Ok(output) = serde_json::from_str(&told)
+            && let Ok(output) = json::read(&told)
         {
             return CallOutcome::Ok { output };
         }

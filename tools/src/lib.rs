@@ -11,6 +11,7 @@ pub mod command;
 pub mod hop;
 pub mod http;
 pub mod interim;
+mod json;
 pub mod mcp;
 pub mod memory;
 pub mod messenger;

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::ServiceError;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResponse, CancelledNotificationParam,
@@ -105,6 +106,31 @@ pub enum Setting {
         /// The secret.
         secret: SecretRef,
     },
+}
+
+impl Setting {
+    /// Returns what is wrong with it as the value of a header of this name, as far as that is known
+    /// without its secret. The value is not repeated.
+    pub fn header_fault(&self, name: &str) -> Option<&'static str> {
+        if HeaderName::try_from(name).is_err() {
+            return Some("is no name of a header");
+        }
+        HeaderValue::try_from(self.fixed()).err().map(|_| "has a value that cannot be sent")
+    }
+
+    /// Returns what is wrong with it as the value of a variable, as far as that is known without its
+    /// secret. The value is not repeated.
+    pub fn variable_fault(&self) -> Option<&'static str> {
+        self.fixed().contains('\0').then_some("has a value with a NUL in it")
+    }
+
+    /// Returns what is known without its secret.
+    fn fixed(&self) -> &str {
+        match self {
+            Self::Text(text) => text,
+            Self::Secret { prefix, .. } => prefix,
+        }
+    }
 }
 
 /// One tool of a server.

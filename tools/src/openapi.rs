@@ -8,6 +8,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
 pub use operation::{Base, Made, Operation};
@@ -87,7 +88,7 @@ impl Interface {
         let pointer = place
             .strip_prefix('#')
             .ok_or_else(|| format!("it refers to another file, {place:?}; put all into one"))?;
-        let found = self.document.pointer(pointer);
+        let found = self.document.pointer(&percent_decode_str(pointer).decode_utf8_lossy());
         found.ok_or_else(|| format!("it refers to {place:?}, which is not there"))
     }
 }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use encoding_rs::Encoding;
 use serde_json::Value;
 
+use crate::json;
 use crate::secret::clean;
 
 /// The most bytes of an error that are passed on: enough for what went wrong, and not a whole page.
@@ -102,10 +103,15 @@ pub(crate) fn text<'a>(bytes: impl Into<Cow<'a, [u8]>>, cut: bool) -> String {
     })
 }
 
-/// Takes a text as the result of a call: as JSON if it is JSON, else as it is.
+/// Takes a text as the result of a call: as JSON if it is JSON, else as it is. So is a number that
+/// would be written otherwise, such as a version: 3.10 is not 3.1.
 pub(crate) fn value(text: &str) -> Value {
-    serde_json::from_str(text)
-        .unwrap_or_else(|_| Value::String(text.trim_end_matches(['\n', '\r']).to_owned()))
+    match json::read(text) {
+        Ok(Value::Number(number)) if number.to_string() != text.trim() => {}
+        Ok(value) => return value,
+        Err(_) => {}
+    }
+    Value::String(text.trim_end_matches(['\n', '\r']).to_owned())
 }
 
 /// Returns the first [`ERROR_BYTES_MAX`] bytes.

@@ -1,5 +1,9 @@
 //! Checks JSON Schemas of parameters.
 
+use std::collections::BTreeSet;
+
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
 
 /// The largest schema of parameters, in bytes of JSON. It travels with every model request.
@@ -52,22 +56,66 @@ fn check_meaning(schema: &Value) -> Result<(), String> {
 }
 
 /// Compiles a JSON Schema 2020-12; the error says what is wrong and where.
-pub(crate) fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
+pub(crate) fn compile(schema: &Value) -> Result<Validator, String> {
     jsonschema::draft202012::new(schema).map_err(|error| at(&error))
+}
+
+/// The most times that nulls are looked for in a value: what is found in one alternative may be all
+/// that kept another from being looked at.
+const ROUNDS_MAX: usize = 4;
+
+/// Returns what obeys a schema: a value as it is, or else without the nulls by which a model says
+/// that a property is absent, as those do whose server wants every property.
+pub(crate) fn without_nulls(validator: &Validator, value: &Value) -> Option<Value> {
+    let mut value = value.clone();
+    for _ in 0..ROUNDS_MAX {
+        let mut nulls = BTreeSet::new();
+        for error in validator.iter_errors(&value) {
+            add_nulls(&error, &value, &mut nulls);
+        }
+        if nulls.is_empty() {
+            break;
+        }
+        for (object, name) in nulls {
+            if let Some(object) = value.pointer_mut(&object).and_then(Value::as_object_mut) {
+                object.shift_remove(&name);
+            }
+        }
+    }
+    validator.is_valid(&value).then_some(value)
+}
+
+/// Adds the nulls that an error, or one of the alternatives that it sums up, is about: each by the
+/// pointer to its object, and its name there.
+fn add_nulls(error: &ValidationError<'_>, root: &Value, nulls: &mut BTreeSet<(String, String)>) {
+    let place = error.instance_path().as_str();
+    if root.pointer(place).is_some_and(Value::is_null)
+        && let Some((object, name)) = place.rsplit_once('/')
+    {
+        nulls.insert((object.to_owned(), name.replace("~1", "/").replace("~0", "~")));
+    }
+    match error.kind() {
+        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
+            for error in context.iter().flatten() {
+                add_nulls(error, root, nulls);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Faults of a value that are told; more do not help to find what is wrong.
 const FAULTS_TOLD_MAX: usize = 3;
 
 /// Says how a value does not obey a schema, if so.
-pub(crate) fn faults(schema: &jsonschema::Validator, value: &Value) -> Option<String> {
+pub(crate) fn faults(schema: &Validator, value: &Value) -> Option<String> {
     let faults: Vec<String> =
         schema.iter_errors(value).take(FAULTS_TOLD_MAX).map(|error| at(&error)).collect();
     (!faults.is_empty()).then(|| faults.join("; "))
 }
 
 /// Says what is wrong with a value, and where in it.
-pub(crate) fn at(error: &jsonschema::ValidationError<'_>) -> String {
+pub(crate) fn at(error: &ValidationError<'_>) -> String {
     let path = error.instance_path().to_string();
     if path.is_empty() { error.to_string() } else { format!("{path}: {error}") }
 }

@@ -163,7 +163,17 @@ impl Compiler<'_> {
                     secret.map(|(prefix, secret)| Setting::Secret { prefix, secret })
                 }
             };
-            settings.extend(setting.map(|setting| (name, setting)));
+            let Some(setting) = setting else { continue };
+            let fault = if field == "headers" {
+                setting.header_fault(&name)
+            } else {
+                setting.variable_fault()
+            };
+            if let Some(fault) = fault {
+                self.fault_at_key(&at, format!("`{name}` of `{field}` {fault}"), "change it");
+                continue;
+            }
+            settings.push((name, setting));
         }
         settings
     }

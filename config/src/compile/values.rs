@@ -95,8 +95,8 @@ impl Compiler<'_> {
             None => NextPage::Link,
         };
         let pages = Pages { pages_max: pages_max.unwrap_or(1), next, items };
-        for fault in pages.pointer_faults() {
-            self.fault_at_key(&[table, own, "pages_max"], fault, "such as \"/meta/next\"");
+        for (field, fault) in pages.pointer_faults() {
+            self.fault(&[table, own, field], fault, "such as \"/meta/next\"");
         }
         Some(pages)
     }

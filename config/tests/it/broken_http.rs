@@ -17,6 +17,7 @@ const TOOL: &str = "[tools.t]\nkind = 'http'\ndescription = 'd'\n";
 #[test]
 fn what_may_be_reached_is_said_in_a_known_form() {
     let cases = [
+        ("url = 'http://h'\nallow_hosts = [\n  5,\n  'a b',\n]", 12, "must be a text", ""),
         ("url = 'http://h'\nallow_hosts = ['a b']", 11, "\"a b\" is no host", "`10.0.0.0/8`"),
         ("url = 'http://h'\nallow_hosts = ['a', '10.0.0.0/99']", 11, "no host", "`name:8080`"),
         (
@@ -91,8 +92,8 @@ fn pages_and_answers_are_said_in_a_known_form() {
         ("pages_max = 0", 11, "from 1 to 100", ""),
         ("next = '/a'", 11, "`next` is for more than one page", "add `pages_max`"),
         ("pages_max = 1\nitems = '/a'", 12, "`items` is for more than one page", "or remove it"),
-        ("pages_max = 2\nnext = 'a'", 11, "\"a\" is no JSON pointer", "\"/meta/next\""),
-        ("pages_max = 2\nitems = 'a'", 11, "\"a\" is no JSON pointer", "\"/meta/next\""),
+        ("pages_max = 2\nnext = 'a'", 12, "\"a\" is no JSON pointer", "\"/meta/next\""),
+        ("pages_max = 2\nitems = 'a'", 12, "\"a\" is no JSON pointer", "\"/meta/next\""),
         ("pages_max = 2\nnext_parameter = 'p'", 12, "what `next` points to", "add `next`"),
         ("pages_max = 2\nmethod = 'POST'", 7, "pages are asked for by GET", "template"),
         ("output_schema = { type = 'text' }", 11, "`output_schema` has no type", "`type: desc"),

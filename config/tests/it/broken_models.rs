@@ -106,6 +106,18 @@ fn one_fault_in_a_model() {
             "do not belong in it",
         ),
         (
+            "[models.n]\nprovider = 'openai'\nmodel = 'x'\nbase_url = 'http://127.0.0.1:114340/v1'",
+            10,
+            "\"http://127.0.0.1:114340/v1\" is no address of an HTTP server",
+            "write one such as",
+        ),
+        (
+            "[models.n]\nprovider = 'openai'\nmodel = 'x'\nbase_url = 'http://[::1/v1'",
+            10,
+            "is no address of an HTTP server",
+            "write one such as",
+        ),
+        (
             "[models.n]\nprovider = 'openai'\nmodel = 'x'\nbase_url = 'http://h'\napi_key_env = 'sk-1'",
             11,
             "`api_key_env` is not the name of an environment variable",

@@ -81,6 +81,14 @@ fn a_secret_in_the_file_is_not_drawn() {
         // In an address.
         ("[mcp.s]\nurl = 'http://me:hidden@h'".to_owned(), "this is no address of an HTTP server"),
         (
+            "[tools.t]\nkind = 'http'\ndescription = 'd'\nurl = 'https://me:hidden@h/'".to_owned(),
+            "the url contains credentials",
+        ),
+        (
+            "[tools.t]\nkind = 'http'\ndescriptio = 'd'\nurl = 'https://me:hidden@h/'".to_owned(),
+            "unknown key `descriptio`",
+        ),
+        (
             "[databases.d]\nkind = 'postgres'\ndatabase = 'b'\nuser = 'u'\nhost = 'me:hidden@h'"
                 .to_owned(),
             "this is no name of a machine",

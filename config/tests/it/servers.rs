@@ -346,6 +346,30 @@ fn one_fault_in_a_server() {
             "alone",
         ),
         (
+            "[mcp.s]\ncommand = ['x']\nenv = { A = \"a\\u0000\" }",
+            9,
+            "`A` of `env` has a value with a NUL in it",
+            "change it",
+        ),
+        (
+            "[mcp.s]\nurl = 'http://h'\nheaders = { 'X(T)' = 'a' }",
+            9,
+            "`X(T)` of `headers` is no name of a header",
+            "change it",
+        ),
+        (
+            "[mcp.s]\nurl = 'http://h'\nheaders = { X = \"a\\nb\" }",
+            9,
+            "`X` of `headers` has a value that cannot be sent",
+            "change it",
+        ),
+        (
+            "[mcp.s]\nurl = 'http://h'\nheaders = { X = { env = 'K', prefix = \"a\\n\" } }",
+            9,
+            "`X` of `headers` has a value that cannot be sent",
+            "change it",
+        ),
+        (
             "[mcp.s]\ncommand = ['x']\nenv = { A = {} }",
             9,
             "`A` of `env` does not say where its secret is",

@@ -4,11 +4,13 @@
 //! them a second time; the form itself is small.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
+use crate::json;
 use crate::output::{essence, is_json};
 
 /// The version of the specification.
@@ -166,8 +168,10 @@ impl CloudEvent {
     }
 
     fn read_structured(body: &[u8]) -> Result<Self, String> {
+        let no_object = |error: &dyn Display| format!("no JSON object: {error}");
+        let text = str::from_utf8(body).map_err(|error| no_object(&error))?;
         let fields: Map<String, Value> =
-            serde_json::from_slice(body).map_err(|error| format!("no JSON object: {error}"))?;
+            json::read(text).and_then(serde_json::from_value).map_err(|error| no_object(&error))?;
         let mut texts = BTreeMap::new();
         let (mut data, mut encoded) = (None, None);
         for (name, value) in fields {

@@ -132,6 +132,9 @@ async fn what_a_program_writes_is_the_result() {
     let cases = [
         ("cat", ok(json!({"x": [1, null]}))),
         ("echo '{\"a\": 1}'", ok(json!({"a": 1}))),
+        ("echo 3.1", ok(json!(3.1))),
+        ("echo 3.10", ok(json!("3.10"))),
+        ("echo 1267650600228229401496703205376", ok(json!("1267650600228229401496703205376"))),
         ("echo 42", ok(42)),
         ("echo ' two  words'; echo", ok(" two  words")),
         ("printf '\\303'", ok("\u{FFFD}")),

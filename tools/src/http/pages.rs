@@ -93,15 +93,16 @@ impl Gathered {
 }
 
 impl Pages {
-    /// Returns the faults of the pointers.
-    pub fn pointer_faults(&self) -> Vec<String> {
-        let pointer = match &self.next {
+    /// Returns the faults of the pointers, each with the field that has it.
+    pub fn pointer_faults(&self) -> Vec<(&'static str, String)> {
+        let next = match &self.next {
             NextPage::Field { pointer, .. } => Some(pointer),
             NextPage::Link => None,
         };
-        let pointers = pointer.into_iter().chain(&self.items);
-        let bad = pointers.filter(|pointer| !pointer.is_empty() && !pointer.starts_with('/'));
-        bad.map(|pointer| format!("{pointer:?} is no JSON pointer")).collect()
+        let pointers = [("next", next), ("items", self.items.as_ref())];
+        let pointers = pointers.into_iter().filter_map(|(field, pointer)| Some((field, pointer?)));
+        let bad = pointers.filter(|(_, pointer)| !pointer.is_empty() && !pointer.starts_with('/'));
+        bad.map(|(field, pointer)| (field, format!("{pointer:?} is no JSON pointer"))).collect()
     }
 
     /// Returns the address of the page after one; `first` is what the first one was asked by.

@@ -10,6 +10,7 @@ use wire::{CallOutcome, ErrorCode, ToolReply, WireError};
 
 use super::failure::{Failure, Meaning, meaning, retry_after_ms};
 use crate::client::{Answered, SendError};
+use crate::json;
 use crate::output::{Body, cut_mark, excerpt, is_json};
 use crate::secret::clean;
 
@@ -179,7 +180,7 @@ impl Head {
             return Said::Text(format!("the server answered {} without a body", self.status));
         }
         if self.header(&CONTENT_TYPE).is_some_and(is_json)
-            && let Ok(value) = serde_json::from_str(&text)
+            && let Ok(value) = json::read(&text)
         {
             return Said::Json(value);
         }

@@ -53,6 +53,7 @@ pub(super) fn start(
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().map_err(|error| format!("start {program}: {error}"))?;
     let tree = ProcessTree::of(&child, false);
+    tree.die_first();
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(input), Some(output), Some(errors)) = pipes else {
         return Err(format!("start {program}: it has no pipes"));
@@ -66,6 +67,7 @@ pub(super) fn start(
 async fn keep(mut child: Child, mut tree: ProcessTree, over: CancellationToken) {
     tokio::select! {
         _ = child.wait() => {}
+        never = tree.keep_dying_first() => match never {},
         () = over.cancelled() => {
             if timeout(INPUT_GRACE, child.wait()).await.is_err() {
                 tracing::debug!("an MCP server did not end with its input");

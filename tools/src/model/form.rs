@@ -66,11 +66,11 @@ fn json(validator: &Validator, text: &str) -> Result<Value, String> {
         None => Err(whole),
     });
     let value = value.map_err(|error| format!("is not JSON: {error}: {}", quoted(text)))?;
-    let faults = validator.iter_errors(&value).take(FAULTS_MAX);
-    let faults: Vec<String> = faults.map(|error| beginning(&schema::at(&error))).collect();
-    if faults.is_empty() {
+    if let Some(value) = schema::without_nulls(validator, &value) {
         return Ok(value);
     }
+    let faults = validator.iter_errors(&value).take(FAULTS_MAX);
+    let faults: Vec<String> = faults.map(|error| beginning(&schema::at(&error))).collect();
     Err(format!("does not obey the schema: {}: {}", faults.join("; "), quoted(text)))
 }
 

@@ -60,7 +60,16 @@ async fn outcome(tool: &ModelTool, arguments: Value) -> CallOutcome {
 fn person() -> Value {
     json!({
         "type": "object",
-        "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+        "properties": {
+            "name": {"type": "string"},
+            "age": {"type": "integer"},
+            "note": {"type": "string"},
+            "told": {"type": ["string", "null"]},
+            "home": {"anyOf": [
+                {"type": "object", "properties": {"a/b": {"type": "string"}}, "required": []},
+                {"type": "integer"},
+            ]},
+        },
         "required": ["name", "age"],
     })
 }
@@ -113,7 +122,14 @@ async fn replies_become_results() {
         (text(), "a <think>b</think>", json!("a <think>b</think>")),
         (person(), r#"{"name": "Ada", "age": 36}"#, ada.clone()),
         (person(), "Here it is:\n```json\n{\"name\":\"Ada\",\"age\":36}\n```\nDone.", ada.clone()),
-        (person(), "```{\"name\":\"Ada\",\"age\":36}```", ada),
+        (person(), "```{\"name\":\"Ada\",\"age\":36}```", ada.clone()),
+        // A null says that a property is absent, where the schema knows none.
+        (person(), r#"{"name": "Ada", "age": 36, "note": null}"#, ada),
+        (
+            person(),
+            r#"{"name": "Ada", "age": 1, "told": null, "home": {"a/b": null}}"#,
+            json!({"name": "Ada", "age": 1, "told": null, "home": {}}),
+        ),
         (
             person(),
             r#"{"name": "```json\n{}\n```", "age": 1}"#,
@@ -154,6 +170,7 @@ async fn replies_that_are_not_what_was_promised_are_errors() {
         (person(), "```json\n{\"name\":\n```", Stop, "is not JSON"),
         (person(), r#"{"name": 5, "age": "x"}"#, Stop, "/age: "),
         (person(), r#"{"name": 5, "age": "x"}"#, Stop, "/name: "),
+        (person(), r#"{"name": "Ada", "age": null}"#, Stop, "/age: null is not of type"),
         (person(), "[]", Stop, "does not obey the schema"),
         (calculate(), "import os", Stop, "no expression that can be computed: "),
         (

@@ -130,6 +130,21 @@ fn a_schema_that_refers_to_itself_is_cut() {
 }
 
 #[test]
+fn references_are_followed_whatever_stands_for_their_letters() {
+    let paths = json!({
+        "/users/{id}": {"get": {"parameters": [
+            {"name": "id", "in": "path", "required": true, "schema": {"type": "string"}},
+        ]}},
+        "/b/{id}": {"get": {"parameters": [{"$ref": "#/paths/~1users~1%7Bid%7D/get/parameters/0"}]}},
+    });
+    let interface = interface(&paths);
+    for operation in interface.operations() {
+        let made = operation.make(&interface, &base()).unwrap();
+        assert_eq!(made.parameters["required"], json!(["id"]), "{}", made.spec.url);
+    }
+}
+
+#[test]
 fn the_operator_decides_where_requests_go() {
     let made = make("/a", &json!({}), &base()).unwrap();
     assert_eq!((made.spec.url.as_str(), made.spec.foreign), ("https://h.test/v1/a", true));

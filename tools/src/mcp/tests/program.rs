@@ -45,6 +45,7 @@ done
 
 #[tokio::test]
 async fn a_program_that_ends_after_it_refused_its_list_is_started_again_at_once() {
+    let _installed = rustls::crypto::ring::default_provider().install_default();
     let folder = tempdir().unwrap();
     let name = Name::new("own").unwrap();
     let listed = tool("starts", json!({"type": "object"}));

@@ -83,10 +83,10 @@ fn simple(of: &Type, mut raw: Cursor<'_>) -> Result<Value, Unread> {
             text(raw.0)?
         }
         Type::CHAR => text(raw.0)?,
-        Type::JSON => serde_json::from_slice(raw.0).map_err(|_| Unread::Broken)?,
+        Type::JSON => json(raw.0)?,
         Type::JSONB => {
             let [_version] = raw.take()?;
-            serde_json::from_slice(raw.0).map_err(|_| Unread::Broken)?
+            json(raw.0)?
         }
         Type::BYTEA => Value::String(hexadecimal(raw.0)),
         Type::UUID => {
@@ -144,6 +144,11 @@ impl<'a> Cursor<'a> {
 
 fn text(bytes: &[u8]) -> Result<Value, Unread> {
     std::str::from_utf8(bytes).map(Value::from).map_err(|_| Unread::Broken)
+}
+
+fn json(bytes: &[u8]) -> Result<Value, Unread> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Unread::Broken)?;
+    crate::json::read(text).map_err(|_| Unread::Broken)
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

@@ -8,6 +8,9 @@ use wire::{Digest, FinishReason, ModelReply, ToolCall, Usage};
 use crate::client::Conversation;
 use crate::reasoning::Kept;
 
+/// Bytes that are taken for one token as long as the provider has not counted.
+pub(crate) const BYTES_PER_TOKEN: u64 = 4;
+
 /// A whole answer of a provider; ids may be missing and nothing is known of attempts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Answer {
@@ -19,7 +22,8 @@ pub(crate) struct Answer {
     pub(crate) calls: Vec<ToolCall>,
     /// Why the model stopped; absent if the provider does not say.
     pub(crate) finish: Option<FinishReason>,
-    /// What was used; zero if the provider does not say.
+    /// What was used; zero if the provider does not say, until it is
+    /// [estimated](Self::estimate_usage).
     pub(crate) usage: Usage,
     /// The model that answered, if the provider says.
     pub(crate) model: Option<String>,
@@ -42,6 +46,19 @@ impl Answer {
         if let Ok(wrapped) = serde_json::from_str::<Wrapped>(&self.content) {
             self.content = wrapped.reply.get().to_owned();
         }
+    }
+
+    /// Estimates the tokens, where the provider says nothing of them, by the bytes that were sent and
+    /// came: limits of tokens and money would never be reached by what counts as nothing.
+    pub(crate) fn estimate_usage(&mut self, sent: u64) {
+        if self.usage.total() > 0 {
+            return;
+        }
+        let of_call = |call: &ToolCall| call.name.len() + call.arguments.len();
+        let calls: usize = self.calls.iter().map(of_call).sum();
+        let came = (self.content.len() + self.refusal.len() + calls) as u64;
+        let tokens = |bytes: u64| bytes.div_ceil(BYTES_PER_TOKEN);
+        self.usage = Usage::of_tokens(tokens(sent), tokens(came));
     }
 
     /// Makes the reply of a turn, where it is said who was asked: the provider, the model as the

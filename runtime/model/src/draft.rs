@@ -102,16 +102,24 @@ impl Draft {
     /// Adds a piece to the call of its index.
     ///
     /// Some servers give every call the index 0, or none: a piece with a name begins another call
-    /// if its id is another, or if the call before has all its arguments and this one brings its own.
+    /// if its id is another, or if it has none, the call before has all its arguments and this one
+    /// brings its own.
     pub(crate) fn join_call(&mut self, piece: CallPiece) -> Result<(), Error> {
         let known = match piece.index {
             Some(index) => self.calls.iter_mut().rfind(|draft| draft.index == index),
             None => self.calls.last_mut(),
         };
         let another = |call: &ToolCall| {
-            let other_id = !piece.id.is_empty() && !call.id.is_empty() && call.id != piece.id;
+            let is_known = !piece.id.is_empty() && !call.id.is_empty();
             let is_whole = || serde_json::from_str::<IgnoredAny>(&call.arguments).is_ok();
-            !piece.name.is_empty() && (other_id || (!piece.arguments.is_empty() && is_whole()))
+            let is_other = || {
+                if is_known {
+                    call.id != piece.id
+                } else {
+                    !piece.arguments.is_empty() && is_whole()
+                }
+            };
+            !piece.name.is_empty() && is_other()
         };
         match known {
             Some(CallDraft { call, extra, .. }) if !another(call) => {

@@ -34,6 +34,15 @@ pub(crate) const CHAT: &str = "chat completions";
 const REASONING_CONTENT: &str = "reasoning_content";
 const REASONING: &str = "reasoning";
 
+/// The longest id of a call that all servers take, in bytes; that of OpenAI's own takes no longer one.
+const ID_BYTES_MAX: usize = 40;
+
+/// What an id is made of for all of them: Mistral's takes so many letters and digits, and no others.
+const ID_CHARS: usize = 9;
+
+/// The digits of a call's key, which is its id where the model gave none.
+const KEY_CHARS: usize = 32;
+
 /// What a message takes besides its text, in bytes, about.
 const MESSAGE_BYTES: usize = 512;
 
@@ -147,7 +156,7 @@ fn chat_message(
             put_calls(&mut json, calls, reasoning)?;
         }
         Message::Tool { call_id, name, content } => {
-            put(&mut json, r#"{"role":"tool","tool_call_id":"#, call_id)?;
+            put(&mut json, r#"{"role":"tool","tool_call_id":"#, &sent_id(call_id))?;
             put(&mut json, r#","name":"#, name)?;
             put(&mut json, r#","content":"#, content)?;
         }
@@ -181,7 +190,7 @@ fn put_calls(
     let extra = |at| reasoning?.calls.get(at).filter(|extra: &&Value| !extra.is_null());
     for (at, call) in calls.iter().enumerate() {
         let before = if at == 0 { r#","tool_calls":[{"id":"# } else { r#",{"id":"# };
-        put(json, before, &call.id)?;
+        put(json, before, &sent_id(&call.id))?;
         put(json, r#","type":"function","function":{"name":"#, &call.name)?;
         put(json, r#","arguments":"#, &arguments_text(call))?;
         json.push(b'}');
@@ -192,6 +201,20 @@ fn put_calls(
     }
     json.push(b']');
     Ok(())
+}
+
+/// Returns the id of a call as all servers take it, the same for a call and its result: those of
+/// others may be too long, and some servers take no other form than they give, which ours have not.
+fn sent_id(id: &str) -> Cow<'_, str> {
+    let is_key = id.len() == KEY_CHARS && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let number = id.strip_prefix("call_").unwrap_or_default();
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    if id.len() <= ID_BYTES_MAX && !is_key && !is_number {
+        return Cow::Borrowed(id);
+    }
+    let letter = |byte: &u8| char::from_digit(u32::from(*byte) % 36, 36);
+    let digest = Digest::of(id.as_bytes());
+    Cow::Owned(digest.as_bytes().iter().filter_map(letter).take(ID_CHARS).collect())
 }
 
 /// Writes a value after what stands before it.
@@ -211,6 +234,7 @@ pub(crate) fn read_whole(answer: &Json<'_>, draft: &mut Draft) -> Result<(), Err
     let fault = |fault| Error::form(fault, &answer.to_string());
     let choice = fields::list(fields::get(answer, "choices")).first();
     let choice = choice.ok_or_else(|| fault("the answer has no choice"))?;
+    read_usage(answer, draft);
     read_frame(answer, draft);
     read_end(choice, draft)?;
     let message =
@@ -225,12 +249,15 @@ pub(crate) fn read_whole(answer: &Json<'_>, draft: &mut Draft) -> Result<(), Err
 
 /// Reads one chunk of a stream.
 pub(crate) fn read_event(chunk: &Json<'_>, draft: &mut Draft) -> Result<(), Error> {
+    read_usage(chunk, draft);
     read_frame(chunk, draft);
     let first = |choice: &&Json<'_>| fields::count(choice, "index").unwrap_or(0) == 0;
     let Some(choice) = fields::list(fields::get(chunk, "choices")).iter().find(first) else {
         return Ok(());
     };
     draft.begun = true;
+    // Some servers count here.
+    read_usage(choice, draft);
     if let Some(delta) = fields::get(choice, "delta") {
         read_text(delta, draft)?;
         read_reasoning(delta, draft, true);
@@ -241,9 +268,9 @@ pub(crate) fn read_event(chunk: &Json<'_>, draft: &mut Draft) -> Result<(), Erro
     read_end(choice, draft)
 }
 
-/// Reads what stands around the choices: the token counts, the model that answered, and the id.
-fn read_frame(answer: &Json<'_>, draft: &mut Draft) {
-    if let Some(usage) = fields::object(answer, "usage") {
+/// Reads the token counts, if they are there.
+fn read_usage(counted: &Json<'_>, draft: &mut Draft) {
+    if let Some(usage) = fields::object(counted, "usage") {
         let count = |name| fields::count(usage, name).unwrap_or(0);
         let prompt = fields::count(usage, "prompt_tokens");
         // Some servers leave hidden reasoning out of the completion and count it in the total only.
@@ -255,6 +282,10 @@ fn read_frame(answer: &Json<'_>, draft: &mut Draft) {
         detail.cache_read_tokens = of("prompt_tokens_details", "cached_tokens");
         detail.reasoning_tokens = of("completion_tokens_details", "reasoning_tokens");
     }
+}
+
+/// Reads what else stands around the choices: the model that answered, and the id.
+fn read_frame(answer: &Json<'_>, draft: &mut Draft) {
     draft.response_id(fields::get(answer, "id"));
     draft.model(fields::get(answer, "model"));
 }
@@ -283,10 +314,14 @@ fn read_reasoning(message: &Json<'_>, draft: &mut Draft, is_streamed: bool) {
     }
 }
 
+/// The reasons of servers that broke a reply off for a trouble of their own.
+const BROKEN_OFF: [&str; 3] = ["error", "abort", "insufficient_system_resource"];
+
 /// Reads how a choice ends, which with some servers is an error in place of the rest.
 fn read_end(choice: &Json<'_>, draft: &mut Draft) -> Result<(), Error> {
     let reason = fields::word(choice, "finish_reason").unwrap_or_default();
-    let ended = (reason == "error").then(Complaint::default);
+    let is_broken = BROKEN_OFF.contains(&reason);
+    let ended = is_broken.then(Complaint::default);
     if let Some(complaint) = Complaint::from_answer(choice).or(ended) {
         return Err(Error::InBand(complaint.into()));
     }

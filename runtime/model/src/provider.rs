@@ -232,6 +232,7 @@ impl Backend {
         if request.wrapped {
             answer.unwrap_reply();
         }
+        answer.estimate_usage(request.len());
         Ok(answer)
     }
 }

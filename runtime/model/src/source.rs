@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout_at};
 use wire::{Digest, ErrorCode, ModelReply, Name, Scope, WireError};
 
-use crate::answer::Answer;
+use crate::answer::{Answer, BYTES_PER_TOKEN};
 use crate::breaker::{Cause, Rest, Sign};
 use crate::client::{Conversation, Progress};
 use crate::error::Error;
@@ -25,9 +25,6 @@ use crate::retry::{Came, Class, Repeat, Tries};
 /// When a turn that found the queue full may come again, in milliseconds. Turns take seconds, so
 /// that sooner would most often be in vain.
 const OVERLOADED_RETRY_MS: u64 = 1_000;
-
-/// Bytes of a request that are counted as one token before the provider has counted.
-const BYTES_PER_TOKEN: u64 = 4;
 
 /// The team that a model belongs to, as others at the same server see it.
 #[derive(Clone, Debug)]

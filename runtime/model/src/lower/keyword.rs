@@ -88,7 +88,6 @@ pub(super) fn openai_takes(name: &str, value: &Value) -> bool {
         | "additionalProperties"
         | "title"
         | "description"
-        | "pattern"
         | "multipleOf"
         | "minimum"
         | "maximum"
@@ -98,8 +97,15 @@ pub(super) fn openai_takes(name: &str, value: &Value) -> bool {
         | "maxItems" => true,
         "enum" | "const" => is_plain_data(name, value),
         "format" => value.as_str().is_some_and(|format| OPENAI_FORMATS.contains(&format)),
+        // One that looks ahead or behind has the whole request refused.
+        "pattern" => value.as_str().is_some_and(|pattern| !looks_around(pattern)),
         _ => false,
     }
+}
+
+/// Returns whether a pattern may look at what it does not take.
+fn looks_around(pattern: &str) -> bool {
+    ["(?=", "(?!", "(?<=", "(?<!"].iter().any(|look| pattern.contains(look))
 }
 
 /// Returns whether the values that are listed are neither objects nor lists, of which the servers

@@ -401,6 +401,25 @@ fn alternatives_beside_properties_take_them_over() {
 }
 
 #[test]
+fn strict_servers_get_no_pattern_that_looks_around() {
+    for (pattern, is_kept) in [
+        ("^[a-z]+$", true),
+        ("^(?:a|b)$", true),
+        ("(?<year>[0-9]{4})", true),
+        (r"^(?!\.)(?!.*\.\.)[a-z.]+$", false),
+        ("^(?=a)b$", false),
+        ("(?<=a)b", false),
+        ("(?<!a)b", false),
+    ] {
+        let schema = json!({"type": "object", "additionalProperties": false,
+            "properties": {"a": {"type": "string", "pattern": pattern}}, "required": ["a"]});
+        let (found, _, dropped) = lowered(Target::OpenAiStrict, &schema);
+        assert_eq!(found["properties"]["a"].get("pattern").is_some(), is_kept, "{pattern}");
+        assert_eq!(dropped.is_empty(), is_kept, "{pattern}");
+    }
+}
+
+#[test]
 fn llama_cpp_gets_what_it_makes_a_good_grammar_of() {
     for (keyword, value, kept) in [
         ("pattern", json!("^[a-z]+(-[0-9]{1,3})?$"), true),

@@ -91,6 +91,24 @@ fn whole_streams_give_the_reply_wherever_they_are_split() {
             answer("", vec![call("a", "add", "{}")], FinishReason::ToolCalls),
         ),
         (
+            "white space behind a call that is repeated",
+            sse(&[
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"add","arguments":"{\"x\":1}"}}]}}]}"#,
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"add","arguments":"\n"}}]}}]}"#,
+                CALLS,
+            ]),
+            answer("", vec![call("a", "add", "{\"x\":1}\n")], FinishReason::ToolCalls),
+        ),
+        (
+            "usage in the choice",
+            sse(&[
+                r#"{"choices":[{"index":0,"delta":{"content":"a"}}]}"#,
+                r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":19,"completion_tokens":13}}]}"#,
+                "[DONE]",
+            ]),
+            Answer { usage: Usage::of_tokens(19, 13), ..answer("a", vec![], FinishReason::Stop) },
+        ),
+        (
             "several calls, all of index 0, arguments as an object",
             sse(&[
                 r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"add","arguments":{"x":1}}}]}}]}"#,
@@ -161,7 +179,7 @@ fn a_stream_that_ends_anywhere_before_the_finish_is_no_reply() {
 #[test]
 fn faults_amid_a_stream_are_told_apart() {
     let text = r#"{"choices":[{"delta":{"content":"a"}}]}"#;
-    let cases: [(String, &str); 9] = [
+    let cases: [(String, &str); 10] = [
         (
             sse(&[text, r#"{"error":{"type":"overloaded_error","message":"busy"}}"#]),
             "an error instead of the rest of the reply, overloaded_error: busy",
@@ -172,6 +190,13 @@ fn faults_amid_a_stream_are_told_apart() {
         ),
         (
             sse(&[text, r#"{"choices":[{"delta":{},"finish_reason":"error"}]}"#]),
+            "an error instead of the rest of the reply, no reason given",
+        ),
+        (
+            sse(&[
+                text,
+                r#"{"choices":[{"delta":{},"finish_reason":"insufficient_system_resource"}]}"#,
+            ]),
             "an error instead of the rest of the reply, no reason given",
         ),
         (

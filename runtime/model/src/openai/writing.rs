@@ -73,6 +73,39 @@ fn the_history_is_sent_in_order_and_arguments_as_they_are_if_they_are_an_object(
 }
 
 #[test]
+fn ids_of_calls_are_such_as_all_servers_take() {
+    let key = "0123456789abcdef0123456789abcdef";
+    let long = format!("chatcmpl-tool-{key}");
+    for (id, is_kept) in [
+        ("a", true),
+        ("call_abc123", true),
+        ("call_", true),
+        ("D681PevKs", true),
+        (&*"x".repeat(40), true),
+        (&*"x".repeat(41), false),
+        (&*long, false),
+        (key, false),
+        ("call_7", false),
+    ] {
+        let sent = sent_id(id);
+        assert_eq!(sent == id, is_kept, "{id}: {sent}");
+        let is_short = sent.len() == 9 && sent.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        assert!(is_kept || is_short, "{id}: {sent}");
+    }
+    let ids: std::collections::HashSet<String> =
+        (0..1000).map(|number| sent_id(&format!("call_{number}")).into_owned()).collect();
+    assert_eq!(ids.len(), 1000);
+    let call = ToolCall { id: long.clone(), name: "f".to_owned(), arguments: "{}".to_owned() };
+    let result =
+        Message::Tool { call_id: long.clone(), name: "f".to_owned(), content: "1".to_owned() };
+    let messages = vec![user("?"), said("", vec![call]), result];
+    let bytes = body(&options(|_| ()), &conversation(Head::default(), messages, None)).unwrap();
+    let sent: Value = serde_json::from_slice(&bytes).unwrap();
+    assert_eq!(sent["messages"][1]["tool_calls"][0]["id"], *sent_id(&long));
+    assert_eq!(sent["messages"][2]["tool_call_id"], *sent_id(&long));
+}
+
+#[test]
 fn a_message_is_written_in_one_form_to_the_byte() {
     let call = |id: &str, arguments: &str| ToolCall {
         id: id.to_owned(),

@@ -6,11 +6,13 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header as http_header};
 use axum::response::{IntoResponse as _, Response};
+use bus::Bus;
 use bytes::Bytes;
 use node::TeamHandle;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep};
 use wire::run::INPUT_BYTES_MAX;
 use wire::subject::RunVerb;
 use wire::{ErrorCode, Headers, Name, RunId, RunRequest, TraceContext, WireError, header};
@@ -32,6 +34,10 @@ const REPLY_GRACE: Duration = Duration::from_secs(10);
 /// How long acceptance, a look at a run or an order to it may take: longer than a session has for
 /// it in the node, which says what went wrong.
 pub(crate) const CONTROL_TIMEOUT: Duration = Duration::from_secs(35);
+
+/// How long is waited before a request is made again that found nobody on a connection that was
+/// just made anew.
+const AGAIN_PAUSE: Duration = Duration::from_millis(100);
 
 /// The query of a request for a run.
 #[derive(Deserialize)]
@@ -77,13 +83,13 @@ pub(crate) async fn submit(
     }
     let waits = query.wait.unwrap_or_else(|| !prefers_async(&headers));
     if waits {
-        let wait = bus::Wait::long(Duration::from_millis(within).saturating_add(REPLY_GRACE));
-        return ask(&doors, team, &run, &subject, passed_on, payload.into(), wait).await.map(json);
+        let within = Duration::from_millis(within).saturating_add(REPLY_GRACE);
+        let asked = Asked::again(subject, passed_on, payload.into(), within);
+        return ask(&doors, team, &run, asked).await.map(json);
     }
     passed_on.insert(header::REPLY_MODE, header::REPLY_ACCEPTED);
-    let reply =
-        ask(&doors, team, &run, &subject, passed_on, payload.into(), CONTROL_TIMEOUT.into())
-            .await?;
+    let asked = Asked::again(subject, passed_on, payload.into(), CONTROL_TIMEOUT);
+    let reply = ask(&doors, team, &run, asked).await?;
     let mut response = (StatusCode::ACCEPTED, json(reply)).into_response();
     let location = format!("/v1/teams/{team_name}/runs/{run}");
     if let Ok(location) = HeaderValue::try_from(location) {
@@ -129,8 +135,9 @@ pub(crate) async fn result(
     let wait = query.timeout_ms.map_or(RESULT_WAIT_DEFAULT, Duration::from_millis);
     let wait = wait.min(RESULT_WAIT_MAX);
     let headers = Headers::new().with(header::REMAINING_MS, wait.as_millis().to_string());
-    let wait = bus::Wait::long(wait.saturating_add(REPLY_GRACE));
-    ask(&doors, team, &run, &subject, headers, Bytes::new(), wait).await.map(json)
+    let within = wait.saturating_add(REPLY_GRACE);
+    let asked = Asked::again(subject, headers, Bytes::new(), within);
+    ask(&doors, team, &run, asked).await.map(json)
 }
 
 async fn order(
@@ -144,22 +151,78 @@ async fn order(
     let run = run_id(run)?;
     team.settle().await;
     let subject = team.subjects().run(&team.team().name, &run, verb);
-    ask(doors, team, &run, &subject, Headers::new(), body, CONTROL_TIMEOUT.into()).await.map(json)
+    ask(doors, team, &run, Asked::once(subject, body)).await.map(json)
 }
 
-/// Sends a request that concerns a run and returns the body of the answer.
+/// A request that concerns a run.
+struct Asked {
+    subject: String,
+    headers: Headers,
+    payload: Bytes,
+    within: Duration,
+    /// Whether it may be made again where it may have been lost, since it is the same then.
+    is_repeatable: bool,
+}
+
+impl Asked {
+    /// Makes one that is the same as often as it is made, by the run's id.
+    const fn again(subject: String, headers: Headers, payload: Bytes, within: Duration) -> Self {
+        Self { subject, headers, payload, within, is_repeatable: true }
+    }
+
+    /// Makes an order.
+    fn once(subject: String, payload: Bytes) -> Self {
+        let (headers, within) = (Headers::new(), CONTROL_TIMEOUT);
+        Self { subject, headers, payload, within, is_repeatable: false }
+    }
+
+    /// Makes the request, and makes it again when the connection was lost meanwhile and is there
+    /// again.
+    async fn answer(mut self, bus: &Bus) -> Result<bus::Message, bus::Error> {
+        let end = Instant::now() + self.within;
+        let is_long = self.within > CONTROL_TIMEOUT;
+        let mut is_repeated = false;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if is_repeated && self.headers.get(header::REMAINING_MS).is_some() {
+                let remaining = left.saturating_sub(REPLY_GRACE).as_millis().to_string();
+                self.headers.insert(header::REMAINING_MS, remaining);
+            }
+            let wait = if is_long { bus::Wait::long(left) } else { left.into() };
+            let (headers, payload) = (self.headers.clone(), self.payload.clone());
+            let answered = tokio::select! {
+                answered = bus.request(&self.subject, headers, payload, wait) => answered,
+                () = bus.mended(), if self.is_repeatable => {
+                    is_repeated = true;
+                    continue;
+                }
+            };
+            // The subscriptions are made anew as well, one after the other.
+            let is_early = is_repeated && Instant::now() + AGAIN_PAUSE < end;
+            match answered {
+                Err(bus::Error::NoResponders { .. }) if is_early => sleep(AGAIN_PAUSE).await,
+                answered => return answered,
+            }
+        }
+    }
+}
+
+/// Makes a request that concerns a run and returns the body of the answer.
 ///
 /// A reply that is too large for the bus is taken from the store.
 async fn ask(
     doors: &Doors,
     team: &TeamHandle,
     run: &RunId,
-    subject: &str,
-    headers: Headers,
-    payload: Bytes,
-    wait: bus::Wait,
+    asked: Asked,
 ) -> Result<Bytes, Refusal> {
-    let answer = doors.node.bus().request(subject, headers, payload, wait).await?;
+    let answer = asked.answer(doors.node.bus()).await.map_err(|error| match error {
+        bus::Error::Timeout { .. } => {
+            WireError { message: format!("run {run} may be at work: {error}"), ..error.to_wire() }
+                .into()
+        }
+        error => Refusal::from(error),
+    })?;
     let Some(error) = refusal_in(&answer) else { return Ok(answer.payload) };
     if error.code == ErrorCode::TooLarge
         && let Some(stored) = stored_reply(team, run).await

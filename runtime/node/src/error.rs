@@ -76,10 +76,15 @@ impl From<ractor::SpawnErr> for Error {
     fn from(error: ractor::SpawnErr) -> Self {
         match error {
             // An actor that cannot start says why in our own words.
-            ractor::SpawnErr::StartupFailed(cause) => match cause.downcast::<Self>() {
-                Ok(ours) => *ours,
-                Err(cause) => Self::Actor(ractor::SpawnErr::StartupFailed(cause)),
-            },
+            ractor::SpawnErr::StartupFailed(cause) => {
+                let ours = cause.downcast::<Self>().or_else(|cause| {
+                    cause.downcast::<bus::Error>().map(|error| Box::new(Self::Bus(*error)))
+                });
+                match ours {
+                    Ok(ours) => *ours,
+                    Err(cause) => Self::Actor(ractor::SpawnErr::StartupFailed(cause)),
+                }
+            }
             other => Self::Actor(other),
         }
     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_nats::{ConnectOptions, ServerAddr};
+use percent_encoding::percent_decode_str;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::error::Error;
@@ -28,7 +29,8 @@ const CLIENT_MESSAGES_MAX: usize = crate::pending::REQUESTS_MAX;
 /// Says where the servers are and who we are.
 #[derive(Clone)]
 pub struct NatsOptions {
-    /// The servers, as `nats://host:port` or `tls://host:port`; any one of them will do.
+    /// The servers, as `nats://host:port` or `tls://host:port`; any one of them will do. Others that
+    /// they tell of are used only if [`insecure`](Self::insecure) is set.
     pub urls: Vec<String>,
     /// The name of the connection, as the server's monitoring shows it.
     pub name: String,
@@ -162,17 +164,44 @@ impl NatsOptions {
         if let Some(TlsIdentity { certificate, key }) = &self.tls_identity {
             options = options.add_client_certificate(certificate.clone(), key.clone());
         }
-        match &self.auth {
+        // A server that others tell of was held against nothing, and is told of before there is TLS.
+        if !self.insecure {
+            options = options.ignore_discovered_servers();
+        }
+        match self.login()? {
             Auth::Anonymous => Ok(options),
             Auth::User { user, password } => {
-                Ok(options.user_and_password(user.clone(), password.expose_secret().to_owned()))
+                Ok(options.user_and_password(user, password.expose_secret().to_owned()))
             }
             Auth::Token(token) => Ok(options.token(token.expose_secret().to_owned())),
-            Auth::NkeyFile(path) => Ok(options.nkey(read(path)?.trim().to_owned())),
+            Auth::NkeyFile(path) => Ok(options.nkey(read(&path)?.trim().to_owned())),
             Auth::CredentialsFile(path) => options
-                .credentials(&read(path)?)
-                .map_err(|source| Error::Credentials { path: path.clone(), source }),
+                .credentials(&read(&path)?)
+                .map_err(|source| Error::Credentials { path, source }),
         }
+    }
+
+    /// Returns who we are: as it is said, or else as it stands in the URLs, which the client does not
+    /// look at.
+    fn login(&self) -> Result<Auth, Error> {
+        if !matches!(self.auth, Auth::Anonymous) {
+            return Ok(self.auth.clone());
+        }
+        let urls = self.urls.iter().filter_map(|url| url.parse::<ServerAddr>().ok());
+        let mut found = None;
+        for url in urls.filter(ServerAddr::has_user_pass) {
+            let plain = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+            let login = (url.username().map(plain), url.password().map(plain));
+            if found.get_or_insert_with(|| login.clone()) != &login {
+                let fault = "the URLs hold different logins, and a connection has one";
+                return Err(Error::Options { fault: fault.to_owned() });
+            }
+        }
+        Ok(match found {
+            Some((Some(user), Some(password))) => Auth::User { user, password: password.into() },
+            Some((Some(token), None)) => Auth::Token(token.into()),
+            Some((None, _)) | None => Auth::Anonymous,
+        })
     }
 }
 
@@ -262,6 +291,37 @@ mod tests {
             options.tls_identity =
                 Some(TlsIdentity { certificate: "c.pem".into(), key: "k.pem".into() });
             assert!(options.servers().is_ok(), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_login_stands_in_the_options_or_in_the_urls() {
+        let user = |user: &str, password: &str| Auth::User {
+            user: user.to_owned(),
+            password: password.into(),
+        };
+        let shown = |auth: Result<Auth, Error>| match auth {
+            Ok(Auth::User { user, password }) => format!("{user} {}", password.expose_secret()),
+            Ok(Auth::Token(token)) => token.expose_secret().to_owned(),
+            Ok(Auth::Anonymous) => "nobody".to_owned(),
+            other => format!("{other:?}"),
+        };
+        for (urls, auth, expected) in [
+            (&["nats://h"][..], Auth::Anonymous, "nobody"),
+            (&["nats://h", "tls://u:p@i"], Auth::Anonymous, "u p"),
+            (&["tls://a%40b:p%3Aq@i"], Auth::Anonymous, "a@b p:q"),
+            (&["tls://u:p@h", "tls://u:p@i"], Auth::Anonymous, "u p"),
+            (&["tls://token@h"], Auth::Anonymous, "token"),
+            (&["tls://u:p@h"], user("v", "q"), "v q"),
+            (
+                &["tls://u:p@h", "tls://u:q@i"],
+                Auth::Anonymous,
+                "Err(Options { fault: \"the URLs hold different logins, and a connection has one\" })",
+            ),
+        ] {
+            let mut options = NatsOptions::new(urls.iter().copied());
+            options.auth = auth;
+            assert_eq!(shown(options.login()), expected, "{urls:?}");
         }
     }
 

@@ -78,7 +78,11 @@ pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Resul
             return Err(failure);
         }
     };
-    let node = Arc::new(opened.start().await?);
+    let started = tokio::select! {
+        started = opened.start() => started?,
+        () = signals.next() => return Ok(Exit::Done),
+    };
+    let node = Arc::new(started);
     let door = listening.map(|listening| listening.open(node.clone()));
     if door.is_some()
         && token.is_none()

@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
-use bus::Bus;
+use bus::testing::NatsServer;
+use bus::{Bus, NatsOptions};
+use bytes::BytesMut;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
 use wire::Headers;
 use wire::run::INPUT_BYTES_MAX;
 
@@ -52,6 +56,56 @@ async fn a_run_is_answered_and_asked_for_again_gives_the_same_bytes() {
 
     let (status, error) = house.post(path, &json!({"input": "other", "run": "r-1"})).await;
     assert_eq!((status.as_u16(), &error["error"]["code"]), (409, &json!("E1005")));
+}
+
+/// Stands before a server, and swallows the first request of an agent with all that comes with it,
+/// as a connection does that breaks.
+async fn breaking(server: &NatsServer) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (url, port) = (format!("nats://{}", listener.local_addr().unwrap()), server.port());
+    tokio::spawn(async move {
+        let mut is_broken = false;
+        while let Ok((mut near, _)) = listener.accept().await {
+            let mut far = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+            if is_broken {
+                tokio::spawn(async move { copy_bidirectional(&mut near, &mut far).await });
+                continue;
+            }
+            let ((mut from, mut back), (mut there, mut to)) = (near.split(), far.split());
+            let forth = async {
+                let mut read = BytesMut::new();
+                while from.read_buf(&mut read).await.is_ok_and(|bytes| bytes > 0) {
+                    let mut lines = read.as_ref().split(|byte: &u8| *byte == b'\n');
+                    let is_run = |line: &[u8]| {
+                        line.windows(14).any(|part| part == b"agent.lead.run")
+                            && (line.starts_with(b"HPUB") || line.starts_with(b"PUB"))
+                    };
+                    if lines.any(is_run) {
+                        return true;
+                    }
+                    to.write_all(&read.split()).await.unwrap();
+                }
+                false
+            };
+            tokio::select! {
+                broken = forth => is_broken = broken,
+                _ = tokio::io::copy(&mut there, &mut back) => {}
+            }
+        }
+    });
+    url
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_asked_for_again_where_the_connection_broke_under_it() {
+    let server = NatsServer::start("").await.unwrap();
+    let url = breaking(&server).await;
+    let house = House::on(Bus::connect(NatsOptions::new([url])).await.unwrap()).await;
+    let path = "/v1/teams/crew/agents/lead/runs";
+    let (status, reply) = house.post(path, &json!({"input": "hello", "run": "r-1"})).await;
+    assert_eq!((status.as_u16(), &reply["output"]), (200, &json!("hi there")), "{reply}");
+    let (_, runs) = house.get("/v1/teams/crew/runs").await;
+    assert_eq!(runs["runs"].as_array().map(Vec::len), Some(1), "{runs}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

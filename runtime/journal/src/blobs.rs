@@ -172,9 +172,13 @@ impl Blobs {
         &self,
         kept: &HashSet<Digest>,
         spares: Option<Spares<'_>>,
+        is_over: impl Fn() -> bool,
     ) -> Result<Swept, Error> {
         let mut swept = Swept::default();
         for parent in list(&self.dir)? {
+            if is_over() {
+                return Err(Error::Stopped);
+            }
             if parent.file_name().is_none_or(|name| name.len() != 2) {
                 continue;
             }

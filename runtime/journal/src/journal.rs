@@ -5,7 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use bytes::Bytes;
@@ -351,7 +351,7 @@ impl Journal {
     /// Rewrites some segments without what is no longer held, if enough of them is not or anything
     /// of them is purged. Blocks.
     pub fn rewrite_next(&self) -> Result<Option<Rewritten>, Error> {
-        let _one = self.tidying.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = self.tidy()?;
         let bench = DiskBench::new(&self.files.journal);
         #[cfg(any(test, feature = "testing"))]
         let bench = testing::bench(&self.files.journal, bench);
@@ -365,14 +365,15 @@ impl Journal {
     /// and so do those that were put since the sweep before. If the blob of an entry is lost or
     /// cannot be read at present, those stay whose bytes, says `may_be_named`, an entry may refer to.
     ///
-    /// Fails, with nothing removed, if a segment cannot be read at present.
+    /// Fails, with nothing removed, if a segment cannot be read at present, and if the journal is
+    /// closed meanwhile.
     pub fn sweep_blobs(
         &self,
         kept: HashSet<Digest>,
         refers: &mut dyn FnMut(&[u8], &mut HashSet<Digest>),
         may_be_named: &dyn Fn(&[u8]) -> bool,
     ) -> Result<Swept, Error> {
-        let _one = self.tidying.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = self.tidy()?;
         sweep::run(&self.shared, &self.files, kept, refers, may_be_named)
     }
 
@@ -482,9 +483,18 @@ impl Journal {
         reason.ok().and_then(|reason| reason.clone()).unwrap_or_default().to_string()
     }
 
-    /// Writes what waits and ends the thread, for all handles. Blocks for a sync or two.
+    /// Writes what waits and ends the thread, for all handles. Blocks for a sync or two, and for
+    /// what is rewritten.
     pub fn close(self) {
         self.thread.end();
+        // The files may be another's from here on, so nobody may be at work on them.
+        drop(self.tidying.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Keeps others from rewriting and sweeping, unless the journal is closed.
+    fn tidy(&self) -> Result<MutexGuard<'_, ()>, Error> {
+        let one = self.tidying.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.shared.is_closed() { Err(Error::Stopped) } else { Ok(one) }
     }
 }
 

@@ -223,6 +223,11 @@ impl Shared {
         Ok(receiver)
     }
 
+    /// Tells whether nothing more is taken.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
     /// Takes nothing more; what waits is still written.
     pub(crate) fn close(&self) {
         let mut state = self.lock();

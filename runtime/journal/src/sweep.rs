@@ -48,6 +48,10 @@ pub(crate) fn run(
         segments.map(|(base, found)| (*base, kept_end(found), found.bytes)).collect()
     };
     for (base, kept_end, length) in segments {
+        // Whoever closes the journal waits for this.
+        if shared.is_closed() {
+            return Err(Error::Stopped);
+        }
         let path = files.journal.join(segment::file_name(base, kept_end));
         let mut bytes = segment::load(&path)?;
         // What is being written may end in the middle of a frame.
@@ -72,7 +76,8 @@ pub(crate) fn run(
         }
     }
     // Nobody knows what it names, and it may be put back, or be read another time.
-    let swept = files.blobs.remove_all_but(&kept, is_one_lost.then_some(may_be_named))?;
+    let spares = is_one_lost.then_some(may_be_named);
+    let swept = files.blobs.remove_all_but(&kept, spares, || shared.is_closed())?;
     if swept.removed > 0 {
         shared.room.note_freed();
     }

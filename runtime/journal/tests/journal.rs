@@ -5,6 +5,9 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
 
 use bytes::Bytes;
 use journal::{Error, Journal, Options, Stored, verify};
@@ -251,6 +254,41 @@ async fn a_closed_journal_takes_nothing_more_and_has_not_failed() {
     assert_eq!(other.read(&id("a")).unwrap(), ["x"], "it can still be read");
     drop(other);
     assert_eq!(open(&dir).slots(&id("a")), 1);
+}
+
+#[tokio::test]
+async fn a_journal_is_closed_when_nobody_sweeps_it_any_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = open(&dir);
+    journal.append(&id("a"), 0, vec!["x".into()]).await.unwrap();
+    let blob = journal.put_blob(b"blob").unwrap();
+    let (sweeping, began) = mpsc::channel();
+    let (go_on, gate) = mpsc::channel::<()>();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let (sweeper, over) = (journal.clone(), is_over.clone());
+    let sweep = thread::spawn(move || {
+        let mut refers = |_: &[u8], _: &mut HashSet<Digest>| {
+            sweeping.send(()).unwrap();
+            gate.recv().unwrap();
+            over.store(true, Ordering::SeqCst);
+        };
+        sweeper.sweep_blobs(HashSet::new(), &mut refers, &|_| false)
+    });
+    began.recv().unwrap();
+    let closing = journal.clone();
+    let close = thread::spawn(move || closing.close());
+    // Until it takes nothing more.
+    let mut slot = 0;
+    while journal.append(&id("b"), slot, vec!["y".into()]).await.is_ok() {
+        slot += 1;
+    }
+    go_on.send(()).unwrap();
+    close.join().unwrap();
+    assert!(is_over.load(Ordering::SeqCst), "the files may be another's while they are swept");
+    let swept = sweep.join().unwrap();
+    assert!(matches!(swept, Err(Error::Stopped)), "{swept:?}");
+    assert!(matches!(journal.rewrite_next(), Err(Error::Stopped)));
+    assert_eq!(journal.blob(&blob).unwrap(), "blob");
 }
 
 /// Random appends from many tasks over small segments, reopened now and then, against a map.

@@ -54,6 +54,7 @@ pub(crate) fn changes_of(
         }
         Body::Session(_) => {}
         Body::Memory(MemoryChange::Restated { facts }) => {
+            changes.push(Change::OnlyFacts(facts.iter().map(|fact| fact.id.clone()).collect()));
             changes.extend(facts.iter().cloned().map(Box::new).map(Change::Fact));
         }
         Body::Memory(MemoryChange::Remembered(fact)) => {

@@ -192,7 +192,8 @@ pub(crate) fn catch_up(
 
 #[cfg(test)]
 mod tests {
-    use wire::{RunId, RunStatus, Timestamp};
+    use wire::entry::{Fact, MemoryChange, memory_session};
+    use wire::{CallKey, RunId, RunStatus, Timestamp};
 
     use super::*;
     use crate::clock;
@@ -206,6 +207,41 @@ mod tests {
         PlanUnreadable,
         Newer,
         EntryMissing,
+    }
+
+    #[tokio::test]
+    async fn what_was_forgotten_stays_so_where_only_a_restatement_tells_it() {
+        let data = tempfile::tempdir().unwrap();
+        let context = testing::open(data.path());
+        let (team, journal) = (&context.team.name, &context.journal);
+        let (store, _) = Store::open(&data.path().join("store")).unwrap();
+        let plans = Arc::new(PlanShelf::open(journal.clone(), []).unwrap());
+        let fact = |id: &str| Fact {
+            id: CallKey::new(id).unwrap(),
+            text: "a fact".to_owned(),
+            at: Timestamp::from_micros(1),
+            agent: Name::new("a").unwrap(),
+            session: SessionId::new("s").unwrap(),
+            tainted: false,
+        };
+        let changes = [
+            MemoryChange::Remembered(fact("c0")),
+            MemoryChange::Remembered(fact("c1")),
+            MemoryChange::Restated { facts: vec![fact("c1")] },
+        ];
+        for (slot, change) in (0..).zip(changes) {
+            let entry = Entry::new(clock::now(), Body::Memory(change));
+            let commit = context.append(&memory_session(), slot, &Arc::new(vec![entry])).await;
+            drop(commit.unwrap());
+            if slot == 1 {
+                catch_up(team, journal, &store, &plans).unwrap();
+                assert_eq!(store.facts(9).unwrap().len(), 2);
+            }
+        }
+        // The entry by which the first was forgotten is gone with all before the restatement.
+        assert!(journal.purge(&memory_session(), 2));
+        catch_up(team, journal, &store, &plans).unwrap();
+        assert_eq!(store.facts(9).unwrap(), [fact("c1")]);
     }
 
     #[tokio::test]

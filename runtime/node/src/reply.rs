@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use store::RECORD_BYTES_MAX;
 use tokio::task::spawn_blocking;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use wire::{ErrorCode, Headers, RunId, RunReply, WireError, header};
@@ -87,10 +88,14 @@ fn without_sources(whole: &[u8]) -> Option<Bytes> {
     Some(bytes(&RunReply { sources: Vec::new(), ..reply }))
 }
 
-/// Serialises a reply.
+/// Serialises a reply. What its calls said is left out where the store could not hold it.
 pub(crate) fn bytes(reply: &RunReply) -> Bytes {
     // A reply consists of texts, numbers and JSON values, none of which can fail to serialise.
-    wire::json::to_vec(reply).unwrap_or_default().into()
+    let whole = wire::json::to_vec(reply).unwrap_or_default();
+    if whole.len() > RECORD_BYTES_MAX && !reply.sources.is_empty() {
+        return bytes(&RunReply { sources: Vec::new(), ..reply.clone() });
+    }
+    whole.into()
 }
 
 #[cfg(test)]
@@ -100,14 +105,30 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_caller_is_told_what_fits_into_a_message() {
+    fn reply(said: &str) -> Arc<RunReply> {
         let source = json!({"call": "c", "tool": "t", "arguments": {}, "status": "ok",
-            "output": "x".repeat(1000)});
+            "output": said});
         let whole = json!({"run": "r", "session": "s", "status": "completed", "output": "done",
             "sources": [source], "usage": {"input_tokens": 1, "output_tokens": 2},
             "trace_id": "0af7651916cd43dd8448eb211c80319c"});
-        let reply: Arc<RunReply> = Arc::new(serde_json::from_value(whole).unwrap());
+        Arc::new(serde_json::from_value(whole).unwrap())
+    }
+
+    #[test]
+    fn a_reply_fits_into_the_store() {
+        let around = bytes(&reply("")).len();
+        for (bytes_said, sources) in [(RECORD_BYTES_MAX - around, 1), (RECORD_BYTES_MAX, 0)] {
+            let reply = reply(&"x".repeat(bytes_said));
+            let written = bytes(&reply);
+            assert!(written.len() <= RECORD_BYTES_MAX, "{bytes_said}");
+            let told: RunReply = serde_json::from_slice(&written).unwrap();
+            assert_eq!(told.sources.len(), sources, "{bytes_said}");
+        }
+    }
+
+    #[test]
+    fn a_caller_is_told_what_fits_into_a_message() {
+        let reply = reply(&"x".repeat(1000));
         let ready = Final::of(&reply, TaskTracker::new().token());
         let bytes = ready.bytes.len();
         for (most, sources) in [(bytes, 1), (bytes - 1, 0)] {

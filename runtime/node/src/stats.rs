@@ -48,6 +48,7 @@ impl Counters {
                 | Change::CancelDelivered { .. }
                 | Change::Fact(_)
                 | Change::Forgot(_)
+                | Change::OnlyFacts(_)
                 | Change::CallOpened(_)
                 | Change::CallClosed(_)
                 | Change::Span(_)

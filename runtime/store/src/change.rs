@@ -60,6 +60,8 @@ pub enum Change {
     Fact(Box<Fact>),
     /// Facts were forgotten.
     Forgot(Vec<CallKey>),
+    /// There are no other facts than these: what forgot the others need not be told any more.
+    OnlyFacts(Vec<CallKey>),
     /// A person has something to say about a call.
     CallOpened(Box<OpenCall>),
     /// Nobody has anything to say about it any more.
@@ -122,6 +124,7 @@ impl Change {
             Self::CancelDelivered { call } => pending.remove(&key::owed(call)),
             Self::Fact(fact) => fact::remember(pending, fact),
             Self::Forgot(ids) => ids.iter().try_for_each(|id| fact::forget(pending, id)),
+            Self::OnlyFacts(ids) => fact::forget_others(pending, ids),
             Self::CallOpened(open) => call::open(pending, open),
             Self::CallClosed(key) => call::close(pending, key),
             Self::Span(span) => {

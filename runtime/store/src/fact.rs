@@ -1,6 +1,6 @@
 //! Memory: facts, and the search for them by words.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use wire::entry::Fact;
@@ -73,6 +73,20 @@ pub(crate) fn forget(pending: &mut Pending, id: &CallKey) -> Result<(), Error> {
     }
     pending.remove(&key::fact_at(fact.at, id))?;
     pending.remove(&key::fact(id))
+}
+
+/// Forgets all facts but some, as they were before this is written.
+pub(crate) fn forget_others(pending: &mut Pending, kept: &[CallKey]) -> Result<(), Error> {
+    let kept: HashSet<&str> = kept.iter().map(CallKey::as_str).collect();
+    let prefix = Space::Fact.key(&[]);
+    let mut others = Vec::new();
+    for entry in pending.tree().scan_prefix(&prefix).keys() {
+        let key = entry.map_err(|error| Error::engine("list facts", error))?;
+        let id = str::from_utf8(key.get(prefix.len()..).unwrap_or_default());
+        let id = id.ok().filter(|id| !kept.contains(id)).and_then(|id| CallKey::new(id).ok());
+        others.extend(id);
+    }
+    others.iter().try_for_each(|id| forget(pending, id))
 }
 
 pub(crate) fn one(tree: &sled::Tree, id: &CallKey) -> Result<Option<Fact>, Error> {

@@ -162,14 +162,15 @@ pub(crate) fn drop_old(
 /// The most rows that are dropped at once, so that no batch waits long for it.
 const DROPPED_AT_ONCE_MAX: usize = 200;
 
-/// Lists the rows from a time on, the oldest day first, at most [`LIST_MAX`] of them.
+/// Lists the rows from a time on, the oldest day first, at most the [`LIST_MAX`] newest of them.
 pub(crate) fn since(tree: &sled::Tree, since: Timestamp) -> Result<Vec<UsageRow>, Error> {
     let mut rows = Vec::new();
-    for entry in tree.range(key::usage_since(since.as_micros() / DAY_US)).take(LIST_MAX) {
+    for entry in tree.range(key::usage_since(since.as_micros() / DAY_US)).rev().take(LIST_MAX) {
         let (key, _) = entry.map_err(|error| Error::engine("read usage", error))?;
         if let Some(bytes) = get(tree, &key)? {
             rows.push(record::from_json(&bytes)?);
         }
     }
+    rows.reverse();
     Ok(rows)
 }

@@ -151,6 +151,26 @@ fn one_of_each() -> Vec<Change> {
 }
 
 #[test]
+fn facts_that_are_not_among_those_that_there_are_go() {
+    let ids = |ids: &[&str]| ids.iter().map(|id| CallKey::new(*id).unwrap()).collect();
+    for (told, left) in [
+        (&["f1", "f2"][..], &["f2", "f1"][..]),
+        (&["f2", "none"], &["f2"]),
+        (&[], &[]),
+    ] {
+        let (_dir, store) = open();
+        store.apply(&one_of_each(), None).unwrap();
+        let new = Change::Fact(fact("f4", 9, "the cat is new").into());
+        store.apply(&[Change::OnlyFacts(ids(told)), new], None).unwrap();
+        let facts = store.facts(usize::MAX).unwrap();
+        let found: Vec<&str> = facts.iter().map(|fact| fact.id.as_str()).collect();
+        assert_eq!(found, [left, &["f4"]].concat(), "{told:?}");
+        assert_eq!(store.recall("dog", 9).unwrap().len(), usize::from(left.contains(&"f2")));
+        store.verify().unwrap();
+    }
+}
+
+#[test]
 fn applying_twice_is_applying_once() {
     let (_dir, store) = open();
     store.apply(&one_of_each(), Some(7)).unwrap();

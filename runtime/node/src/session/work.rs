@@ -17,7 +17,7 @@ use tracing::{debug, warn};
 use wire::chat::Observed;
 use wire::entry::{Input, ModelOutcome, ModelReplied};
 use wire::plan::Target;
-use wire::{CallKey, Name, RunId, ToolReply, WorkId};
+use wire::{CallKey, ErrorCode, Name, RunId, ToolReply, WorkId};
 
 use super::{SessionMsg, SessionState};
 use crate::clock;
@@ -173,6 +173,10 @@ impl SessionState {
             // What was sent before is the session's alone again, to be added to by the next turn.
             let perform::Turn { run, number: turn, model, outgoing, .. } = turn;
             drop(outgoing);
+            // A drain that stops all work says so of a turn. It is asked for at the next start.
+            if context.is_draining() && is_cancelled(&outcome) {
+                return;
+            }
             if matches!(outcome, ModelOutcome::Read { .. }) {
                 context.paces.note(&model, begun.elapsed());
             }
@@ -356,6 +360,11 @@ impl SessionState {
             before.abort();
         }
     }
+}
+
+/// Tells whether nobody waits for a turn any more.
+fn is_cancelled(outcome: &ModelOutcome) -> bool {
+    matches!(outcome, ModelOutcome::Failed { error } if error.code == ErrorCode::Cancelled)
 }
 
 /// Waits for the outcome of something. What is held is made durable if that takes longer than it may

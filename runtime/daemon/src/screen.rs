@@ -116,7 +116,7 @@ pub(crate) fn is_read() -> bool {
 
 /// Writes an answer to stdout as indented JSON.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
-    answer(&serde_json::to_string_pretty(value).unwrap_or_default())
+    answer(&text::json(&serde_json::to_string_pretty(value).unwrap_or_default()))
 }
 
 /// Writes to stderr as it is.

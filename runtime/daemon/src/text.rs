@@ -40,6 +40,13 @@ pub(crate) fn harmless(text: &str) -> String {
         .collect()
 }
 
+/// Writes what cannot be seen in JSON as `\uXXXX`, which says the same: a terminal may take it for an
+/// order, and a person for something else.
+pub(crate) fn json(text: &str) -> String {
+    // In its texts a line break is written so already.
+    text.split('\n').map(visible).collect::<Vec<_>>().join("\n")
+}
+
 /// Writes what cannot be seen as `\uXXXX`, where a person has to see all that is there.
 pub(crate) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -150,6 +157,18 @@ mod tests {
             assert_eq!(one_line(text), expected, "{text:?}");
         }
         assert_eq!(harmless("a\n\tb\u{1b}]0;x\u{7}"), "a\n\tb]0;x");
+    }
+
+    #[test]
+    fn json_says_the_same_with_all_to_be_seen() {
+        let value =
+            serde_json::json!({"a\u{7f}": ["x\u{9b}2J", "\u{202e}cod", "👩\u{200d}💻", "ä\n"]});
+        let shown = json(&serde_json::to_string_pretty(&value).unwrap());
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
+        assert_eq!(shown.lines().count(), 8, "{shown}");
+        for seen in ["a\\u007f", "x\\u009b2J", "\\u202ecod", "👩\\u200d💻", "ä\\n"] {
+            assert!(shown.contains(seen), "{seen}: {shown}");
+        }
     }
 
     #[test]

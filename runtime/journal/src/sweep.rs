@@ -72,6 +72,10 @@ pub(crate) fn run(
         });
         if !is_whole {
             // Nobody knows to what the bad bytes referred.
+            tracing::warn!(
+                file = %path.display(),
+                "a segment is damaged, so nothing is removed of what no entry refers to any more"
+            );
             return Ok(Swept::default());
         }
     }

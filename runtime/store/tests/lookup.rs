@@ -153,11 +153,9 @@ fn one_of_each() -> Vec<Change> {
 #[test]
 fn facts_that_are_not_among_those_that_there_are_go() {
     let ids = |ids: &[&str]| ids.iter().map(|id| CallKey::new(*id).unwrap()).collect();
-    for (told, left) in [
-        (&["f1", "f2"][..], &["f2", "f1"][..]),
-        (&["f2", "none"], &["f2"]),
-        (&[], &[]),
-    ] {
+    for (told, left) in
+        [(&["f1", "f2"][..], &["f2", "f1"][..]), (&["f2", "none"], &["f2"]), (&[], &[])]
+    {
         let (_dir, store) = open();
         store.apply(&one_of_each(), None).unwrap();
         let new = Change::Fact(fact("f4", 9, "the cat is new").into());

@@ -6,7 +6,7 @@
 mod told;
 
 use serde_json::json;
-use store::{Change, RunBegun, Store, TurnUsed, USAGE_DAYS_MAX};
+use store::{Change, LIST_MAX, RunBegun, Store, TurnUsed, USAGE_DAYS_MAX};
 use wire::trace::SpanKind;
 use wire::{
     Attributes, Digest, Name, RunId, RunStatus, SessionId, SpanRecord, Timestamp, TraceContext,
@@ -90,6 +90,21 @@ fn turns_are_counted_once_by_day_agent_and_model() {
     assert_eq!(rows(&store, 0), expected);
     assert_eq!(rows(&store, DAY_US * 4 + 5), expected[3..], "from the day of a time on");
     assert!(store.verify().is_ok());
+}
+
+#[test]
+fn the_newest_days_are_listed_where_there_are_too_many() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, _) = told::open(&dir.path().join("store"));
+    let many = (0..LIST_MAX as u64).map(|number| {
+        let span = turn_span("r", number, "lead", &format!("m{number}"), DAY_US * 3);
+        Change::Turn(TurnUsed::of(&span).unwrap().into())
+    });
+    let last = turn("r", LIST_MAX as u64, "lead", "large", DAY_US * 4);
+    store.apply_new(&many.chain([last]).collect::<Vec<_>>()).unwrap();
+    let rows = rows(&store, 0);
+    assert_eq!(rows.len(), LIST_MAX);
+    assert_eq!((rows[0].0, rows.last()), (3, Some(&row(4, "lead", "large", 1))));
 }
 
 /// A run with two turns that ends at a time.

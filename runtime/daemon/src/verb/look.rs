@@ -52,11 +52,14 @@ pub(crate) async fn runs(args: &Look, place: &Place, screen: &Screen) -> Result<
 pub(crate) async fn memory(args: &Memory, place: &Place, screen: &Screen) -> Result<Exit, Failure> {
     let query = args.query.join(" ");
     let list = async |records: &Records| Ok(records.memory(&query, args.look.limit).await?.facts);
-    let mut rows = each(Records::ask_all(place, args.look.team.as_ref(), screen, list).await?);
-    // Facts that fit a query stand in the order of how well they fit, team by team.
-    if query.is_empty() {
+    let lists = Records::ask_all(place, args.look.team.as_ref(), screen, list).await?;
+    let rows = if query.is_empty() {
+        let mut rows = each(lists);
         newest(&mut rows, args.look.limit, |fact| fact.at);
-    }
+        rows
+    } else {
+        best(lists, args.look.limit)
+    };
     let nothing = if query.is_empty() { "no facts yet" } else { "no fact fits" };
     show(&args.look, screen, "facts", nothing, &rows, render_facts)
 }
@@ -67,6 +70,17 @@ pub(crate) fn each<T>(lists: Vec<Of<Vec<T>>>) -> Vec<Of<T>> {
         found.into_iter().map(move |found| Of { team: team.clone(), found })
     });
     rows.collect()
+}
+
+/// Makes rows of the lists of teams that have the best first: the best of each team before others.
+fn best<T>(lists: Vec<Of<Vec<T>>>, limit: usize) -> Vec<Of<T>> {
+    let ranked = lists.into_iter().flat_map(|Of { team, found }| {
+        let rows = found.into_iter().map(move |found| Of { team: team.clone(), found });
+        rows.enumerate()
+    });
+    let mut ranked: Vec<(usize, Of<T>)> = ranked.collect();
+    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked.into_iter().map(|(_, row)| row).take(limit).collect()
 }
 
 /// Keeps the newest rows, newest first.
@@ -199,6 +213,16 @@ mod tests {
             run["status"] = status.into();
         }
         serde_json::from_value(run).unwrap()
+    }
+
+    #[test]
+    fn the_best_of_each_team_come_before_others() {
+        let of =
+            |team: &str, found: &[u8]| Of { team: team.parse().unwrap(), found: found.to_vec() };
+        for (limit, expected) in [(9, &[1, 4, 2, 3][..]), (3, &[1, 4, 2]), (0, &[])] {
+            let rows = best(vec![of("t", &[1, 2, 3]), of("u", &[]), of("v", &[4])], limit);
+            assert_eq!(rows.iter().map(|row| row.found).collect::<Vec<_>>(), expected, "{limit}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use wire::plan::Dialect;
 
 use crate::args::{Parse, Spoken};
 use crate::failure::{Exit, Failure};
-use crate::screen;
+use crate::{screen, text};
 
 /// The most bytes of a reply or of a file of tools. The longest replies of models have some
 /// hundred kilobytes.
@@ -25,7 +25,7 @@ pub(crate) fn parse(args: &Parse) -> Result<Exit, Failure> {
     let parsed = dialect::parse(args.dialect.into(), &toolbox, &reply);
     let line = serde_json::to_string(&parsed)
         .map_err(|error| Failure::new(ErrorCode::Internal, format!("write JSON: {error}")))?;
-    screen::answer(&line)?;
+    screen::answer(&text::json(&line))?;
     Ok(Exit::Done)
 }
 

@@ -69,7 +69,7 @@ pub(crate) async fn trace(args: &Trace, place: &Place, screen: &Screen) -> Resul
         let written = telemetry::traces_data(&found.view.spans, &service).map_err(|error| {
             Failure::new(ErrorCode::Internal, format!("write the trace: {error}"))
         })?;
-        screen::answer(&written.to_string())?;
+        screen::answer(&text::json(&written.to_string()))?;
     } else if args.look.json {
         print_json(found)?;
     } else {

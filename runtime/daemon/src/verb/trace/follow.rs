@@ -135,7 +135,7 @@ fn tell(
     fresh.sort_by_key(|span| (span.end, std::cmp::Reverse(span.start)));
     for span in fresh {
         let line = if json {
-            serde_json::to_string(span).unwrap_or_default()
+            text::json(&serde_json::to_string(span).unwrap_or_default())
         } else {
             waterfall::line(span, screen.out.paint, screen.out.width)
         };

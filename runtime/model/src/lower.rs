@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use merge::INLINED_MAX;
 
+mod cycle;
 mod keyword;
 mod merge;
 mod parameters;
@@ -76,6 +77,9 @@ pub(crate) fn lower(schema: &Value, target: Target) -> Lowered {
         dropped: BTreeSet::new(),
     };
     let mut schema = lowering.schema(schema);
+    if target == Target::Anthropic {
+        cycle::cut(&mut schema, &mut lowering.dropped);
+    }
     let wrapped = target == Target::OpenAiStrict && !is_closed_object(&schema);
     if wrapped {
         schema = wrap(schema);

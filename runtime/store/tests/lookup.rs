@@ -152,7 +152,7 @@ fn one_of_each() -> Vec<Change> {
 
 #[test]
 fn facts_that_are_not_among_those_that_there_are_go() {
-    let ids = |ids: &[&str]| ids.iter().map(|id| CallKey::new(*id).unwrap()).collect();
+    let ids = |ids: &[&str]| ids.iter().map(|id| CallKey::new(id).unwrap()).collect();
     for (told, left) in
         [(&["f1", "f2"][..], &["f2", "f1"][..]), (&["f2", "none"], &["f2"]), (&[], &[])]
     {

@@ -10,11 +10,14 @@ use serde_json::{Map, Value, json};
 const COPIED_BYTES_MAX: usize = 64 * 1024;
 
 /// Keywords whose values are data, in which nothing is a reference.
-const DATA: [&str; 5] = ["const", "enum", "default", "examples", "example"];
+pub(super) const DATA: [&str; 5] = ["const", "enum", "default", "examples", "example"];
 
 /// Keywords whose values hold schemas by names, which may be those of keywords.
-const NAMED: [&str; 5] =
+pub(super) const NAMED: [&str; 5] =
     ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
+
+/// Keywords of the root whose values are the definitions.
+pub(super) const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
 
 /// Returns a schema all of whose references point at definitions at its root: what another one
 /// points at, such as the root or what stands below a union, is added to these. A reference that
@@ -66,7 +69,7 @@ fn is_definition(reference: &str) -> bool {
 }
 
 /// Finds the references in a schema, or in schemas by their names.
-fn collect<'a>(schema: &'a Value, is_named: bool, found: &mut Vec<&'a str>) {
+pub(super) fn collect<'a>(schema: &'a Value, is_named: bool, found: &mut Vec<&'a str>) {
     match schema {
         Value::Object(keywords) => {
             for (name, value) in keywords {

@@ -376,7 +376,8 @@ fn no_reference_is_followed_into_itself() {
             Target::OpenAiStrict => {
                 assert_eq!(inner["properties"]["a"], json!({"$ref": "#/$defs/A"}));
             }
-            _ => assert_eq!(inner["$ref"], "#/$defs/A"),
+            // A request with a circle in it is refused.
+            _ => assert_eq!(inner["type"], "string"),
         }
     }
 }

@@ -188,7 +188,10 @@ async fn each_type_of_postgres_takes_what_it_knows_and_refuses_the_rest() {
                 CallOutcome::Ok { output } => {
                     assert_eq!(output[0]["one"], 1, "{of}: {value}");
                     if ["json", "jsonb"].contains(&of) {
-                        assert_eq!(output[0]["x"], value, "{of}");
+                        // Of which `jsonb` keeps all digits, and no exponent.
+                        let digits = (of == "jsonb" && value == json!(1e300))
+                            .then(|| json!(format!("1{}", "0".repeat(300))));
+                        assert_eq!(output[0]["x"], digits.unwrap_or(value), "{of}");
                     }
                 }
                 CallOutcome::Error { error } => {

@@ -64,9 +64,9 @@ impl Answer {
     /// Makes the reply of a turn, where it is said who was asked: the provider, the model as the
     /// provider calls it, and what names both for the reasoning, without which it is dropped.
     ///
-    /// Calls without an id, or with one that occurred before, get `call_<n>`, counted over the
-    /// conversation, so that the answers to calls of several turns are told apart. A refusal is
-    /// withheld content.
+    /// Calls without an id, or with one that occurred before, get `call<n>`, counted over the
+    /// conversation, so that the answers to calls of several turns are told apart: of nine letters and
+    /// digits, the only form that Mistral's servers take. A refusal is withheld content.
     pub(crate) fn into_reply(
         self,
         conversation: &Conversation,
@@ -86,7 +86,7 @@ impl Answer {
             };
             if call.id.is_empty() || is_taken(&call.id) {
                 let count = *count.get_or_insert_with(|| conversation.messages.call_ids().count());
-                let mut fresh = (count + at + 1..).map(|number| format!("call_{number}"));
+                let mut fresh = (count + at + 1..).map(|number| format!("call{number:05}"));
                 call.id = fresh.find(|id| !is_taken(id)).unwrap_or_default();
             }
         }
@@ -116,14 +116,14 @@ mod tests {
 
     #[test]
     fn no_two_calls_of_a_conversation_have_one_id() {
-        let before = vec![said("", vec![call("a", "f", ""), call("call_4", "f", "")])];
+        let before = vec![said("", vec![call("a", "f", ""), call("call00004", "f", "")])];
         let asked = conversation(wire::chat::Head::default(), before, None);
         for (ids, expected) in [
             (vec!["b", "c"], vec!["b", "c"]),
-            (vec!["", "b", ""], vec!["call_3", "b", "call_5"]),
-            (vec!["a", "b", "b"], vec!["call_3", "b", "call_5"]),
-            (vec!["x", ""], vec!["x", "call_5"]),
-            (vec!["", "call_3"], vec!["call_3", "call_5"]),
+            (vec!["", "b", ""], vec!["call00003", "b", "call00005"]),
+            (vec!["a", "b", "b"], vec!["call00003", "b", "call00005"]),
+            (vec!["x", ""], vec!["x", "call00005"]),
+            (vec!["", "call00003"], vec!["call00003", "call00005"]),
         ] {
             let calls = ids.iter().map(|id| call(id, "f", "")).collect();
             let reply = Answer { calls, ..Answer::default() }.into_reply(

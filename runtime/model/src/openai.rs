@@ -37,11 +37,8 @@ const REASONING: &str = "reasoning";
 /// The longest id of a call that all servers take, in bytes; that of OpenAI's own takes no longer one.
 const ID_BYTES_MAX: usize = 40;
 
-/// What an id is made of for all of them: Mistral's takes so many letters and digits, and no others.
+/// The letters and digits of a shorter one: so many, and nothing else, is what Mistral's takes.
 const ID_CHARS: usize = 9;
-
-/// The digits of a call's key, which is its id where the model gave none.
-const KEY_CHARS: usize = 32;
 
 /// What a message takes besides its text, in bytes, about.
 const MESSAGE_BYTES: usize = 512;
@@ -203,13 +200,10 @@ fn put_calls(
     Ok(())
 }
 
-/// Returns the id of a call as all servers take it, the same for a call and its result: those of
-/// others may be too long, and some servers take no other form than they give, which ours have not.
+/// Returns the id of a call as all servers take it, the same for a call and its result: one that
+/// another server gave may be too long.
 fn sent_id(id: &str) -> Cow<'_, str> {
-    let is_key = id.len() == KEY_CHARS && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let number = id.strip_prefix("call_").unwrap_or_default();
-    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    if id.len() <= ID_BYTES_MAX && !is_key && !is_number {
+    if id.len() <= ID_BYTES_MAX {
         return Cow::Borrowed(id);
     }
     let letter = |byte: &u8| char::from_digit(u32::from(*byte) % 36, 36);

@@ -208,8 +208,8 @@ fn every_call_that_is_shown_has_an_id_of_its_own_and_one_answer() {
     let unsettled = called("y", "k8", "search", json!({}), None);
     let acts = |acts: Vec<Called>| Step { acts: vec![calls("", acts)], ..Step::default() };
     let steps = [
-        acts(vec![once("call_7", "k1"), once("call_7", "k2"), once("", "k3"), keyless()]),
-        acts(vec![once("k2", "k2"), once("call_4", "k5"), keyless()]),
+        acts(vec![once("call00007", "k1"), once("call00007", "k2"), once("", "k3"), keyless()]),
+        acts(vec![once("k2", "k2"), once("call00004", "k5"), keyless()]),
         acts(vec![once("x", "k7"), unsettled]),
     ];
     let transcript = Transcript { plan: &plan, history: &[], request: "Q", steps: &steps };
@@ -223,7 +223,7 @@ fn every_call_that_is_shown_has_an_id_of_its_own_and_one_answer() {
             Message::System { .. } | Message::User { .. } => {}
         }
     }
-    assert_eq!(asked, ["call_7", "k2", "k3", "call_4", "call_5", "k5", "call_7_"]);
+    assert_eq!(asked, ["call00007", "k2", "k3", "call00004", "call00005", "k5", "call000070"]);
     assert_eq!(asked, answered);
 }
 

@@ -115,6 +115,9 @@ pub(super) fn offered(offer: &Offer) -> Value {
     })
 }
 
+/// The letters and digits of an id that is made here: so many is what Mistral's servers take.
+const ID_CHARS: usize = 9;
+
 /// Gives every call of a conversation an id of its own, the same in every later prompt.
 #[derive(Default)]
 pub(super) struct Ids<'a> {
@@ -139,10 +142,12 @@ impl<'a> Ids<'a> {
         self.calls += 1;
         let given = Some(call.read.id.as_str()).filter(|id| !id.is_empty());
         let key = call.key.as_ref().map(wire::CallKey::as_str);
-        let free = [given, key].into_iter().flatten().find(|id| !self.is_taken(id));
-        let mut id = free.map_or_else(|| format!("call_{}", self.calls), str::to_owned);
+        // Ours have the only form that all servers take.
+        let short = key.and_then(|key| key.get(..ID_CHARS));
+        let free = [given, short, key].into_iter().flatten().find(|id| !self.is_taken(id));
+        let mut id = free.map_or_else(|| format!("call{:05}", self.calls), str::to_owned);
         while self.is_taken(&id) {
-            id.push('_');
+            id.push('0');
         }
         self.taken.insert(id.clone());
         id

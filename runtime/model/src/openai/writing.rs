@@ -78,14 +78,11 @@ fn ids_of_calls_are_such_as_all_servers_take() {
     let long = format!("chatcmpl-tool-{key}");
     for (id, is_kept) in [
         ("a", true),
-        ("call_abc123", true),
-        ("call_", true),
-        ("D681PevKs", true),
+        ("call_7", true),
+        (key, true),
         (&*"x".repeat(40), true),
         (&*"x".repeat(41), false),
         (&*long, false),
-        (key, false),
-        ("call_7", false),
     ] {
         let sent = sent_id(id);
         assert_eq!(sent == id, is_kept, "{id}: {sent}");
@@ -93,7 +90,7 @@ fn ids_of_calls_are_such_as_all_servers_take() {
         assert!(is_kept || is_short, "{id}: {sent}");
     }
     let ids: std::collections::HashSet<String> =
-        (0..1000).map(|number| sent_id(&format!("call_{number}")).into_owned()).collect();
+        (0..1000).map(|number| sent_id(&format!("{long}{number}")).into_owned()).collect();
     assert_eq!(ids.len(), 1000);
     let call = ToolCall { id: long.clone(), name: "f".to_owned(), arguments: "{}".to_owned() };
     let result =

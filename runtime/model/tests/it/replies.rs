@@ -123,12 +123,15 @@ async fn calls_without_ids_are_numbered_over_the_conversation() {
     };
     let before = Message::Assistant {
         content: String::new(),
-        calls: vec![call("call_1", "f", "{}")],
+        calls: vec![call("call00001", "f", "{}")],
         reasoning: None,
     };
     let reply = turn(&client, &conversation(vec![user("hi"), before])).await.0.unwrap();
-    let expected =
-        vec![call("call_2", "f", "{}"), call("own", "g", r#" {"a":1} "#), call("call_4", "h", "")];
+    let expected = vec![
+        call("call00002", "f", "{}"),
+        call("own", "g", r#" {"a":1} "#),
+        call("call00004", "h", ""),
+    ];
     assert_eq!(reply.calls, expected);
     assert_eq!((reply.finish, reply.model.as_str()), (FinishReason::ToolCalls, "gpt"));
     // The server counts nothing, so a quarter of the bytes is taken: names and arguments came.

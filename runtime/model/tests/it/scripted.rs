@@ -65,9 +65,9 @@ async fn a_reply_has_what_its_line_says() {
         arguments: arguments.to_owned(),
     };
     let calls = vec![
-        call("call_1", "f", r#"{"b":1,"a":"x"}"#),
+        call("call00001", "f", r#"{"b":1,"a":"x"}"#),
         call("own", "g", "{oops"),
-        call("call_3", "h", "{}"),
+        call("call00003", "h", "{}"),
     ];
     let cases: [(&str, Vec<&str>, _, _, _); 3] = [
         (

@@ -1,5 +1,6 @@
 //! A TOML document whose every key and value knows its place in the text.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use toml::Spanned;
@@ -13,6 +14,8 @@ const SYNTAX_ERRORS_MAX: usize = 8;
 /// Paths are lists of keys; an element of an array is named by its index in decimal.
 pub(crate) struct Document<'a> {
     root: Spanned<DeValue<'a>>,
+    /// Where elements of lists begin that do not count.
+    left_out: BTreeSet<usize>,
 }
 
 impl<'a> Document<'a> {
@@ -21,11 +24,17 @@ impl<'a> Document<'a> {
         let (table, mut errors) = DeTable::parse_recoverable(text);
         if errors.is_empty() {
             let root = Spanned::new(0..text.len(), DeValue::Table(table.into_inner()));
-            return Ok(Self { root });
+            return Ok(Self { root, left_out: BTreeSet::new() });
         }
         errors.sort_by_key(|error| error.span().map_or(0, |span| span.start));
         errors.truncate(SYNTAX_ERRORS_MAX);
         Err(errors)
+    }
+
+    /// Has the elements of lists that begin at these places count no more: indices are those of what is
+    /// left.
+    pub(crate) fn leave_out(&mut self, elements: BTreeSet<usize>) {
+        self.left_out = elements;
     }
 
     /// Returns the whole document as one table.
@@ -77,7 +86,12 @@ impl<'a> Document<'a> {
                 let (key, value) = table.iter().find(|(key, _)| key.get_ref().as_ref() == *step)?;
                 Some((Some(key.span()), value))
             }
-            DeValue::Array(array) => Some((None, array.get(step.parse::<usize>().ok()?)?)),
+            DeValue::Array(array) => {
+                let is_there = |element: &&Spanned<DeValue<'a>>| {
+                    !self.left_out.contains(&element.span().start)
+                };
+                Some((None, array.iter().filter(is_there).nth(step.parse().ok()?)?))
+            }
             _ => None,
         })
     }

@@ -123,7 +123,7 @@ fn parse_on(
         return Err(report);
     }
     report = Report::new(name_of_file, text);
-    let document = match Document::parse(text) {
+    let mut document = match Document::parse(text) {
         Ok(document) => document,
         Err(errors) => {
             report.hide(places_in_text(text));
@@ -137,7 +137,7 @@ fn parse_on(
             return Err(report);
         }
     };
-    let Some(value) = Shape::new(&schema(), &mut report).check(&document) else {
+    let Some(value) = Shape::new(&schema(), &mut report).check(&mut document) else {
         return Err(report.sorted());
     };
     let team = match RawFile::deserialize(value) {

@@ -41,10 +41,10 @@ pub(crate) fn may_hold_login(address: &str) -> bool {
     address.contains(['@', '?', '#'])
 }
 
-/// Tells whether a name, and with it maybe a password, stands before the host of an address.
-pub(crate) fn has_login(address: &str) -> bool {
-    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
-    rest.split(['/', '?']).next().is_some_and(|host| host.contains('@'))
+/// Tells whether a text is an address with a name before its host, and with it maybe a password.
+pub(crate) fn has_login(text: &str) -> bool {
+    let rest = text.split_once("://").map(|(_, rest)| rest);
+    rest.and_then(|rest| rest.split(['/', '?']).next()).is_some_and(|host| host.contains('@'))
 }
 
 /// Where a value stands.

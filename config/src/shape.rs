@@ -3,6 +3,7 @@
 //! Reading stops at the first wrong value; a person wants to see all of them. What is wrong is
 //! reported and left out, and the rest goes on to the checks of meaning.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use serde_json::{Map, Number, Value};
@@ -11,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::document::{Document, in_order};
 use crate::report::Report;
-use crate::secrecy::{self, Place, may_be_secret};
+use crate::secrecy::{self, Place, has_login, may_be_secret};
 use crate::suggest::nearest;
 
 /// The schema that everything obeys.
@@ -24,19 +25,23 @@ const EXTRA_BODY: &str = "extra_body";
 pub(crate) struct Shape<'a> {
     root: &'a Value,
     report: &'a mut Report,
+    /// Where elements of lists begin that are wrong.
+    left_out: BTreeSet<usize>,
 }
 
 impl<'a> Shape<'a> {
     /// Takes the schema and the report that faults are added to.
     pub(crate) fn new(root: &'a Value, report: &'a mut Report) -> Self {
-        Self { root, report }
+        Self { root, report, left_out: BTreeSet::new() }
     }
 
-    /// Returns what is right in the document, keys in the order of the text.
+    /// Returns what is right in the document, keys in the order of the text. Elements of lists that
+    /// are not count no more in the document either.
     ///
     /// Returns nothing if a whole section is wrong: nothing can be said of references into it.
-    pub(crate) fn check(mut self, document: &Document) -> Option<Value> {
+    pub(crate) fn check(mut self, document: &mut Document<'_>) -> Option<Value> {
         let found = self.value(self.root, document.root(), "")?;
+        document.leave_out(self.left_out);
         let sections = self.root.get("properties").and_then(Value::as_object)?;
         let lost = |name: &String| document.has(&[name]) && found.get(name).is_none();
         (!sections.keys().any(lost)).then_some(found)
@@ -56,12 +61,14 @@ impl<'a> Shape<'a> {
             DeValue::Array(array) => {
                 self.length(schema, value, at, array.len(), ["minItems", "maxItems"], "elements")?;
                 let items = schema.get("items").unwrap_or(&ANY);
-                let check =
-                    |(index, element)| self.value(items, element, &format!("{at}[{index}]"));
-                // Without those that are wrong, faults of others would be told of other places, so
-                // all are looked at, and the list is there only if all of them are right.
-                let items: Vec<Option<Value>> = array.iter().enumerate().map(check).collect();
-                items.into_iter().collect::<Option<Vec<Value>>>().map(Value::Array)
+                let check = |(index, element): (usize, &Spanned<DeValue>)| {
+                    let value = self.value(items, element, &format!("{at}[{index}]"));
+                    if value.is_none() {
+                        self.left_out.insert(element.span().start);
+                    }
+                    value
+                };
+                Some(Value::Array(array.iter().enumerate().filter_map(check).collect()))
             }
             DeValue::String(text) => {
                 self.word(field, schema, value.span(), text, at)?;
@@ -108,7 +115,8 @@ impl<'a> Shape<'a> {
                 (None, None) => Place::Unknown { table: last_of(at), known },
             };
             let is_schema = *others == ANY && last_of(at) != EXTRA_BODY;
-            if !is_schema && may_be_secret(name, value.get_ref(), place) {
+            let is_login = value.get_ref().as_str().is_some_and(has_login);
+            if is_login || (!is_schema && may_be_secret(name, value.get_ref(), place)) {
                 let mut places = Vec::new();
                 secrecy::places(value, &mut places);
                 self.report.hide(places);

@@ -1,6 +1,6 @@
 //! JSON that others wrote.
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 /// Reads JSON as it is meant: a whole number beyond 64 bits becomes a text of its digits, since as a
 /// number it would be rounded, and then be another one.
@@ -11,6 +11,20 @@ use serde_json::Value;
 pub(crate) fn read(text: &str) -> serde_json::Result<Value> {
     let value = serde_json::from_str(text)?;
     quoted(text).map_or(Ok(value), |text| serde_json::from_str(&text))
+}
+
+/// Returns a value as a schema speaks of it, in which a large whole number is one, rounded or not.
+pub(crate) fn rounded(value: &Value) -> Value {
+    match value {
+        Value::String(text) if is_rounded(text) => {
+            text.parse().ok().and_then(Number::from_f64).map_or(Value::Null, Value::Number)
+        }
+        Value::Array(items) => items.iter().map(rounded).collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, field)| (name.clone(), rounded(field))).collect()
+        }
+        other => other.clone(),
+    }
 }
 
 /// Returns valid JSON with its large whole numbers in quotes, if it has any.
@@ -52,10 +66,15 @@ fn string_bytes(bytes: &[u8]) -> usize {
     end.map_or(bytes.len(), |end| end + 1)
 }
 
+/// Tells whether a text is a whole number.
+fn is_whole(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Tells whether a number is a whole one that 64 bits do not hold.
 fn is_rounded(number: &str) -> bool {
-    let is_whole = !number.contains(['.', 'e', 'E']);
-    is_whole && number.parse::<i64>().is_err() && number.parse::<u64>().is_err()
+    is_whole(number) && number.parse::<i64>().is_err() && number.parse::<u64>().is_err()
 }
 
 #[cfg(test)]
@@ -95,6 +114,17 @@ mod tests {
             ),
         ] {
             assert_eq!(read(text).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_schema_is_shown_numbers() {
+        for text in [
+            r#"{"a":[1000000000000000000001,"x","12","-",""],"b":-1000000000000000000001}"#,
+            r#"[1.5,null,true,"18446744073709551615"]"#,
+        ] {
+            let plain: Value = serde_json::from_str(text).unwrap();
+            assert_eq!(rounded(&read(text).unwrap()), plain, "{text}");
         }
     }
 

@@ -16,7 +16,6 @@ use super::{ANSWER, Behind, Compiler, owners_text};
 use crate::bound::{RESPONSE_BYTES_MAX, TOOL_CONCURRENCY, TOOL_TIMEOUT_MS};
 use crate::parameters;
 use crate::raw::{RawKind, RawTool};
-use crate::secrecy::has_login;
 use crate::suggest::nearest;
 use crate::team::TeamTool;
 use tools::schema::{check_parameters, check_schema};
@@ -333,9 +332,6 @@ impl Compiler<'_> {
         let what = "what the tool does, for models";
         let description = self.needed(&path, "description", raw.description, what);
         let url = self.needed(&path, "url", raw.url, "the address, such as `https://host/{city}`");
-        if url.as_deref().is_some_and(has_login) {
-            self.report.hide(self.document.value_span(&["tools", name.as_str(), "url"]));
-        }
         let parameters =
             self.object_schema(&path, "parameters", &raw.parameters.unwrap_or_default());
         let headers = self.field_sources(&path, "headers", raw.headers.unwrap_or_default());

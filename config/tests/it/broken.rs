@@ -31,7 +31,7 @@ pub(crate) fn files(path: &Path) -> io::Result<String> {
     }
 }
 
-fn report(text: &str) -> Report {
+pub(crate) fn report(text: &str) -> Report {
     match config::parse(Path::new("teams/t.toml"), text, &files) {
         Err(report) => report,
         Ok(team) => panic!("accepted:\n{text}\n{team:?}"),

@@ -17,7 +17,6 @@ const TOOL: &str = "[tools.t]\nkind = 'http'\ndescription = 'd'\n";
 #[test]
 fn what_may_be_reached_is_said_in_a_known_form() {
     let cases = [
-        ("url = 'http://h'\nallow_hosts = [\n  5,\n  'a b',\n]", 12, "must be a text", ""),
         ("url = 'http://h'\nallow_hosts = ['a b']", 11, "\"a b\" is no host", "`10.0.0.0/8`"),
         ("url = 'http://h'\nallow_hosts = ['a', '10.0.0.0/99']", 11, "no host", "`name:8080`"),
         (
@@ -42,6 +41,10 @@ fn what_may_be_reached_is_said_in_a_known_form() {
     for (fields, line, message, help) in cases {
         check(&format!("{FINE}{TOOL}{fields}\n"), line, message, help);
     }
+    let two = format!("{FINE}{TOOL}url = 'http://h'\nallow_hosts = [\n  5,\n  'a',\n  'a b',\n]\n");
+    let report = super::broken::report(&two);
+    let lines: Vec<_> = report.faults().iter().map(|fault| fault.line).collect();
+    assert_eq!(lines, [Some(12), Some(14)], "{report}");
     let fine = "url = 'https://{a}.example.com/'\nparameters = { a = 'string' }\n\
                 headers = { K = { env = 'K' } }\nallow_hosts = ['h', 'h:1', '10.0.0.0/8', '::1']";
     let text = format!("{FINE}{TOOL}{fine}\n");

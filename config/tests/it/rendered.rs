@@ -89,6 +89,14 @@ fn a_secret_in_the_file_is_not_drawn() {
             "unknown key `descriptio`",
         ),
         (
+            "[tools.t]\nkind = 'http'\ndescription = 'd'\nulr = 'https://me:hidden@h/'".to_owned(),
+            "unknown key `ulr`",
+        ),
+        (
+            "[tools.t]\nkind = 'htp'\nurl = 'https://me:hidden@h/'\ndescription = 'd'".to_owned(),
+            "htp",
+        ),
+        (
             "[databases.d]\nkind = 'postgres'\ndatabase = 'b'\nuser = 'u'\nhost = 'me:hidden@h'"
                 .to_owned(),
             "this is no name of a machine",

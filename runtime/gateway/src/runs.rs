@@ -83,12 +83,26 @@ pub(crate) async fn submit(
     }
     let waits = query.wait.unwrap_or_else(|| !prefers_async(&headers));
     if waits {
-        let within = Duration::from_millis(within).saturating_add(REPLY_GRACE);
-        let asked = Asked::again(subject, passed_on, payload.into(), within);
+        let wait = Duration::from_millis(within).saturating_add(REPLY_GRACE);
+        let asked = Asked {
+            subject,
+            headers: passed_on,
+            payload: payload.into(),
+            within: wait,
+            is_long: true,
+            is_repeatable: true,
+        };
         return ask(&doors, team, &run, asked).await.map(json);
     }
     passed_on.insert(header::REPLY_MODE, header::REPLY_ACCEPTED);
-    let asked = Asked::again(subject, passed_on, payload.into(), CONTROL_TIMEOUT);
+    let asked = Asked {
+        subject,
+        headers: passed_on,
+        payload: payload.into(),
+        within: CONTROL_TIMEOUT,
+        is_long: false,
+        is_repeatable: true,
+    };
     let reply = ask(&doors, team, &run, asked).await?;
     let mut response = (StatusCode::ACCEPTED, json(reply)).into_response();
     let location = format!("/v1/teams/{team_name}/runs/{run}");
@@ -135,8 +149,14 @@ pub(crate) async fn result(
     let wait = query.timeout_ms.map_or(RESULT_WAIT_DEFAULT, Duration::from_millis);
     let wait = wait.min(RESULT_WAIT_MAX);
     let headers = Headers::new().with(header::REMAINING_MS, wait.as_millis().to_string());
-    let within = wait.saturating_add(REPLY_GRACE);
-    let asked = Asked::again(subject, headers, Bytes::new(), within);
+    let asked = Asked {
+        subject,
+        headers,
+        payload: Bytes::new(),
+        within: wait.saturating_add(REPLY_GRACE),
+        is_long: true,
+        is_repeatable: true,
+    };
     ask(&doors, team, &run, asked).await.map(json)
 }
 
@@ -151,7 +171,15 @@ async fn order(
     let run = run_id(run)?;
     team.settle().await;
     let subject = team.subjects().run(&team.team().name, &run, verb);
-    ask(doors, team, &run, Asked::once(subject, body)).await.map(json)
+    let asked = Asked {
+        subject,
+        headers: Headers::new(),
+        payload: body,
+        within: CONTROL_TIMEOUT,
+        is_long: false,
+        is_repeatable: false,
+    };
+    ask(doors, team, &run, asked).await.map(json)
 }
 
 /// A request that concerns a run.
@@ -160,45 +188,36 @@ struct Asked {
     headers: Headers,
     payload: Bytes,
     within: Duration,
-    /// Whether it may be made again where it may have been lost, since it is the same then.
+    /// Whether what is waited for is a run, which may take days.
+    is_long: bool,
+    /// Whether it may be made again where it may have been lost: by the run's id it is the same.
     is_repeatable: bool,
 }
 
 impl Asked {
-    /// Makes one that is the same as often as it is made, by the run's id.
-    const fn again(subject: String, headers: Headers, payload: Bytes, within: Duration) -> Self {
-        Self { subject, headers, payload, within, is_repeatable: true }
-    }
-
-    /// Makes an order.
-    fn once(subject: String, payload: Bytes) -> Self {
-        let (headers, within) = (Headers::new(), CONTROL_TIMEOUT);
-        Self { subject, headers, payload, within, is_repeatable: false }
-    }
-
     /// Makes the request, and makes it again when the connection was lost meanwhile and is there
     /// again.
     async fn answer(mut self, bus: &Bus) -> Result<bus::Message, bus::Error> {
         let end = Instant::now() + self.within;
-        let is_long = self.within > CONTROL_TIMEOUT;
-        let mut is_repeated = false;
+        // Until when somebody has to be found again on a connection that was made anew.
+        let mut found_until = None::<Instant>;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            if is_repeated && self.headers.get(header::REMAINING_MS).is_some() {
+            if found_until.is_some() && self.headers.get(header::REMAINING_MS).is_some() {
                 let remaining = left.saturating_sub(REPLY_GRACE).as_millis().to_string();
                 self.headers.insert(header::REMAINING_MS, remaining);
             }
-            let wait = if is_long { bus::Wait::long(left) } else { left.into() };
+            let wait = if self.is_long { bus::Wait::long(left) } else { left.into() };
             let (headers, payload) = (self.headers.clone(), self.payload.clone());
             let answered = tokio::select! {
                 answered = bus.request(&self.subject, headers, payload, wait) => answered,
                 () = bus.mended(), if self.is_repeatable => {
-                    is_repeated = true;
+                    found_until = Some((Instant::now() + CONTROL_TIMEOUT).min(end));
                     continue;
                 }
             };
             // The subscriptions are made anew as well, one after the other.
-            let is_early = is_repeated && Instant::now() + AGAIN_PAUSE < end;
+            let is_early = found_until.is_some_and(|until| Instant::now() + AGAIN_PAUSE < until);
             match answered {
                 Err(bus::Error::NoResponders { .. }) if is_early => sleep(AGAIN_PAUSE).await,
                 answered => return answered,

@@ -8,6 +8,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
 use journal::{Error, Journal, Options, Stored, verify};
@@ -282,6 +283,9 @@ async fn a_journal_is_closed_when_nobody_sweeps_it_any_more() {
     while journal.append(&id("b"), slot, vec!["y".into()]).await.is_ok() {
         slot += 1;
     }
+    // The thread that writes has ended by then, or ends in no time.
+    thread::sleep(Duration::from_millis(100));
+    assert!(!close.is_finished(), "it is closed while it is swept");
     go_on.send(()).unwrap();
     close.join().unwrap();
     assert!(is_over.load(Ordering::SeqCst), "the files may be another's while they are swept");

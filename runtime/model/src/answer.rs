@@ -48,17 +48,20 @@ impl Answer {
         }
     }
 
-    /// Estimates the tokens, where the provider says nothing of them, by the bytes that were sent and
+    /// Estimates the tokens that the provider does not count, by the bytes that were sent and
     /// came: limits of tokens and money would never be reached by what counts as nothing.
     pub(crate) fn estimate_usage(&mut self, sent: u64) {
-        if self.usage.total() > 0 {
+        let tokens = |bytes: u64| bytes.div_ceil(BYTES_PER_TOKEN);
+        if self.usage.input_tokens == 0 {
+            self.usage.input_tokens = tokens(sent);
+        }
+        if self.usage.output_tokens > 0 {
             return;
         }
         let of_call = |call: &ToolCall| call.name.len() + call.arguments.len();
         let calls: usize = self.calls.iter().map(of_call).sum();
         let came = (self.content.len() + self.refusal.len() + calls) as u64;
-        let tokens = |bytes: u64| bytes.div_ceil(BYTES_PER_TOKEN);
-        self.usage = Usage::of_tokens(tokens(sent), tokens(came));
+        self.usage.output_tokens = tokens(came);
     }
 
     /// Makes the reply of a turn, where it is said who was asked: the provider, the model as the

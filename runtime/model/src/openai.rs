@@ -243,7 +243,7 @@ pub(crate) fn read_whole(answer: &Json<'_>, draft: &mut Draft) -> Result<(), Err
 
 /// Reads one chunk of a stream.
 pub(crate) fn read_event(chunk: &Json<'_>, draft: &mut Draft) -> Result<(), Error> {
-    read_usage(chunk, draft);
+    let is_counted = read_usage(chunk, draft);
     read_frame(chunk, draft);
     let first = |choice: &&Json<'_>| fields::count(choice, "index").unwrap_or(0) == 0;
     let Some(choice) = fields::list(fields::get(chunk, "choices")).iter().find(first) else {
@@ -251,7 +251,9 @@ pub(crate) fn read_event(chunk: &Json<'_>, draft: &mut Draft) -> Result<(), Erro
     };
     draft.begun = true;
     // Some servers count here.
-    read_usage(choice, draft);
+    if !is_counted {
+        read_usage(choice, draft);
+    }
     if let Some(delta) = fields::get(choice, "delta") {
         read_text(delta, draft)?;
         read_reasoning(delta, draft, true);
@@ -262,9 +264,10 @@ pub(crate) fn read_event(chunk: &Json<'_>, draft: &mut Draft) -> Result<(), Erro
     read_end(choice, draft)
 }
 
-/// Reads the token counts, if they are there.
-fn read_usage(counted: &Json<'_>, draft: &mut Draft) {
-    if let Some(usage) = fields::object(counted, "usage") {
+/// Reads the token counts, and tells whether they are there.
+fn read_usage(counted: &Json<'_>, draft: &mut Draft) -> bool {
+    let usage = fields::object(counted, "usage");
+    if let Some(usage) = usage {
         let count = |name| fields::count(usage, name).unwrap_or(0);
         let prompt = fields::count(usage, "prompt_tokens");
         // Some servers leave hidden reasoning out of the completion and count it in the total only.
@@ -276,6 +279,7 @@ fn read_usage(counted: &Json<'_>, draft: &mut Draft) {
         detail.cache_read_tokens = of("prompt_tokens_details", "cached_tokens");
         detail.reasoning_tokens = of("completion_tokens_details", "reasoning_tokens");
     }
+    usage.is_some()
 }
 
 /// Reads what else stands around the choices: the model that answered, and the id.

@@ -14,6 +14,7 @@ use super::request::{Blueprint, IDEMPOTENCY_KEY};
 use super::response::{Head, Received, Said};
 use super::{HttpTool, address};
 use crate::client::{SendError, retarget};
+use crate::json;
 use crate::output::excerpt;
 use crate::schema::faults;
 use crate::tool::{HopLog, ToolContext};
@@ -147,7 +148,8 @@ impl HttpTool {
     /// Makes the outcome of an answer, held to the schema that it is to obey.
     fn checked(&self, value: Value, cut: Option<String>) -> CallOutcome {
         let found = self.output.as_ref().and_then(|(schema, strict)| {
-            faults(schema, &value).map(|faults| (excerpt(&faults).to_owned(), *strict))
+            let faults = faults(schema, &json::rounded(&value));
+            faults.map(|faults| (excerpt(&faults).to_owned(), *strict))
         });
         let note = match found {
             Some((faults, true)) => {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::ModelOutput;
 use crate::calculate::evaluate;
-use crate::schema;
+use crate::{json, schema};
 
 /// The marks around what some models think aloud before they answer.
 const THINKING: (&str, &str) = ("<think>", "</think>");
@@ -45,7 +45,7 @@ impl ReplyForm {
         }
         match self {
             Self::Text => Ok(Value::from(text)),
-            Self::Json(validator) => json(validator, text),
+            Self::Json(validator) => obeying(validator, text),
             Self::Calculate => {
                 let expression = unassigned(fenced(text).unwrap_or(text).trim());
                 let number = evaluate(expression).map_err(|error| {
@@ -60,12 +60,15 @@ impl ReplyForm {
     }
 }
 
-fn json(validator: &Validator, text: &str) -> Result<Value, String> {
-    let value = serde_json::from_str::<Value>(text).or_else(|whole| match fenced(text) {
-        Some(block) => serde_json::from_str(block),
+fn obeying(validator: &Validator, text: &str) -> Result<Value, String> {
+    let value = json::read(text).or_else(|whole| match fenced(text) {
+        Some(block) => json::read(block),
         None => Err(whole),
     });
     let value = value.map_err(|error| format!("is not JSON: {error}: {}", quoted(text)))?;
+    if validator.is_valid(&json::rounded(&value)) {
+        return Ok(value);
+    }
     if let Some(value) = schema::without_nulls(validator, &value) {
         return Ok(value);
     }

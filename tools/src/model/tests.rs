@@ -123,6 +123,11 @@ async fn replies_become_results() {
         (person(), r#"{"name": "Ada", "age": 36}"#, ada.clone()),
         (person(), "Here it is:\n```json\n{\"name\":\"Ada\",\"age\":36}\n```\nDone.", ada.clone()),
         (person(), "```{\"name\":\"Ada\",\"age\":36}```", ada.clone()),
+        (
+            person(),
+            r#"{"name": "Ada", "age": 36000000000000000000}"#,
+            json!({"name": "Ada", "age": "36000000000000000000"}),
+        ),
         // A null says that a property is absent, where the schema knows none.
         (person(), r#"{"name": "Ada", "age": 36, "note": null}"#, ada),
         (

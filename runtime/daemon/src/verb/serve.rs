@@ -78,11 +78,7 @@ pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Resul
             return Err(failure);
         }
     };
-    let started = tokio::select! {
-        started = opened.start() => started?,
-        () = signals.next() => return Ok(Exit::Done),
-    };
-    let node = Arc::new(started);
+    let node = Arc::new(opened.start().await?);
     let door = listening.map(|listening| listening.open(node.clone()));
     if door.is_some()
         && token.is_none()

@@ -121,6 +121,11 @@ async fn an_answer_obeys_the_schema_of_its_tool() {
     let site = Site::start(|seen| match seen.target.as_str() {
         "/text" => ok("{\"a\": 1}"),
         "/bad" => page("", &json!({"a": "x", "c": 1})),
+        "/large" => {
+            let head = "content-type: application/json\r\n";
+            answer("200 OK", head, "{\"a\": 1000000000000000000001}")
+        }
+        "/digits" => page("", &json!({"a": "1000000000000000000001"})),
         "/failed" => answer("404 Not Found", "", "nothing"),
         _ => page("", &json!({"a": 1})),
     })
@@ -129,6 +134,8 @@ async fn an_answer_obeys_the_schema_of_its_tool() {
     for (path, schema, expected) in [
         ("/", "{ a = 'integer' }", Ok(json!({"a": 1}))),
         ("/", "{ type = 'object', required = ['a'] }", Ok(json!({"a": 1}))),
+        ("/large", "{ a = 'integer' }", Ok(json!({"a": "1000000000000000000001"}))),
+        ("/digits", "{ a = 'string' }", Ok(json!({"a": "1000000000000000000001"}))),
         ("/", "{ type = 'array', items = {} }", Err("does not obey `output_schema`: ")),
         ("/bad", "{ a = 'integer' }", Err("/a: \"x\" is not of type \"integer\"")),
         ("/text", "{ a = 'integer' }", Err("the answer is no whole JSON")),

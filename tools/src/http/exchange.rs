@@ -148,8 +148,10 @@ impl HttpTool {
     /// Makes the outcome of an answer, held to the schema that it is to obey.
     fn checked(&self, value: Value, cut: Option<String>) -> CallOutcome {
         let found = self.output.as_ref().and_then(|(schema, strict)| {
-            let faults = faults(schema, &json::rounded(&value));
-            faults.map(|faults| (excerpt(&faults).to_owned(), *strict))
+            let found = faults(schema, &value)?;
+            // A large whole number is a text only here.
+            faults(schema, &json::rounded(&value))?;
+            Some((excerpt(&found).to_owned(), *strict))
         });
         let note = match found {
             Some((faults, true)) => {

@@ -66,10 +66,11 @@ fn obeying(validator: &Validator, text: &str) -> Result<Value, String> {
         None => Err(whole),
     });
     let value = value.map_err(|error| format!("is not JSON: {error}: {}", quoted(text)))?;
-    if validator.is_valid(&json::rounded(&value)) {
+    if let Some(value) = schema::without_nulls(validator, &value) {
         return Ok(value);
     }
-    if let Some(value) = schema::without_nulls(validator, &value) {
+    // A large whole number is a text only here.
+    if validator.is_valid(&json::rounded(&value)) {
         return Ok(value);
     }
     let faults = validator.iter_errors(&value).take(FAULTS_MAX);

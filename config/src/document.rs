@@ -14,7 +14,7 @@ const SYNTAX_ERRORS_MAX: usize = 8;
 /// Paths are lists of keys; an element of an array is named by its index in decimal.
 pub(crate) struct Document<'a> {
     root: Spanned<DeValue<'a>>,
-    /// Where elements of lists begin that do not count.
+    /// Where elements of lists begin that are left out.
     left_out: BTreeSet<usize>,
 }
 
@@ -31,7 +31,7 @@ impl<'a> Document<'a> {
         Err(errors)
     }
 
-    /// Has the elements of lists that begin at these places count no more: indices are those of what is
+    /// Leaves out the elements of lists that begin at these places: an index counts those that are
     /// left.
     pub(crate) fn leave_out(&mut self, elements: BTreeSet<usize>) {
         self.left_out = elements;

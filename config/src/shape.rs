@@ -35,8 +35,8 @@ impl<'a> Shape<'a> {
         Self { root, report, left_out: BTreeSet::new() }
     }
 
-    /// Returns what is right in the document, keys in the order of the text. Elements of lists that
-    /// are not count no more in the document either.
+    /// Returns what is right in the document, keys in the order of the text. The document leaves out
+    /// the elements of lists that are wrong, so that an index means the same in both.
     ///
     /// Returns nothing if a whole section is wrong: nothing can be said of references into it.
     pub(crate) fn check(mut self, document: &mut Document<'_>) -> Option<Value> {

@@ -164,13 +164,14 @@ impl Compiler<'_> {
                 }
             };
             let Some(setting) = setting else { continue };
-            let fault = if field == "headers" {
-                setting.header_fault(&name)
+            let (fault, help) = if field == "headers" {
+                let help = "names have letters, digits and `-`, and values no line breaks";
+                (setting.header_fault(&name), help)
             } else {
-                setting.variable_fault()
+                (setting.variable_fault(), "leave it out")
             };
             if let Some(fault) = fault {
-                self.fault_at_key(&at, format!("`{name}` of `{field}` {fault}"), "change it");
+                self.fault_at_key(&at, format!("`{name}` of `{field}` {fault}"), help);
                 continue;
             }
             settings.push((name, setting));

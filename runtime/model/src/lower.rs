@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use merge::INLINED_MAX;
+use reference::DEFINITIONS;
 
 mod cycle;
 mod keyword;
@@ -93,15 +94,14 @@ fn is_closed_object(schema: &Value) -> bool {
 
 /// Makes a schema the only property of an object; definitions stay at the root.
 fn wrap(mut schema: Value) -> Value {
-    let definitions = ["$defs", "definitions"];
-    let hoisted = definitions.map(|name| schema.as_object_mut()?.shift_remove(name));
+    let hoisted = DEFINITIONS.map(|name| schema.as_object_mut()?.shift_remove(name));
     let mut root = json!({
         "type": "object",
         "properties": {WRAPPER: schema},
         "required": [WRAPPER],
         "additionalProperties": false,
     });
-    for (name, definitions) in definitions.into_iter().zip(hoisted) {
+    for (name, definitions) in DEFINITIONS.into_iter().zip(hoisted) {
         if let (Value::Object(root), Some(definitions)) = (&mut root, definitions) {
             root.insert(name.to_owned(), definitions);
         }
@@ -210,7 +210,7 @@ impl Lowering<'_> {
     /// Returns a reference alone, as strict servers want it; definitions stay beside it.
     fn only_reference(&mut self, reference: &Value, keywords: &Map<String, Value>) -> Value {
         let mut lowered = Map::from_iter([("$ref".to_owned(), reference.clone())]);
-        for name in ["$defs", "definitions"] {
+        for name in DEFINITIONS {
             if let Some(definitions) = keywords.get(name) {
                 lowered.insert(name.to_owned(), self.named(name, definitions));
             }
@@ -288,8 +288,7 @@ impl Lowering<'_> {
     fn named(&mut self, keyword: &str, schemas: &Value) -> Value {
         let named = schemas.as_object().into_iter().flatten();
         let lowered = named.map(|(name, schema)| {
-            let step = name.replace('~', "~0").replace('/', "~1");
-            (name.clone(), self.below(&format!("{keyword}/{step}"), schema))
+            (name.clone(), self.below(&format!("{keyword}/{}", step(name)), schema))
         });
         lowered.collect::<Map<_, _>>().into()
     }
@@ -310,6 +309,11 @@ impl Lowering<'_> {
         }
         constrains
     }
+}
+
+/// Returns a name as it stands in a JSON pointer.
+fn step(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
 }
 
 /// A value of any type of which no more need be said.

@@ -153,7 +153,7 @@ fn chat_message(
             put_calls(&mut json, calls, reasoning)?;
         }
         Message::Tool { call_id, name, content } => {
-            put(&mut json, r#"{"role":"tool","tool_call_id":"#, &sent_id(call_id))?;
+            put(&mut json, r#"{"role":"tool","tool_call_id":"#, &lowered_id(call_id))?;
             put(&mut json, r#","name":"#, name)?;
             put(&mut json, r#","content":"#, content)?;
         }
@@ -187,7 +187,7 @@ fn put_calls(
     let extra = |at| reasoning?.calls.get(at).filter(|extra: &&Value| !extra.is_null());
     for (at, call) in calls.iter().enumerate() {
         let before = if at == 0 { r#","tool_calls":[{"id":"# } else { r#",{"id":"# };
-        put(json, before, &sent_id(&call.id))?;
+        put(json, before, &lowered_id(&call.id))?;
         put(json, r#","type":"function","function":{"name":"#, &call.name)?;
         put(json, r#","arguments":"#, &arguments_text(call))?;
         json.push(b'}');
@@ -202,7 +202,7 @@ fn put_calls(
 
 /// Returns the id of a call as all servers take it, the same for a call and its result: one that
 /// another server gave may be too long.
-fn sent_id(id: &str) -> Cow<'_, str> {
+fn lowered_id(id: &str) -> Cow<'_, str> {
     if id.len() <= ID_BYTES_MAX {
         return Cow::Borrowed(id);
     }
@@ -318,8 +318,7 @@ const BROKEN_OFF: [&str; 3] = ["error", "abort", "insufficient_system_resource"]
 /// Reads how a choice ends, which with some servers is an error in place of the rest.
 fn read_end(choice: &Json<'_>, draft: &mut Draft) -> Result<(), Error> {
     let reason = fields::word(choice, "finish_reason").unwrap_or_default();
-    let is_broken = BROKEN_OFF.contains(&reason);
-    let ended = is_broken.then(Complaint::default);
+    let ended = BROKEN_OFF.contains(&reason).then(Complaint::default);
     if let Some(complaint) = Complaint::from_answer(choice).or(ended) {
         return Err(Error::InBand(complaint.into()));
     }

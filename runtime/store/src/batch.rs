@@ -45,7 +45,7 @@ fn size(change: &Change) -> usize {
         | Change::CancelOwed { .. }
         | Change::CancelDelivered { .. } => ROWS_BYTES,
         Change::CallOpened(_) | Change::CallClosed(_) => CALL_BYTES,
-        // Nothing is forgotten most often: what is told so is known already.
+        // It forgets nothing most often, since what was forgotten was told before.
         Change::Fact(_) | Change::OnlyFacts(_) => FACT_BYTES,
         Change::Forgot(ids) => ids.len().saturating_mul(FACT_BYTES),
     }

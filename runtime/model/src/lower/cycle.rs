@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::Dropped;
 use super::reference::{DATA, DEFINITIONS, NAMED, collect};
+use super::{Dropped, step};
 
 /// Puts a text in the place of every reference in a definition that leads back to it. A text that is
 /// JSON is read as such where the arguments of a call are held against the whole schema.
@@ -18,7 +18,7 @@ pub(super) fn cut(schema: &mut Value, dropped: &mut BTreeSet<Dropped>) {
             let mut found = Vec::new();
             collect(definition, false, &mut found);
             let found: BTreeSet<String> = found.into_iter().map(str::to_owned).collect();
-            graph.insert(format!("#/{holder}/{}", escaped(name)), found);
+            graph.insert(format!("#/{holder}/{}", step(name)), found);
         }
     }
     let ends = |from: &String| (from.clone(), reached(&graph, from));
@@ -71,7 +71,7 @@ impl<F: Fn(&str) -> bool> Cutting<'_, F> {
                 for (name, value) in keywords {
                     if is_named || !DATA.contains(&name.as_str()) {
                         let is_named = !is_named && NAMED.contains(&name.as_str());
-                        self.below(&escaped(name), value, is_named);
+                        self.below(&step(name), value, is_named);
                     }
                 }
             }
@@ -91,10 +91,6 @@ impl<F: Fn(&str) -> bool> Cutting<'_, F> {
         self.cut(schema, is_named);
         self.at.truncate(length);
     }
-}
-
-fn escaped(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
 }
 
 #[cfg(test)]

@@ -84,13 +84,13 @@ fn ids_of_calls_are_such_as_all_servers_take() {
         (&*"x".repeat(41), false),
         (&*long, false),
     ] {
-        let sent = sent_id(id);
+        let sent = lowered_id(id);
         assert_eq!(sent == id, is_kept, "{id}: {sent}");
         let is_short = sent.len() == 9 && sent.bytes().all(|byte| byte.is_ascii_alphanumeric());
         assert!(is_kept || is_short, "{id}: {sent}");
     }
     let ids: std::collections::HashSet<String> =
-        (0..1000).map(|number| sent_id(&format!("{long}{number}")).into_owned()).collect();
+        (0..1000).map(|number| lowered_id(&format!("{long}{number}")).into_owned()).collect();
     assert_eq!(ids.len(), 1000);
     let call = ToolCall { id: long.clone(), name: "f".to_owned(), arguments: "{}".to_owned() };
     let result =
@@ -98,8 +98,8 @@ fn ids_of_calls_are_such_as_all_servers_take() {
     let messages = vec![user("?"), said("", vec![call]), result];
     let bytes = body(&options(|_| ()), &conversation(Head::default(), messages, None)).unwrap();
     let sent: Value = serde_json::from_slice(&bytes).unwrap();
-    assert_eq!(sent["messages"][1]["tool_calls"][0]["id"], *sent_id(&long));
-    assert_eq!(sent["messages"][2]["tool_call_id"], *sent_id(&long));
+    assert_eq!(sent["messages"][1]["tool_calls"][0]["id"], *lowered_id(&long));
+    assert_eq!(sent["messages"][2]["tool_call_id"], *lowered_id(&long));
 }
 
 #[test]

@@ -5,8 +5,10 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 mod bound;
+mod kept;
 
 pub use bound::bound;
+pub use kept::{LEVELS_MAX, is_kept};
 
 /// The most bytes that are written into a buffer that grows. For more of them the size is found out
 /// first: a buffer that is moved whenever it is full takes some three times as much memory.

@@ -5,18 +5,15 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use agents_core::capture;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tools::secret::{Cleaner, clean, clean_str, clean_value};
 use tracing::warn;
 use wire::chat::{ToolCall, TurnDetail};
+use wire::json::is_kept;
 use wire::{
     CallOutcome, Capture, ModelReply, Question, Reasoning, SharedText, SpanRecord, ToolReply,
     WireError,
 };
-
-/// How deep a result may be nested, as deep as arguments may be. A reader of JSON has a limit too,
-/// and whatever is journaled has to be read again from within its entry.
-const LEVELS_MAX: usize = 64;
 
 /// Takes secrets out of what a tool replies.
 pub(crate) fn tool_reply(reply: ToolReply) -> ToolReply {
@@ -29,29 +26,22 @@ pub(crate) fn tool_reply(reply: ToolReply) -> ToolReply {
         }
         ToolReply::Suspended { question } => ToolReply::Suspended { question: clean(question) },
         ToolReply::Asks { question: Question { id, text, form } } => {
+            // A form that no journal could hold has nothing to be filled in.
+            let form = if is_kept(&form) { form } else { json!({"type": "object"}) };
             let (text, form) = (clean(text), clean_value(form));
             ToolReply::Asks { question: Question { id, text, form } }
         }
     }
 }
 
-/// Returns a result that is nested too deep as its text.
-fn shallow(output: Value) -> Value {
-    if is_deeper(&output, LEVELS_MAX) { Value::String(output.to_string()) } else { output }
-}
-
-fn is_deeper(value: &Value, levels: usize) -> bool {
-    let below = |value: &Value| is_deeper(value, levels.saturating_sub(1));
-    match value {
-        Value::Array(items) => levels == 0 || items.iter().any(below),
-        Value::Object(fields) => levels == 0 || fields.values().any(below),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
-    }
+/// Returns a result that no journal could hold as its text: what is journaled has to be read again.
+fn kept(output: Value) -> Value {
+    if is_kept(&output) { output } else { Value::String(output.to_string()) }
 }
 
 fn outcome(outcome: CallOutcome) -> CallOutcome {
     match outcome {
-        CallOutcome::Ok { output } => CallOutcome::Ok { output: clean_value(shallow(output)) },
+        CallOutcome::Ok { output } => CallOutcome::Ok { output: clean_value(kept(output)) },
         CallOutcome::Error { error: why } => CallOutcome::Error { error: error(why) },
         CallOutcome::Unknown { note } => CallOutcome::Unknown { note: clean(note) },
         CallOutcome::Ended { status, output, error: why } => {
@@ -79,13 +69,13 @@ pub(crate) fn model_reply(reply: ModelReply) -> ModelReply {
     }
 }
 
-/// Takes secrets out of the reasoning behind calls. One that is nested too deep is dropped: as a text
-/// its provider would not know it again.
+/// Takes secrets out of the reasoning behind calls. One that no journal could hold is dropped: as a
+/// text its provider would not know it again.
 fn reasoning(cleaner: &Cleaner, reasoning: Arc<Reasoning>) -> Option<Arc<Reasoning>> {
     let parts = || std::iter::once(&reasoning.message).chain(&reasoning.calls);
-    if parts().any(|part| is_deeper(part, LEVELS_MAX)) {
+    if !parts().all(is_kept) {
         warn!(
-            "the reasoning behind a reply is nested too deep and is dropped; its provider may refuse the next turn"
+            "the reasoning behind a reply cannot be journaled and is dropped; its provider may refuse the next turn"
         );
         return None;
     }
@@ -122,6 +112,7 @@ pub(crate) fn span(span: SpanRecord, level: Capture) -> SpanRecord {
 #[cfg(test)]
 mod tests {
     use wire::entry::{Body, Entry, Input};
+    use wire::json::LEVELS_MAX;
     use wire::{CallKey, Timestamp, Usage};
 
     use super::*;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use wire::entry::{Feedback, ReadCall, Reason};
+use wire::json::{LEVELS_MAX, is_kept};
 use wire::{FinishReason, ModelReply, Reading, SharedText};
 
 use super::{RESPOND_TO_USER, extract, lenient, union};
@@ -216,6 +217,14 @@ fn parse(text: &str) -> Result<Value, String> {
 }
 
 fn read_as(call: Written, arguments: Value, fault: Option<Feedback>) -> ReadCall {
+    let (arguments, fault) = if is_kept(&arguments) {
+        (arguments, fault)
+    } else {
+        let what = format!(
+            "the arguments nest deeper than {LEVELS_MAX} levels, or have a key that is not theirs"
+        );
+        (Value::Null, fault.or_else(|| Some(invalid(vec![what], Value::Null))))
+    };
     ReadCall {
         id: call.id,
         name: call.name,

@@ -67,6 +67,8 @@ const KNOWN: &[&str] = &[
     "é",
     "\u{feff}",
     "\0",
+    "{\"$serde_json::private::RawValue\":\"",
+    "{\"$serde_json::private::RawValue\":\"1\"}",
 ];
 
 const DIALECTS: &[Dialect] = &[Dialect::Native, Dialect::Schema, Dialect::Json, Dialect::React];
@@ -116,7 +118,10 @@ proptest! {
         role in proptest::sample::select(&[ModelRole::Thinker, ModelRole::Actor][..]),
     ) {
         let catalogue = fixture::catalogue(dialect, true);
-        match read(role, &catalogue, None, &reply).reading {
+        let reading = read(role, &catalogue, None, &reply).reading;
+        let written = serde_json::to_string(&reading).unwrap();
+        prop_assert_eq!(serde_json::from_str::<Reading>(&written).unwrap(), reading.clone());
+        match reading {
             Reading::Planned(planned) => prop_assert!(false, "nobody plans: {planned:?}"),
             Reading::Thought { text } => {
                 prop_assert_eq!(role, ModelRole::Thinker);
@@ -224,6 +229,67 @@ proptest! {
             }
             Parsed::Final { text } => prop_assert!(!text.trim().is_empty()),
             Parsed::Error { why, .. } => prop_assert!(!why.is_empty()),
+        }
+    }
+}
+
+#[test]
+fn arguments_that_could_not_be_read_again_from_an_entry_are_a_fault() {
+    let nested = |levels: usize| format!("{}1{}", "{\"a\":".repeat(levels), "}".repeat(levels));
+    let hidden = |text: &str| format!(r#"{{"$serde_json::private::RawValue":"{text}"}}"#);
+    let in_text = |json: &str| format!("{json:?}");
+    for (argument, is_sound) in [
+        (nested(60), true),
+        (in_text(&nested(60)), true),
+        (nested(64), false),
+        (nested(110), false),
+        (in_text(&nested(120)), false),
+        (hidden("boom"), false),
+        (hidden("2"), false),
+        (format!(r#"[{}]"#, hidden("2")), false),
+    ] {
+        for name in ["note", "unknown"] {
+            for dialect in DIALECTS {
+                let arguments = format!(r#"{{"text":"x","filter":{argument}}}"#);
+                let parameters = serde_json::json!({
+                    "type": "object",
+                    "properties": {"filter": {"type": "object"}, "text": {"type": "string"}},
+                });
+                let mut plan = fixture::plan(*dialect, false);
+                plan.tools[0].spec.name = wire::Name::new("note").unwrap();
+                plan.tools[0].spec.parameters = parameters;
+                let catalogue = Catalogue::new(plan.into());
+                let (content, calls) = match dialect {
+                    Dialect::Native => {
+                        let (id, name) = ("1".to_owned(), name.to_owned());
+                        (String::new(), vec![ToolCall { id, name, arguments }])
+                    }
+                    Dialect::Schema => {
+                        (format!(r#"{{"tool":"{name}","arguments":{arguments}}}"#), vec![])
+                    }
+                    Dialect::Json => (
+                        format!(
+                            r#"{{"thought":"t","action":{{"function":"{name}","arguments":{arguments}}}}}"#
+                        ),
+                        vec![],
+                    ),
+                    Dialect::React => {
+                        (format!("Thought: t\nAction: {name}\nAction Input: {arguments}"), vec![])
+                    }
+                };
+                let reply = ModelReply { calls, ..fixture::reply(FinishReason::Stop, &content) };
+                let reading = read(ModelRole::Actor, &catalogue, None, &reply).reading;
+                let case = format!("{dialect:?} {name} {argument}: {reading:?}");
+                let read_again: Reading =
+                    serde_json::from_str(&serde_json::to_string(&reading).unwrap()).unwrap();
+                assert_eq!(read_again, reading, "{case}");
+                if let Reading::Calls { calls, .. } = reading {
+                    let is_made = calls.iter().all(|call| call.fault.is_none());
+                    assert_eq!(is_made, is_sound && name == "note", "{case}");
+                } else {
+                    assert!(!is_sound, "{case}");
+                }
+            }
         }
     }
 }

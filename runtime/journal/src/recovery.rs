@@ -292,6 +292,9 @@ impl Scanner {
         let lost = place.number.saturating_sub(self.number);
         if lost > 0 && self.open.is_none() {
             self.bad(place.position, place.position, "bytes are bad, but commits are missing");
+            if let Some(segment) = self.index.segments.get_mut(&self.base) {
+                segment.is_harmed = true;
+            }
         }
         if let Some(mut hole) = self.open.take() {
             let named = place.recent.iter().take(usize::try_from(lost).unwrap_or(usize::MAX));
@@ -384,9 +387,12 @@ impl Scanner {
             self.number = self.known.number;
             self.recent = [0; RECENT];
         }
+        // Of one that nothing follows nobody tells whose commits are lost in it.
+        let unnamed = self.holes.iter().filter(|hole| hole.unnamed).chain(&self.open);
+        let unsure_from = unnamed.map(|hole| hole.start).max();
         self.holes.extend(self.open.take());
         self.name_lost();
-        self.compare_with_known();
+        self.compare_with_known(unsure_from);
         self.report_suspects();
 
         let readable = self.index.sessions.values().filter(|found| found.damage.is_none());
@@ -456,8 +462,11 @@ impl Scanner {
         }
     }
 
-    /// Sets aside the sessions that were longer at the frontier, or were set aside before it.
-    fn compare_with_known(&mut self) {
+    /// Sets aside the sessions that were longer at the frontier, and those that were set aside before
+    /// it and may still lack something. That the log is whole again, as after a file was put back,
+    /// shows by itself: rewriting leaves holes as they are. What is not sure is whose commits are
+    /// lost in holes that do not name them, the last of which begins at some position.
+    fn compare_with_known(&mut self, unsure_from: Option<u64>) {
         for known in std::mem::take(&mut self.known.sessions) {
             let found = self.index.sessions.get(&known.session);
             if found.is_none() && self.index.gone.contains_key(&known.session) {
@@ -467,9 +476,10 @@ impl Scanner {
             if found.is_some_and(|found| found.damage.is_some()) {
                 continue;
             }
+            let last = found.and_then(|found| found.spots.last()).map(|spot| spot.position);
             let what = if slots < known.slots {
                 format!("{slots} entries are left of {}", known.slots)
-            } else if known.damaged {
+            } else if known.damaged && (last.is_none() || last < unsure_from) {
                 "it was set aside at an earlier start".to_owned()
             } else {
                 continue;

@@ -136,7 +136,10 @@ impl Index {
     /// The last one is the segment that is being written, which has to be ended first.
     pub(crate) fn to_rewrite(&self, segment_bytes_max: u64, room: u64) -> Vec<u64> {
         let (mut chosen, mut held, mut stays, mut due) = (Vec::new(), 0, 0, false);
+        let mut end = None;
         for (base, segment) in &self.segments {
+            // What is missing between two would not show in one.
+            let is_next = end.replace(segment.end).is_none_or(|end| end == *base);
             let live = segment.live_bytes;
             let dead = segment.bytes.saturating_sub(segment.fixed_bytes).saturating_sub(live);
             let left = segment.bytes - dead;
@@ -145,7 +148,7 @@ impl Index {
             let is_small = segment.bytes < segment_bytes_max / SMALL_SHARE && !is_last;
             let is_chosen = !segment.is_harmed && (is_due || is_small) && left <= room;
             let fits = held + live <= segment_bytes_max && stays + left <= room;
-            if !is_chosen || !fits {
+            if !is_chosen || !fits || !is_next {
                 if due || chosen.len() >= SMALL_COUNT {
                     return chosen;
                 }

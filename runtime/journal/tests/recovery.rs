@@ -421,6 +421,40 @@ fn damage_outlives_the_frontier_that_told_of_it() {
 }
 
 #[test]
+fn a_file_that_is_put_back_makes_its_sessions_readable_again() {
+    type Harm = fn(&Path);
+    let harms: [(&str, Harm); 3] = [
+        ("zeroed", |path| overwrite(path, length(path) / 4, &vec![0; 4096])),
+        ("cut", |path| cut(path, length(path) / 2)),
+        ("missing", |path| fs::remove_file(path).unwrap()),
+    ];
+    let written = block_on(Written::new(12, true));
+    for path in written.segments() {
+        for (what, harm) in harms {
+            let case = format!("{path:?} {what}");
+            let dir = copy(written.dir.path());
+            let start = || {
+                let (journal, report) = Journal::open(dir.path(), small_segments()).unwrap();
+                while journal.rewrite_next().unwrap().is_some() {}
+                (journal, report.damage)
+            };
+            let file = within(dir.path(), &path);
+            let whole = fs::read(&file).unwrap();
+            harm(&file);
+            for _ in 0..3 {
+                assert_ne!(start().1, [], "{case}: what is lost is known at each start");
+            }
+            fs::write(&file, whole).unwrap();
+            let (journal, damage) = start();
+            assert_eq!((damage, journal.damaged()), (vec![], vec![]), "{case}");
+            for (session, entries) in &written.model {
+                assert_eq!(journal.read(session).unwrap(), *entries, "{case}: {session}");
+            }
+        }
+    }
+}
+
+#[test]
 fn garbage_after_the_end_is_cut() {
     let written = block_on(Written::new(9, true));
     let last = written.segments().pop().unwrap();

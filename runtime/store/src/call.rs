@@ -43,6 +43,12 @@ pub(crate) fn any_of(pending: &mut Pending, session: &SessionId) -> Result<bool,
     pending.has(&key::calls_of(session))
 }
 
+/// Tells the same of what is written.
+pub(crate) fn is_any_of(tree: &sled::Tree, session: &SessionId) -> Result<bool, Error> {
+    let has = tree.contains_key(key::calls_of(session));
+    has.map_err(|error| Error::engine("look up open calls", error))
+}
+
 pub(crate) fn one(tree: &sled::Tree, call: &CallKey) -> Result<Option<OpenCall>, Error> {
     row(tree, &key::call(call))
 }

@@ -112,7 +112,12 @@ pub(crate) fn begin<'s>(
     if let Some((end, _)) = begun.input.char_indices().nth(INPUT_PREVIEW_CHARS_MAX) {
         begun.input.truncate(end);
     }
-    // It may be told of again, also after it has ended.
+    // It may be told of again, also after it has ended. One that begins later is another run, under
+    // an id whose first run its session knows no more.
+    if run.begun.as_ref().is_some_and(|first| first.at < begun.at) {
+        *run = Run::default();
+        pending.remove(&key::reply(&begun.run))?;
+    }
     run.begun = Some(begun);
     Ok(())
 }

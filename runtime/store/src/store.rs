@@ -331,6 +331,11 @@ impl Store {
         self.read("look up an open call", |database, _| call::one(database, call))
     }
 
+    /// Tells whether a session has open calls.
+    pub fn has_open_calls(&self, session: &SessionId) -> Result<bool, Error> {
+        self.read("look up open calls", |database, _| call::is_any_of(database, session))
+    }
+
     /// Returns the open calls, all or those of a kind, at most [`LIST_MAX`](crate::LIST_MAX): those
     /// for which a run waits before the others, each the oldest first.
     pub fn open_calls(&self, kind: Option<OpenKind>, limit: usize) -> Result<Vec<OpenCall>, Error> {

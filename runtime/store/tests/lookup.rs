@@ -279,12 +279,28 @@ fn runs_are_found_and_listed_newest_first() {
 }
 
 #[test]
-fn a_run_that_begins_again_is_listed_once() {
+fn a_run_that_begins_again_is_listed_once_and_has_what_came_of_it_last() {
     let (_dir, store) = open();
-    store.apply(&[Change::RunBegun(begun("a", 10).into())], None).unwrap();
-    store.apply(&[Change::RunBegun(begun("a", 12).into())], None).unwrap();
-    let listed = store.runs(10).unwrap();
-    assert_eq!(listed, [RunRow { begun: begun("a", 12), ended: None }]);
+    let first = [Change::RunBegun(begun("a", 10).into()), ended("a", 11, b"first")];
+    let second = [Change::RunBegun(begun("a", 12).into()), ended("a", 13, b"second")];
+    let end = |time| Some(RunEnd { at: at(time), status: RunStatus::Completed });
+    for (changes, began, ended, reply) in [
+        (&first[..], 10, end(11), Some("first")),
+        (&second[..1], 12, None, None),
+        (&second[..1], 12, None, None),
+        (&second[..], 12, end(13), Some("second")),
+        (&first[..], 10, end(11), Some("first")),
+        (&second[..], 12, end(13), Some("second")),
+    ] {
+        store.apply(changes, None).unwrap();
+        let row = RunRow { begun: begun("a", began), ended };
+        let is_open = row.ended.is_none();
+        assert_eq!(store.runs(10).unwrap(), [row]);
+        assert_eq!(store.unfinished().unwrap().len(), usize::from(is_open));
+        let found = store.reply(&run_id("a")).unwrap();
+        assert_eq!(found.as_deref(), reply.map(str::as_bytes));
+        store.verify().unwrap();
+    }
 }
 
 #[test]

@@ -16,6 +16,10 @@ impl Keeper {
             return self.purge_memory(begins.last().copied());
         }
         let Some(until) = cutoffs.runs else { return Ok(false) };
+        // Whoever says what came of a call looks at what was around it, whichever snapshot was before.
+        if begins.is_empty() || self.store.has_open_calls(session)? {
+            return Ok(false);
+        }
         let newest = newest_until(&begins, until, |slot| {
             Ok(match self.begin(session, slot)? {
                 Some(Body::Session(Input::Snapshot(snapshot))) => {
@@ -76,8 +80,15 @@ fn newest_until(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+    use store::Change;
+    use wire::{CallKey, OpenCall};
+
     use super::*;
-    use crate::testing;
+    use crate::retention::at_rest::AtRest;
+    use crate::retention::pass::Hand as _;
+    use crate::session::Tidied;
+    use crate::{clock, testing};
 
     #[test]
     fn of_many_snapshots_few_are_read() {
@@ -96,6 +107,31 @@ mod tests {
         }
         let silent = newest_until(&[1, 2, 3], Timestamp::from_micros(9), |_| Ok(None));
         assert_eq!(silent.unwrap(), None);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_session_with_an_open_call_stays_whole_whichever_snapshot_it_has() {
+        let data = tempfile::tempdir().unwrap();
+        let context = testing::open(data.path());
+        let session = testing::journal_run(&context, "old", 40, None, true).await;
+        let keeper = Keeper::of(&context);
+        let cutoffs = Cutoffs { runs: Some(clock::now()), ..Cutoffs::default() };
+        let hand = AtRest { keeper: keeper.clone(), now: clock::now() };
+        assert_eq!(hand.tidy(&session, &cutoffs, false).await.unwrap(), Tidied::Shortened);
+        let call = CallKey::new("c").unwrap();
+        let open: OpenCall = serde_json::from_value(json!({
+            "call": call, "kind": "unknown", "run": "old", "session": session, "agent": "a",
+            "tool": "pay", "arguments": {}, "digest": "ab".repeat(32), "attempt": 1, "question": "?",
+            "waits": false, "since": 3,
+        }))
+        .unwrap();
+        for (change, is_retired) in
+            [(Change::CallOpened(open.into()), false), (Change::CallClosed(call), true)]
+        {
+            context.projector.begin().project(vec![change]).await;
+            context.projector.sync().await;
+            assert_eq!(keeper.retire(&session, &cutoffs).unwrap(), is_retired);
+        }
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use config::team::Retention;
 use futures_util::future::try_join_all;
 use tokio::time::sleep;
+use tracing::warn;
 use wire::{SessionId, Timestamp};
 
 use super::{Candidates, Compacted, Cutoffs, Keeper};
@@ -120,11 +121,18 @@ pub(crate) async fn pass<H: Hand>(
         }
     }
     let mut sweeps = sweeps;
-    if !journal.is_full() && hand.restate_memory(keeper).await? {
-        // What was forgotten may be known by the store alone once the journal is rid of it.
-        keeper.apart(|keeper| Ok(keeper.store.flush()?)).await?;
-        // A large memory stands in a blob, which is to be gone as well.
-        sweeps = true;
+    if !journal.is_full() {
+        match hand.restate_memory(keeper).await {
+            Ok(true) => {
+                // What was forgotten may be known by the store alone once the journal is rid of it.
+                keeper.apart(|keeper| Ok(keeper.store.flush()?)).await?;
+                // A large memory stands in a blob, which is to be gone as well.
+                sweeps = true;
+            }
+            Ok(false) => {}
+            // A memory that is set aside stays as it is, and keeps no session from being shortened.
+            Err(error) => warn!(%error, "the memory is not said anew"),
+        }
     }
     total.sessions_shortened = keeper.apart(move |keeper| Ok(keeper.retire_all(&cutoffs))).await?;
     total.records_dropped += drop_records::<H>(keeper, cutoffs).await?;
@@ -162,6 +170,7 @@ mod tests {
     use tokio::sync::Barrier;
     use tokio::time::timeout;
     use wire::Name;
+    use wire::entry::memory_session;
 
     use super::*;
     use crate::opening::team_dir;
@@ -245,6 +254,25 @@ mod tests {
         let (first, later) = runs.split_at(Noting::SESSIONS_BETWEEN);
         assert!(first.iter().all(|runs| *runs == 25), "{runs:?}");
         assert!(later.iter().all(|runs| *runs < 25), "{runs:?}");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_memory_that_cannot_be_read_keeps_nothing_else() {
+        let data = tempfile::tempdir().unwrap();
+        let context = testing::open(data.path());
+        let old = testing::journal_run(&context, "old", 40, None, true).await;
+        let fact = vec![b'x'; 64 << 10];
+        let digest = wire::Digest::of(&fact);
+        context.journal.append(&memory_session(), 0, vec![fact.into()]).await.unwrap();
+        let _unreadable = testing::Unreadable::blob(data.path(), &context, &digest);
+        context.projector.sync().await;
+        let keeper = Keeper::of(&context);
+        let hand = AtRest { keeper: keeper.clone(), now: clock::now() };
+        let kept = &context.team.retention;
+        let done = pass(&keeper, &hand, kept, hand.now, false).await.unwrap();
+        assert_eq!((done.sessions_shortened, done.records_dropped), (1, 1), "{done:?}");
+        let again = pass(&keeper, &hand, kept, hand.now, false).await.unwrap();
+        assert_eq!(context.journal.next_slot(&old), 3, "shortened once: {again:?}");
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -45,6 +45,7 @@ pub use frame::Stored;
 pub use journal::{Journal, verify};
 pub use lock::{DataLock, Holder};
 pub use options::{Committed, OnCommit, Options};
+pub use ownership::hand_back;
 pub use queue::Due;
 pub use read::{Entries, Since};
 pub use report::{Damage, Report};

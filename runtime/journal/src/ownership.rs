@@ -12,18 +12,33 @@ use rustix::process::geteuid;
 const DEPTH_MAX: u32 = 16;
 
 /// Gives all that is root's in a directory to the owner of the directory, if this process is root and
-/// the owner is not. Blocks on the disk.
+/// the owner is not. A directory that root made below one of another user becomes that user's first.
+/// Blocks on the disk.
 ///
 /// The owner may change what is there meanwhile. So no link is followed, and what has further names,
 /// which may be outside, stays root's.
-pub(crate) fn hand_back(dir: &Path) -> io::Result<()> {
+///
+/// # Errors
+///
+/// The system's, where the directory is not there or cannot be given away.
+pub fn hand_back(dir: &Path) -> io::Result<()> {
     if !geteuid().is_root() {
         return Ok(());
     }
     let dir = openat(CWD, dir, FLAGS | OFlags::DIRECTORY, Mode::empty())?;
-    let Stat { st_uid, st_gid, .. } = fstat(&dir)?;
-    let (user, group) = (Uid::from_raw(st_uid), Gid::from_raw(st_gid));
-    if user.is_root() { Ok(()) } else { give(&dir, user, group, DEPTH_MAX) }
+    let owner = |dir: &OwnedFd| -> io::Result<(Uid, Gid)> {
+        let Stat { st_uid, st_gid, .. } = fstat(dir)?;
+        Ok((Uid::from_raw(st_uid), Gid::from_raw(st_gid)))
+    };
+    let (mut user, mut group) = owner(&dir)?;
+    if user.is_root() {
+        (user, group) = owner(&openat(&dir, "..", FLAGS | OFlags::DIRECTORY, Mode::empty())?)?;
+        if user.is_root() {
+            return Ok(());
+        }
+        fchown(&dir, Some(user), Some(group))?;
+    }
+    give(&dir, user, group, DEPTH_MAX)
 }
 
 /// What is opened is not read, and may be a pipe, whose opening would wait for somebody.
@@ -107,5 +122,12 @@ mod tests {
         drop(DataLock::acquire(&data, &holder).unwrap());
         assert_eq!(owners(), [8, 8, 8, 8, 7, 0, 0, 0]);
         assert_eq!(fs::metadata(data.join("file")).unwrap().gid(), 9);
+
+        let team = data.join("new");
+        fs::create_dir_all(team.join("mcp")).unwrap();
+        hand_back(&team).unwrap();
+        for made in [&team, &team.join("mcp")] {
+            assert_eq!(fs::metadata(made).unwrap().uid(), 8, "{}", made.display());
+        }
     }
 }

@@ -153,8 +153,16 @@ async fn read(dir: &Path, server: &Name) -> Result<Option<Catalog>, Error> {
 
 async fn write(dir: &Path, server: &Name, catalog: &Catalog) -> Result<(), Error> {
     let (dir, server, catalog) = (dir.to_owned(), server.clone(), catalog.clone());
-    let written = spawn_blocking(move || pin::write(&dir, &server, &catalog)).await;
-    written.map_err(|_| Error::Ending)?.map_err(prepare)
+    let written = spawn_blocking(move || {
+        pin::write(&dir, &server, &catalog)?;
+        if let Some(data) = dir.parent()
+            && let Err(error) = journal::hand_back(data)
+        {
+            warn!(dir = %data.display(), %error, "what root made here stays root's");
+        }
+        Ok(())
+    });
+    written.await.map_err(|_| Error::Ending)?.map_err(prepare)
 }
 
 fn prepare(error: WireError) -> Error {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -71,7 +72,8 @@ pub fn write(dir: &Path, server: &Name, catalog: &Catalog) -> Result<(), WireErr
     let file = File { version: VERSION, tools: catalog.tools.iter().map(pinned).collect() };
     let text = serde_json::to_string_pretty(&file).map_err(std::io::Error::from);
     let written = text.and_then(|text| {
-        fs::create_dir_all(dir)?;
+        // It may stand in the data of a team that is still to be made, which is its owner's alone.
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         // Written aside and renamed, so that nobody finds half a list.
         let aside = dir.join(format!("{server}.json.{}", std::process::id()));
         let mut out = fs::File::create(&aside)?;

@@ -3,6 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -71,23 +72,45 @@ impl Place {
         }
     }
 
-    /// Returns the one team that was named, or all that have data, by name.
+    /// Returns the one team that was named, or all that have data, by name. Fails where it cannot be
+    /// seen which these are: a directory that may not be read is not an empty one.
     pub(crate) fn teams(&self, named: Option<&Name>) -> Result<Vec<Name>, Failure> {
         if let Some(team) = named {
-            if team_dir(&self.dir, team).join("lock").is_file() {
+            if self.has_data(team)? {
                 return Ok(vec![team.clone()]);
             }
             let text = format!("team {team} has no data in {}", self.dir.display());
             return Err(Failure::new(ErrorCode::BadRequest, text));
         }
-        let Ok(entries) = fs::read_dir(&self.dir) else { return Ok(Vec::new()) };
-        let mut teams: Vec<Name> = entries
-            .take(TEAMS_MAX)
-            .filter_map(|entry| Name::new(entry.ok()?.file_name().to_str()?).ok())
-            .filter(|team| team_dir(&self.dir, team).join("lock").is_file())
-            .collect();
+        let entries = match fs::read_dir(&self.dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(unreadable(&self.dir, &error)),
+        };
+        let mut teams = Vec::new();
+        for entry in entries.take(TEAMS_MAX) {
+            let entry = entry.map_err(|error| unreadable(&self.dir, &error))?;
+            if let Some(team) = entry.file_name().to_str().and_then(|name| Name::new(name).ok())
+                && self.has_data(&team)?
+            {
+                teams.push(team);
+            }
+        }
         teams.sort();
         Ok(teams)
+    }
+
+    fn has_data(&self, team: &Name) -> Result<bool, Failure> {
+        let lock = team_dir(&self.dir, team).join("lock");
+        match fs::metadata(&lock) {
+            Ok(metadata) => Ok(metadata.is_file()),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
+                Ok(false)
+            }
+            Err(error) => Err(unreadable(&lock, &error)),
+        }
     }
 
     /// Returns when the data of a team was last taken by somebody, who may hold it still.
@@ -101,6 +124,14 @@ impl Place {
         let holder = DataLock::holder(&team_dir(&self.dir, team))?;
         Ok(holder.filter(|holder| !holder.is_brief))
     }
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    let text = format!(
+        "read {}: {error}; data is for the user alone whose daemon writes it, so ask as that one",
+        path.display()
+    );
+    Failure::new(ErrorCode::StorageFailed, text)
 }
 
 /// Where the token of the HTTP doors stands: in a file, or else in [`TOKEN_VARIABLE`].

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Name;
+
 /// Billionths of a US dollar in one dollar.
 pub const NANO_USD: u64 = 1_000_000_000;
 
@@ -107,13 +109,16 @@ fn bought(nano_usd: u64, price: u64) -> u64 {
 }
 
 /// What a model of a team costs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelPrice {
     /// Its own price.
     pub own: Price,
     /// The highest price that a turn with it can have, those of the models that stand in for it
-    /// considered.
+    /// considered as far as they have one.
     pub highest: Price,
+    /// A model that stands in for it and has no price: what a turn costs has no bound then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unpriced: Option<Name>,
 }
 
 /// Writes an amount of money as people read it: with six decimals at most, and no zeros behind.

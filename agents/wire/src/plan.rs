@@ -147,8 +147,10 @@ pub struct Plan {
 
 /// The present rules by which runs are decided. Since 1 only calls that may be made count for
 /// `repeats_max`, once a step, and prompts are estimated with the team's own texts, and for the
-/// answer of a planner's agent by themselves.
-pub const EDITION: u32 = 1;
+/// answer of a planner's agent by themselves. Since 2 a model that has no price in the plan and
+/// stands in all the same is paid at the highest price that is known, calls that are refused take no
+/// share of what is left, and none is refused for want of money where nothing can cost any.
+pub const EDITION: u32 = 2;
 
 /// The words of dialect `json`: the keys of a reply and the types of the messages that answer it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -231,9 +233,12 @@ impl Plan {
         reader.map(|offer| &offer.spec.name)
     }
 
-    /// Returns a model that a run may ask and that has no price.
+    /// Returns a model that may answer in a run and that has no price.
     pub fn unpriced(&self) -> Option<&Name> {
-        self.models().find(|model| !self.prices.contains_key(*model))
+        self.models().find_map(|model| match self.prices.get(model) {
+            Some(price) => price.unpriced.as_ref(),
+            None => Some(model),
+        })
     }
 
     /// Iterates over the models that a run may ask, those that stand in for them not counted. One

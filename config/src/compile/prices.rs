@@ -81,7 +81,12 @@ fn answering(plan: &Plan, models: &BTreeMap<Name, Model>) -> BTreeSet<Name> {
 
 fn price_of(model: &Model, models: &BTreeMap<Name, Model>) -> Option<ModelPrice> {
     let own = model.price?;
-    let others = model.fallback.iter().filter_map(|name| models.get(name));
-    let others: Option<Vec<Price>> = others.map(|other| other.price).collect();
-    Some(ModelPrice { own, highest: others?.into_iter().fold(own, Price::max) })
+    let (mut highest, mut unpriced) = (own, None);
+    for (name, other) in model.fallback.iter().filter_map(|name| Some((name, models.get(name)?))) {
+        match other.price {
+            Some(price) => highest = highest.max(price),
+            None => unpriced = unpriced.or_else(|| Some(name.clone())),
+        }
+    }
+    Some(ModelPrice { own, highest, unpriced })
 }

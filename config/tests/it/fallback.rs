@@ -50,18 +50,28 @@ fn a_price_is_the_highest_of_those_that_stand_in() {
     let cached =
         "price = { input = 0.002, output = 0.02, cache_read = 0.0002, cache_write = 0.0025 }";
     let own = price(3 * milli, 15 * milli, None, None);
-    for (other, highest) in [
-        ("price = { input = 0.004, output = 0.001 }", price(4 * milli, 15 * milli, None, None)),
-        (cached, price(3 * milli, 20 * milli, Some(3 * milli), Some(3 * milli))),
+    for (other, highest, unpriced) in [
+        (
+            "price = { input = 0.004, output = 0.001 }",
+            price(4 * milli, 15 * milli, None, None),
+            None,
+        ),
+        (cached, price(3 * milli, 20 * milli, Some(3 * milli), Some(3 * milli)), None),
+        ("", own, Some(Name::new("b").unwrap())),
     ] {
         let first = format!("{plain}\nfallback = ['b']");
         let text = text([&first, other, cached, ""], "thinker = 'a'\nactor = 'c'");
         let team = config::parse(Path::new("teams/t.toml"), &text, &files)
             .unwrap_or_else(|report| panic!("{}", report.render(false)));
-        let prices = &team.agents["x"].prices;
-        assert_eq!(prices["a"], ModelPrice { own, highest }, "{text}");
+        let plan = &team.agents["x"];
+        assert_eq!(plan.unpriced(), unpriced.as_ref(), "{text}");
+        assert_eq!(plan.prices["a"], ModelPrice { own, highest, unpriced }, "{text}");
         let read = price(2 * milli, 20 * milli, Some(200_000), Some(2_500_000));
-        assert_eq!(prices["c"], ModelPrice { own: read, highest: read }, "{text}");
+        assert_eq!(
+            plan.prices["c"],
+            ModelPrice { own: read, highest: read, unpriced: None },
+            "{text}"
+        );
     }
 }
 

@@ -43,10 +43,9 @@ impl Share {
         Self { tokens: self.tokens.saturating_sub(used.total()), cost_nano_usd, ..self }
     }
 
-    /// Tells whether nothing could be asked with it.
-    pub(super) fn is_spent(self) -> bool {
-        self.tokens == 0 || self.cost_nano_usd == Some(0)
-    }
+    /// That of one who may use whatever he likes.
+    pub(super) const UNBOUNDED: Self =
+        Self { tokens: u64::MAX, cost_nano_usd: None, calls: u64::MAX };
 }
 
 /// Whose prompts are alike, so that one of them tells the size of the next.
@@ -232,6 +231,13 @@ impl Run {
         }
     }
 
+    /// Tells whether nothing could be asked with a share. Where nothing may cost anything, what costs
+    /// nothing may be asked.
+    pub(super) fn is_spent(&self, share: Share) -> bool {
+        let is_free = self.plan.edition >= 2 && self.cost_max() == Some(0);
+        share.tokens == 0 || (share.cost_nano_usd == Some(0) && !is_free)
+    }
+
     /// Returns what is set aside for a call.
     pub(super) fn reserve(&self, offer: &Offer, share: Share) -> Share {
         match (offer.target, &offer.model) {
@@ -260,8 +266,8 @@ impl Run {
 
     /// Counts what a turn used, and returns it with its price.
     pub(super) fn spend_on_turn(&mut self, role: ModelRole, turn: &TurnReport) -> Usage {
-        let model = turn.served_by.as_ref().unwrap_or_else(|| self.model(role));
-        let usage = turn.usage.priced(self.price(model), turn.detail.cached());
+        let price = self.price(self.model(role), turn.served_by.as_ref());
+        let usage = turn.usage.priced(price, turn.detail.cached());
         self.prompts.on_measured(self.reader(role), turn.usage);
         self.usage.add(usage);
         usage
@@ -277,7 +283,7 @@ impl Run {
         match offer.and_then(|offer| offer.model.as_ref()) {
             Some(asked) if usage.cost_nano_usd == 0 => {
                 let cached = hop.map(HopReport::cached).unwrap_or_default();
-                usage.priced(self.price(stand_in.unwrap_or(asked)), cached)
+                usage.priced(self.price(asked, stand_in), cached)
             }
             Some(_) | None => usage,
         }
@@ -351,8 +357,18 @@ impl Run {
         self.plan.prices.get(model).map(|price| price.highest.ahead())
     }
 
-    fn price(&self, model: &Name) -> Price {
-        self.plan.prices.get(model).map(|price| price.own).unwrap_or_default()
+    /// Returns the price of what a model answered, or another one in its place. Of one that stands in
+    /// by a team file that is newer than the plan no price is known here, and the highest is taken.
+    fn price(&self, asked: &Name, served: Option<&Name>) -> Price {
+        let prices = &self.plan.prices;
+        if let Some(price) = prices.get(served.unwrap_or(asked)) {
+            return price.own;
+        }
+        let all_known = prices.get(asked).filter(|price| price.unpriced.is_none());
+        match all_known {
+            Some(price) if self.plan.edition >= 2 => price.highest.ahead(),
+            Some(_) | None => Price::default(),
+        }
     }
 
     pub(super) fn tokens_max(&self) -> u64 {

@@ -135,7 +135,7 @@ impl Run {
         if let Some(reasoning) = &reasoning {
             self.prompts.grow_by(reasoning.bytes());
         }
-        let share = self.share_of(&wanted);
+        let share = self.share_of(&wanted, effects.now());
         let mut called = Vec::with_capacity(wanted.len());
         let mut fault = None;
         for (index, wanted) in wanted.into_iter().enumerate() {
@@ -184,11 +184,19 @@ impl Run {
     }
 
     /// Returns what each of the spending calls of one reply may use.
-    fn share_of(&self, wanted: &[Wanted]) -> Share {
-        let made = wanted.iter().filter(|wanted| wanted.read.fault.is_none());
-        let made: Vec<&Offer> =
-            made.filter_map(|wanted| self.plan.tools.get(wanted.found?.offer)).collect();
-        let spending = made.iter().filter(|offer| offer.spends()).count();
+    fn share_of(&self, wanted: &[Wanted], now: Timestamp) -> Share {
+        let offer = |wanted: &Wanted| self.plan.tools.get(wanted.found?.offer);
+        let sound = wanted.iter().enumerate().filter(|(_, wanted)| wanted.read.fault.is_none());
+        let mut made: Vec<(usize, &Wanted, &Offer)> =
+            sound.filter_map(|(index, wanted)| Some((index, wanted, offer(wanted)?))).collect();
+        let spends = |(_, _, offer): &(usize, &Wanted, &Offer)| offer.spends();
+        if self.plan.edition >= 2 && made.iter().any(spends) {
+            made.retain(|(index, wanted, _)| {
+                self.refusal(wanted, *index, Share::UNBOUNDED, now).is_none()
+            });
+            made.truncate(usize::try_from(self.calls_left()).unwrap_or(usize::MAX));
+        }
+        let spending = made.iter().filter(|made| spends(made)).count();
         self.share(spending as u64, made.len() as u64)
     }
 
@@ -288,7 +296,7 @@ impl Run {
             );
             return refuse(ErrorCode::BudgetExceeded, message);
         }
-        if offer.spends() && share.is_spent() {
+        if offer.spends() && self.is_spent(share) {
             let message = "too little of the run's budget is left for this call".to_owned();
             return refuse(ErrorCode::BudgetExceeded, message);
         }

@@ -265,7 +265,7 @@ fn what_money_buys_bounds_the_history() {
     let dollar = Price { input: 1_000_000, ..Price::default() };
     for (cost, shown) in [(1000, 2), (455, 1), (254, 0)] {
         let mut plan = with(actor(), |limits| limits.cost_max_nano_usd = Some(cost));
-        let price = ModelPrice { own: Price::default(), highest: dollar };
+        let price = ModelPrice { highest: dollar, ..ModelPrice::default() };
         plan.prices.insert(name("small"), price);
         let machine = played(&plan, &[conversation(&[300, 300]), vec![submit("q")]].concat());
         let (_, transcript) = machine.transcript().unwrap();
@@ -312,7 +312,7 @@ fn an_error_about_money_names_no_history_where_there_is_none() {
             limits.cost_max_nano_usd = Some(500);
             limits.history_tokens_max = bound;
         });
-        plan.prices.insert(name("small"), ModelPrice { own: Price::default(), highest });
+        plan.prices.insert(name("small"), ModelPrice { highest, ..ModelPrice::default() });
         let machine = played(&plan, &[submit("q")]);
         let reply = machine.reply(&run("q")).unwrap();
         let message = &reply.error.as_ref().unwrap().message;

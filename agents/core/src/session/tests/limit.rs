@@ -188,7 +188,8 @@ fn paying(micro_usd: u64) -> Plan {
     let own = Price { input: 1_000_000_000, output: 4_000_000_000, ..Price::default() };
     let highest = Price { output: 5_000_000_000, ..own };
     let prices = [("small", own), ("spare", Price { input: 7_000_000_000, ..own })];
-    let prices = prices.map(|(text, own)| (name(text), ModelPrice { own, highest }));
+    let prices =
+        prices.map(|(text, own)| (name(text), ModelPrice { own, highest, unpriced: None }));
     let plan = with(actor(), |limits| limits.cost_max_nano_usd = Some(micro_usd * 1000));
     Plan { prices: prices.into(), ..plan }
 }
@@ -267,6 +268,67 @@ fn a_model_that_stands_in_is_paid_at_its_own_price() {
         ],
     );
     assert_eq!(machine.reply(&run("r")).unwrap().usage.cost_nano_usd, 70_000);
+}
+
+#[test]
+fn a_model_that_stands_in_by_a_newer_team_file_is_paid_at_the_highest_price_known() {
+    let free = Some(name("free"));
+    for (edition, unpriced, micro_usd) in
+        [(EDITION, None, 10 * 3), (EDITION, free.clone(), 0), (1, None, 0), (1, free, 0)]
+    {
+        let mut plan = Plan { edition, ..paying(1000) };
+        for price in plan.prices.values_mut() {
+            price.highest.input = 3_000_000_000;
+            price.unpriced = unpriced.clone();
+        }
+        let mut reply = calls("r", 0, &["look"]);
+        if let Input::ModelReplied(replied) = &mut reply
+            && let ModelOutcome::Read { turn, .. } = &mut replied.outcome
+        {
+            turn.served_by = Some(name("later"));
+        }
+        let machine = check(
+            &plan,
+            &[
+                (
+                    0,
+                    submit("r"),
+                    "timer r at 60000
+                     ask small as actor for r, turn 0, step 1, 167 tokens, by 9000",
+                ),
+                (1, reply, r#"call look 1/0 read {"n":0}, depth 1, by 5001"#),
+                (2, cancel("r"), "abort r [1/0]\npublish r cancelled E4004, 10 used look=error"),
+            ],
+        );
+        let cost = machine.reply(&run("r")).unwrap().usage.cost_nano_usd;
+        assert_eq!(cost, micro_usd * 1000, "edition {edition}");
+    }
+}
+
+#[test]
+fn where_nothing_may_cost_anything_what_costs_nothing_is_asked() {
+    for (edition, told) in [
+        (EDITION, r#"call writer 1/0 idempotent {"n":0}, depth 1, 495 tokens, $0.00, by 5001"#),
+        (1, "ask small as actor for r, turn 1, step 2, 200 tokens, by 9001"),
+    ] {
+        let mut plan = Plan { edition, ..paying(0) };
+        plan.prices.values_mut().for_each(|price| *price = ModelPrice::default());
+        check(&plan, &[(0, submit("r"), START), (1, calls("r", 0, &["writer"]), told)]);
+    }
+}
+
+#[test]
+fn calls_that_are_refused_take_no_share() {
+    // Of four calls that are asked for at once two are made.
+    for (edition, tokens) in [(EDITION, 330), (1, 198)] {
+        let plan = with(actor(), |limits| limits.calls_per_step_max = 2);
+        let made = format!(
+            r#"call writer 1/0 idempotent {{"n":0}}, depth 1, {tokens} tokens, by 5001
+               call writer 1/1 idempotent {{"n":1}}, depth 1, {tokens} tokens, by 5001"#
+        );
+        let asked = calls("r", 0, &["writer"; 4]);
+        check(&Plan { edition, ..plan }, &[(0, submit("r"), START), (1, asked, &made)]);
+    }
 }
 
 #[test]

@@ -22,7 +22,10 @@ fn paying(cache: Option<(u64, u64)>) -> Plan {
         cache_write: cache.map(|(_, write)| write * MICRO),
     };
     let plan = with(actor(), |limits| limits.cost_max_nano_usd = Some(3_000_000));
-    Plan { prices: [(name("small"), ModelPrice { own, highest: own })].into(), ..plan }
+    Plan {
+        prices: [(name("small"), ModelPrice { own, highest: own, unpriced: None })].into(),
+        ..plan
+    }
 }
 
 /// A turn that read 100 tokens and wrote 5, with what its provider says of its cache.

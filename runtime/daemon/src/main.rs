@@ -4,6 +4,7 @@ mod args;
 mod client;
 mod dialog;
 mod failure;
+mod files;
 mod live;
 mod paint;
 mod place;

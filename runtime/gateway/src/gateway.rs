@@ -29,6 +29,10 @@ pub const CONNECTIONS_MAX: usize = 1024;
 /// The pause after a connection could not be accepted, as when the process has no file left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Attempts of which one is told of, so that a process without files does not fill its log too: about
+/// a minute's.
+const FAILED_TOLD: u64 = 1200;
+
 /// How the doors are opened.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -169,6 +173,7 @@ impl Accepting {
     }
 
     async fn accept(&self) -> (TcpStream, Peer, Place) {
+        let mut failed = 0_u64;
         loop {
             match self.listener.accept().await {
                 Ok((stream, peer)) => {
@@ -178,7 +183,11 @@ impl Accepting {
                     return (stream, Peer(peer.ip()), self.places.take().await);
                 }
                 Err(error) => {
-                    debug!(%error, "connection not accepted");
+                    // One may have been given up by its client; what lasts keeps all clients out.
+                    if failed % FAILED_TOLD == 1 {
+                        warn!(%error, "no connection is accepted");
+                    }
+                    failed += 1;
                     sleep(ACCEPT_PAUSE).await;
                 }
             }

@@ -117,7 +117,7 @@ async fn large_entries_are_blobs_and_a_bad_blob_touches_its_session_alone() {
     journal.append(&id("whole"), 0, vec![large.clone().into()]).await.unwrap();
     assert!(journal.end() < 2_000, "the segment holds the names alone");
 
-    let report = verify(dir.path()).unwrap();
+    let report = verify(dir.path(), &mut |_, _| ()).unwrap();
     let named: Vec<_> = report.damage.iter().flat_map(|damage| damage.sessions.clone()).collect();
     assert_eq!(named, [id("bad"), id("missing")]);
     for name in ["missing", "bad"] {
@@ -335,7 +335,7 @@ async fn a_journal_is_a_map_of_lists() {
             journal.close();
         }
     }
-    let report = verify(dir.path()).unwrap();
+    let report = verify(dir.path(), &mut |_, _| ()).unwrap();
     assert_eq!(report.entries, model.values().map(|entries| entries.len() as u64).sum::<u64>());
     assert_eq!(report.damage, []);
     assert!(report.segments > 10, "{report:?}");

@@ -20,6 +20,7 @@ use crate::opening::team_dir;
 use crate::plans::PlanShelf;
 use crate::retention::at_rest::AtRest;
 use crate::retention::pass::pass;
+use crate::retention::plans_of;
 use crate::retention::{Compacted, Keeper};
 use crate::retold::Retold;
 
@@ -137,6 +138,16 @@ impl Archive {
     pub fn events(&self, session: &SessionId) -> Result<Vec<Event>, Error> {
         events(&self.team, session, &self.journal, &self.plans, None)
     }
+}
+
+/// Scans the journal of a team, with the plans and all else that its entries need, and changes nothing
+/// there. Blocks on the disk; somebody may be at work on it.
+///
+/// # Errors
+///
+/// Those of reading the files; damage is in the report.
+pub fn verify(data: &Path, team: &Name) -> Result<journal::Report, Error> {
+    Ok(journal::verify(&team_dir(data, team), &mut plans_of)?)
 }
 
 /// Opens the store, or an empty one in its place where it cannot be a projection of the journal.

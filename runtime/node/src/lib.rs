@@ -50,7 +50,7 @@ mod tool_actor;
 mod worklist;
 
 pub use admission::{REQUEST_BYTES_MAX, RUNS_MAX};
-pub use archive::{Archive, store_dir};
+pub use archive::{Archive, store_dir, verify};
 pub use clock::now;
 pub use error::Error;
 pub use event_replies::RepliesOf;

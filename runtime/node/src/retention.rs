@@ -294,7 +294,7 @@ fn remembered(entries: &[Entry]) -> Vec<Fact> {
 }
 
 /// Adds the plan that an entry names.
-fn plans_of(entry: &[u8], found: &mut HashSet<Digest>) {
+pub(crate) fn plans_of(entry: &[u8], found: &mut HashSet<Digest>) {
     const WORD: &[u8] = b"\"submitted\"";
     if !entry.windows(WORD.len()).any(|window| window == WORD) {
         return;

@@ -21,6 +21,7 @@ use wire::{ErrorCode, Name, Subjects};
 use super::nats;
 use crate::args::Serve;
 use crate::failure::{Exit, Failure};
+use crate::files;
 use crate::place::{Place, holder};
 use crate::screen::{self, Screen};
 
@@ -33,6 +34,7 @@ const CLOSE_GRACE: Duration = Duration::from_secs(1);
 
 /// Runs teams until it is told to stop.
 pub(crate) async fn serve(args: &Serve, place: &Place, screen: &Screen) -> Result<Exit, Failure> {
+    files::raise_limit();
     let loaded = load(args, screen)?;
     let token = place.token()?;
     let listen = listen(&args.listen)?

@@ -67,7 +67,7 @@ fn team(stored: &Stored, place: &Place, screen: &Screen) -> Result<Name, Failure
 
 fn verify(stored: &Stored, place: &Place, screen: &Screen) -> Result<Exit, Failure> {
     let team = team(stored, place, screen)?;
-    let report = journal::verify(&team_dir(place.dir(), &team))?;
+    let report = node::verify(place.dir(), &team)?;
     // A store in use is its holder's to read, who checks it as it opens it.
     let store = if place.holder(&team)?.is_some() {
         Checked::InUse

@@ -156,7 +156,7 @@ fn copy(from: &Path) -> TempDir {
 /// Opens a copy of what lies on the disk, as after a crash.
 fn check_crashed(dir: &Path, model: &Model, case: &str) {
     let crashed = copy(dir);
-    assert_eq!(verify(crashed.path()).unwrap().damage, [], "{case}");
+    assert_eq!(verify(crashed.path(), &mut |_, _| ()).unwrap().damage, [], "{case}");
     let (journal, report) = Journal::open(crashed.path(), options()).unwrap();
     assert_eq!(report.damage, [], "{case}");
     check(&journal, model, case);

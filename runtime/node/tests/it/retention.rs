@@ -119,7 +119,7 @@ async fn old_runs_go_and_their_sessions_go_on() {
     let first = kept.first().and_then(|event| event.id).unwrap();
     assert!(first.slot > (RUNS * 2) as u64, "slots go on: {first}");
     node.drain(Duration::from_secs(5)).await;
-    let report = journal::verify(&data.join("small")).unwrap();
+    let report = journal::verify(&data.join("small"), &mut |_, _| ()).unwrap();
     assert_eq!(report.damage, []);
 }
 
@@ -152,7 +152,7 @@ async fn the_newest_runs_stay_and_quiet_sessions_go() {
     let first = told[0].id.unwrap();
     assert!(first.slot > (RUNS * 2) as u64, "{first}");
     node.drain(Duration::from_secs(5)).await;
-    assert_eq!(journal::verify(&data.join("small")).unwrap().damage, []);
+    assert_eq!(journal::verify(&data.join("small"), &mut |_, _| ()).unwrap().damage, []);
 }
 
 /// Runs in one session, after whose commits it gets a snapshot.

@@ -134,9 +134,10 @@ impl Known {
         }
     }
 
-    /// Returns texts without white space round those in whose place the schema wants no free text,
-    /// but a number, an object or a word of a list.
-    pub(crate) fn trimmed(&self, texts: Map<String, Value>) -> Value {
+    /// Returns what stood between tags, as values where the schema wants no text: tags can say
+    /// nothing else, so that this is no mending. Texts in whose place it wants no free text, but a
+    /// number, an object or a word of a list, lose the white space round them.
+    pub(crate) fn untagged(&self, texts: Map<String, Value>) -> Value {
         let mut arguments = Value::Object(texts);
         let Some(Ok(validator)) = &self.validator else { return arguments };
         let errors = validator.iter_errors(&arguments).filter(|error| wants_no_text(error.kind()));
@@ -146,6 +147,13 @@ impl Known {
             if let Some(Value::String(text)) = arguments.pointer_mut(&place) {
                 *text = text.trim().to_owned();
             }
+        }
+        let mut repairs = Vec::new();
+        for error in validator.iter_errors(&arguments) {
+            collect(&error, &arguments, &mut repairs);
+        }
+        for (path, repair) in repairs {
+            apply(&mut arguments, &path, repair);
         }
         arguments
     }

@@ -134,7 +134,7 @@ fn read(toolbox: &Toolbox, call: Written) -> ReadCall {
 fn bound(known: &Known, arguments: &Arguments) -> Result<Value, String> {
     let text = match arguments {
         Arguments::Input(text) => text,
-        Arguments::Tagged(texts) => return Ok(known.trimmed(texts.clone())),
+        Arguments::Tagged(texts) => return Ok(known.untagged(texts.clone())),
         Arguments::Text(_) | Arguments::Value(_) => return arguments.object(),
     };
     match (object(text), known.only_parameter(), &known.parameters) {

@@ -27,6 +27,14 @@ pub(super) const MARKS: &[&str] = &[
     "<function/",
     "<function(",
     "<function name=",
+    "<invoke name=",
+    "<｜tool▁calls▁begin｜>",
+    "<｜tool▁call▁begin｜>",
+    "<|tool_calls_section_begin|>",
+    "<|tool_call_begin|>",
+    "<|channel|>commentary to=",
+    "<|channel|>analysis to=",
+    "<|start|>assistant to=",
 ];
 
 /// What marks the end of calls, or stands between them.
@@ -42,11 +50,43 @@ const BETWEEN: &[&str] = &[
     "<|action_end|>",
     "[/TOOL_CALLS]",
     "[/TOOL_CALL]",
+    "</invoke>",
+    "<｜tool▁call▁end｜>",
+    "<｜tool▁calls▁end｜>",
+    "<|tool_calls_section_end|>",
+    "<|call|>",
+    "<|start|>assistant",
 ];
 
-/// Tokens of chat templates that end a reply and some servers leave in.
-const END_TOKENS: &[&str] =
-    &["<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|endoftext|>", "<|end|>", "</s>", "<|eos|>"];
+/// What may stand between a name and its arguments.
+const AFTER_NAME: &[&str] = &[
+    "[ARGS]",
+    "<｜tool▁sep｜>",
+    "<|tool_call_argument_begin|>",
+    "<|channel|>commentary",
+    "<|constrain|>",
+    "<|message|>",
+    "```",
+    "json",
+    "code",
+];
+
+/// What a call begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begin {
+    /// No mark of its own.
+    Unmarked,
+    Mark,
+    /// The mark of a function, which its name follows.
+    Function,
+}
+
+impl Begin {
+    fn of(mark: &str) -> Self {
+        let is_function = mark.ends_with(['=', '/', '(']) && !mark.ends_with(" to=");
+        if is_function { Self::Function } else { Self::Mark }
+    }
+}
 
 /// What follows a mark.
 pub(super) enum Payload {
@@ -61,56 +101,50 @@ pub(super) enum Payload {
     },
 }
 
-/// Removes the tokens that end a reply.
-pub(super) fn without_end_tokens(text: &str) -> &str {
-    let mut text = text.trim();
-    while let Some(shorter) = END_TOKENS.iter().find_map(|token| text.strip_suffix(token)) {
-        text = shorter.trim_end();
-    }
-    text
-}
-
-/// Reads the calls that follow a mark which ends at a byte. What follows them is not looked at.
+/// Reads the calls that follow a mark which ends at a byte. What follows them is not looked at:
+/// once there are calls, only a mark says that another one is meant.
 pub(super) fn read(text: &str, end: usize, offered: &dyn Fn(&str) -> bool) -> Payload {
-    let mut calls = Vec::new();
+    let mut calls: Vec<Written> = Vec::new();
     // The bracket of `functools[` and the name of `<function=` belong to what is read.
     let before = text.get(..end).unwrap_or_default();
     let start = if before.ends_with("functools[") { end - 1 } else { end };
     let mut cursor = Cursor::new(text, start, 1);
-    let mut in_function = before.ends_with(['=', '/', '(']);
-    loop {
-        if calls.len() >= CALLS_MAX {
-            return Payload::Calls(calls);
+    let mut begin = Begin::of(before);
+    while calls.len() < CALLS_MAX {
+        if begin != Begin::Function {
+            begin = between(&mut cursor, begin);
         }
-        if !in_function {
-            in_function = between(&mut cursor);
-        }
-        match next(&mut cursor, in_function, offered) {
-            Ok(Some(found)) => calls.extend(found),
+        let is_meant = calls.is_empty() || begin != Begin::Unmarked;
+        match next(&mut cursor, begin == Begin::Function, offered) {
+            Ok(Some(found)) if is_meant || found.iter().all(|call| offered(&call.name)) => {
+                calls.extend(found);
+            }
             Ok(None) if calls.is_empty() => {
                 let why = "a call is marked, but none follows".to_owned();
                 return Payload::Broken { why, is_cut: cursor.rest().is_empty() };
             }
-            Ok(None) => return Payload::Calls(calls),
-            Err(fault) => {
+            Err(fault) if is_meant => {
                 let why = format!("a marked call cannot be read: {fault}");
                 return Payload::Broken { why, is_cut: fault.is_cut };
             }
+            Ok(Some(_) | None) | Err(_) => break,
         }
-        in_function = false;
+        begin = Begin::Unmarked;
     }
+    Payload::Calls(calls)
 }
 
-/// Reads what may stand between calls. Tells whether it ended with the mark of a named function.
-fn between(cursor: &mut Cursor<'_>) -> bool {
+/// Reads what may stand between calls. Returns what the next one begins with.
+fn between(cursor: &mut Cursor<'_>, mut begin: Begin) -> Begin {
     loop {
         cursor.take_while(|c| c.is_whitespace() || matches!(c, ';' | ',' | '`' | '}' | ']'));
         if let Some(mark) = MARKS.iter().find(|mark| **mark != "functools[" && cursor.take(mark)) {
-            if mark.ends_with(['=', '/', '(']) {
-                return true;
+            begin = Begin::of(mark);
+            if begin == Begin::Function {
+                return begin;
             }
         } else if !BETWEEN.iter().any(|mark| cursor.take(mark)) && !language(cursor) {
-            return false;
+            return begin;
         }
     }
 }
@@ -142,22 +176,47 @@ fn next(
         _ if python::called(cursor).is_some() => {
             python::call(cursor).map(|call| Some(written(vec![call])))
         }
-        _ => {
-            let mut ahead = cursor.clone();
-            let name = ahead.take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'));
-            for mark in ["[ARGS]", "\n"] {
-                ahead.take(mark);
-            }
-            ahead.take_while(|c| c == ' ');
-            if name.is_empty() || ahead.peek() != Some('{') {
-                let is_bare = !name.is_empty() && offered(name) && ahead.rest().is_empty();
-                return if is_bare { Err(ahead.fault("arguments are expected")) } else { Ok(None) };
-            }
-            let arguments = Arguments::Value(ahead.value()?);
-            *cursor = ahead;
-            Ok(Some(vec![Written { id: String::new(), name: name.to_owned(), arguments }]))
+        _ => named(cursor, offered),
+    }
+}
+
+/// Reads a name and the arguments that follow it.
+fn named(
+    cursor: &mut Cursor<'_>,
+    offered: &dyn Fn(&str) -> bool,
+) -> Result<Option<Vec<Written>>, Fault> {
+    let mut ahead = cursor.clone();
+    let mut name = word(&mut ahead);
+    if name == "function" && ahead.take("<｜tool▁sep｜>") && ahead.peek() != Some('{') {
+        name = word(&mut ahead);
+    }
+    let name = name.strip_prefix("functions.").filter(|_| !offered(name)).unwrap_or(name);
+    let mut number = ahead.clone();
+    if number.take(":") && !number.take_while(|c| c.is_ascii_digit()).is_empty() {
+        ahead = number;
+    }
+    loop {
+        ahead.take_while(char::is_whitespace);
+        if !AFTER_NAME.iter().any(|mark| ahead.take(mark)) {
+            break;
         }
     }
+    let arguments = match ahead.peek() {
+        _ if name.is_empty() => return Ok(None),
+        Some('{') => Arguments::Value(ahead.value()?),
+        Some('<') if ahead.rest().starts_with("<arg_key>") => Arguments::Tagged(pairs(&mut ahead)?),
+        Some('<') if offered(name) && ahead.rest().starts_with("</tool_call>") => {
+            Arguments::Value(Value::Null)
+        }
+        None if offered(name) => return Err(ahead.fault("arguments are expected")),
+        Some(_) | None => return Ok(None),
+    };
+    *cursor = ahead;
+    Ok(Some(vec![Written { id: String::new(), name: name.to_owned(), arguments }]))
+}
+
+fn word<'t>(cursor: &mut Cursor<'t>) -> &'t str {
+    cursor.take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))
 }
 
 fn values(cursor: &mut Cursor<'_>) -> Result<Option<Vec<Written>>, Fault> {
@@ -172,8 +231,7 @@ fn values(cursor: &mut Cursor<'_>) -> Result<Option<Vec<Written>>, Fault> {
 /// Reads `name>{..}` and its like, or parameters in tags of their own.
 fn function(cursor: &mut Cursor<'_>) -> Result<Vec<Written>, Fault> {
     cursor.take("\"");
-    let name =
-        cursor.take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.')).to_owned();
+    let name = word(cursor).to_owned();
     cursor.take_while(|c| matches!(c, '"' | '>' | ')' | ' ' | '\n' | '=' | ','));
     if name.is_empty() {
         return Err(cursor.fault("a name is expected"));
@@ -188,29 +246,65 @@ fn function(cursor: &mut Cursor<'_>) -> Result<Vec<Written>, Fault> {
     Ok(vec![Written { id: String::new(), name, arguments }])
 }
 
-/// Reads `<parameter=name>value</parameter>` up to the end of the function.
+/// Reads `<parameter=name>value</parameter>`, or the name as an attribute, up to the end of the
+/// function.
 fn parameters(cursor: &mut Cursor<'_>) -> Result<Map<String, Value>, Fault> {
     let mut arguments = Map::new();
     loop {
         cursor.take_while(char::is_whitespace);
-        if cursor.take("</function>") {
+        if cursor.take("</function>") || cursor.take("</invoke>") {
             return Ok(arguments);
         }
-        if !cursor.take("<parameter=") {
+        let name = if cursor.take("<parameter=") {
+            cursor.take_while(|c| c != '>')
+        } else if cursor.take("<parameter name=\"") {
+            let name = cursor.take_while(|c| c != '"');
+            cursor.take_while(|c| c != '>');
+            name
+        } else {
             return Err(cursor.fault("arguments are expected"));
-        }
-        let name = cursor.take_while(|c| c != '>').to_owned();
-        cursor.take(">");
-        let rest = cursor.rest();
-        let Some((value, _)) = rest.split_once("</parameter>") else {
-            cursor.take_while(|_| true);
-            return Err(cursor.fault("a parameter is not closed"));
         };
-        cursor.skip(value.len());
-        cursor.take("</parameter>");
-        if arguments.insert(name, within_tags(value).into()).is_some() {
-            return Err(cursor.fault("a parameter is given twice"));
+        cursor.take(">");
+        let value = up_to(cursor, "</parameter>")?;
+        give(&mut arguments, name, value, cursor)?;
+    }
+}
+
+/// Reads `<arg_key>name</arg_key><arg_value>value</arg_value>`, any number of times.
+fn pairs(cursor: &mut Cursor<'_>) -> Result<Map<String, Value>, Fault> {
+    let mut arguments = Map::new();
+    while cursor.take("<arg_key>") {
+        let name = up_to(cursor, "</arg_key>")?;
+        cursor.take_while(char::is_whitespace);
+        if !cursor.take("<arg_value>") {
+            return Err(cursor.fault("a value is expected"));
         }
+        let value = up_to(cursor, "</arg_value>")?;
+        give(&mut arguments, name.trim(), value, cursor)?;
+        cursor.take_while(char::is_whitespace);
+    }
+    Ok(arguments)
+}
+
+/// Reads what stands before a tag, and the tag.
+fn up_to<'t>(cursor: &mut Cursor<'t>, close: &str) -> Result<&'t str, Fault> {
+    let Some((value, _)) = cursor.rest().split_once(close) else {
+        cursor.take_while(|_| true);
+        return Err(cursor.fault("a parameter is not closed"));
+    };
+    cursor.skip(value.len() + close.len());
+    Ok(value)
+}
+
+fn give(
+    arguments: &mut Map<String, Value>,
+    name: &str,
+    value: &str,
+    cursor: &Cursor<'_>,
+) -> Result<(), Fault> {
+    match arguments.insert(name.to_owned(), within_tags(value).into()) {
+        Some(_) => Err(cursor.fault("a parameter is given twice")),
+        None => Ok(()),
     }
 }
 
@@ -274,13 +368,18 @@ mod tests {
                 "maybe": {"type": ["string", "null"]},
                 "unit": {"enum": ["c", "f"]},
                 "count": {"type": "integer"},
+                "list": {"type": "array", "items": {"type": "integer"}},
                 "deep": {"type": "object", "properties": {"a": {"type": "string"}}},
                 "either": {"anyOf": [{"type": "integer"}, {"type": "boolean"}]},
             },
         });
-        let mut toolbox = Toolbox::default();
-        toolbox.add("write", Some(schema));
-        toolbox.add("bare", None);
+        // Tags hold nothing but texts, so that strictness has no meaning there.
+        let [toolbox, strict] = [true, false].map(|coerce| {
+            let mut toolbox = Toolbox::new(coerce);
+            toolbox.add("write", Some(schema.clone()));
+            toolbox.add("bare", None);
+            toolbox
+        });
         for (name, value, expected) in [
             ("content", "x", json!("x")),
             ("content", "\n    if x:\n        y()\n", json!("    if x:\n        y()")),
@@ -295,14 +394,20 @@ mod tests {
             ("count", "\n 5 \n", json!(5)),
             ("count", "\n\n5\n\n", json!(5)),
             ("either", " true ", json!(true)),
+            ("list", "[1, 2]", json!([1, 2])),
             ("deep", "\n\u{a0} {\"a\": \" b \"}\n\n", json!({"a": " b "})),
         ] {
             let call = format!(
                 "<tool_call>\n<function=write>\n<parameter={name}>{value}</parameter>\n</function>\n\
                  </tool_call>"
             );
-            let read = |content: &str| outline(&native::read(&toolbox, &reply(Stop, content)));
-            assert_eq!(read(&call), json!([["write", {name: expected}]]), "{call:?}");
+            let by = |toolbox: &Toolbox, content: &str| {
+                outline(&native::read(toolbox, &reply(Stop, content)))
+            };
+            let read = |content: &str| by(&toolbox, content);
+            for toolbox in [&toolbox, &strict] {
+                assert_eq!(by(toolbox, &call), json!([["write", {name: expected}]]), "{call:?}");
+            }
             if expected.is_string() && name == "content" {
                 let bare = call.replace("=write", "=bare");
                 assert_eq!(read(&bare), json!([["bare", {name: expected}]]), "{bare:?}");
@@ -315,5 +420,9 @@ mod tests {
         );
         let found = outline(&native::read(&toolbox, &reply(Stop, &long)));
         assert_eq!(found[0][2], "invalid_arguments", "{found}");
+        let inside = "<function=write><parameter=list>[\"1\"]</parameter></function>";
+        let found = [&toolbox, &strict].map(|it| outline(&native::read(it, &reply(Stop, inside))));
+        assert_eq!(found[0], json!([["write", {"list": [1]}]]));
+        assert_eq!(found[1][0][2], "invalid_arguments", "{}", found[1]);
     }
 }

@@ -69,6 +69,13 @@ pub(super) fn called<'a>(cursor: &Cursor<'a>) -> Option<&'a str> {
     (!name.is_empty() && ahead.take("(")).then_some(name)
 }
 
+/// Tells whether a call that comes next gives a value its name, as mathematics and prose do not.
+pub(super) fn names(cursor: &Cursor<'_>) -> bool {
+    let given = cursor.rest().split_once('(').map_or("", |(_, given)| given);
+    let given = given.split(')').next().unwrap_or_default();
+    given.split(',').any(|part| keyword(&mut Cursor::new(part.trim_start(), 0, 0)).is_some())
+}
+
 /// Reads a name, which may hold dots and hyphens inside.
 fn dotted<'a>(cursor: &mut Cursor<'a>) -> &'a str {
     match cursor.peek() {

@@ -3,6 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::calls::{Arguments, Written};
+use super::extract::TRIES_MAX;
+use super::lenient::Cursor;
 
 /// The most calls that are taken from one reply; the rest is cut off. A run makes fewer at once.
 pub(super) const CALLS_MAX: usize = 64;
@@ -34,6 +36,32 @@ pub(super) fn marked(value: &Value) -> Shape {
 /// nothing that calls do not have. The condition tells which names are offered.
 pub(super) fn unmarked(value: &Value, is_offered: &dyn Fn(&str) -> bool) -> Shape {
     shape(value, is_offered, false)
+}
+
+/// Tells whether a text that may not be JSON has the name of a tool that is offered where calls
+/// have it. An object without it is data, however it is written.
+pub(super) fn names(text: &str, is_offered: &dyn Fn(&str) -> bool) -> bool {
+    let is_name = |at: usize| {
+        let mut cursor = Cursor::new(text, at, 0);
+        cursor.take_while(is_quote);
+        cursor.blank();
+        let is_key = cursor.take(":");
+        cursor.blank();
+        let is_text = !cursor.take_while(is_quote).is_empty();
+        is_key && is_text && is_offered(cursor.take_while(|c| !is_quote(c)))
+    };
+    let is_whole = |at: usize| {
+        let before = text.get(..at).and_then(|before| before.chars().next_back());
+        !before.is_some_and(|c| c.is_alphanumeric() || c == '_')
+    };
+    NAMES.iter().any(|key| {
+        let places = text.match_indices(key).map(|(at, _)| at).filter(|at| is_whole(*at));
+        places.take(TRIES_MAX).any(|at| is_name(at + key.len()))
+    })
+}
+
+const fn is_quote(c: char) -> bool {
+    matches!(c, '"' | '\'' | '“' | '”')
 }
 
 fn shape(value: &Value, is_offered: &dyn Fn(&str) -> bool, is_marked: bool) -> Shape {
@@ -93,7 +121,8 @@ fn plain(
     match arguments {
         Some(arguments) if is_marked || (is_clean && (is_offered(name) || is_plain)) => {
             if !is_marked && is_schema(arguments) {
-                return Shape::Broken("it repeats what a tool takes, without values");
+                let why = "it repeats what a tool takes, without values";
+                return if is_offered(name) { Shape::Broken(why) } else { Shape::Other };
             }
             Shape::Calls(vec![Written {
                 id: id.to_owned(),

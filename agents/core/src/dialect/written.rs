@@ -10,7 +10,7 @@ use super::extract::{self, TRIES_MAX};
 use super::lenient::{self, Cursor};
 use super::payload::{self, MARKS, Payload};
 use super::python;
-use super::shape::Shape;
+use super::shape::{self, Shape};
 use crate::validate::Toolbox;
 
 /// What a text holds.
@@ -23,15 +23,22 @@ pub(super) enum Holds {
     Broken { why: String, is_cut: bool },
 }
 
-/// Words before a call in prose that make it an example of one.
-const EXAMPLE: &[&str] = &["example", "e.g.", "for instance", "looks like", "would be", "format"];
+/// Words right before a call in prose that make it an example of one.
+const EXAMPLE: &[&str] = &["example", "examples", "e.g.", "for instance", "format"];
+
+/// Words that do so at the end of a sentence, whatever they mean inside of one.
+const EXAMPLE_ENDS: &[&str] = &["looks like", "look like", "would be"];
+
+/// What begins the channels of a reply that was not taken apart; nothing there is said to anybody.
+const CHANNELS: [&str; 2] = ["<|channel|>", "<|start|>"];
 
 /// Looks for calls in what a model said.
 pub(super) fn calls(text: &str, toolbox: &Toolbox) -> Holds {
-    let text = payload::without_end_tokens(text);
     let offered = |name: &str| toolbox.find(name).is_some();
     if let Some((at, end)) = mark(text) {
         let said = text.get(..at).unwrap_or_default();
+        let channel = CHANNELS.iter().filter_map(|channel| said.find(channel)).min();
+        let said = said.get(..channel.unwrap_or(at)).unwrap_or_default();
         return match payload::read(text, end, &offered) {
             Payload::Calls(calls) => Holds::Calls { text: said.trim().to_owned(), calls },
             Payload::Broken { why, is_cut } => Holds::Broken { why, is_cut },
@@ -65,6 +72,7 @@ fn evident(text: &str, at: usize, offered: &dyn Fn(&str) -> bool, is_whole: bool
     let cursor = Cursor::new(text, at, 1);
     let rest = cursor.rest();
     let holds = |calls: Vec<Written>| Holds::Calls { text: String::new(), calls };
+    // What cannot be read is a call only if it says so: else it is an answer in its own notation.
     let broken = |fault: &lenient::Fault| Holds::Broken {
         why: format!("it looks like a call, but {fault}"),
         is_cut: fault.is_cut,
@@ -86,16 +94,16 @@ fn evident(text: &str, at: usize, offered: &dyn Fn(&str) -> bool, is_whole: bool
             Ok(Shape::Broken(why)) if is_whole => {
                 Holds::Broken { why: why.to_owned(), is_cut: false }
             }
-            Err(fault) if is_whole => broken(&fault),
+            Err(fault) if is_whole && shape::names(rest, offered) => broken(&fault),
             Ok(Shape::Broken(_) | Shape::Other) | Err(_) => Holds::Prose,
         };
     }
     let mut ahead = cursor.clone();
     let is_list = ahead.take("[");
     ahead.blank();
-    let Some(name) = python::called(&ahead).filter(|name| offered(name)) else {
+    if python::called(&ahead).is_none_or(|name| !offered(name)) {
         return named(&cursor, offered);
-    };
+    }
     let mut calls = cursor;
     let read = if is_list {
         python::list(&mut calls)
@@ -104,11 +112,7 @@ fn evident(text: &str, at: usize, offered: &dyn Fn(&str) -> bool, is_whole: bool
     };
     match read {
         Ok(found) if is_list || is_over(&calls) => holds(payload::written(found)),
-        Err(fault) if is_list => broken(&fault),
-        // A sentence may begin with the name of a tool and a bracket.
-        Err(fault) if rest.get(name.len()..).is_some_and(|rest| rest.contains('=')) => {
-            broken(&fault)
-        }
+        Err(fault) if python::names(&ahead) => broken(&fault),
         Ok(_) | Err(_) => Holds::Prose,
     }
 }
@@ -127,6 +131,7 @@ fn named(cursor: &Cursor<'_>, offered: &dyn Fn(&str) -> bool) -> Holds {
     if name.is_empty() || !offered(name) || ahead.peek() != Some('{') {
         return Holds::Prose;
     }
+    let is_quoted = ahead.rest().get(1..).is_some_and(|rest| rest.trim_start().starts_with('"'));
     match ahead.value() {
         Ok(value) => {
             let written = Written {
@@ -136,6 +141,8 @@ fn named(cursor: &Cursor<'_>, offered: &dyn Fn(&str) -> bool) -> Holds {
             };
             Holds::Calls { text: String::new(), calls: vec![written] }
         }
+        // Sets and blocks of code have their braces behind a word as well.
+        Err(_) if !is_quoted => Holds::Prose,
         Err(fault) => Holds::Broken {
             why: format!("the arguments cannot be read: {fault}"),
             is_cut: fault.is_cut,
@@ -154,11 +161,7 @@ fn within(text: &str, toolbox: &Toolbox, offered: &dyn Fn(&str) -> bool) -> Hold
         extract::fences(text).chain(lines).chain(after_colon).take(TRIES_MAX).collect();
     places.sort_unstable();
     for at in places {
-        let said = text.get(..at).unwrap_or_default();
-        let before = said.to_lowercase();
-        if EXAMPLE.iter().any(|word| before.contains(word)) {
-            return Holds::Prose;
-        }
+        let said = unopened(text.get(..at).unwrap_or_default());
         let start = match text.get(at..).and_then(|rest| rest.strip_prefix("Call:")) {
             Some(rest) => text.len() - rest.trim_start().len(),
             None => at,
@@ -167,11 +170,64 @@ fn within(text: &str, toolbox: &Toolbox, offered: &dyn Fn(&str) -> bool) -> Hold
         if let Holds::Calls { calls, .. } = evident(text, start, offered, false)
             && calls.iter().all(|call| toolbox.find(&call.name).is_some())
         {
-            let said = said.trim_end().trim_end_matches("json").trim_end_matches('`').trim();
+            if is_example(said) {
+                return Holds::Prose;
+            }
             return Holds::Calls { text: said.to_owned(), calls };
         }
     }
     Holds::Prose
+}
+
+/// Returns what was said before a call without the fence that opens there.
+fn unopened(said: &str) -> &str {
+    let said = said.trim();
+    let opened =
+        said.trim_end_matches(|c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '+'));
+    let is_fence = ["``", "~~~"].iter().any(|mark| opened.ends_with(mark));
+    if is_fence { opened.trim_end_matches(['`', '~']).trim_end() } else { said }
+}
+
+/// Tells whether the sentence before a call, or the line above its list, presents an example.
+fn is_example(said: &str) -> bool {
+    let mut lines = said.lines().rev().filter(|line| !line.trim().is_empty());
+    let last = lines.next().unwrap_or_default();
+    let is_item = |line: &str| {
+        let bare = line.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
+        [". ", ") ", "- ", "* "].iter().any(|mark| bare.starts_with(mark))
+    };
+    let above = if is_item(last) { lines.find(|line| !is_item(line)) } else { None };
+    [Some(sentence(last)), above].into_iter().flatten().any(|said| {
+        let said = said.to_lowercase();
+        let end = said.trim_end_matches([':', ' ', '*', '.']);
+        let end =
+            ["this", "as follows"].iter().find_map(|word| end.strip_suffix(word)).unwrap_or(end);
+        EXAMPLE.iter().any(|word| speaks_of(&said, word))
+            || EXAMPLE_ENDS.iter().any(|words| end.trim_end().ends_with(words))
+    })
+}
+
+/// Returns the last sentence of a line.
+fn sentence(line: &str) -> &str {
+    let line = line.trim();
+    let begins = |(at, mark): (usize, &str)| {
+        let rest = line.get(at + mark.len()..)?;
+        // What goes on in small letters is the same sentence after an abbreviation.
+        rest.starts_with(|c: char| !c.is_lowercase()).then_some(rest)
+    };
+    let ends = [". ", "! ", "? "].into_iter().flat_map(|mark| line.match_indices(mark));
+    ends.filter_map(begins).min_by_key(|rest| rest.len()).unwrap_or(line)
+}
+
+/// Tells whether a text has a word by itself, which is no part of another word or of an address.
+fn speaks_of(text: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '/' | '@');
+    text.match_indices(word).any(|(at, _)| {
+        let before = text.get(..at).unwrap_or_default();
+        let after = text.get(at + word.len()..).unwrap_or_default();
+        let goes_on = after.strip_prefix('.').is_some_and(|rest| rest.starts_with(is_part));
+        !before.ends_with(|c| is_part(c) || c == '.') && !after.starts_with(is_part) && !goes_on
+    })
 }
 
 fn line_starts(text: &str) -> impl Iterator<Item = usize> + '_ {
@@ -180,3 +236,6 @@ fn line_starts(text: &str) -> impl Iterator<Item = usize> + '_ {
         at + rest.len() - rest.trim_start_matches([' ', '\t']).len()
     })
 }
+
+#[cfg(test)]
+mod tests;

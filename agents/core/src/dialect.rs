@@ -409,7 +409,13 @@ impl Act {
     }
 }
 
-/// Cuts an unusable reply to the length that is worth showing.
+/// Returns what its author is shown again of a reply that cannot be used: a thought is not, since it
+/// would take the room of what was said, and be a tag that is never closed.
+pub(crate) fn shown_again(raw: &str) -> String {
+    shown(&thinking::removed(raw).text)
+}
+
+/// Cuts what a model wrote to the length that is worth showing.
 fn shown(raw: &str) -> String {
     match raw.char_indices().nth(RAW_SHOWN_CHARS_MAX) {
         Some((end, _)) => format!("{} [cut]", raw.get(..end).unwrap_or_default()),

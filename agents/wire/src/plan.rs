@@ -147,9 +147,10 @@ pub struct Plan {
 
 /// The present rules by which runs are decided. Since 1 only calls that may be made count for
 /// `repeats_max`, once a step, and prompts are estimated with the team's own texts, and for the
-/// answer of a planner's agent by themselves. Since 2 a model that has no price in the plan and
-/// stands in all the same is paid at the highest price that is known, calls that are refused take no
-/// share of what is left, and none is refused for want of money where nothing can cost any.
+/// answer of a planner's agent by themselves. Since 2 a reply that cannot be used counts for the next
+/// prompt by what is shown of it there, a model that has no price in the plan and stands in all the
+/// same is paid at the highest price that is known, calls that are refused take no share of what is
+/// left, and none is refused for want of money where nothing can cost any.
 pub const EDITION: u32 = 2;
 
 /// The words of dialect `json`: the keys of a reply and the types of the messages that answer it.

@@ -315,3 +315,28 @@ fn a_long_unusable_reply_is_cut_when_it_is_shown_again() {
     assert_eq!(shown.chars().count(), super::RAW_SHOWN_CHARS_MAX + " [cut]".len());
     assert_eq!(super::shown("short"), "short");
 }
+
+#[test]
+fn an_unusable_reply_is_shown_again_without_its_thinking() {
+    for (raw, expected) in [
+        ("<think>hm</think>well", &["well"][..]),
+        ("<think>hm</think>well<|im_end|>", &["well"]),
+        ("well <think>hm", &["well"]),
+        ("<think>hm", &[]),
+        ("{\"thought\": \"<think>hm\"}", &["{\"thought\": \"<think>hm\"}"]),
+    ] {
+        for dialect in [Dialect::Native, Dialect::Schema, Dialect::Json, Dialect::React] {
+            let plan = plan(dialect, false);
+            let feedback = feedback(Reason::NotOfForm, "no");
+            let acts = vec![Act::Feedback { raw: raw.to_owned(), feedback }];
+            let steps = [Step { acts, ..Step::default() }];
+            let transcript =
+                Transcript { plan: &plan, history: &[], request: REQUEST, steps: &steps };
+            let prompt = prompt_of(ModelRole::Actor, &transcript);
+            let said =
+                prompt.messages.iter().filter(|it| matches!(***it, Message::Assistant { .. }));
+            let said: Vec<&str> = said.map(|message| message.content()).collect();
+            assert_eq!(said, expected, "{dialect:?} {raw}");
+        }
+    }
+}

@@ -7,7 +7,7 @@ use wire::{
 };
 
 use super::{Phase, Run, late};
-use crate::dialect::{Act, RESPOND_TO_USER, Step, continued};
+use crate::dialect::{Act, RESPOND_TO_USER, Step, continued, shown_again};
 use crate::effect::{Effect, Effects, Rejected};
 use crate::spans;
 
@@ -74,7 +74,11 @@ impl Run {
                     EventKind::FeedbackGiven { step, feedback: feedback.clone() },
                 );
                 let last = raw.clone();
-                self.prompts.grow(&raw);
+                if self.plan.edition >= 2 {
+                    self.prompts.grow(&shown_again(&raw));
+                } else {
+                    self.prompts.grow(&raw);
+                }
                 self.prompts.grow(&feedback.to_text());
                 if let Some(step) = self.steps.last_mut() {
                     step.acts.push(Act::Feedback { raw, feedback: feedback.clone() });

@@ -12,7 +12,7 @@ use super::check;
 use super::flow::START;
 use super::team::{
     actor, answer, call, calls, calls_using, cancel, done, faulty, garbage, model_failed, name,
-    run, settle, submit, submit_below, submit_with, submitted, with,
+    run, settle, submit, submit_below, submit_with, submitted, unusable, with,
 };
 use crate::dialect::Act;
 
@@ -418,6 +418,28 @@ fn the_own_texts_of_a_team_are_part_of_its_prompts() {
              ask small as actor for r, turn 0, step 1, {tokens} tokens, by 9000"
         );
         check(&plan, &[(0, submit_with("r", Some(700), None), &start)]);
+    }
+}
+
+#[test]
+fn a_reply_that_cannot_be_used_is_part_of_the_next_prompt_as_it_is_shown() {
+    let thought = format!("<think>{}</think>{{{{", "x".repeat(800));
+    let (short, long) = ("{{".to_owned(), "x".repeat(5000));
+    for (edition, raw, tokens) in [
+        (EDITION, &short, 2947),
+        (EDITION, &thought, 2947),
+        (EDITION, &long, 1945),
+        (1, &short, 2947),
+        (1, &thought, 2539),
+    ] {
+        let plan = with(actor(), |limits| {
+            (limits.tokens_max, limits.reply_tokens_max) = (3000, 3000);
+        });
+        let start = "timer r at 60000
+             ask small as actor for r, turn 0, step 1, 2945 tokens, by 9000";
+        let again = format!("ask small as actor for r, turn 1, step 1, {tokens} tokens, by 9001");
+        let plan = Plan { edition, ..plan };
+        check(&plan, &[(0, submit("r"), start), (1, unusable("r", 0, raw), &again)]);
     }
 }
 

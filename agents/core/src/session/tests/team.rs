@@ -229,8 +229,12 @@ pub(super) fn feedback(code: FeedbackCode, message: &str) -> Feedback {
 }
 
 pub(super) fn garbage(id: &str, turn: u32) -> Input {
+    unusable(id, turn, "{{")
+}
+
+pub(super) fn unusable(id: &str, turn: u32, raw: &str) -> Input {
     let feedback = feedback(FeedbackCode::MalformedReply, "this is no JSON");
-    let reading = Reading::Fault { feedback, raw: "{{".to_owned() };
+    let reading = Reading::Fault { feedback, raw: raw.to_owned() };
     replied(id, turn, ModelRole::Actor, 10, reading)
 }
 

@@ -10,6 +10,9 @@ use crate::{json, schema};
 /// The marks around what some models think aloud before they answer.
 const THINKING: (&str, &str) = ("<think>", "</think>");
 
+/// The closing marks that are looked at, from the last one on; a reply that speaks of more loops.
+const TAGS_MAX: usize = 64;
+
 /// What fences a block of code.
 const FENCE: &str = "```";
 
@@ -79,11 +82,34 @@ fn obeying(validator: &Validator, text: &str) -> Result<Value, String> {
 }
 
 /// Returns what is said after the thinking; nothing if the thinking has no end.
+///
+/// Chat templates often write the opening tag themselves, so that all before a closing one is
+/// thought, unless the tag is spoken of: in backticks, behind an opening one, or in JSON.
 fn spoken(content: &str) -> &str {
     let text = content.trim();
     let (open, close) = THINKING;
-    let Some(rest) = text.strip_prefix(open) else { return text };
-    rest.split_once(close).map_or("", |(_, said)| said.trim())
+    if let Some(rest) = text.strip_prefix(open) {
+        return rest.split_once(close).map_or("", |(_, said)| said.trim());
+    }
+    let unopened = text.split_once(open).map_or(text, |(before, _)| before);
+    if unopened.starts_with(['{', '[']) {
+        return text;
+    }
+    let said = unopened.rmatch_indices(close).take(TAGS_MAX).find_map(|(at, _)| {
+        let (thought, said) = (text.get(..at)?, text.get(at + close.len()..)?);
+        (!is_quoted(thought, said)).then(|| said.trim())
+    });
+    said.unwrap_or(text)
+}
+
+/// Tells whether what stands between two texts is in backticks.
+fn is_quoted(before: &str, after: &str) -> bool {
+    if !before.ends_with('`') || !after.starts_with('`') {
+        return false;
+    }
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    // As many backticks open as close before the last ones, which then open too.
+    line.split('`').skip(1).filter(|text| !text.is_empty()).count() % 2 == 0
 }
 
 /// Returns the inside of the first fenced block, without the word that names its language.

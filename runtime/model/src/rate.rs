@@ -26,13 +26,24 @@ struct Used {
     tokens: Window,
 }
 
-/// Room for one request. Dropped before anything was sent, it is given back; after that it counts
-/// as it was estimated, since the server has the request.
+/// Room for one request. It is kept for it until the request is sent, and counts from then on.
+/// Dropped before, it is given back; after that it counts as it was estimated, since the server has
+/// the request.
 pub(crate) struct Grant<'a> {
     rate: &'a Rate,
-    marks: Option<(Mark, Mark)>,
     tokens: u64,
-    is_sent: bool,
+    room: Room,
+}
+
+/// What a grant has of the limits.
+#[derive(Clone, Copy)]
+enum Room {
+    /// There are none.
+    Unlimited,
+    /// It is set aside.
+    Held,
+    /// It counts from when the request was sent; the mark is that of its tokens.
+    Sent(Mark),
 }
 
 impl Rate {
@@ -53,7 +64,7 @@ impl Rate {
     /// Fails with the time after which there is room as far as is known, if that is too late.
     pub(crate) async fn enter(&self, tokens: u64, end: Instant) -> Result<Grant<'_>, Duration> {
         if self.requests_max.is_none() && self.tokens_max.is_none() {
-            return Ok(Grant { rate: self, marks: None, tokens, is_sent: false });
+            return Ok(Grant { rate: self, tokens, room: Room::Unlimited });
         }
         let Ok(_first) = timeout_at(end, self.line.lock()).await else {
             return Err(self.wait(&mut self.lock(), tokens));
@@ -66,9 +77,9 @@ impl Rate {
                 let mut used = self.lock();
                 let wait = self.wait(&mut used, tokens);
                 if wait.is_zero() {
-                    let now = self.now();
-                    let marks = (used.requests.add(now, 1), used.tokens.add(now, tokens));
-                    return Ok(Grant { rate: self, marks: Some(marks), tokens, is_sent: false });
+                    used.requests.hold(1);
+                    used.tokens.hold(tokens);
+                    return Ok(Grant { rate: self, tokens, room: Room::Held });
                 }
                 wait
             };
@@ -103,19 +114,21 @@ impl Rate {
 impl Grant<'_> {
     /// Tells that the request is sent from here on.
     pub(crate) fn send(&mut self) {
-        self.is_sent = true;
+        if let Room::Held = self.room {
+            let now = self.rate.now();
+            let mut used = self.rate.lock();
+            used.requests.release(1);
+            used.tokens.release(self.tokens);
+            used.requests.add(now, 1);
+            self.room = Room::Sent(used.tokens.add(now, self.tokens));
+        }
     }
 
     /// Tells how many tokens the request used in the end.
     pub(crate) fn settle(mut self, tokens: u64) {
-        self.put_right(1, tokens);
-    }
-
-    fn put_right(&mut self, requests: u64, tokens: u64) {
-        if let Some((request, mark)) = self.marks.take() {
-            let mut used = self.rate.lock();
-            used.requests.correct(request, 1, requests);
-            used.tokens.correct(mark, self.tokens, tokens);
+        self.send();
+        if let Room::Sent(mark) = self.room {
+            self.rate.lock().tokens.correct(mark, self.tokens, tokens);
             self.rate.settled.notify_waiters();
         }
     }
@@ -123,10 +136,11 @@ impl Grant<'_> {
 
 impl Drop for Grant<'_> {
     fn drop(&mut self) {
-        if self.is_sent {
-            self.put_right(1, self.tokens);
-        } else {
-            self.put_right(0, 0);
+        if let Room::Held = self.room {
+            let mut used = self.rate.lock();
+            used.requests.release(1);
+            used.tokens.release(self.tokens);
+            self.rate.settled.notify_waiters();
         }
     }
 }
@@ -182,6 +196,23 @@ mod tests {
             if is_sent {
                 grant.send();
             }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_for_a_place_of_the_server_counts_from_when_it_is_sent() {
+        for rate in [Rate::new(Some(2), None), Rate::new(None, Some(200))] {
+            let mut first = rate.enter(100, later(1)).await.ok().unwrap();
+            let mut second = rate.enter(100, later(1)).await.ok().unwrap();
+            // Longer than a minute, so that what counts from their entry counts no more.
+            sleep(Duration::from_secs(70)).await;
+            assert!(rate.enter(100, later(10)).await.is_err());
+            let began = Instant::now();
+            first.send();
+            second.send();
+            rate.enter(100, later(120)).await.ok().unwrap().settle(100);
+            let waited = began.elapsed().as_secs();
+            assert!((60..=61).contains(&waited), "{waited} s");
         }
     }
 

@@ -20,6 +20,8 @@ const SLOTS: u64 = 60_000 / SLOT_MS + 1;
 pub(crate) struct Window {
     slots: VecDeque<(u64, u64)>,
     total: u64,
+    /// What is set aside to be used, which may be at any time from here on.
+    held: u64,
 }
 
 /// When an amount was used, by which it can be corrected.
@@ -39,6 +41,16 @@ impl Window {
         Mark(slot)
     }
 
+    /// Sets an amount aside.
+    pub(crate) fn hold(&mut self, amount: u64) {
+        self.held = self.held.saturating_add(amount);
+    }
+
+    /// Gives back an amount that was set aside.
+    pub(crate) fn release(&mut self, amount: u64) {
+        self.held = self.held.saturating_sub(amount);
+    }
+
     /// Puts an amount in place of another that was added at a mark, if it still counts.
     pub(crate) fn correct(&mut self, mark: Mark, from: u64, to: u64) {
         let at = self.slots.binary_search_by_key(&mark.0, |(slot, _)| *slot);
@@ -55,16 +67,18 @@ impl Window {
     }
 
     /// Returns how long to wait until an amount can be added without `max` being passed; an amount
-    /// above `max` waits until nothing else counts.
+    /// above `max` waits until nothing else counts. What is set aside counts as if it were used now,
+    /// so that the wait is longer if it is used later.
     pub(crate) fn wait(&mut self, now: Duration, amount: u64, max: u64) -> Duration {
         self.forget(now);
         let room = max.saturating_sub(amount);
-        let mut left = self.total;
-        for (slot, sum) in &self.slots {
+        let mut left = self.total.saturating_add(self.held);
+        let held = (slot(now), self.held);
+        for (slot, sum) in self.slots.iter().copied().chain([held]) {
             if left <= room {
                 break;
             }
-            left = left.saturating_sub(*sum);
+            left = left.saturating_sub(sum);
             if left <= room {
                 let free =
                     Duration::from_millis(slot.saturating_add(SLOTS).saturating_mul(SLOT_MS));
@@ -129,6 +143,24 @@ mod tests {
         ] {
             assert_eq!(window.wait(ms(at), amount, max), ms(wait), "{at} {amount}");
         }
+    }
+
+    #[test]
+    fn what_is_set_aside_leaves_no_room_however_long_it_waits() {
+        let mut window = Window::default();
+        window.add(ms(0), 4);
+        window.hold(4);
+        for (at, amount, max, wait) in [
+            (0, 2, 10, 0),
+            (0, 3, 10, 60_100),
+            (90_000, 6, 10, 0),
+            (90_000, 7, 10, 60_100),
+            (90_000, 99, 10, 60_100),
+        ] {
+            assert_eq!(window.wait(ms(at), amount, max), ms(wait), "{at} {amount}");
+        }
+        window.release(4);
+        assert_eq!(window.wait(ms(90_000), 99, 10), ms(0));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What one attempt at a provider gave, before it becomes a reply.
 
+use std::ops::Range;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use wire::chat::TurnDetail;
@@ -10,6 +12,9 @@ use crate::reasoning::Kept;
 
 /// Bytes that are taken for one token as long as the provider has not counted.
 pub(crate) const BYTES_PER_TOKEN: u64 = 4;
+
+/// What ends a thought that a model wrote into its text.
+const THOUGHT_END: &str = "</think>";
 
 /// A whole answer of a provider; ids may be missing and nothing is known of attempts.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,10 +46,12 @@ struct Wrapped<'a> {
 }
 
 impl Answer {
-    /// Takes the reply out of the object around it, byte for byte; what is none stays as it is.
+    /// Takes the reply out of the object around it, byte for byte. What stands before the object,
+    /// such as a thought or a fence, and after it is left to who reads the reply, and so is what is
+    /// no such object.
     pub(crate) fn unwrap_reply(&mut self) {
-        if let Ok(wrapped) = serde_json::from_str::<Wrapped>(&self.content) {
-            self.content = wrapped.reply.get().to_owned();
+        if let Some((object, reply)) = wrapped(&self.content) {
+            self.content.replace_range(object, &reply);
         }
     }
 
@@ -112,6 +119,18 @@ impl Answer {
     }
 }
 
+/// Finds the object around a reply, and returns its place and the reply.
+fn wrapped(content: &str) -> Option<(Range<usize>, String)> {
+    // A text that begins with an object begins with no thought, whatever the object speaks of.
+    let thought = content.rfind(THOUGHT_END).filter(|_| !content.trim_start().starts_with('{'));
+    let said = thought.map_or(0, |at| at + THOUGHT_END.len());
+    let start = said + content.get(said..)?.find('{')?;
+    let object = serde_json::Deserializer::from_str(content.get(start..)?);
+    let mut objects = object.into_iter::<Wrapped<'_>>();
+    let reply = objects.next()?.ok()?.reply.get().to_owned();
+    Some((start..start + objects.byte_offset(), reply))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,7 +162,15 @@ mod tests {
     fn a_wrapped_reply_comes_out_byte_for_byte() {
         for (content, expected) in [
             (r#"{"reply": {"b" :1.0,"a":1e400} }"#, r#"{"b" :1.0,"a":1e400}"#),
-            (r#" {"reply":"text"}"#, r#""text""#),
+            (r#" {"reply":"text"}"#, r#" "text""#),
+            (r#"<think></think>{"reply":{"a":1}}"#, r#"<think></think>{"a":1}"#),
+            (
+                "So {\"reply\":1}.</think>\n```json\n{\"reply\":{\"a\":1}}\n```",
+                "So {\"reply\":1}.</think>\n```json\n{\"a\":1}\n```",
+            ),
+            ("Here: {\"reply\":1}.", "Here: 1."),
+            (r#"{"reply":{"a":"</think>","reply":2}}"#, r#"{"a":"</think>","reply":2}"#),
+            (r#"{"a":{"reply":1}}"#, r#"{"a":{"reply":1}}"#),
             (r#"{"reply":{"a":"#, r#"{"reply":{"a":"#),
             ("I refuse.", "I refuse."),
         ] {

@@ -277,6 +277,8 @@ fn read_usage(counted: &Json<'_>, draft: &mut Draft) -> bool {
         let of = |details: &str, name| fields::count(fields::get(usage, details)?, name);
         let detail = draft.detail();
         detail.cache_read_tokens = of("prompt_tokens_details", "cached_tokens");
+        // OpenRouter's; both are among those of the prompt.
+        detail.cache_creation_tokens = of("prompt_tokens_details", "cache_write_tokens");
         detail.reasoning_tokens = of("completion_tokens_details", "reasoning_tokens");
     }
     usage.is_some()

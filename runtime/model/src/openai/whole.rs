@@ -87,13 +87,14 @@ fn answers_are_read_whatever_is_left_out() {
             },
         ),
         (
-            r#"{"id":"x","object":"chat.completion","model":"m-2","choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18,"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":5}},"timings":{}}"#,
+            r#"{"id":"x","object":"chat.completion","model":"m-2","choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18,"prompt_tokens_details":{"cached_tokens":4,"cache_write_tokens":6},"completion_tokens_details":{"reasoning_tokens":5}},"timings":{}}"#,
             Answer {
                 usage: Usage::of_tokens(11, 7),
                 model: Some("m-2".to_owned()),
                 detail: TurnDetail {
                     response_id: Some("x".to_owned()),
                     cache_read_tokens: Some(4),
+                    cache_creation_tokens: Some(6),
                     reasoning_tokens: Some(5),
                     ..TurnDetail::default()
                 },

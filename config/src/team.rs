@@ -197,7 +197,9 @@ pub struct OpenAi {
     pub server: Server,
     /// Whether schemas are sent with `strict: true`, in the form that strict servers take.
     pub strict: bool,
-    /// Whether neighbouring messages of one role are sent as one, as strict chat templates want.
+    /// Whether neighbouring messages of one role are sent as one, and a short reply of the model is
+    /// put between the result of a tool and what a user says next, as strict chat templates and
+    /// Mistral's servers want.
     pub merge_adjacent: bool,
     /// The name under which the request says how many tokens the reply may have.
     pub tokens_field: TokensField,
@@ -216,7 +218,8 @@ pub struct LlamaCpp {
     pub n_predict: Option<u64>,
     /// How the next token is chosen.
     pub sampling: Sampling,
-    /// Whether neighbouring messages of one role are sent as one.
+    /// Whether neighbouring messages of one role are sent as one, and a short reply of the model is
+    /// put between the result of a tool and what a user says next.
     pub merge_adjacent: bool,
 }
 

@@ -73,7 +73,7 @@ pub(crate) struct RawModel {
     /// Provider `openai`: whether schemas are sent with `strict: true`, in the form that strict servers take.
     #[schemars(extend("default" = false))]
     pub(crate) strict: Option<bool>,
-    /// Providers `openai` and `llamacpp`: whether neighbouring messages of one role are sent as one.
+    /// Providers `openai` and `llamacpp`: whether neighbouring messages of one role are sent as one, and a short reply of the model is put between the result of a tool and what a user says next.
     #[schemars(extend("default" = false))]
     pub(crate) merge_adjacent: Option<bool>,
     /// Providers `openai`, `llamacpp` and `anthropic`: whether the reasoning behind calls goes back to the model with them; by default not for `llamacpp`.

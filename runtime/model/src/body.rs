@@ -16,6 +16,9 @@ use crate::reasoning::carried;
 /// The fields that most requests have at most.
 const FIELDS: usize = 8;
 
+/// What a model says to the result of a tool where a user speaks before it does.
+const UNDERSTOOD: &str = "Understood.";
+
 /// What a short field takes with its name, in bytes, about.
 const FIELD_BYTES: usize = 32;
 
@@ -213,6 +216,9 @@ pub(crate) fn arguments_text(call: &ToolCall) -> Cow<'_, str> {
 
 /// Makes one message of neighbours of one role, an empty line between their texts. Results of
 /// tools stay apart, since each answers its own call, and so does what goes back with its reasoning.
+///
+/// Between the result of a tool and what a user says next it puts a short reply of the model:
+/// Mistral's servers and templates in which roles must alternate refuse a conversation without one.
 pub(crate) fn merge_adjacent<'m>(
     messages: impl IntoIterator<Item = &'m Message>,
     to: Option<&Digest>,
@@ -224,6 +230,12 @@ pub(crate) fn merge_adjacent<'m>(
             .last_mut()
             .is_some_and(|last| !is_apart(last) && !is_apart(message) && join(last, message));
         if !joined {
+            let last = merged.last().map(|last| &**last);
+            if let (Some(Message::Tool { .. }), Message::User { .. }) = (last, message) {
+                let content = UNDERSTOOD.to_owned();
+                let reply = Message::Assistant { content, calls: Vec::new(), reasoning: None };
+                merged.push(Cow::Owned(reply));
+            }
             merged.push(Cow::Borrowed(message));
         }
     }
@@ -297,6 +309,17 @@ mod tests {
             ),
             (vec![said("", &["1"]), said("x", &["2"])], vec![said("x", &["1", "2"])]),
             (vec![tool("a"), tool("b")], vec![tool("a"), tool("b")]),
+            (vec![tool("a"), said("b", &[])], vec![tool("a"), said("b", &[])]),
+            (
+                vec![said("", &["1"]), tool("a"), tool("b"), user("c"), user("d")],
+                vec![
+                    said("", &["1"]),
+                    tool("a"),
+                    tool("b"),
+                    said("Understood.", &[]),
+                    user("c\n\nd"),
+                ],
+            ),
         ];
         for (messages, expected) in cases {
             let merged: Vec<_> = merge_adjacent(&messages, Some(&crate::fixture::asked()))

@@ -39,6 +39,15 @@ const REFUSED: &[&str] = &[
     "content_policy_violation",
 ];
 
+/// Words by which servers say that what their model wrote is no call, or no JSON, that they can read.
+const UNREADABLE: &[&str] = &["tool_use_failed", "json_validate_failed"];
+
+/// Words by which servers refuse the order of the messages.
+const ORDER: &[&str] = &["Unexpected role 'user' after role 'tool'", "roles must alternate"];
+
+/// What is added to them.
+const ORDER_ADVICE: &str = "; such a server needs `merge_adjacent = true` of the model";
+
 /// A provider's error object, read from any of the forms in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Complaint {
@@ -50,6 +59,8 @@ pub(crate) struct Complaint {
     pub(crate) kind: Option<String>,
     /// The text for people.
     pub(crate) message: String,
+    /// What the model wrote and its server cannot read, if there may be a call in it.
+    pub(crate) unread: Option<String>,
 }
 
 impl Complaint {
@@ -59,7 +70,10 @@ impl Complaint {
             Ok(value @ Json::Object(_)) => Self::from_answer(&value).unwrap_or_else(|| {
                 Self::from_value(fields::get(&value, "detail").unwrap_or(&value))
             }),
-            _ => Self { message: excerpt(&String::from_utf8_lossy(body)), ..Self::default() },
+            _ => {
+                let text = String::from_utf8_lossy(body);
+                Self { message: advised(excerpt(&text), &text), ..Self::default() }
+            }
         }
     }
 
@@ -81,17 +95,26 @@ impl Complaint {
             Some(Json::Str(text)) => text.parse().ok(),
             _ => None,
         };
-        Self {
+        let message = match error {
+            Json::Str(text) => excerpt(text),
+            _ => word("message").unwrap_or_else(|| excerpt(&error.to_string())),
+        };
+        let complaint = Self {
             status: status("code")
                 .or_else(|| status("status"))
                 .filter(|code| (400..600).contains(code)),
             code: word("code"),
             kind: word("type"),
-            message: match error {
-                Json::Str(text) => excerpt(text),
-                _ => word("message").unwrap_or_else(|| excerpt(&error.to_string())),
-            },
-        }
+            // Those who pass on what another server says repeat it beside the message.
+            message: advised(message, &error.to_string()),
+            unread: None,
+        };
+        let unread = || {
+            // Without a bracket it is no call, but Groq's own words in place of one.
+            let text = fields::text(fields::get(error, "failed_generation"));
+            text.contains(['{', '[', '<', '(']).then(|| text.into_owned())
+        };
+        Self { unread: complaint.is_unreadable().then(unread).flatten(), ..complaint }
     }
 
     /// Returns whether `code` or `type` is one of some words.
@@ -107,6 +130,12 @@ impl Complaint {
     /// Returns whether the request would be refused again, whenever it came, by what the words say.
     pub(crate) fn is_final(&self) -> bool {
         self.is_spent() || self.is_one_of(REFUSED)
+    }
+
+    /// Returns whether the server could not read what its model wrote, which may be better the next
+    /// time.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        self.is_one_of(UNREADABLE)
     }
 
     /// Blots out a secret, which some providers repeat in what they say.
@@ -131,6 +160,14 @@ impl fmt::Display for Complaint {
     }
 }
 
+/// Adds to a message what helps against what a server says.
+fn advised(mut message: String, said: &str) -> String {
+    if ORDER.iter().any(|words| said.contains(words)) {
+        message.push_str(ORDER_ADVICE);
+    }
+    message
+}
+
 /// Returns the beginning of a text, without white space around it.
 pub(crate) fn excerpt(text: &str) -> String {
     text.trim().chars().take(MESSAGE_CHARS_MAX).collect()
@@ -138,6 +175,8 @@ pub(crate) fn excerpt(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -170,6 +209,56 @@ mod tests {
             let complaint = Complaint::from_body(body.as_bytes());
             assert_eq!(complaint.status, status, "{body}");
             assert_eq!(complaint.to_string(), text, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_refuses_the_order_of_messages_gets_advice() {
+        let advice = "; such a server needs `merge_adjacent = true` of the model";
+        for (body, text, is_advised) in [
+            (
+                r#"{"object":"error","message":"Unexpected role 'user' after role 'tool'","type":"invalid_request_message_order","param":null,"code":"3230"}"#,
+                "3230: Unexpected role 'user' after role 'tool'",
+                true,
+            ),
+            (
+                r#"{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"message\":\"Unexpected role 'user' after role 'tool'\"}"}}}"#,
+                "Provider returned error",
+                true,
+            ),
+            (
+                r#"{"error":{"message":"Conversation roles must alternate user/assistant/.."}}"#,
+                "Conversation roles must alternate user/assistant/..",
+                true,
+            ),
+            ("roles must alternate", "roles must alternate", true),
+            (
+                r#"{"error":"Unexpected role 'tool' after role 'user'"}"#,
+                "Unexpected role 'tool' after role 'user'",
+                false,
+            ),
+        ] {
+            let expected = format!("{text}{}", if is_advised { advice } else { "" });
+            assert_eq!(Complaint::from_body(body.as_bytes()).to_string(), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn what_a_model_wrote_is_taken_if_it_may_be_a_call() {
+        let call = "<function=now>{}</function>";
+        for (code, generation, is_unreadable, unread) in [
+            ("tool_use_failed", json!(call), true, Some(call)),
+            ("json_validate_failed", json!("{\"tool\":"), true, Some("{\"tool\":")),
+            ("tool_use_failed", json!("Tool use failed: no JSON"), true, None),
+            ("tool_use_failed", json!(""), true, None),
+            ("tool_use_failed", json!(null), true, None),
+            ("model_not_found", json!(call), false, None),
+        ] {
+            let kind = "invalid_request_error";
+            let error = json!({"type": kind, "code": code, "failed_generation": generation});
+            let complaint = Complaint::from_body(json!({"error": error}).to_string().as_bytes());
+            assert_eq!(complaint.is_unreadable(), is_unreadable, "{error}");
+            assert_eq!(complaint.unread.as_deref(), unread, "{error}");
         }
     }
 

@@ -110,7 +110,9 @@ impl Error {
             _ => Sign::Up,
         };
         match self {
-            Self::Status { complaint, .. } | Self::InBand(complaint) if complaint.is_final() => {
+            Self::Status { complaint, .. } | Self::InBand(complaint)
+                if complaint.is_final() || complaint.is_unreadable() =>
+            {
                 Sign::Up
             }
             Self::Status { status, .. } => of_status(*status),
@@ -201,6 +203,7 @@ mod tests {
                     status(501, ""),
                     status(429, "insufficient_quota"),
                     in_band(None, "context_length_exceeded"),
+                    in_band(None, "tool_use_failed"),
                     Error::TooLarge,
                 ],
             ),

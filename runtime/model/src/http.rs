@@ -18,8 +18,9 @@ use crate::provider::{Heard, Protocol};
 use crate::retry::Advice;
 use crate::stream::{Framing, StreamReader};
 
-/// The most bytes read of an answer that reports an error; only its beginning is told.
-const COMPLAINT_BYTES_MAX: usize = 64 << 10;
+/// The most bytes read of an answer that reports an error. Only its beginning is told, but what a
+/// model wrote may stand in it.
+const COMPLAINT_BYTES_MAX: usize = 256 << 10;
 
 /// How long the end of a stream is awaited after the model has finished: token counts come in it,
 /// which are good to have and not worth failing a whole reply.
@@ -82,15 +83,18 @@ impl Endpoint {
         *request.headers_mut() = self.request.headers().clone();
         *request.body_mut() = Some(body.into());
         let response = self.http.execute(request).await.map_err(Error::unanswered)?;
-        if !response.status().is_success() {
-            return Err(self.refusal(response).await);
-        }
         let mut answer = match framing(&response, protocol, self.stream) {
+            _ if !response.status().is_success() => Err(self.refusal(response).await),
             Some(framing) => self.read_stream(protocol, (framing, began), response, on_heard).await,
             None => self.read_whole(protocol, response, on_heard).await,
         };
-        if let (Err(Error::InBand(complaint)), Some(key)) = (&mut answer, &self.key) {
-            complaint.redact(key.expose_secret());
+        if let Err(Error::Status { complaint, .. } | Error::InBand(complaint)) = &mut answer {
+            if let Some(content) = complaint.unread.take() {
+                return Ok(Answer { content, ..Answer::default() });
+            }
+            if let Some(key) = &self.key {
+                complaint.redact(key.expose_secret());
+            }
         }
         answer
     }
@@ -200,9 +204,6 @@ impl Endpoint {
         let mut complaint = Complaint::from_body(&body);
         if let Some(place) = moved.filter(|_| status.is_redirection()) {
             complaint.message = format!("the server points to {place}; set `base_url` to it");
-        }
-        if let Some(key) = &self.key {
-            complaint.redact(key.expose_secret());
         }
         Error::Status { status: status.as_u16(), complaint: Box::new(complaint), advice, request }
     }

@@ -63,6 +63,12 @@ impl Class {
     pub(crate) fn of(error: &Error, came: Came) -> Self {
         match error {
             Error::Unreachable { .. } => Self::new(ErrorCode::ModelUnavailable, Repeat::Full),
+            // Said as if it were the request, but another reply may be better.
+            Error::Status { complaint, .. } | Error::InBand(complaint)
+                if complaint.is_unreadable() =>
+            {
+                Self::new(ErrorCode::ModelProtocol, Repeat::Spoilt)
+            }
             Error::Status { status, complaint, advice, .. } => {
                 Self::of_status(*status, complaint, advice.should_retry)
             }
@@ -195,11 +201,12 @@ mod tests {
     #[test]
     fn statuses_have_classes() {
         use ErrorCode::{ModelRefused as Refused, ModelUnavailable as Unavailable};
-        let cases: [(&[u16], _, _, _, _); 8] = [
+        let cases: [(&[u16], _, _, _, _); 9] = [
             (&[400, 401, 402, 403, 404, 405, 413, 422, 501, 302], "", None, Refused, Repeat::Never),
             (&[408, 409, 429, 500, 502, 503, 504, 520, 529], "", None, Unavailable, Repeat::Full),
             (&[429], "rate_limit_exceeded", None, Unavailable, Repeat::Full),
             (&[429], "insufficient_quota", None, Refused, Repeat::Never),
+            (&[400], "tool_use_failed", Some(false), ErrorCode::ModelProtocol, Repeat::Spoilt),
             (&[429], "credit_balance_exhausted", None, Refused, Repeat::Never),
             (&[429, 500], "", Some(false), Unavailable, Repeat::Never),
             (&[400], "", Some(true), Refused, Repeat::Full),
@@ -236,6 +243,7 @@ mod tests {
             (in_band(Some(400), ""), Nothing, Refused, Repeat::Never),
             (in_band(None, "context_length_exceeded"), Nothing, Refused, Repeat::Never),
             (in_band(Some(429), "insufficient_quota"), Nothing, Refused, Repeat::Never),
+            (in_band(None, "tool_use_failed"), Shown, Protocol, Repeat::Spoilt),
             (Error::Idle { limit: Duration::ZERO }, Shown, Unavailable, Repeat::Spoilt),
             (Error::Cut { reason }, Shown, Protocol, Repeat::Spoilt),
             (Error::form("no JSON", ""), Nothing, Protocol, Repeat::Spoilt),

@@ -18,6 +18,8 @@ const STOP: &str = r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
 const CALL: &str = r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{"}}]}}]}"#;
 const REASONING: &str = r#"{"choices":[{"delta":{"reasoning_content":"so"}}]}"#;
 const BUSY: &str = r#"{"error":{"type":"overloaded_error","message":"busy"}}"#;
+const UNREAD: &str =
+    r#"{"error":{"message":"no call","type":"invalid_request_error","code":"tool_use_failed"}}"#;
 
 /// Retries at once, so that tests need not wait.
 const AT_ONCE: &str = "retry-after-ms: 0\r\n";
@@ -150,6 +152,20 @@ async fn what_does_not_pass_ends_with_its_code() {
             ModelUnavailable,
             "asked once",
             1,
+        ),
+        (
+            "400 over a reply",
+            send(answer(400, "x-should-retry: false\r\n", UNREAD)),
+            ModelProtocol,
+            "asked 3 times: status 400, tool_use_failed: no call",
+            3,
+        ),
+        (
+            "an error over a reply after text",
+            send(chunked(&[TEXT, UNREAD], true)),
+            ModelProtocol,
+            "asked 3 times: an error instead of the rest of the reply, tool_use_failed",
+            3,
         ),
         ("moved", send(answer(307, moved, "")), ModelRefused, "points to http://elsewhere/v1", 1),
         (

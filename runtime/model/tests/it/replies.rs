@@ -79,6 +79,30 @@ async fn one_reply_comes_in_many_forms() {
 }
 
 #[tokio::test]
+async fn what_a_server_cannot_read_of_a_reply_is_the_reply() {
+    let text = r#"<function=now{"zone":"UTC"}</function>"#;
+    let error = json!({"message": "Failed to call a function.", "type": "invalid_request_error",
+        "code": "tool_use_failed", "failed_generation": text});
+    let error = json!({ "error": error }).to_string();
+    let whole = answer(400, "content-type: application/json\r\nx-should-retry: false\r\n", &error);
+    for (name, play, pieces) in [
+        ("a status", whole, ""),
+        ("an event", chunked(&[&error], true), ""),
+        ("an event after some text", chunked(&[TEXT_1, &error], true), "Hä"),
+    ] {
+        let mut server = Server::start(vec![vec![Step::Send(play)]]).await;
+        let client = client(&model(Provider::OpenAi(openai(&server.base_url, true))));
+        let (result, shown) = turn(&client, &conversation(vec![user("hi")])).await;
+        let reply = result.unwrap();
+        assert_eq!((reply.content.as_str(), reply.finish), (text, FinishReason::Other), "{name}");
+        // Neither count is told.
+        assert!(reply.usage.input_tokens > 10 && reply.usage.output_tokens > 9, "{name}");
+        assert_eq!(shown.concat(), pieces, "{name}");
+        assert_eq!(server.requests().len(), 1, "{name}");
+    }
+}
+
+#[tokio::test]
 async fn a_request_names_path_key_and_options() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("key");
     std::fs::write(&file, "sk-Test\n").unwrap();

@@ -16,6 +16,30 @@ pub(crate) const BYTES_PER_TOKEN: u64 = 4;
 /// What ends a thought that a model wrote into its text.
 const THOUGHT_END: &str = "</think>";
 
+/// What came of a reply before its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Received {
+    /// The bytes of what the model wrote, its reasoning among them.
+    pub(crate) bytes: u64,
+    /// What the provider had counted.
+    pub(crate) usage: Usage,
+}
+
+impl Received {
+    /// Returns what an attempt of so many bytes that ended so may have used. Of what is written a
+    /// provider counts the beginning first, and the rest at the end.
+    pub(crate) fn used(self, sent: u64) -> Usage {
+        let Usage { input_tokens, output_tokens, .. } = self.usage;
+        let input_tokens = if input_tokens == 0 { tokens(sent) } else { input_tokens };
+        Usage::of_tokens(input_tokens, output_tokens.max(tokens(self.bytes)))
+    }
+}
+
+/// Estimates the tokens of some bytes.
+const fn tokens(bytes: u64) -> u64 {
+    bytes.div_ceil(BYTES_PER_TOKEN)
+}
+
 /// A whole answer of a provider; ids may be missing and nothing is known of attempts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Answer {
@@ -58,7 +82,6 @@ impl Answer {
     /// Estimates the tokens that the provider does not count, by the bytes that were sent and
     /// came: limits of tokens and money would never be reached by what counts as nothing.
     pub(crate) fn estimate_usage(&mut self, sent: u64) {
-        let tokens = |bytes: u64| bytes.div_ceil(BYTES_PER_TOKEN);
         if self.usage.input_tokens == 0 {
             self.usage.input_tokens = tokens(sent);
         }
@@ -155,6 +178,20 @@ mod tests {
             );
             let found: Vec<&str> = reply.calls.iter().map(|call| call.id.as_str()).collect();
             assert_eq!(found, expected, "{ids:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_counted_is_estimated() {
+        for (bytes, counted, expected) in [
+            (0, (0, 0), (25, 0)),
+            (9, (0, 0), (25, 3)),
+            (400, (7, 1), (7, 100)),
+            (4, (0, 5), (25, 5)),
+        ] {
+            let usage = Usage::of_tokens(counted.0, counted.1);
+            let used = Received { bytes, usage }.used(100);
+            assert_eq!((used.input_tokens, used.output_tokens), expected, "{bytes} {counted:?}");
         }
     }
 

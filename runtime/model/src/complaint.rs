@@ -70,10 +70,7 @@ impl Complaint {
             Ok(value @ Json::Object(_)) => Self::from_answer(&value).unwrap_or_else(|| {
                 Self::from_value(fields::get(&value, "detail").unwrap_or(&value))
             }),
-            _ => {
-                let text = String::from_utf8_lossy(body);
-                Self { message: advised(excerpt(&text), &text), ..Self::default() }
-            }
+            _ => Self::from_value(&Json::Str(String::from_utf8_lossy(body))),
         }
     }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 use wire::chat::TurnDetail;
 use wire::{FinishReason, ToolCall, Usage};
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Received};
 use crate::error::{CALLS_MAX, Error, REPLY_BYTES_MAX};
 use crate::fields::Json;
 use crate::reasoning::{ReasoningDraft, length};
@@ -161,9 +161,10 @@ impl Draft {
         self.answer.finish.is_some()
     }
 
-    /// Returns whether there is any text, call or reasoning.
-    pub(crate) const fn has_part(&self) -> bool {
-        self.len > 0 || !self.calls.is_empty() || self.reasoning.has_part()
+    /// Returns what came so far of text, calls and reasoning.
+    pub(crate) fn received(&self) -> Received {
+        let bytes = self.len.saturating_add(self.reasoning.len());
+        Received { bytes: bytes as u64, usage: self.answer.usage }
     }
 
     /// Returns whether there is a call.

@@ -10,7 +10,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{Instant, timeout};
 use wire::{ErrorCode, WireError};
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Received};
 use crate::complaint::{Complaint, excerpt};
 use crate::draft::{self, Draft};
 use crate::error::{Error, REPLY_BYTES_MAX};
@@ -126,7 +126,9 @@ impl Endpoint {
                         first = Some(began.elapsed());
                         on_heard(Heard::Byte);
                     }
-                    reader.push(&bytes, &mut |text| on_heard(Heard::Piece(text)))
+                    let read = reader.push(&bytes, &mut |text| on_heard(Heard::Piece(text)));
+                    on_heard(Heard::Part(reader.received()));
+                    read
                 }
                 Ok(None) => break,
                 Err(error) => Err(error),
@@ -138,21 +140,10 @@ impl Endpoint {
                 {
                     break;
                 }
-                Err(error) => {
-                    if reader.has_part() {
-                        on_heard(Heard::Part);
-                    }
-                    return Err(error);
-                }
-                Ok(()) => {}
+                read => read?,
             }
         }
-        let has_part = reader.has_part();
-        let ended = reader.end(&mut |text| on_heard(Heard::Piece(text)));
-        if has_part && ended.is_err() {
-            on_heard(Heard::Part);
-        }
-        let mut answer = ended?;
+        let mut answer = reader.end(&mut |text| on_heard(Heard::Piece(text)))?;
         let micros = first.and_then(|time| u64::try_from(time.as_micros()).ok());
         answer.detail.first_chunk_us = micros;
         Ok(answer)
@@ -161,10 +152,29 @@ impl Endpoint {
     async fn read_whole(
         &self,
         protocol: &dyn Protocol,
-        mut response: Response,
+        response: Response,
         on_heard: &mut (dyn FnMut(Heard<'_>) + Send),
     ) -> Result<Answer, Error> {
         let mut body = Vec::new();
+        if let Err(error) = self.fill(&mut body, response, on_heard).await {
+            on_heard(Heard::Part(Received { bytes: body.len() as u64, ..Received::default() }));
+            return Err(error);
+        }
+        let answer = read(protocol, &body)?;
+        drop(body);
+        if !answer.content.is_empty() {
+            on_heard(Heard::Piece(&answer.content));
+        }
+        Ok(answer)
+    }
+
+    /// Takes the body of an answer that comes in one piece.
+    async fn fill(
+        &self,
+        body: &mut Vec<u8>,
+        mut response: Response,
+        on_heard: &mut (dyn FnMut(Heard<'_>) + Send),
+    ) -> Result<(), Error> {
         let mut limit = None;
         while let Some(bytes) = piece(&mut response, limit).await? {
             if limit.replace(self.idle).is_none() {
@@ -178,12 +188,7 @@ impl Endpoint {
             }
             body.extend_from_slice(&bytes);
         }
-        let answer = read(protocol, &body)?;
-        drop(body);
-        if !answer.content.is_empty() {
-            on_heard(Heard::Piece(&answer.content));
-        }
-        Ok(answer)
+        Ok(())
     }
 
     /// Makes the error of an answer that is no success; what cannot be read of it is left out.

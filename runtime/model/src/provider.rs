@@ -8,7 +8,7 @@ use config::team::{Model, Provider, Server};
 use secrecy::SecretString;
 use wire::{Digest, ErrorCode, Name, WireError};
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Received};
 use crate::anthropic::AnthropicProtocol;
 use crate::body::Body;
 use crate::client::Conversation;
@@ -74,8 +74,8 @@ pub(crate) enum Heard<'a> {
     Byte,
     /// A piece of its text.
     Piece(&'a str),
-    /// Something of what the model wrote came, passed on or not, before what is an error.
-    Part,
+    /// What has come of the reply, passed on or not, since it may be lost.
+    Part(Received),
 }
 
 /// Whom a model's turns are put to.

@@ -48,9 +48,9 @@ pub(crate) struct Kept {
 }
 
 impl ReasoningDraft {
-    /// Returns whether any has come.
-    pub(crate) const fn has_part(&self) -> bool {
-        self.bytes > 0
+    /// Returns how many bytes of it have come.
+    pub(crate) const fn len(&self) -> usize {
+        self.bytes
     }
 
     /// Counts what comes, and tells whether it is kept.

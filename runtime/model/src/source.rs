@@ -7,9 +7,9 @@ use std::time::Duration;
 use config::team::Model;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout_at};
-use wire::{Digest, ErrorCode, ModelReply, Name, Scope, WireError};
+use wire::{Digest, ErrorCode, ModelReply, Name, Scope, Usage, WireError};
 
-use crate::answer::{Answer, BYTES_PER_TOKEN};
+use crate::answer::{Answer, BYTES_PER_TOKEN, Received};
 use crate::breaker::{Cause, Rest, Sign};
 use crate::client::{Conversation, Progress};
 use crate::error::Error;
@@ -101,7 +101,13 @@ struct Course {
     tries: Tries,
     asked: u32,
     last: Option<Error>,
+    /// What attempts without a reply may have used.
+    lost: Usage,
 }
+
+/// How an attempt ended: with an answer, with a failure and what is to be done about it, or with
+/// the turn.
+type Ended = Result<Result<Answer, (Error, Class)>, Stop>;
 
 impl Source {
     /// Makes the source of a model; calls nobody.
@@ -165,20 +171,23 @@ impl Source {
         })
     }
 
-    /// Asks for one reply; whoever calls has been let in.
+    /// Asks for one reply; whoever calls has been let in. Returns beside it what attempts that gave
+    /// none may have used.
     pub(crate) async fn turn(
         &self,
         conversation: &Conversation,
         remaining: Duration,
         on_progress: &mut (dyn FnMut(Progress<'_>) + Send),
-    ) -> Result<ModelReply, Failed> {
+    ) -> (Result<ModelReply, Failed>, Usage) {
         let limit = remaining.min(self.timeout);
         let time = Time { limit, end: Instant::now() + limit, own: self.timeout < remaining };
-        let mut course = Course { tries: Tries::new(self.retries_max), asked: 0, last: None };
-        match self.attempts(conversation, time, &mut course, on_progress).await {
+        let tries = Tries::new(self.retries_max);
+        let mut course = Course { tries, asked: 0, last: None, lost: Usage::default() };
+        let result = match self.attempts(conversation, time, &mut course, on_progress).await {
             Ok(answer) => Ok(self.reply(answer, conversation, &course).await),
             Err(stop) => Err(self.failed(stop, time, &course)),
-        }
+        };
+        (result, course.lost)
     }
 
     /// Makes attempts until one succeeds or the next would make no sense. The place is kept while
@@ -215,9 +224,10 @@ impl Source {
                 shown = true;
                 on_progress(Progress::Piece(piece));
             };
-            let attempted =
-                self.attempt(conversation, &request, begun, tokens, time, &mut show).await?;
-            let (error, class) = match attempted {
+            let (ended, lost) =
+                self.attempt(conversation, &request, begun, tokens, time, &mut show).await;
+            course.lost.add(lost);
+            let (error, class) = match ended? {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
@@ -266,7 +276,8 @@ impl Source {
         }
     }
 
-    /// Makes one attempt and tells all who share the server how it went.
+    /// Makes one attempt and tells all who share the server how it went. Returns beside its end what
+    /// it may have used if that is no answer.
     async fn attempt(
         &self,
         conversation: &Conversation,
@@ -275,8 +286,9 @@ impl Source {
         tokens: u64,
         time: Time,
         on_piece: &mut (dyn FnMut(&str) + Send),
-    ) -> Result<Result<Answer, (Error, Class)>, Stop> {
+    ) -> (Ended, Usage) {
         let mut came = Came::Nothing;
+        let mut received = Received::default();
         let mut hear = |heard: Heard<'_>| match heard {
             Heard::Byte => attempt.heard(),
             Heard::Piece(piece) => {
@@ -286,32 +298,40 @@ impl Source {
                 came = Came::Shown;
                 on_piece(piece);
             }
-            Heard::Part => came = came.max(Came::Part),
+            Heard::Part(part) => {
+                if part.bytes > 0 {
+                    came = came.max(Came::Part);
+                }
+                received = part;
+            }
         };
         grant.send();
         let asked = self.backend.attempt(conversation, request, &mut hear);
         let Ok(outcome) = timeout_at(time.end, asked).await else {
             grant.settle(tokens);
             attempt.overtime(time.own);
-            return Err(Stop::Overtime);
+            return (Err(Stop::Overtime), received.used(request.len()));
         };
-        Ok(match outcome {
+        match outcome {
             Ok(answer) => {
                 attempt.end(Sign::Up, None);
                 let used = answer.usage.total();
                 grant.settle(if used == 0 { tokens } else { used });
-                Ok(answer)
+                (Ok(Ok(answer)), Usage::default())
             }
             Err(error) => {
                 let class = Class::of(&error, came);
                 let passing = class.code == ErrorCode::ModelUnavailable;
                 attempt.end(error.sign(), error.advice().filter(|_| passing));
                 // What was begun may have been counted.
-                let is_begun = class.repeat == Repeat::Spoilt || came > Came::Nothing;
+                let is_begun = class.repeat == Repeat::Spoilt
+                    || came > Came::Nothing
+                    || matches!(error, Error::TooLarge);
                 grant.settle(if is_begun { tokens } else { 0 });
-                Err((error, class))
+                let lost = if is_begun { received.used(request.len()) } else { Usage::default() };
+                (Ok(Err((error, class))), lost)
             }
-        })
+        }
     }
 
     async fn reply(&self, answer: Answer, asked: &Conversation, course: &Course) -> ModelReply {

@@ -1,6 +1,6 @@
 //! Puts a streamed reply together.
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Received};
 use crate::complaint::Complaint;
 use crate::draft::Draft;
 use crate::error::Error;
@@ -84,9 +84,9 @@ impl<'a> StreamReader<'a> {
         self.draft.is_finished()
     }
 
-    /// Returns whether anything of what the model writes has come, also what is not passed on.
-    pub(crate) const fn has_part(&self) -> bool {
-        self.draft.has_part()
+    /// Returns what came so far of what the model writes, also of what is not passed on.
+    pub(crate) fn received(&self) -> Received {
+        self.draft.received()
     }
 
     /// Takes some bytes and passes on the pieces of text in them.

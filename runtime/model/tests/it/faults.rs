@@ -389,8 +389,8 @@ async fn a_dropped_turn_closes_its_connection_and_frees_its_place() {
     let admission = client.admit().unwrap();
     let minute = Duration::from_mins(1);
     tokio::select! {
-        result = client.turn(admission, &conversation, minute, &mut on_progress) => {
-            panic!("{result:?}")
+        ended = client.turn(admission, &conversation, minute, &mut on_progress) => {
+            panic!("{ended:?}")
         }
         piece = shown.recv() => assert_eq!(piece.as_deref(), Some("one ")),
     }

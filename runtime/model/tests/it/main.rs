@@ -5,6 +5,8 @@ mod faults;
 #[cfg(test)]
 mod guard;
 #[cfg(test)]
+mod lost;
+#[cfg(test)]
 mod providers;
 #[cfg(test)]
 mod reasoning;
